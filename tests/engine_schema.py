@@ -5,7 +5,7 @@ from typing import Any
 
 import jsonschema
 
-from rookery.dialects.engine_messages_schema import engine_messages_schema
+from rookery.compat.json_io.messages_schema import engine_messages_schema
 from stream_schemas import FOLDER, closed
 
 FILE = FOLDER / "engine-messages.schema.json"

@@ -13,7 +13,7 @@ from typing import Any
 
 from engine_schema import problem_with
 from piped_command import Line, PipedCommand, fits
-from rookery.dialects.extension_client import ExtensionClient
+from rookery.compat.json_io.client import ExtensionClient
 from terminal_session import Installed
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 
-from rookery.dialects.stream_schema import commands_schema, events_schema
+from rookery.compat.control_stream.stream_schema import commands_schema, events_schema
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {

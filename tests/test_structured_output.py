@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rookery.compat.structured_output.output_events import StructuredOutput
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Block, Text, Thinking, ToolCall
 from rookery.core.facts import (
@@ -39,7 +40,6 @@ from rookery.core.facts import (
 )
 from rookery.core.failures import FailureKind
 from rookery.core.replies import NEVER_RUN
-from rookery.dialects.structured_output import StructuredOutput
 
 Told = dict[str, Any]
 

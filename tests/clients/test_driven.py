@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from played_host import PlayedHost
-from rookery.clients.driven import (
+from rookery.compat.driver import (
     DONE,
     Conversation,
     FollowedTasks,
@@ -18,9 +18,9 @@ from rookery.clients.driven import (
     cause_of,
     left_open,
 )
-from rookery.clients.input_lines import LONGEST
-from rookery.clients.json_output import ReaderLeft
-from rookery.clients.outbox import Outbox
+from rookery.compat.input_lines import LONGEST
+from rookery.compat.output_queue import Outbox
+from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.asks import AskKind
 from rookery.core.commands import OpenTask
 from rookery.core.facts import Event, Noted, TaskOpened

@@ -8,7 +8,11 @@ import anyio
 import pytest
 
 from played_host import ABOUT, PlayedHost
-from rookery.clients.engine_requests import EngineRequests
+from rookery.compat.json_io import request_types as wants
+from rookery.compat.json_io.carry_out import EngineRequests
+from rookery.compat.json_io.message_rows import Wire
+from rookery.compat.json_io.messages import EngineMessages
+from rookery.compat.start_settings import StartSettings
 from rookery.core import commands
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer, Cancel, CloseTask, OpenTask, Speak, StopCommand
@@ -22,10 +26,6 @@ from rookery.core.facts import (
     ToolStarted,
 )
 from rookery.core.queries import AskTasks, KnownTask
-from rookery.dialects import engine_messages_requests as wants
-from rookery.dialects.engine_messages import EngineMessages
-from rookery.dialects.engine_messages_rows import Wire
-from rookery.dialects.start_settings import StartSettings
 from rookery.errors import CommandRejected
 from rookery.protocol.client.picture_files import MOST, load_pictures
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rookery.clients.json_output import JsonOutput, ReaderLeft
+from rookery.compat.structured_output.writer import JsonOutput, ReaderLeft
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Text, Thinking, ToolCall
 from rookery.core.facts import (
@@ -244,7 +244,7 @@ def test_every_line_is_flushed_at_once():
 def test_a_reader_who_leaves_ends_the_run_and_hears_no_complaint(stream: bool):
     script = f"""
 import sys
-from rookery.clients.json_output import JsonOutput, ReaderLeft
+from rookery.compat.structured_output.writer import JsonOutput, ReaderLeft
 output = JsonOutput(sys.stdout, stream={stream}, session_id="3f2a")
 try:
     output.begin()

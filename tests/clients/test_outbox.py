@@ -7,7 +7,7 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from rookery.clients.outbox import PIECE, Outbox
+from rookery.compat.output_queue import PIECE, Outbox
 
 MUCH = "Grüße\n" * 50_000
 

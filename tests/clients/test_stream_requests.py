@@ -5,7 +5,16 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from rookery.clients.stream_requests import Requests
+from rookery.compat.control_stream.event_stream import ControlStream
+from rookery.compat.control_stream.stream_commands import (
+    AnswerAsk,
+    CancelTask,
+    ClearTask,
+    SendMessage,
+    Start,
+    StreamCommand,
+)
+from rookery.compat.control_stream.stream_requests import Requests
 from rookery.core.asks import AskKind
 from rookery.core.commands import (
     Answer,
@@ -28,15 +37,6 @@ from rookery.core.facts import (
     next_event,
 )
 from rookery.core.queries import About, AskAbout, Asking, KnownMode
-from rookery.dialects.control_stream import ControlStream
-from rookery.dialects.stream_commands import (
-    AnswerAsk,
-    CancelTask,
-    ClearTask,
-    SendMessage,
-    Start,
-    StreamCommand,
-)
 from rookery.errors import CommandRejected, RookeryError, StorageError
 
 pytestmark = pytest.mark.anyio

@@ -5,8 +5,15 @@ from typing import Any
 
 import pytest
 
+from rookery.compat.json_io.controls import (
+    Button,
+    Controls,
+    Press,
+    controls,
+    destination,
+    shows_streaming,
+)
 from rookery.core.asks import AskKind
-from rookery.core.controls import Button, Controls, Press, controls, destination, shows_streaming
 from rookery.core.folds.agent_state import (
     AgentState,
     CoarseState,

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from rookery.dialects.consolidation import (
+from rookery.compat.json_io.consolidation import (
     USUAL_WINDOW,
     Metrics,
     consolidated,
     context_window,
     metrics,
 )
-from rookery.dialects.engine_messages_rows import Wire
+from rookery.compat.json_io.message_rows import Wire
 
 
 def says(kind: str, text: Any = None, **more: Any) -> Wire:

@@ -7,6 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rookery.compat.control_stream.ask_replies import goes_on
+from rookery.compat.control_stream.event_stream import ControlStream
+from rookery.compat.control_stream.queue_events import change_between, queue_event
+from rookery.compat.control_stream.stream_commands import CAPABILITIES, CancelTask, Ping, Start
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image, Text, ToolCall
 from rookery.core.facts import (
@@ -34,10 +38,6 @@ from rookery.core.facts import (
 )
 from rookery.core.failures import FailureKind
 from rookery.core.folds.agent_state import AgentState
-from rookery.dialects.ask_replies import goes_on
-from rookery.dialects.control_stream import ControlStream
-from rookery.dialects.queue_events import change_between, queue_event
-from rookery.dialects.stream_commands import CAPABILITIES, CancelTask, Ping, Start
 
 Told = dict[str, Any]
 REQUEST = RequestStarted(request_id="r", model="m")

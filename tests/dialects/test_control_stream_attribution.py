@@ -1,6 +1,6 @@
 """14.6: which request an event is due to."""
 
-from rookery.dialects.attribution import Attribution
+from rookery.compat.control_stream.request_attribution import Attribution
 
 
 def started() -> Attribution:

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.blocks import Image
-from rookery.dialects.start_settings import StartSettings, approval_problem, start_settings
-from rookery.dialects.stream_commands import (
+from rookery.compat.control_stream.stream_commands import (
     COMMANDS,
     AnswerAsk,
     BadCommand,
@@ -23,7 +21,9 @@ from rookery.dialects.stream_commands import (
     StreamCommand,
     read_command,
 )
-from rookery.dialects.stream_schema import commands_schema
+from rookery.compat.control_stream.stream_schema import commands_schema
+from rookery.compat.start_settings import StartSettings, approval_problem, start_settings
+from rookery.core.blocks import Image
 
 TASK = "3F0C3A5E-6c5e-4d2a-9d0b-0c7a1d6f2b11"
 DOT = "data:image/png;base64,iVBORw0KGgo="

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rookery.compat.control_stream.event_stream import ControlStream
 from rookery.core.asks import AskKind
 from rookery.core.facts import (
     Answered,
@@ -19,7 +20,6 @@ from rookery.core.facts import (
     UserSpoke,
     next_event,
 )
-from rookery.dialects.control_stream import ControlStream
 
 Told = dict[str, Any]
 REQUEST = RequestStarted(request_id="r", model="m")

@@ -7,9 +7,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from rookery.dialects.control_replies import CONTENTS, DONE_CODES, ERROR_CODES
-from rookery.dialects.stream_commands import COMMANDS as COMMAND_TABLE
-from rookery.dialects.stream_schema import commands_schema, events_schema
+from rookery.compat.control_stream.driver_replies import CONTENTS, DONE_CODES, ERROR_CODES
+from rookery.compat.control_stream.stream_commands import COMMANDS as COMMAND_TABLE
+from rookery.compat.control_stream.stream_schema import commands_schema, events_schema
 from stream_schemas import FOLDER, SCHEMAS, closed, problem_with, text
 
 EVENTS = jsonschema.Draft202012Validator(closed(events_schema()))

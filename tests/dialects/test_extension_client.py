@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from rookery.dialects.engine_messages_rows import Wire
-from rookery.dialects.extension_client import ExtensionClient
-from rookery.dialects.extension_events import Emitter, Happening, Observable
+from rookery.compat.json_io.client import ExtensionClient
+from rookery.compat.json_io.client_events import Emitter, Happening, Observable
+from rookery.compat.json_io.message_rows import Wire
 
 NAMES = list(Happening)
 

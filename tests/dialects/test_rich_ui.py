@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from rookery.dialects.engine_messages_rows import Wire
-from rookery.dialects.rich_ui import modified_messages, rich_ui, sent_text
+from rookery.compat.json_io.message_rows import Wire
+from rookery.compat.json_io.rich_ui import modified_messages, rich_ui, sent_text
 
 TASK = {"ts": 1, "type": "say", "say": "text", "text": "do it"}
 

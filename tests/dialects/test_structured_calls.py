@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from rookery.compat.structured_output.output_events import DrivenOutput, StructuredOutput
+from rookery.compat.structured_output.output_rows import Ids
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
@@ -19,8 +21,6 @@ from rookery.core.facts import (
     ToolStarted,
     next_event,
 )
-from rookery.dialects.output_rows import Ids
-from rookery.dialects.structured_output import DrivenOutput, StructuredOutput
 
 Told = dict[str, Any]
 PAYLOAD = '{"type": "use_mcp_tool", "serverName": "db", "toolName": "query", "arguments": "{}"}'

@@ -16,7 +16,7 @@ import pytest
 
 from json_io_driver import JsonIo, rows_in
 from llm_server import LlmServer, call, chunks, finish, gate, hang, say, status
-from rookery.dialects.engine_messages_task import PACE, SHORT
+from rookery.compat.json_io.task_rows import PACE, SHORT
 from terminal_session import Installed
 
 ONE_ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"

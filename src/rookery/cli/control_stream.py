@@ -9,9 +9,9 @@ from rookery.cli.model_choice import NoKey
 from rookery.cli.reports import children_of
 from rookery.cli.runs import Run
 from rookery.cli.wishes import Wishes
-from rookery.clients.control_stream import StreamClient
-from rookery.clients.input_lines import input_lines
-from rookery.clients.outbox import Outbox
+from rookery.compat.control_stream.stream_client import StreamClient
+from rookery.compat.input_lines import input_lines
+from rookery.compat.output_queue import Outbox
 from rookery.core.commands import ReopenTask
 from rookery.core.facts import Event
 from rookery.core.text.terminal_text import harmless

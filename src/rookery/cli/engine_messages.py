@@ -8,9 +8,9 @@ from rookery.cli.exit_codes import exit_code
 from rookery.cli.hosting import run_client
 from rookery.cli.runs import Run
 from rookery.cli.wishes import Wishes
-from rookery.clients.engine_messages import EngineMessagesClient
-from rookery.clients.input_lines import input_lines
-from rookery.clients.outbox import Outbox
+from rookery.compat.input_lines import input_lines
+from rookery.compat.json_io.driven_client import EngineMessagesClient
+from rookery.compat.output_queue import Outbox
 from rookery.core.facts import Event
 from rookery.core.text.terminal_text import harmless
 

@@ -71,7 +71,7 @@ def _about_usage(error: click.ClickException, command: click.Command, name: str)
 
 def _lost_output(error: OSError) -> int:
     """Whoever read the output and left has what they wanted, unless they were a terminal."""
-    from rookery.clients.json_output import ReaderLeft
+    from rookery.compat.structured_output.writer import ReaderLeft
 
     lost = error if isinstance(error, ReaderLeft) else why_output_is_lost(error)
     match lost:

@@ -61,7 +61,7 @@ def open_report(run: Run, wishes: Wishes) -> Iterator[Report]:
 
 class JsonReport:
     def __init__(self, run: Run, *, stream: bool) -> None:
-        from rookery.clients.json_output import JsonOutput
+        from rookery.compat.structured_output.writer import JsonOutput
 
         self._output = JsonOutput(
             sys.stdout,

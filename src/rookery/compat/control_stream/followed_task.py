@@ -1,0 +1,127 @@
+"""One task of the control stream: what is known of it, and what is told of it."""
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from rookery.compat.control_stream.queue_events import queue_event
+from rookery.compat.structured_output.output_events import DrivenOutput
+from rookery.compat.structured_output.output_rows import Ids, Output
+from rookery.core.asks import AskKind
+from rookery.core.facts import Answered, Event, Fact, QueueEdited, TaskOpened, UserSpoke
+from rookery.core.folds.view import View, see
+from rookery.core.message import Message
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """A question that stops a task. `row` is the id under which the driver was told of it."""
+
+    task_id: str
+    ask_id: str
+    ask: AskKind
+    digest: str
+    row: int | None
+
+
+class Refusal(Struct, frozen=True, kw_only=True):
+    """A hook refused the words of a request. It is told at once if they were an answer."""
+
+    request_id: str
+    reason: str
+    is_answer: bool
+
+
+_GROWING = ("assistant", "thinking", "tool_use", "tool_result")
+"""Rows that are told part by part. That of a call ends with its result."""
+
+
+class ToldTask:
+    """A task, told as it goes. What is on record of it from earlier runs is not told again."""
+
+    def __init__(self, task_id: str, ids: Ids, stored: Iterable[Event] = ()) -> None:
+        past = list(stored)
+        self.task_id = task_id
+        self.view = View()
+        after = past[-1].seq if past else 0
+        self.output = DrivenOutput(session_id=task_id, after=after, ids=ids)
+        self._spoken: dict[str, int] = {}
+        self.said: dict[int, Fact] = {}
+        """What the user said, by the numbers of its events."""
+        self.refusal: Refusal | None = None
+        """The refusal that the next event is about."""
+        self._open: set[int] = set()
+        """The rows that were told and not closed."""
+        for event in past:
+            self.learn(event)
+            self.output.see(event)
+
+    @property
+    def question(self) -> Question | None:
+        asked = self.view.open_ask if self.view.agent.is_waiting_for_input else None
+        return self._named(asked) if asked else None
+
+    @property
+    def queue(self) -> tuple[UserSpoke, ...]:
+        return self.view.queue
+
+    def learn(self, event: Event) -> None:
+        self.view = see(self.view, event)
+        if isinstance(event.fact, UserSpoke):
+            self._spoken[event.fact.message_id] = event.ts
+        if isinstance(event.fact, TaskOpened | UserSpoke | QueueEdited | Answered):
+            self.said[event.seq] = event.fact
+
+    def tell(self, event: Event) -> Iterator[Output]:
+        """What the event leads to. Words that wait are told when the model hears them."""
+        if not isinstance(event.fact, UserSpoke):
+            for one in self.output.see(event):
+                self._note(one)
+                yield one
+
+    def settle(self) -> Iterator[Output]:
+        """Close the rows that nothing will come of any more. What an earlier run left open was
+        never told here."""
+        told, self._open = self._open, set()
+        yield from (one for one in self.output.settle() if one.get("id") in told)
+
+    def _note(self, told: Output) -> None:
+        if told["type"] not in _GROWING:
+            return
+        if "done" in told and told["type"] != "tool_use":
+            self._open.discard(told["id"])
+        else:
+            self._open.add(told["id"])
+
+    def tell_queue(self, subtype: str, queue: tuple[UserSpoke, ...]) -> Output:
+        return queue_event(subtype, self.task_id, queue, self._spoken)
+
+    def _named(self, asked: Message) -> Question:
+        return Question(
+            task_id=self.task_id,
+            ask_id=asked.ask_id,
+            ask=AskKind(str(asked.ask)),
+            digest=asked.digest,
+            row=self.output.question_id,
+        )
+
+
+class ToldChild(ToldTask):
+    """A task that works for another one. Its own session tells what it does; here it is told
+    what it asks, what comes of that, and what it hears from the user."""
+
+    def __init__(self, task_id: str, ids: Ids) -> None:
+        super().__init__(task_id, ids)
+        self._asked: set[int] = set()
+
+    def tell(self, event: Event) -> Iterator[Output]:
+        told = list(super().tell(event))
+        self._asked |= {one["id"] for one in told if one.get("subtype") == "waiting"}
+        for one in told:
+            answered = one["type"] == "user" and isinstance(event.fact, Answered)
+            if answered or one.get("id") in self._asked:
+                yield {**one, "taskId": self.task_id}
+
+    def settle(self) -> Iterator[Output]:
+        for one in super().settle():
+            if one.get("id") in self._asked:
+                yield {**one, "taskId": self.task_id}

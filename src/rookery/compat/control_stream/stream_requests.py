@@ -1,0 +1,283 @@
+"""Carries out what a driver requests, each request with its replies."""
+
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+import anyio
+
+from rookery.compat.control_stream.ask_replies import ANSWERED_BY_MESSAGES, goes_on
+from rookery.compat.control_stream.event_stream import ControlStream
+from rookery.compat.control_stream.followed_task import Question
+from rookery.compat.control_stream.stream_commands import (
+    AnswerAsk,
+    CancelTask,
+    ClearTask,
+    Ping,
+    SendMessage,
+    Shutdown,
+    Start,
+    StreamCommand,
+)
+from rookery.compat.start_settings import StartSettings, approval_problem, start_settings
+from rookery.compat.structured_output.output_rows import Output
+from rookery.core.asks import Reply, takes
+from rookery.core.blocks import Image
+from rookery.core.commands import (
+    Answer,
+    Cancel,
+    CloseTask,
+    OpenTask,
+    Speak,
+)
+from rookery.core.intent_questions import Choice
+from rookery.core.queries import AskAbout, AskModes
+from rookery.errors import CommandRejected, RookeryError, SettingsError
+from rookery.protocol.host_interface import Host
+
+IGNORED = "What these settings of the start say has no meaning here: {names}."
+NOT_ANY_MORE = "The run was shut down first."
+TAKES_WORDS = "This question takes words. Send them with answer or message."
+
+
+class _Refused(Exception):
+    """A request that cannot be carried out now; `code` is why."""
+
+    def __init__(self, code: str, content: str = "") -> None:
+        super().__init__(content)
+        self.code = code
+
+
+class Requests:
+    """`tell` writes events, `follow` has a task told from now on, and `recovered` waits until a
+    task that is being interrupted can be spoken to again; False if the run ends first. `blame`
+    gives the code for programs of what a start was refused with."""
+
+    def __init__(
+        self,
+        host: Host,
+        stream: ControlStream,
+        *,
+        tell: Callable[[Sequence[Output]], None],
+        follow: Callable[[str], None],
+        recovered: Callable[[], Awaitable[bool]],
+        blame: Callable[[RookeryError], str] = lambda refusal: "task_failed",
+    ) -> None:
+        self._host = host
+        self._stream = stream
+        self._tell = tell
+        self._follow = follow
+        self._recovered = recovered
+        self._blame = blame
+        self._opening = anyio.Lock()
+        """So that what is to stop a task that is being opened comes when it is open."""
+        self._known = {stream.task_id} - {""}
+
+    async def carry_out(self, command: StreamCommand) -> None:
+        try:
+            await self._carry_out(command)
+        except _Refused as refusal:
+            self.refuse(command, refusal.code, str(refusal))
+
+    def refuse(self, command: StreamCommand, code: str, content: str = "") -> None:
+        self._tell([self._stream.refuse(command, code, content)])
+
+    async def _carry_out(self, command: StreamCommand) -> None:
+        match command:
+            case Start():
+                await self._start(command)
+            case SendMessage():
+                await self._message(command)
+            case AnswerAsk():
+                await self._answer_ask(command)
+            case CancelTask():
+                await self._cancel(command)
+            case ClearTask():
+                await self._clear(command)
+            case Ping():
+                self._accept(command, "pong")
+            case Shutdown():
+                self._accept(command, "shutdown_requested")
+
+    async def interrupt(self, request_id: str) -> None:
+        """Stop what is being done. Raises `CommandRejected` if it has just ended by itself."""
+        async with self._opening:
+            if not self._stream.under_way:
+                raise CommandRejected("There is nothing to be stopped.")
+            again = self._stream.cancelling
+            self._stream.cancel(request_id)
+            if not again:
+                await self._host.send(Cancel(task_id=self._stream.task_id))
+
+    async def hear_out(self, question: Question) -> None:
+        """Go on with what was said too late to be heard before the task was offered as done."""
+        self._stream.hear_out(question)
+        await self._send_answer(question, "message", "", (), by_driver=False)
+
+    def _accept(self, command: StreamCommand, code: str) -> None:
+        self._tell([self._stream.acknowledge(command), self._stream.settle(command, code)])
+
+    async def _start(self, command: Start) -> None:
+        stream = self._stream
+        if stream.busy:
+            raise _Refused("task_busy")
+        before = stream.task_id
+        wanted = start_settings(command.configuration)
+        if problem := approval_problem(wanted):
+            raise _Refused("client_error", problem)
+        task_id = command.task_id or str(uuid.uuid4())
+        self._tell([stream.accept_start(command, task_id)])
+        if wanted.ignored:
+            self._tell([stream.note(IGNORED.format(names=", ".join(wanted.ignored)))])
+        async with self._opening:
+            try:
+                await self._open(command, task_id, wanted)
+            except RookeryError as refusal:
+                self._tell(stream.refuse_start(str(refusal), self._blame(refusal)))
+                return
+            self._tell(stream.begin_task(task_id, command.request_id))
+        self._follow(task_id)
+        if before:
+            await self._close(before)
+
+    async def _open(self, command: Start, task_id: str, wanted: StartSettings) -> None:
+        if task_id in self._known:
+            raise SettingsError(
+                f"Task {task_id} was there before. Leave taskId out, or take another."
+            )
+        about = await self._host.query(AskAbout())
+        if wanted.mode:
+            await self._check_mode(wanted.mode)
+        mode = wanted.mode or about.mode
+        model = wanted.model or (about.model if wanted.provider else "")
+        await self._host.send(
+            OpenTask(
+                task_id=task_id,
+                text=command.prompt,
+                images=command.images,
+                mode=mode,
+                provider=(wanted.provider or about.provider) if model else "",
+                model=model,
+                automatic=wanted.automatic,
+            )
+        )
+        self._known.add(task_id)
+
+    async def _check_mode(self, mode: str) -> None:
+        known = [each.slug for each in await self._host.query(AskModes())]
+        if mode not in known:
+            raise SettingsError(f"There is no mode {mode!r}. There are: {', '.join(known)}.")
+
+    async def _message(self, command: SendMessage) -> None:
+        stream = self._stream
+        if stream.cancelling and not await self._recovered():
+            raise _Refused("client_error", NOT_ANY_MORE)
+        if not stream.task_id:
+            raise _Refused("no_active_task")
+        question = stream.question
+        if question and stream.unheard:
+            await self._queue_behind(command, question)
+            return
+        if question and question.ask in ANSWERED_BY_MESSAGES:
+            stream.deliver(question, "message", command.request_id, words=True)
+            if await self._send_answer(question, "message", command.prompt, command.images):
+                self._accept(command, "responded")
+                return
+        await self._queue(command)
+
+    async def _queue_behind(self, command: SendMessage, question: Question) -> None:
+        """The task goes on, and the model hears first what was said first."""
+        await self._speak(command)
+        self._stream.deliver(question, "message", command.request_id, words=True)
+        await self._send_answer(question, "message", "", ())
+        self._accept(command, "resumed")
+
+    async def _queue(self, command: SendMessage) -> None:
+        await self._speak(command)
+        self._accept(command, "resumed" if self._stream.cancelling else "queued")
+
+    async def _speak(self, command: SendMessage) -> None:
+        stream, message_id = self._stream, uuid.uuid4().hex
+        words = Speak(
+            task_id=stream.listener,
+            message_id=message_id,
+            text=command.prompt,
+            images=command.images,
+        )
+        stream.queue(message_id, command.request_id)
+        try:
+            await self._host.send(words)
+        except CommandRejected as error:
+            stream.unqueue(message_id)
+            raise _Refused("no_active_task") from error
+
+    async def _answer_ask(self, command: AnswerAsk) -> None:
+        stream, reply = self._stream, command.reply
+        question = stream.question
+        if question is None or command.row not in (None, question.row):
+            raise _Refused("no_pending_ask")
+        if reply not in takes(question.ask):
+            if not command.text.strip():
+                raise _Refused("client_error", TAKES_WORDS)
+            reply = "message"
+        stream.deliver(question, reply, command.request_id, words=reply == "message")
+        sent = await self._send_answer(
+            question, reply, command.text, command.images, choice=command.choice
+        )
+        if not sent:
+            raise _Refused("no_pending_ask")
+        self._accept(command, "responded")
+        if question.task_id == stream.task_id and not goes_on(question.ask, reply):
+            # it is about to close, and would not hear what is said until then
+            self._tell(stream.end_task(question.task_id))
+
+    async def _send_answer(
+        self,
+        question: Question,
+        reply: Reply,
+        text: str,
+        images: tuple[Image, ...],
+        *,
+        by_driver: bool = True,
+        choice: Choice | None = None,
+    ) -> bool:
+        """Whether the question was still open."""
+        answer = Answer(
+            task_id=question.task_id,
+            ask_id=question.ask_id,
+            reply=reply,
+            text=text,
+            images=images,
+            digest=question.digest,
+            by="user" if by_driver else "policy",
+            choice=choice,
+        )
+        try:
+            await self._host.send(answer)
+        except CommandRejected:
+            return False
+        return True
+
+    async def _cancel(self, command: CancelTask) -> None:
+        code = "no_active_task"
+        if self._stream.under_way:
+            try:
+                await self.interrupt(command.request_id)
+                code = "cancel_requested"
+            except CommandRejected:
+                pass  # it has just ended by itself, so there is nothing left to stop
+            except RookeryError as error:
+                raise _Refused("cancel_error", str(error)) from error
+        self._accept(command, code)
+
+    async def _clear(self, command: ClearTask) -> None:
+        if self._stream.busy:
+            raise _Refused("task_busy")
+        if before := self._stream.task_id:
+            self._tell(self._stream.leave_task())
+            await self._close(before)
+        self._accept(command, "cleared")
+
+    async def _close(self, task_id: str) -> None:
+        with suppress(CommandRejected):  # it has closed itself meanwhile
+            await self._host.send(CloseTask(task_id=task_id))

@@ -1,0 +1,177 @@
+"""What clients have in common that a program drives with lines: how those are read, how tasks
+are followed, how the driver is told what happens, and how all of it ends.
+
+The words are each client's own, and so is what it does with them.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+
+from rookery.compat.input_lines import LONGEST
+from rookery.compat.output_queue import Outbox
+from rookery.compat.structured_output.writer import JsonWriter, ReaderLeft
+from rookery.core.facts import Event
+from rookery.core.failures import FailureKind
+from rookery.errors import CommandRejected
+from rookery.protocol.client.attend import Fate, RunEnd
+from rookery.protocol.client.outcomes import SETTLED_BY_THE_ENGINE
+from rookery.protocol.host_interface import Host
+
+Wanted = TypeVar("Wanted")
+Bad = TypeVar("Bad", bound=Exception)
+
+ENDING = 3.0
+"""Seconds that a task is given to come to rest when the run ends."""
+PATIENCE = 5.0
+"""What a reader is given to take the last of what is told."""
+LEFT_OPEN = (
+    "The input ended while the task waits for an answer ({ask}). Go on with --session-id {id}."
+)
+MENDED = (*SETTLED_BY_THE_ENGINE, FailureKind.EMPTY)
+"""What the engine sees to by itself, however strict the driver is."""
+DONE = RunEnd(Fate.COMPLETED)
+REFUSED = "A hook refused the message:"
+
+
+class LineReader(Generic[Wanted, Bad]):
+    """Reads what each line of the input wants, and counts the lines."""
+
+    def __init__(
+        self,
+        read: Callable[[bytes, int], Wanted],
+        *,
+        bad: type[Bad],
+        too_long: str,
+        refuse: Callable[[Bad, int], None],
+    ) -> None:
+        """`read` raises `bad` for a line that it cannot read; one that is `too_long` it does not
+        get to see. `refuse` tells the driver, with the number of the line."""
+        self._read = read
+        self._bad = bad
+        self._too_long = too_long
+        self._refuse = refuse
+        self._number = 0
+
+    def wanted(self, line: bytes) -> Wanted | None:
+        """None for a blank line, and for one that was refused."""
+        self._number += 1
+        if not line.strip():
+            return None
+        try:
+            if len(line) > LONGEST:
+                raise self._bad(self._too_long.format(number=self._number))
+            return self._read(line, self._number)
+        except self._bad as bad:
+            self._refuse(bad, self._number)
+            return None
+
+
+class News:
+    """Has whoever waits for something look again each time that anything has happened."""
+
+    def __init__(self) -> None:
+        self._next = anyio.Event()
+
+    def spread(self) -> None:
+        self._next.set()
+        self._next = anyio.Event()
+
+    async def until(self, holds: Callable[[], bool], seconds: float | None = None) -> None:
+        with anyio.move_on_after(seconds):
+            while not holds():
+                await self._next.wait()
+
+
+class Telling:
+    """Tells the driver, who may read slowly, or not any more."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._writer = JsonWriter(outbox)
+
+    def tell(self, told: Iterable[dict[str, Any]]) -> None:
+        self._writer.tell(told)
+
+    def tell_last(self, told: Iterable[dict[str, Any]]) -> None:
+        self.tell(told)
+        self._outbox.empty(PATIENCE)
+
+    async def run(self) -> None:
+        try:
+            await self._outbox.run()
+        except ConnectionError as gone:
+            self._writer.give_up()
+            raise ReaderLeft from gone
+
+
+class FollowedTasks:
+    """The tasks that the driver is told of, each until it ends."""
+
+    def __init__(
+        self,
+        host: Host,
+        group: TaskGroup,
+        news: News,
+        *,
+        see: Callable[[str, Event], Awaitable[None]],
+        ended: Callable[[str], None],
+        begun: Callable[[str], None] = lambda task_id: None,
+    ) -> None:
+        """`begun` is told of a task before the first of its events is asked for."""
+        self._host = host
+        self._group = group
+        self._news = news
+        self._see = see
+        self._ended = ended
+        self._begun = begun
+        self.ids: set[str] = set()
+
+    def follow(self, task_id: str, after: int = 0) -> None:
+        self.ids.add(task_id)
+        self._group.start_soon(self._follow, task_id, after)
+
+    async def _follow(self, task_id: str, after: int) -> None:
+        self._begun(task_id)
+        # refused means that a child ended before we came: its parent tells the rest
+        with suppress(CommandRejected):
+            async for event in self._host.follow(task_id, after):
+                await self._see(task_id, event)
+                self._news.spread()
+        self._ended(task_id)
+        self.ids.discard(task_id)
+        self._news.spread()
+
+
+class Conversation:
+    """With the driver, until it is over or something breaks it off."""
+
+    def __init__(self) -> None:
+        self._scope = anyio.CancelScope()
+        self._broken_off: RunEnd | None = None
+
+    async def hold(self, converse: Callable[[], Awaitable[RunEnd]]) -> RunEnd:
+        end = DONE
+        with self._scope:
+            end = await converse()
+        return self._broken_off or end
+
+    def break_off(self, end: RunEnd) -> None:
+        self._broken_off = end
+        self._scope.cancel()
+
+
+def left_open(ask: str, task_id: str) -> RunEnd:
+    """Nobody can say any more, so what the task asks stays unanswered."""
+    return RunEnd(Fate.LEFT, LEFT_OPEN.format(ask=ask, id=task_id), "needs_human")
+
+
+def cause_of(errors: BaseExceptionGroup[Exception]) -> BaseException:
+    """The first of what went wrong."""
+    cause: BaseException = errors
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    return cause

@@ -1,0 +1,288 @@
+"""Reads what the driver of `--json-io` writes: one JSON object on each line, told apart by `type`.
+
+The table of what is read is also what the published schema is made from. What is in nobody's
+table is not wrong: webviews send much that has a meaning only where they come from.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from rookery.compat.control_stream.stream_commands import (
+    MOST_IMAGES,
+    SETTINGS,
+    TASK_ID,
+    TEXT,
+    WORDS,
+    Field,
+    Shape,
+)
+from rookery.compat.json_io import request_types as wants
+from rookery.compat.json_io.message_rows import Wire
+from rookery.compat.start_settings import StartSettings, start_settings
+from rookery.core.asks import Reply
+from rookery.core.intent_questions import CHOICES, reply_of
+from rookery.core.text.characters import whole_values
+
+SPANS: tuple[wants.Span, ...] = ("checkpoint", "from-init", "to-current", "full")
+REPLIES: Mapping[str, Reply] = {
+    "yesButtonClicked": "yes",
+    "noButtonClicked": "no",
+    "messageResponse": "message",
+    "objectResponse": "message",
+}
+OPERATIONS = ("continue", "abort")
+
+
+class BadMessage(Exception):
+    """A line that is no message; its text says why."""
+
+
+def _no_images(given: Any) -> str:
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        return "must be a list of strings"
+    return f"holds more than {MOST_IMAGES} images" if len(given) > MOST_IMAGES else ""
+
+
+def _no_moment(given: Any) -> str:
+    moment = isinstance(given, int | float) and not isinstance(given, bool)
+    return "" if moment else "must be the ts of a message, a number"
+
+
+def _no_bool(given: Any) -> str:
+    return "" if isinstance(given, bool) else "must be true or false"
+
+
+def _one_of(*choices: str) -> Shape:
+    told = " or ".join(f'"{each}"' for each in choices)
+    return Shape(
+        {"enum": list(choices)}, lambda given: "" if given in choices else f"must be {told}"
+    )
+
+
+def _made_of(*fields: Field) -> Shape:
+    def problem(given: Any) -> str:
+        if not isinstance(given, dict):
+            return "must be an object"
+        return _problem_in(fields, given)
+
+    described = {
+        "type": "object",
+        "properties": {field.name: dict(field.shape.schema) for field in fields},
+        "required": [field.name for field in fields if field.required],
+    }
+    return Shape(described, problem)
+
+
+IMAGES = Shape(
+    {"type": "array", "maxItems": MOST_IMAGES, "items": {"type": "string"}},
+    _no_images,
+)
+MOMENT = Shape({"type": "number"}, _no_moment)
+BOOL = Shape({"type": "boolean"}, _no_bool)
+
+_TEXT, _IMAGES = Field("text", TEXT), Field("images", IMAGES)
+_NAMED = (Field("text", WORDS, True),)
+_ROW, _MESSAGE = Field("value", MOMENT, True), Field("messageTs", MOMENT, True)
+_EDITED = (_ROW, Field("editedMessageContent", WORDS, True), _IMAGES)
+_WITH_FILES = Field("restoreCheckpoint", BOOL)
+
+
+class Kind(Struct, frozen=True):
+    """A type of message: its fields in the order in which they are checked, and what it asks."""
+
+    fields: tuple[Field, ...]
+    read: Callable[[Wire], wants.Request]
+
+
+def _images(given: Wire) -> tuple[str, ...]:
+    return tuple(given.get("images", ()))
+
+
+def _new_task(given: Wire) -> wants.Request:
+    return wants.NewTask(
+        text=given.get("text", ""),
+        images=_images(given),
+        task_id=given.get("taskId", "").strip().lower(),
+        settings=start_settings(given.get("taskConfiguration", {})),
+    )
+
+
+def _answer(given: Wire) -> wants.Request:
+    choice = given.get("choice")
+    return wants.Answer(
+        reply=reply_of(choice) if choice else REPLIES[given["askResponse"]],
+        choice=choice,
+        text=given.get("text", ""),
+        images=_images(given),
+        row=given.get("messageTs"),
+        task_id=given.get("taskId", ""),
+        always=given.get("always", False),
+    )
+
+
+def _edit(given: Wire) -> wants.Request:
+    return wants.EditQueued(message_id=given["payload"]["id"], text=given["payload"]["text"])
+
+
+def _compare(given: Wire) -> wants.Request:
+    payload = given["payload"]
+    span = payload.get("mode", "checkpoint")
+    return wants.CompareFiles(span=span, row=payload.get("ts"))
+
+
+def _restore(given: Wire) -> wants.Request:
+    payload = given["payload"]
+    return wants.RestoreFiles(row=payload["ts"], with_words=payload.get("mode") == "restore")
+
+
+def _review(given: Wire) -> wants.Request:
+    text = given.get("editedMessageContent")
+    return wants.ReviewMessage(row=given["value"], text=text, images=_images(given))
+
+
+def _rewrite(given: Wire) -> wants.Request:
+    return wants.RewriteMessage(
+        row=given["messageTs"],
+        text=given.get("text"),
+        images=_images(given),
+        with_files=given.get("restoreCheckpoint", False),
+    )
+
+
+def _switch_mode(given: Wire) -> wants.Request:
+    return wants.Choose(settings=StartSettings(mode=given["text"].strip()))
+
+
+def _switch_approval(given: Wire) -> wants.Request:
+    return wants.Choose(settings=StartSettings(automatic=given["bool"]))
+
+
+def _find(given: Wire) -> wants.Request:
+    return wants.FindFiles(letters=given.get("query", ""), request_id=given.get("requestId", ""))
+
+
+KINDS: Mapping[str, Kind] = {
+    "newTask": Kind(
+        (_TEXT, _IMAGES, Field("taskId", TASK_ID), Field("taskConfiguration", SETTINGS)), _new_task
+    ),
+    "askResponse": Kind(
+        (
+            Field("askResponse", _one_of(*REPLIES), True),
+            _TEXT,
+            _IMAGES,
+            Field("messageTs", MOMENT),
+            Field("taskId", TEXT),
+            Field("always", BOOL),
+            Field("choice", _one_of(*CHOICES)),
+        ),
+        _answer,
+    ),
+    "queueMessage": Kind(
+        (_TEXT, _IMAGES),
+        lambda given: wants.Queue(text=given.get("text", ""), images=_images(given)),
+    ),
+    "editQueuedMessage": Kind(
+        (Field("payload", _made_of(Field("id", WORDS, True), Field("text", TEXT, True)), True),),
+        _edit,
+    ),
+    "removeQueuedMessage": Kind(_NAMED, lambda given: wants.EditQueued(message_id=given["text"])),
+    "clearTask": Kind((), lambda given: wants.ClearTask()),
+    "cancelTask": Kind((), lambda given: wants.CancelTask()),
+    "terminalOperation": Kind(
+        (Field("terminalOperation", _one_of(*OPERATIONS), True),),
+        lambda given: wants.HandleCommand(ends=given["terminalOperation"] == "abort"),
+    ),
+    "showTaskWithId": Kind(_NAMED, lambda given: wants.ShowTask(task_id=given["text"].strip())),
+    "deleteTaskWithId": Kind(_NAMED, lambda given: wants.DeleteTask(task_id=given["text"].strip())),
+    "mode": Kind(_NAMED, _switch_mode),
+    "switchMode": Kind(_NAMED, _switch_mode),
+    "autoApprovalEnabled": Kind((Field("bool", BOOL, True),), _switch_approval),
+    "updateSettings": Kind(
+        (Field("updatedSettings", SETTINGS, True),),
+        lambda given: wants.Choose(settings=start_settings(given["updatedSettings"])),
+    ),
+    "webviewDidLaunch": Kind((), lambda given: wants.Launch()),
+    "requestCommands": Kind((), lambda given: wants.WantCommands()),
+    "requestModes": Kind((), lambda given: wants.WantModes()),
+    "requestRouterModels": Kind((), lambda given: wants.WantModels()),
+    "requestRooModels": Kind((), lambda given: wants.WantModels(only_ours=True)),
+    "searchFiles": Kind((Field("query", TEXT), Field("requestId", TEXT)), _find),
+    "condenseTaskContextRequest": Kind(
+        (_TEXT,), lambda given: wants.CondenseTask(task_id=given.get("text", ""))
+    ),
+    "checkpointDiff": Kind(
+        (Field("payload", _made_of(Field("ts", MOMENT), Field("mode", _one_of(*SPANS))), True),),
+        _compare,
+    ),
+    "checkpointRestore": Kind(
+        (
+            Field(
+                "payload",
+                _made_of(Field("ts", MOMENT, True), Field("mode", _one_of("preview", "restore"))),
+                True,
+            ),
+        ),
+        _restore,
+    ),
+    "deleteMessage": Kind((_ROW,), _review),
+    "editMessage": Kind(_EDITED, _review),
+    "submitEditedMessage": Kind(_EDITED, _review),
+    "deleteMessageConfirm": Kind((_MESSAGE, _WITH_FILES), _rewrite),
+    "editMessageConfirm": Kind(
+        (_MESSAGE, Field("text", WORDS, True), _IMAGES, _WITH_FILES), _rewrite
+    ),
+    "cancelAutoApproval": Kind((), lambda given: wants.Unheard(type="cancelAutoApproval")),
+    "shutdown": Kind((), lambda given: wants.Shutdown()),
+    "ping": Kind((), lambda given: wants.Ping()),
+}
+
+
+def read_request(line: bytes, number: int) -> wants.Request:
+    """What is requested on a line. Raises `BadMessage` with the first thing that is wrong."""
+    try:
+        given = whole_values(_loaded(line.decode("utf-8")))
+    except UnicodeDecodeError as error:
+        raise _bad(number, "it is not UTF-8") from error
+    except (ValueError, RecursionError) as error:
+        raise _bad(number, f"it is not JSON ({error})") from error
+    if not isinstance(given, dict):
+        raise _bad(number, "it is not a JSON object")
+    type = given.get("type")
+    if not isinstance(type, str):
+        raise _bad(number, 'there is no string "type"')
+    if type not in KINDS:
+        return wants.Unheard(type=type)
+    if problem := _problem_in(KINDS[type].fields, given):
+        raise _bad(number, f"{type}: {problem}")
+    return KINDS[type].read({name: each for name, each in given.items() if each is not None})
+
+
+def _loaded(text: str) -> Any:
+    return json.loads(text, parse_float=_finite, parse_constant=_finite)
+
+
+def _finite(text: str) -> float:
+    """Python also reads NaN, and takes 1e999 for infinity, with which nothing can be counted."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:40]} is no finite number")
+    return number
+
+
+def _bad(number: int, reason: str) -> BadMessage:
+    return BadMessage(f"Line {number} of the input is no message: {reason}.")
+
+
+def _problem_in(fields: tuple[Field, ...], given: Wire) -> str:
+    """What is wrong with the first field that is. Webviews write null for what is not there."""
+    for field in fields:
+        known = given.get(field.name)
+        if known is None and not field.required:
+            continue
+        if problem := field.shape.problem(known):
+            return f'"{field.name}" {problem}'
+    return ""

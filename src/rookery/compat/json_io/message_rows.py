@@ -1,0 +1,149 @@
+"""Rows of a task in the words of webviews, and rows in those words as ours."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, TypeAlias, cast
+
+from rookery.compat.structured_output.output_rows import output
+from rookery.core.asks import AskKind
+from rookery.core.blocks import Image
+from rookery.core.folds.row_writer import PACED
+from rookery.core.intent_questions import as_json
+from rookery.core.message import Message
+
+Wire: TypeAlias = dict[str, Any]
+
+ARRIVING_TOOLS = {
+    "write_to_file": "newFileCreated",
+    "apply_diff": "appliedDiff",
+    "apply_patch": "appliedDiff",
+    "edit": "appliedDiff",
+    "edit_file": "appliedDiff",
+    "search_replace": "appliedDiff",
+    "read_file": "readFile",
+    "read_command_output": "readCommandOutput",
+    "search_files": "searchFiles",
+    "codebase_search": "codebaseSearch",
+    "switch_mode": "switchMode",
+    "new_task": "newTask",
+    "update_todo_list": "updateTodoList",
+    "run_slash_command": "runSlashCommand",
+    "skill": "skill",
+    "generate_image": "generateImage",
+}
+"""What a tool is called while its call arrives. Once it is whole, its own payload says."""
+
+
+def spelled(row: Message, extra: Mapping[str, Any] | None = None) -> Wire:
+    """The row as one message. `extra` is what is known of it beside."""
+    return output(
+        ts=row.ts,
+        type=row.type,
+        say=row.say,
+        ask=row.ask,
+        text=None if row.say == "condense_context" else _text(row),
+        images=[data_uri(image) for image in row.images] or None,
+        partial=True if row.partial else None,
+        isAnswered=True if row.answered else None,
+        isProtected=True if _is_protected(row) else None,
+        checkpoint={"from": "", "to": row.text} if row.say == "checkpoint_saved" else None,
+        title=row.title or None,
+        where=row.where or None,
+        notes=list(row.notes) or None,
+        rule=row.rule or None,
+        governance=_governance(row),
+        **(extra or {}),
+    )
+
+
+def _governance(row: Message) -> Wire | None:
+    if row.governance is None:
+        return None
+    told = as_json(row.governance, approval_id=row.ask_id, binding=row.digest, diff=row.diff)
+    return cast(Wire, told)
+
+
+def read_row(given: object) -> Message | None:
+    """What a message means to us; None if it is none. Only what the state of a task is told from
+    is read."""
+    if not isinstance(given, Mapping):
+        return None
+    ts, type = given.get("ts"), given.get("type")
+    if isinstance(ts, bool) or not isinstance(ts, int | float) or type not in ("ask", "say"):
+        return None
+    return Message(
+        ts=cast(int, ts),  # other people's may be a fraction
+        type=type,
+        say=_words(given.get("say")),
+        ask=_words(given.get("ask")),
+        content=_words(given.get("text")),
+        partial=given.get("partial") is True,
+        answered=given.get("isAnswered") is True,
+    )
+
+
+def data_uri(image: Image) -> str:
+    return f"data:{image.media_type};base64,{image.data}"
+
+
+def fields_in(text: str | None) -> Wire:
+    """The JSON object that a text is; nothing if it is none."""
+    try:
+        fields = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def tool_name(name: str, payload: Mapping[str, Any] | None) -> str:
+    """What webviews call a tool: what its payload says, or what it is called while it arrives."""
+    known = payload or {}
+    said = known.get("tool")
+    return said if isinstance(said, str) else _arriving_name(name, known)
+
+
+def _arriving_name(name: str, known: Mapping[str, Any]) -> str:
+    if name == "list_files":
+        return "listFilesRecursive" if known.get("recursive") else "listFilesTopLevel"
+    return ARRIVING_TOOLS.get(name, name)
+
+
+def _words(given: object) -> str | None:
+    return given if isinstance(given, str) else None
+
+
+def _text(row: Message) -> str | None:
+    """A call that was not prepared yet goes by the name that the model calls the tool by."""
+    text = row.text
+    if row.say == "browser_action_result":
+        return _page(row)
+    if row.say == PACED and (seconds := re.search(r"\d+", text or "")):
+        return json.dumps({"seconds": int(seconds[0])})
+    called = _CALLED.match(text) if text and row.ask == AskKind.TOOL else None
+    if called is None or called[1] not in _OUR_NAMES:
+        return text
+    fields = fields_in(text)
+    name = _arriving_name(called[1], fields)
+    return json.dumps({**fields, "tool": name}, ensure_ascii=False)
+
+
+def _page(row: Message) -> str:
+    """What a browser shows, in the fields that webviews read."""
+    url = _AT.match(row.text or "")
+    page = output(
+        currentUrl=url[1] if url else None,
+        logs=row.text,
+        screenshot=data_uri(row.images[0]) if row.images else None,
+    )
+    return json.dumps(page, ensure_ascii=False)
+
+
+_AT = re.compile(r"The browser is at (\S+)\.(?:\n|$)")
+_CALLED = re.compile(r'\{"tool": "(\w+)"')
+_OUR_NAMES = (*ARRIVING_TOOLS, "list_files")
+
+
+def _is_protected(row: Message) -> bool:
+    asks = row.ask == AskKind.TOOL and not row.partial
+    return asks and fields_in(row.text).get("isProtected") is True

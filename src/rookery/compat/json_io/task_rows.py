@@ -1,0 +1,192 @@
+"""One task as its driver is told of it: which rows are news, and when it is time to tell them.
+
+A row is told at once when it is new and when it is complete. While it grows it is told whole each
+time, so the longer it is the longer it waits: what is written for a row grows with the time that it
+takes, not with the square of its length.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from rookery.compat.json_io.message_rows import Wire, data_uri, spelled
+from rookery.compat.structured_output.output_rows import output
+from rookery.core.asks import AskKind
+from rookery.core.facts import (
+    Condensed,
+    Event,
+    ModelSwitched,
+    QueueEdited,
+    RequestStarted,
+    TaskFailed,
+    TaskOpened,
+    TaskReopened,
+    UserSpoke,
+)
+from rookery.core.folds.view import View, changes, see
+from rookery.core.message import Message
+
+PACE = 0.05
+"""Seconds between two tellings of a row that grows, as long as it is short."""
+SHORT = 4 * 1024
+"""Characters up to which a row is short; one that is twice as long waits twice as long."""
+
+
+class _Telling(Struct, frozen=True):
+    at: float
+    length: int
+
+    @property
+    def again(self) -> float:
+        """When the row may be told again, though it be not complete."""
+        return self.at + PACE * max(1.0, self.length / SHORT)
+
+
+class ShownTask:
+    """A task, its rows that are still to be told, and what else a webview shows of it."""
+
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+        self.view = View()
+        self.text = ""
+        self.parent: str | None = None
+        self.began = 0
+        self.provider = ""
+        self.failure = ""
+        self.parts: set[str] = set()
+        """What changed beside the rows since it was asked for last."""
+        self._extras: dict[int, Wire] = {}
+        self._spoken: dict[str, int] = {}
+        self._due: dict[int, None] = {}
+        self._untold: set[int] = set()
+        self._growing: dict[int, _Telling | None] = {}
+        """The rows that are not complete, with their last telling."""
+        self._gone: list[int] = []
+
+    @property
+    def question(self) -> Message | None:
+        """What stops the task until it is answered."""
+        return self.view.open_ask if self.view.agent.is_waiting_for_input else None
+
+    @property
+    def offer(self) -> Message | None:
+        """The command that runs may be let run on, or be ended."""
+        asked = self.view.open_ask
+        return asked if asked and asked.ask == AskKind.COMMAND_OUTPUT else None
+
+    @property
+    def waits(self) -> bool:
+        """Some row will have to be told without anything else happening."""
+        return bool(self._due)
+
+    def learn(self, event: Event) -> None:
+        before = self.view
+        self.view = see(before, event)
+        change = changes(before, self.view)
+        self.parts |= change.parts
+        for row in (*change.added, *change.changed):
+            self._due[row.ts] = None
+            if row.partial:
+                self._growing.setdefault(row.ts, None)
+            else:
+                self._growing.pop(row.ts, None)
+        self._untold.update(row.ts for row in change.added)
+        self._drop(change.removed)
+        self._note(event)
+
+    def news(self, now: float) -> list[Message]:
+        """The rows to be told now, in their order."""
+        told: list[Message] = []
+        for ts in sorted(self._due):
+            row = self._row(ts)
+            if ts in self._untold and self._follows_a_call(row):
+                break  # most likely it will be taken back, and nobody is to see that
+            telling = self._growing.get(ts)
+            if row.partial and telling and now < telling.again:
+                continue
+            if row.partial:
+                self._growing[ts] = _Telling(now, len(row.text or ""))
+            del self._due[ts]
+            self._untold.discard(ts)
+            told.append(row)
+        return told
+
+    def gone(self) -> list[int]:
+        """The rows that were told and are no more, each once."""
+        gone, self._gone = self._gone, []
+        return gone
+
+    def messages(self) -> list[Wire]:
+        """All rows. Whoever is told them needs no news of them."""
+        self._due.clear()
+        self._untold.clear()
+        self._gone.clear()
+        return [self.spelled(row) for row in self.view.messages]
+
+    def spelled(self, row: Message) -> Wire:
+        return spelled(row, self._extras.get(row.seq) if row.say in _CONDENSED else None)
+
+    def queue(self) -> list[Wire]:
+        return [
+            output(
+                id=spoken.message_id,
+                timestamp=self._spoken.get(spoken.message_id, 0),
+                text=spoken.text,
+                images=[data_uri(image) for image in spoken.images] or None,
+            )
+            for spoken in self.view.queue
+        ]
+
+    def row(self, ts: int) -> Message | None:
+        place = self.view.messages.find(ts)
+        return None if place is None else self.view.messages[place]
+
+    def _row(self, ts: int) -> Message:
+        row = self.row(ts)
+        assert row
+        return row
+
+    def _follows_a_call(self, row: Message) -> bool:
+        return any(ts < row.ts and self._row(ts).type == "ask" for ts in self._growing)
+
+    def _drop(self, removed: Iterable[int]) -> None:
+        for ts in removed:
+            self._due.pop(ts, None)
+            self._growing.pop(ts, None)
+            if ts in self._untold:
+                self._untold.discard(ts)
+            else:
+                self._gone.append(ts)
+
+    def _note(self, event: Event) -> None:
+        match event.fact:
+            case TaskOpened(text=text, parent=parent):
+                self.text, self.parent, self.began = text, parent, event.ts
+            case UserSpoke(message_id=message_id) | QueueEdited(message_id=message_id):
+                self._spoken[message_id] = event.ts
+            case ModelSwitched(provider=provider) | RequestStarted(provider=provider) if provider:
+                self.provider = provider
+            case Condensed() as condensed:
+                self._extras[event.seq] = _condensed(condensed, event.seq)
+            case TaskReopened():
+                self.failure = ""
+            case TaskFailed(message=message):
+                self.failure = message or "The task ended without being completed."
+            case _:
+                pass
+
+
+_CONDENSED = ("condense_context", "sliding_window_truncation")
+
+
+def _condensed(fact: Condensed, seq: int) -> Wire:
+    tokens: dict[str, Any] = {
+        "prevContextTokens": fact.tokens_before,
+        "newContextTokens": fact.tokens_after,
+    }
+    if not fact.summary:
+        return {"contextTruncation": {"truncationId": str(seq), **tokens}}
+    cost = fact.usage.cost or 0.0
+    summed = {"cost": cost, "summary": fact.summary, "condenseId": str(seq)}
+    return {"contextCondense": {**tokens, **summed}}

@@ -1,0 +1,333 @@
+"""A task's facts as the events of `--output-format json` and `stream-json`.
+
+Both formats tell the same rows under the same ids. `stream-json` tells each row's parts as
+they come and says when somebody has to answer; `json` tells only what is complete.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from rookery.compat.json_io.message_rows import tool_name
+from rookery.compat.structured_output.call_rows import CallRows
+from rookery.compat.structured_output.output_rows import Ids, Output, Speech, output
+from rookery.core.asks import AskKind, required_action
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    AssistantSpoke,
+    CallStreamed,
+    CompletionOffered,
+    Condensed,
+    Event,
+    Noted,
+    OutputStreamed,
+    RequestFailed,
+    RequestStarted,
+    Rewound,
+    TaskFailed,
+    TaskOpened,
+    TaskReopened,
+    TextStreamed,
+    ThinkingStreamed,
+    ToolFinished,
+    ToolStarted,
+    Usage,
+    UserSpoke,
+)
+from rookery.core.folds.denials import Denials
+from rookery.core.folds.governance_tally import GovernanceTally
+from rookery.core.folds.usage import added
+from rookery.core.intent_questions import as_json
+
+SCHEMA_VERSION = 1
+PROTOCOL = "roo-cli-stream"
+REASONS = {
+    "task_aborted": "The run was ended before the task was complete.",
+    "task_failed": "The task ended without being completed.",
+    "timeout": "The run reached its time limit before the task was complete.",
+}
+
+
+def init(task_id: str = "", capabilities: Sequence[str] = ()) -> Output:
+    """The first event of a process. `capabilities` are the commands that it takes."""
+    return output(
+        type="system",
+        subtype="init",
+        taskId=task_id or None,
+        content="Ready.",
+        schemaVersion=SCHEMA_VERSION,
+        protocol=PROTOCOL,
+        capabilities=list(capabilities),
+    )
+
+
+class StructuredOutput:
+    """What is told of one task. Events up to `after` are learned from and not told.
+
+    Nobody is said to be waited for in an `automatic` run. Tasks told in one stream share `ids`.
+    """
+
+    def __init__(
+        self,
+        *,
+        session_id: str,
+        stream: bool,
+        automatic: bool = False,
+        after: int = 0,
+        ids: Ids | None = None,
+    ) -> None:
+        self._session_id = session_id
+        self._stream = stream
+        self._automatic = automatic
+        self._after = after
+        self._ids = ids or Ids()
+        self._speech = Speech(self._ids)
+        self._calls = CallRows(self._ids, stream=stream)
+        self._usage = Usage()
+        self._completion: tuple[int, str] | None = None
+        self._failure = ""
+        self._governance = GovernanceTally()
+        self._denials = Denials()
+        self._ts = 0
+        self.question_id: int | None = None
+        """The id under which the latest question that stops the task was told."""
+
+    def begin(self) -> Output:
+        return init(self._session_id)
+
+    def heard(self, ts: int, text: str) -> Output:
+        """Words of the user that had to wait, now that the model hears them."""
+        return self._row(ts, "user", text)
+
+    def see(self, event: Event) -> list[Output]:
+        """The output events that one more fact leads to."""
+        self._ts = event.ts
+        self._governance.see(event.fact)
+        self._denials.see(event.fact)
+        told = list(self._tell(event))
+        if (event.seq, event.sub) <= (self._after, 0):
+            self._denials.forget()
+            self._calls.forget_telling()
+            return []
+        return told if self._stream else [one for one in told if _is_complete(one)]
+
+    def see_of_child(self, event: Event) -> None:
+        """What a task that works for this one uses is used for this one; the rest of it is told
+        by its own session."""
+        self._governance.see(event.fact)
+        self._denials.see(event.fact)
+        if isinstance(event.fact, AssistantSpoke):
+            self._speech.latest = event.fact.words or self._speech.latest
+        match event.fact:
+            case AssistantSpoke(usage=usage) | RequestFailed(usage=usage) | Condensed(usage=usage):
+                self._usage = added(self._usage, usage)
+            case _:
+                pass
+
+    def settle(self, code: str | None = None, reason: str = "") -> list[Output]:
+        """What is left to tell before the result: rows still open, and what stands against
+        success, if anything does.
+        """
+        told = list(self._close_all(self._ts))
+        if code and not (code == "task_failed" and self._failure):
+            told.append(output(type="error", code=code, content=self._why(code, reason)))
+        return told
+
+    def result(self, success: bool, code: str | None = None, reason: str = "") -> Output:
+        """The last event of a run. A later run's result does not repeat what this one shows."""
+        ts, completion = self._completion or (None, "")
+        content = completion or self._speech.latest
+        self._completion, self._speech.latest = None, ""
+        denials = self._denials.as_json()
+        self._denials.forget()
+        return output(
+            type="result",
+            id=ts,
+            taskId=self._session_id,
+            content=content or None,
+            done=True,
+            success=success,
+            code=code,
+            error=self._why(code, reason) if code else None,
+            cost=_cost(self._usage),
+            governance=self._governance.as_json(),
+            permission_denials=denials,
+        )
+
+    def refusal(self, reason: str) -> Output:
+        """The result of a message that a hook refused. What the task said meanwhile is not in
+        it: that belongs to the others."""
+        return output(
+            type="result",
+            taskId=self._session_id,
+            done=True,
+            success=False,
+            code="governance_refused",
+            error=reason,
+            cost=_cost(self._usage),
+            governance=self._governance.as_json(),
+        )
+
+    def _why(self, code: str, reason: str) -> str:
+        """What stands against success, in a sentence."""
+        failure = self._failure if code == "task_failed" else ""
+        return reason or failure or REASONS.get(code, f"The run ended with {code}.")
+
+    def _tell(self, event: Event) -> Iterator[Output]:
+        ts = event.ts
+        match event.fact:
+            case TaskOpened(text=text) | UserSpoke(text=text):
+                yield self._row(ts, "user", text)
+            case Answered(text=text, by="user") if text:
+                yield self._row(ts, "user", text)
+            case RequestStarted():
+                self._completion = None
+                yield from self._close_all(ts)
+            case TextStreamed(text=text):
+                yield from self._speech.hear("assistant", ts, text)
+            case ThinkingStreamed(text=text):
+                yield from self._speech.hear("thinking", ts, text)
+            case CallStreamed() as piece:
+                self._speech.pause()
+                yield from self._calls.hear(ts, piece)
+            case AssistantSpoke() as answer:
+                yield from self._take_answer(ts, answer)
+            case Condensed(usage=usage):
+                self._usage = added(self._usage, usage)
+            case RequestFailed(error=error, message=message, usage=usage):
+                self._usage = added(self._usage, usage)
+                yield from self._speech.close(ts)
+                yield from self._calls.break_off(ts)
+                yield self._error(ts, error, message)
+            case Asked() as question:
+                yield from self._ask(ts, question)
+            case ToolStarted() as started:
+                yield from self._calls.start(ts, started)
+            case OutputStreamed(call_id=call_id, text=text):
+                yield from self._calls.add_output(ts, call_id, text)
+            case ToolFinished() as end:
+                yield from self._calls.finish(ts, end)
+            case CompletionOffered(result=result, spoken=spoken):
+                # words that were told already keep their id
+                self._completion = ((spoken and self._speech.latest_id) or ts, result)
+            case TaskReopened():
+                self._failure = ""
+            case TaskFailed(message=message):
+                self._failure = message or REASONS["task_failed"]
+                yield self._error(ts, "task_failed", message)
+            case Noted(text=text):
+                yield self._row(ts, "assistant", text, "note")
+            case Rewound():
+                self._completion = None
+                yield from self._close_all(ts)
+                self._calls.go_back()
+            case _:
+                pass
+
+    def _close_all(self, ts: int) -> Iterator[Output]:
+        yield from self._speech.close(ts)
+        yield from self._calls.drop_all(ts)
+
+    def _take_answer(self, ts: int, answer: AssistantSpoke) -> Iterator[Output]:
+        self._usage = added(self._usage, answer.usage)
+        yield from self._speech.close(ts, answer.blocks)
+        calls = [block for block in answer.blocks if isinstance(block, ToolCall)]
+        yield from self._calls.take(ts, () if answer.interrupted else calls)
+
+    def _ask(self, ts: int, question: Asked) -> Iterator[Output]:
+        match question:
+            case Asked(ask=AskKind.COMMAND_OUTPUT):
+                pass
+            case Asked(call_id=call_id) if call_id and not self._is_in_words(question):
+                yield from self._calls.ask(ts, question)
+                yield from self._wait(self._calls.id_of(call_id), question.ask, question)
+            case Asked(ask=AskKind.COMPLETION_RESULT, text=text):
+                self._completion = (ts, text) if text else self._completion
+                self.question_id = self._completion[0] if self._completion else ts
+            case Asked(ask=ask, text=text):
+                row = self._row(ts, "assistant", text, ask.value)
+                yield row
+                yield from self._wait(row["id"], ask)
+
+    def _is_in_words(self, question: Asked) -> bool:
+        """Whether it is told as words, although a call puts it. Where a rule answers, the call
+        is told: its result is what the answer was."""
+        return False
+
+    def _wait(
+        self, id: int | None, ask: AskKind, question: Asked | None = None
+    ) -> Iterator[Output]:
+        self.question_id = id
+        if not self._automatic:
+            action = required_action(ask)
+            yield output(
+                type="system",
+                subtype="waiting",
+                id=id,
+                code=ask.value,
+                content=action.value,
+                asks=_governance(question) if question else None,
+            )
+
+    def _row(self, ts: int, type: str, content: str, subtype: str | None = None) -> Output:
+        id = self._ids.mint(ts)
+        return output(type=type, subtype=subtype, id=id, content=content, done=True)
+
+    def _error(self, ts: int, code: str, content: str) -> Output:
+        return output(type="error", id=self._ids.mint(ts), code=str(code), content=content)
+
+
+class DrivenOutput(StructuredOutput):
+    """What a program that answers questions is sent. Tools go by the names that drivers of the
+    Roo CLI know, such as `readFile`."""
+
+    def __init__(self, *, session_id: str, after: int, ids: Ids) -> None:
+        super().__init__(session_id=session_id, stream=True, after=after, ids=ids)
+        self._names: dict[int, str] = {}
+        """The names of the calls that are open, by the ids of their rows."""
+
+    def see(self, event: Event) -> list[Output]:
+        return [self._renamed(one) for one in super().see(event)]
+
+    def settle(self, code: str | None = None, reason: str = "") -> list[Output]:
+        return [self._renamed(one) for one in super().settle(code, reason)]
+
+    def _renamed(self, told: Output) -> Output:
+        if use := told.get("tool_use"):
+            name = self._names[told["id"]] = tool_name(use["name"], use.get("input"))
+            return {**told, "tool_use": {**use, "name": name}}
+        if result := told.get("tool_result"):
+            take = self._names.pop if "done" in told else self._names.get
+            return {**told, "tool_result": {**result, "name": take(told["id"], result["name"])}}
+        return told
+
+    def _is_in_words(self, question: Asked) -> bool:
+        return question.ask is AskKind.FOLLOWUP
+
+
+def _governance(question: Asked) -> Output | None:
+    if question.governance is None:
+        return None
+    told: Output = as_json(
+        question.governance,
+        approval_id=question.ask_id,
+        binding=question.digest,
+        diff=question.diff,
+    )
+    return told
+
+
+def _is_complete(told: Output) -> bool:
+    return "done" in told or told["type"] == "error"
+
+
+def _cost(usage: Usage) -> Output | None:
+    if usage == Usage():
+        return None
+    return output(
+        totalCost=None if usage.cost is None else round(usage.cost, 8),
+        inputTokens=usage.tokens_in,
+        outputTokens=usage.tokens_out,
+        cacheWrites=usage.cache_writes or None,
+        cacheReads=usage.cache_reads or None,
+    )
