@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import anyio
 import pytest
 
-from rookery.clients.keyboard import Keyboard
-from rookery.clients.typed_line import TimedLine
+from rookery.plain.keyboard import Keyboard
+from rookery.plain.typed_line import TimedLine
 
 pytestmark = pytest.mark.anyio
 

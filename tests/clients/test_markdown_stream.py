@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.clients.markdown_stream import MOST_ROWS, MarkdownStream
 from rookery.core.text.terminal_text import Paint, harmless
+from rookery.plain.markdown_stream import MOST_ROWS, MarkdownStream
 
 WIDTH = 60
 

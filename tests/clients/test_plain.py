@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.clients.plain import LAST_LINES, LINE_LENGTH, OUTPUT_LINES, PlainDisplay
-from rookery.clients.screen import Screen
 from rookery.core import replies
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Text, ToolCall
@@ -51,6 +49,8 @@ from rookery.core.facts import (
 )
 from rookery.core.failures import FailureKind
 from rookery.core.text.output_preview import gap
+from rookery.plain.display import LAST_LINES, LINE_LENGTH, OUTPUT_LINES, PlainDisplay
+from rookery.plain.screen import Screen
 
 NOTED = "  noted: the model hears it with its next step"
 BUSY = FailureKind.BUSY

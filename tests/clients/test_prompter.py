@@ -11,11 +11,11 @@ from typing import Any
 import anyio
 import pytest
 
-from rookery.clients.keyboard import Keyboard
-from rookery.clients.prompter import LEFT_AT_PROMPT, Prompter
-from rookery.clients.screen import Screen
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
+from rookery.plain.keyboard import Keyboard
+from rookery.plain.prompter import LEFT_AT_PROMPT, Prompter
+from rookery.plain.screen import Screen
 from rookery.protocol.client.attend import Leave, Response, Say
 from rookery.protocol.client.non_interactive import DECIDE_YOURSELF
 

@@ -2,7 +2,7 @@
 
 import io
 
-from rookery.clients.screen import Screen
+from rookery.plain.screen import Screen
 
 
 class Page:

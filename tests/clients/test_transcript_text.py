@@ -6,7 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rookery.clients.transcript_text import (
+from rookery.core.message import Message
+from rookery.core.text.terminal_text import Paint
+from rookery.plain.transcript_text import (
     Kind,
     Passage,
     as_markdown,
@@ -14,8 +16,6 @@ from rookery.clients.transcript_text import (
     fenced,
     passages,
 )
-from rookery.core.message import Message
-from rookery.core.text.terminal_text import Paint
 
 PLAIN = Paint(False)
 

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from logs import log
 from manager.bench import SPEAKS_LONG, WRITES, Project, Watched
-from rookery.clients.transcript_page import as_html, as_page
-from rookery.clients.transcript_text import Kind, Passage
 from rookery.core.blocks import Text
 from rookery.core.facts import (
     AssistantSpoke,
@@ -33,6 +31,8 @@ from rookery.manager.desk.surroundings import Form
 from rookery.manager.desk.workspaces import Workspaces
 from rookery.manager.messages import message_id_of
 from rookery.manager.session_folders import SessionFolders
+from rookery.plain.transcript_page import as_html, as_page
+from rookery.plain.transcript_text import Kind, Passage
 from rookery.storage.cli.session_documents import session_document
 
 pytestmark = pytest.mark.anyio

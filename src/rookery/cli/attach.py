@@ -17,10 +17,6 @@ from rookery.cli.exit_codes import Exit, exit_code
 from rookery.cli.main import resolve_folder
 from rookery.cli.retelling import Retelling
 from rookery.cli.serve import socket_for
-from rookery.clients.keyboard import Keyboard
-from rookery.clients.plain import PlainDisplay
-from rookery.clients.prompter import Heard, Prompter
-from rookery.clients.screen import Screen
 from rookery.core.asks import AskKind
 from rookery.core.commands import Cancel, ReopenTask, Speak
 from rookery.core.facts import Asked, Event
@@ -34,6 +30,10 @@ from rookery.core.queries import (
 )
 from rookery.core.text.terminal_text import harmless, harmless_line, visible_line
 from rookery.errors import CommandRejected, SettingsError
+from rookery.plain.display import PlainDisplay
+from rookery.plain.keyboard import Keyboard
+from rookery.plain.prompter import Heard, Prompter
+from rookery.plain.screen import Screen
 from rookery.platform.user_folders import find_places
 from rookery.protocol.client.attend import Fate, Focus, Response, RunEnd, attend
 from rookery.protocol.client.client_commands import SlashLines, Vocabulary

@@ -10,13 +10,13 @@ from anyio.abc import TaskGroup
 from rookery.app import vocabulary
 from rookery.cli.reports import Report, TextReport
 from rookery.cli.runs import Run, note
-from rookery.clients.keyboard import Keyboard
-from rookery.clients.prompter import Heard, Prompter
 from rookery.core.commands import Cancel, Speak
 from rookery.core.facts import Event
 from rookery.core.queries import AskIntents, AskModels
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import CommandRejected
+from rookery.plain.keyboard import Keyboard
+from rookery.plain.prompter import Heard, Prompter
 from rookery.protocol.client.attend import Display, Focus, Responder, RunEnd, attend, never
 from rookery.protocol.client.client_commands import SlashLines, Vocabulary
 from rookery.protocol.client.displays import Displays

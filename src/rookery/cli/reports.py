@@ -12,13 +12,13 @@ import anyio
 from rookery import NAME, VERSION
 from rookery.cli.runs import Run
 from rookery.cli.wishes import Wishes
-from rookery.clients.plain import PlainDisplay
-from rookery.clients.prompter import LEFT_AT_PROMPT
-from rookery.clients.screen import Screen
 from rookery.core.blocks import Text
 from rookery.core.facts import AssistantSpoke, ChildBegan, CompletionOffered, Event, TaskOpened
 from rookery.core.folds.task_state import fold
 from rookery.core.text.terminal_text import harmless, harmless_line
+from rookery.plain.display import PlainDisplay
+from rookery.plain.prompter import LEFT_AT_PROMPT
+from rookery.plain.screen import Screen
 from rookery.protocol.client.attend import Display, Fate, RunEnd
 from rookery.protocol.client.displays import Displays
 from rookery.storage.sessions import TaskStore

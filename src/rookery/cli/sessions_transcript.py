@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rookery.clients.transcript_text import as_text, passages, undone
 from rookery.core.message import Message
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
+from rookery.plain.transcript_text import as_text, passages, undone
 
 _BEFORE = Message(ts=0, type="say", say="checkpoint_saved")
 """A row that is never shown. What comes after another row is not the prompt."""

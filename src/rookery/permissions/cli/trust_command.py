@@ -168,7 +168,7 @@ def _typed_before(out: TextIO) -> str:
         return ""
     import termios
 
-    from rookery.clients.keyboard import typed_so_far
+    from rookery.plain.keyboard import typed_so_far
 
     typed = typed_so_far(sys.stdin.fileno())
     termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)

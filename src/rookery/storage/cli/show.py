@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from rookery import NAME
-from rookery.clients.transcript_text import Kind, as_text, passages
 from rookery.core.folds.view import View
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
+from rookery.plain.transcript_text import Kind, as_text, passages
 from rookery.platform.user_folders import find_places
 from rookery.protocol.codec import event_to_json
 from rookery.storage.cli.session_argument import (

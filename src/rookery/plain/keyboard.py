@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio
 
-from rookery.clients.typed_line import PASTE_BEGINS, PASTE_ENDS, TimedLine, TypedLine
+from rookery.plain.typed_line import PASTE_BEGINS, PASTE_ENDS, TimedLine, TypedLine
 from rookery.platform.terminal_guard import guard_of
 
 _LOCAL_FLAGS, _CHARACTERS = 3, 6

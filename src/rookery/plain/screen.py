@@ -4,8 +4,8 @@ import os
 from collections.abc import Callable
 from typing import TextIO
 
-from rookery.clients.word_wrap import WordWrap
 from rookery.core.text.terminal_text import Paint
+from rookery.plain.word_wrap import WordWrap
 
 _USUAL_WIDTH = 80
 

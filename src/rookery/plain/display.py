@@ -5,9 +5,6 @@ import re
 from collections import deque
 from typing import TypeGuard
 
-from rookery.clients.markdown_stream import MarkdownStream, Span
-from rookery.clients.screen import Screen
-from rookery.clients.spoken_words import SpokenWords
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Block, ToolCall
 from rookery.core.facts import (
@@ -52,6 +49,9 @@ from rookery.core.folds.usage import added
 from rookery.core.replies import STOPPED_BY_USER, denied, restored_files, sentence_in
 from rookery.core.text.output_preview import lines_in_gap
 from rookery.core.text.terminal_text import harmless, harmless_line
+from rookery.plain.markdown_stream import MarkdownStream, Span
+from rookery.plain.model_words import SpokenWords
+from rookery.plain.screen import Screen
 from rookery.protocol.client.attend import BESIDE_A_QUESTION
 from rookery.protocol.client.question_text import followup
 

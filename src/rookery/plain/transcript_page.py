@@ -6,7 +6,7 @@ Whatever a model, a tool or a file wrote is text in it, never markup.
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from rookery.clients.transcript_text import Kind, Passage
+from rookery.plain.transcript_text import Kind, Passage
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """\

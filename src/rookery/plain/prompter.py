@@ -5,8 +5,6 @@ from enum import Enum
 
 import anyio
 
-from rookery.clients.keyboard import Keyboard
-from rookery.clients.screen import Screen
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
 from rookery.core.intent_questions import Choice, question_lines, reply_of
@@ -17,6 +15,8 @@ from rookery.core.text.terminal_text import (
     plainly_visible,
     visible_line,
 )
+from rookery.plain.keyboard import Keyboard
+from rookery.plain.screen import Screen
 from rookery.protocol.client.attend import Leave, Response, Say
 from rookery.protocol.client.non_interactive import DECIDE_YOURSELF
 from rookery.protocol.client.question_text import Suggestion, ceiling, chosen, followup, suggestions
