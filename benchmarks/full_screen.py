@@ -84,9 +84,9 @@ def show_past(report: Path) -> None:
 def _run(host: "PlayedHost", tell: Callable[[], Awaitable[None]]) -> None:
     import anyio
 
-    from rookery.clients.tui.app import FullScreen, Opening
-    from rookery.clients.tui.terminal import ScreenDriver
     from rookery.core.commands import OpenTask
+    from rookery.tui.app import FullScreen, Opening
+    from rookery.tui.terminal_driver import ScreenDriver
 
     async def main() -> None:
         async with anyio.create_task_group() as group:

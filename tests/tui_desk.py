@@ -12,17 +12,17 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from played_host import PlayedHost
-from rookery.clients.tui.following import Following
-from rookery.clients.tui.look import DARK, LOOKS, theme_of
-from rookery.clients.tui.screens.side_screen import SideScreen
-from rookery.clients.tui.seam import ToastKind
-from rookery.clients.tui.style import CSS
 from rookery.core.commands import Command
 from rookery.core.facts import Event
 from rookery.core.folds.view import View
 from rookery.core.queries import About, AskAbout, Asking
 from rookery.errors import CommandRejected
 from rookery.protocol.host_interface import Host
+from rookery.tui.followed_tasks import Following
+from rookery.tui.interfaces import ToastKind
+from rookery.tui.screen_layout import CSS
+from rookery.tui.screens.side_screen import SideScreen
+from rookery.tui.theme import DARK, LOOKS, theme_of
 from tui_screen_scenes import knowing_host, worked
 from tui_waiting import seen, until
 

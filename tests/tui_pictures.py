@@ -7,9 +7,9 @@ from pathlib import Path
 import anyio
 
 from played_host import PlayedHost
-from rookery.clients.tui.app import FullScreen, Opening
-from rookery.clients.tui.look import DARK, LIGHT
 from rookery.core.commands import OpenTask
+from rookery.tui.app import FullScreen, Opening
+from rookery.tui.theme import DARK, LIGHT
 from tui_intent_scenes import asking_beyond_the_scope
 from tui_scenes import SCENES as OF_ANY_TASK
 from tui_scenes import TASK, completed

@@ -8,8 +8,8 @@ import anyio
 from textual.pilot import Pilot
 
 from played_host import PlayedHost
-from rookery.clients.tui.app import FullScreen, Opening
 from rookery.core.commands import OpenTask
+from rookery.tui.app import FullScreen, Opening
 from tui_scenes import TASK
 
 PATIENCE = 20.0

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import anyio
 
-from rookery.clients.tui.app import FullScreen, Opening
-from rookery.clients.tui.look import DARK
 from rookery.core.commands import OpenTask
+from rookery.tui.app import FullScreen, Opening
+from rookery.tui.theme import DARK
 from tui_scenes import TASK
 from tui_screen_scenes import knowing_host, worked
 from tui_waiting import seen, until

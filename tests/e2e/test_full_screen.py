@@ -141,7 +141,7 @@ STUCK = """
 import time
 from contextlib import suppress
 from pathlib import Path
-from rookery.clients.tui.composer import Composer
+from rookery.tui.composer import Composer
 
 def stuck(self, event):
     Path("stuck").touch()
@@ -178,7 +178,7 @@ def test_what_is_typed_before_the_screen_is_there_is_kept_in_order(
 
 
 CRASH = """
-from rookery.clients.tui.status import StatusLine
+from rookery.tui.status import StatusLine
 
 def broken(self, doing):
     raise RuntimeError("it broke while drawing")

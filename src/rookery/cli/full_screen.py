@@ -17,7 +17,7 @@ from rookery.protocol.client.attend import Fate, RunEnd
 from rookery.protocol.host_interface import Host
 
 if TYPE_CHECKING:
-    from rookery.clients.tui.app import FullScreen
+    from rookery.tui.app import FullScreen
 
 
 def run_full_screen(run: Run, wishes: Wishes) -> int:
@@ -57,10 +57,10 @@ class FullScreenClient:
         return end or RunEnd(Fate.LEFT, code="task_aborted")
 
     def _app(self, host: Host) -> "FullScreen":
-        from rookery.clients.tui.app import FullScreen, Opening
-        from rookery.clients.tui.input_history import InputHistory
-        from rookery.clients.tui.look import DARK, LIGHT
-        from rookery.clients.tui.terminal import ScreenDriver, is_light
+        from rookery.tui.app import FullScreen, Opening
+        from rookery.tui.input_history import InputHistory
+        from rookery.tui.terminal_driver import ScreenDriver, is_light
+        from rookery.tui.theme import DARK, LIGHT
 
         ui = self._run.settings.ui
         light = is_light(os.environ) if ui.look == "auto" else ui.look == "light"

@@ -2,9 +2,10 @@
 
 import pytest
 
-from rookery.clients.tui.attention import AWAY_SECONDS, Attention, Caller, Notify
-from rookery.clients.tui.look import DARK, LOOKS
-from rookery.clients.tui.status import (
+from rookery.core.folds.usage import Totals
+from rookery.core.queries import About
+from rookery.tui.attention import AWAY_SECONDS, Attention, Caller, Notify
+from rookery.tui.status import (
     Around,
     Doing,
     context_bar,
@@ -13,9 +14,8 @@ from rookery.clients.tui.status import (
     short_path,
     status_line,
 )
-from rookery.clients.tui.terminal import light_in
-from rookery.core.folds.usage import Totals
-from rookery.core.queries import About
+from rookery.tui.terminal_driver import light_in
+from rookery.tui.theme import DARK, LOOKS
 
 LOOK = LOOKS[DARK]
 

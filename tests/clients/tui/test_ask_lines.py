@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rookery.clients.tui.ask_lines import Standing, keys_line, long_title, short_title, title_line
-from rookery.clients.tui.ask_room import AROUND, LEAST_BODY, room_for
-from rookery.clients.tui.asking import Step, answer_letters, page_of
-from rookery.clients.tui.look import DARK, LOOKS
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
+from rookery.tui.ask_lines import Standing, keys_line, long_title, short_title, title_line
+from rookery.tui.ask_size import AROUND, LEAST_BODY, room_for
+from rookery.tui.question_page import Step, answer_letters, page_of
+from rookery.tui.theme import DARK, LOOKS
 from tui_scenes import COMMAND, EDIT, FOLLOWUP
 
 LOOK = LOOKS[DARK]

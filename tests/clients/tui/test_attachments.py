@@ -19,15 +19,6 @@ from textual.events import Key, Paste
 from textual.pilot import Pilot
 
 from played_host import ABOUT, PlayedHost
-from rookery.clients.tui.app import FullScreen, Opening
-from rookery.clients.tui.attached_line import attached_line
-from rookery.clients.tui.attachments import MOST_PICTURES, TOO_MANY, TOO_MUCH, Attached
-from rookery.clients.tui.clipboard import MOST_READ, clipboard_picture
-from rookery.clients.tui.look import DARK, LOOKS
-from rookery.clients.tui.pasted_path import picture_paths
-from rookery.clients.tui.rows.drawing import drawn
-from rookery.clients.tui.rows.families import Shown
-from rookery.clients.tui.rows.picture_line import byte_count
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image
 from rookery.core.commands import Answer, EditQueue, OpenTask, ReopenTask, Speak
@@ -35,6 +26,15 @@ from rookery.core.facts import Asked, TaskClosed, UserSpoke
 from rookery.core.message import Message
 from rookery.core.queries import AskAbout, AskModels, KnownModel
 from rookery.protocol.client.picture_files import MOST
+from rookery.tui.app import FullScreen, Opening
+from rookery.tui.attached_line import attached_line
+from rookery.tui.attachments import MOST_PICTURES, TOO_MANY, TOO_MUCH, Attached
+from rookery.tui.clipboard import MOST_READ, clipboard_picture
+from rookery.tui.pasted_path import picture_paths
+from rookery.tui.rows.picture_line import byte_count
+from rookery.tui.rows.row_kinds import Shown
+from rookery.tui.rows.row_view import drawn
+from rookery.tui.theme import DARK, LOOKS
 from tui_scenes import TASK, asking_about_an_edit, wondering, working
 from tui_waiting import seen, until
 

@@ -3,7 +3,7 @@
 import pytest
 from textual.app import App, ComposeResult
 
-from rookery.clients.tui.composer import Composer, Memory, Typed, typed
+from rookery.tui.composer import Composer, Memory, Typed, typed
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.clients.tui.following import BACKLOG, Followed
 from rookery.core.facts import (
     CallStreamed,
     Ending,
@@ -21,6 +20,7 @@ from rookery.core.facts import (
     next_event,
 )
 from rookery.core.folds.view import View, see
+from rookery.tui.followed_tasks import BACKLOG, Followed
 from tui_past import long_past
 
 pytestmark = pytest.mark.anyio

@@ -14,19 +14,19 @@ from textual.events import Key
 from textual.pilot import Pilot
 
 from played_host import PlayedHost
-from rookery.clients.tui.app import FullScreen, Opening
-from rookery.clients.tui.asking import Step, body_of
-from rookery.clients.tui.look import DARK, LOOKS
-from rookery.clients.tui.paper import Paper
-from rookery.clients.tui.rows.calls import payload_in
-from rookery.clients.tui.rows.pieces import all_lines
-from rookery.clients.tui.screens.shell import ShellScreen
-from rookery.clients.tui.terminal import KeyParser
 from rookery.core.commands import Answer, OpenTask
 from rookery.core.folds.partial_text import call_text
 from rookery.core.queries import AskPaths, FoundPath
 from rookery.core.text.terminal_text import approvable, plainly_visible, seen_letters
 from rookery.protocol.client.question_text import ceiling, followup
+from rookery.tui.app import FullScreen, Opening
+from rookery.tui.question_page import Step, body_of
+from rookery.tui.rows.pieces import all_lines
+from rookery.tui.rows.tool_calls import payload_in
+from rookery.tui.screens.shell_screen import ShellScreen
+from rookery.tui.scroll_view import Paper
+from rookery.tui.terminal_driver import KeyParser
+from rookery.tui.theme import DARK, LOOKS
 from tui_scenes import COMMAND, EDIT, FOLLOWUP, TASK, asking_about_a_command
 from tui_waiting import seen, until
 

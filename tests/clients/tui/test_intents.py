@@ -9,19 +9,19 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
-from rookery.clients.tui.asking import Step, answer_letters, body_of, footing_of, page_of
-from rookery.clients.tui.look import DARK, LOOKS
-from rookery.clients.tui.rows.drawing import drawn
-from rookery.clients.tui.rows.families import Shown
-from rookery.clients.tui.rows.pieces import all_lines
-from rookery.clients.tui.screens.intents import IntentScreen
-from rookery.clients.tui.status import Around, header_line
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer, OpenTask, SelectIntent, Speak
 from rookery.core.facts import Asked, IntentCleared
 from rookery.core.intent_questions import AskedReason, AskedTarget
 from rookery.core.message import Message
 from rookery.core.queries import About, AskIntents
+from rookery.tui.question_page import Step, answer_letters, body_of, footing_of, page_of
+from rookery.tui.rows.pieces import all_lines
+from rookery.tui.rows.row_kinds import Shown
+from rookery.tui.rows.row_view import drawn
+from rookery.tui.screens.intent_screen import IntentScreen
+from rookery.tui.status import Around, header_line
+from rookery.tui.theme import DARK, LOOKS
 from tui_desk import desk
 from tui_intent_scenes import GOVERNED, INTENTS, OUTSIDE, SELECTED, WHY, asking_beyond_the_scope
 from tui_play import Play, play

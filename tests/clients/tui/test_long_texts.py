@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rookery.clients.tui.look import DARK, LOOKS
-from rookery.clients.tui.rows.drawing import drawn
-from rookery.clients.tui.rows.families import Shown
-from rookery.clients.tui.rows.markdown import GrowingMarkdown, markdown
-from rookery.clients.tui.rows.markdown_parts import PART, good_place, parts_of
 from rookery.core.facts import RequestStarted, TextStreamed
 from rookery.core.message import Message
+from rookery.tui.rows.markdown import GrowingMarkdown, markdown
+from rookery.tui.rows.markdown_parts import PART, good_place, parts_of
+from rookery.tui.rows.row_kinds import Shown
+from rookery.tui.rows.row_view import drawn
+from rookery.tui.theme import DARK, LOOKS
 from tui_play import play
 from tui_scenes import EDIT
 

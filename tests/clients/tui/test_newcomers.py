@@ -9,8 +9,6 @@ from msgspec.structs import replace
 from textual.worker import WorkerFailed
 
 from played_host import PlayedHost
-from rookery.clients.tui.app import FullScreen, Opening
-from rookery.clients.tui.saying import TYPED_AHEAD
 from rookery.core.asks import AskKind
 from rookery.core.commands import (
     Answer,
@@ -34,6 +32,8 @@ from rookery.core.facts import (
 from rookery.core.failures import FailureKind
 from rookery.core.queries import AskModels, KnownModel
 from rookery.errors import CommandRejected, StorageError
+from rookery.tui.app import FullScreen, Opening
+from rookery.tui.input_router import TYPED_AHEAD
 from tui_play import Play, play
 from tui_scenes import (
     COMMAND,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.clients.tui.pacing import (
+from rookery.tui.redraw_pace import (
     PICTURE_SECONDS,
     PICTURE_SECONDS_WHILE_TYPING,
     TYPING_SECONDS,

@@ -4,13 +4,13 @@ import anyio
 import pytest
 
 from played_host import PlayedHost
-from rookery.clients.tui.pickers.opening import PICKERS, picker_for
-from rookery.clients.tui.pickers.own_commands import OWN
-from rookery.clients.tui.pickers.picker import Picker
-from rookery.clients.tui.pickers.triggers import TRIGGERS
-from rookery.clients.tui.screens.shell import ShellScreen
 from rookery.core.queries import AskPaths, AskTasks, FoundPath
 from rookery.errors import CommandRejected
+from rookery.tui.pickers.own_commands import OWN
+from rookery.tui.pickers.picker import Picker
+from rookery.tui.pickers.picker_choice import PICKERS, picker_for
+from rookery.tui.pickers.triggers import TRIGGERS
+from rookery.tui.screens.shell_screen import ShellScreen
 from tui_desk import DeskApp
 from tui_screen_scenes import TASKS, knowing_host
 from tui_waiting import seen, until

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.clients.tui.input_history import MOST, InputHistory
+from rookery.tui.input_history import MOST, InputHistory
 
 
 def opened(path: Path) -> InputHistory:

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from rich.text import Text
 from textual.app import App, ComposeResult
 
-from rookery.clients.tui.look import DARK, LIGHT, LOOKS, theme_of
-from rookery.clients.tui.pickers.pick_list import PickList, first_seen, rows_seen
+from rookery.tui.pickers.pick_list import PickList, first_seen, rows_seen
+from rookery.tui.theme import DARK, LIGHT, LOOKS, theme_of
 from tui_waiting import seen, until
 
 pytestmark = pytest.mark.anyio

@@ -5,7 +5,7 @@ from html import unescape
 
 import pytest
 
-from rookery.clients.tui.look import DARK, LIGHT
+from rookery.tui.theme import DARK, LIGHT
 from tui_pictures import NAMES, SIZES, file_of, picture
 
 pytestmark = pytest.mark.anyio

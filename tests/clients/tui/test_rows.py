@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from rookery.clients.tui.look import DARK, LIGHT, LOOKS
-from rookery.clients.tui.rows.diffs import DiffLine, diff_lines, drawn_diff
-from rookery.clients.tui.rows.drawing import drawn
-from rookery.clients.tui.rows.families import Family, Shown, family, gap_between
-from rookery.clients.tui.rows.lines import wrapped
-from rookery.clients.tui.rows.markdown import markdown
-from rookery.clients.tui.rows.markdown_parts import parts_of
 from rookery.core.message import Message
+from rookery.tui.rows.diffs import DiffLine, diff_lines, drawn_diff
+from rookery.tui.rows.lines import wrapped
+from rookery.tui.rows.markdown import markdown
+from rookery.tui.rows.markdown_parts import parts_of
+from rookery.tui.rows.row_kinds import Family, Shown, family, gap_between
+from rookery.tui.rows.row_view import drawn
+from rookery.tui.theme import DARK, LIGHT, LOOKS
 from tui_scenes import DIFF
 
 LOOK = LOOKS[DARK]
@@ -179,7 +179,7 @@ def test_a_text_is_cut_only_between_blocks(parts: list[str]):
 
 @given(st.text(max_size=120), st.integers(2, 40))
 def test_lines_never_exceed_their_width(text: str, width: int):
-    from rookery.clients.tui.rows.lines import clean
+    from rookery.tui.rows.lines import clean
 
     assert all(line.cell_len <= width for line in wrapped(Text(clean(text)), width))
 

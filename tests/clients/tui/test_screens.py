@@ -10,19 +10,6 @@ from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
 from played_host import PlayedHost
-from rookery.clients.tui.look import DARK, LIGHT, LOOKS
-from rookery.clients.tui.pickers.own_commands import OWN
-from rookery.clients.tui.screens.checkpoints import CheckpointScreen
-from rookery.clients.tui.screens.confirming import Confirming
-from rookery.clients.tui.screens.costs import CostScreen
-from rookery.clients.tui.screens.help import HelpScreen
-from rookery.clients.tui.screens.models import ModelScreen
-from rookery.clients.tui.screens.modes import ModeScreen
-from rookery.clients.tui.screens.queue import QueueScreen
-from rookery.clients.tui.screens.side_screen import SideScreen
-from rookery.clients.tui.screens.task_list import TaskListScreen
-from rookery.clients.tui.screens.todos import TodoPanel
-from rookery.clients.tui.screens.tree import TreeScreen
 from rookery.core.commands import (
     DeleteTask,
     EditQueue,
@@ -31,6 +18,19 @@ from rookery.core.commands import (
 )
 from rookery.core.facts import RequestStarted, TaskOpened, Todo, TodosChanged
 from rookery.core.queries import AskModels, AskTasks
+from rookery.tui.pickers.own_commands import OWN
+from rookery.tui.screens.checkpoint_screen import CheckpointScreen
+from rookery.tui.screens.confirm_screen import Confirming
+from rookery.tui.screens.cost_screen import CostScreen
+from rookery.tui.screens.help_screen import HelpScreen
+from rookery.tui.screens.mode_screen import ModeScreen
+from rookery.tui.screens.model_screen import ModelScreen
+from rookery.tui.screens.queue_screen import QueueScreen
+from rookery.tui.screens.side_screen import SideScreen
+from rookery.tui.screens.task_list_screen import TaskListScreen
+from rookery.tui.screens.todo_panel import TodoPanel
+from rookery.tui.screens.tree_screen import TreeScreen
+from rookery.tui.theme import DARK, LIGHT, LOOKS
 from tui_desk import DeskApp, desk
 from tui_screen_scenes import CHILDREN, LOCAL, MODELS, TASKS, knowing_host
 from tui_waiting import seen, until

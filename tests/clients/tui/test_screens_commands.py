@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from rookery.clients.tui.pickers.own_commands import obey
-from rookery.clients.tui.screens.checkpoints import CheckpointScreen
-from rookery.clients.tui.screens.costs import CostScreen
-from rookery.clients.tui.screens.help import HelpScreen
-from rookery.clients.tui.screens.models import ModelScreen
-from rookery.clients.tui.screens.modes import ModeScreen
-from rookery.clients.tui.screens.queue import QueueScreen
-from rookery.clients.tui.screens.side_screen import SideScreen
-from rookery.clients.tui.screens.task_list import TaskListScreen
-from rookery.clients.tui.screens.tree import TreeScreen
 from rookery.core.commands import Condense, EditQueue, SwitchApproval, SwitchMode, SwitchModel
+from rookery.tui.pickers.own_commands import obey
+from rookery.tui.screens.checkpoint_screen import CheckpointScreen
+from rookery.tui.screens.cost_screen import CostScreen
+from rookery.tui.screens.help_screen import HelpScreen
+from rookery.tui.screens.mode_screen import ModeScreen
+from rookery.tui.screens.model_screen import ModelScreen
+from rookery.tui.screens.queue_screen import QueueScreen
+from rookery.tui.screens.side_screen import SideScreen
+from rookery.tui.screens.task_list_screen import TaskListScreen
+from rookery.tui.screens.tree_screen import TreeScreen
 from tui_desk import desk
 
 pytestmark = pytest.mark.anyio

@@ -7,29 +7,6 @@ import pytest
 from textual.binding import Binding
 
 from played_host import PlayedHost
-from rookery.clients.tui.look import DARK, LOOKS
-from rookery.clients.tui.pickers.opening import picker_for
-from rookery.clients.tui.screens.checkpoints import CheckpointScreen
-from rookery.clients.tui.screens.confirming import Confirming
-from rookery.clients.tui.screens.costs import (
-    ROWS,
-    Account,
-    CostScreen,
-    Spending,
-    account,
-    drawn_accounts,
-)
-from rookery.clients.tui.screens.help import Section, drawn_help
-from rookery.clients.tui.screens.key_line import key_uses, own_bindings, spelled
-from rookery.clients.tui.screens.models import ModelScreen
-from rookery.clients.tui.screens.modes import ModeScreen
-from rookery.clients.tui.screens.queue import QueueScreen
-from rookery.clients.tui.screens.shell import ShellScreen
-from rookery.clients.tui.screens.side_screen import SideScreen
-from rookery.clients.tui.screens.task_list import TaskListScreen
-from rookery.clients.tui.screens.todos import TodoPanel, drawn_todos
-from rookery.clients.tui.screens.tree import TreeScreen, root_of, tree
-from rookery.clients.tui.screens.words import ago, fine_money, money
 from rookery.core.facts import (
     AssistantSpoke,
     Condensed,
@@ -59,6 +36,29 @@ from rookery.core.queries import (
     KnownTask,
     RestoreRehearsal,
 )
+from rookery.tui.pickers.picker_choice import picker_for
+from rookery.tui.screens.checkpoint_screen import CheckpointScreen
+from rookery.tui.screens.confirm_screen import Confirming
+from rookery.tui.screens.cost_screen import (
+    ROWS,
+    Account,
+    CostScreen,
+    Spending,
+    account,
+    drawn_accounts,
+)
+from rookery.tui.screens.help_screen import Section, drawn_help
+from rookery.tui.screens.key_line import key_uses, own_bindings, spelled
+from rookery.tui.screens.mode_screen import ModeScreen
+from rookery.tui.screens.model_screen import ModelScreen
+from rookery.tui.screens.queue_screen import QueueScreen
+from rookery.tui.screens.shell_screen import ShellScreen
+from rookery.tui.screens.short_texts import ago, fine_money, money
+from rookery.tui.screens.side_screen import SideScreen
+from rookery.tui.screens.task_list_screen import TaskListScreen
+from rookery.tui.screens.todo_panel import TodoPanel, drawn_todos
+from rookery.tui.screens.tree_screen import TreeScreen, root_of, tree
+from rookery.tui.theme import DARK, LOOKS
 from tui_desk import DeskApp
 from tui_waiting import seen, until
 

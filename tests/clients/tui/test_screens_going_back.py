@@ -10,9 +10,6 @@ from textual.pilot import Pilot
 
 from rookery.app import Consent, open_host
 from rookery.cli.model_choice import choose_model
-from rookery.clients.tui.pickers.own_commands import obey
-from rookery.clients.tui.screens.checkpoints import CheckpointScreen
-from rookery.clients.tui.screens.restoring import RestoreScreen
 from rookery.core.commands import OpenTask
 from rookery.core.facts import FilesRestored, Rewound
 from rookery.core.queries import AskRehearsal, RestoreRehearsal
@@ -21,6 +18,9 @@ from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places
 from rookery.protocol.host_interface import Host
 from rookery.storage.sessions import TaskStore
+from rookery.tui.pickers.own_commands import obey
+from rookery.tui.screens.checkpoint_screen import CheckpointScreen
+from rookery.tui.screens.restore_screen import RestoreScreen
 from tui_desk import DeskApp
 from tui_screen_scenes import knowing_host, worked
 from tui_waiting import seen, until

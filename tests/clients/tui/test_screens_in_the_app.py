@@ -8,13 +8,13 @@ import pytest
 from textual.pilot import Pilot
 
 from played_host import PlayedHost
-from rookery.clients.tui.app import FullScreen, Opening
-from rookery.clients.tui.composer import Composer
-from rookery.clients.tui.pickers.picker import Picker
-from rookery.clients.tui.screens.costs import CostScreen
-from rookery.clients.tui.screens.help import HelpScreen
-from rookery.clients.tui.screens.side_screen import SideScreen
 from rookery.core.commands import Cancel, EditQueue, OpenTask, ReopenTask
+from rookery.tui.app import FullScreen, Opening
+from rookery.tui.composer import Composer
+from rookery.tui.pickers.picker import Picker
+from rookery.tui.screens.cost_screen import CostScreen
+from rookery.tui.screens.help_screen import HelpScreen
+from rookery.tui.screens.side_screen import SideScreen
 from tui_screen_scenes import TASKS, knowing_host, worked
 from tui_waiting import seen, until
 

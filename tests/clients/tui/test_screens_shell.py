@@ -9,8 +9,9 @@ import anyio
 import pytest
 
 from played_host import ABOUT, PlayedHost
-from rookery.clients.tui.screens.shell import ShellScreen
-from rookery.clients.tui.shell_line import (
+from rookery.core.queries import AskAbout
+from rookery.tui.screens.shell_screen import ShellScreen
+from rookery.tui.shell_line import (
     LINES_KEPT,
     Fate,
     Output,
@@ -18,7 +19,6 @@ from rookery.clients.tui.shell_line import (
     ShellLine,
     as_message,
 )
-from rookery.core.queries import AskAbout
 from tui_desk import DeskApp
 from tui_waiting import seen, until
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rookery.clients.tui.steering import after
+from rookery.tui.navigation import after
 
 
 @pytest.mark.parametrize(

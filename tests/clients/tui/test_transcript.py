@@ -5,10 +5,10 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
-from rookery.clients.tui.look import DARK, LOOKS
-from rookery.clients.tui.rows.families import Shown
-from rookery.clients.tui.transcript import Transcript
 from rookery.core.message import Message
+from rookery.tui.rows.row_kinds import Shown
+from rookery.tui.theme import DARK, LOOKS
+from rookery.tui.transcript_view import Transcript
 
 pytestmark = pytest.mark.anyio
 

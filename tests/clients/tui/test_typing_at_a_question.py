@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from textual.events import Key
 
 from played_host import PlayedHost
-from rookery.clients.tui.app import FullScreen, Opening
-from rookery.clients.tui.ask_panel import AskPanel
-from rookery.clients.tui.composer import Composer
 from rookery.core.commands import Answer, OpenTask
 from rookery.core.facts import Asked
+from rookery.tui.app import FullScreen, Opening
+from rookery.tui.ask_panel import AskPanel
+from rookery.tui.composer import Composer
 from tui_scenes import COMMAND, EDIT, FOLLOWUP, TASK
 from tui_waiting import until
 

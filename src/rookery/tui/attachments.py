@@ -1,0 +1,140 @@
+"""Pictures that go with the next words: pasted by path, or taken from the clipboard.
+
+Both are the user's own deed, so any file of theirs may be read. What kind of picture it is, its
+first bytes say, whatever it is called.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+
+import anyio
+import anyio.to_thread
+from msgspec import Struct
+
+from rookery.core.blocks import Image
+from rookery.core.limits import MIB
+from rookery.core.pictures import TOGETHER, Sight, picture
+from rookery.core.queries import AskModels
+from rookery.errors import CommandRejected
+from rookery.protocol.client.picture_files import MOST, load_pictures
+from rookery.tui.clipboard import (
+    MOST_READ,
+    clipboard_picture,
+    readers,
+    what_to_install,
+)
+from rookery.tui.interfaces import Desk
+from rookery.tui.pasted_path import picture_paths
+from rookery.tui.rows.picture_line import byte_count
+
+MOST_PICTURES = 20
+LOOKING_SECONDS = 2.0
+"""For finding a file: folders of other machines may never answer."""
+TOO_MANY = f"A message holds {MOST_PICTURES} pictures at most."
+TOO_MUCH = f"The pictures of a message hold {TOGETHER // MIB} MiB together at most."
+NO_PICTURE = "The clipboard holds no picture."
+NO_READER = "No program here can read the clipboard. Install {}."
+
+
+class Attached(Struct, frozen=True, kw_only=True):
+    name: str
+    image: Image
+
+
+class Attachments:
+    """What is attached, and what may be. Why something is not, a toast tells."""
+
+    def __init__(self, desk: Desk, show: Callable[[Sequence[Attached]], None], home: str) -> None:
+        self._desk = desk
+        self._show = show
+        self._home = home
+        self._attached: tuple[Attached, ...] = ()
+
+    @property
+    def attached(self) -> tuple[Attached, ...]:
+        return self._attached
+
+    async def from_text(self, text: str) -> bool:
+        """Attach the picture that the text is a path of. False if it is to stay text."""
+        path = await _file_among(picture_paths(text, self._home))
+        if path is None or not await self._is_wanted():
+            return False
+        images, problems = await load_pictures([path], "/")
+        for problem in problems:
+            self._desk.toast(f"Not attached: {problem['error']}", "warning")
+        return any([self._add(Attached(name=PurePath(path).name, image=each)) for each in images])
+
+    async def from_clipboard(self, otherwise: Callable[[], bool]) -> None:
+        """Attach the picture in the clipboard. Where there is none, something else is done
+        `otherwise`, if it can be."""
+        if data := await clipboard_picture():
+            await self._add_data(data)
+        elif otherwise():
+            return
+        elif readers():
+            self._desk.toast(NO_PICTURE)
+        else:
+            self._desk.toast(NO_READER.format(what_to_install()), "warning")
+
+    async def _add_data(self, data: bytes) -> None:
+        whole = len(data) <= MOST_READ
+        found = picture(data[:MOST_READ], Sight(sees=True, most=MOST), complete=whole)
+        if found is None:
+            self._desk.toast(NO_PICTURE)
+        elif found.image is None:
+            self._desk.toast(f"Not attached: {found.words}", "warning")
+        elif await self._is_wanted():
+            self._add(Attached(name="clipboard", image=found.image))
+
+    def drop_last(self) -> None:
+        self._put(self._attached[:-1])
+
+    def take(self) -> tuple[Attached, ...]:
+        """All of them, to be sent."""
+        taken = self._attached
+        self.clear()
+        return taken
+
+    def clear(self) -> None:
+        self._put(())
+
+    def give_back(self, taken: Sequence[Attached]) -> None:
+        """They could not be sent."""
+        self._put((*taken, *self._attached)[:MOST_PICTURES])
+
+    async def _is_wanted(self) -> bool:
+        """Whether the model at work sees pictures. One that nobody knows is given the chance."""
+        desk = self._desk
+        name = (desk.view.model if desk.view else "") or desk.about.model
+        try:
+            known = [each for each in await desk.ask(AskModels()) if each.model == name]
+        except CommandRejected:
+            return True
+        if not known or any(each.images for each in known):
+            return True
+        desk.toast(f"{name} sees no pictures, as far as is known. F4 chooses a model.", "warning")
+        return False
+
+    def _add(self, new: Attached) -> bool:
+        if len(self._attached) >= MOST_PICTURES:
+            self._desk.toast(TOO_MANY, "warning")
+            return False
+        if sum(byte_count(each.image) for each in (*self._attached, new)) > TOGETHER:
+            self._desk.toast(TOO_MUCH, "warning")
+            return False
+        self._put((*self._attached, new))
+        return True
+
+    def _put(self, attached: tuple[Attached, ...]) -> None:
+        if attached != self._attached:
+            self._attached = attached
+            self._show(attached)
+
+
+async def _file_among(paths: Sequence[str]) -> str | None:
+    with anyio.move_on_after(LOOKING_SECONDS):
+        for path in paths:
+            if await anyio.to_thread.run_sync(os.path.isfile, path, abandon_on_cancel=True):
+                return path
+    return None

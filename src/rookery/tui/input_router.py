@@ -1,0 +1,104 @@
+"""Where what the user says goes: it opens a task, answers a question, or waits to be heard."""
+
+from collections.abc import Coroutine
+from typing import Any
+
+from rookery.core.asks import Reply
+from rookery.core.commands import ReopenTask
+from rookery.tui.ask_panel import AskPanel
+from rookery.tui.interfaces import Desk
+from rookery.tui.question_page import APPROVALS
+from rookery.tui.question_queue import Questions
+from rookery.tui.session_view import RESUMES, Question, Said, Session
+from rookery.tui.status_updates import Showing
+from rookery.tui.task_switcher import Looking
+from rookery.tui.typed_replies import can_answer, in_words, key_alone, yes_or_no
+
+TYPED_AHEAD = "That was typed before the question was in sight. Answer it now: y or n."
+UNREAD = "Read it to its end first: Tab, then ↓."
+IS_A_KEY = "Tab, then {letter}: that is a key of the question, and nothing was answered."
+STILL_OPEN = "The model hears it with its next step. The question is still open."
+
+
+class Saying:
+    def __init__(
+        self,
+        desk: Desk,
+        session: Session,
+        looking: Looking,
+        questions: Questions,
+        showing: Showing,
+        panel: AskPanel,
+        first_words: str = "",
+    ) -> None:
+        self._desk = desk
+        self._session = session
+        self._looking = looking
+        self._questions = questions
+        self._showing = showing
+        self._panel = panel
+        self._resume_with = Said(text=first_words) if first_words else None
+        """What a resumed task is told first."""
+
+    async def say(self, said: Said) -> bool:
+        """To whoever listens. Whether it was accepted."""
+        return await (self._tell(said) if self._session.root else self._open(said))
+
+    def answered_by_rule(self, *, once: bool) -> Coroutine[Any, Any, bool] | None:
+        """What answers the open question, if nobody needs to see it; `once` if everything ends
+        with the task."""
+        answers = self._questions.answers_by_rule(self._resume_with, once=once)
+        if answers is None:
+            return None
+        question, commands = answers
+        if question.asked.ask in RESUMES:
+            self._resume_with = None
+        return self._questions.answer(question, *commands)
+
+    async def _open(self, said: Said) -> bool:
+        following = self._showing.next
+        task_id = following.task_id
+        opening = following.opening(said.text, said.images, self._showing.mode_now)
+        if not await self._desk.send(opening):
+            return False
+        following.begun()
+        self._looking.turn_to(task_id)
+        return True
+
+    async def _tell(self, said: Said) -> bool:
+        """Words are the answer to what is asked, or else wait for the model's next step."""
+        question, root = self._questions.open, self._session.root
+        assert root
+        if question and not self._panel.wants_reason:
+            if word := yes_or_no(said, question):
+                return await self._say_yes_or_no(question, word)
+            if letter := key_alone(said, question):
+                self._desk.toast(IS_A_KEY.format(letter=letter), "warning")
+                return False
+        if question and self._questions.is_ripe(question) and can_answer(said, question):
+            return await self._questions.answer(question, *in_words(question, said))
+        if root.over:
+            self._resume_with = said
+            return await self._looking.take_up(ReopenTask(task_id=root.task_id))
+        return await self._queue(said)
+
+    async def _say_yes_or_no(self, question: Question, word: Reply) -> bool:
+        """As the keys of the panel do, and only what was begun when it was in sight (GATE-4)."""
+        if not (self._panel.live and self._questions.was_seen_first(question)):
+            self._desk.toast(TYPED_AHEAD, "warning")
+        elif word == "yes" and self._panel.unread:
+            self._desk.toast(UNREAD, "warning")
+        elif word == "no" and question.asked.ask not in APPROVALS:
+            self._questions.leave_alone()
+        else:
+            return await self._questions.answer(question, question.answer(word))
+        return False
+
+    async def _queue(self, said: Said) -> bool:
+        question, words = self._questions.open, self._session.words(said)
+        if words is None or not await self._desk.send(words):
+            return False
+        if question:
+            self._questions.draft_is_sent()
+            self._desk.toast(STILL_OPEN)
+        return True

@@ -1,0 +1,272 @@
+"""The commands of the full screen itself. The screens that they open are loaded with them."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from rookery.core.folds.points import NOTHING_TO_UNDO, Point, last_change, points
+from rookery.core.queries import AskCommands, AskIntents, AskModels, AskModes
+from rookery.errors import CommandRejected
+from rookery.protocol.client.client_commands import Heard, SlashLines, Vocabulary, no_such_command
+from rookery.tui.interfaces import Desk
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    from rookery.tui.screens.restore_screen import Back
+
+Do = Callable[["App[Any]", Desk, str], Awaitable[None]]
+_BEFORE_A_TASK = ("/mode ", "/model ", "/intent ", "/approve ")
+"""What can be chosen for the next task."""
+NO_TASK = "No task is open. Say what to do, or pick one with /tasks."
+
+
+class OwnCommand(Struct, frozen=True):
+    """`do` is given what was typed behind the name, for which `hint` stands."""
+
+    name: str
+    what: str
+    do: Do
+    hint: str = ""
+
+
+async def obey(line: str, app: "App[Any]", desk: Desk) -> bool:
+    """Do what a line says that begins with a slash. False if it is for the model."""
+    name, _, words = line.strip().partition(" ")
+    if not name.startswith("/"):
+        return False
+    if own := _NAMED.get(name.removeprefix("/")):
+        await own.do(app, desk, words.strip())
+        return True
+    try:
+        names = {each.name for each in await desk.ask(AskCommands())}
+    except CommandRejected as refusal:
+        desk.toast(str(refusal), "warning")
+        desk.insert(line)
+        return True
+    if wrong := no_such_command(line, names | set(_NAMED)):
+        desk.toast(wrong, "warning")
+        desk.insert(line)
+    return bool(wrong)
+
+
+async def _new(app: "App[Any]", desk: Desk, words: str) -> None:
+    await desk.new_task()
+
+
+async def _help(app: "App[Any]", desk: Desk, words: str) -> None:
+    from rookery.tui.screens.help_screen import HelpScreen
+
+    app.push_screen(HelpScreen(desk))
+
+
+async def _tasks(app: "App[Any]", desk: Desk, words: str) -> None:
+    from rookery.tui.screens.task_list_screen import TaskListScreen
+
+    app.push_screen(TaskListScreen(desk))
+
+
+async def _mode(app: "App[Any]", desk: Desk, words: str) -> None:
+    from rookery.tui.screens.mode_screen import ModeScreen
+
+    if words:
+        await _by_line(desk, f"/mode {words}")
+    else:
+        app.push_screen(ModeScreen(desk))
+
+
+async def _model(app: "App[Any]", desk: Desk, words: str) -> None:
+    from rookery.tui.screens.model_screen import ModelScreen
+
+    if words:
+        await _by_line(desk, f"/model {words}")
+    else:
+        app.push_screen(ModelScreen(desk))
+
+
+async def _intent(app: "App[Any]", desk: Desk, words: str) -> None:
+    from rookery.tui.screens.intent_screen import IntentScreen
+
+    if words:
+        await _by_line(desk, f"/intent {words}")
+    else:
+        app.push_screen(IntentScreen(desk))
+
+
+async def _queue(app: "App[Any]", desk: Desk, words: str) -> None:
+    from rookery.tui.screens.queue_screen import QueueScreen
+
+    if words:
+        await _by_line(desk, f"/queue {words}")
+    else:
+        app.push_screen(QueueScreen(desk))
+
+
+async def _tree(app: "App[Any]", desk: Desk, words: str) -> None:
+    from rookery.tui.screens.tree_screen import TreeScreen
+
+    app.push_screen(TreeScreen(desk))
+
+
+async def _cost(app: "App[Any]", desk: Desk, words: str) -> None:
+    from rookery.tui.screens.cost_screen import CostScreen
+
+    app.push_screen(CostScreen(desk))
+
+
+async def _checkpoints(app: "App[Any]", desk: Desk, words: str) -> None:
+    from rookery.tui.screens.checkpoint_screen import CheckpointScreen
+
+    if desk.task_id is None:
+        desk.toast(NO_TASK, "warning")
+    else:
+        app.push_screen(CheckpointScreen(desk))
+
+
+async def _undo(app: "App[Any]", desk: Desk, words: str) -> None:
+    from rookery.tui.screens.restore_screen import Back
+
+    to = last_change(desk.events(desk.task_id)) if desk.task_id else None
+    if to is None:
+        desk.toast(NOTHING_TO_UNDO, "warning")
+    else:
+        await _go_back(app, desk, str(to), Back.BOTH)
+
+
+async def _rewind(app: "App[Any]", desk: Desk, words: str) -> None:
+    from rookery.tui.screens.restore_screen import Back
+
+    await _go_back(app, desk, words, Back.BOTH)
+
+
+async def _files(app: "App[Any]", desk: Desk, words: str) -> None:
+    from rookery.tui.screens.restore_screen import Back
+
+    await _go_back(app, desk, words, Back.FILES)
+
+
+async def _go_back(app: "App[Any]", desk: Desk, to: str, back: "Back") -> None:
+    """To the point of that number, once it was shown what that means; or to one that is chosen."""
+    from rookery.tui.screens.restore_screen import RestoreScreen
+
+    if not to or desk.task_id is None:
+        await _checkpoints(app, desk, "")
+        return
+    known = {point.to: point for point in points(desk.events(desk.task_id))}
+    point: Point | None = known.get(int(to)) if to.isdecimal() else None
+    if point:
+        app.push_screen(RestoreScreen(desk, point, back))
+    else:
+        desk.toast(f"There is no point {to}. /checkpoints shows all.", "warning")
+
+
+async def _copy(app: "App[Any]", desk: Desk, words: str) -> None:
+    desk.press("copy")
+
+
+async def _export(app: "App[Any]", desk: Desk, words: str) -> None:
+    from rookery.tui.screens.export_transcript import export
+
+    if desk.view is None or desk.task_id is None:
+        desk.toast(NO_TASK, "warning")
+        return
+    try:
+        path = export(desk.view, desk.task_id, desk.about.workspace, words)
+    except OSError as error:
+        desk.toast(f"Nothing was written: {error.filename}: {error.strerror}.", "error")
+    else:
+        desk.toast(f"Written to {path}", "success")
+
+
+async def _paste(app: "App[Any]", desk: Desk, words: str) -> None:
+    desk.press("attach")
+
+
+async def _theme(app: "App[Any]", desk: Desk, words: str) -> None:
+    desk.press("change_look")
+
+
+async def _quit(app: "App[Any]", desk: Desk, words: str) -> None:
+    desk.press("leave")
+
+
+async def _todos(app: "App[Any]", desk: Desk, words: str) -> None:
+    desk.press("todos")
+
+
+def _line(name: str) -> Do:
+    """A command that the clients have in common."""
+
+    async def do(app: "App[Any]", desk: Desk, words: str) -> None:
+        await _by_line(desk, f"/{name} {words}")
+
+    return do
+
+
+async def _by_line(desk: Desk, line: str) -> None:
+    if desk.task_id is None and not line.startswith(_BEFORE_A_TASK):
+        desk.toast(NO_TASK, "warning")
+        return
+    try:
+        heard = await _heard(desk, desk.task_id or "", line)
+    except CommandRejected as refusal:
+        desk.toast(str(refusal), "warning")
+        return
+    if heard and heard.words:
+        desk.toast(heard.words)
+    for command in heard.commands if heard else ():
+        if not await desk.send(command):
+            return
+
+
+async def _heard(desk: Desk, task_id: str, line: str) -> Heard | None:
+    modes = [mode.slug for mode in await desk.ask(AskModes())]
+    models = [(each.provider, each.model) for each in await desk.ask(AskModels())]
+    wants_intent = line.startswith("/intent ")
+    intents = await desk.ask(AskIntents()) if wants_intent else ()
+    automatic = desk.view.automatic if desk.view else None
+    lines = SlashLines(
+        task_id,
+        vocabulary=Vocabulary(
+            modes=modes,
+            models=models,
+            intents=[(each.id, each.name) for each in intents if not each.problem],
+        ),
+        automatic=desk.about.automatic if automatic is None else automatic,
+    )
+    for event in desk.events(task_id):
+        lines.show(event)
+    for child in desk.views:
+        if child != task_id:
+            for event in desk.events(child):
+                lines.show_of_child(child, event)
+    return lines.hear(line)
+
+
+OWN = (
+    OwnCommand("new", "begin another task", _new),
+    OwnCommand("help", "all keys and commands", _help),
+    OwnCommand("tasks", "earlier tasks: open, look for words, delete", _tasks),
+    OwnCommand("mode", "go on in another mode", _mode, "[NAME]"),
+    OwnCommand("model", "go on with another model", _model, "[[PROVIDER] NAME]"),
+    OwnCommand("approve", "act without asking, or ask before acting", _line("approve"), "on|off"),
+    OwnCommand("undo", "take back the last change of files, and what was said since", _undo),
+    OwnCommand("checkpoints", "what was done when; go back", _checkpoints),
+    OwnCommand("rewind", "go back: conversation and files", _rewind, "[N]"),
+    OwnCommand("files", "put back only the files", _files, "[N]"),
+    OwnCommand("intent", "have it work for another intent", _intent, "[ID]"),
+    OwnCommand("queue", "what the model has not heard yet", _queue, "[drop N]"),
+    OwnCommand("tree", "the tasks that work for this one", _tree),
+    OwnCommand("todos", "what is to be done", _todos),
+    OwnCommand("cost", "what was used, request by request", _cost),
+    OwnCommand("condense", "have the conversation summarised", _line("condense")),
+    OwnCommand("bg", "let the running command run on", _line("bg")),
+    OwnCommand("stop", "end the running command", _line("stop")),
+    OwnCommand("paste", "attach the picture in the clipboard", _paste),
+    OwnCommand("copy", "copy what is marked, or the last answer", _copy),
+    OwnCommand("export", "write the conversation to a file", _export, "[FILE]"),
+    OwnCommand("theme", "dark or light", _theme),
+    OwnCommand("quit", "leave; the task is kept", _quit),
+)
+_NAMED = {each.name: each for each in OWN} | {"exit": OwnCommand("exit", "leave", _quit)}

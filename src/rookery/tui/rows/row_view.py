@@ -1,0 +1,179 @@
+"""Rows as lines of a terminal."""
+
+import json
+from collections.abc import Iterable, Iterator
+
+from rich.text import Text
+from textual.strip import Strip
+
+from rookery.core.message import Message
+from rookery.protocol.client.question_text import followup
+from rookery.tui.rows.criteria_row import drawn_criteria, tells_criteria
+from rookery.tui.rows.lines import clean, cut, indented, padded, strip_of, wrapped
+from rookery.tui.rows.markdown import GrowingMarkdown
+from rookery.tui.rows.picture_line import nameless
+from rookery.tui.rows.pieces import Piece, all_lines, behind, single, text_pieces
+from rookery.tui.rows.row_kinds import Family, Shown, family_of
+from rookery.tui.rows.tool_calls import call_pieces, output_pieces
+from rookery.tui.theme import Look
+
+THOUGHT_LINES = 3
+"""Of what is being thought, so that one sees that it goes on."""
+NEST = "│ "
+PROSE = 110
+"""Columns that sentences take at most: longer lines are hard to read."""
+
+
+def drawn(shown: Shown, width: int, look: Look) -> list[Strip]:
+    """All lines of a row."""
+    pieces = pieces_of(shown, width, look, GrowingMarkdown())
+    return [strip_of(line) for line in all_lines(pieces)]
+
+
+def pieces_of(shown: Shown, width: int, look: Look, words: GrowingMarkdown) -> list[Piece]:
+    """A row in pieces. Rows of a task that works for another stand behind a rule. `words` is kept
+    with the row while its text grows."""
+    if not shown.depth:
+        return list(_pieces(shown, max(16, width), look, words))
+    nest = Text(NEST * shown.depth, look.ink(look.line))
+    return list(behind(_pieces(shown, max(16, width - nest.cell_len), look, words), nest, nest))
+
+
+def can_unfold(shown: Shown) -> bool:
+    kind = family_of(shown)
+    return kind in (Family.CALL, Family.OUTPUT, Family.THOUGHT, Family.SUMMARY)
+
+
+def _pieces(shown: Shown, width: int, look: Look, words: GrowingMarkdown) -> Iterable[Piece]:
+    message = shown.message
+    text = message.text or ""
+    prose = min(PROSE, width - 2)
+    match family_of(shown):
+        case Family.USER:
+            return _said_by_user(message, width, look)
+        case Family.ANSWER:
+            margin = Text("  ", look.ink(look.line))
+            return behind(words.pieces(text, prose, look), margin, margin)
+        case Family.THOUGHT:
+            return _thought(shown, width, look)
+        case Family.CALL:
+            return call_pieces(shown, width, look)
+        case Family.OUTPUT:
+            return output_pieces(shown, width, look)
+        case Family.TROUBLE:
+            told = clean(_trouble(message)).strip() + _tried(shown)
+            mark = Text("  ✗ ", look.ink(look.bad))
+            return behind(text_pieces(told, width - 4, look.ink(look.bad)), mark, _FOUR)
+        case Family.RESULT:
+            mark = Text("✔ ", look.ink(look.good, bold=True))
+            return behind(words.pieces(text, prose, look), mark, _TWO)
+        case Family.QUESTION:
+            return _question(message, width, look, words)
+        case Family.NOTE:
+            return _note(shown, width, look)
+        case Family.SUMMARY:
+            return _summary(shown, width, look, words)
+        case Family.HIDDEN:
+            return ()
+
+
+_TWO = Text("  ")
+_FOUR = Text("    ")
+
+
+def _said_by_user(message: Message, width: int, look: Look) -> Iterator[Piece]:
+    words = clean(message.text or "").strip("\n")
+    ink, quiet = look.ink(look.words), look.ink(look.quiet)
+    pieces = text_pieces(words, width - 3, ink) if words or not message.images else []
+    if message.images:
+        pieces += single(wrapped(Text(nameless(message.images), quiet), width - 3))
+    mark = Text("› ", look.ink(look.accent, bold=True))
+    for piece in behind(pieces, mark, _TWO):
+        yield _on_band(piece, width, look)
+
+
+def _on_band(piece: Piece, width: int, look: Look) -> Piece:
+    ground = look.on(look.words, look.band)
+    return Piece(piece.height, lambda: [padded(line, width, ground) for line in piece.draw()])
+
+
+def _thought(shown: Shown, width: int, look: Look) -> Iterator[Piece]:
+    ink = look.ink(look.quiet, italic=True)
+    text = shown.message.text or ""
+    if shown.message.partial:
+        yield from single(_being_thought(clean(text[-_LATEST:]).strip(), width, look))
+    elif not shown.unfolded:
+        words = " ".join(clean(text[:_LATEST]).split())
+        yield from single([cut(Text(f"  Thought: {words}", ink), width)])
+    else:
+        yield from single([Text("  Thought:", ink)])
+        yield from behind(text_pieces(clean(text).strip(), width - 4, ink), _FOUR, _FOUR)
+
+
+_LATEST = 4_000
+"""Characters of a thought that one line, or the last three, can need."""
+
+
+def _being_thought(text: str, width: int, look: Look) -> Iterator[Text]:
+    ink = look.ink(look.quiet, italic=True)
+    yield Text("  Thinking …", ink)
+    rows = text.split("\n")[-THOUGHT_LINES:]
+    tail = [part for row in rows for part in wrapped(Text(row, ink), width - 4)]
+    yield from indented(tail[-THOUGHT_LINES:], _FOUR, _FOUR)
+
+
+def _trouble(message: Message) -> str:
+    if message.say != "api_req_started":
+        return message.text or "Something went wrong."
+    try:
+        return str(json.loads(message.text or "")["streamingFailedMessage"])
+    except (ValueError, KeyError, TypeError):
+        return "The request failed."
+
+
+def _question(message: Message, width: int, look: Look, words: GrowingMarkdown) -> Iterable[Piece]:
+    question, offered = followup(message.text or "")
+    if offered and message.open:
+        return ()  # it is shown where it is answered
+    mark = Text("? ", look.ink(look.accent, bold=True))
+    return behind(words.pieces(question, width - 2, look), mark, _TWO)
+
+
+def _tried(shown: Shown) -> str:
+    return f" (tried {shown.tries} times)" if shown.tries > 1 else ""
+
+
+def _note(shown: Shown, width: int, look: Look) -> Iterable[Piece]:
+    message = shown.message
+    text = clean(message.text or "").strip()
+    if message.ask == "resume_task":
+        text = text or "Stopped."
+    if not text:
+        return ()
+    if message.say == "api_req_retry_delayed":
+        reason, _, timer = text.partition("<retry_timer>")
+        seconds = timer.partition("</retry_timer>")[0]
+        text = reason.rstrip() + _tried(shown)
+        text += f"\ntrying again in {seconds} s" if seconds else ""
+    room = width - 4
+    if tells_criteria(text):
+        pieces = single(drawn_criteria(text, room, look))
+    else:
+        pieces = text_pieces(text, room, look.ink(look.careful))
+    return behind(pieces, Text("  · ", look.ink(look.careful)), _FOUR)
+
+
+def _summary(shown: Shown, width: int, look: Look, words: GrowingMarkdown) -> Iterator[Piece]:
+    summary = shown.message.text or ""
+    what = "the older part was summarised" if summary else "the older part is left out"
+    line = f"── {what} "
+    rule = Text(line + "─" * max(0, width - len(line)), look.ink(look.quiet))
+    yield from single([cut(rule, width)])
+    if shown.unfolded and summary:
+        yield from behind(_first_close(words.pieces(summary, width - 2, look)), _TWO, _TWO)
+
+
+def _first_close(pieces: list[Piece]) -> Iterator[Piece]:
+    """Without a blank line above the first."""
+    for at, piece in enumerate(pieces):
+        yield piece if at else Piece(piece.height, piece.draw)

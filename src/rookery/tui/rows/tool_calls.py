@@ -1,0 +1,257 @@
+"""Calls of tools: one line that says what was done, and below it what one may want to see."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from rich.text import Text
+
+from rookery.core.message import Message
+from rookery.core.text.terminal_text import harmless_line
+from rookery.tui.plurals import counted
+from rookery.tui.rows.diffs import diff_pieces, drawn_diff
+from rookery.tui.rows.lines import clean, cut, indented, wrapped
+from rookery.tui.rows.pieces import Piece, behind, single, text_pieces
+from rookery.tui.rows.row_kinds import Shown
+from rookery.tui.theme import Look
+
+HUNK_LINES = 8
+HUNKS = 2
+COMMAND_LINES = 10
+COMMAND_LINE_LINES = 6
+"""Lines that one long line of a command's output takes while it is folded."""
+SHORT_COMMAND = 5
+MARGIN = "  "
+_EDITS = {"editedExistingFile", "appliedDiff", "newFileCreated"}
+_QUIET_RESULTS = _EDITS | {"updateTodoList", "switchMode"}
+"""What the model is told of them says nothing new."""
+
+
+def call_pieces(shown: Shown, width: int, look: Look) -> Iterator[Piece]:
+    message = shown.message
+    payload = payload_of(message)
+    mark, ink = _mark(shown, look)
+    tail = _tail(shown, payload, look)
+    head = Text(f"{mark} ", look.ink(ink))
+    if message.ask == "command":
+        yield from _command(shown, head, tail, width, look)
+    else:
+        title = Text.assemble(head, _title(shown, payload, look))
+        yield from single([_with_tail(title, tail, width)])
+    if message.open:
+        return  # what it is about to do is shown where it is asked about
+    margin = Text(MARGIN)
+    yield from behind(_body(shown, payload, width - len(MARGIN), look), margin, margin)
+
+
+def payload_of(message: Message) -> Mapping[str, Any]:
+    return payload_in(message.text or "") if message.ask != "command" else {}
+
+
+@lru_cache(maxsize=256)
+def payload_in(text: str) -> Mapping[str, Any]:
+    """What is told of a call, as its tool tells it."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    can_be_told = isinstance(said, dict) and isinstance(said.get("tool", ""), str)
+    return said if can_be_told else {}
+
+
+def is_edit(payload: Mapping[str, Any]) -> bool:
+    return payload.get("tool") in _EDITS or "diffStats" in payload
+
+
+def _mark(shown: Shown, look: Look) -> tuple[str, str]:
+    match shown.ended:
+        case "done":
+            return ("●", look.bad) if shown.exit_code else ("●", look.good)
+        case "":
+            return ("○", look.quiet) if shown.message.open else ("●", look.accent)
+        case "skipped":
+            return "○", look.quiet
+        case _:
+            return "✗", look.bad
+
+
+def _command(shown: Shown, head: Text, tail: Text, width: int, look: Look) -> Iterator[Piece]:
+    """The command itself, in full once it is no longer asked about."""
+    text = clean(shown.message.text or "").strip()
+    prompt = Text.assemble(head, ("$ ", look.ink(look.quiet)))
+    if shown.message.open:
+        first = Text.assemble(prompt, (text.partition("\n")[0], look.ink(look.words)))
+        yield from single([_with_tail(first, tail, width)])
+        return
+    beside = tail.cell_len + 2 if tail else 0
+    room = max(8, width - prompt.cell_len - beside)
+    pieces = text_pieces(text, room, look.ink(look.words))
+    if not shown.unfolded:
+        pieces = single(_folded(pieces, SHORT_COMMAND, look))
+    pieces = list(behind(pieces, prompt, Text(" " * prompt.cell_len)))
+    yield Piece(pieces[0].height, lambda: _first_with_tail(pieces[0], tail, width))
+    yield from pieces[1:]
+
+
+def _first_with_tail(piece: Piece, tail: Text, width: int) -> Iterator[Text]:
+    first, *rest = piece.draw()
+    yield _with_tail(first, tail, width)
+    yield from rest
+
+
+def _title(shown: Shown, payload: Mapping[str, Any], look: Look) -> Text:
+    title = harmless_line(shown.message.title) or _spelled(payload)
+    verb, _, rest = title.partition(" ")
+    return Text.assemble((verb, look.ink(look.words, bold=True)), f" {rest}" if rest else "")
+
+
+def _spelled(payload: Mapping[str, Any]) -> str:
+    """What a call that is still arriving is going to do, as far as that can be told."""
+    name = str(payload.get("tool") or payload.get("toolName") or "a call")
+    about = payload.get("path") or payload.get("file_path") or payload.get("query") or ""
+    return harmless_line(f"{name} {about}").strip()
+
+
+def _tail(shown: Shown, payload: Mapping[str, Any], look: Look) -> Text:
+    """What is told at the end of the head: sizes, badges, how it ended."""
+    parts: list[Text] = []
+    if stats := payload.get("diffStats"):
+        parts.append(_stats(stats, look))
+    if payload.get("isOutsideWorkspace"):
+        parts.append(Text("outside the workspace", look.ink(look.careful)))
+    if payload.get("isProtected"):
+        parts.append(Text("protected", look.ink(look.careful)))
+    if payload.get("tool") == "updateTodoList":
+        parts.append(Text(_todo_count(payload), look.ink(look.quiet)))
+    elif told := _told(shown, payload):
+        parts.append(Text(told, look.ink(look.quiet)))
+    if shown.ended == "denied":
+        parts.append(Text("not done", look.ink(look.bad)))
+    if shown.exit_code:
+        parts.append(Text(f"exit {shown.exit_code}", look.ink(look.bad)))
+    return Text("  ").join(parts)
+
+
+def _stats(stats: Any, look: Look) -> Text:
+    try:
+        added, removed = int(stats["added"]), int(stats["removed"])
+    except (KeyError, TypeError, ValueError):
+        return Text()
+    return Text.assemble(
+        (f"+{added}", look.ink(look.good)), " ", (f"−{removed}", look.ink(look.bad))
+    )
+
+
+def _todo_count(payload: Mapping[str, Any]) -> str:
+    listed = payload.get("todos")
+    todos = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    done = sum(each.get("status") == "completed" for each in todos)
+    return f"{done} of {len(todos)} done"
+
+
+def _told(shown: Shown, payload: Mapping[str, Any]) -> str:
+    """How much there is to unfold."""
+    if shown.ended != "done" or not _has_result(shown, payload):
+        return ""
+    count = shown.result.rstrip("\n").count("\n") + 1
+    return counted(count, "line")
+
+
+def _has_result(shown: Shown, payload: Mapping[str, Any]) -> bool:
+    told_elsewhere = shown.message.ask == "command" or payload.get("tool") in _QUIET_RESULTS
+    return bool(shown.result.strip()) and not told_elsewhere
+
+
+def _with_tail(head: Text, tail: Text, width: int) -> Text:
+    if not tail:
+        return cut(head, width)
+    room = width - tail.cell_len - 2
+    return cut(Text.assemble(cut(head, max(8, room)), "  ", tail), width)
+
+
+def _body(shown: Shown, payload: Mapping[str, Any], width: int, look: Look) -> Iterable[Piece]:
+    message = shown.message
+    if is_edit(payload):
+        # `diff` is what the model wrote, which need not be a diff; `content` always is one
+        diff = message.diff or str(payload.get("content") or payload.get("diff") or "")
+        return diff_pieces(diff, width, look) if shown.unfolded else _edit(diff, width, look)
+    if payload.get("tool") == "updateTodoList":
+        return single(_todos(payload.get("todos"), width, look))
+    if shown.unfolded and _has_result(shown, payload):
+        return text_pieces(clean(shown.result).rstrip("\n"), width, look.ink(look.quiet))
+    return ()
+
+
+def _edit(diff: str, width: int, look: Look) -> list[Piece]:
+    beginning = _beginning(diff)
+    lines = drawn_diff(beginning, width, look)
+    hidden = diff.rstrip("\n").count("\n") - beginning.count("\n")
+    if hidden > 0:
+        lines.append(Text(f"… {counted(hidden, 'more line')}", look.ink(look.quiet)))
+    return single(lines)
+
+
+def _beginning(diff: str) -> str:
+    """As much of a diff as tells what it is about: a few lines of its first hunks."""
+    kept: list[str] = []
+    hunks = lines = 0
+    for row in diff.rstrip("\n").split("\n"):
+        if row.startswith("@@"):
+            hunks, lines = hunks + 1, 0
+        if hunks > HUNKS:
+            break
+        if lines <= HUNK_LINES:
+            kept.append(row)
+        lines += 1
+    return "\n".join(kept)
+
+
+_BOXES = {"completed": "☑", "in_progress": "◐"}
+
+
+def _todos(todos: Any, width: int, look: Look) -> Iterator[Text]:
+    for todo in todos if isinstance(todos, list) else ():
+        if not isinstance(todo, dict):
+            continue
+        status = str(todo.get("status"))
+        ink = {"completed": look.quiet, "in_progress": look.accent}.get(status, look.words)
+        words = harmless_line(str(todo.get("content", "")))
+        yield cut(Text(f"{_BOXES.get(status, '☐')} {words}", look.ink(ink)), width)
+
+
+def output_pieces(shown: Shown, width: int, look: Look) -> Iterator[Piece]:
+    """The end of what a command wrote, which is where it tells how it went; or all of it."""
+    bar = Text("  ▏ ", look.ink(look.line))
+    text = clean(shown.message.text or "").strip("\n")
+    if not text.strip():
+        return
+    quiet = look.ink(look.quiet)
+    if shown.unfolded:
+        yield from behind(text_pieces(text, width - 4, quiet), bar, bar)
+        return
+    rows = text.split("\n")
+    hidden = max(0, len(rows) - COMMAND_LINES)
+    lines = [part for row in rows[hidden:] for part in _shortened(row, width - 4, look)]
+    if hidden:
+        more = Text(f"… {counted(hidden, 'line')} above", look.ink(look.quiet, italic=True))
+        lines.insert(0, more)
+    yield from single(indented(lines, bar, bar))
+
+
+def _shortened(row: str, width: int, look: Look) -> list[Text]:
+    room = width * (COMMAND_LINE_LINES + 1)
+    lines = wrapped(Text(row[:room], look.ink(look.quiet)), width)
+    if len(lines) <= COMMAND_LINE_LINES:
+        return lines
+    last = cut(Text.assemble(lines[COMMAND_LINE_LINES - 1], " …"), width)
+    return [*lines[: COMMAND_LINE_LINES - 1], last]
+
+
+def _folded(pieces: Sequence[Piece], most: int, look: Look) -> Iterator[Text]:
+    """The first lines, and how many more there are."""
+    lines = list(pieces[0].draw())
+    yield from lines[:most]
+    hidden = len(lines) - most + sum(piece.height for piece in pieces[1:])
+    if hidden > 0:
+        yield Text(f"… {counted(hidden, 'more line')}", look.ink(look.quiet, italic=True))

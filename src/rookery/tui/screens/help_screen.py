@@ -1,0 +1,113 @@
+"""All keys, gathered from the bindings themselves, and what else can be typed."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from msgspec import Struct
+from rich.text import Text
+from textual.app import App
+from textual.widget import Widget
+
+from rookery.tui.pickers.current_theme import worn
+from rookery.tui.pickers.own_commands import OWN
+from rookery.tui.pickers.triggers import TRIGGERS
+from rookery.tui.rows.lines import indented, wrapped
+from rookery.tui.screens.key_line import KeyUse, key_uses, own_bindings
+from rookery.tui.screens.side_screen import ReadingScreen
+from rookery.tui.theme import Look
+
+_LAST_NUMBER = re.compile(r"\s*\d+$")
+_WORDS = re.compile(r"(?<!^)(?=[A-Z])")
+_TITLES = {"Composer": "In the input area", "Transcript": "In the conversation"}
+COLUMN = 60
+GAP = 4
+
+
+class Section(Struct, frozen=True):
+    title: str
+    rows: tuple[tuple[str, str], ...]
+
+
+def sections(app: App[object]) -> list[Section]:
+    """What holds everywhere, then what holds where the focus is, then what is typed."""
+    kinds = dict.fromkeys(type(each) for each in app.screen_stack[0].walk_children(Widget))
+    parts = [
+        Section("Everywhere", _rows(key_uses(own_bindings(type(app))))),
+        *(Section(_title(kind), _rows(key_uses(own_bindings(kind)))) for kind in kinds),
+        Section("At the beginning of a line", tuple((each.char, each.what) for each in TRIGGERS)),
+        Section("Commands", tuple((_usage(each.name, each.hint), each.what) for each in OWN)),
+    ]
+    return [part for part in parts if part.rows]
+
+
+def _usage(name: str, hint: str) -> str:
+    return f"/{name} {hint}".strip()
+
+
+def _title(kind: type[Widget]) -> str:
+    """Where the keys of a kind of widget hold."""
+    words = _WORDS.sub(" ", kind.__name__).lower()
+    return _TITLES.get(kind.__name__, f"In the {words}")
+
+
+def _rows(uses: Iterable[KeyUse]) -> tuple[tuple[str, str], ...]:
+    return tuple(_together(uses))
+
+
+def _together(uses: Iterable[KeyUse]) -> Iterator[tuple[str, str]]:
+    """One row for each thing; keys that differ only in a number are told as a range."""
+    for _, group in groupby(uses, key=lambda use: _LAST_NUMBER.sub("", use.what)):
+        same = list(group)
+        keys = [use.key for use in same]
+        if len(same) > 2:
+            yield f"{keys[0]} … {keys[-1]}", _LAST_NUMBER.sub("", same[0].what)
+        else:
+            yield " or ".join(keys), same[0].what
+
+
+def drawn_help(parts: Sequence[Section], width: int, look: Look) -> list[Text]:
+    """In two columns where there is room."""
+    if width < 2 * COLUMN + GAP:
+        return [line for part in parts for line in _drawn(part, width, look)]
+    blocks = [_drawn(part, COLUMN, look) for part in parts]
+    left, right = _halves(blocks)
+    lines: list[Text] = []
+    for at in range(max(len(left), len(right))):
+        line = left[at].copy() if at < len(left) else Text()
+        line.pad_right(COLUMN + GAP - line.cell_len)
+        lines.append(Text.assemble(line, right[at]) if at < len(right) else line)
+    return lines
+
+
+def _halves(blocks: Sequence[Sequence[Text]]) -> tuple[list[Text], list[Text]]:
+    half = sum(map(len, blocks)) / 2
+    left: list[Text] = []
+    right: list[Text] = []
+    for block in blocks:
+        if not right and len(left) + len(block) / 2 <= half:
+            left += block
+        else:
+            right += block
+    return left, right
+
+
+def _drawn(part: Section, width: int, look: Look) -> list[Text]:
+    first = min(width // 2, max(Text(key).cell_len for key, _ in part.rows))
+    lines = [Text(part.title, look.ink(look.accent, bold=True))]
+    for key, what in part.rows:
+        keys = Text(key, look.ink(look.words))
+        keys.pad_right(max(0, first - keys.cell_len) + 2)
+        words = wrapped(Text(what, look.ink(look.quiet)), max(16, width - keys.cell_len - 2))
+        margin = Text.assemble("  ", keys)
+        lines += indented(words, margin, Text(" " * margin.cell_len))
+    return [*lines, Text()]
+
+
+class HelpScreen(ReadingScreen[None]):
+    TITLE_WORDS = "Help"
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        parts = sections(self.app)
+        self.write(lambda width: drawn_help(parts, width, worn(self)))

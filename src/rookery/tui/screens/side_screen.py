@@ -1,0 +1,138 @@
+"""A frame over the conversation for one thing at a time: a list, a text, a question.
+
+The line at the bottom stays free, so that what the app has to tell is seen behind the frame.
+While such a screen is open, the app's own keys that come before all others have to stand back.
+"""
+
+from typing import ClassVar, TypeVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widget import Widget
+
+from rookery.tui.interfaces import Desk
+from rookery.tui.screens.key_line import KeyLine
+from rookery.tui.scroll_view import Paper, Write
+
+R = TypeVar("R")
+
+"""The lines for a number of columns."""
+LOOK_AGAIN_SECONDS = 0.25
+"""How often a screen looks whether what it shows is still so."""
+
+CLOSE: BindingType = Binding("escape", "close", "close")
+
+
+class SideScreen(ModalScreen[R]):
+    """`TITLE_WORDS` stand in the frame; `parts` are between them and the keys."""
+
+    TITLE_WORDS: ClassVar[str] = ""
+    AUTO_FOCUS = ""
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 (Textual's own type)
+    BINDINGS: ClassVar[list[BindingType]] = [CLOSE]
+    SCOPED_CSS = False
+    CSS = ".side { background: $background 55%; }"
+    DEFAULT_CSS = """
+    SideScreen { align: center middle; }
+    SideScreen > .frame {
+        width: 100%; max-width: 132; height: 1fr; max-height: 28; margin: 0 0 1 0; padding: 0;
+        background: $background; border: round $line; border-title-color: $primary;
+        border-title-style: bold; border-subtitle-color: $quiet;
+    }
+    SideScreen .rule { height: 1; border-top: solid $line; }
+    SideScreen LineField, SideScreen LineField:focus {
+        border: none; height: 1; padding: 0 1; background: $band; margin: 0 1 1 1;
+    }
+    SideScreen LineField > .input--placeholder { color: $quiet; }
+    SideScreen KeyLine { margin-top: 1; }
+    SideScreen PickList { padding: 0 1; }
+    SideScreen Paper { padding: 0 1; scrollbar-size-vertical: 1; }
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(classes="side")
+        self._desk = desk
+        self._keys = KeyLine()
+        self._frame = Vertical(classes="frame")
+        self._frame.border_title = self.TITLE_WORDS
+
+    def compose(self) -> ComposeResult:
+        with self._frame:
+            yield from self.parts()
+            yield self._keys
+
+    def parts(self) -> list[Widget]:
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        self.watch(self.app, "theme", self.change_look, init=False)
+
+    def change_look(self) -> None:
+        """Other colours hold from now on; what draws itself anew has them already."""
+
+    def call(self, words: str) -> None:
+        """What the frame says above it all."""
+        self._frame.border_title = Content(words)
+
+    def tell(self, words: str) -> None:
+        """Beside the frame's foot: how many there are, or what goes on."""
+        self._frame.border_subtitle = Content(words)
+
+    def change_keys(self) -> None:
+        """Other keys mean something now."""
+        self.refresh_bindings()
+        self._keys.refresh()
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+
+SCROLLING: list[BindingType] = [
+    Binding("up", "scroll_lines(-1)", "Up", show=False),
+    Binding("down", "scroll_lines(1)", "Down", show=False),
+    Binding("pageup", "scroll_pages(-1)", "A page up", show=False),
+    Binding("pagedown,space", "scroll_pages(1)", "A page down", show=False),
+    Binding("home", "scroll_far(-1)", "To the beginning", show=False),
+    Binding("end", "scroll_far(1)", "To the end", show=False),
+]
+
+
+class ReadingScreen(SideScreen[R]):
+    """A screen with a text to read."""
+
+    DEFAULT_CSS = "ReadingScreen > .frame { max-height: 42; }"
+    BINDINGS: ClassVar[list[BindingType]] = SCROLLING
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
+        self.paper = Paper()
+        self._write: Write = lambda width: []
+
+    def parts(self) -> list[Widget]:
+        return [self.paper]
+
+    def write(self, write: Write) -> None:
+        """Let the paper say something else, from its beginning."""
+        self._write = write
+        self.paper.show(write)
+
+    def write_on(self, write: Write) -> None:
+        """Let it say something else, seen from where one looks at it."""
+        where = self.paper.scroll_y
+        self.write(write)
+        self.paper.scroll_to(y=where, animate=False)
+
+    def change_look(self) -> None:
+        self.write_on(self._write)
+
+    def action_scroll_lines(self, by: int) -> None:
+        self.paper.scroll_relative(y=by, animate=False)
+
+    def action_scroll_pages(self, by: int) -> None:
+        self.paper.scroll_relative(y=by * max(1, self.paper.size.height - 1), animate=False)
+
+    def action_scroll_far(self, way: int) -> None:
+        self.paper.scroll_to(y=0 if way < 0 else self.paper.max_scroll_y, animate=False)

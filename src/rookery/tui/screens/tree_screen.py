@@ -1,0 +1,210 @@
+"""The task and all that were begun to work for it: how each stands, and what it cost."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from rookery.core.facts import ChildBegan, Event, TaskOpened, ToolStarted
+from rookery.core.folds.view import View
+from rookery.core.queries import AskTasks, KnownTask
+from rookery.core.text.terminal_text import harmless_line
+from rookery.errors import CommandRejected
+from rookery.tui.interfaces import Desk
+from rookery.tui.pickers.background_work import do_latest
+from rookery.tui.pickers.pick_list import PickList
+from rookery.tui.plurals import counted
+from rookery.tui.rows.lines import cut
+from rookery.tui.screens.list_screen import MOVING
+from rookery.tui.screens.short_texts import Status, money, one_line, state_mark
+from rookery.tui.screens.side_screen import SideScreen
+from rookery.tui.status import short_number
+from rookery.tui.theme import Look
+
+LOOK_AGAIN_SECONDS = 1.0
+MOST = 1000
+ROOM_FOR_MODE = 90
+
+
+class Node(Struct, frozen=True):
+    """A task in its tree; `branch` are the lines that lead to it."""
+
+    task: KnownTask
+    status: Status
+    branch: str = ""
+
+
+def tree(root: str, tasks: Mapping[str, KnownTask], views: Mapping[str, View]) -> list[Node]:
+    """The tasks below a task in the order in which they were begun, itself first."""
+    children: dict[str, list[KnownTask]] = {}
+    for task in sorted(tasks.values(), key=lambda each: each.created):
+        if task.parent and task.parent != task.task_id:
+            children.setdefault(task.parent, []).append(task)
+    if root not in tasks:
+        return []
+    seen: set[str] = set()
+    return list(_branch(tasks[root], "", "", children, views, seen))
+
+
+def _branch(
+    task: KnownTask,
+    lead: str,
+    below: str,
+    children: Mapping[str, Sequence[KnownTask]],
+    views: Mapping[str, View],
+    seen: set[str],
+) -> Iterator[Node]:
+    if task.task_id in seen:
+        return
+    seen.add(task.task_id)
+    view = views.get(task.task_id)
+    yield Node(_with_news(task, view), _status(task, view), lead)
+    own = children.get(task.task_id, ())
+    for child in own:
+        last = child is own[-1]
+        yield from _branch(
+            child,
+            below + ("└ " if last else "├ "),
+            below + ("  " if last else "│ "),
+            children,
+            views,
+            seen,
+        )
+
+
+def root_of(task_id: str, tasks: Mapping[str, KnownTask]) -> str:
+    """The task that nobody else began, on the way up from this one."""
+    seen = {task_id}
+    while (above := tasks[task_id].parent if task_id in tasks else None) in tasks:
+        if above is None or above in seen:
+            break
+        task_id = above
+        seen.add(above)
+    return task_id
+
+
+def _with_news(task: KnownTask, view: View | None) -> KnownTask:
+    """What is stored may lag behind what is seen, and what is seen may begin in the middle."""
+    if view is None:
+        return task
+    used = view.usage
+    return replace(
+        task,
+        cost=max(task.cost or 0.0, used.cost),
+        tokens_in=max(task.tokens_in, used.tokens_in),
+        tokens_out=max(task.tokens_out, used.tokens_out),
+        mode=view.mode or task.mode,
+    )
+
+
+def _status(task: KnownTask, view: View | None) -> Status:
+    if view is None or not view.messages:
+        return task.status
+    if view.closed:
+        return "closed" if task.status == "open" else task.status
+    if view.open_ask and not view.agent.is_running:
+        return "completed" if view.open_ask.ask == "completion_result" else "waiting"
+    return "working" if view.agent.is_running else task.status
+
+
+def tasks_told_of(desk: Desk) -> dict[str, KnownTask]:
+    """The tasks that the logs of those that are followed speak of."""
+    found: dict[str, KnownTask] = {}
+    for task_id in desk.views:
+        for task in _told(task_id, desk.events(task_id)):
+            if task.title or task.task_id not in found:
+                found[task.task_id] = task
+    return found
+
+
+def _told(task_id: str, events: Sequence[Event]) -> Iterator[KnownTask]:
+    titles: dict[str, str] = {}
+    for event in events:
+        match event.fact:
+            case TaskOpened(text=text, parent=parent, mode=mode):
+                yield KnownTask(
+                    task_id=task_id, title=text, parent=parent, mode=mode, created=event.ts
+                )
+            case ToolStarted(call_id=call_id, title=title):
+                titles[call_id] = title
+            case ChildBegan(call_id=call_id, task_id=child):
+                title = titles.get(call_id, "")
+                yield KnownTask(task_id=child, title=title, parent=task_id, created=event.ts)
+            case _:
+                pass
+
+
+class TreeScreen(SideScreen[None]):
+    TITLE_WORDS = "Task tree"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "open"), *MOVING]
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
+        self.list = PickList[Node](self._drawn, lambda node: node.task.task_id)
+
+    def parts(self) -> list[Widget]:
+        return [self.list]
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._look()
+        self.set_interval(LOOK_AGAIN_SECONDS, self._look)
+
+    def _look(self) -> None:
+        do_latest(self, self._show)
+
+    async def _show(self) -> None:
+        desk = self._desk
+        if desk.task_id is None:
+            self.list.show((), nothing="No task is open.")
+            return
+        tasks = tasks_told_of(desk)
+        try:
+            stored = await desk.ask(AskTasks(most=MOST))
+        except CommandRejected as refusal:
+            desk.toast(str(refusal), "warning")
+            stored = ()
+        tasks |= {task.task_id: task for task in stored}
+        nodes = tree(root_of(desk.task_id, tasks), tasks, desk.views)
+        first = not self.list.items
+        self.list.show(nodes)
+        if first:
+            self.list.mark(desk.task_id)
+        cost = sum(node.task.cost or 0.0 for node in nodes)
+        self.tell(f"{counted(len(nodes), 'task')}   {money(cost)}")
+
+    def _drawn(self, node: Node, width: int, look: Look) -> Text:
+        return drawn_node(node, width, look, here=node.task.task_id == self._desk.task_id)
+
+    async def on_pick_list_picked(self, message: PickList.Picked) -> None:
+        message.stop()
+        await self.action_take()
+
+    async def action_take(self) -> None:
+        if node := self.list.marked:
+            self.dismiss(None)
+            await self._desk.open_task(node.task.task_id)
+
+    def action_move(self, by: int) -> None:
+        self.list.move(by)
+
+    def action_page(self, by: int) -> None:
+        self.list.page(by)
+
+
+def drawn_node(node: Node, width: int, look: Look, *, here: bool) -> Text:
+    quiet, task = look.ink(look.quiet), node.task
+    tokens = f"↑{short_number(task.tokens_in)} ↓{short_number(task.tokens_out)}"
+    mode = f"{harmless_line(task.mode):<12}"[:12] + "  " if width >= ROOM_FOR_MODE else ""
+    tail = f"{mode}{node.status:<9}  {tokens:>15}  {money(task.cost):>8}"
+    ink = look.ink(look.accent, bold=True) if here else look.ink(look.words)
+    head = Text.assemble((node.branch, look.ink(look.quiet)), state_mark(node.status, look), " ")
+    title = Text(harmless_line(one_line(task.title)) or "(untitled)", ink)
+    room = width - len(tail) - head.cell_len - 2
+    title = cut(title, max(8, room))
+    title.pad_right(max(0, room - title.cell_len))
+    return Text.assemble(head, title, "  ", (tail, quiet))

@@ -1,0 +1,224 @@
+"""The lines around the conversation: who works where, what it cost, what goes on."""
+
+from pathlib import PurePath
+
+from msgspec import Struct
+from rich.text import Text
+from textual.widgets import Static
+
+from rookery.core.folds.usage import Totals
+from rookery.core.queries import About
+from rookery.core.text.terminal_text import harmless_line
+from rookery.tui.interfaces import ToastKind
+from rookery.tui.rows.lines import cut
+from rookery.tui.theme import Look
+
+CELLS = 12
+HALF, MOST = 50, 75
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+SCRIPTS = (".yaml", ".yml", ".json")
+LEAST_MODEL = 8
+"""Columns of a model's name that still tell which it is."""
+WINDOW = 200_000
+"""What is assumed of a model that nobody knows."""
+
+
+class Around(Struct, frozen=True, kw_only=True):
+    """What the header shows."""
+
+    about: About = About()
+    home: str = ""
+    model: str = ""
+    mode: str = ""
+    intent: str = ""
+    """What the task works for, by its id."""
+    intent_name: str = ""
+    automatic: bool = False
+    usage: Totals = Totals()
+
+
+def short_number(count: int) -> str:
+    if count < 1_000:
+        return str(count)
+    if count < 999_950:
+        return f"{count / 1_000:.1f}K"
+    return f"{count / 1_000_000:.1f}M"
+
+
+def short_path(path: str, home: str) -> str:
+    """A path with the home as `~`."""
+    if home and PurePath(path).is_relative_to(home):
+        return str(PurePath("~") / PurePath(path).relative_to(home))
+    return path
+
+
+def context_bar(used: int, window: int, look: Look) -> Text:
+    """How full the model's context is: twelve cells and a number."""
+    share = min(100, round(100 * used / (window or WINDOW)))
+    full = round(CELLS * share / 100)
+    ink = look.bad if share > MOST else look.careful if share > HALF else look.good
+    return Text.assemble(
+        ("━" * full, look.ink(ink)),
+        ("━" * (CELLS - full), look.ink(look.line)),
+        (f" {share}%", look.ink(look.quiet if share <= HALF else ink)),
+    )
+
+
+def metrics(around: Around, look: Look, room: int) -> Text:
+    """Cost, tokens and context; what does not fit is left out, the context last."""
+    usage = around.usage
+    bar = context_bar(usage.context_tokens, around.about.window, look)
+    quiet = look.ink(look.quiet)
+    cost = Text(f"${usage.cost:.2f}", quiet)
+    tokens = Text(f"↑{short_number(usage.tokens_in)} ↓{short_number(usage.tokens_out)}", quiet)
+    for parts in ([cost, tokens, bar], [cost, bar], [bar]):
+        line = Text("  ").join(parts)
+        if line.cell_len <= room:
+            return line
+    return Text()
+
+
+def _model_name(model: str) -> str:
+    """A script that plays a model is called by its file."""
+    path = PurePath(model)
+    return path.name if path.suffix in SCRIPTS else model
+
+
+def header_line(around: Around, look: Look, width: int) -> Text:
+    quiet = look.ink(look.quiet)
+    left = Text("♜ rookery", look.ink(look.accent, bold=True))
+    if around.automatic:
+        left.append("  acts unasked", look.ink(look.careful, bold=True))
+    right = metrics(around, look, width // 2)
+    middle = _middle(around, width - left.cell_len - right.cell_len - 4)
+    line = Text.assemble(left, "  ", (middle, quiet))
+    line = cut(line, max(8, width - right.cell_len - 2))
+    line.append(" " * max(1, width - line.cell_len - right.cell_len))
+    line.append_text(right)
+    return line
+
+
+def _middle(around: Around, room: int) -> str:
+    """As much as there is room for of who works for what, and where."""
+    about = around.about
+    where = harmless_line(short_path(about.workspace, around.home))
+    model = harmless_line(_model_name(around.model or about.model))
+    mode = harmless_line(around.mode or about.mode)
+    intent = harmless_line(around.intent)
+    named = f"{intent} {harmless_line(around.intent_name)}" if intent else ""
+    short = model.rpartition("/")[2]
+    taken = Text(" · ".join(filter(None, (mode, intent)))).cell_len
+    shorter = cut(Text(short), max(LEAST_MODEL, room - taken - 3)).plain
+    for parts in (
+        (mode, named, model, where),
+        (mode, named, model),
+        (mode, intent, model, where),
+        (mode, intent, model),
+        (mode, intent, short),
+        (mode, intent, shorter),
+        (mode, intent),
+        (intent or mode,),
+    ):
+        middle = " · ".join(filter(None, parts))
+        if Text(middle).cell_len <= room:
+            break
+    return middle
+
+
+class HeaderBar(Static):
+    def __init__(self, look: Look) -> None:
+        super().__init__()
+        self.look = look
+        self._around = Around()
+
+    def show(self, around: Around) -> None:
+        if around != self._around:
+            self._around = around
+            self.refresh()
+
+    def wear(self, look: Look) -> None:
+        self.look = look
+        self.refresh()
+
+    def render(self) -> Text:
+        return header_line(self._around, self.look, max(20, self.size.width))
+
+
+class Doing(Struct, frozen=True, kw_only=True):
+    """What the line at the bottom tells, the most urgent first."""
+
+    toast: str = ""
+    kind: ToastKind = "info"
+    leaving: bool = False
+    stopping: bool = False
+    working: str = ""
+    seconds: int = 0
+    place: str = ""
+    """Where in the conversation one looks, unless it is its end."""
+    todo: str = ""
+    hint: str = "? shortcuts"
+
+
+_INKS = {"info": "accent", "success": "good", "warning": "careful", "error": "bad"}
+
+
+def status_line(doing: Doing, frame: int, look: Look, width: int) -> Text:
+    quiet = look.ink(look.quiet)
+    right = doing.todo
+    if doing.toast:
+        line = Text(harmless_line(doing.toast), look.ink(getattr(look, _INKS[doing.kind])))
+        right = ""
+    elif doing.leaving:
+        line = Text("Ctrl+C again leaves; the task is kept.", look.ink(look.careful))
+    elif doing.stopping:
+        line = Text("Esc again stops the task.", look.ink(look.careful))
+    elif doing.working:
+        spin = SPINNER[frame % len(SPINNER)]
+        seconds = f" {doing.seconds} s" if doing.seconds else ""
+        line = Text.assemble(
+            (f"{spin} ", look.ink(look.accent)),
+            (f"{doing.working}{seconds}", look.ink(look.words)),
+            ("  Esc stops", quiet),
+            (f"  {doing.place}" if doing.place else "", quiet),
+        )
+    elif doing.place:
+        line = Text(doing.place, quiet)
+    else:
+        line = Text(doing.hint, quiet)
+    if not right:
+        return cut(line, width)
+    tail = cut(Text(harmless_line(right), quiet), max(8, width // 3))
+    line = cut(line, max(8, width - tail.cell_len - 2))
+    line.append(" " * max(1, width - line.cell_len - tail.cell_len))
+    line.append_text(tail)
+    return line
+
+
+class StatusLine(Static):
+    def __init__(self, look: Look) -> None:
+        super().__init__()
+        self.look = look
+        self._doing = Doing()
+        self._frame = 0
+
+    @property
+    def doing(self) -> Doing:
+        return self._doing
+
+    def show(self, doing: Doing) -> None:
+        if doing != self._doing:
+            self._doing = doing
+            self.refresh()
+
+    def spin(self) -> None:
+        """Another moment has passed."""
+        if self._doing.working and not (self._doing.toast or self._doing.leaving):
+            self._frame += 1
+            self.refresh()
+
+    def wear(self, look: Look) -> None:
+        self.look = look
+        self.refresh()
+
+    def render(self) -> Text:
+        return status_line(self._doing, self._frame, self.look, max(20, self.size.width))

@@ -1,0 +1,142 @@
+"""Keeps what stands around the conversation up to date."""
+
+import time
+
+from rookery.core.folds.usage import Totals
+from rookery.core.queries import About
+from rookery.tui.interfaces import ToastKind
+from rookery.tui.next_task import Beginning
+from rookery.tui.page import Page
+from rookery.tui.question_queue import Questions
+from rookery.tui.session_view import Session
+from rookery.tui.status import Around, Doing
+from rookery.tui.texts import SUMMARISING, invitation, todos_in_words, work_in_words
+
+TOAST_SECONDS = 3.0
+LEAVING_SECONDS = 2.0
+"""Within which a second Ctrl+C leaves, or a second Esc stops what asks."""
+
+
+class Showing:
+    def __init__(self, page: Page, session: Session, questions: Questions, home: str) -> None:
+        self._page = page
+        self._session = session
+        self._questions = questions
+        self._home = home
+        self.about = About()
+        self.mode = ""
+        """What the next task begins in, if somebody said so."""
+        self.next = Beginning()
+        self._toast: tuple[str, ToastKind, float] = ("", "info", 0.0)
+        self._leaving_until = 0.0
+        self._stopping_until = 0.0
+        self._busy_since: float | None = None
+
+    @property
+    def mode_now(self) -> str:
+        """Of the task, or of the next one."""
+        view = self._session.view
+        return (view.mode if view else "") or self.mode or self.about.mode
+
+    @property
+    def intent_now(self) -> tuple[str, str]:
+        """What the task works for, or the next one: its id and its name."""
+        view, chosen = self._session.view, self.next.intent
+        if view is None:
+            return (chosen.id, chosen.name) if chosen else ("", "")
+        return (view.intent.intent_id, view.intent.name) if view.intent else ("", "")
+
+    @property
+    def automatic(self) -> bool:
+        """Actions need no yes."""
+        view = self._session.view
+        switched = view.automatic if view else self.next.automatic
+        return self.about.automatic if switched is None else switched
+
+    @property
+    def is_leaving(self) -> bool:
+        return time.monotonic() < self._leaving_until
+
+    @property
+    def is_stopping(self) -> bool:
+        return time.monotonic() < self._stopping_until
+
+    def toast(self, text: str, kind: ToastKind) -> None:
+        self._toast = (text, kind, time.monotonic() + TOAST_SECONDS)
+        self.status()
+
+    def warn_of_leaving(self) -> None:
+        self._leaving_until = time.monotonic() + LEAVING_SECONDS
+        self.status()
+
+    def warn_of_stopping(self) -> None:
+        self._stopping_until = time.monotonic() + LEAVING_SECONDS
+        self.status()
+
+    def stopped(self) -> None:
+        self._stopping_until = 0.0
+
+    def conversation(self) -> None:
+        self._page.show_conversation(self._session.root is not None, self.about)
+
+    def all(self) -> None:
+        self.conversation()
+        self._give_back_refused_words()
+        views = self._session.views.values()
+        self._page.show_queue([said for view in views for said in view.queue])
+        self.around()
+        self._questions.show()
+        question = self._questions.open
+        there_is_one = self._session.root is not None
+        asked = question.asked if question else None
+        self._page.invite(invitation(asked, task=there_is_one, works=self._session.works))
+        self.status()
+
+    def _give_back_refused_words(self) -> None:
+        """What a hook refused can be changed and sent again."""
+        root = self._session.root
+        if root is None or not root.refused_words:
+            return
+        if not self._page.composer.text:
+            self._page.composer.put(root.refused_words)
+        root.refused_words = ""
+
+    def around(self) -> None:
+        view = self._session.view
+        intent_id, intent_name = self.intent_now
+        around = Around(
+            about=self.about,
+            home=self._home,
+            model=view.model if view else self.next.model,
+            mode=self.mode_now,
+            intent=intent_id,
+            intent_name=intent_name,
+            automatic=self.automatic,
+            usage=view.usage if view else Totals(),
+        )
+        self._page.header.show(around)
+
+    def status(self) -> None:
+        now = time.monotonic()
+        words, kind, until = self._toast
+        view, works = self._session.view, self._session.works
+        self._busy_since = (self._busy_since or now) if works else None
+        self._page.status.show(
+            Doing(
+                toast=words if now < until else "",
+                kind=kind,
+                leaving=self.is_leaving,
+                stopping=self.is_stopping,
+                working=self._work() if works else "",
+                seconds=int(now - self._busy_since) if self._busy_since else 0,
+                place=self._page.transcript.place,
+                todo=todos_in_words(view.todos if view else ()),
+            )
+        )
+
+    def _work(self) -> str:
+        deepest = self._session.following.task(self._session.listener or "")
+        if any(task.condensing for task in self._session.following.tasks):
+            return SUMMARISING
+        words = work_in_words(deepest.view if deepest else None)
+        return f"{words} (Ctrl+B lets it run on)" if self._session.offer else words

@@ -1,0 +1,184 @@
+"""The app as a desk with one task on it, which is what its parts are handed."""
+
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from textual.app import App
+from textual.driver import Driver
+
+from rookery.core.commands import (
+    Command,
+    Condense,
+    SelectIntent,
+    SwitchApproval,
+    SwitchMode,
+    SwitchModel,
+)
+from rookery.core.facts import Event
+from rookery.core.folds.view import View
+from rookery.core.queries import About, Asking
+from rookery.errors import CommandRejected, StorageError
+from rookery.protocol.client.attend import RunEnd
+from rookery.protocol.host_interface import Host
+from rookery.tui.attention import Attention, Caller, Notify
+from rookery.tui.composer import Remembered
+from rookery.tui.interfaces import ToastKind
+from rookery.tui.page import Page
+from rookery.tui.question_queue import Questions
+from rookery.tui.redraw_pace import Pacing
+from rookery.tui.session_view import Session
+from rookery.tui.status_updates import Showing
+from rookery.tui.task_switcher import Looking
+from rookery.tui.theme import LOOKS, Look, theme_of
+from rookery.tui.transcript_updates import Rendering
+
+T = TypeVar("T")
+
+FOLLOWING = "following"
+
+
+class TaskDesk(App[RunEnd]):
+    """Is a `Desk`, and keeps its page up to date with the task."""
+
+    def __init__(
+        self,
+        host: Host,
+        look: Look,
+        remembered: Remembered,
+        *,
+        home: str,
+        notify: Notify,
+        driver: type[Driver] | None,
+    ) -> None:
+        super().__init__(driver_class=driver)
+        self._host = host
+        self._look = look
+        for known in LOOKS.values():
+            self.register_theme(theme_of(known))
+        self.theme = look.name
+        page = self._page = Page(look, remembered)
+        caller = Caller(write=self._write, notify=notify)
+        self._attention = Attention(caller, "rookery", time.monotonic)
+        self._pacing = Pacing(self, self._attention, draw=self._draw, drawn=self._drawn)
+        self._session = Session(host, self._start_following, self._pacing.news)
+        self._rendering = Rendering(page.transcript)
+        self._questions = Questions(self, page.panel, page.composer, self._session, self._attention)
+        self._showing = Showing(page, self._session, self._questions, home)
+        self._looking = Looking(
+            self, self._session, start=self._start_following, leave=self._leave_task
+        )
+
+    @property
+    def has_begun(self) -> bool:
+        """There was a task, which one may want to go on with."""
+        return self._looking.has_begun
+
+    @property
+    def host(self) -> Host:
+        return self._host
+
+    @property
+    def task_id(self) -> str | None:
+        return self._session.task_id
+
+    @property
+    def view(self) -> View | None:
+        return self._session.view
+
+    @property
+    def about(self) -> About:
+        return self._showing.about
+
+    @property
+    def intent(self) -> str:
+        return self._showing.intent_now[0]
+
+    @property
+    def views(self) -> Mapping[str, View]:
+        return self._session.views
+
+    def events(self, task_id: str) -> Sequence[Event]:
+        return self._session.events(task_id)
+
+    async def send(self, command: Command) -> bool:
+        try:
+            match command:
+                case (
+                    SwitchModel(task_id="") | SwitchApproval(task_id="") | SelectIntent(task_id="")
+                ):
+                    await self._showing.next.choose(command, self._host)
+                    self._showing.around()
+                case SwitchMode(task_id="", mode=mode):
+                    self._showing.mode = mode
+                    self._showing.around()
+                case _:
+                    await self._host.send(command)
+        except (CommandRejected, StorageError) as refusal:
+            self.toast(str(refusal), "warning")
+            return False
+        if isinstance(command, SwitchModel):
+            self._showing.next.remember(command)
+        if isinstance(command, Condense):
+            self._session.note_condensing(command.task_id)
+            self._showing.all()
+        return True
+
+    async def ask(self, query: Asking[T]) -> T:
+        try:
+            return await self._host.query(query)
+        except StorageError as error:
+            raise CommandRejected(str(error)) from error
+
+    def toast(self, text: str, kind: ToastKind = "info") -> None:
+        self._showing.toast(text, kind)
+
+    async def open_task(self, task_id: str) -> None:
+        await self._looking.open(task_id)
+
+    async def new_task(self) -> None:
+        await self._looking.renew()
+
+    def insert(self, text: str) -> None:
+        self._page.composer.insert(text)
+        self._page.composer.focus()
+
+    def take_back(self, text: str) -> None:
+        if not self._page.composer.text:
+            self._page.composer.put(text)
+
+    def press(self, action: str) -> None:
+        self.call_later(self.run_action, action)
+
+    # keeping the page up to date
+
+    def _start(self, work: Coroutine[Any, Any, object]) -> object:
+        return self.run_worker(work)
+
+    def _start_following(self, work: Coroutine[Any, Any, object]) -> object:
+        return self.run_worker(work, group=FOLLOWING)
+
+    def _write(self, text: str) -> None:
+        if self._driver:
+            self._driver.write(text)
+            self._driver.flush()
+
+    def _leave_task(self) -> None:
+        self.workers.cancel_group(self, FOLLOWING)
+        self._session.following.forget()
+        self._rendering.forget()
+        self._questions.forget()
+        self._page.composer.focus()
+        self._showing.all()
+
+    def _draw(self) -> bool:
+        """What has come. Whether there is more, for which there was no time."""
+        with self.batch_update():
+            more = self._rendering.catch_up(self._session.following)
+            self._showing.conversation()
+            if not more:
+                self._showing.all()
+        return more
+
+    def _drawn(self) -> None:
+        """All that has come is on the page."""

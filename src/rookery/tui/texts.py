@@ -1,0 +1,102 @@
+"""The sentences of the full screen."""
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from rookery.core.asks import AskKind
+from rookery.core.facts import Asked, Todo
+from rookery.core.folds.view import View
+from rookery.core.queries import About
+from rookery.tui.pickers.triggers import TRIGGERS
+from rookery.tui.question_page import APPROVALS
+from rookery.tui.theme import Look
+
+ASKED = "Nothing changes before you have seen it."
+UNASKED = "It acts without asking; what it changes can be undone."
+
+SUMMARISING = "Summarising the conversation"
+
+
+def welcome(about: About, look: Look) -> Text:
+    """The empty page."""
+    quiet = look.ink(look.quiet)
+    text = Text.assemble(
+        ("♜ rookery", look.ink(look.accent, bold=True)),
+        (f" {about.version}\n\n", quiet),
+        f"Say what should be done. {UNASKED if about.automatic else ASKED}\n",
+    )
+    for trigger in TRIGGERS:
+        text.append(f"\n{trigger.char}", look.ink(look.accent, bold=True))
+        text.append(f"  {trigger.what}", quiet)
+    if not about.trusted:
+        text.append("\n\nThis folder is not trusted: it is only read.", look.ink(look.careful))
+    return text
+
+
+def invitation(asked: Asked | None, *, task: bool, works: bool) -> str:
+    """What the empty input area says can be typed there."""
+    if not task:
+        return "What should be done?"
+    match asked.ask if asked else None:
+        case None if works:
+            return "Say something; the model hears it with its next step"
+        case AskKind.COMPLETION_RESULT:
+            return "Say what else to do, or /new"
+        case AskKind.RESUME_TASK:
+            return "Enter goes on; or say what to do instead"
+        case AskKind.FOLLOWUP:
+            return "Type your answer"
+        case AskKind.MISTAKE_LIMIT_REACHED:
+            return "A hint for the model"
+        case kind if kind in APPROVALS:
+            return "No, because …"
+        case _:
+            return "Say what to do"
+
+
+def work_in_words(view: View | None) -> str:
+    """What the agent is busy with."""
+    if view is None or not view.messages:
+        return "Starting"
+    last = view.messages[-1]
+    match last.say or last.ask:
+        case _ if view.silence:
+            return "Waiting for the model"
+        case "reasoning":
+            return "Thinking"
+        case "text" | "completion_result" if last.partial:
+            return "Answering"
+        case "tool" | "use_mcp_server" if last.partial:
+            return "Preparing a call"
+        case "command" | "command_output":
+            return "Running a command"
+        case "api_req_retry_delayed":
+            return "Waiting to try again"
+        case "api_req_rate_limit_wait":
+            return "Waiting before the next request"
+        case "api_req_started":
+            return "Waiting for the model"
+        case _:
+            return "Working"
+
+
+def todos_in_words(todos: Sequence[Todo]) -> str:
+    if not todos:
+        return ""
+    done = sum(todo.status == "completed" for todo in todos)
+    now = next((todo.content for todo in todos if todo.status == "in_progress"), "")
+    return f"☑ {done}/{len(todos)} {now}".strip()
+
+
+def needs_you(asked: Asked) -> str:
+    """What a notification says."""
+    match asked.ask:
+        case AskKind.COMPLETION_RESULT:
+            return "The task is done."
+        case AskKind.FOLLOWUP:
+            return "The model has a question."
+        case kind if kind in APPROVALS:
+            return f"May it? {asked.title or asked.text}"
+        case _:
+            return "The task has stopped."

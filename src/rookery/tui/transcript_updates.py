@@ -1,0 +1,154 @@
+"""Turns what is followed into rows of the transcript, a change at a time."""
+
+from collections.abc import Collection, Sequence
+
+from msgspec.structs import replace
+
+from rookery.core.folds.view import View, changes
+from rookery.core.message import Message
+from rookery.tui.followed_tasks import BACKLOG, SLICE_SECONDS, Followed, Following
+from rookery.tui.rows.retries import last_tries, tries
+from rookery.tui.rows.row_kinds import Shown
+from rookery.tui.transcript_view import Transcript
+from rookery.tui.virtual_list import Name, Row
+
+AT_ONCE = 500
+"""Rows that are added between two looks at the keyboard."""
+
+
+class Rendering:
+    """What of each task is in the transcript by now."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+        self._drawn: dict[str, View] = {}
+        self._ended: dict[str, int] = {}
+        self._tries: dict[Name, int] = {}
+        self._glimpsed = False
+        self._older: list[Message] = []
+        """What of a long past is not in the transcript yet."""
+
+    def forget(self) -> None:
+        self._drawn, self._ended, self._tries = {}, {}, {}
+        self._glimpsed, self._older = False, []
+        self._transcript.clear_rows()
+
+    def catch_up(self, following: Following) -> bool:
+        """Show what has come. Whether there is more, for which there was no time."""
+        root = following.root
+        if root is None:
+            return False
+        is_new = root.task_id not in self._drawn
+        if is_new and root.waiting > BACKLOG and not self._glimpsed:
+            self._glimpsed = True
+            self._transcript.set_rows(self._shown(root, row) for row in root.glimpse().messages)
+            return True
+        for task in following.tasks:
+            task.catch_up(SLICE_SECONDS)
+        if root.waiting:
+            return True
+        for task in following.tasks:
+            self._update(task)
+        return self._show_older(root)
+
+    def _show_older(self, root: Followed) -> bool:
+        """The next part of a long past. Whether there is more of it."""
+        part, self._older = self._older[-AT_ONCE:], self._older[:-AT_ONCE]
+        if part:
+            self._transcript.prepend_rows(self._shown(root, message) for message in part)
+        return bool(self._older)
+
+    def _update(self, task: Followed) -> None:
+        before, after = self._drawn.get(task.task_id), task.view
+        if before is None and task.parent is None:
+            self._older = after.messages[: max(0, len(after.messages) - AT_ONCE)]
+            recent = after.messages[len(self._older) :]
+            self._count_tries(task, after.messages)
+            self._transcript.set_rows(self._shown(task, message) for message in recent)
+        elif before is not after:
+            self._apply(task, before or View(), after)
+        elif task.ends_seen == self._ended.get(task.task_id, 0):
+            return
+        self._drawn[task.task_id] = after
+        self._tell_ends(task)
+
+    def _apply(self, task: Followed, before: View, after: View) -> None:
+        change = changes(before, after)
+        if not (change.added or change.changed or change.removed):
+            return
+        self._transcript.change_rows(
+            changed=[self._shown(task, message) for message in change.changed],
+            removed=[(task.task_id, ts) for ts in change.removed],
+            added=(),
+        )
+        for message in change.added:
+            name, shown = self._shown(task, message)
+            self._transcript.change_rows((), (), [(self._place(task, message), name, shown)])
+        run = last_tries(after.messages)
+        counted = self._count_tries(task, run)
+        again = [self._shown(task, message) for message in run if message.ts in counted]
+        self._transcript.change_rows(again, (), ())
+
+    def _count_tries(self, task: Followed, messages: Sequence[Message]) -> Collection[int]:
+        """Whose count is another now."""
+        now = tries(messages)
+        other = [ts for ts, count in now.items() if self._tries.get((task.task_id, ts), 1) != count]
+        self._tries |= {(task.task_id, ts): count for ts, count in now.items()}
+        return other
+
+    def _place(self, task: Followed, message: Message) -> int:
+        """Behind the task's row before it and all that hangs on that; the first row of a child
+        behind the call that it works for."""
+        rows = self._transcript.rows
+        at = len(rows) - 1
+        while at >= 0 and not _comes_before(rows[at].name, task, message):
+            at -= 1
+        if at < 0 and task.parent:
+            at = self._call_row(task)
+        at += 1
+        while at < len(rows) and rows[at].shown.depth > task.depth:
+            at += 1
+        return at
+
+    def _call_row(self, task: Followed) -> int:
+        rows = self._transcript.rows
+        assert task.parent
+        for at in range(len(rows) - 1, -1, -1):
+            same_task = rows[at].name[0] == task.parent.task_id
+            if same_task and rows[at].shown.message.call_id == task.call_id:
+                return at
+        return len(rows) - 1
+
+    def _tell_ends(self, task: Followed) -> None:
+        """Calls that ended, or were taken back, since the last picture; their rows may not have
+        changed otherwise."""
+        if task.ends_seen == self._ended.get(task.task_id, 0):
+            return
+        self._ended[task.task_id] = task.ends_seen
+        rows = [row for row in self._transcript.rows[-400:] if row.name[0] == task.task_id]
+        again = [self._shown(task, row.shown.message) for row in rows if _ends_otherwise(task, row)]
+        self._transcript.change_rows(again, (), ())
+
+    def _shown(self, task: Followed, message: Message) -> tuple[Name, Shown]:
+        name = task.task_id, message.ts
+        return name, replace(_shown(task, message), tries=self._tries.get(name, 1))
+
+
+def _comes_before(name: Name, task: Followed, message: Message) -> bool:
+    return name[0] == task.task_id and name[1] < message.ts
+
+
+def _ends_otherwise(task: Followed, row: Row) -> bool:
+    return _shown(task, row.shown.message).ended != row.shown.ended
+
+
+def _shown(task: Followed, message: Message) -> Shown:
+    end = task.ended.get(message.call_id) if message.call_id and message.type == "ask" else None
+    return Shown(
+        message=message,
+        opening=message.say == "text" and message.seq == 1,
+        ended=end.ending.value if end else "",
+        result=end.text if end else "",
+        exit_code=end.exit_code if end else None,
+        depth=task.depth,
+    )

@@ -1,0 +1,316 @@
+"""The conversation as it scrolls by. Only rows near what is seen are ever drawn, and of what is
+on the screen, only lines that differ are painted."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.widget import Widget
+
+from rookery.tui.rows.row_kinds import Family, Shown
+from rookery.tui.rows.row_view import can_unfold
+from rookery.tui.theme import Look
+from rookery.tui.virtual_list import Anchor, Name, Named, Row, Shelf
+
+AHEAD = 1
+"""Screens beyond the visible part that are laid out too."""
+WHEEL_LINES = 3
+_OWN_KEYS = ("j", "k", "space")
+MOST_ROUNDS = 24
+"""Pieces near the seen ones that are laid out one after the other before a picture."""
+
+
+class Transcript(ScrollView, can_focus=True):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "scroll_by(-1)", "Scroll up", show=False),
+        Binding("down", "scroll_by(1)", "Scroll down", show=False),
+        Binding("pageup", "half_page(-1)", "Half a page up", show=False),
+        Binding("pagedown", "half_page(1)", "Half a page down", show=False),
+        Binding("ctrl+a,home", "to_top", "To the beginning", show=False),
+        Binding("ctrl+e,end", "to_bottom", "To the end", show=False),
+        Binding("k", "mark(-1)", "Mark what is above", show=False),
+        Binding("j", "mark(1)", "Mark what is below", show=False),
+        Binding("enter,space", "unfold", "Unfold or fold what is marked", show=False),
+    ]
+
+    class Typed(Message):
+        """A letter for the input area."""
+
+        def __init__(self, letter: str) -> None:
+            super().__init__()
+            self.letter = letter
+
+    DEFAULT_CSS = "Transcript { overflow-x: hidden; overflow-y: scroll; }"
+
+    def __init__(self, look: Look) -> None:
+        super().__init__()
+        self._look = look
+        self._ground = look.on(look.words, look.ground)
+        self._shelf = Shelf(look)
+        self._following = True
+        """The end stays in sight, whatever comes."""
+        self._marked: Name | None = None
+        self._painted: list[Strip] = []
+
+    def wear(self, look: Look) -> None:
+        self._look = look
+        self._ground = look.on(look.words, look.ground)
+        self._fit()
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        return self._shelf.rows
+
+    @property
+    def place(self) -> str:
+        """Where one looks, unless it is the end."""
+        if self._following:
+            return ""
+        return f"line {self._first + 1} of {self._shelf.height}, End goes on"
+
+    def last_text(self, *families: Family) -> str:
+        """What was said last, as it was written."""
+        for row in reversed(self.rows):
+            if row.family in families:
+                return row.shown.message.text or ""
+        return ""
+
+    # which rows there are
+
+    def clear_rows(self) -> None:
+        self._shelf.put(())
+        self._marked = None
+        self._following = True
+        self._settle(None)
+
+    def set_rows(self, rows: Iterable[Named]) -> None:
+        """Show these instead."""
+        anchor = self._anchor()
+        self._shelf.put(rows)
+        self._settle(anchor)
+
+    def prepend_rows(self, rows: Iterable[Named]) -> None:
+        """Put what came earlier in front."""
+        anchor = self._anchor()
+        self._shelf.prepend(rows)
+        self._settle(anchor)
+
+    def change_rows(
+        self,
+        changed: Iterable[Named],
+        removed: Iterable[Name],
+        added: Iterable[tuple[int, Name, Shown]],
+    ) -> None:
+        """Each that is added comes with the place it goes to."""
+        anchor = self._anchor()
+        for name in removed:
+            self._shelf.remove(name)
+        for name, shown in changed:
+            self._shelf.change(name, shown)
+        for at, name, shown in added:
+            self._shelf.insert(at, name, shown)
+        self._settle(anchor)
+
+    # what is seen
+
+    @property
+    def _first(self) -> int:
+        """The first line that is seen."""
+        return round(self.scroll_y)
+
+    def _settle(self, anchor: Anchor | None) -> None:
+        """After something changed: lay out what is near, keep what is seen in its place, and
+        paint what differs."""
+        screen = self.size.height
+        if not screen:
+            return
+        for _ in range(MOST_ROUNDS):  # what is laid out may be lower than it was guessed to be
+            place = self._place(anchor)
+            if not self._shelf.lay_out(place - AHEAD * screen, place + (1 + AHEAD) * screen):
+                break
+        if self.virtual_size != (size := Size(self._room, self._shelf.height)):
+            # setting it the usual way would have everything on the screen arranged anew
+            self.set_reactive(Widget.virtual_size, size)
+            self._scroll_update(size)
+        if self._first != (place := self._place(anchor)):
+            self.scroll_target_y = self.scroll_y = place
+        self._repaint()
+
+    def _anchor(self) -> Anchor | None:
+        """What stays in its place whatever changes; nothing if the end is followed."""
+        return None if self._following else self._shelf.anchor(self._first)
+
+    def _place(self, anchor: Anchor | None) -> int:
+        last = max(0, self._shelf.height - self.size.height)
+        line = self._shelf.line_of(anchor) if anchor else None
+        return last if line is None else min(last, line)
+
+    @property
+    def _room(self) -> int:
+        return self.scrollable_content_region.width
+
+    def _fit(self) -> None:
+        """The width or the colours changed."""
+        anchor = self._anchor()
+        self._shelf.fit(max(1, self._room - 1), self._look)
+        self._painted = []
+        self._settle(anchor)
+        self.refresh()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._fit()
+
+    def _repaint(self) -> None:
+        """Have only those lines painted that differ from what is on the screen."""
+        height = self.size.height
+        now = [self._shelf.strip(self._first + y) for y in range(height)]
+        before, self._painted = self._painted, now
+        if len(before) != height:
+            self.refresh()
+            return
+        differ = [y for y in range(height) if before[y] is not now[y] and before[y] != now[y]]
+        for first, count in _runs(differ):
+            self.refresh(Region(0, first, self.size.width, count))
+
+    def render_line(self, y: int) -> Strip:
+        line, width = self._first + y, self._room
+        strip = self._shelf.strip(line)
+        if y < len(self._painted):
+            self._painted[y] = strip
+        if self._is_marked(line):
+            bar = Segment("▐", self._look.ink(self._look.accent))
+            strip = Strip([*strip.adjust_cell_length(width - 1), bar], width)
+        strip = strip.adjust_cell_length(width).apply_style(self._ground)
+        if (selection := self.text_selection) is not None:
+            strip = self._selected(strip, line, selection)
+        return strip.apply_offsets(0, line)
+
+    def _selected(self, strip: Strip, line: int, selection: Selection) -> Strip:
+        if (span := selection.get_span(line)) is None:
+            return strip
+        start, end = span
+        end = strip.cell_length if end == -1 else end
+        parts = strip.divide([start, end, strip.cell_length])
+        style = self.screen.get_component_rich_style("screen--selection")
+        return Strip.join([parts[0], parts[1].apply_style(style), *parts[2:]])
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        first = selection.start.y if selection.start else 0
+        last = selection.end.y if selection.end else self._shelf.height - 1
+        lines = (self._shelf.strip(line).text.rstrip() for line in range(first, last + 1))
+        return selection.extract("\n" * first + "\n".join(lines)), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
+
+    # moving about
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if round(old_value) != round(new_value):
+            self._following = round(new_value) >= self.max_scroll_y
+            self._painted = []
+
+    def _go(self, to: float) -> None:
+        last = max(0, self._shelf.height - self.size.height)
+        line = min(max(0, round(to)), last)
+        self._following = line >= last
+        self.scroll_target_y = self.scroll_y = line
+        self._settle(self._anchor())
+
+    def on_key(self, event: events.Key) -> None:
+        """What is typed here and means nothing is meant for the input area."""
+        letter = event.character or ""
+        if event.is_printable and len(letter) == 1 and event.key not in _OWN_KEYS:
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.Typed(letter))
+
+    def action_scroll_by(self, lines: int) -> None:
+        self._go(self.scroll_y + lines)
+
+    def action_half_page(self, direction: int) -> None:
+        self._go(self.scroll_y + direction * max(1, self.size.height // 2))
+
+    def action_to_top(self) -> None:
+        self._go(0)
+
+    def action_to_bottom(self) -> None:
+        self._following = True
+        self._settle(None)
+
+    def _on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self._go(self.scroll_y + WHEEL_LINES)
+
+    def _on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self._go(self.scroll_y - WHEEL_LINES)
+
+    # folding
+
+    def action_mark(self, by: int) -> None:
+        """Mark another row that can be unfolded, and bring it into sight."""
+        those = [at for at, row in enumerate(self.rows) if can_unfold(row.shown)]
+        if not those:
+            return
+        at = self._next_to_mark(those, by)
+        self._marked = self.rows[at].name
+        top = self._shelf.top(at)
+        if not self._first <= top < self._first + self.size.height:
+            self._go(top - self.size.height // 3)
+        self._painted = []
+        self.refresh()
+
+    def _next_to_mark(self, those: Sequence[int], by: int) -> int:
+        here = self._shelf.find(self._marked) if self._marked else None
+        if here is None:
+            seen = self._shelf.at_line(self._first + self.size.height - 1)
+            return max((at for at in those if at <= seen), default=those[0])
+        if by > 0:
+            return next((at for at in those if at > here), those[-1])
+        return next((at for at in reversed(those) if at < here), those[0])
+
+    def action_unfold(self) -> None:
+        if self._marked and (at := self._shelf.find(self._marked)) is not None:
+            self._toggle(at)
+
+    def toggle_all(self) -> None:
+        anchor = self._anchor()
+        self._shelf.toggle_all()
+        self._settle(anchor)
+
+    def on_click(self, event: events.Click) -> None:
+        """The head of what can be unfolded."""
+        line = self._first + event.y
+        if line < self._shelf.height:
+            at = self._shelf.at_line(line)
+            if can_unfold(self.rows[at].shown) and line - self._shelf.top(at) < 2:
+                self._toggle(at)
+
+    def _toggle(self, at: int) -> None:
+        """What is above stays where it is."""
+        self._following = False
+        anchor = self._anchor()
+        self._shelf.toggle(at)
+        self._settle(anchor)
+        self._following = self._first >= max(0, self._shelf.height - self.size.height)
+
+    def _is_marked(self, line: int) -> bool:
+        if self._marked is None or not self.has_focus or not self.rows:
+            return False
+        return self.rows[self._shelf.at_line(line)].name == self._marked
+
+
+def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    for _, group in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        run = list(group)
+        yield run[0][1], len(run)
