@@ -139,11 +139,11 @@ class Project:
         self._store_long_past()
 
     def _store_sessions(self) -> None:
-        from rookery.core.sessions.record import SessionRecord
-        from rookery.core.sessions.states import SessionState, SessionStatus
         from rookery.manager.holder import manager_folder
-        from rookery.manager.session_json import KeptSession
-        from rookery.manager.session_store import SessionStore
+        from rookery.manager.sessions.session_json import KeptSession
+        from rookery.manager.sessions.session_record import SessionRecord
+        from rookery.manager.sessions.session_states import SessionState, SessionStatus
+        from rookery.manager.sessions.session_store import SessionStore
 
         store = SessionStore(self.path, manager_folder(self.places, self.path))
         for number in range(LISTED - STREAMING):

@@ -7,11 +7,11 @@ from typing import Any
 
 from anyio.from_thread import start_blocking_portal
 
-from rookery.cli.sessions_surroundings import UsualSurroundings
-from rookery.core.managing.requests import REQUESTS, Done
-from rookery.manager.desk.desk import Handlers
+from rookery.manager.cli.host_dependencies import UsualSurroundings
+from rookery.manager.handlers.router import Handlers
+from rookery.manager.manager import open_manager
 from rookery.manager.manager_socket import listening
-from rookery.manager.opening import open_manager
+from rookery.manager.requests import REQUESTS, Done
 from rookery.platform.user_folders import Places
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import anyio
 
-from rookery.cli.sessions_surroundings import UsualSurroundings
+from rookery.manager.cli.host_dependencies import UsualSurroundings
+from rookery.manager.manager import open_manager
 from rookery.manager.manager_socket import listening
-from rookery.manager.opening import open_manager
 from rookery.platform.user_folders import find_places
 
 

@@ -1,7 +1,7 @@
 """Sessions in any state, for the tests of the machine."""
 
-from rookery.core.sessions.session import PendingAsk, Session
-from rookery.core.sessions.states import SessionState
+from rookery.manager.sessions.session import PendingAsk, Session
+from rookery.manager.sessions.session_states import SessionState
 
 GENERATION = 3
 ASK_TS = 50

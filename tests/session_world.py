@@ -11,7 +11,10 @@ from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.message import Message
-from rookery.core.sessions.events import (
+from rookery.manager.sessions.event_guard import is_dead
+from rookery.manager.sessions.machine import advance
+from rookery.manager.sessions.session import Session
+from rookery.manager.sessions.session_events import (
     Activity,
     AgentAsked,
     AgentMessage,
@@ -34,11 +37,8 @@ from rookery.core.sessions.events import (
     SessionCreated,
     StartSession,
 )
-from rookery.core.sessions.hearing import is_dead
-from rookery.core.sessions.machine import advance
-from rookery.core.sessions.record import SessionRecord, recorded
-from rookery.core.sessions.session import Session
-from rookery.core.sessions.states import SessionState
+from rookery.manager.sessions.session_record import SessionRecord, recorded
+from rookery.manager.sessions.session_states import SessionState
 
 Move = tuple[str, int]
 

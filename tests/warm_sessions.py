@@ -44,7 +44,7 @@ def ask_for(starter: socket.socket, streams: Sequence[int], **request: Any) -> s
 
 def spawn_from(starter: socket.socket) -> Spawn:
     """A way to start sessions."""
-    from rookery.manager.session_process import spawn
+    from rookery.manager.sessions.session_process import spawn
 
     def spawn_warm(command: list[str], log: Path, gate: int, environ: Mapping[str, str]) -> int:
         folder, *program = command

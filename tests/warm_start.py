@@ -161,7 +161,7 @@ def begin(
 @contextmanager
 def warm_sessions() -> Iterator[None]:
     """A manager in this process starts sessions warm."""
-    from rookery.manager import session_process
+    from rookery.manager.sessions import session_process
 
     plainly = session_process.spawn
     session_process.spawn = spawn_from(_starter())  # type: ignore[assignment]
@@ -280,7 +280,7 @@ def _become(request: dict[str, Any], streams: Sequence[int], watcher: int) -> in
         if os.fork() == 0:
             return _serve_a_manager(ours, theirs)
         theirs.close()
-        from rookery.manager import session_process
+        from rookery.manager.sessions import session_process
 
         session_process.spawn = spawn_from(ours)  # type: ignore[assignment]
     os.chdir(request["folder"])

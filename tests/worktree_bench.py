@@ -10,9 +10,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rookery.core.worktrees import BranchFate, Created, Obstacle, RemovalPlan, Worktree
-from rookery.workspace.worktrees.desk import WorktreeDesk
-from rookery.workspace.worktrees.fetching import Fetching
+from rookery.manager.worktrees.fetch import Fetching
+from rookery.manager.worktrees.operations import WorktreeDesk
+from rookery.manager.worktrees.worktree_values import (
+    BranchFate,
+    Created,
+    Obstacle,
+    RemovalPlan,
+    Worktree,
+)
 
 Bytes = set[tuple[str, bytes]]
 

@@ -15,11 +15,16 @@ from msgspec.structs import replace
 
 from played_desk import PlayedFamily, played_desk
 from rookery.cli.main import run
-from rookery.cli.sessions import SUBCOMMANDS, command
-from rookery.cli.sessions_list import words_for
 from rookery.core.intent_questions import IntentQuestion
-from rookery.core.managing import requests as asked
-from rookery.core.managing.shown import (
+from rookery.core.queries import FoundPath, KnownMode, KnownModel, RestoreRehearsal
+from rookery.errors import CommandRejected, StorageError
+from rookery.manager import requests as asked
+from rookery.manager.cli.sessions_command import SUBCOMMANDS, command
+from rookery.manager.cli.sessions_list import words_for
+from rookery.manager.holder import manager_folder
+from rookery.manager.sessions.session_list import Counts
+from rookery.manager.sessions.session_states import TRUE_IN, Flags, SessionState
+from rookery.manager.shown_rows import (
     BlamedLine,
     ChangedFile,
     CheckpointRow,
@@ -39,11 +44,6 @@ from rookery.core.managing.shown import (
     WorktreeRow,
     WorktreeStats,
 )
-from rookery.core.queries import FoundPath, KnownMode, KnownModel, RestoreRehearsal
-from rookery.core.session_list import Counts
-from rookery.core.sessions.states import TRUE_IN, Flags, SessionState
-from rookery.errors import CommandRejected, StorageError
-from rookery.manager.holder import manager_folder
 from rookery.platform.user_folders import find_places
 
 ONE, TWO = "38e51f0c-0000-4000-8000-000000000001", "38e52a1b-0000-4000-8000-000000000002"

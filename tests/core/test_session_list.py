@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.session_list import (
+from rookery.manager.sessions.session_list import (
     Counts,
     archived,
     counts,
@@ -15,8 +15,8 @@ from rookery.core.session_list import (
     of_project,
     ordered,
 )
-from rookery.core.sessions.record import ParallelMode, SessionRecord
-from rookery.core.sessions.states import SessionState
+from rookery.manager.sessions.session_record import ParallelMode, SessionRecord
+from rookery.manager.sessions.session_states import SessionState
 
 
 def one(id: str, state: str = "completed", start: int = 0, **more: Any) -> SessionRecord:

@@ -3,7 +3,19 @@
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.sessions.events import (
+from rookery.manager.sessions.machine import Step, advance, step
+from rookery.manager.sessions.orders import (
+    Answer,
+    Cancel,
+    Deliver,
+    Letter,
+    Order,
+    Respawn,
+    StartTask,
+    Terminate,
+)
+from rookery.manager.sessions.session import LastExit, PendingAsk, Session
+from rookery.manager.sessions.session_events import (
     Activity,
     AgentAsked,
     ApiReqStarted,
@@ -23,20 +35,8 @@ from rookery.core.sessions.events import (
     SessionCreated,
     StartSession,
 )
-from rookery.core.sessions.failures import ErrorKind, failure_of_ask
-from rookery.core.sessions.machine import Step, advance, step
-from rookery.core.sessions.orders import (
-    Answer,
-    Cancel,
-    Deliver,
-    Letter,
-    Order,
-    Respawn,
-    StartTask,
-    Terminate,
-)
-from rookery.core.sessions.session import LastExit, PendingAsk, Session
-from rookery.core.sessions.states import SessionState as S
+from rookery.manager.sessions.session_failures import ErrorKind, failure_of_ask
+from rookery.manager.sessions.session_states import SessionState as S
 from session_play import ASK_TS, GENERATION, NEWER, standing
 
 NEXT = GENERATION + 1

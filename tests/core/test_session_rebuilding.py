@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rookery.core.message import Message
-from rookery.core.sessions.events import ProcessEvent
-from rookery.core.sessions.failures import Failure
-from rookery.core.sessions.rebuilding import last_ask, rebuilt
-from rookery.core.sessions.record import SessionRecord
-from rookery.core.sessions.session import LastExit, PendingAsk, Session
-from rookery.core.sessions.states import SessionState, SessionStatus
+from rookery.manager.sessions.rebuild import last_ask, rebuilt
+from rookery.manager.sessions.session import LastExit, PendingAsk, Session
+from rookery.manager.sessions.session_events import ProcessEvent
+from rookery.manager.sessions.session_failures import Failure
+from rookery.manager.sessions.session_record import SessionRecord
+from rookery.manager.sessions.session_states import SessionState, SessionStatus
 from session_world import EVENT_OF, LIVELY, Move, World
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))

@@ -3,7 +3,8 @@
 import pytest
 from msgspec.structs import asdict, replace
 
-from rookery.core.sessions.record import (
+from rookery.manager.sessions.session import PendingAsk
+from rookery.manager.sessions.session_record import (
     LOG_LINES,
     ParallelMode,
     SessionRecord,
@@ -12,8 +13,7 @@ from rookery.core.sessions.record import (
     noted,
     recorded,
 )
-from rookery.core.sessions.session import PendingAsk
-from rookery.core.sessions.states import SessionState
+from rookery.manager.sessions.session_states import SessionState
 from session_play import standing
 
 TRUE_IN = """

@@ -6,7 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
-from rookery.core.sessions.events import (
+from rookery.manager.sessions.machine import advance
+from rookery.manager.sessions.session import PendingAsk, Session
+from rookery.manager.sessions.session_events import (
     Activity,
     AgentAsked,
     ApiReqStarted,
@@ -27,10 +29,8 @@ from rookery.core.sessions.events import (
     SessionCreated,
     StartSession,
 )
-from rookery.core.sessions.machine import advance
-from rookery.core.sessions.session import PendingAsk, Session
-from rookery.core.sessions.states import SessionState
-from rookery.core.sessions.table import ASK_SIGNALS, TABLE, Signal, ask_signal, cell
+from rookery.manager.sessions.session_states import SessionState
+from rookery.manager.sessions.transitions import ASK_SIGNALS, TABLE, Signal, ask_signal, cell
 from session_play import ASK_TS, GENERATION, NEWER, standing
 
 COLUMNS = "idle creating streaming w_approval w_input completed paused error stopped"

@@ -6,7 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.core.message import Message
-from rookery.core.sessions.events import (
+from rookery.manager.sessions.agent_events import Heard, told
+from rookery.manager.sessions.machine import advance
+from rookery.manager.sessions.session_events import (
     Activity,
     AgentAsked,
     AgentMessage,
@@ -15,9 +17,7 @@ from rookery.core.sessions.events import (
     SayCheckpointSaved,
     SayCompletionResult,
 )
-from rookery.core.sessions.machine import advance
-from rookery.core.sessions.states import SessionState
-from rookery.core.sessions.telling import Heard, told
+from rookery.manager.sessions.session_states import SessionState
 from session_play import ASK_TS, GENERATION, standing
 
 HEARD = Heard(generation=1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.worktree_names import (
+from rookery.manager.worktrees.names import (
     automatic_branch,
     folder_name,
     free_branch,
@@ -15,7 +15,7 @@ from rookery.core.worktree_names import (
     own_branch,
     version_plans,
 )
-from rookery.core.worktrees import block_order
+from rookery.manager.worktrees.worktree_values import block_order
 
 
 @pytest.mark.parametrize(

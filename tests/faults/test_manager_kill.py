@@ -23,7 +23,7 @@ from manager.kill_acts import User
 from manager.kill_ground import Ground, ground_in
 from manager.kill_truth import demand_all
 from rookery.manager.remote_manager import RemoteManager
-from rookery.manager.session_process import lives
+from rookery.manager.sessions.session_process import lives
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,8 @@ from manager.desk_bench import write
 from manager.kill_acts import User
 from manager.kill_ground import Ground, ground_in
 from manager.kill_truth import demand_all
-from rookery.core.managing.requests import (
+from rookery.manager.remote_manager import RemoteManager
+from rookery.manager.requests import (
     ApproveAction,
     CancelSession,
     ListQuestions,
@@ -32,8 +33,7 @@ from rookery.core.managing.requests import (
     SendWords,
     StopScript,
 )
-from rookery.core.managing.shown import SessionRow
-from rookery.manager.remote_manager import RemoteManager
+from rookery.manager.shown_rows import SessionRow
 from rookery.protocol.outbox import Disconnected
 
 pytestmark = pytest.mark.anyio

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from rookery.core.facts import Event
 from rookery.manager.holder import manager_folder
-from rookery.manager.session_folders import SessionFolders
-from rookery.manager.session_process import lives
-from rookery.manager.shown import Shown
-from rookery.manager.supervisor import Supervisor, open_supervisor
-from rookery.manager.timings import Timings
-from rookery.manager.wishes import Wish
+from rookery.manager.sessions.session_folders import SessionFolders
+from rookery.manager.sessions.session_options import Wish
+from rookery.manager.sessions.session_process import lives
+from rookery.manager.sessions.session_summary import Shown
+from rookery.manager.sessions.supervisor import Supervisor, open_supervisor
+from rookery.manager.sessions.timings import Timings
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 from rookery.storage.sessions import TaskStore

@@ -14,17 +14,17 @@ import anyio
 from msgspec.structs import replace
 
 from manager.bench import PATIENCE, WRITES, Project, Watched
-from rookery.core.managing.requests import ListWorktrees, Started, StartSessions
-from rookery.core.managing.shown import WorktreeRow
 from rookery.core.queries import Asking
 from rookery.core.settings import Settings
-from rookery.manager.desk.agreed_scripts import AgreedScripts
-from rookery.manager.desk.desk import Desk
-from rookery.manager.desk.request_json import request_to_json
-from rookery.manager.desk.worktree_desk import worktree_families
-from rookery.manager.shown import Shown
-from rookery.workspace.worktrees.fetching import Fetching
-from rookery.workspace.worktrees.project_scripts import project_script
+from rookery.manager.handlers.agreed_scripts import AgreedScripts
+from rookery.manager.handlers.router import Desk
+from rookery.manager.handlers.worktree_handlers import worktree_families
+from rookery.manager.request_json import request_to_json
+from rookery.manager.requests import ListWorktrees, Started, StartSessions
+from rookery.manager.sessions.session_summary import Shown
+from rookery.manager.shown_rows import WorktreeRow
+from rookery.manager.worktrees.fetch import Fetching
+from rookery.manager.worktrees.project_scripts import project_script
 from text_process import start_text
 from worktree_bench import PROJECT_FILES, git, put
 

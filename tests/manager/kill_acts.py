@@ -10,7 +10,10 @@ import anyio
 
 from manager.bench import PATIENCE
 from manager.kill_ground import Ground
-from rookery.core.managing.requests import (
+from rookery.core.queries import Asking
+from rookery.errors import CommandRejected, RookeryError
+from rookery.manager.remote_manager import RemoteManager
+from rookery.manager.requests import (
     ApproveAction,
     CancelSession,
     ListQuestions,
@@ -21,10 +24,7 @@ from rookery.core.managing.requests import (
     SendWords,
     StartSessions,
 )
-from rookery.core.managing.shown import InboxRow, SessionRow
-from rookery.core.queries import Asking
-from rookery.errors import CommandRejected, RookeryError
-from rookery.manager.remote_manager import RemoteManager
+from rookery.manager.shown_rows import InboxRow, SessionRow
 from rookery.protocol.outbox import Disconnected
 
 UNDECIDED = "does not say whether"

@@ -14,7 +14,7 @@ from manager.bench import Project
 from manager.desk_bench import with_repository
 from rookery.manager.manager_socket import socket_of
 from rookery.manager.remote_manager import RemoteManager, remote_manager
-from rookery.manager.session_folders import ProcessMark, SessionFolders
+from rookery.manager.sessions.session_folders import ProcessMark, SessionFolders
 from rookery.protocol.unix_sockets import unix_channel
 
 SCENES = 60

@@ -19,20 +19,20 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
-from rookery.core.managing.requests import (
+from rookery.manager.remote_manager import RemoteManager
+from rookery.manager.requests import (
     ListSessions,
     ListWorktrees,
     PlanRemoval,
     RemoveWorktree,
     StopAll,
 )
-from rookery.core.managing.shown import SessionRow, WorktreeRow
-from rookery.core.sessions.rebuilding import rebuilt
-from rookery.core.sessions.session import PendingAsk
-from rookery.manager.followed_task import FollowedTask
-from rookery.manager.remote_manager import RemoteManager
-from rookery.manager.session_json import KeptSession, session_from_json
-from rookery.manager.session_process import lives
+from rookery.manager.sessions.heard_task import FollowedTask
+from rookery.manager.sessions.rebuild import rebuilt
+from rookery.manager.sessions.session import PendingAsk
+from rookery.manager.sessions.session_json import KeptSession, session_from_json
+from rookery.manager.sessions.session_process import lives
+from rookery.manager.shown_rows import SessionRow, WorktreeRow
 from rookery.storage.verify import verify
 from worktree_bench import git
 

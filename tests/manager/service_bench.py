@@ -10,11 +10,11 @@ import anyio
 import anyio.abc
 
 from manager.bench import PATIENCE, Project, Watched
-from rookery.core.managing.shown import Overview
-from rookery.manager.desk.desk import Desk
-from rookery.manager.desk.session_family import SessionFamily, overview_of
+from rookery.manager.handlers.router import Desk
+from rookery.manager.handlers.session_handler import SessionFamily, overview_of
 from rookery.manager.service import serve_manager
-from rookery.manager.supervisor import Supervisor
+from rookery.manager.sessions.supervisor import Supervisor
+from rookery.manager.shown_rows import Overview
 from rookery.protocol.channels import Channel
 from rookery.protocol.unix_sockets import channel_on, unix_channel, unix_listener
 

@@ -8,9 +8,9 @@ from manager.bench import WRITES, Project
 from rookery.core.commands import SwitchMode
 from rookery.core.facts import Answered, TaskReopened
 from rookery.core.queries import AskAbout
-from rookery.core.sessions.failures import failure_of_exit
-from rookery.core.sessions.record import ParallelMode
 from rookery.errors import CommandRejected
+from rookery.manager.sessions.session_failures import failure_of_exit
+from rookery.manager.sessions.session_record import ParallelMode
 from text_process import PLAINLY
 
 pytestmark = pytest.mark.anyio

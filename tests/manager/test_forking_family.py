@@ -20,17 +20,17 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.folds.view import View, see
-from rookery.core.managing.requests import ExportSession, ForkSession
-from rookery.core.managing.row_events import event_of_row
-from rookery.core.sessions.record import LABEL_LENGTH, ParallelMode
 from rookery.errors import CommandRejected, StorageError
-from rookery.manager.desk import forking_family
-from rookery.manager.desk.desk import Desk
-from rookery.manager.desk.forking_family import ForkFamily
-from rookery.manager.desk.surroundings import Form
-from rookery.manager.desk.workspaces import Workspaces
-from rookery.manager.messages import message_id_of
-from rookery.manager.session_folders import SessionFolders
+from rookery.manager.dependencies import Form
+from rookery.manager.handlers import fork_handler as forking_family
+from rookery.manager.handlers.fork_handler import ForkFamily
+from rookery.manager.handlers.request_folders import Workspaces
+from rookery.manager.handlers.router import Desk
+from rookery.manager.requests import ExportSession, ForkSession
+from rookery.manager.row_events import event_of_row
+from rookery.manager.sessions.message_ids import message_id_of
+from rookery.manager.sessions.session_folders import SessionFolders
+from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode
 from rookery.plain.transcript_page import as_html, as_page
 from rookery.plain.transcript_text import Kind, Passage
 from rookery.storage.cli.session_documents import session_document
@@ -223,7 +223,7 @@ async def test_what_is_too_long_to_be_handed_over_is_refused_with_a_way_out(
 
 
 def test_names_of_files_are_harmless(tmp_path: Path):
-    from rookery.core.sessions.record import SessionRecord
+    from rookery.manager.sessions.session_record import SessionRecord
 
     for label in ("../../etc/passwd", "a\0b", "\u202ecod.exe", "", "CON", "x" * 300):
         record = SessionRecord(session_id="38e51b0a-1111", label=label)

@@ -3,10 +3,15 @@
 import pytest
 
 from rookery.core.message import Message
-from rookery.core.sessions.events import Activity, AgentAsked, ApiReqStarted, ApproveAction
 from rookery.errors import CommandRejected
-from rookery.manager.conversation import Terms
-from rookery.manager.held_answer import held_answer
+from rookery.manager.sessions.conversation import Terms
+from rookery.manager.sessions.held_answer import held_answer
+from rookery.manager.sessions.session_events import (
+    Activity,
+    AgentAsked,
+    ApiReqStarted,
+    ApproveAction,
+)
 
 BEFORE = Message(ts=5, type="ask", ask="command", content="ls", digest="d")
 YES = ApproveAction(ask_ts=5)

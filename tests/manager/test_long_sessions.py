@@ -21,10 +21,10 @@ from rookery.core.facts import (
     Usage,
 )
 from rookery.core.folds.view import View, see
-from rookery.core.sessions.record import SessionRecord
-from rookery.core.sessions.states import SessionState, SessionStatus
-from rookery.manager.recollection import glimpse_of
-from rookery.manager.session_json import KeptSession
+from rookery.manager.sessions.session_json import KeptSession
+from rookery.manager.sessions.session_record import SessionRecord
+from rookery.manager.sessions.session_states import SessionState, SessionStatus
+from rookery.manager.sessions.stored_tasks import glimpse_of
 
 pytestmark = pytest.mark.anyio
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from rookery.core.sessions.orders import Letter
 from rookery.errors import CommandRejected
-from rookery.manager.mailbox import MOST_RETRIES, SHOWN, Mailbox
-from rookery.manager.pictures import MOST, check, images_of
+from rookery.manager.sessions.message_pictures import MOST, check, images_of
+from rookery.manager.sessions.message_queue import MOST_RETRIES, SHOWN, Mailbox
+from rookery.manager.sessions.orders import Letter
 
 
 def posted(*texts: str) -> Mailbox:

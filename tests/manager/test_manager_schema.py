@@ -15,10 +15,10 @@ from jsonschema import Draft202012Validator
 from msgspec import Struct
 from msgspec.structs import fields
 
-from rookery.core.managing.requests import REQUESTS
-from rookery.core.managing.shown import InboxRow, Overview, SessionRow
-from rookery.manager.desk.request_json import KINDS, reply_to_json, request_to_json
+from rookery.manager.request_json import KINDS, reply_to_json, request_to_json
+from rookery.manager.requests import REQUESTS
 from rookery.manager.schema import schema
+from rookery.manager.shown_rows import InboxRow, Overview, SessionRow
 from rookery.protocol.codec import kind_of
 from rookery.protocol.schema import answer_type
 

@@ -13,9 +13,16 @@ import anyio
 import pytest
 
 from manager.bench import PATIENCE, WRITES, Project
-from rookery.cli.sessions_surroundings import UsualSurroundings
 from rookery.core.facts import TaskClosed
-from rookery.core.managing.requests import (
+from rookery.errors import CommandRejected, SettingsError, StorageError
+from rookery.manager.cli.host_dependencies import UsualSurroundings
+from rookery.manager.handlers.read_only_handler import LOOKING
+from rookery.manager.handlers.router import Handlers
+from rookery.manager.holder import freed, held_by, holder_of, is_held, manager_folder
+from rookery.manager.manager import Manager, open_manager
+from rookery.manager.manager_socket import connect_manager, listening, socket_of
+from rookery.manager.remote_manager import NoManager, RemoteManager, remote_manager
+from rookery.manager.requests import (
     REQUESTS,
     CancelSession,
     Done,
@@ -24,14 +31,7 @@ from rookery.core.managing.requests import (
     ListSessions,
     MarkRead,
 )
-from rookery.errors import CommandRejected, SettingsError, StorageError
-from rookery.manager.desk.desk import Handlers
-from rookery.manager.desk.looking_only import LOOKING
-from rookery.manager.holder import freed, held_by, holder_of, is_held, manager_folder
-from rookery.manager.manager_socket import connect_manager, listening, socket_of
-from rookery.manager.opening import Manager, open_manager
-from rookery.manager.remote_manager import NoManager, RemoteManager, remote_manager
-from rookery.manager.session_store import SessionStore
+from rookery.manager.sessions.session_store import SessionStore
 from rookery.protocol.outbox import Disconnected
 from rookery.protocol.unix_sockets import unix_channel
 

@@ -9,7 +9,9 @@ from msgspec.structs import replace
 from manager.bench import WRITES, Project
 from manager.desk_bench import DONE, AtDesk, at_desk, with_repository
 from rookery.core.facts import Answered
-from rookery.core.managing.requests import (
+from rookery.errors import CommandRejected
+from rookery.manager.request_json import reply_from_json, reply_to_json
+from rookery.manager.requests import (
     Comment,
     CompareVersions,
     ReadDiff,
@@ -17,9 +19,7 @@ from rookery.core.managing.requests import (
     ReviewChanges,
     SendComments,
 )
-from rookery.core.managing.shown import DiffLine, WorktreeStats
-from rookery.errors import CommandRejected
-from rookery.manager.desk.request_json import reply_from_json, reply_to_json
+from rookery.manager.shown_rows import DiffLine, WorktreeStats
 from rookery.permissions.trust import TrustStore
 from worktree_bench import git, put
 

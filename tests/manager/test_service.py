@@ -7,7 +7,7 @@ import pytest
 
 from manager.bench import WRITES, Project
 from manager.service_bench import Refused, Served, serving, talking
-from rookery.manager.desk.request_json import KINDS
+from rookery.manager.request_json import KINDS
 from rookery.manager.service import serve_manager
 from rookery.protocol.channels import ChannelEnded, memory_channels
 

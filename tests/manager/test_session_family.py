@@ -7,7 +7,10 @@ from msgspec.structs import replace
 
 from manager.bench import SPEAKS_LONG, WRITES, Project, Watched
 from rookery.core.facts import Answered, ApprovalSwitched, ModeSwitched, UserSpoke
-from rookery.core.managing.requests import (
+from rookery.errors import CommandRejected
+from rookery.manager.handlers.router import Desk
+from rookery.manager.handlers.session_handler import SessionFamily, model_named
+from rookery.manager.requests import (
     ApproveAction,
     ArchiveSession,
     CancelSession,
@@ -24,11 +27,8 @@ from rookery.core.managing.requests import (
     StopAll,
     SwitchSession,
 )
-from rookery.errors import CommandRejected
-from rookery.manager.desk.desk import Desk
-from rookery.manager.desk.session_family import SessionFamily, model_named
-from rookery.manager.shown import Shown
-from rookery.manager.supervisor import open_supervisor
+from rookery.manager.sessions.session_summary import Shown
+from rookery.manager.sessions.supervisor import open_supervisor
 
 pytestmark = pytest.mark.anyio
 

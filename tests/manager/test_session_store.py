@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.sessions.failures import ErrorKind, Failure
-from rookery.core.sessions.orders import Letter
-from rookery.core.sessions.record import ParallelMode, SessionRecord, TodoStats
-from rookery.core.sessions.session import LastExit
-from rookery.core.sessions.states import SessionState, SessionStatus
-from rookery.manager.session_json import (
+from rookery.manager.sessions.orders import Letter
+from rookery.manager.sessions.session import LastExit
+from rookery.manager.sessions.session_failures import ErrorKind, Failure
+from rookery.manager.sessions.session_json import (
     KeptSession,
     Mail,
     session_from_json,
     session_to_json,
 )
-from rookery.manager.session_store import SessionStore
+from rookery.manager.sessions.session_record import ParallelMode, SessionRecord, TodoStats
+from rookery.manager.sessions.session_states import SessionState, SessionStatus
+from rookery.manager.sessions.session_store import SessionStore
 
 ID = "0b5b42ff-6f8e-4b5a-8a3c-0c8f2b7a9d10"
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.managing.requests import ChangeSetting, ReadSettings
-from rookery.core.managing.shown import SettingRow
 from rookery.core.queries import KnownMode, KnownModel
 from rookery.core.settings import Settings, all_settings
 from rookery.errors import RookeryError, SettingsError
-from rookery.manager.desk.desk import Desk
-from rookery.manager.desk.settings_family import OFFERED, SettingsFamily
+from rookery.manager.handlers.router import Desk
+from rookery.manager.handlers.settings_handler import OFFERED, SettingsFamily
+from rookery.manager.requests import ChangeSetting, ReadSettings
+from rookery.manager.shown_rows import SettingRow
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places
 from rookery.storage.settings_edits import change_settings, with_value

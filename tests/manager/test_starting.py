@@ -9,10 +9,10 @@ import pytest
 
 from manager.bench import SPEAKS_LONG, WRITES, Project
 from manager.desk_bench import DONE, AtDesk, at_desk, until, with_repository, write
-from rookery.core.managing.requests import AgreeScript, ListScripts, StartSessions, TrustProject
-from rookery.core.sessions.record import ParallelMode
 from rookery.errors import CommandRejected, StorageError
-from rookery.manager.session_folders import SessionFolders
+from rookery.manager.requests import AgreeScript, ListScripts, StartSessions, TrustProject
+from rookery.manager.sessions.session_folders import SessionFolders
+from rookery.manager.sessions.session_record import ParallelMode
 from rookery.permissions.trust import TrustStore
 from text_process import PLAINLY
 from worktree_bench import git, put

@@ -8,7 +8,7 @@ import pytest
 
 from manager.bench import Project
 from manager.desk_bench import DONE, at_desk, killed, with_repository, write
-from rookery.core.managing.requests import (
+from rookery.manager.requests import (
     PlanRemoval,
     RemoveWorktree,
     StartSessions,

@@ -20,18 +20,18 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
-from rookery.core.managing.moments import LONGEST_TITLE, moments
-from rookery.core.managing.requests import (
+from rookery.core.replies import NO_FILE_PUT_BACK
+from rookery.errors import CommandRejected
+from rookery.manager.handlers.request_folders import Workspaces
+from rookery.manager.handlers.router import Desk
+from rookery.manager.handlers.undo_handler import UndoFamily
+from rookery.manager.moments import LONGEST_TITLE, moments
+from rookery.manager.requests import (
     ListCheckpoints,
     RehearseRestore,
     RestoreSession,
 )
-from rookery.core.managing.shown import CheckpointRow
-from rookery.core.replies import NO_FILE_PUT_BACK
-from rookery.errors import CommandRejected
-from rookery.manager.desk.desk import Desk
-from rookery.manager.desk.undo_family import UndoFamily
-from rookery.manager.desk.workspaces import Workspaces
+from rookery.manager.shown_rows import CheckpointRow
 
 pytestmark = pytest.mark.anyio
 

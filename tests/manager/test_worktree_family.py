@@ -10,7 +10,10 @@ import pytest
 
 from manager.bench import PATIENCE, SPEAKS_LONG, WRITES, Project
 from manager.desk_bench import DONE, AtDesk, at_desk, killed, until, with_repository, write
-from rookery.core.managing.requests import (
+from rookery.errors import CommandRejected
+from rookery.manager.handlers import worktree_finish as finishing
+from rookery.manager.handlers.agreed_scripts import AgreedScripts
+from rookery.manager.requests import (
     ApplyWorktree,
     BringBack,
     CompareVersions,
@@ -30,11 +33,8 @@ from rookery.core.managing.requests import (
     RunScript,
     StopScript,
 )
-from rookery.core.managing.shown import WorktreeRow, WorktreeStats
-from rookery.core.worktrees import State
-from rookery.errors import CommandRejected
-from rookery.manager.desk import finishing
-from rookery.manager.desk.agreed_scripts import AgreedScripts
+from rookery.manager.shown_rows import WorktreeRow, WorktreeStats
+from rookery.manager.worktrees.worktree_values import State
 from rookery.permissions.trust import TrustStore
 from rookery.platform.git.git_folders import NOTE_OF_WORKTREE
 from worktree_bench import git, put
@@ -284,7 +284,7 @@ async def test_9_7_where_the_work_of_a_removed_version_is_kept_is_told_wherever_
 async def test_9_7_one_that_cannot_be_stopped_keeps_its_worktree(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ):
-    from rookery.manager.desk import removing
+    from rookery.manager.handlers import worktree_removal as removing
 
     monkeypatch.setattr(removing, "PATIENCE", 0.05)
     async with at_desk(project) as at:

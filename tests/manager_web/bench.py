@@ -12,7 +12,10 @@ from anyio.abc import ByteStream
 from msgspec import Struct, field
 from websockets.asyncio.client import ClientConnection, connect
 
-from rookery.core.managing.requests import (
+from rookery.core.queries import KnownMode
+from rookery.errors import CommandRejected
+from rookery.manager.handlers.router import Desk, Handlers
+from rookery.manager.requests import (
     Done,
     ListBranches,
     ListModels,
@@ -20,16 +23,13 @@ from rookery.core.managing.requests import (
     RenameSession,
     SendWords,
 )
-from rookery.core.queries import KnownMode
-from rookery.errors import CommandRejected
-from rookery.manager.desk.desk import Desk, Handlers
-from rookery.manager.web.device_family import DeviceFamily
+from rookery.manager.web.access_watch import Watch
+from rookery.manager.web.device_handler import DeviceFamily
 from rookery.manager.web.devices import Devices
 from rookery.manager.web.page_files import PageFiles
-from rookery.manager.web.server import Plan, WebServer, web_server
-from rookery.manager.web.tokens import Keys
 from rookery.manager.web.visitors import Visitors
-from rookery.manager.web.watch import Watch
+from rookery.manager.web.web_server import Plan, WebServer, web_server
+from rookery.manager.web.web_tokens import Keys
 from rookery.protocol.channels import Channel
 from rookery.protocol.jsonrpc import METHOD_NOT_FOUND, Params, Peer, RpcError
 from rookery.protocol.outbox import Disconnected

@@ -27,10 +27,10 @@ from manager_web.bench import (
     served,
 )
 from rookery.manager.web.launch_socket import NAME_OF_SOCKET, Links, ask_for_links, giving_links
-from rookery.manager.web.limits import CONNECTIONS, CONNECTIONS_OF_A_DEVICE, STRANGERS_FRAMES
-from rookery.manager.web.listening import Address
-from rookery.manager.web.neighbours import is_of_another_user
-from rookery.manager.web.server import Plan
+from rookery.manager.web.listen_sockets import Address
+from rookery.manager.web.peer_user import is_of_another_user
+from rookery.manager.web.web_limits import CONNECTIONS, CONNECTIONS_OF_A_DEVICE, STRANGERS_FRAMES
+from rookery.manager.web.web_server import Plan
 
 pytestmark = pytest.mark.anyio
 

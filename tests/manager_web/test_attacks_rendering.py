@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from rookery.manager.rendering.markdown import MOST_ADDRESSES, SECONDS_TO_RENDER, rendered
+from rookery.manager.rendering.markdown_html import MOST_ADDRESSES, SECONDS_TO_RENDER, rendered
 
 LONG = "https://x.example/" + "y" * 20_000
 

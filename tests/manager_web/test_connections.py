@@ -18,8 +18,8 @@ from websockets.exceptions import ConnectionClosed
 from manager_web import bench
 from manager_web.bench import LOOPBACK, PATIENCE, Served, call, page_in, request, said_to, served
 from rookery.manager.web import visitors
-from rookery.manager.web.limits import CONNECTIONS
 from rookery.manager.web.page_files import PageFiles
+from rookery.manager.web.web_limits import CONNECTIONS
 
 pytestmark = pytest.mark.anyio
 

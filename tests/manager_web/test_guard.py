@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from manager_web.bench import UPGRADE, Answer, Served, request, served
-from rookery.manager.web.guard import RULES
-from rookery.manager.web.limits import CODE_BODY, HEAD, HEADERS, UPLOAD, WRONG_PER_MINUTE
+from rookery.manager.web.request_guard import RULES
+from rookery.manager.web.web_limits import CODE_BODY, HEAD, HEADERS, UPLOAD, WRONG_PER_MINUTE
 
 pytestmark = pytest.mark.anyio
 

@@ -32,14 +32,15 @@ from manager_web.bench import (
     served,
 )
 from rookery.errors import SettingsError
-from rookery.manager.web import certificates, server
+from rookery.manager.web import certificates
+from rookery.manager.web import web_server as server
 from rookery.manager.web.certificates import Certificate, self_made
-from rookery.manager.web.doors import doors_at
-from rookery.manager.web.limits import CONNECTIONS
-from rookery.manager.web.listening import Address, address_of, sockets_at
-from rookery.manager.web.plans import Reach, told_plainly
+from rookery.manager.web.host_names import doors_at
+from rookery.manager.web.listen_sockets import Address, address_of, sockets_at
 from rookery.manager.web.qr_code import qr_code
-from rookery.manager.web.server import Plan
+from rookery.manager.web.reach_options import Reach, told_plainly
+from rookery.manager.web.web_limits import CONNECTIONS
+from rookery.manager.web.web_server import Plan
 
 pytestmark = pytest.mark.anyio
 

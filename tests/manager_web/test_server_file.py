@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rookery.errors import SettingsError, StorageError
-from rookery.manager.session_process import born
+from rookery.manager.sessions.session_process import born
 from rookery.manager.web.launch_socket import Links, ask_for_links, giving_links
 from rookery.manager.web.server_file import noted, running_at
 

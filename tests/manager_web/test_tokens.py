@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager_web.bench import LOOPBACK, SESSION, served
-from rookery.core.managing.requests import ListDevices, RevokeDevice
 from rookery.errors import CommandRejected, StorageError
-from rookery.manager.desk.desk import Desk
-from rookery.manager.web.device_family import DeviceFamily
+from rookery.manager.handlers.router import Desk
+from rookery.manager.requests import ListDevices, RevokeDevice
+from rookery.manager.web.device_handler import DeviceFamily
 from rookery.manager.web.devices import Devices
-from rookery.manager.web.limits import (
+from rookery.manager.web.failed_guesses import WrongGuesses
+from rookery.manager.web.peer_user import is_of_another_user
+from rookery.manager.web.web_limits import (
     ADDRESSES_REMEMBERED,
     CODES,
     DEVICES,
@@ -24,9 +26,7 @@ from rookery.manager.web.limits import (
     PAIRING_CODE,
     WRONG_PER_MINUTE,
 )
-from rookery.manager.web.neighbours import is_of_another_user
-from rookery.manager.web.tokens import Keys, OneTimeCodes
-from rookery.manager.web.wrong_guesses import WrongGuesses
+from rookery.manager.web.web_tokens import Keys, OneTimeCodes
 
 pytestmark = pytest.mark.anyio
 

@@ -205,7 +205,7 @@ class _ServeOrManage(click.Command):
     ) -> click.Context:
         if "--web" not in args:
             return super().make_context(info_name, args, parent, **extra)
-        from rookery.cli.manager import command as manager
+        from rookery.manager.cli.manager_command import command as manager
 
         rest = [each for each in args if each != "--web"]
         return manager.make_context(info_name, rest, parent, **extra)

@@ -16,7 +16,7 @@ from threading import Thread
 import anyio
 
 from rookery import NAME
-from rookery.manager.session_store import STATE_FILE
+from rookery.manager.sessions.session_store import STATE_FILE
 from rookery.platform.disk import private_folder, put
 from rookery.platform.user_folders import Places
 

@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import SocketStream
 
 from rookery.errors import SettingsError, StorageError
-from rookery.manager.desk.surroundings import Surroundings
+from rookery.manager.dependencies import Surroundings
 from rookery.manager.holder import freed, holder_of, manager_folder
 from rookery.manager.remote_manager import ManagerLeft, RemoteManager, remote_manager
 from rookery.platform.disk import private_folder
@@ -23,7 +23,7 @@ from rookery.protocol.channels import Channel, ChannelEnded, memory_channels
 from rookery.protocol.unix_sockets import channel_on, is_of_our_own, unix_channel, unix_listener
 
 if TYPE_CHECKING:
-    from rookery.manager.opening import Manager
+    from rookery.manager.manager import Manager
 
 MOST_GUESTS = 100
 """At once, at one socket."""
@@ -92,7 +92,7 @@ async def _connected(
             found = await _running(stack, socket_of(places, project))
             if not found:
                 # whoever finds one that runs needs nothing of what managers are made of
-                from rookery.manager.opening import open_manager
+                from rookery.manager.manager import open_manager
 
                 opened = open_manager(project, places, environ, surroundings, called=called)
                 manager = await stack.enter_async_context(opened)

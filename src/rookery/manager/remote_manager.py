@@ -10,11 +10,11 @@ import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from msgspec import Struct
 
-from rookery.core.managing.shown import SessionRow
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected, RookeryError
-from rookery.manager.desk.looking_only import LOOKING
-from rookery.manager.desk.request_json import reply_from_json, request_to_json
+from rookery.manager.handlers.read_only_handler import LOOKING
+from rookery.manager.request_json import reply_from_json, request_to_json
+from rookery.manager.shown_rows import SessionRow
 from rookery.protocol.channels import LONGEST_MESSAGE, Channel
 from rookery.protocol.codec import PROTOCOL
 from rookery.protocol.jsonrpc import METHOD_NOT_FOUND, Params, Peer, RpcError

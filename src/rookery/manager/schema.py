@@ -6,9 +6,9 @@ of the page are made from this.
 
 from typing import Any
 
-from rookery.core.managing.requests import REQUESTS
-from rookery.core.managing.shown import InboxRow, Overview, SessionRow
-from rookery.manager.desk.request_json import KINDS
+from rookery.manager.request_json import KINDS
+from rookery.manager.requests import REQUESTS
+from rookery.manager.shown_rows import InboxRow, Overview, SessionRow
 from rookery.protocol.codec import PROTOCOL
 from rookery.protocol.schema import (
     NUMBER,

@@ -12,14 +12,14 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from rookery.core.managing.shown import Overview
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected, RookeryError
-from rookery.manager.desk.desk import Desk
-from rookery.manager.desk.request_json import reply_to_json, request_from_json
-from rookery.manager.list_following import relay_list
-from rookery.manager.session_following import Window, relay_session
-from rookery.manager.supervisor import Supervisor
+from rookery.manager.handlers.router import Desk
+from rookery.manager.list_feed import relay_list
+from rookery.manager.request_json import reply_to_json, request_from_json
+from rookery.manager.session_feed import Window, relay_session
+from rookery.manager.sessions.supervisor import Supervisor
+from rookery.manager.shown_rows import Overview
 from rookery.protocol.channels import Channel
 from rookery.protocol.codec import kind_of
 from rookery.protocol.handshake import Introduction, everybody

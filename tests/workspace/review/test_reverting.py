@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from access_lists import restrict, still_restricted
-from rookery.core.managing.shown import Review
-from rookery.core.worktrees import Code, Obstacle, Worktree
-from rookery.workspace.review.desk import ReviewDesk
-from rookery.workspace.review.raw_changes import GitScope
-from rookery.workspace.review.reverting import Reverted
+from rookery.manager.review.raw_changes import GitScope
+from rookery.manager.review.revert import Reverted
+from rookery.manager.review.reviews import ReviewDesk
+from rookery.manager.shown_rows import Review
+from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
 from warm_programs import run_program
 from worktree_bench import PROJECT_FILES, WorktreeBench, files_in, git, put
 
@@ -203,7 +203,7 @@ def test_10_whatever_was_done_to_a_file_it_comes_back_and_nothing_is_lost(
 KILLER = """\
 import sys
 from pathlib import Path
-from rookery.workspace.review.desk import ReviewDesk
+from rookery.manager.review.reviews import ReviewDesk
 from worktree_bench import WorktreeBench
 bench = WorktreeBench(Path(sys.argv[1]))
 desk = ReviewDesk(bench.folder)

@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from access_lists import restrict, still_restricted
-from rookery.core.worktrees import Applied, ApplyPlan, Code, Finished, Merged, Obstacle, Worktree
+from rookery.manager.worktrees.worktree_values import (
+    Applied,
+    ApplyPlan,
+    Code,
+    Finished,
+    Merged,
+    Obstacle,
+    Worktree,
+)
 from worktree_bench import PROJECT_FILES, WorktreeBench, files_in, git, put
 
 

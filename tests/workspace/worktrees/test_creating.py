@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rookery.core.worktrees import (
+from rookery.manager.worktrees.operations import WorktreeDesk
+from rookery.manager.worktrees.worktree_values import (
     Code,
     Created,
     Forgotten,
@@ -19,7 +20,6 @@ from rookery.core.worktrees import (
     VersionsMade,
     Worktree,
 )
-from rookery.workspace.worktrees.desk import WorktreeDesk
 from warm_programs import start_program
 from worktree_bench import PROJECT_FILES, WorktreeBench, git, put
 
@@ -166,7 +166,7 @@ def test_8_versions_stand_side_by_side_each_with_its_model(bench: WorktreeBench)
 CREATE_SAME = """
 import sys
 from pathlib import Path
-from rookery.core.worktrees import Created
+from rookery.manager.worktrees.worktree_values import Created
 from worktree_bench import WorktreeBench
 created = WorktreeBench(Path(sys.argv[1])).desk.create("same")
 assert isinstance(created, Created), created

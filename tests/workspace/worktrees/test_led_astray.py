@@ -7,12 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from rookery.core.worktrees import Finished, Keep, Listed, Obstacle, Removed, State, Worktree
-from rookery.workspace.review.checkouts import checkout_of
-from rookery.workspace.review.listing import changes_of
-from rookery.workspace.worktrees import git as named_git
-from rookery.workspace.worktrees.project import Project
-from rookery.workspace.worktrees.state import all_listed, registered_at
+from rookery.manager.review.changed_files import changes_of
+from rookery.manager.review.checkouts import checkout_of
+from rookery.manager.worktrees import worktree_git as named_git
+from rookery.manager.worktrees.worktree_project import Project
+from rookery.manager.worktrees.worktree_state import all_listed, registered_at
+from rookery.manager.worktrees.worktree_values import (
+    Finished,
+    Keep,
+    Listed,
+    Obstacle,
+    Removed,
+    State,
+    Worktree,
+)
 from worktree_bench import WorktreeBench, git, put
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.worktrees import Copied, PortBlock, environment_of
-from rookery.workspace.worktrees.ports import free_block
-from rookery.workspace.worktrees.setup_script import SetupScript, run_setup, setup_script
+from rookery.manager.worktrees.port_blocks import free_block
+from rookery.manager.worktrees.setup_script import SetupScript, run_setup, setup_script
+from rookery.manager.worktrees.worktree_values import Copied, PortBlock, environment_of
 from worktree_bench import WorktreeBench, git, put
 
 pytestmark = pytest.mark.anyio

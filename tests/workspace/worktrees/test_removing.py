@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.worktrees import (
+from rookery.manager.worktrees.worktree_values import (
     BranchFate,
     Code,
     Created,

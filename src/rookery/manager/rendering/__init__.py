@@ -1,1 +1,4 @@
-"""Text of models, files and users as HTML that can do no harm."""
+"""Text of models, files and users as HTML that can do no harm.
+
+Everything goes through `sanitiser`; nothing is hidden, invisible characters are spelled out.
+"""

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.errors import SettingsError
-from rookery.manager.web.listening import Address
+from rookery.manager.web.listen_sockets import Address
 from rookery.platform.disk import private_folder, put
 
 _DAYS = 397

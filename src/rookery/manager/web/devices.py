@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.managing.shown import Device
 from rookery.errors import CommandRejected, StorageError
-from rookery.manager.web.limits import DEVICES
+from rookery.manager.shown_rows import Device
+from rookery.manager.web.web_limits import DEVICES
 from rookery.platform.disk import private_folder, put, reason
 from rookery.protocol.access_tokens import new_token
 

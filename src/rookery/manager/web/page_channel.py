@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
-from rookery.manager.web.limits import FIRST_FRAME, INTRODUCTION, STALLED
 from rookery.manager.web.visitors import Visitor
+from rookery.manager.web.web_limits import FIRST_FRAME, INTRODUCTION, STALLED
 from rookery.protocol.channels import ChannelEnded
 
 TURNED_AWAY = 1008

@@ -16,15 +16,15 @@ from rookery import NAME, VERSION
 from rookery.core.queries import Asking
 from rookery.core.unknown_fields import repeated_field
 from rookery.errors import CommandRejected, RookeryError
-from rookery.manager.desk.request_json import reply_to_json, request_from_json
-from rookery.manager.web.guard import API, SOCKET
-from rookery.manager.web.limits import BODY, WHOLE_BODY
-from rookery.manager.web.neighbours import is_of_another_user
+from rookery.manager.request_json import reply_to_json, request_from_json
+from rookery.manager.web.access_watch import Watch
+from rookery.manager.web.error_responses import headers_of_refusal
 from rookery.manager.web.page_channel import TURNED_AWAY, PageChannel
 from rookery.manager.web.page_files import PageFiles
-from rookery.manager.web.refusals import headers_of_refusal
-from rookery.manager.web.tokens import Guest
-from rookery.manager.web.watch import Watch
+from rookery.manager.web.peer_user import is_of_another_user
+from rookery.manager.web.request_guard import API, SOCKET
+from rookery.manager.web.web_limits import BODY, WHOLE_BODY
+from rookery.manager.web.web_tokens import Guest
 from rookery.protocol.channels import Channel, ChannelEnded
 from rookery.protocol.codec import PROTOCOL, answer_to_json
 from rookery.protocol.rpc_errors import error_of

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rookery.errors import StorageError
-from rookery.manager.session_process import born
+from rookery.manager.sessions.session_process import born
 from rookery.platform.disk import PRIVATE_FILE, private_folder, reason
 
 NAME_OF_FILE = "server.json"

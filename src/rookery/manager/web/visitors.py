@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from rookery.manager.web.limits import (
+from rookery.manager.web.web_limits import (
     BETWEEN_REQUESTS,
     CONNECTIONS,
     CONNECTIONS_OF_A_DEVICE,
@@ -19,7 +19,7 @@ from rookery.manager.web.limits import (
 )
 
 if TYPE_CHECKING:
-    from rookery.manager.web.tokens import Guest
+    from rookery.manager.web.web_tokens import Guest
 
 
 class Visitors:

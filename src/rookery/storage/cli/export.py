@@ -11,7 +11,7 @@ import click
 from rookery.core.text.characters import whole
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError
-from rookery.manager.desk.surroundings import Form
+from rookery.manager.dependencies import Form
 from rookery.platform.disk import PRIVATE_FILE, put, reason
 from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_argument import workspace_option

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from rookery import NAME
-from rookery.manager.desk.surroundings import Form
+from rookery.manager.dependencies import Form
 from rookery.plain.transcript_page import as_heading, as_html, as_page
 from rookery.plain.transcript_text import as_markdown, passages
 from rookery.protocol.codec import event_to_json

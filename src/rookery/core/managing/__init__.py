@@ -1,1 +1,0 @@
-"""What the Agent Manager can be asked, and what it shows."""

@@ -1,0 +1,335 @@
+"""`rookery manager`: the page on which all sessions of a project are started and watched."""
+
+import logging
+import os
+import shlex
+import signal
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import click
+from msgspec import Struct
+
+from rookery import NAME
+from rookery.cli.exit_codes import Exit
+from rookery.cli.hosting import KILLED_BY
+from rookery.cli.main import resolve_folder
+from rookery.core.text.terminal_text import harmless_line
+from rookery.errors import SettingsError, StorageError
+from rookery.manager.cli.announce import announce, open_browser, show_pairing, tell
+from rookery.platform.user_folders import Places, find_places
+
+if TYPE_CHECKING:
+    from rookery.manager.handlers.router import Family
+    from rookery.manager.manager import Manager
+    from rookery.manager.web.access_watch import Watch
+    from rookery.manager.web.launch_socket import Links
+    from rookery.manager.web.page_files import PageFiles
+    from rookery.manager.web.reach_options import Reach
+    from rookery.manager.web.web_server import Plan, WebServer
+
+SECONDS_FOR_OTHERS = 10.0
+"""For whoever has the sessions open for a moment."""
+SECONDS_TO_SETTLE = 5.0
+"""Until what was begun goes on by itself."""
+NEEDED = ("starlette", "uvicorn", "websockets")
+
+
+class Home(Struct, frozen=True, kw_only=True):
+    """What the server is made with, beside the manager."""
+
+    places: Places
+    folder: Path
+    plan: "Plan"
+    page: "PageFiles"
+
+
+class Wishes(Struct, frozen=True, kw_only=True):
+    workspace: Path
+    reach: "Reach"
+    open: bool = True
+    pair: bool = False
+    stop_sessions: bool = False
+    as_json: bool = False
+
+    @property
+    def again(self) -> str:
+        """How the same project is named from the same folder."""
+        here = self.workspace == Path.cwd()
+        return f"{NAME} manager" + ("" if here else f" -w {shlex.quote(str(self.workspace))}")
+
+
+def _run(
+    workspace: Path, no_open: bool, pair: bool, stop_sessions: bool, as_json: bool, **reach: Any
+) -> int:
+    if any(find_spec(package) is None for package in NEEDED):
+        raise SettingsError(f"The page needs more packages. Run in your clone of {NAME}: make web")
+    from rookery.manager.web.reach_options import Reach
+
+    wishes = Wishes(
+        workspace=workspace,
+        reach=Reach(**{name: said for name, said in reach.items() if said is not None}),
+        open=not no_open,
+        pair=pair,
+        stop_sessions=stop_sessions,
+        as_json=as_json,
+    )
+    # what a library warns of is nothing for our users
+    logging.getLogger("asyncio").addHandler(logging.NullHandler())
+    try:
+        return anyio.run(_manage, wishes, find_places(os.environ))
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from group
+
+
+async def _manage(wishes: Wishes, places: Places) -> int:
+    from rookery.manager.holder import manager_folder
+    from rookery.manager.web.launch_socket import ask_for_links
+    from rookery.manager.web.page_files import HOW_TO_BUILD, PageFiles
+
+    folder = manager_folder(places, wishes.workspace)
+    if links := await ask_for_links(folder, pair=wishes.pair):
+        return await _use_the_one_that_runs(wishes, links)
+    if wishes.pair:
+        raise SettingsError(
+            f"No manager of this project runs that a device could be paired with. Start one with "
+            f"{wishes.again} --host, or --behind-tunnel."
+        )
+    page = PageFiles()
+    if not page.is_built and wishes.open:
+        raise SettingsError(
+            f"The page is not built in this checkout. Run {HOW_TO_BUILD}, which needs Node; or "
+            "start with --no-open for programs only."
+        )
+    plan = wishes.reach.plan(places.state / "manager" / "tls")
+    home = Home(places=places, folder=folder, plan=plan, page=page)
+    return await _serve(wishes, home)
+
+
+async def _use_the_one_that_runs(wishes: Wishes, links: "Links") -> int:
+    if wishes.pair and not links.pairing_url:
+        raise SettingsError(
+            f"The manager that runs (process {links.pid}) is reached from this machine only. End "
+            "it, and start it with --host or --behind-tunnel."
+        )
+    if not wishes.as_json:
+        tell(f"A manager of this project runs already, as process {links.pid}.")
+    announce(links, as_json=wishes.as_json)
+    if wishes.pair:
+        show_pairing(links.pairing_url)
+    elif wishes.open:
+        await open_browser(links.launch_url)
+    return Exit.DONE
+
+
+async def _serve(wishes: Wishes, home: Home) -> int:
+    from rookery.manager.web.access_watch import Watch
+    from rookery.manager.web.device_handler import DeviceFamily
+    from rookery.manager.web.devices import Devices
+    from rookery.manager.web.visitors import Visitors
+    from rookery.manager.web.web_tokens import Keys
+
+    devices, visitors = Devices(home.folder / "devices.json"), Visitors()
+    families = [DeviceFamily(devices, visitors.send_away)]
+    leaving = _Leaving()
+    with anyio.open_signal_receiver(*_heeded()) as signals:
+        async with (
+            anyio.create_task_group() as group,
+            _opened(wishes.workspace, home.places, families) as manager,
+        ):
+            group.start_soon(leaving.watch, signals)
+
+            def count(blocked: int) -> None:
+                manager.blocked_requests = blocked
+
+            watch = Watch(Keys(devices), visitors, count)
+            with leaving.scopes[0]:
+                await _be_there(wishes, home, manager, watch)
+            with leaving.scopes[1]:
+                await _part(wishes, manager)
+            group.cancel_scope.cancel()
+    return KILLED_BY + leaving.signal
+
+
+@asynccontextmanager
+async def _opened(
+    project: Path, places: Places, families: "Iterable[Family]"
+) -> "AsyncIterator[Manager]":
+    """The manager of the project, once nobody else has it."""
+    from rookery.manager.cli.host_dependencies import UsualSurroundings
+    from rookery.manager.holder import freed, holder_of
+    from rookery.manager.manager import open_manager
+
+    around = UsualSurroundings(project, places)
+    give_up = anyio.current_time() + SECONDS_FOR_OTHERS
+    while True:
+        async with open_manager(project, places, os.environ, around, families=families) as manager:
+            if not manager.is_locked_out:
+                yield manager
+                return
+        if not await freed(places, project, within=give_up - anyio.current_time()):
+            raise StorageError(
+                f"{holder_of(places, project)} has the sessions of {project} open. Nothing was "
+                "changed; try again when it is done, or end it."
+            )
+
+
+async def _be_there(wishes: Wishes, home: Home, manager: "Manager", watch: "Watch") -> None:
+    from rookery.manager.manager_socket import listening
+    from rookery.manager.service import serve_manager
+    from rookery.manager.web.launch_socket import giving_links
+    from rookery.manager.web.server_file import noted
+    from rookery.manager.web.web_server import web_server
+    from rookery.protocol.channels import Channel
+
+    async def talk(channel: Channel, token: str) -> None:
+        await serve_manager(manager, channel, token=token)
+
+    def paired(device_id: str) -> None:
+        (device,) = (each for each in watch.keys.devices.all() if each.id == device_id)
+        tell(f"{harmless_line(device.name)} is paired. Another one: {wishes.again} --pair")
+
+    async with (
+        web_server(home.plan, watch, manager.desk, talk, page=home.page, paired=paired) as server,
+        giving_links(home.folder, partial(_links, server)),
+        _unless_read_only(manager, partial(listening, manager, home.places)),
+    ):
+        with noted(home.folder, server.port):
+            await _welcome(wishes, home.plan, server)
+            await anyio.sleep_forever()
+
+
+@asynccontextmanager
+async def _unless_read_only(
+    manager: "Manager", listening: Callable[[], Any]
+) -> AsyncIterator[None]:
+    if manager.supervisor.read_only:
+        tell(manager.supervisor.read_only)
+        yield
+        return
+    async with listening():
+        yield
+
+
+def _links(server: "WebServer", pair: bool) -> "Links":
+    from rookery.manager.web.launch_socket import Links
+
+    return Links(
+        url=server.url,
+        launch_url=server.launch_url(),
+        pid=os.getpid(),
+        pairing_url=server.pairing_url() if pair else "",
+    )
+
+
+async def _welcome(wishes: Wishes, plan: "Plan", server: "WebServer") -> None:
+    from rookery.manager.web.reach_options import told_plainly
+
+    for line in told_plainly(plan, server):
+        tell(line)
+    links = _links(server, bool(server.outside_url))
+    if links.pairing_url:
+        show_pairing(links.pairing_url)
+    announce(links, as_json=wishes.as_json)
+    if not wishes.as_json:
+        tell(f"Ctrl-C ends it, and sessions run on. A new link, any time: {wishes.again}")
+    if wishes.open:
+        await open_browser(links.launch_url)
+
+
+async def _part(wishes: Wishes, manager: "Manager") -> None:
+    with anyio.move_on_after(SECONDS_TO_SETTLE):
+        await manager.settled()
+    number = manager.supervisor.counts().active
+    if not number or manager.supervisor.read_only:
+        return
+    named = "1 session" if number == 1 else f"{number} sessions"
+    if wishes.stop_sessions:
+        tell(f"Stopping {named}. What they were doing can be resumed.")
+        await manager.supervisor.stop_all()
+    else:
+        run = "runs" if number == 1 else "run"
+        tell(f"{named} {run} on. To stop them: {NAME} sessions stop-all")
+
+
+def _heeded() -> list[signal.Signals]:
+    """What ends it, except what whoever started it wants ignored, as `nohup` does."""
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return [number for number in ending if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+class _Leaving:
+    """The first signal ends the server, the second also what is done afterwards."""
+
+    def __init__(self) -> None:
+        self.scopes = (anyio.CancelScope(), anyio.CancelScope())
+        self.signal = 0
+
+    async def watch(self, signals: AsyncIterator[signal.Signals]) -> None:
+        for scope in self.scopes:
+            self.signal = await anext(signals)
+            scope.cancel()
+
+
+command = click.Command(
+    "manager",
+    callback=_run,
+    help=(
+        "Open the Agent Manager of a project: a page on which sessions are started, watched and "
+        "answered. It is served to this machine only, unless --host or --behind-tunnel is given. "
+        "Sessions run on when it ends."
+    ),
+    params=[
+        click.Option(
+            ["-w", "--workspace"],
+            type=click.Path(path_type=Path),
+            default=".",
+            callback=resolve_folder,
+            help="The project whose sessions are meant.",
+        ),
+        click.Option(
+            ["--port"],
+            type=click.IntRange(0, 65535),
+            default=0,
+            help="Where to listen; 0 takes any port that is free.",
+        ),
+        click.Option(["--no-open"], is_flag=True, help="Do not open a browser."),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print the link for a program."),
+        click.Option(
+            ["--stop-sessions"], is_flag=True, help="Stop all sessions when the manager ends."
+        ),
+        click.Option(
+            ["--host"], help="Let paired devices reach it at this address of this machine, too."
+        ),
+        click.Option(
+            ["--tls"], is_flag=True, help="With --host: encrypt, with a certificate made here."
+        ),
+        click.Option(
+            ["--tls-cert"],
+            type=click.Path(path_type=Path),
+            help="With --host: encrypt, with this certificate.",
+        ),
+        click.Option(
+            ["--tls-key"], type=click.Path(path_type=Path), help="The key of that certificate."
+        ),
+        click.Option(
+            ["--behind-tunnel"],
+            metavar="URL",
+            help="Let paired devices reach it through a tunnel that ends here, at this https URL.",
+        ),
+        click.Option(
+            ["--plain-text"], is_flag=True, help="With --host: do not encrypt. Others can read."
+        ),
+        click.Option(
+            ["--pair"], is_flag=True, help="Show a code for another device, if it runs already."
+        ),
+    ],
+)

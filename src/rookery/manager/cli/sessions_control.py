@@ -1,0 +1,242 @@
+"""`rookery sessions send`, `cancel`, `resume` and the like: what is said to a session, and done
+with it."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, suppress
+from typing import Any, cast
+
+import click
+
+from rookery import NAME
+from rookery.cli.exit_codes import Exit
+from rookery.core.text.terminal_text import harmless_line
+from rookery.errors import CommandRejected, SettingsError
+from rookery.manager.cli.sessions_common import Desk, at_the_desk, one_session, short, words_of
+from rookery.manager.requests import (
+    ArchiveSession,
+    CancelSession,
+    DiscardMail,
+    EditQueued,
+    ListSessions,
+    MarkRead,
+    RemoveSession,
+    RenameSession,
+    ResumeSession,
+    RetryMail,
+    RetrySession,
+    SendWords,
+    StopAll,
+    SwitchSession,
+    TrustProject,
+)
+from rookery.manager.shown_rows import MailRow
+
+
+@click.command("send")
+@one_session
+@click.argument("text")
+@at_the_desk
+async def send_command(desk: Desk, session: str, text: str) -> int:
+    """Say something to a session, now or as soon as it listens. - reads standard input."""
+    row = await desk.session(session)
+    request = SendWords(session_id=row.session_id, text=words_of(text))
+    return await desk.carry_out(request, f"Sent to {short(row.session_id)}.")
+
+
+@click.command("cancel")
+@one_session
+@at_the_desk
+async def cancel_command(desk: Desk, session: str) -> int:
+    """Stop what a session does. It can be resumed."""
+    row = await desk.session(session)
+    request = CancelSession(session_id=row.session_id)
+    return await desk.carry_out(request, f"Stopped {short(row.session_id)}.")
+
+
+@click.command("resume")
+@one_session
+@click.argument("text", default="")
+@at_the_desk
+async def resume_command(desk: Desk, session: str, text: str) -> int:
+    """Let a session go on that rests, with some words if you like."""
+    row = await desk.session(session)
+    said = words_of(text) if text else ""
+    request = ResumeSession(session_id=row.session_id, text=said)
+    return await desk.carry_out(request, f"Resumed {short(row.session_id)}.")
+
+
+@click.command("retry")
+@one_session
+@at_the_desk
+async def retry_command(desk: Desk, session: str) -> int:
+    """Try again what a session has failed at."""
+    row = await desk.session(session)
+    request = RetrySession(session_id=row.session_id)
+    return await desk.carry_out(request, f"Retried {short(row.session_id)}.")
+
+
+@click.command("remove")
+@one_session
+@at_the_desk
+async def remove_command(desk: Desk, session: str) -> int:
+    """End a session and take it off the list. What was said stays in the history."""
+    row = await desk.session(session)
+    request = RemoveSession(session_id=row.session_id)
+    said = f"Removed {short(row.session_id)}. Its history: {NAME} show {short(row.session_id)}"
+    return await desk.carry_out(request, said)
+
+
+@click.command("stop-all")
+@at_the_desk
+async def stop_all_command(desk: Desk) -> int:
+    """End the processes of all sessions. What they were doing can be resumed."""
+    return await desk.carry_out(StopAll(), "All sessions are stopped.")
+
+
+@click.command("trust")
+@at_the_desk
+async def trust_command(desk: Desk) -> int:
+    """Trust the project, so that sessions can be started in it."""
+    project = (await desk.do(ListSessions())).overview.project
+    return await desk.carry_out(TrustProject(path=project), f"{harmless_line(project)} is trusted.")
+
+
+@click.command("rename")
+@one_session
+@click.argument("label", default="")
+@at_the_desk
+async def rename_command(desk: Desk, session: str, label: str) -> int:
+    """Call a session something else. Without a LABEL its own name is back."""
+    row = await desk.session(session)
+    request = RenameSession(session_id=row.session_id, label=label)
+    return await desk.carry_out(request, f"Renamed {short(row.session_id)}.")
+
+
+@click.command("archive")
+@one_session
+@click.option("--undo", is_flag=True, help="Put it back on the list.")
+@at_the_desk
+async def archive_command(desk: Desk, session: str, undo: bool) -> int:
+    """Put a session away, so that it is no longer listed."""
+    row = await desk.session(session)
+    request = ArchiveSession(session_id=row.session_id, archived=not undo)
+    said = "is back on the list" if undo else "is put away"
+    return await desk.carry_out(request, f"{short(row.session_id)} {said}.")
+
+
+@click.command("mark-read")
+@one_session
+@at_the_desk
+async def mark_read_command(desk: Desk, session: str) -> int:
+    """Note that you have seen what a session came to."""
+    row = await desk.session(session)
+    request = MarkRead(session_id=row.session_id)
+    return await desk.carry_out(request, f"{short(row.session_id)} is read.")
+
+
+@click.command("switch")
+@one_session
+@click.option("-M", "--mode", help="Go on in this mode.")
+@click.option("-m", "--model", help="Go on with this model, as provider/model or plain.")
+@click.option("--intent", help="Go on for this intent.")
+@click.option("--auto/--ask", "auto_approve", default=None, help="Act unasked, or ask.")
+@at_the_desk
+async def switch_command(
+    desk: Desk,
+    session: str,
+    mode: str | None,
+    model: str | None,
+    intent: str | None,
+    auto_approve: bool | None,
+) -> int:
+    """Change how a session goes on from now."""
+    if mode is model is intent is None and auto_approve is None:
+        raise SettingsError("Say what to change: --mode, --model, --intent, --auto or --ask.")
+    row = await desk.session(session)
+    request = SwitchSession(
+        session_id=row.session_id, mode=mode, model=model, intent=intent, auto_approve=auto_approve
+    )
+    return await desk.carry_out(request, f"Switched {short(row.session_id)}.")
+
+
+class _MailGroup(click.Group):
+    """Whoever names a session and no command wants the list."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        names_none = bool(args) and args[0] not in self.commands and args[0][:1] != "-"
+        return super().resolve_command(ctx, ["list", *args] if names_none else args)
+
+
+@click.group("mail", cls=_MailGroup)
+def mail_group() -> None:
+    """Words on their way to a session that were not heard yet. With an ID they are printed."""
+
+
+@mail_group.command("list")
+@one_session
+@at_the_desk
+async def mail_list_command(desk: Desk, session: str) -> int:
+    """Print the words that a session has not heard: on their way, or in its queue."""
+    row = await desk.session(session)
+    unheard = await _unheard(desk, row.session_id)
+    lines = [*map(_mail, row.mail), *map(_queued, unheard)]
+    told = {"mail": row.mail, "queue": unheard}
+    desk.tell(told, lines or ["Everything was heard."])
+    return Exit.DONE
+
+
+@mail_group.command("retry")
+@one_session
+@click.argument("number", type=int)
+@at_the_desk
+async def mail_retry_command(desk: Desk, session: str, number: int) -> int:
+    """Send words again that did not arrive."""
+    row = await desk.session(session)
+    request = RetryMail(session_id=row.session_id, number=number)
+    return await desk.carry_out(request, "It is sent again.")
+
+
+@mail_group.command("discard")
+@one_session
+@click.argument("number", type=int)
+@at_the_desk
+async def mail_discard_command(desk: Desk, session: str, number: int) -> int:
+    """Take words back that did not arrive."""
+    row = await desk.session(session)
+    request = DiscardMail(session_id=row.session_id, number=number)
+    return await desk.carry_out(request, "It is taken back.")
+
+
+@mail_group.command("edit")
+@one_session
+@click.argument("message", metavar="MESSAGE_ID")
+@click.argument("text", required=False)
+@at_the_desk
+async def mail_edit_command(desk: Desk, session: str, message: str, text: str | None) -> int:
+    """Change words that a session has in its queue; without TEXT they are taken back."""
+    row = await desk.session(session)
+    said = None if text is None else words_of(text)
+    request = EditQueued(session_id=row.session_id, message_id=message, text=said)
+    return await desk.carry_out(request, "Changed." if text else "It is taken back.")
+
+
+async def _unheard(desk: Desk, session_id: str) -> Sequence[Mapping[str, Any]]:
+    """What has arrived and waits until the model is told."""
+    news = cast(AsyncGenerator[Any, None], desk.manager.follow_session(session_id, tail=1))
+    with suppress(CommandRejected):  # it has not begun, so nothing has arrived
+        async with aclosing(news):
+            async for each in news:
+                if (queue := each["change"].get("parts", {}).get("queue")) is not None:
+                    return tuple(queue)
+    return ()
+
+
+def _queued(said: Mapping[str, Any]) -> str:
+    return f"{harmless_line(said['message_id'])}  not heard yet  {harmless_line(said['text'])}"
+
+
+def _mail(row: MailRow) -> str:
+    problem = f"  ({harmless_line(row.problem)})" if row.problem else ""
+    return f"{row.number}  {row.state}  {harmless_line(row.text)}{problem}"

@@ -1,0 +1,215 @@
+"""`rookery sessions show`, `follow`, `wait`: how a session is, and until it rests."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import anyio
+import click
+
+from rookery import NAME
+from rookery.cli.exit_codes import Exit
+from rookery.cli.seconds import Seconds
+from rookery.core.text.terminal_text import harmless, harmless_line
+from rookery.errors import CommandRejected
+from rookery.manager.cli.sessions_common import (
+    Desk,
+    as_json,
+    at_the_desk,
+    for_a_while,
+    one_session,
+    short,
+)
+from rookery.manager.cli.sessions_list import state_of, words_for
+from rookery.manager.cli.sessions_questions import lines_of
+from rookery.manager.cli.sessions_transcript import Transcript
+from rookery.manager.requests import ListQuestions
+from rookery.manager.sessions.session_failures import ErrorKind
+from rookery.manager.sessions.session_states import SessionState
+from rookery.manager.shown_rows import SessionRow
+from rookery.storage.cli.session_table import money
+
+WORKING = (SessionState.IDLE, SessionState.CREATING, SessionState.STREAMING)
+SECONDS_TO_BE_SURE = 0.3
+"""A session that has rested for so long was not merely passing by."""
+SECONDS_FOR_LAST_WORDS = 2.0
+"""Until the rows of a session that rests say so too."""
+_WHY: dict[ErrorKind, Exit] = {
+    ErrorKind.AUTH: Exit.AUTH,
+    ErrorKind.PAYMENT: Exit.BUDGET,
+    ErrorKind.MISTAKES: Exit.STALLED,
+}
+_GRAVEST = (Exit.AUTH, Exit.BUDGET, Exit.STALLED, Exit.FAILED, Exit.NEEDS_HUMAN)
+
+
+@click.command("show")
+@one_session
+@at_the_desk
+async def show_command(desk: Desk, session: str) -> int:
+    """Print how a session is and what it waits for."""
+    row = await desk.session(session)
+    asked = [each for each in await desk.do(ListQuestions()) if each.session_id == row.session_id]
+    desk.tell(row, [*_facts(row), *(line for each in asked for line in lines_of(each, desk.paint))])
+    return Exit.DONE
+
+
+@click.command("follow")
+@one_session
+@click.option("--tail", type=click.IntRange(1, 2_000), default=200, help="Begin so many rows back.")
+@for_a_while
+async def follow_command(desk: Desk, session: str, tail: int) -> int:
+    """Print what happens in a session until it rests."""
+    row = await desk.session(session)
+    transcript = click.get_current_context().ensure_object(Transcript)
+    async with anyio.create_task_group() as group:
+        news = desk.manager.follow_session(row.session_id, tail=tail)
+        reader = _Reader(desk, transcript, news)
+        group.start_soon(reader.run)
+        (row,) = await _at_rest(desk, [row.session_id])
+        with anyio.move_on_after(SECONDS_FOR_LAST_WORDS):
+            await reader.caught_up()
+        group.cancel_scope.cancel()
+    if desk.as_json:
+        print(as_json({"session": row}), flush=True)
+        return _code(row)
+    reader.tell(to_the_end=True)
+    print(f"\n{short(row.session_id)} {_how_it_rests(row)}", flush=True)
+    return _code(row)
+
+
+@click.command("wait")
+@click.argument("sessions", nargs=-1, required=True, metavar="ID...")
+@click.option("--timeout", "patience", type=Seconds(min=0), help="Seconds after which to give up.")
+@for_a_while
+async def wait_command(desk: Desk, sessions: Sequence[str], patience: float | None) -> int:
+    """Wait until sessions rest. The exit code is 0 if all are completed, and 6 if one asks."""
+    wanted = [(await desk.session(each)).session_id for each in sessions]
+    rows: list[SessionRow] = []
+    with anyio.move_on_after(patience) as waiting:
+        rows = await _at_rest(desk, wanted)
+    if waiting.cancelled_caught:  # a last look: with no time at all it is the only one
+        known = {row.session_id: row for row in await desk.sessions()}
+        rows = [known[each] for each in wanted if each in known]
+        if not _all_rest(rows, len(wanted)):
+            return Exit.TIMED_OUT
+    desk.tell(tuple(rows), (f"{short(row.session_id)} {_how_it_rests(row)}" for row in rows))
+    codes = set(map(_code, rows))
+    return next((code for code in _GRAVEST if code in codes), Exit.DONE)
+
+
+class _Reader:
+    """Prints what comes of one session."""
+
+    def __init__(
+        self, desk: Desk, transcript: Transcript, news: AsyncIterator[Mapping[str, Any]]
+    ) -> None:
+        self._desk = desk
+        self._transcript = transcript
+        self._news = news
+        self._changed = anyio.Event()
+
+    async def run(self) -> None:
+        async for news in self._news:
+            self._transcript.take(news)
+            if self._desk.as_json:
+                print(as_json(news), flush=True)
+            else:
+                self.tell()
+            self._changed.set()
+            self._changed = anyio.Event()
+
+    def tell(self, *, to_the_end: bool = False) -> None:
+        for piece in self._transcript.fresh(self._desk.paint, to_the_end=to_the_end):
+            print(piece, end="", flush=True)
+
+    async def caught_up(self) -> None:
+        while not self._transcript.rests:
+            await self._changed.wait()
+
+
+async def _at_rest(desk: Desk, wanted: Sequence[str]) -> list[SessionRow]:
+    """The sessions once all of them rest."""
+    rows: dict[str, SessionRow] = {}
+    changed = anyio.Event()
+
+    async def watch() -> None:
+        nonlocal changed
+        async for news in desk.manager.follow_list():
+            rows.update({row.session_id: row for row in news.rows if row.session_id in wanted})
+            if gone := set(wanted) & set(news.removed):
+                raise CommandRejected(f"Session {short(min(gone))} was removed meanwhile.")
+            changed.set()
+            changed = anyio.Event()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch)
+        await _lasting(lambda: _all_rest(rows.values(), len(wanted)), lambda: changed)
+        group.cancel_scope.cancel()
+    return [rows[each] for each in wanted]
+
+
+async def _lasting(holds: Callable[[], bool], changed: Callable[[], anyio.Event]) -> None:
+    """Until something has held for a while."""
+    while True:
+        while not holds():
+            await changed().wait()
+        with anyio.move_on_after(SECONDS_TO_BE_SURE) as surely:
+            while holds():
+                await changed().wait()
+        if surely.cancelled_caught:
+            return
+
+
+def _all_rest(rows: Iterable[SessionRow], number: int) -> bool:
+    there = list(rows)
+    return len(there) == number and not any(row.state in WORKING for row in there)
+
+
+def _code(row: SessionRow) -> int:
+    match row.state:
+        case SessionState.COMPLETED:
+            return Exit.DONE
+        case SessionState.WAITING_APPROVAL | SessionState.WAITING_INPUT:
+            return Exit.NEEDS_HUMAN
+        case _:
+            return _WHY.get(row.failure.kind, Exit.FAILED) if row.failure else Exit.FAILED
+
+
+def _how_it_rests(row: SessionRow) -> str:
+    id = short(row.session_id)
+    match row.state:
+        case SessionState.WAITING_APPROVAL:
+            return f"asks for leave: {NAME} sessions approve {id}, or reject {id}"
+        case SessionState.WAITING_INPUT:
+            return f"asks something: {NAME} sessions answer {id} TEXT"
+        case SessionState.ERROR:
+            why = f" ({harmless(row.failure.text)})" if row.failure else ""
+            return f"has failed{why}. Try again: {NAME} sessions retry {id}"
+        case SessionState.PAUSED | SessionState.STOPPED:
+            return f"is {words_for(row.state).lower()}: {NAME} sessions resume {id}"
+        case _:
+            return f"is {words_for(row.state).lower()}."
+
+
+def _facts(row: SessionRow) -> Iterator[str]:
+    told = {
+        "session": row.session_id,
+        "name": row.name,
+        "state": state_of(row),
+        "failure": row.failure.text if row.failure else "",
+        "started": datetime.fromtimestamp(row.start_time / 1000).strftime("%Y-%m-%d %H:%M"),
+        "model": " ".join(filter(None, (row.provider, row.model))),
+        "mode": row.mode or "",
+        "approval": "acts unasked" if row.auto_approve else "asks",
+        "intent": row.intent,
+        "branch": row.branch,
+        "folder": row.workspace,
+        "tokens": f"{row.tokens:,}" if row.tokens else "",
+        "cost": money(row.cost) if row.cost else "",
+        "mail": f"{len(row.mail)} on the way" if row.mail else "",
+    }
+    for name, said in told.items():
+        if said:
+            yield f"{name + ':':<10}{harmless_line(said)}"
+    yield from (f"  {harmless_line(line)}" for line in row.logs[-5:] if row.failure)
+    yield f"{'history:':<10}{NAME} show {short(row.session_id)}"

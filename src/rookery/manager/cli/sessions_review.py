@@ -1,0 +1,181 @@
+"""`rookery sessions diff`, `comment`, `revert`, `compare`: what a session has changed, and what
+you say to it."""
+
+import re
+from collections.abc import Iterator, Sequence
+from html import unescape
+
+import click
+
+from rookery import NAME
+from rookery.cli.exit_codes import Exit
+from rookery.core.text.terminal_text import Paint, harmless, harmless_line
+from rookery.errors import CommandRejected, SettingsError
+from rookery.governance.cli.intents_common import aligned
+from rookery.manager.cli.sessions_common import Desk, at_the_desk, one_session, short
+from rookery.manager.cli.sessions_list import words_for
+from rookery.manager.requests import (
+    Comment,
+    CompareVersions,
+    ReadDiff,
+    RevertFile,
+    ReviewChanges,
+    Scope,
+    SendComments,
+)
+from rookery.manager.shown_rows import (
+    ChangedFile,
+    DiffLine,
+    FileDiff,
+    Review,
+    Version,
+    WorktreeStats,
+)
+from rookery.storage.cli.session_argument import counted
+from rookery.storage.cli.session_table import cut, money, one_line
+
+_TAG = re.compile(r"<[^>]*>")
+_SIGNS = {"added": "+", "removed": "-", "same": " "}
+_scope_option = click.option(
+    "--scope",
+    type=click.Choice(["branch", "staged", "unstaged", "session"]),
+    default="branch",
+    help="Compared with what; usually with where the branch began.",
+)
+
+
+@click.command("diff")
+@one_session
+@click.argument("path", required=False)
+@_scope_option
+@click.option("--context", type=click.IntRange(0, 1000), default=3, help="Lines around a change.")
+@at_the_desk
+async def diff_command(
+    desk: Desk, session: str, path: str | None, scope: Scope, context: int
+) -> int:
+    """Print what a session has changed, or one file of it line by line."""
+    row = await desk.session(session)
+    if path is None:
+        review = await desk.do(ReviewChanges(session_id=row.session_id, scope=scope))
+        desk.tell(review, _review(review))
+        return Exit.DONE
+    diff = await desk.do(
+        ReadDiff(session_id=row.session_id, path=path, scope=scope, context=context)
+    )
+    desk.tell(diff, _diff(diff, desk.paint))
+    return Exit.DONE
+
+
+@click.command("comment")
+@one_session
+@click.argument("notes", nargs=-1, required=True, metavar="PATH:LINE TEXT...")
+@click.option("--old", is_flag=True, help="The lines are those of the text before the change.")
+@click.option("--words", default="", help="What else to say, before the comments.")
+@at_the_desk
+async def comment_command(
+    desk: Desk, session: str, notes: Sequence[str], old: bool, words: str
+) -> int:
+    """Comment on lines that a session has changed, all in one message."""
+    if len(notes) % 2:
+        raise SettingsError("Give each comment as PATH:LINE and its text.")
+    pairs = zip(notes[::2], notes[1::2], strict=True)
+    comments = tuple(_comment(place, text, old=old) for place, text in pairs)
+    row = await desk.session(session)
+    request = SendComments(session_id=row.session_id, comments=comments, text=words)
+    return await desk.carry_out(request, f"Sent {counted(len(comments), 'comment')}.")
+
+
+@click.command("revert")
+@one_session
+@click.argument("path")
+@click.option("--digest", help="Only if the file still has this digest, as diff --json tells it.")
+@at_the_desk
+async def revert_command(desk: Desk, session: str, path: str, digest: str | None) -> int:
+    """Put one file back as it was. What it held is kept under a reference."""
+    row = await desk.session(session)
+    review = await desk.do(ReviewChanges(session_id=row.session_id))
+    file = next((each for each in review.files if each.path == path), None)
+    if file is None:
+        raise SettingsError(f"{path} is not changed. See {NAME} sessions diff {session}.")
+    if digest not in (None, file.digest):
+        raise CommandRejected(f"{path} has changed since, so it was left as it is. Look again.")
+    request = RevertFile(session_id=row.session_id, path=path, digest=file.digest)
+    return await desk.carry_out(request, f"Reverted {harmless_line(path)}.")
+
+
+@click.command("compare")
+@click.argument("which", metavar="ID|GROUP")
+@at_the_desk
+async def compare_command(desk: Desk, which: str) -> int:
+    """Print the versions of one prompt side by side. Any of their sessions names them."""
+    groups = {each.group_id for each in await desk.sessions() if each.group_id}
+    group = which if which in groups else (await desk.session(which)).group_id
+    if not group:
+        raise SettingsError(f"Session {which} is no version of several.")
+    versions = await desk.do(CompareVersions(group_id=group))
+    notes = [f"{short(each.session_id)}: {harmless(each.note)}" for each in versions if each.note]
+    desk.tell(versions, [*aligned([_HEAD, *map(_version, versions)]), *notes])
+    return Exit.DONE
+
+
+def stats_of(stats: WorktreeStats) -> str:
+    """What there is in a worktree, in a few words."""
+    commits = [
+        f"{stats.ahead} ahead" if stats.ahead else "",
+        f"{stats.behind} behind" if stats.behind else "",
+        f"{stats.uncommitted} uncommitted" if stats.uncommitted else "",
+    ]
+    files = f"{counted(stats.files, 'file')} +{stats.added} -{stats.removed}"
+    return ", ".join([files, *filter(None, commits)])
+
+
+def _review(review: Review) -> Iterator[str]:
+    yield from map(_file, review.files)
+    yield f"{stats_of(review.stats)}."
+    yield from map(harmless, review.notes)
+
+
+def _file(file: ChangedFile) -> str:
+    name = harmless_line(f"{file.old_path} -> {file.path}" if file.old_path else file.path)
+    kinds = ("binary", "generated", "too_large")
+    marks = [each.replace("_", " ") for each in kinds if getattr(file, each)]
+    marked = f"  ({', '.join(marks)})" if marks else ""
+    return f"{file.kind:<8}  +{file.added:<5} -{file.removed:<5}  {name}{marked}"
+
+
+def _diff(diff: FileDiff, paint: Paint) -> Iterator[str]:
+    yield paint.bold(_file(diff.file))
+    if diff.note:
+        yield harmless(diff.note)
+    for line in diff.lines:
+        yield paint.diff(_line(line))
+
+
+def _line(line: DiffLine) -> str:
+    """What the page shows with colours, without."""
+    text = harmless_line(unescape(_TAG.sub("", line.html)).rstrip("\n"))
+    if line.kind == "gap":
+        return f"@@ {text}"
+    return f"{_SIGNS[line.kind]}{line.new or line.old or '':>5} {text}"
+
+
+def _comment(place: str, text: str, *, old: bool) -> Comment:
+    path, colon, line = place.rpartition(":")
+    if not colon or not path or not line.isdecimal():
+        raise SettingsError(f"{place} names no line. Write PATH:LINE.")
+    return Comment(path=path, line=int(line), text=text, old=old)
+
+
+_HEAD = ["ID", "STATE", "MODEL", "CHANGES", "COST", "TIME", "RESULT"]
+
+
+def _version(version: Version) -> list[str]:
+    return [
+        short(version.session_id),
+        words_for(version.state),
+        version.model or "-",
+        "removed" if version.note else stats_of(version.stats),
+        money(version.cost),
+        f"{version.seconds:.0f} s",
+        cut(one_line(version.result), 60) if version.result else "-",
+    ]

@@ -1,1 +1,0 @@
-"""Carries out what the Agent Manager is asked: one family of requests a file."""

@@ -1,0 +1,225 @@
+"""Why things were changed: the intents of a project, its ledger, and who wrote which line.
+
+All of it is only read. Where nothing governs there is nothing to tell, and nothing is made.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+import anyio.to_thread
+
+from rookery import NAME
+from rookery.core.instructions import revealed
+from rookery.core.limits import MIB
+from rookery.errors import CommandRejected
+from rookery.governance.intents.intent import Intent, IntentFile, expired
+from rookery.governance.intents.intent_order import in_order
+from rookery.governance.intents.problem_report import summary
+from rookery.governance.layout import Layout, find_layout, find_ledger
+from rookery.governance.ledger.blame_page import OwnedLine, Why
+from rookery.governance.ledger.ledger_query import HOUSEKEEPING, Query
+from rookery.governance.ledger.log_lines import result, subject
+from rookery.governance.ledger.traced import TracedRecord
+from rookery.manager.handlers.request_folders import Workspaces
+from rookery.manager.handlers.router import Handlers
+from rookery.manager.requests import BlameFile, ListIntents, ReadTrace
+from rookery.manager.shown_rows import BlamedLine, IntentRow, TraceRow
+from rookery.platform.user_folders import Places
+
+LARGEST_BLAMED = MIB
+MOST_RECORDS = 1_000
+
+T = TypeVar("T")
+
+
+class GovernanceFamily:
+    def __init__(self, workspaces: Workspaces, places: Places) -> None:
+        self._workspaces = workspaces
+        self._places = places
+
+    @property
+    def handlers(self) -> Handlers:
+        return {
+            ListIntents: self._list_intents,
+            ReadTrace: self._read_trace,
+            BlameFile: self._blame,
+        }
+
+    async def _list_intents(self, request: ListIntents) -> tuple[IntentRow, ...]:
+        return await _read_beside(self._intents)
+
+    async def _read_trace(self, request: ReadTrace) -> tuple[TraceRow, ...]:
+        return await _read_beside(partial(self._trace, request))
+
+    async def _blame(self, request: BlameFile) -> tuple[BlamedLine, ...]:
+        return await _read_beside(partial(self._blamed, request))
+
+    def _intents(self) -> tuple[IntentRow, ...]:
+        from rookery.governance.intents.intent_file import IntentReader
+
+        project = self._workspaces.of()
+        layout = find_layout(project, project).layout
+        if layout is None:
+            return ()
+        file = IntentReader(layout).read().file
+        if not file.usable:
+            name = layout.shown(layout.intent_file)
+            raise CommandRejected(
+                f"{name}: {summary(file)} See what is wrong with: {NAME} intents validate"
+            )
+        writes, now = self._writes(layout), datetime.now(UTC)
+        return tuple(_intent_row(each, file, writes, now) for each in in_order(file.intents))
+
+    def _writes(self, layout: Layout) -> Mapping[str, int]:
+        from rookery.governance.ledger.ledger_index import LedgerIndex, writes_in
+        from rookery.governance.ledger.ledger_reader import oldest
+
+        if not (layout.ledger.exists() or layout.sealed_ledger.exists()):
+            return {}
+        try:
+            return LedgerIndex(layout.folder, self._index_of(layout)).writes()
+        except OSError:  # a folder that may only be read has no index
+            return writes_in(oldest(layout.folder))
+
+    def _trace(self, request: ReadTrace) -> tuple[TraceRow, ...]:
+        from rookery.governance.ledger.recent_records import recent_records
+
+        layout = find_ledger(self._workspaces.of(request.session_id).resolve())
+        if layout is None:
+            return ()
+        query = Query(
+            intent=request.intent,
+            file=request.path,
+            task=request.session_id,
+            without=HOUSEKEEPING,
+        )
+        most = min(max(1, request.most), MOST_RECORDS)
+        found = recent_records(layout.folder, lambda: self._index_of(layout), query, most)
+        return tuple(map(_trace_row, found))
+
+    def _blamed(self, request: BlameFile) -> tuple[BlamedLine, ...]:
+        from rookery.governance.ledger.git_history import history_of
+        from rookery.governance.ledger.line_history import line_history
+        from rookery.governance.ledger.line_reasons import whys_behind
+
+        workspace = self._workspaces.of(request.session_id).resolve()
+        layout = find_ledger(workspace)
+        if layout is None:
+            return ()
+        file = _file_in(workspace, request.path)
+        text = _text_of(file, workspace)
+        path = file.relative_to(layout.root).as_posix()
+        lines = line_history(layout.folder, path, text, history_of(layout.root))
+        whys = whys_behind(layout, lines)
+        return tuple(_blamed_line(line, whys) for line in lines)
+
+    def _index_of(self, layout: Layout) -> Path:
+        from rookery.governance.ledger.known_heads import heads_of_workspace
+
+        kept = self._places.governance
+        return heads_of_workspace(layout.state, layout.root, kept).index
+
+
+async def _read_beside(read: Callable[[], T]) -> T:
+    """In a thread, as a ledger may be long. Raises `CommandRejected` if it cannot be read."""
+    try:
+        return await anyio.to_thread.run_sync(read)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise CommandRejected(f"The files of governance cannot be read ({why}).") from error
+
+
+def _intent_row(
+    intent: Intent, file: IntentFile, writes: Mapping[str, int], now: datetime
+) -> IntentRow:
+    return IntentRow(
+        id=intent.id,
+        name=_shown(intent.name),
+        status=str(intent.status),
+        scope=intent.owned_scope,
+        criteria=tuple(_shown(each.text) for each in intent.acceptance_criteria),
+        problem=_problem(intent, file, now),
+        writes=writes.get(intent.id, 0),
+    )
+
+
+def _problem(intent: Intent, file: IntentFile, now: datetime) -> str:
+    wrong = [each.message for each in file.errors if each.intent_id == intent.id]
+    if wrong:
+        return _shown("; ".join(wrong))
+    return "it has expired" if expired(intent, now) else ""
+
+
+def _trace_row(record: TracedRecord) -> TraceRow:
+    words = (subject(record), result(record))
+    return TraceRow(
+        id=record.id,
+        ts=_milliseconds(record.time),
+        kind=record.kind,
+        intent=record.intent_id,
+        tool=record.tool_name,
+        paths=tuple(map(_shown, record.paths)),
+        approved_by=record.approved_by,
+        session_id=record.task_id,
+        summary=_shown("  ".join(filter(None, words))),
+    )
+
+
+def _blamed_line(line: OwnedLine, whys: Mapping[str, Why]) -> BlamedLine:
+    """A line that was edited since its call wrote it is nobody's, as far as is known."""
+    record = line.record if line.origin == "recorded" else None
+    if record is None:
+        return BlamedLine(line=line.number, text=_shown(line.text))
+    why = whys.get(record.id, Why())
+    return BlamedLine(
+        line=line.number,
+        text=_shown(line.text),
+        record_id=record.id,
+        intent=record.intent_id,
+        criterion="; ".join(_shown(each.text) for each in why.criteria),
+        tool=record.tool_name,
+        approved_by=why.approver,
+        when=_milliseconds(record.time),
+    )
+
+
+def _file_in(workspace: Path, path: str) -> Path:
+    """Where a path of the workspace leads, which is in it."""
+    said = PurePosixPath(path)
+    if not said.parts or said.is_absolute() or ".." in said.parts or "\0" in path:
+        raise CommandRejected(f"{_shown(path)!r} is no path inside the workspace.")
+    file = Path(os.path.realpath(workspace / said))
+    if not file.is_relative_to(workspace):
+        raise CommandRejected(f"{_shown(path)} leads out of the workspace, so it is not read.")
+    return file
+
+
+def _text_of(file: Path, workspace: Path) -> str:
+    from rookery.platform.small_files import Unreadable, small_file
+
+    name = _shown(file.relative_to(workspace).as_posix())
+    try:
+        data = small_file(file, workspace, largest=LARGEST_BLAMED)
+    except FileNotFoundError as error:
+        raise CommandRejected(f"There is no file {name}.") from error
+    except Unreadable as error:
+        raise CommandRejected(f"{name} is not read: {error}.") from error
+    if b"\0" in data:
+        raise CommandRejected(f"{name} is no text, so it has no lines.")
+    return data.decode("utf-8", "replace")
+
+
+def _milliseconds(time: str) -> int:
+    """0 for what others wrote that is no time."""
+    try:
+        return int(datetime.fromisoformat(time).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        return 0
+
+
+def _shown(text: str) -> str:
+    return revealed(text)[0]

@@ -1,0 +1,218 @@
+"""Going back in a session: to which moments, what that would do, and doing it.
+
+A session that rests is opened again for it by its own process, as that alone may write its log.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Protocol, cast
+
+import anyio
+import anyio.to_thread
+from msgspec import Struct
+
+from rookery.core.commands import RestoreFiles, Rewind
+from rookery.core.facts import Event, Fact, FilesRestored, Noted, Rewound
+from rookery.core.limits import Limits
+from rookery.core.queries import AskRehearsal, RestoreRehearsal
+from rookery.core.replies import NO_FILE_PUT_BACK, restored_files
+from rookery.errors import CommandRejected, RookeryError
+from rookery.manager.handlers.request_folders import Workspaces
+from rookery.manager.handlers.router import Handlers
+from rookery.manager.moments import Moment, moments
+from rookery.manager.requests import (
+    Done,
+    ListCheckpoints,
+    RehearseRestore,
+    RestoreSession,
+)
+from rookery.manager.sessions.session_summary import Shown
+from rookery.manager.shown_rows import CheckpointRow
+from rookery.platform.user_folders import Places
+from rookery.protocol.host_interface import Host
+from rookery.storage.sessions import TaskStore
+
+SECONDS_FOR_PATHS = 3.0
+"""What finding out which files commands have changed may take. Moments are shown without, then."""
+SECONDS_TO_RESTORE = 60.0
+SECONDS_AFTER_A_NOTE = 2.0
+"""A restore that notes something either goes on record at once, or not at all."""
+SECONDS_TO_SETTLE = 5.0
+"""In which a session that has gone back rests again."""
+AT_WORK = "The session is working. Cancel it or wait until it rests, then go back."
+STILL_AT_IT = "The files are still being put back; the session tells when that is done."
+WORDS_STAYED = "The conversation stayed as it is."
+
+
+class Hosts(Protocol):
+    """What is needed of the supervisor."""
+
+    tasks: TaskStore
+
+    def session(self, session_id: str) -> Shown | None: ...
+
+    async def host_of(self, session_id: str, *, reopen: bool = False) -> Host:
+        """The process of a session; one that rests gets one with `reopen`."""
+        ...
+
+    def changes(self) -> AsyncIterator[frozenset[str]]:
+        """That sessions have changed, again and again, beginning now."""
+        ...
+
+    def mark_read(self, session_id: str) -> None: ...
+
+
+class UndoFamily:
+    def __init__(self, hosts: Hosts, workspaces: Workspaces, places: Places) -> None:
+        self._hosts = hosts
+        self._workspaces = workspaces
+        self._places = places
+
+    @property
+    def handlers(self) -> Handlers:
+        return {
+            ListCheckpoints: self._list,
+            RehearseRestore: self._rehearse,
+            RestoreSession: self._restore,
+        }
+
+    async def _list(self, request: ListCheckpoints) -> tuple[CheckpointRow, ...]:
+        session_id = request.session_id
+        self._find(session_id)
+        if not self._hosts.tasks.exists(session_id):
+            return ()
+        events = await anyio.to_thread.run_sync(self._log, session_id)
+        found = await anyio.to_thread.run_sync(moments, events)
+        changed = await self._changed(session_id, [each for each in found if each.steps])
+        return tuple(each.having_changed(changed.get(each, each.row.paths)) for each in found)
+
+    async def _changed(
+        self, session_id: str, unnamed: Sequence[Moment]
+    ) -> dict[Moment, tuple[str, ...]]:
+        """Which files were changed at moments that do not say so themselves, the last ones first,
+        as far as that is found out soon."""
+        changed: dict[Moment, tuple[str, ...]] = {}
+        try:
+            workspace = self._workspaces.of(session_id)
+        except RookeryError:  # where it worked is gone, and what is told of it is not
+            return changed
+        with anyio.move_on_after(SECONDS_FOR_PATHS):
+            for moment in reversed(unnamed):
+                changed[moment] = await _paths(workspace, self._places.checkpoints, moment)
+        return changed
+
+    async def _rehearse(self, request: RehearseRestore) -> RestoreRehearsal:
+        host = await self._host_at_rest(request.session_id)
+        return await _rehearsal(host, request.session_id, request.to, overwrite=request.overwrite)
+
+    async def _restore(self, request: RestoreSession) -> Done:
+        if not (request.files or request.conversation):
+            raise CommandRejected("Say what is to go back: the files, the conversation or both.")
+        host = await self._host_at_rest(request.session_id)
+        notes = await self._gone_back(host, request)
+        await self._see(request.session_id)
+        return Done(notes=notes)
+
+    async def _gone_back(self, host: Host, request: RestoreSession) -> tuple[str, ...]:
+        notes: tuple[str, ...] = ()
+        if request.files:
+            files = await self._put_files_back(host, request)
+            if request.conversation and not files.back:
+                return (*files.notes, WORDS_STAYED)
+            notes = files.notes
+        if request.conversation:
+            notes = (*notes, await self._rewind(host, request))
+        return notes
+
+    async def _see(self, session_id: str) -> None:
+        """Whoever goes back looks on, so what the session says to it is no news."""
+        last = await self._last_event(session_id)
+        changes = cast(AsyncGenerator[frozenset[str], None], self._hosts.changes())
+        with anyio.move_on_after(SECONDS_TO_SETTLE):
+            async with aclosing(changes):
+                async for _ in changes:
+                    shown = self._find(session_id)
+                    if shown.view.seq >= last and not shown.flags.show_spinner:
+                        break
+        self._hosts.mark_read(session_id)
+
+    async def _put_files_back(self, host: Host, request: RestoreSession) -> "_Told":
+        task_id, to, overwrite = request.session_id, request.to, request.overwrite
+        plan = await _rehearsal(host, task_id, to, overwrite=overwrite)
+        if plan.problem:
+            raise CommandRejected(f"Nothing was changed. {plan.problem}")
+        if not (plan.written or plan.removed or plan.kept):
+            return _Told(back=True, notes=(NO_FILE_PUT_BACK,))
+        after = await self._last_event(task_id)
+        await host.send(RestoreFiles(task_id=task_id, to=to, overwrite=overwrite))
+        return await _told_of_restore(host, task_id, after)
+
+    async def _rewind(self, host: Host, request: RestoreSession) -> str:
+        task_id, after = request.session_id, await self._last_event(request.session_id)
+        await host.send(Rewind(task_id=task_id, to=request.to))
+        with anyio.move_on_after(SECONDS_TO_RESTORE):
+            async with aclosing(_facts(host, task_id, after)) as facts:
+                async for fact in facts:
+                    if isinstance(fact, Rewound):
+                        return f"The conversation went back to event {fact.to}."
+        return "The conversation is still to go back; the session tells when it has."
+
+    async def _host_at_rest(self, session_id: str) -> Host:
+        shown = self._find(session_id)
+        if shown.flags.show_spinner or shown.queued:
+            raise CommandRejected(AT_WORK)
+        return await self._hosts.host_of(session_id, reopen=True)
+
+    def _find(self, session_id: str) -> Shown:
+        if shown := self._hosts.session(session_id):
+            return shown
+        raise CommandRejected(f"There is no session {session_id} here.")
+
+    async def _last_event(self, session_id: str) -> int:
+        return len(await anyio.to_thread.run_sync(self._log, session_id))
+
+    def _log(self, session_id: str) -> list[Event]:
+        return list(self._hosts.tasks.read(session_id))
+
+
+async def _rehearsal(host: Host, task_id: str, to: int, *, overwrite: bool) -> RestoreRehearsal:
+    return await host.query(AskRehearsal(task_id=task_id, to=to, overwrite=overwrite))
+
+
+class _Told(Struct, frozen=True, kw_only=True):
+    """What became of the files: whether they are `back`, and what is to be known of it."""
+
+    back: bool
+    notes: tuple[str, ...]
+
+
+async def _told_of_restore(host: Host, task_id: str, after: int) -> _Told:
+    notes: tuple[str, ...] = ()
+    with anyio.move_on_after(SECONDS_TO_RESTORE) as patience:
+        async with aclosing(_facts(host, task_id, after)) as facts:
+            async for fact in facts:
+                if isinstance(fact, FilesRestored):
+                    return _Told(back=True, notes=(*notes, restored_files(fact)))
+                if isinstance(fact, Noted):
+                    notes = (*notes, fact.text)
+                    patience.deadline = anyio.current_time() + SECONDS_AFTER_A_NOTE
+    return _Told(back=False, notes=notes or (STILL_AT_IT,))
+
+
+async def _facts(host: Host, task_id: str, after: int) -> AsyncGenerator[Fact, None]:
+    async with aclosing(_closable(host.follow(task_id, after))) as events:
+        async for event in events:
+            yield event.fact
+
+
+def _closable(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
+    return cast(AsyncGenerator[Event, None], events)
+
+
+async def _paths(workspace: Path, checkpoints: Path, moment: Moment) -> tuple[str, ...]:
+    from rookery.checkpoints.checkpoints import ShadowCheckpoints
+
+    shadow = ShadowCheckpoints(workspace, checkpoints, Limits())
+    effects = [each for step in moment.steps for each in await shadow.effects(*step)]
+    return tuple(dict.fromkeys(each.path for each in effects))

@@ -1,0 +1,94 @@
+"""Bringing a worktree's changes into its branch, in the agent's words if it finds some in time."""
+
+from contextlib import suppress
+from functools import partial
+
+import anyio
+
+from rookery.errors import CommandRejected
+from rookery.manager.handlers.worktree_access import WorktreeAccess
+from rookery.manager.requests import Done
+from rookery.manager.sessions.session_states import TRUE_IN
+from rookery.manager.worktrees.worktree_values import (
+    Code,
+    Finished,
+    Keep,
+    Obstacle,
+    Worktree,
+    counted,
+)
+
+PATIENCE = 60.0
+"""Seconds that the agent has to commit what is staged."""
+BETWEEN_LOOKS = 1.0
+LOOKS_AT_REST = 2
+"""After so many at a session that does nothing any more, it has not committed."""
+SHORT_COMMIT = 10
+"""Characters that name a commit well enough to be read."""
+COMMIT_IT = (
+    "Everything in this worktree is staged now. Commit it with one `git commit`, with a message "
+    "in the style of conventional commits that says what the change does and why. Stage nothing "
+    "else, do not push, and change no file."
+)
+
+
+class Finishing:
+    def __init__(self, access: WorktreeAccess) -> None:
+        self._access = access
+        self._desk = access.desk
+
+    async def finish(self, worktree: Worktree, message: str) -> Done:
+        """With the message, or else with the agent's; and if that does not come, with ours."""
+        kept: tuple[str, ...] = ()
+        if not message.strip():
+            staged = await self._access.done(partial(self._desk.stage, worktree))
+            kept = told_of(staged.keep)
+            if staged.files and await self._has_agent_committed(worktree):
+                return Done(notes=(f"The agent has committed to {worktree.branch}.", *kept))
+        finished = await self._committed(worktree, message)
+        files, commit = counted(finished.files, "file"), finished.commit[:SHORT_COMMIT]
+        said = f"Committed {files} to {worktree.branch}: {commit}."
+        return Done(notes=(said, *kept, *told_of(finished.keep), *finished.notes))
+
+    async def _committed(self, worktree: Worktree, message: str) -> Finished:
+        done = await self._access.tried(partial(self._desk.finish, worktree, message))
+        if not isinstance(done, Obstacle):
+            return done
+        if done.code is Code.NOTHING_TO_DO and not message.strip():
+            raise CommandRejected(f"Nothing is left to commit in {worktree.branch}.")
+        raise CommandRejected(done.text)
+
+    async def _has_agent_committed(self, worktree: Worktree) -> bool:
+        """Whether nothing is staged any more, after one of its sessions was asked."""
+        if not (session_id := await self._asked(worktree)):
+            return False
+        staged, looks_at_rest = partial(self._desk.staged, worktree), 0
+        with anyio.move_on_after(PATIENCE):
+            while await self._access.done(staged):
+                looks_at_rest = looks_at_rest + 1 if self._rests(session_id) else 0
+                if looks_at_rest > LOOKS_AT_REST:
+                    return False
+                await anyio.sleep(BETWEEN_LOOKS)
+            return True
+        return False
+
+    def _rests(self, session_id: str) -> bool:
+        shown = self._access.supervisor.session(session_id)
+        return shown is None or not shown.flags.is_active
+
+    async def _asked(self, worktree: Worktree) -> str:
+        """The first session that can hear it now; empty if none can. One that waits for leave
+        would take it for a no."""
+        supervisor = self._access.supervisor
+        for session_id in self._access.sessions_in(worktree):
+            shown = supervisor.session(session_id)
+            if shown and shown.session.state in TRUE_IN["can_finish_to_branch"]:
+                with suppress(CommandRejected):  # it has moved on, and another may hear it
+                    await supervisor.send(session_id, COMMIT_IT)
+                    return session_id
+        return ""
+
+
+def told_of(keep: Keep | None) -> tuple[str, ...]:
+    """That something was kept, if it was."""
+    return (keep.told,) if keep else ()

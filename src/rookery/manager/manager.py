@@ -1,0 +1,131 @@
+"""A manager of a project, put together: its supervisor, and a desk for whatever it is asked."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import cast
+
+import anyio
+
+from rookery.manager.dependencies import Surroundings
+from rookery.manager.handlers.fork_handler import ForkFamily
+from rookery.manager.handlers.governance_handler import GovernanceFamily
+from rookery.manager.handlers.lookup_handler import LookupsFamily
+from rookery.manager.handlers.read_only_handler import LookingOnly
+from rookery.manager.handlers.request_folders import Workspaces
+from rookery.manager.handlers.router import Desk, Family
+from rookery.manager.handlers.session_handler import SessionFamily, overview_of
+from rookery.manager.handlers.settings_handler import SettingsFamily
+from rookery.manager.handlers.undo_handler import UndoFamily
+from rookery.manager.handlers.unserved_devices import UnservedDevices
+from rookery.manager.handlers.worktree_handlers import worktree_families
+from rookery.manager.holder import held_by, manager_folder
+from rookery.manager.queue_keeper import CALLED, start_keepers
+from rookery.manager.sessions.session_states import SessionState
+from rookery.manager.sessions.session_summary import Shown
+from rookery.manager.sessions.supervisor import Supervisor, open_supervisor
+from rookery.manager.shown_rows import Overview
+from rookery.permissions.trust import TrustStore
+from rookery.platform.user_folders import Places
+
+SECONDS_TO_SETTLE = 40.0
+"""More than a process is given to announce its session."""
+
+
+class Manager:
+    desk: Desk
+
+    def __init__(self, supervisor: Supervisor, places: Places) -> None:
+        self.supervisor = supervisor
+        self._trust = TrustStore(places.trust_file)
+        self.blocked_requests = 0
+        """Of strangers, which whoever serves the page counts."""
+
+    @property
+    def project(self) -> Path:
+        return self.supervisor.project
+
+    @property
+    def is_locked_out(self) -> bool:
+        """Nothing can be changed here for as long as another manager has the sessions."""
+        return self.supervisor.store.is_held_elsewhere
+
+    def overview(self) -> Overview:
+        trusted = self._trust.trusts(self.project)
+        return overview_of(self.supervisor, self.blocked_requests, trusted=trusted)
+
+    async def settled(self) -> None:
+        """Waits until all that was asked for goes on without a manager: what was begun has been
+        handed over, words have arrived, what was stopped has ended. Not for ever, though: the
+        next manager takes up whatever is left."""
+        await self._until_none(_is_prepared)
+        with anyio.move_on_after(SECONDS_TO_SETTLE):
+            await self._until_none(_needs_us)
+
+    async def _until_none(self, is_such: Callable[[Shown], bool]) -> None:
+        async with aclosing(cast(AsyncGenerator[object, None], self.supervisor.changes())) as news:
+            async for _ in news:
+                if not any(map(is_such, self.supervisor.all())):
+                    return
+
+
+@asynccontextmanager
+async def open_manager(
+    project: Path,
+    places: Places,
+    environ: Mapping[str, str],
+    surroundings: Surroundings,
+    *,
+    families: Iterable[Family] = (),
+    called: str = "manager",
+) -> AsyncIterator[Manager]:
+    """The manager of a project; leaving ends no session. `families` are those of whoever opens it,
+    instead of ours for the same requests. They are `called` so when somebody else wants to know
+    who has it open."""
+    limit = surroundings.settings().manager.running_limit
+    async with open_supervisor(project, places, environ, limit=limit) as supervisor:
+        manager = Manager(supervisor, places)
+        all_families = (*_families(manager, places, environ, surroundings), *families)
+        if supervisor.read_only:
+            manager.desk = Desk([LookingOnly(all_families, supervisor.read_only)])
+            yield manager
+            return
+        manager.desk = Desk(all_families)
+        if called != CALLED:
+            supervisor.group.start_soon(start_keepers, supervisor, environ)
+        with held_by(places, supervisor.project, called):
+            yield manager
+
+
+def _families(
+    manager: Manager, places: Places, environ: Mapping[str, str], surroundings: Surroundings
+) -> Iterable[Family]:
+    supervisor = manager.supervisor
+    workspaces = Workspaces(supervisor.project, places)
+    return (
+        SessionFamily(supervisor, manager.overview),
+        *worktree_families(supervisor, places, environ, surroundings.settings),
+        UndoFamily(supervisor, workspaces, places),
+        GovernanceFamily(workspaces, places),
+        SettingsFamily(supervisor.project, places, environ, surroundings),
+        LookupsFamily(surroundings, workspaces, places),
+        ForkFamily(supervisor, workspaces, surroundings),
+        UnservedDevices(manager_folder(places, supervisor.project) / "devices.json"),
+    )
+
+
+def _is_prepared(shown: Shown) -> bool:
+    return bool(shown.step)
+
+
+def _needs_us(shown: Shown) -> bool:
+    session = shown.session
+    if shown.queued or not session.process_open:
+        return False
+    arriving = any(mail.state in ("queued", "sending") for mail in shown.mail)
+    return not session.saw_session_created or arriving or _is_stopping(shown)
+
+
+def _is_stopping(shown: Shown) -> bool:
+    rests = shown.view.closed or shown.view.open_ask is not None
+    return shown.session.state is SessionState.STOPPED and not rests

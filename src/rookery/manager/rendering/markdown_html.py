@@ -1,0 +1,282 @@
+"""Markdown as sanitised HTML: the whole text, or block by block while it still arrives.
+
+Raw HTML is text. Pictures are not loaded but named; links lead only to http, https and mail, and
+say where. Every block of a growing text is rendered once; what defines the links of a text by
+reference is known to the blocks behind it, and to those before it once the text is complete.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from html import escape
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from rookery.core.limits import KIB
+from rookery.core.text.characters import whole
+from rookery.manager.rendering.code_html import highlighted
+from rookery.manager.rendering.code_languages import language_named
+from rookery.manager.rendering.markdown_blocks import BlockScanner
+from rookery.manager.rendering.sanitiser import ALIGNMENTS, CODE, SCHEMES, sanitised
+from rookery.manager.rendering.visible_html import plain
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+LONGEST_TEXT = 256 * KIB
+"""Characters of a text; a longer one is not rendered."""
+LONGEST_BLOCK = 32 * KIB
+"""Characters of a block that is no code; a longer one is a paragraph of plain text. There are
+texts for which the parser's work grows with the square of their length."""
+SECONDS_TO_RENDER = 1.0
+"""Of work for a text; what is behind the block that went beyond it is paragraphs of plain text."""
+MOST_ADDRESSES = 256 * KIB
+"""Characters of all addresses in a block. One that is defined once can be referred to by three
+characters, thousands of times; what is beyond this is no link."""
+_LONGEST_ADDRESS = 200
+_LONGEST_HOST = 255
+"""No name is longer. To show a part of one would hide who it really belongs to."""
+_KEPT_BLOCKS, _LONGEST_KEPT = 512, 8 * KIB
+_ROOM = "room for addresses"
+
+
+class Cut(Struct, frozen=True, kw_only=True):
+    """Parts of a text that have become complete, the last of which ends `upto` so many UTF-16
+    units. `anew` if nothing that was made of the text before counts any more."""
+
+    text: str
+    parts: tuple[str, ...]
+    upto: int
+    anew: bool
+    complete: bool
+
+
+class Rendered(Struct, frozen=True, kw_only=True):
+    """Blocks of HTML that cover the first `upto` UTF-16 units of a text: behind the blocks that
+    were made of it before, or instead of them if they are `anew`."""
+
+    blocks: tuple[str, ...]
+    upto: int
+    anew: bool
+
+
+def rendered(text: str) -> tuple[str, ...]:
+    """All blocks of a text that is complete; none if it is too long."""
+    growing = GrowingMarkdown()
+    cut = growing.cut(text, complete=True)
+    return growing.rendered(cut).blocks if cut else ()
+
+
+def make_ready() -> None:
+    """Loads what the first text would have to wait for."""
+    rendered("```python\nx\n```")
+
+
+class GrowingMarkdown:
+    """One text, of which ever more is known. To `cut` it costs next to nothing; what it was cut
+    into is to be rendered in the same order, and may be elsewhere."""
+
+    def __init__(self) -> None:
+        self._is_new = True
+        self._begin("")
+
+    def _begin(self, text: str) -> None:
+        self._text = text
+        self._scanner = BlockScanner()
+        self._upto = 0
+        self._complete = False
+
+    def cut(self, text: str, *, complete: bool) -> Cut | None:
+        """What has become complete since; None if nothing has."""
+        if text == self._text and complete == self._complete:
+            return None
+        fresh = self._complete or not text.startswith(self._text)
+        if fresh:
+            self._begin(text)
+        self._text, self._complete = text, complete
+        if len(text) > LONGEST_TEXT:
+            return self._give_up(text)
+        parts = tuple(text[a:b] for a, b in self._scanner.cut(text, complete=complete))
+        if not (parts or (fresh and not self._is_new)):
+            return None
+        self._upto += sum(map(units, parts))
+        anew, self._is_new = fresh or self._is_new, False
+        return Cut(text=text, parts=parts, upto=self._upto, anew=anew, complete=complete)
+
+    def _give_up(self, text: str) -> Cut | None:
+        """What was made of it before is taken back, once."""
+        had, self._is_new = not self._is_new, True
+        return Cut(text=text, parts=(), upto=0, anew=True, complete=False) if had else None
+
+    def rendered(self, cut: Cut) -> Rendered:
+        if cut.anew:
+            self._references: dict[str, Any] = {}
+            self._count = 0
+            self._seconds = 0.0
+        blocks = self._blocks(cut.parts)
+        self._count += len(blocks)
+        if cut.complete and self._references and self._count > 1:
+            return self._all_again(cut)
+        return Rendered(blocks=blocks, upto=cut.upto, anew=cut.anew)
+
+    def _blocks(self, parts: Sequence[str]) -> tuple[str, ...]:
+        return tuple(block for part in parts if (block := self._block(part)))
+
+    def _block(self, part: str) -> str:
+        if self._seconds > SECONDS_TO_RENDER:
+            return _paragraph(whole(part))
+        begin = time.thread_time()
+        try:
+            return self._rich_block(part)
+        finally:
+            self._seconds += time.thread_time() - begin
+
+    def _rich_block(self, part: str) -> str:
+        if self._references or "]:" in part:
+            return _block(part, self._references)
+        return _kept_block(part) if len(part) <= _LONGEST_KEPT else _block(part, {})
+
+    def _all_again(self, cut: Cut) -> Rendered:
+        """What an early block refers to may have become known later."""
+        self._seconds = 0.0
+        ends = BlockScanner().cut(cut.text, complete=True)
+        blocks = self._blocks([cut.text[a:b] for a, b in ends])
+        return Rendered(blocks=blocks, upto=cut.upto, anew=True)
+
+
+def units(text: str) -> int:
+    """As browsers count."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+@lru_cache(maxsize=_KEPT_BLOCKS)
+def _kept_block(part: str) -> str:
+    return _block(part, {})
+
+
+def _block(part: str, references: dict[str, Any]) -> str:
+    text = whole(part)
+    if len(text) > LONGEST_BLOCK and not text.startswith(("```", "~~~")):
+        return _paragraph(text)
+    around = {"references": references, _ROOM: MOST_ADDRESSES}
+    return sanitised(_parser().render(text, around))
+
+
+def _paragraph(text: str) -> str:
+    return sanitised(f"<p>{plain(text)}</p>") if text.strip() else ""
+
+
+@cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "typographer": False})
+    parser.enable(["table", "strikethrough"]).disable(["html_block", "html_inline"])
+    setattr(parser, "validateLink", _leads_out)  # noqa: B010 (it is a method to the type checker)
+    for name, rule in _RULES.items():
+        parser.add_render_rule(name, rule)
+    return parser
+
+
+def _leads_out(address: str) -> bool:
+    """Anything else stays the text that it is, brackets and all. Without a host an address would
+    lead to some place of this very server."""
+    scheme, colon, rest = address.strip().partition(":")
+    if not colon or scheme.lower() not in SCHEMES:
+        return False
+    return scheme.lower() == "mailto" or (
+        rest.startswith("//") and 0 < len(_host(address.strip())) <= _LONGEST_HOST
+    )
+
+
+def _text(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
+    return plain(tokens[place].content)
+
+
+def _inline_code(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
+    return f"<code>{plain(tokens[place].content)}</code>"
+
+
+def _fence(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
+    token = tokens[place]
+    words = token.info.split()
+    said = words[0] if words else ""
+    name = language_named(said)
+    shown = f' class="language-{name}"' if name else ""
+    code = highlighted(said, token.content.removesuffix("\n"))
+    return f'<pre class="{CODE}"><code{shown}>{code}\n</code></pre>\n'
+
+
+def _picture(_: Any, tokens: Sequence["Token"], place: int, __: Any, around: dict[str, Any]) -> str:
+    token = tokens[place]
+    named = plain(token.content)
+    address = str(token.attrs.get("src", ""))
+    shown = _address(address) if _has_room(around, min(len(address), _LONGEST_ADDRESS)) else ""
+    return f'<span class="picture">{named} {shown}</span>'
+
+
+def _has_room(around: dict[str, Any], length: int) -> bool:
+    around[_ROOM] -= length
+    return bool(around[_ROOM] >= 0)
+
+
+def _address(address: str) -> str:
+    cut = address if len(address) <= _LONGEST_ADDRESS else f"{address[:_LONGEST_ADDRESS]}…"
+    return f"({plain(cut)})"
+
+
+def _link_begins(
+    _: Any, tokens: Sequence["Token"], place: int, __: Any, around: dict[str, Any]
+) -> str:
+    token = tokens[place]
+    address = str(token.attrs.get("href", ""))
+    if not address or not _has_room(around, len(address)):
+        token.attrs.pop("href", None)
+        return "<a>"
+    return f'<a href="{escape(address)}">'
+
+
+def _link_ends(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
+    """Where it leads is said, unless that is what it says and nothing before it looks like it."""
+    begin = place - 1
+    while tokens[begin].type != "link_open":
+        begin -= 1
+    address = str(tokens[begin].attrs.get("href", ""))
+    said = "".join(token.content for token in tokens[begin + 1 : place]).strip()
+    host = _host(address)
+    plainly = (address, host, address.removeprefix("mailto:"))
+    if not host or (said in plainly and "@" not in urlsplit(address).netloc):
+        return "</a>"
+    return f'</a><span class="host"> ({plain(host)})</span>'
+
+
+def _host(address: str) -> str:
+    """Of mail, whom it goes to; nothing if it is not clear which it is."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return ""
+    return parts.netloc.rpartition("@")[2] if parts.scheme != "mailto" else parts.path
+
+
+def _cell_begins(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
+    """Aligned by a class, because no styles are allowed."""
+    token = tokens[place]
+    align = str(token.attrs.get("style", "")).removeprefix("text-align:")
+    return f'<{token.tag} class="{align}">' if align in ALIGNMENTS else f"<{token.tag}>"
+
+
+_RULES: Mapping[str, Any] = {
+    "text": _text,
+    "code_inline": _inline_code,
+    "fence": _fence,
+    "code_block": _fence,
+    "image": _picture,
+    "link_open": _link_begins,
+    "link_close": _link_ends,
+    "td_open": _cell_begins,
+    "th_open": _cell_begins,
+}

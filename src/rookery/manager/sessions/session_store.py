@@ -1,0 +1,231 @@
+"""The list of a project's sessions on disk: `agent-manager.json`, in a folder of the user's.
+
+It is not in the project: there it would be among what sessions change, save and take back.
+
+One manager writes it; the lock that says which dies with it, and another one only reads. What
+is in the file and is not known here is kept as it is: keys of a later version, and entries that
+cannot be understood. A file that is no list at all is moved aside, never overwritten.
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+
+from rookery.core.limits import MIB
+from rookery.errors import StorageError
+from rookery.faults import kp
+from rookery.manager.sessions.session_folders import is_session_id
+from rookery.manager.sessions.session_json import KeptSession, session_from_json, session_to_json
+from rookery.platform.disk import PRIVATE_FILE, UNFINISHED, private_folder, put, reason
+
+STATE_FILE = "agent-manager.json"
+VERSION = 1
+LARGEST_FILE = 256 * MIB
+SECONDS_TO_GATHER = 0.25
+"""What changes within that time is saved together."""
+
+
+class SessionStore:
+    """The sessions of one project, as they are kept. Open until `close`."""
+
+    def __init__(self, project: Path, folder: Path) -> None:
+        """`folder` is where it is kept."""
+        self.project = project.resolve()
+        self.file = folder / STATE_FILE
+        self.notices: list[str] = []
+        """What the user should know of the file, in sentences."""
+        self.read_only = ""
+        """Why nothing can be changed, if so."""
+        self.is_held_elsewhere = False
+        """Because another manager writes, which may leave."""
+        self._lock = self._locked()
+        self._content: dict[str, Any] = {}
+        self._sessions: dict[str, KeptSession] = {}
+        self._respelled: set[str] = set()
+        """Which are not in the file as they are now."""
+        self._changed = anyio.Event()
+        self.unsaved = False
+        self._load()
+
+    def all(self) -> tuple[KeptSession, ...]:
+        return tuple(self._sessions.values())
+
+    def put(self, kept: KeptSession) -> None:
+        """To be saved soon."""
+        self._sessions[kept.record.session_id] = kept
+        self._respelled.add(kept.record.session_id)
+        self._change()
+
+    def remove(self, session_id: str) -> None:
+        if self._sessions.pop(session_id, None):
+            self._content["sessions"].pop(session_id, None)
+            self._change()
+
+    def reload(self) -> None:
+        """What another manager has saved meanwhile."""
+        if self.read_only:
+            self._load()
+
+    def save(self) -> None:
+        """Now. Raises `StorageError`, and then what was saved before is still there."""
+        if not self.unsaved or self.read_only:
+            return
+        there = self._content["sessions"]
+        for session_id in self._respelled & self._sessions.keys():
+            known = session_to_json(self._sessions[session_id])
+            there[session_id] = {**_object(there.get(session_id)), **known}
+        try:
+            put(self.file, [_spelled(self._content)])
+        except OSError as error:
+            raise StorageError(
+                f"{self.file} cannot be written ({reason(error)}). What was saved before is kept; "
+                "make room or make it writable."
+            ) from error
+        self._respelled.clear()
+        self.unsaved = False
+        kp("manager.saved")
+
+    def save_if_possible(self) -> None:
+        """Now; if that cannot be, there is a notice, and it is tried again at the next change."""
+        try:
+            self.save()
+        except StorageError as error:
+            self._notice(str(error))
+
+    async def save_when_changed(self) -> None:
+        """For ever. Changes that come together are saved together."""
+        while True:
+            await self._changed.wait()
+            await anyio.sleep(SECONDS_TO_GATHER)
+            self._changed = anyio.Event()
+            self.save_if_possible()
+
+    def close(self) -> None:
+        """Saves what is unsaved and lets another manager write."""
+        try:
+            self.save()
+        finally:
+            lock, self._lock = self._lock, -1
+            if lock >= 0:
+                os.close(lock)
+
+    def _change(self) -> None:
+        self.unsaved = True
+        self._changed.set()
+
+    def _notice(self, sentence: str) -> None:
+        if sentence not in self.notices:
+            self.notices.append(sentence)
+
+    def _locked(self) -> int:
+        """The lock that lets us write, or -1 with the reason in `read_only`."""
+        path = self.file.with_name(f"{STATE_FILE}.lock")
+        try:
+            if path.parent.is_symlink():
+                raise NotADirectoryError(f"{path.parent} is a link")
+            private_folder(path.parent)
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            lock = os.open(path, flags, PRIVATE_FILE)
+        except OSError as error:
+            self.read_only = f"Sessions cannot be changed here: {path} ({reason(error)})."
+            return -1
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            self.is_held_elsewhere = True
+            self.read_only = (
+                "Another manager of this project is running, so here sessions can only be looked "
+                "at. Use that one, or end it."
+            )
+            return -1
+        for left in path.parent.glob(f"{STATE_FILE}.*{UNFINISHED}"):
+            left.unlink(missing_ok=True)
+        return lock
+
+    def _load(self) -> None:
+        content = self._read()
+        if content is None:
+            content = {"version": VERSION, "sessions": {}}
+        if content["version"] > VERSION and not self.read_only:
+            self.read_only = (
+                f"{self.file} was written by a later version, so here it can only be looked at. "
+                "Upgrade to change anything."
+            )
+        self._content = content
+        self._sessions = {kept.record.session_id: kept for kept in self._understood()}
+        if self.read_only:
+            self._notice(self.read_only)
+
+    def _understood(self) -> Iterator[KeptSession]:
+        for key, said in self._content["sessions"].items():
+            kept = session_from_json(said) if is_session_id(key) else None
+            if kept and kept.record.session_id == key:
+                yield kept
+            else:
+                self._notice(f"Session {key} in {self.file} cannot be read; it is left as it is.")
+
+    def _read(self) -> dict[str, Any] | None:
+        """What the file holds; None if there is none, or none that counts."""
+        try:
+            fd = os.open(self.file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with open(fd, "rb") as file:
+                data = file.read(LARGEST_FILE)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self.read_only = self.read_only or f"{self.file} cannot be read ({reason(error)})."
+            return None
+        with suppress(ValueError, RecursionError):
+            match json.loads(data):
+                case {"version": int(), "sessions": {}, **rest} as content:
+                    return {**rest, **content}
+                case {"version": int(), **rest} as content if "sessions" not in rest:
+                    return {**content, "sessions": {}}
+        self._move_aside()
+        return None
+
+    def _move_aside(self) -> None:
+        if self.read_only:
+            self._notice(f"{self.file} is damaged.")
+            return
+        aside = self.file.with_name(f"{STATE_FILE}.corrupt-{time.time_ns() // 1_000_000}")
+        try:
+            self.file.rename(aside)
+        except OSError as error:
+            self.read_only = f"{self.file} is damaged and cannot be moved ({reason(error)})."
+            return
+        self._notice(
+            f"{self.file} was damaged. It was moved to {aside.name}, and the list was put together "
+            "again from what the sessions themselves tell."
+        )
+
+
+def sessions_kept(folder: Path) -> int:
+    """How many sessions the list in a folder has, for whoever does not want to open it."""
+    with suppress(OSError, ValueError, RecursionError):
+        fd = os.open(folder / STATE_FILE, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        with open(fd, "rb") as file:
+            match json.loads(file.read(LARGEST_FILE)):
+                case {"sessions": dict(there)}:
+                    return len(there)
+    return 0
+
+
+def _spelled(content: object) -> bytes:
+    try:
+        return msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
+    except UnicodeEncodeError:  # half of a surrogate pair, which only this one can escape
+        return json.dumps(content, indent=1).encode() + b"\n"
+
+
+def _object(said: object) -> dict[str, Any]:
+    return said if isinstance(said, dict) else {}

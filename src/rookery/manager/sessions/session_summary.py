@@ -1,0 +1,105 @@
+"""What a page or a command draws of sessions."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rookery.core.folds.view import View
+from rookery.core.message import Message
+from rookery.manager.sessions.queued_messages import letters_in_line
+from rookery.manager.sessions.session import Session
+from rookery.manager.sessions.session_json import KeptSession, Mail
+from rookery.manager.sessions.session_record import SessionRecord, flags
+from rookery.manager.sessions.session_states import Flags, SessionState
+from rookery.manager.sessions.supervised_session import SupervisedSession
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    """A session as it stands, to be drawn."""
+
+    record: SessionRecord
+    session: Session
+    flags: Flags
+    view: View
+    queued: bool = False
+    """Its process waits for its turn."""
+    unresponsive: bool = False
+    step: str = ""
+    """What is being prepared for it, while it is."""
+    mail: tuple[Mail, ...] = ()
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """What a session wants to be attended to for: what it asks, or a task that works for it; why
+    it failed; what it came to. If nothing is asked, `row` has no ask."""
+
+    session_id: str
+    task_id: str
+    row: Message
+    name: str = ""
+    """Of the session."""
+    state: SessionState = SessionState.WAITING_APPROVAL
+
+
+_WAITING = (SessionState.WAITING_APPROVAL, SessionState.WAITING_INPUT)
+_URGENCY = {**dict.fromkeys(_WAITING, 0), SessionState.ERROR: 1}
+
+
+def in_order(questions: Iterable[Question]) -> list[Question]:
+    """What is asked, then failures, then results; of each whoever has waited longest first."""
+    return sorted(
+        questions, key=lambda each: (_URGENCY.get(each.state, 2), each.row.ts, each.session_id)
+    )
+
+
+def question_of(session: SupervisedSession) -> Question | None:
+    """What it wants to be attended to for, if it does."""
+    return question_in(shown(session), session.question)
+
+
+def question_in(shown: Shown, asked: tuple[str, Message] | None = None) -> Question | None:
+    """The same, of a session in which a task has `asked` that."""
+    if not shown.flags.needs_attention:
+        return None
+    record, state = shown.record, shown.session.state
+    task_id, row = asked or (record.session_id, _told(shown))
+    if state is SessionState.COMPLETED and not row.text:
+        row = replace(row, content=shown.session.completion_text or record.completion_text)
+    return Question(
+        session_id=record.session_id, task_id=task_id, row=row, name=record.name, state=state
+    )
+
+
+def _told(shown: Shown) -> Message:
+    """How a session stands of whose rows none is known to ask."""
+    record, session = shown.record, shown.session
+    if (pending := session.pending_ask) and session.state in _WAITING:
+        return Message(ts=pending.ts, type="ask", ask=pending.ask, content=pending.text)
+    why = session.failure.text if session.failure else ""
+    return Message(ts=record.end_time or record.start_time, type="ask", content=why)
+
+
+def shown(session: SupervisedSession) -> Shown:
+    return Shown(
+        record=session.record,
+        session=session.session,
+        flags=flags(session.session, session.record),
+        view=session.root.view,
+        queued=session.is_queued,
+        unresponsive=session.unresponsive,
+        step=session.step,
+        mail=(*session.mailbox.mail, *letters_in_line(session)),
+    )
+
+
+def as_recorded(kept: KeptSession) -> Shown:
+    """For whoever may only look: what the one who writes has saved last."""
+    record = kept.record
+    session = Session(
+        session_id=record.session_id,
+        state=record.state,
+        failure=record.failure,
+        completion_text=record.completion_text,
+    )
+    return Shown(record=record, session=session, flags=flags(session, record), view=View())

@@ -1,0 +1,390 @@
+"""All sessions of a project: started, spoken to, watched, taken up again.
+
+Leaving ends nothing: the sessions run on, and the next supervisor of the project finds them.
+"""
+
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec.structs import replace
+
+from rookery.core.commands import EditQueue
+from rookery.errors import CommandRejected, StorageError
+from rookery.manager.holder import manager_folder
+from rookery.manager.sessions import session_list
+from rookery.manager.sessions.admission import USUAL_LIMIT, Admission
+from rookery.manager.sessions.change_feed import Changes
+from rookery.manager.sessions.conversation import Terms
+from rookery.manager.sessions.load import load
+from rookery.manager.sessions.message_pictures import check
+from rookery.manager.sessions.orders import Letter
+from rookery.manager.sessions.preparation import Preparations
+from rookery.manager.sessions.queued_messages import edit_unsent
+from rookery.manager.sessions.record_updates import found_again
+from rookery.manager.sessions.session_events import (
+    ApproveAction,
+    CancelSession,
+    RejectAction,
+    ResumeSession,
+    Retry,
+    SendMessage,
+    StartSession,
+    UserEvent,
+)
+from rookery.manager.sessions.session_folders import SessionFolder, SessionFolders
+from rookery.manager.sessions.session_json import KeptSession
+from rookery.manager.sessions.session_options import Wish, launch_of, record_of
+from rookery.manager.sessions.session_record import SessionRecord, label_of
+from rookery.manager.sessions.session_store import SessionStore
+from rookery.manager.sessions.session_summary import (
+    Question,
+    Shown,
+    as_recorded,
+    in_order,
+    question_in,
+    question_of,
+    shown,
+)
+from rookery.manager.sessions.supervised_session import SupervisedSession
+from rookery.manager.sessions.switch import Switches, switch
+from rookery.manager.sessions.timings import Timings
+from rookery.platform.user_folders import Places
+from rookery.protocol.host_interface import Host
+from rookery.storage.sessions import TaskStore
+
+
+@asynccontextmanager
+async def open_supervisor(
+    project: Path,
+    places: Places,
+    environ: Mapping[str, str],
+    *,
+    limit: int = USUAL_LIMIT,
+    timings: Timings | None = None,
+) -> AsyncIterator["Supervisor"]:
+    """The supervisor of a project, which has found its sessions again. Afterwards they run on."""
+    store = SessionStore(project, manager_folder(places, project))
+    try:
+        async with anyio.create_task_group() as group:
+            supervisor = Supervisor(
+                store, places, environ, group, limit=limit, timings=timings or Timings()
+            )
+            await supervisor.take_up()
+            yield supervisor
+            group.cancel_scope.cancel()
+    finally:
+        store.close()
+
+
+class Supervisor:
+    def __init__(
+        self,
+        store: SessionStore,
+        places: Places,
+        environ: Mapping[str, str],
+        group: TaskGroup,
+        *,
+        limit: int,
+        timings: Timings,
+    ) -> None:
+        self.project = store.project
+        self.environ = environ
+        self.store = store
+        self.group = group
+        self.timings = timings
+        self.tasks = TaskStore(places)
+        self._folders = SessionFolders(places)
+        self._sessions: dict[str, SupervisedSession] = {}
+        self._admission = Admission(self._sessions, limit)
+        self._changes = Changes()
+        self.preparations = Preparations(self)
+        self.ready_to_run: Callable[[SessionRecord], str | None] = _always
+        """Why a process of a session cannot be started now, if so. Asked before each."""
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the user should know of the list, in sentences."""
+        return tuple(self.store.notices)
+
+    @property
+    def read_only(self) -> str:
+        """Why nothing can be done here but look, if so."""
+        return self.store.read_only
+
+    async def take_up(self) -> None:
+        """What an earlier supervisor has left: lists are completed, processes adopted."""
+        if self.read_only:
+            return
+        self.group.start_soon(self.store.save_when_changed)
+        self._find_lost()
+        for kept in self.store.all():
+            await load(self.add(kept))
+        async with anyio.create_task_group() as group:
+            for session in self._sessions.values():
+                group.start_soon(session.see_whether_it_answers)
+        for session in self._sessions.values():
+            session.keep()
+        self.store.save()
+        self._admission.admit()
+
+    async def start(self, wish: Wish) -> str:
+        """Starts a session and returns its id. Raises `CommandRejected` or `StorageError`, and
+        then there is none."""
+        self._check_writable()
+        if not (wish.prompt.strip() or wish.images):
+            raise CommandRejected("Say what to work on.")
+        check(Letter(text=wish.prompt, images=wish.images))
+        session_id = str(uuid.uuid4())
+        folder = self._folders.of(session_id)
+        folder.keep_launch(launch_of(wish, self.project))
+        session = self.add(KeptSession(record=record_of(wish, session_id)))
+        try:
+            await session.act(StartSession(text=wish.prompt, images=wish.images))
+        except StorageError:
+            folder.remove()
+            self.forget(session_id)
+            raise
+        return session_id
+
+    async def take_in(self, session_id: str, wish: Wish) -> None:
+        """A session for a task that is stored already. It rests until the user goes on with it.
+        Raises `CommandRejected` if there is no such task, or a session for it."""
+        self._check_writable()
+        if session_id in self._sessions:
+            raise CommandRejected(f"There is a session {session_id} already.")
+        folder, launch = self._folders.of(session_id), launch_of(wish, self.project)
+        if not (kept := found_again(folder, launch, self.tasks)):
+            raise CommandRejected(f"There is no stored task {session_id}.")
+        folder.keep_launch(launch)
+        wished = record_of(wish, session_id)
+        record = replace(
+            kept.record,
+            label=wished.label or kept.record.label,
+            renamed=wished.renamed,
+            start_time=wished.start_time,
+            parallel_mode=wish.parallel_mode,
+            worktree_id=wish.worktree_id,
+        )
+        session = self.add(replace(kept, record=record))
+        await load(session)
+        session.keep(now=True)
+
+    async def send(
+        self, session_id: str, text: str, images: tuple[str, ...] = (), *, ask_ts: int | None = None
+    ) -> None:
+        """Words for a session: an answer to the question of `ask_ts`, or for later."""
+        check(Letter(text=text, images=images))
+        if not (text.strip() or images):
+            raise CommandRejected("There is nothing in that message.")
+        await self._act(session_id, SendMessage(text=text, images=images, ask_ts=ask_ts))
+
+    async def approve(
+        self, session_id: str, ask_ts: int, text: str = "", terms: Terms | None = None
+    ) -> None:
+        await self._act(session_id, ApproveAction(ask_ts=ask_ts, text=text), terms)
+
+    async def reject(
+        self, session_id: str, ask_ts: int, text: str = "", terms: Terms | None = None
+    ) -> None:
+        await self._act(session_id, RejectAction(ask_ts=ask_ts, text=text), terms)
+
+    async def cancel(self, session_id: str) -> None:
+        await self._act(session_id, CancelSession())
+
+    async def resume(self, session_id: str, text: str = "") -> None:
+        await self._act(session_id, ResumeSession(text=text))
+
+    async def retry(self, session_id: str) -> None:
+        await self._act(session_id, Retry())
+
+    def rename(self, session_id: str, label: str) -> None:
+        """An empty label gives the session its own name back."""
+        record = self.find(session_id).record
+        named = label_of(label)
+        shown_as = named or label_of(record.prompt)
+        self._rewrite(replace(record, label=shown_as, renamed=bool(named)))
+
+    def archive(self, session_id: str, *, archived: bool = True) -> None:
+        self._rewrite(replace(self.find(session_id).record, archived=archived))
+
+    def mark_read(self, session_id: str) -> None:
+        """The user has seen how the session stands."""
+        record = self.find(session_id).record
+        if record.unread:
+            self._rewrite(replace(record, unread=False))
+
+    def retry_message(self, session_id: str, number: int) -> None:
+        session = self.find(session_id)
+        session.mailbox.retry(number)
+        session.keep(now=True)
+        session.keeper.wake_for_mail()
+
+    def discard_message(self, session_id: str, number: int) -> None:
+        session = self.find(session_id)
+        session.mailbox.discard(number)
+        session.keep(now=True)
+
+    async def edit_queued(self, session_id: str, message_id: str, text: str | None) -> None:
+        """Other words in place of those that the model has not heard yet; None takes them back.
+        Raises `CommandRejected` if it has heard them."""
+        session = self.find(session_id)
+        if edit_unsent(session, message_id, text):
+            return
+        host = await session.host(reopen=False)
+        await host.send(EditQueue(task_id=session_id, message_id=message_id, text=text))
+
+    async def switch(self, session_id: str, switches: Switches) -> None:
+        """From now on, and in later processes too. Raises `CommandRejected` if it is refused."""
+        await switch(self.find(session_id), self._folders.of(session_id), switches)
+
+    async def host_of(self, session_id: str, *, reopen: bool = False) -> Host:
+        """The process of a session, to be asked and told what is no business of this supervisor.
+        With `reopen` one is started if there is none, and rests. Raises `CommandRejected` if
+        there is none."""
+        return await self.find(session_id).host(reopen=reopen)
+
+    async def remove(self, session_id: str) -> None:
+        """Takes a session off the list and ends its process. Its task stays in the history."""
+        session = self.find(session_id)
+        await session.end()
+        self._folders.of(session_id).remove()
+        self.forget(session_id)
+        self.store.save()
+
+    async def stop_all(self) -> None:
+        """Ends all processes. What they were doing can be resumed."""
+        async with anyio.create_task_group() as group:
+            for session in self._sessions.values():
+                group.start_soon(session.end)
+
+    def session(self, session_id: str) -> Shown | None:
+        """With what was said in it as far as that was heard or read."""
+        if supervised := self._sessions.get(session_id):
+            return shown(supervised)
+        return next((each for each in self.all() if each.record.session_id == session_id), None)
+
+    async def read(self, session_id: str) -> Shown | None:
+        """With all that was said in it."""
+        if supervised := self._sessions.get(session_id):
+            await supervised.recall()
+        return self.session(session_id)
+
+    def sessions(self) -> tuple[Shown, ...]:
+        """All that are not archived: what is active, then the rest, newest first."""
+        by_id = {each.record.session_id: each for each in self.all()}
+        listed = session_list.ordered(each.record for each in by_id.values())
+        return tuple(by_id[record.session_id] for record in listed)
+
+    def all(self) -> list[Shown]:
+        """In no order, with the archived ones."""
+        if self.read_only:
+            self.store.reload()
+            return [as_recorded(kept) for kept in self.store.all()]
+        return [shown(session) for session in self._sessions.values()]
+
+    @property
+    def limit(self) -> int:
+        """Of sessions that run at once."""
+        return self._admission.limit
+
+    @property
+    def has_queue(self) -> bool:
+        """Sessions wait for their turn."""
+        return self._admission.has_queue
+
+    def records(self) -> list[SessionRecord]:
+        if self.read_only:
+            return [each.record for each in self.all()]
+        return [session.record for session in self._sessions.values()]
+
+    def counts(self) -> session_list.Counts:
+        """Whoever is in the inbox is counted, and nobody else."""
+        everyone = self.all()
+        counted = session_list.counts(each.record for each in everyone)
+        return replace(counted, attention=sum(each.flags.needs_attention for each in everyone))
+
+    def question(self, session_id: str) -> Question | None:
+        """What a session waits for, if it does."""
+        if session := self._sessions.get(session_id):
+            return question_of(session)
+        only_shown = self.session(session_id) if self.read_only else None
+        return question_in(only_shown) if only_shown else None
+
+    def inbox(self) -> tuple[Question, ...]:
+        """What sessions want to be attended to for, the most urgent first."""
+        asked = (self.question(record.session_id) for record in self.records())
+        return tuple(in_order(question for question in asked if question))
+
+    def changes(self) -> AsyncIterator[frozenset[str]]:
+        """The ids of sessions that changed, again and again: first all, then those that did since
+        the last look. One that is not there any more was removed."""
+        return self._changes.follow(self._sessions)
+
+    def changed(self, session_id: str) -> None:
+        self._changes.note(session_id)
+
+    def head_changed(self) -> None:
+        """There is something new about all of them; no session has an empty id."""
+        self._changes.note("")
+
+    def moved(self) -> None:
+        self._admission.admit()
+
+    def obstacle(self, record: SessionRecord) -> str | None:
+        return self.ready_to_run(record)
+
+    def queue(self, session: SupervisedSession) -> None:
+        self._admission.queue(session)
+
+    async def _act(self, session_id: str, event: UserEvent, terms: Terms | None = None) -> None:
+        await self.find(session_id).act(event, terms)
+
+    def find(self, session_id: str) -> SupervisedSession:
+        self._check_writable()
+        if found := self._sessions.get(session_id):
+            return found
+        raise CommandRejected(f"There is no session {session_id} here.")
+
+    def _check_writable(self) -> None:
+        if self.read_only:
+            raise CommandRejected(self.read_only)
+
+    def folder(self, session_id: str) -> SessionFolder:
+        return self._folders.of(session_id)
+
+    def add(self, kept: KeptSession) -> SupervisedSession:
+        session_id = kept.record.session_id
+        session = SupervisedSession(kept, self._folders.of(session_id), self)
+        self._sessions[session_id] = session
+        return session
+
+    def forget(self, session_id: str) -> None:
+        session = self._sessions.pop(session_id)
+        session.is_forgotten = True
+        session.wake()
+        self.store.remove(session_id)
+        self._changes.note(session_id)
+
+    def _rewrite(self, record: SessionRecord) -> None:
+        session = self.find(record.session_id)
+        session.record = record
+        session.keep(now=True)
+
+    def _find_lost(self) -> None:
+        """Sessions whose folder is there, although the list does not know them."""
+        known = {kept.record.session_id for kept in self.store.all()}
+        for folder, launch in self._folders.of_project(str(self.project)):
+            if folder.session_id in known:
+                continue
+            if lost := found_again(folder, launch, self.tasks):
+                self.store.put(lost)
+            elif folder.mark() is None:
+                folder.remove()  # of a session that was never begun
+
+
+def _always(record: SessionRecord) -> None:
+    return None

@@ -1,0 +1,226 @@
+"""The web server: from its sockets to its end. Whoever comes is given to uvicorn's connections,
+which give what they say to the guard."""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup
+from msgspec import Struct
+from starlette.types import ASGIApp
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from rookery.manager.web.access_watch import Watch
+from rookery.manager.web.certificates import Certificate
+from rookery.manager.web.connections import HttpConnection, WebSocketConnection
+from rookery.manager.web.host_names import Door, Doors, bracketed, doors_at
+from rookery.manager.web.listen_sockets import LOOPBACK, LOOPBACK_6, Address, Sockets, sockets_at
+from rookery.manager.web.page_files import PageFiles
+from rookery.manager.web.request_guard import Guard
+from rookery.manager.web.routes import AtTheDesk, Routes, Talk
+from rookery.manager.web.visitors import Visitor
+from rookery.manager.web.web_limits import (
+    BETWEEN_REQUESTS,
+    FRAME,
+    GOODBYE,
+    HEAD,
+    INTRODUCTION,
+    PING,
+)
+from rookery.protocol.accept import NO_ROOM, SECONDS_UNTIL_ROOM
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """Where the server is to be reached. Without an address or a tunnel only from this machine."""
+
+    port: int = 0
+    address: Address | None = None
+    certificate: Certificate | None = None
+    """Without one, what goes to the address can be read by anybody on the way."""
+    tunnel: str = ""
+    """The origin of pages that come through it, such as https://name."""
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.certificate else "http"
+
+
+def _nobody(_: str) -> None:
+    pass
+
+
+@asynccontextmanager
+async def web_server(
+    plan: Plan,
+    watch: Watch,
+    desk: AtTheDesk,
+    talk: Talk,
+    *,
+    page: PageFiles,
+    paired: Callable[[str], None] = _nobody,
+) -> AsyncIterator["WebServer"]:
+    """Serves the page and what it asks for. `paired` is told the id of every new device. Raises
+    `SettingsError` if it cannot be where it is to be."""
+    tls = plan.certificate.context() if plan.certificate else None
+    app = Routes(desk, talk, watch, page, paired).app()
+    with sockets_at(plan.port, plan.address) as sockets:
+        inside = _Entrance(app, Doors(_inside(plan, sockets.port)), watch)
+        outside = _Entrance(app, Doors(_outside(plan, sockets.port)), watch, tls, outside=True)
+        async with anyio.create_task_group() as group:
+            for listener in sockets.inside:
+                group.start_soon(inside.let_in, listener, group)
+            if sockets.outside:
+                group.start_soon(outside.let_in, sockets.outside, group)
+            try:
+                yield WebServer(plan, sockets, watch)
+            finally:
+                group.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True):
+                    await _say_goodbye(watch, inside, outside)
+
+
+class WebServer:
+    """Where it is reached."""
+
+    def __init__(self, plan: Plan, sockets: Sockets, watch: Watch) -> None:
+        self._plan = plan
+        self._watch = watch
+        self.port = sockets.port
+        self.addresses = tuple(str(each.getsockname()[0]) for each in sockets.inside)
+
+    @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self.port}/"
+
+    @property
+    def outside_url(self) -> str:
+        """For devices; empty if none can reach it."""
+        if self._plan.tunnel:
+            return f"{self._plan.tunnel}/"
+        if self._plan.address:
+            return f"{self._plan.scheme}://{bracketed(self._plan.address.name)}:{self.port}/"
+        return ""
+
+    def launch_url(self) -> str:
+        """What follows the hash is never sent to any server by a browser, nor kept in its logs."""
+        return f"{self.url}#launch={self._watch.keys.launch_codes.new()}"
+
+    def pairing_url(self) -> str:
+        if not self.outside_url:
+            return ""
+        return f"{self.outside_url}#pair={self._watch.keys.pairing_codes.new()}"
+
+
+def _inside(plan: Plan, port: int) -> list[Door]:
+    doors = doors_at("http", ("localhost", LOOPBACK, LOOPBACK_6), port)
+    if plan.tunnel:
+        doors.append(Door(plan.tunnel.partition("://")[2], plan.tunnel, outside=True))
+    return doors
+
+
+def _outside(plan: Plan, port: int) -> list[Door]:
+    names = plan.address.names if plan.address else ()
+    return doors_at(plan.scheme, names, port, outside=True)
+
+
+class _Entrance:
+    """Some listening sockets that are reached by the same names."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        doors: Doors,
+        watch: Watch,
+        tls: ssl.SSLContext | None = None,
+        *,
+        outside: bool = False,
+    ) -> None:
+        self.state = ServerState()
+        self._watch = watch
+        self._tls = tls
+        self._outside = outside
+        self._config = _config(Guard(app, doors, watch))
+
+    async def let_in(self, listener: socket.socket, group: TaskGroup) -> None:
+        """Whoever comes. While there is no room for more, they wait at the door."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                await anyio.sleep(SECONDS_UNTIL_ROOM)
+            else:
+                self._receive(connection, group)
+                # to take one that waits already is no pause: who only comes and comes would
+                # otherwise keep everybody else from being heard
+                await anyio.lowlevel.checkpoint()
+
+    def _receive(self, connection: socket.socket, group: TaskGroup) -> None:
+        if visitor := self._watch.visitors.enter(outside=self._outside):
+            group.start_soon(self._welcome, connection, visitor)
+        else:
+            connection.close()
+
+    async def _welcome(self, connection: socket.socket, visitor: Visitor) -> None:
+        arrived = False
+        try:
+            with visitor.shaking_hands:
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    partial(HttpConnection, self._config, self.state, visitor, self._watch),
+                    connection,
+                    ssl=self._tls,
+                    ssl_handshake_timeout=INTRODUCTION if self._tls else None,
+                )
+                arrived = True
+        except OSError:
+            pass  # they left, or did not manage to shake hands
+        finally:
+            if not arrived:
+                visitor.left()
+
+
+def _config(app: ASGIApp) -> Config:
+    return Config(
+        app,
+        interface="asgi3",
+        ws=WebSocketConnection,
+        ws_max_size=FRAME,
+        ws_ping_interval=PING,
+        ws_ping_timeout=PING,
+        ws_per_message_deflate=False,
+        lifespan="off",
+        # frames and addresses, and with them tokens, would be in it
+        log_config=None,
+        log_level=logging.CRITICAL,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=int(BETWEEN_REQUESTS),
+        h11_max_incomplete_event_size=HEAD,
+    )
+
+
+async def _say_goodbye(watch: Watch, *entrances: _Entrance) -> None:
+    """What was asked for is still answered, if that does not take long."""
+    for entrance in entrances:
+        for connection in [*entrance.state.connections]:
+            connection.shutdown()
+    tasks = [task for entrance in entrances for task in entrance.state.tasks]
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=GOODBYE)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+    for visitor in watch.visitors:
+        visitor.send_away()
+    await asyncio.sleep(0)  # the transports close their sockets

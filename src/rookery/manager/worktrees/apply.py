@@ -1,0 +1,218 @@
+"""Bringing a worktree's changes into the project's own files, or none of them.
+
+Everything is tried first with an index of its own, which is nobody's. Only if every file can be
+merged are the project's files written, and what they held before is kept.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rookery import faults
+from rookery.manager.worktrees.contents import tree_of
+from rookery.manager.worktrees.finish import demand_no_conflict, demand_no_filter, stage_all
+from rookery.manager.worktrees.temporary_index import own_index
+from rookery.manager.worktrees.tree_merge import Conflict, merged_tree
+from rookery.manager.worktrees.uncommitted import keep_files
+from rookery.manager.worktrees.worktree_git import Git, GitFailed, InTheWay
+from rookery.manager.worktrees.worktree_project import Project
+from rookery.manager.worktrees.worktree_state import git_of
+from rookery.manager.worktrees.worktree_values import Applied, ApplyPlan, Code, Worktree
+from rookery.platform.attributes import Attributes, attributes_at, keep_attributes
+
+_PATCH = ("diff", "--binary", "--full-index", "--no-renames", "--no-color", "--src-prefix=a/")
+
+
+class Changes(Struct, frozen=True, kw_only=True):
+    """What a worktree has made of the commit that it and the project have in common."""
+
+    base: str
+    commit: str
+    """The base with the changes; no reference leads to it."""
+    paths: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def plan_apply(project: Project, worktree: Worktree, only: Sequence[str] = ()) -> ApplyPlan:
+    """A dry run. Raises `InTheWay` with the files in conflict; nothing is changed by it."""
+    with project.alone():
+        return _planned(project, worktree, only)
+
+
+def apply(
+    project: Project, worktree: Worktree, only: Sequence[str] = (), *, agreed: str | None = None
+) -> Applied:
+    """All of the worktree's changes, or those to the named files. The project's index stays.
+    Nothing is done if the plan is not the one that was `agreed` to, by its token."""
+    with project.alone():
+        plan = _planned(project, worktree, only)
+        if agreed not in (None, plan.token):
+            raise InTheWay(
+                Code.CHANGED,
+                "Something has changed since you were shown what would be applied, so nothing was; "
+                "look again.",
+                plan.paths,
+            )
+        patch = project.git.run(*_PATCH, plan.before, plan.after).out
+        kept = keep_files(project, plan.paths, f"Files before {worktree.branch} was applied")
+        attributes = _attributes_of(project.folder, plan.paths)
+        faults.kp("worktree.applying")
+        try:
+            project.git.run("apply", "--whitespace=nowarn", "-", given=patch)
+        except GitFailed as error:
+            raise InTheWay(
+                error.obstacle.code,
+                f"{worktree.branch} could not be applied: {error.reason}"
+                f"{f' ({kept.ref} has your files as they were)' if kept else ''}.",
+                plan.paths,
+            ) from error
+        faults.kp("worktree.applied")
+        lost = _give_back(project.folder, attributes)
+        return Applied(paths=plan.paths, keep=kept, notes=(*plan.notes, *lost))
+
+
+def _attributes_of(root: Path, paths: Sequence[str]) -> dict[str, Attributes]:
+    """Git makes each file anew, with no more than a mode."""
+    files = {path: root / path for path in paths if not (root / path).is_symlink()}
+    found = {path: attributes_at(file) for path, file in files.items() if file.is_file()}
+    return {path: attributes for path, attributes in found.items() if attributes}
+
+
+def _give_back(root: Path, attributes: Mapping[str, Attributes]) -> Iterator[str]:
+    """A sentence for each file that could not be given its attributes; it is private then."""
+    for path, kept in attributes.items():
+        file = root / path
+        if file.is_symlink() or not file.is_file():
+            continue
+        with file.open("rb") as opened:
+            try:
+                keep_attributes(opened.fileno(), _with_new_mode(opened.fileno(), kept))
+            except OSError as error:
+                os.fchmod(opened.fileno(), 0o600)
+                why = f"its permissions could not be kept ({error.strerror})"
+                yield f"Only you can read {path} now: {why}."
+
+
+def _with_new_mode(file: int, kept: Attributes) -> Attributes:
+    """Whether it is a program is what git has just decided."""
+    is_program = os.fstat(file).st_mode & stat.S_IXUSR
+    if is_program == kept.mode & stat.S_IXUSR:
+        return kept
+    runs = kept.mode >> 2 & 0o111  # who may read it may run it
+    return replace(kept, mode=kept.mode | runs if is_program else kept.mode & ~0o111)
+
+
+def _planned(project: Project, worktree: Worktree, only: Sequence[str]) -> ApplyPlan:
+    demand_no_conflict(project.git)
+    changes = _changes(project, worktree, only)
+    touched = changes.paths
+    while True:
+        _demand_plain_places(project.folder, touched)
+        before = _tree_of_project(project, touched)
+        after = _merged(project.git, changes, before)
+        names = _names(project.git, before, after)
+        more = [path for path in names if path not in touched]
+        if not more:
+            break
+        touched = (*touched, *more)  # a file that was moved is changed where it is now
+    if not names:
+        raise InTheWay(Code.NOTHING_TO_DO, "The project has all of these changes already.")
+    return ApplyPlan(
+        worktree=worktree, paths=names, before=before, after=after, notes=changes.notes
+    )
+
+
+def _changes(project: Project, worktree: Worktree, only: Sequence[str]) -> Changes:
+    for path in only:
+        demand_relative(path)
+    git = git_of(project, worktree)
+    demand_no_conflict(git)
+    base = git.ask("merge-base", "HEAD", project.git.commit("HEAD")).text.strip()
+    if not base:
+        raise InTheWay(
+            Code.BASE_NOT_FOUND, f"{worktree.branch} and the project have no commit in common."
+        )
+    with own_index(git) as index:
+        notes = stage_all(git, **index)
+        tree = git.run("write-tree", variables=index).text.strip()
+    names = _names(git, base, tree, *only)
+    if not names:
+        raise InTheWay(Code.NOTHING_TO_DO, f"{worktree.branch} has no changes to apply.")
+    demand_no_filter(git, names)
+    chosen = _with_only(git, base, tree, names) if only else tree
+    return Changes(base=base, commit=_commit(git, chosen, base), paths=names, notes=notes)
+
+
+def _with_only(git: Git, base: str, tree: str, names: Sequence[str]) -> str:
+    """The base with these files as the tree has them."""
+    new, none = tree_of(git, tree), "0" * len(tree)
+    with own_index(git) as index:
+        git.run("read-tree", base, variables=index)
+        rows = [
+            f"{new[name].mode} {new[name].id}\t{name}\0" if name in new else f"0 {none}\t{name}\0"
+            for name in names
+        ]
+        given = b"".join(os.fsencode(row) for row in rows)
+        git.run("update-index", "-z", "--index-info", given=given, variables=index)
+        return git.run("write-tree", variables=index).text.strip()
+
+
+def _tree_of_project(project: Project, paths: Sequence[str]) -> str:
+    """What is staged, and at these paths what is there."""
+    given = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    words = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
+    with own_index(project.git) as index:
+        project.git.run(*words, given=given, variables=index)
+        return project.git.run("write-tree", variables=index).text.strip()
+
+
+def _merged(git: Git, changes: Changes, before: str) -> str:
+    try:
+        return merged_tree(git, _commit(git, before, changes.base), changes.commit)
+    except Conflict as error:
+        raise InTheWay(
+            Code.CONFLICT,
+            "These changes do not fit the project, which stays as it is: "
+            f"{', '.join(error.paths)}.",
+            error.paths,
+        ) from error
+
+
+def _commit(git: Git, tree: str, parent: str) -> str:
+    return git.said("commit-tree", "--no-gpg-sign", "-m", "-", "-p", parent, tree)
+
+
+def _names(git: Git, old: str, new: str, *only: str) -> tuple[str, ...]:
+    words = ("diff", "--name-only", "--no-renames", "-z", old, new, "--", *only)
+    return tuple(git.names(*words))
+
+
+def demand_relative(path: str) -> None:
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or ".." in parts or "\0" in path:
+        raise InTheWay(Code.OUTSIDE, f"{path!r} is no path inside the project.", [path])
+
+
+def _demand_plain_places(root: Path, paths: Sequence[str]) -> None:
+    """No link may lead the writing elsewhere, and no folder may be in a file's place."""
+    for path in paths:
+        place = root / path
+        above = [root / parent for parent in PurePosixPath(path).parents if parent.parts]
+        if any(each.is_symlink() or each.is_file() for each in above):
+            raise InTheWay(
+                Code.CONFLICT,
+                f"{path} is behind a link or a file of the project; move that away.",
+                [path],
+            )
+        if place.is_dir() and not place.is_symlink():
+            raise InTheWay(
+                Code.CONFLICT, f"{path} is a folder in the project; move that away.", [path]
+            )
+        if not os.access(next(each for each in place.parents if each.is_dir()), os.W_OK):
+            raise InTheWay(
+                Code.CONFLICT, f"{path} is in a folder that cannot be written to.", [path]
+            )

@@ -1,0 +1,210 @@
+"""Putting work under a reference before its place is changed.
+
+A keep is a commit. Its tree is the checkout as it was, byte by byte. Its parents are what was
+checked out; what was staged, if that was something else; the sides of conflicts, if there were
+any; and every commit that only this checkout knew of.
+"""
+
+import os
+import re
+import secrets
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from msgspec import Struct
+
+from rookery import NAME, faults
+from rookery.manager.worktrees.contents import LINK, Stored, open_plain, tree_of
+from rookery.manager.worktrees.worktree_git import Git, GitFailed, InTheWay
+from rookery.manager.worktrees.worktree_values import KEEP_REFS, Code, Keep
+from rookery.platform.git.git_folders import entries, is_folder, regular_content
+
+_ID = re.compile(rb"\b[0-9a-f]{40}(?:[0-9a-f]{24})?\b")
+_HEADS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "ORIG_HEAD")
+_STEPS = ("orig-head", "onto", "stopped-sha", "autostash", "amend")
+_ELSEWHERE = ("--stdin", "--not", "--branches", "--tags", "--remotes", f"--glob={KEEP_REFS}*")
+_LARGEST = 16 * 1024 * 1024
+STAGED = "What was staged"
+_WHO = f"{NAME} <{NAME}@localhost>"
+
+
+class Uncommitted(Struct, frozen=True, kw_only=True):
+    """Everything that a checkout has and its commit has not."""
+
+    head: str
+    """The commit; empty if there is none yet."""
+    committed: Mapping[str, Stored]
+    changed: Mapping[str, Stored]
+    gone: tuple[str, ...]
+    staged: Mapping[str, Stored]
+    conflicts: Mapping[int, Mapping[str, Stored]]
+    commits: tuple[str, ...]
+    """That nothing else leads to."""
+
+    @property
+    def stages_something(self) -> bool:
+        return dict(self.staged) != dict(self.committed)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        staged = {path for path, held in self.staged.items() if self.committed.get(path) != held}
+        unstaged = self.committed.keys() - self.staged.keys() if self.stages_something else set()
+        sides = {path for side in self.conflicts.values() for path in side}
+        return tuple(sorted({*self.changed, *self.gone, *staged, *unstaged, *sides}))
+
+    def __bool__(self) -> bool:
+        return bool(self.paths or self.commits)
+
+
+def keep(git: Git, name: str, about: str, work: Uncommitted) -> Keep:
+    """Durable when this returns, and found to hold every byte it should."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    ref = f"{KEEP_REFS}{name}-{stamp}-{secrets.token_hex(3)}"
+    _import(git, lambda to: _tell(to, git, ref, about, work))
+    commit = git.commit(ref)
+    held = tree_of(git, commit)
+    lacking = [path for path, now in work.changed.items() if held.get(path) != now]
+    if not commit or lacking:
+        raise InTheWay(
+            Code.CHANGED, "Files changed while they were kept; stop what writes there.", lacking
+        )
+    faults.kp("worktree.kept")
+    return Keep(ref=ref, commit=commit, about=about)
+
+
+def keeps(git: Git) -> list[Keep]:
+    """All that there are, the oldest first."""
+    form = "--format=%(refname)%00%(objectname)%00%(subject)"
+    lines = git.said("for-each-ref", "--sort=creatordate", form, KEEP_REFS).splitlines()
+    rows = (line.split("\0") for line in lines)
+    return [Keep(ref=ref, commit=commit, about=about) for ref, commit, about in rows]
+
+
+def lone_commits(git: Git) -> tuple[str, ...]:
+    """Commits that this checkout knew of, be it from a rebase half done, and no branch leads
+    to."""
+    said = b"\n".join(_words_of(git.git_folder))
+    known = dict.fromkeys(found.decode() for found in _ID.findall(said))
+    asked = "".join(f"{each}\n" for each in known).encode()
+    checked = git.run("cat-file", "--batch-check", given=asked).text.splitlines()
+    commits = [line.split()[0] for line in checked if line.split()[1:2] == ["commit"]]
+    if not commits:
+        return ()
+    asked = "".join(f"{each}\n" for each in commits).encode()
+    lines = git.run("rev-list", "--parents", *_ELSEWHERE, given=asked).text.splitlines()
+    lone = {line.split()[0]: line.split()[1:] for line in lines}
+    followed = {parent for parents in lone.values() for parent in parents}
+    return tuple(each for each in lone if each not in followed)
+
+
+def _words_of(admin: Path) -> list[bytes]:
+    steps = [f"{way}/{step}" for way in ("rebase-merge", "rebase-apply") for step in _STEPS]
+    named = [str(admin / name) for name in (*_HEADS, "HEAD", "logs/HEAD", *steps)]
+    return [regular_content(each, _LARGEST) or b"" for each in (*named, *_refs(str(admin)))]
+
+
+def _refs(admin: str) -> list[str]:
+    """References that belong to one worktree; the first checkout's own are everybody's."""
+    found, waiting = list[str](), [f"{admin}/refs"] if os.path.exists(f"{admin}/commondir") else []
+    while waiting:
+        for each in entries(waiting.pop()):
+            (waiting if is_folder(each) else found).append(each)
+    return found
+
+
+def _import(git: Git, tell: Callable[[IO[bytes]], None]) -> None:
+    words = ("fast-import", "--quiet", "--done", "--date-format=raw")
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            git.words(*words, durable=True),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            cwd=git.git_folder,
+            env=git.environment,
+        )
+        assert process.stdin
+        try:
+            with process.stdin as to:
+                tell(to)
+        except BrokenPipeError:
+            pass  # it says why on its way out
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        if process.wait():
+            errors.seek(0)
+            raise GitFailed(words, process.returncode, errors.read().decode("utf-8", "replace"))
+
+
+def _tell(to: IO[bytes], git: Git, ref: str, about: str, work: Uncommitted) -> None:
+    more: list[str] = []
+    if work.stages_something:
+        _commit(to, ref, ":1", STAGED, [work.head])
+        _difference(to, work.committed, work.staged)
+        more.append(":1")
+    if work.conflicts:
+        _commit(to, ref, ":2", "The sides of what was in conflict", [])
+        to.write(b"deleteall\n")
+        for stage, side in work.conflicts.items():
+            for path, held in side.items():
+                _line(to, held, f"{stage}/{path}")
+        more.append(":2")
+    _commit(to, ref, ":3", about, [work.head, *more, *work.commits])
+    for path in (*work.gone, *(path for path in work.changed if path in work.committed)):
+        to.write(b"D " + _quoted(path) + b"\n")
+    for path, held in work.changed.items():
+        to.write(b"M %s inline %s\n" % (held.mode.encode(), _quoted(path)))
+        _data(to, git.folder / path, held.mode)
+    to.write(b"done\n")
+
+
+def _commit(to: IO[bytes], ref: str, mark: str, about: str, parents: Sequence[str]) -> None:
+    said = about.encode("utf-8", "surrogateescape")
+    when = int(time.time())
+    head = f"commit {ref}\nmark {mark}\ncommitter {_WHO} {when} +0000\ndata {len(said)}\n"
+    to.write(head.encode() + said + b"\n")
+    known = list(dict.fromkeys(filter(None, parents)))
+    for at, parent in enumerate(known):
+        to.write(f"{'merge' if at else 'from'} {parent}\n".encode())
+    if not known:
+        to.write(b"deleteall\n")
+
+
+def _difference(to: IO[bytes], old: Mapping[str, Stored], new: Mapping[str, Stored]) -> None:
+    for path in old.keys() - new.keys():
+        to.write(b"D " + _quoted(path) + b"\n")
+    for path, held in new.items():
+        if old.get(path) != held:
+            _line(to, held, path)
+
+
+def _line(to: IO[bytes], held: Stored, path: str) -> None:
+    to.write(f"M {held.mode} {held.id} ".encode() + _quoted(path) + b"\n")
+
+
+def _data(to: IO[bytes], path: Path, mode: str) -> None:
+    if mode == LINK:
+        target = os.fsencode(os.readlink(path))
+        to.write(b"data %d\n%s\n" % (len(target), target))
+        return
+    with open_plain(path) as file:
+        left = os.fstat(file.fileno()).st_size
+        to.write(b"data %d\n" % left)
+        while left:
+            data = file.read(min(left, 1024 * 1024))
+            if not data:
+                raise InTheWay(Code.CHANGED, f"{path} was cut while it was kept.", [str(path)])
+            to.write(data)
+            left -= len(data)
+    to.write(b"\n")
+
+
+def _quoted(path: str) -> bytes:
+    data = os.fsencode(path).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+    return b'"' + data + b'"'

@@ -1,0 +1,227 @@
+"""All that can be done with the worktrees of a project, each as one call.
+
+An operation returns what it has done, or the obstacle that was in its way. They block: call them
+in a thread. The project must be trusted, for git reads its settings.
+"""
+
+import errno
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+from rookery.manager.worktrees import apply as applying
+from rookery.manager.worktrees import copy_included as preparing
+from rookery.manager.worktrees import create as creating
+from rookery.manager.worktrees import finish as finishing
+from rookery.manager.worktrees import free_names as naming
+from rookery.manager.worktrees import keep as keeping
+from rookery.manager.worktrees import merge as merging
+from rookery.manager.worktrees import remove as removing
+from rookery.manager.worktrees import restore as bringing_back
+from rookery.manager.worktrees import resume as resuming
+from rookery.manager.worktrees import take_over as importing
+from rookery.manager.worktrees import worktree_state as state
+from rookery.manager.worktrees.fetch import Fetching
+from rookery.manager.worktrees.worktree_git import InTheWay
+from rookery.manager.worktrees.worktree_project import Project
+from rookery.manager.worktrees.worktree_values import (
+    Applied,
+    ApplyPlan,
+    BranchFate,
+    Code,
+    Copied,
+    Created,
+    Finished,
+    Forgotten,
+    Importable,
+    Keep,
+    Listed,
+    Merged,
+    Obstacle,
+    Recovered,
+    RemovalPlan,
+    Removed,
+    Resumed,
+    State,
+    Step,
+    VersionsMade,
+    Worktree,
+)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+D = TypeVar("D")
+
+
+def answered(
+    operation: Callable[Concatenate[D, P], R],
+) -> Callable[Concatenate[D, P], R | Obstacle]:
+    """Obstacles are answers here, not errors; so are a full disk and rights that are lacking."""
+
+    @wraps(operation)
+    def answer(self: D, /, *given: P.args, **named: P.kwargs) -> R | Obstacle:
+        try:
+            return operation(self, *given, **named)
+        except InTheWay as error:
+            return error.obstacle
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            where = f" ({error.filename})" if error.filename else ""
+            return Obstacle(
+                code=Code.DISK_FULL if full else Code.GIT_FAILED,
+                text=f"The system refused{where}: {error.strerror}.",
+            )
+
+    return answer
+
+
+class WorktreeDesk:
+    """Of one project. `fetching` without protocols keeps git off the network."""
+
+    def __init__(self, project: Path, *, fetching: Fetching | None = None) -> None:
+        self._folder = project
+        self._fetching = fetching or Fetching()
+
+    @property
+    def _project(self) -> Project:
+        """Found anew each time: what git must not run is looked up in its settings."""
+        return Project(self._folder)
+
+    @answered
+    def create(
+        self,
+        branch: str,
+        *,
+        label: str = "",
+        base: str = "",
+        default_base: str = "",
+        told: Callable[[Step], None] = lambda step: None,
+    ) -> Created:
+        return creating.create(
+            self._project,
+            self._fetching,
+            branch=branch,
+            label=label,
+            base=base,
+            default_base=default_base,
+            told=told,
+        )
+
+    @answered
+    def create_versions(
+        self,
+        branch: str,
+        *,
+        label: str,
+        versions: int,
+        models: Sequence[str] = (),
+        base: str = "",
+        default_base: str = "",
+        group_id: str = "",
+        told: Callable[[Step], None] = lambda step: None,
+        ready: Callable[[int, Created | Obstacle], None] = lambda number, made: None,
+    ) -> VersionsMade:
+        return creating.create_versions(
+            self._project,
+            self._fetching,
+            branch=branch,
+            label=label,
+            versions=versions,
+            models=models,
+            base=base,
+            default_base=default_base,
+            group_id=group_id,
+            told=told,
+            ready=ready,
+        )
+
+    @answered
+    def branches(self) -> list[str]:
+        """All that work could begin with: that of the project first, then those of remotes."""
+        return naming.known_branches(self._project)
+
+    @answered
+    def copy_included(
+        self, worktree: Worktree, progress: Callable[[int, int], None] = lambda done, of: None
+    ) -> Copied:
+        return preparing.copy_included(self._project, worktree, progress)
+
+    @answered
+    def listed(self) -> list[Listed]:
+        return state.all_listed(self._project)
+
+    @answered
+    def state_of(self, worktree: Worktree) -> State:
+        return state.state_of(self._project, worktree)
+
+    @answered
+    def resume(self, worktree: Worktree) -> Resumed:
+        return resuming.resume(self._project, worktree)
+
+    @answered
+    def stage(self, worktree: Worktree) -> Finished:
+        return finishing.stage(self._project, worktree)
+
+    @answered
+    def staged(self, worktree: Worktree) -> list[str]:
+        """What is staged and not committed yet."""
+        return finishing.staged(state.git_of(self._project, worktree))
+
+    @answered
+    def finish(self, worktree: Worktree, message: str = "") -> Finished:
+        return finishing.finish(self._project, worktree, message)
+
+    @answered
+    def plan_apply(self, worktree: Worktree, only: Sequence[str] = ()) -> ApplyPlan:
+        return applying.plan_apply(self._project, worktree, only)
+
+    @answered
+    def apply(
+        self, worktree: Worktree, only: Sequence[str] = (), *, agreed: str | None = None
+    ) -> Applied:
+        return applying.apply(self._project, worktree, only, agreed=agreed)
+
+    @answered
+    def merge(self, worktree: Worktree) -> Merged:
+        return merging.merge(self._project, worktree)
+
+    @answered
+    def plan_removal(self, worktree: Worktree) -> RemovalPlan:
+        return removing.plan_removal(self._project, worktree)
+
+    @answered
+    def remove(self, plan: RemovalPlan, fate: BranchFate = BranchFate.KEEP) -> Removed | Forgotten:
+        return removing.remove(self._project, plan, fate)
+
+    @answered
+    def clear(self, removed: Removed) -> None:
+        """Delete what a removal has left, which may take a while."""
+        if removed.leftover:
+            removing.delete(Path(removed.leftover))
+
+    @answered
+    def recover(self) -> Recovered:
+        return removing.recover(self._project)
+
+    @answered
+    def keeps(self) -> list[Keep]:
+        return keeping.keeps(self._project.git)
+
+    @answered
+    def bring_back(self, keep: Keep, branch: str, *, label: str = "") -> Created:
+        return bringing_back.bring_back(self._project, keep.ref, branch=branch, label=label)
+
+    @answered
+    def importable(self) -> Importable:
+        return importing.importable(self._project)
+
+    @answered
+    def import_branch(self, branch: str, *, label: str = "", parent: str = "") -> Created:
+        return importing.import_branch(
+            self._project, self._fetching, branch, label=label, parent=parent
+        )
+
+    @answered
+    def import_worktree(self, folder: Path, *, label: str = "", parent: str = "") -> Created:
+        return importing.import_worktree(self._project, folder, label=label, parent=parent)

@@ -1,0 +1,228 @@
+"""Removing worktrees without losing a byte.
+
+A folder on its way out has one of two names. `.removing-…`: git still has all it knew of it, and
+what is to be kept may not be kept yet. `.deleting-…`: all is kept. So whoever finds one of them
+after a kill knows what is left to do.
+"""
+
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from rookery import faults
+from rookery.manager.worktrees.contents import contents_of
+from rookery.manager.worktrees.keep import keep
+from rookery.manager.worktrees.names import folder_name
+from rookery.manager.worktrees.resume import dismissed
+from rookery.manager.worktrees.uncommitted import survey
+from rookery.manager.worktrees.worktree_git import Git, InTheWay
+from rookery.manager.worktrees.worktree_project import DELETING, REMOVING, Project
+from rookery.manager.worktrees.worktree_state import (
+    Registered,
+    first_name,
+    half_removed,
+    holder_of,
+    registered_at,
+    state_of,
+)
+from rookery.manager.worktrees.worktree_values import (
+    KEEP_REFS,
+    BranchFate,
+    Code,
+    Forgotten,
+    Keep,
+    Obstacle,
+    Recovered,
+    RemovalPlan,
+    Removed,
+    State,
+    Worktree,
+)
+from rookery.platform.git.git_folders import NOTE_OF_WORKTREE, is_folder
+
+_TRIES = 3
+
+
+def plan_removal(project: Project, worktree: Worktree) -> RemovalPlan:
+    """What to ask the user about. Nothing is changed."""
+    unmerged = _unmerged(project, worktree)
+    if worktree.imported or state_of(project, worktree) in (State.MISSING, State.LOST):
+        return RemovalPlan(worktree=worktree, to_keep=(), unmerged_commits=unmerged, left_out=())
+    found = survey(project, _git(project, _removable(project, worktree)))
+    return RemovalPlan(
+        worktree=worktree,
+        to_keep=found.work.paths,
+        unmerged_commits=unmerged,
+        left_out=found.left_out,
+    )
+
+
+def remove(
+    project: Project, plan: RemovalPlan, fate: BranchFate = BranchFate.KEEP
+) -> Removed | Forgotten:
+    """Whatever works in the worktree must have been stopped. The plan is what the user has
+    agreed to; if more would be lost now than it says, nothing is done."""
+    worktree = plan.worktree
+    with project.alone():
+        found = registered_at(project, Path(worktree.path))
+        if worktree.imported:
+            if found:
+                (found.admin / NOTE_OF_WORKTREE).unlink(missing_ok=True)
+            return Forgotten(worktree=worktree)
+        if state_of(project, worktree) in (State.MISSING, State.LOST):
+            kept = dismissed(project, found) if found else None
+            removed = Removed(worktree=worktree, keep=kept)
+        else:
+            removed = _removed(project, plan, _removable(project, worktree))
+        return _without_branch(project, removed) if fate is BranchFate.DELETE else removed
+
+
+def recover(project: Project) -> Recovered:
+    """Go on where somebody was killed: keep what is not kept yet, then delete. At every start."""
+    keeps: list[Keep] = []
+    deleted: list[str] = []
+    trouble: list[Obstacle] = []
+    with project.alone():
+        for folder in half_removed(project):
+            try:
+                if folder.name.startswith(REMOVING):
+                    kept, folder = _gone_on(project, folder)
+                    keeps += [kept] if kept else []
+                _forget_missing(project, first_name(folder))
+                delete(folder)
+                deleted.append(str(folder))
+            except InTheWay as error:
+                trouble.append(error.obstacle)
+    return Recovered(keeps=tuple(keeps), deleted=tuple(deleted), trouble=tuple(trouble))
+
+
+def delete(folder: Path) -> None:
+    """Of a folder whose name says that all is kept. Raises `InTheWay` if some of it is left."""
+    assert folder.name.startswith(DELETING)
+    shutil.rmtree(folder, onerror=_made_writable)
+    if os.path.lexists(folder):
+        raise InTheWay(Code.LOCKED, f"{folder} could not be deleted; all that counts is kept.")
+
+
+def _removable(project: Project, worktree: Worktree) -> Registered:
+    folder = Path(worktree.path)
+    within = folder.parent == project.place and not project.place.is_symlink()
+    if not within or project.place.parent.is_symlink() or folder.name.startswith("."):
+        raise InTheWay(Code.OUTSIDE, f"{folder} is not in {project.place}; it stays as it is.")
+    found = registered_at(project, folder)
+    if not found or not is_folder(str(folder)):
+        raise InTheWay(
+            Code.BROKEN,
+            f"{folder} is not a worktree of this project any more; it stays as it is.",
+        )
+    if found.locked:
+        raise InTheWay(Code.LOCKED, f"{folder} is locked; `git worktree unlock` frees it.")
+    return found
+
+
+def _removed(project: Project, plan: RemovalPlan, found: Registered) -> Removed:
+    away = project.place / f"{REMOVING}{found.folder.name}-{secrets.token_hex(4)}"
+    os.rename(found.folder, away)
+    faults.kp("worktree.renamed")
+    try:
+        kept = _kept(project, project.git.at(found.admin, away), found, plan)
+    except BaseException:
+        if not os.path.lexists(found.folder):
+            os.rename(away, found.folder)
+        raise
+    gone = _all_kept(away)
+    _forget_missing(project, found.folder)
+    faults.kp("worktree.pruned")
+    return Removed(worktree=plan.worktree, keep=kept, leftover=str(gone))
+
+
+def _kept(project: Project, git: Git, found: Registered, plan: RemovalPlan | None) -> Keep | None:
+    """Keep what is there, until nothing has changed while it was kept."""
+    newest: Keep | None = None
+    for _ in range(_TRIES):
+        now = survey(project, git)
+        more = [path for path in now.left_out if plan and path not in plan.left_out]
+        if more:
+            raise InTheWay(
+                Code.CHANGED, f"{more[0]} has come since you were asked; look again.", more
+            )
+        if now.work:
+            about = f"{found.folder.name} when it was removed"
+            newest = keep(git, found.folder.name, about, now.work)
+        if contents_of(git.folder) == now.contents:
+            return newest
+    raise InTheWay(Code.CHANGED, f"Something still writes into {found.folder}; stop it first.")
+
+
+def _all_kept(away: Path) -> Path:
+    gone = away.with_name(away.name.replace(REMOVING, DELETING, 1))
+    os.rename(away, gone)
+    faults.kp("worktree.deleting")
+    return gone
+
+
+def _gone_on(project: Project, away: Path) -> tuple[Keep | None, Path]:
+    place = first_name(away)
+    found = registered_at(project, place)
+    if not found:
+        raise InTheWay(
+            Code.BROKEN,
+            f"{away} was being removed, and git does not know it any more; look at it yourself.",
+        )
+    return _kept(project, project.git.at(found.admin, away), found, None), _all_kept(away)
+
+
+def _forget_missing(project: Project, folder: Path) -> None:
+    """Of one worktree only: others that are missing may be on a disk that is not there now."""
+    found = registered_at(project, folder)
+    if found and not os.path.lexists(folder):
+        if found.unfinished:
+            project.git.run("worktree", "unlock", "--", str(folder))
+        project.git.run("worktree", "remove", "--force", "--", str(folder))
+
+
+def _without_branch(project: Project, removed: Removed) -> Removed:
+    """Delete the branch, whose commits are kept if nothing else leads to them. Not if somebody
+    has it checked out by now."""
+    branch = removed.worktree.branch
+    tip = project.git.commit(f"refs/heads/{branch}")
+    if not tip or holder_of(project, branch):
+        return removed
+    others = [f"--exclude={branch}", "--branches", "--tags", "--remotes"]
+    lone = project.git.said("rev-list", "--max-count=1", tip, "--not", *others)
+    kept = removed.keep
+    if lone:
+        ref = f"{KEEP_REFS}{folder_name(branch)}-branch-{secrets.token_hex(4)}"
+        project.git.run("update-ref", ref, tip, "")
+        kept = kept or Keep(ref=ref, commit=tip, about=f"The branch {branch}")
+    faults.kp("worktree.branch")
+    project.git.run("update-ref", "-d", f"refs/heads/{branch}", tip)
+    return Removed(
+        worktree=removed.worktree, keep=kept, leftover=removed.leftover, branch_deleted=True
+    )
+
+
+def _unmerged(project: Project, worktree: Worktree) -> int:
+    tip = project.git.commit(f"refs/heads/{worktree.branch}")
+    parent = project.git.commit(f"refs/heads/{worktree.parent_branch}")
+    if not tip or not parent:
+        return 0
+    return int(project.git.said("rev-list", "--count", f"{parent}..{tip}"))
+
+
+def _git(project: Project, found: Registered) -> Git:
+    return project.git.at(found.admin, found.folder)
+
+
+def _made_writable(function: Callable[[str], object], path: str, _: object) -> None:
+    """Some tools take the right to write from folders; ours are to go nevertheless."""
+    for each in (os.path.dirname(path), path):
+        if not os.path.islink(each) and os.path.isdir(each):
+            os.chmod(each, stat.S_IRWXU)
+    try:
+        function(path)
+    except OSError:
+        return  # what is left over is looked for afterwards

@@ -1,0 +1,206 @@
+"""Git for worktrees: the hardened one, with no filter, merge driver or hook of anybody's.
+
+The repository is always named, never looked for: what lies in a checkout, its `.git` file too, may
+have been written by whoever works there.
+"""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from msgspec import Struct
+
+from rookery import NAME
+from rookery.errors import RookeryError
+from rookery.manager.worktrees.worktree_values import Code, Obstacle
+from rookery.platform.git.git_hardening import git_hardening, hardened, sub_command
+from rookery.platform.paths import visible
+from rookery.platform.processes.plain_runner import NAMED_PROGRAMS
+
+_OWN = ("core.quotePath=false", "advice.detachedHead=false", "commit.gpgSign=false")
+_DURABLE = ("core.fsync=all", "core.fsyncMethod=fsync", "fastimport.unpackLimit=1")
+_FULL = ("No space left on device", "Disk quota exceeded")
+_LONGEST, _LONGEST_WRITING = 120.0, 1800.0
+"""Seconds: a pipe that lies where git looks for a file would have it wait for ever."""
+_WRITING = frozenset(("worktree", "merge", "commit", "apply", "update-index", "read-tree"))
+_LOCKED = (".lock': File exists", "is locked", "Unable to create")
+
+
+class InTheWay(RookeryError):
+    """Raised inside of this package; its operations return the obstacle."""
+
+    def __init__(self, code: Code, text: str, paths: Sequence[str] = ()) -> None:
+        shown = visible(text)
+        super().__init__(shown)
+        self.obstacle = Obstacle(code=code, text=shown, paths=tuple(paths))
+
+
+class GitFailed(InTheWay):
+    """`said` is what git wrote about it, `reason` the line of that which counts."""
+
+    def __init__(self, words: Sequence[str], status: int, said: str) -> None:
+        self.said = said
+        self.reason = _reason(said) or f"status {status}"
+        super().__init__(_code(said), f"git {words[0]} failed: {self.reason}.")
+
+
+class Answer(Struct, frozen=True):
+    status: int
+    out: bytes
+    errors: str
+
+    @property
+    def text(self) -> str:
+        return os.fsdecode(self.out)
+
+    @property
+    def names(self) -> list[str]:
+        """Of an answer in which a NUL ends each."""
+        return [os.fsdecode(name) for name in self.out.split(b"\0") if name]
+
+
+class Git:
+    """Git on one checkout: `folder` is its files, `git_folder` what git has of its own, `common`
+    what it has of the whole repository."""
+
+    def __init__(self, program: str, git_folder: Path, folder: Path, common: Path) -> None:
+        self.program = program
+        self.git_folder = git_folder
+        self.folder = folder
+        self.common = common
+
+    def at(self, git_folder: Path, folder: Path) -> "Git":
+        return Git(self.program, git_folder, folder, self.common)
+
+    def said(self, *words: str, **more: str) -> str:
+        """One line, mostly."""
+        return self.run(*words, variables=more).text.strip()
+
+    def names(self, *words: str, given: bytes = b"", **more: str) -> list[str]:
+        return self.run(*words, given=given, variables=more).names
+
+    def succeeds(self, *words: str) -> bool:
+        return self.ask(*words).status == 0
+
+    def commit(self, name: str) -> str:
+        """The commit that a name stands for; empty if for none."""
+        if not name or name.startswith("-"):
+            return ""
+        return self.ask("rev-parse", "--verify", "-q", f"{name}^{{commit}}").text.strip()
+
+    def run(
+        self, *words: str, given: bytes = b"", variables: Mapping[str, str] | None = None
+    ) -> Answer:
+        answer = self.ask(*words, given=given, variables=variables)
+        if answer.status:
+            raise GitFailed(words, answer.status, answer.errors)
+        return answer
+
+    def ask(
+        self,
+        *words: str,
+        given: bytes = b"",
+        variables: Mapping[str, str] | None = None,
+        seconds: float | None = None,
+    ) -> Answer:
+        """Whatever the exit status is. Raises `InTheWay` if it has none after as many seconds."""
+        what = words[sub_command(("git", *words)) - 1]
+        longest = seconds or (_LONGEST_WRITING if what in _WRITING else _LONGEST)
+        try:
+            done = subprocess.run(
+                self.words(*words),
+                input=given,
+                capture_output=True,
+                check=False,
+                cwd=self._inside,
+                env={**self.environment, **(variables or {})},
+                timeout=longest,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise InTheWay(
+                Code.GIT_FAILED,
+                f"git {what} did not come to an end in {self.folder} within {longest:g} s, so "
+                "it was ended; is something there that cannot be read, such as a pipe?",
+            ) from error
+        return Answer(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
+
+    def words(self, *words: str, durable: bool = False) -> tuple[str, ...]:
+        settings = (*_OWN, *(_DURABLE if durable else ()))
+        told = (word for each in settings for word in ("-c", each))
+        return hardened((self.program, *told, *words), git_hardening()[1])
+
+    @cached_property
+    def environment(self) -> dict[str, str]:
+        """With each program that the repository's settings name set to nothing, and with the
+        user's own name for what is committed."""
+        bare = self._without_programs
+        asked = ("config", "-z", "--name-only", "--get-regexp", NAMED_PROGRAMS)
+        done = subprocess.run(
+            self.words(*asked), capture_output=True, check=False, cwd=self.git_folder, env=bare
+        )
+        keys = [os.fsdecode(key) for key in done.stdout.split(b"\0") if key]
+        blank = {f"GIT_CONFIG_KEY_{at}": key for at, key in enumerate(keys)}
+        blank |= {
+            f"GIT_CONFIG_VALUE_{at}": "false" if key.endswith(".required") else ""
+            for at, key in enumerate(keys)
+        }
+        return {**bare, **blank, "GIT_CONFIG_COUNT": str(len(keys)), **self._identity}
+
+    @property
+    def _inside(self) -> Path:
+        return self.folder if self.folder.is_dir() else self.git_folder
+
+    @property
+    def _named(self) -> dict[str, str]:
+        """Whoever works in a worktree can write to the folder that git has for it, or make another
+        one; a file in there would lead git to a repository of theirs, with settings of theirs."""
+        return {
+            **without_git_variables(),
+            "GIT_DIR": str(self.git_folder),
+            "GIT_COMMON_DIR": str(self.common),
+        }
+
+    @property
+    def _without_programs(self) -> dict[str, str]:
+        return {
+            **self._named,
+            **git_hardening()[0],
+            "GIT_WORK_TREE": str(self.folder),
+            "GIT_LITERAL_PATHSPECS": "1",
+            "LC_ALL": "C",
+        }
+
+    @property
+    def _identity(self) -> dict[str, str]:
+        """As the user's settings have it; reading them runs nothing."""
+        asked = [self.program, "config", "-z", "--get-regexp", r"^user\.(name|email)$"]
+        done = subprocess.run(asked, capture_output=True, check=False, env=self._named)
+        rows = (row.partition("\n") for row in os.fsdecode(done.stdout).split("\0"))
+        held = {key: text.strip() for key, _, text in rows}
+        usual = {"NAME": ("user.name", NAME), "EMAIL": ("user.email", f"{NAME}@localhost")}
+        said: dict[str, str] = {}
+        for what, (key, otherwise) in usual.items():
+            for who in ("AUTHOR", "COMMITTER"):
+                name = f"GIT_{who}_{what}"
+                said[name] = os.environ.get(name) or held.get(key) or otherwise
+        return said
+
+
+def without_git_variables() -> dict[str, str]:
+    return {name: held for name, held in os.environ.items() if not name.startswith("GIT_")}
+
+
+def _reason(said: str) -> str:
+    lines = [line for line in said.strip().splitlines() if line]
+    counting = [line for line in lines if line.startswith(("fatal: ", "error: "))] or lines[-1:]
+    return counting[0].removeprefix("fatal: ").removeprefix("error: ").rstrip(".") if lines else ""
+
+
+def _code(said: str) -> Code:
+    if any(words in said for words in _FULL):
+        return Code.DISK_FULL
+    if any(words in said for words in _LOCKED):
+        return Code.LOCKED
+    return Code.GIT_FAILED

@@ -1,1 +1,0 @@
-"""Looking at what was changed: which files, which lines, and putting one of them back."""

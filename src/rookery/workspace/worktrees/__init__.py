@@ -1,1 +1,0 @@
-"""Separate checkouts of a project, each with a branch of its own."""
