@@ -14,10 +14,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-import rookery.app
+import rookery.app.local_host
 from llm_server import Answer, LlmServer, Recorded, call, finish, say, status, think
-from rookery.app import Consent, SystemClock, open_host
-from rookery.cli.model_choice import choose_model
+from rookery.app.default_model import choose_model
+from rookery.app.local_host import Consent, SystemClock, open_host
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer as Reply
 from rookery.core.commands import OpenTask, Speak
@@ -59,7 +59,7 @@ def record(wire: str, folder: Path) -> Sequence[Recorded]:
         _settle(installed, wire, server.url)
         for name, text in installed.environ.items():
             patch.setenv(name, text)
-        patch.setattr(rookery.app, "SystemClock", HastyClock)
+        patch.setattr(rookery.app.local_host, "SystemClock", HastyClock)
         anyio.run(_play_until_the_restart, installed)
         _switch_branch(installed.workspace, "after-the-restart")
         done = installed.run("-p", "-y", "-c", "Where were we?", PYTHONHASHSEED="4711")

@@ -54,7 +54,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 
 def test_all_parts_were_put_together(loaded: set[str]):
-    assert {"rookery.app", "rookery.tools.read_file", "httpx2"} <= loaded
+    assert {"rookery.app.local_host", "rookery.tools.read_file", "httpx2"} <= loaded
 
 
 @pytest.mark.parametrize("module", NOT_YET.values(), ids=NOT_YET.keys())

@@ -8,8 +8,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rookery.app import Consent, open_host
-from rookery.cli.model_choice import choose_model
+from rookery.app.default_model import choose_model
+from rookery.app.local_host import Consent, open_host
+from rookery.app.model_choices import ModelChoice
 from rookery.core.asks import AskKind
 from rookery.core.commands import (
     Answer,
@@ -37,7 +38,6 @@ from rookery.core.queries import (
 )
 from rookery.core.settings import Settings
 from rookery.errors import CommandRejected, StorageError
-from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places
 from rookery.protocol.host_interface import Host
 from rookery.storage.sessions import TaskStore

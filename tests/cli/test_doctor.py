@@ -11,12 +11,12 @@ import pytest
 
 from journal_writer import sample_facts, write_all
 from rookery import VERSION
+from rookery.app import checkup
 from rookery.cli import doctor
 from rookery.core.findings import Finding, Health
 from rookery.core.limits import MIB
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
-from rookery.storage import checkup
 from rookery.storage.sessions import TaskStore
 from terminal_session import TerminalSession
 

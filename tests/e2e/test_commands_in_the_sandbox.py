@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, call, finish
-from rookery.app import examine
+from rookery.app.local_host import examine
 from rookery.core.findings import Health
 from rookery.core.settings import Settings
 from rookery.permissions.trust import TrustStore

@@ -4,11 +4,11 @@ from typing import Any, cast
 
 import pytest
 
+from rookery.app.project_tools import OfferedTools, open_custom_tools
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.limits import Limits
 from rookery.core.rulings import Decision
-from rookery.custom_tools import OfferedTools, open_custom_tools
 from rookery.engine.ports import Action, Permit, Tool
 from rookery.errors import Denied, ToolError
 from rookery.platform.user_folders import Places, find_places

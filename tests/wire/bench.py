@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 import anyio
 from anyio.abc import UNIXSocketStream
 
-from rookery.app import Consent, open_host
-from rookery.cli.model_choice import choose_model
+from rookery.app.default_model import choose_model
+from rookery.app.local_host import Consent, open_host
+from rookery.app.model_choices import ModelChoice
 from rookery.core.commands import Command
 from rookery.core.facts import Event, Fact
 from rookery.core.queries import Asking
 from rookery.core.settings import Settings
 from rookery.engine.event_log import EventLog
 from rookery.errors import CommandRejected
-from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places
 from rookery.protocol.channels import Channel, ChannelEnded, memory_channels
 from rookery.protocol.host_interface import Host

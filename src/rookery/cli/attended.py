@@ -7,7 +7,7 @@ from contextlib import suppress
 import anyio
 from anyio.abc import TaskGroup
 
-from rookery.app import vocabulary
+from rookery.app.local_host import vocabulary
 from rookery.cli.reports import Report, TextReport
 from rookery.cli.runs import Run, note
 from rookery.core.commands import Cancel, Speak

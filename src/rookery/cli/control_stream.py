@@ -4,8 +4,8 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from rookery.app.default_model import NoKey
 from rookery.cli.hosting import run_client
-from rookery.cli.model_choice import NoKey
 from rookery.cli.reports import children_of
 from rookery.cli.runs import Run
 from rookery.cli.wishes import Wishes

@@ -13,14 +13,14 @@ from pathlib import Path
 import click
 
 from rookery import NAME
-from rookery.app import Consent
+from rookery.app.local_host import Consent
+from rookery.app.model_choices import ModelChoice
 from rookery.cli.attended import AttendedTask
 from rookery.cli.hosting import run_client
 from rookery.cli.reports import TextReport
 from rookery.cli.runs import Run
 from rookery.core.commands import OpenTask
 from rookery.core.settings import Settings
-from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places, temporary_places
 from rookery.storage.sessions import TaskStore
 

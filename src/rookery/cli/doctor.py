@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from rookery import NAME, VERSION
+from rookery.app.checkup import check_up
 from rookery.cli.main import resolve_folder
 from rookery.core.findings import Finding, Health
 from rookery.core.settings import Settings
@@ -23,7 +24,6 @@ from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places
 from rookery.providers.cli.models_command import key_variable
 from rookery.providers.registry import KEY_VARIABLES
-from rookery.storage.checkup import check_up
 from rookery.storage.keyring_keys import (
     NoKeyring,
     key_in_keyring,
@@ -66,7 +66,7 @@ def command(workspace: Path, for_programs: bool) -> int:
 
 
 def examination(workspace: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
-    from rookery.app import examine
+    from rookery.app.local_host import examine
     from rookery.governance.cli.doctor_checks import check_governed
 
     places = find_places(environ)

@@ -8,9 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import NAME, VERSION
+from rookery.app.model_choices import ModelChoice
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
-from rookery.model_choices import ModelChoice
 from rookery.plain.keyboard import line_at_once
 from rookery.protocol.client.client_commands import list_models, list_modes
 

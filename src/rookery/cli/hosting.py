@@ -11,7 +11,7 @@ from typing import Protocol
 
 import anyio
 
-from rookery.app import open_host
+from rookery.app.local_host import open_host
 from rookery.cli.exit_codes import exit_code
 from rookery.cli.runs import Run
 from rookery.errors import StorageError

@@ -11,9 +11,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.app import Consent, vocabulary
+from rookery.app.default_model import choose_model
+from rookery.app.local_host import Consent, vocabulary
+from rookery.app.model_choices import ModelChoice, usable_models
 from rookery.cli.first_words import Checks, FirstWords, ask_for_first_words
-from rookery.cli.model_choice import choose_model
 from rookery.cli.wishes import FrontEnd, Wishes
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.effort import NOT_AT_ALL
@@ -24,7 +25,6 @@ from rookery.core.text.characters import as_utf8
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.governance.oversight import Charter
-from rookery.model_choices import ModelChoice, usable_models
 from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.user_folders import Places
 from rookery.prompting.system_prompt import MODES

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from rookery.app import Consent, open_host
-from rookery.cli.model_choice import choose_model
+from rookery.app.default_model import choose_model
+from rookery.app.local_host import Consent, open_host
+from rookery.app.model_choices import ModelChoice
 from rookery.core.commands import OpenTask
 from rookery.core.facts import FilesRestored, Rewound
 from rookery.core.queries import AskRehearsal, RestoreRehearsal
 from rookery.core.settings import Settings
-from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places
 from rookery.protocol.host_interface import Host
 from rookery.storage.sessions import TaskStore

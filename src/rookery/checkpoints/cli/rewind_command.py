@@ -37,7 +37,7 @@ from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
 
 if TYPE_CHECKING:
-    from rookery.app import Past
+    from rookery.app.local_host import Past
 
 MOST_SHOWN = 30
 NO_FILE = "No files to restore."
@@ -103,7 +103,7 @@ def command(
     home = _home_of(events, workspace)
     wish = _Wish(to=wanted, files=not conversation, words=not files, overwrite=overwrite)
 
-    from rookery.app import open_past
+    from rookery.app.local_host import open_past
 
     async def carry_out() -> int:
         async with open_past(settings, places, store, task_id, home) as past:

@@ -142,7 +142,7 @@ def _standing_of(desk: Desk, intent: Intent) -> Standing:
 
 
 def _action(desk: Desk, line: str, folder: str) -> Action:
-    from rookery.cli.intents_workshop import judge_of
+    from rookery.app.check_shell import judge_of
 
     cwd = os.path.relpath(folder, desk.layout.workspace)
     return Action(

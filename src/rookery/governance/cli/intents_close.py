@@ -165,7 +165,7 @@ class _Closing:
         return anyio.run(self._run_checks)
 
     async def _run_checks(self) -> list[Checked]:
-        from rookery.cli.intents_workshop import shell_of
+        from rookery.app.check_shell import shell_of
 
         done: list[Checked] = []
         with shell_of(self._desk) as shell:

@@ -31,14 +31,14 @@ class UsualSurroundings:
         return find_settings(self._places.settings_file, heard, self._environ, {}).settings
 
     async def models(self) -> tuple[KnownModel, ...]:
-        from rookery.cli.known_things import NOBODY, ask_a_host
+        from rookery.app.host_queries import NOBODY, ask_a_host
 
         # a host of its own, in a loop of its own, so that what it begins ends with it
         known = await anyio.to_thread.run_sync(ask_a_host, self._project, AskModels(local=True))
         return tuple(each for each in known if each.model != NOBODY.model)
 
     async def modes(self) -> tuple[KnownMode, ...]:
-        from rookery.cli.known_things import ask_a_host
+        from rookery.app.host_queries import ask_a_host
 
         return await anyio.to_thread.run_sync(ask_a_host, self._project, AskModes())
 

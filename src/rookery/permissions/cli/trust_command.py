@@ -121,8 +121,8 @@ def agree_to_tools(root: Path, *, first_only: bool = False) -> tuple[str, ...]:
     """Trust is for the tools that the folder defines now, not for those of later. What was new, a
     line each. `first_only` agrees only in a folder whose tools nobody agreed to before. Raises
     `StorageError` and `ToolError`."""
+    from rookery.app.project_tools import agree_to_tools as agree
     from rookery.core.limits import Limits
-    from rookery.custom_tools import agree_to_tools as agree
     from rookery.workspace.files import WorkspaceFiles
 
     places = find_places(os.environ)

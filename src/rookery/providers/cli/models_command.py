@@ -12,10 +12,10 @@ import click
 from msgspec.structs import asdict
 
 from rookery import NAME
-from rookery.cli.model_choice import choice_without_flags, ways_to_a_model
+from rookery.app.default_model import choice_without_flags, ways_to_a_model
+from rookery.app.model_choices import ModelChoice
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
-from rookery.model_choices import ModelChoice
 from rookery.platform.user_folders import find_places
 from rookery.providers.registry import KEY_VARIABLES, OTHER_KEY_VARIABLES, find_model, known_models
 from rookery.storage.keys import source_of_key

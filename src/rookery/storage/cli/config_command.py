@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from rookery import NAME, PROJECT_FOLDER
-from rookery.cli.known_things import ask_a_host
+from rookery.app.host_queries import ask_a_host
 from rookery.cli.main import resolve_folder
 from rookery.core.queries import AskModes
 from rookery.core.settings import PROJECT_MAY, Key, loosens, shown

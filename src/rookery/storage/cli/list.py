@@ -124,7 +124,7 @@ def _known(what: str, workspace: Path, form: Form) -> str:
 
 
 def _commands(workspace: Path, form: Form) -> str:
-    from rookery.cli.known_things import ask_a_host
+    from rookery.app.host_queries import ask_a_host
 
     known = ask_a_host(workspace, AskCommands())
     if form is Form.TEXT:
@@ -143,7 +143,7 @@ def _commands(workspace: Path, form: Form) -> str:
 
 
 def _modes(workspace: Path, form: Form) -> str:
-    from rookery.cli.known_things import ask_a_host
+    from rookery.app.host_queries import ask_a_host
 
     known = ask_a_host(workspace, AskModes())
     if form is Form.TEXT:

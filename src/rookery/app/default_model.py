@@ -6,9 +6,9 @@ from pathlib import Path
 import anyio
 
 from rookery import NAME
+from rookery.app.model_choices import ModelChoice
 from rookery.core.settings import Settings
 from rookery.errors import SettingsError
-from rookery.model_choices import ModelChoice
 from rookery.providers.registry import (
     BASE_URLS,
     KEY_VARIABLES,

@@ -7,7 +7,8 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.briefing import Briefing
+from rookery.app.briefing import Briefing
+from rookery.app.model_choices import Models
 from rookery.core.commands import Command, OpenTask, SwitchMode, SwitchModel
 from rookery.core.facts import Event, FilesChanged, FilesRestored
 from rookery.core.queries import (
@@ -37,7 +38,6 @@ from rookery.core.text.fuzzy import best_matches
 from rookery.core.text.line_diff import line_diff
 from rookery.engine.engine import Engine
 from rookery.errors import CommandRejected, RookeryError, SettingsError
-from rookery.model_choices import Models
 from rookery.storage.sessions import TaskStore
 from rookery.storage.summary import TaskSummary
 

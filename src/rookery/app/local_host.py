@@ -16,7 +16,10 @@ import anyio.to_thread
 from msgspec import Struct
 
 from rookery import VERSION
-from rookery.briefing import Briefing, situation
+from rookery.app.briefing import Briefing, situation
+from rookery.app.extra_tools import Browsers, known_servers, open_extra_tools
+from rookery.app.host import Knowledge, Workplace
+from rookery.app.model_choices import ModelChoice, Models
 from rookery.browser.known_origins import KnownOrigins
 from rookery.checkpoints.checkpoint_upkeep import drop_unneeded
 from rookery.checkpoints.checkpoints import ShadowCheckpoints
@@ -47,10 +50,8 @@ from rookery.engine.subtasks import recover
 from rookery.engine.task import Attend, Gear, Task
 from rookery.engine.undo import Undo
 from rookery.errors import StorageError
-from rookery.extra_tools import Browsers, known_servers, open_extra_tools
 from rookery.governance.host_writes import was_written
 from rookery.governance.oversight import Charter, Oversight
-from rookery.model_choices import ModelChoice, Models
 from rookery.permissions.allow_rules import Permissions
 from rookery.permissions.approval import ApprovalGate
 from rookery.permissions.mode_limits import ModeLimits
@@ -79,7 +80,6 @@ from rookery.storage.keys import all_keys
 from rookery.storage.running_commands import RunningCommands
 from rookery.storage.sessions import TaskStore
 from rookery.tools.registry import all_tools
-from rookery.workplace import Knowledge, Workplace
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder
 from rookery.workspace.terminal import Terminal

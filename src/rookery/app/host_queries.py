@@ -9,11 +9,11 @@ from typing import TypeVar
 
 import anyio
 
-from rookery.app import Consent, open_host
+from rookery.app.local_host import Consent, open_host
+from rookery.app.model_choices import ModelChoice
 from rookery.core.queries import Asking
 from rookery.core.settings import Settings
 from rookery.errors import SettingsError
-from rookery.model_choices import ModelChoice
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places, temporary_places
 from rookery.storage.sessions import TaskStore

@@ -12,6 +12,7 @@ from typing import Any
 import anyio.to_thread
 from msgspec.structs import replace
 
+from rookery.app.model_choices import Models
 from rookery.core.facts import (
     AssistantSpoke,
     Condensed,
@@ -28,7 +29,6 @@ from rookery.engine.context import Equipment
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Action, Provider, Tool, ToolSpec
 from rookery.errors import SettingsError
-from rookery.model_choices import Models
 from rookery.platform.user_folders import Places
 from rookery.prompting.environment import ModifiedFiles, git_branch, moment
 from rookery.prompting.environment_details import (

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from rookery.app import open_sandbox
+from rookery.app.local_host import open_sandbox
 from rookery.commands.judge import CommandJudge
 from rookery.engine.ports import Shell
 from rookery.governance.cli.intents_common import Desk

@@ -14,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import PROJECT_FOLDER
+from rookery.app.code_knowledge import CodeKnowledge
 from rookery.browser.browser_action import BrowserAction
 from rookery.browser.find_browser import find_browser
-from rookery.code_knowledge import CodeKnowledge
 from rookery.core.blocks import ToolCall
 from rookery.core.hosts import Host
 from rookery.core.limits import Limits
@@ -136,7 +136,7 @@ def _with_programs(
 ) -> ExtraTools:
     """The tools that the user and the project define. They are read once, so that all requests of
     a task have the same."""
-    from rookery.custom_tools import open_custom_tools
+    from rookery.app.project_tools import open_custom_tools
 
     offer = open_custom_tools(places, files.boundaries, trusted=trusted, attended=attended)
     return replace(
