@@ -12,7 +12,7 @@ START = """
 import sys
 from pathlib import Path
 
-import rookery.cli.session
+import rookery.cli.run
 from rookery.providers.registry import open_provider
 from rookery.tools.registry import all_tools, offered
 from rookery.workspace.boundaries import Boundaries

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rookery.cli.wishes import Wishes
+from rookery.cli.options import Wishes
 from rookery.core.text.characters import as_utf8
 from rookery.errors import SettingsError
 

@@ -15,7 +15,7 @@ import click
 from rookery import NAME
 from rookery.cli.exit_codes import Exit, exit_code
 from rookery.cli.main import resolve_folder
-from rookery.cli.retelling import Retelling
+from rookery.cli.replay import Retelling
 from rookery.cli.serve import socket_for
 from rookery.core.asks import AskKind
 from rookery.core.commands import Cancel, ReopenTask, Speak

@@ -15,10 +15,10 @@ import click
 from rookery import NAME
 from rookery.app.local_host import Consent
 from rookery.app.model_choices import ModelChoice
-from rookery.cli.attended import AttendedTask
-from rookery.cli.hosting import run_client
+from rookery.cli.host_run import run_client
 from rookery.cli.reports import TextReport
-from rookery.cli.runs import Run
+from rookery.cli.run_options import Run
+from rookery.cli.terminal_run import AttendedTask
 from rookery.core.commands import OpenTask
 from rookery.core.settings import Settings
 from rookery.platform.user_folders import find_places, temporary_places

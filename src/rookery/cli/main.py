@@ -281,7 +281,7 @@ class _Task(GroupedCommand):
 @click.version_option(VERSION, "-V", "--version", message=f"{NAME} %(version)s")
 def task(**wishes: Any) -> int:
     """Give the agent a task: fix a bug, add a feature, explain some code."""
-    from rookery.cli.session import run_session
-    from rookery.cli.wishes import Wishes
+    from rookery.cli.options import Wishes
+    from rookery.cli.run import run_session
 
     return run_session(Wishes(**wishes))

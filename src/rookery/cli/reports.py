@@ -10,8 +10,8 @@ from typing import Protocol, TextIO
 import anyio
 
 from rookery import NAME, VERSION
-from rookery.cli.runs import Run
-from rookery.cli.wishes import Wishes
+from rookery.cli.options import Wishes
+from rookery.cli.run_options import Run
 from rookery.core.blocks import Text
 from rookery.core.facts import AssistantSpoke, ChildBegan, CompletionOffered, Event, TaskOpened
 from rookery.core.folds.task_state import fold

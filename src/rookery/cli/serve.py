@@ -14,11 +14,11 @@ import click
 from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
 from rookery import NAME
-from rookery.cli.hosting import Client, run_client
+from rookery.cli.client_limits import Seat, Seats, Stranger, Strangers
+from rookery.cli.host_run import Client, run_client
 from rookery.cli.main import task
-from rookery.cli.runs import prepare
-from rookery.cli.seats import Seat, Seats, Stranger, Strangers
-from rookery.cli.wishes import Wishes
+from rookery.cli.options import Wishes
+from rookery.cli.run_options import prepare
 from rookery.core.queries import AskRest
 from rookery.errors import SettingsError
 from rookery.platform.disk import private_folder, put

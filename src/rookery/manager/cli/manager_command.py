@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.cli.exit_codes import Exit
-from rookery.cli.hosting import KILLED_BY
+from rookery.cli.host_run import KILLED_BY
 from rookery.cli.main import resolve_folder
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError, StorageError

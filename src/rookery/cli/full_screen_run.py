@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 from rookery import NAME
-from rookery.cli.hosting import run_client
-from rookery.cli.runs import Run
-from rookery.cli.wishes import Wishes
+from rookery.cli.host_run import run_client
+from rookery.cli.options import Wishes
+from rookery.cli.run_options import Run
 from rookery.core.text.terminal_text import harmless
 from rookery.protocol.client.attend import Fate, RunEnd
 from rookery.protocol.host_interface import Host

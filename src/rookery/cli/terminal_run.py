@@ -9,7 +9,7 @@ from anyio.abc import TaskGroup
 
 from rookery.app.local_host import vocabulary
 from rookery.cli.reports import Report, TextReport
-from rookery.cli.runs import Run, note
+from rookery.cli.run_options import Run, note
 from rookery.core.commands import Cancel, Speak
 from rookery.core.facts import Event
 from rookery.core.queries import AskIntents, AskModels

@@ -14,8 +14,8 @@ from rookery import NAME
 from rookery.app.default_model import choose_model
 from rookery.app.local_host import Consent, vocabulary
 from rookery.app.model_choices import ModelChoice, usable_models
-from rookery.cli.first_words import Checks, FirstWords, ask_for_first_words
-from rookery.cli.wishes import FrontEnd, Wishes
+from rookery.cli.first_message import Checks, FirstWords, ask_for_first_words
+from rookery.cli.options import FrontEnd, Wishes
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.effort import NOT_AT_ALL
 from rookery.core.facts import Event, RequestStarted, TaskOpened

@@ -4,11 +4,11 @@ import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
 
-from rookery.cli.attended import AttendedTask
-from rookery.cli.hosting import run_client
+from rookery.cli.host_run import run_client
+from rookery.cli.options import FrontEnd, Wishes
 from rookery.cli.reports import open_report
-from rookery.cli.runs import Run, prepare
-from rookery.cli.wishes import FrontEnd, Wishes
+from rookery.cli.run_options import Run, prepare
+from rookery.cli.terminal_run import AttendedTask
 from rookery.platform.user_folders import (
     Places,
     find_places,
@@ -36,15 +36,15 @@ def run_session(wishes: Wishes) -> int:
 def _run_front_end(run: Run, wishes: Wishes) -> int:
     match wishes.front_end:
         case FrontEnd.SCREEN:
-            from rookery.cli.full_screen import run_full_screen
+            from rookery.cli.full_screen_run import run_full_screen
 
             return run_full_screen(run, wishes)
         case FrontEnd.CONTROL_STREAM:
-            from rookery.cli.control_stream import run_control_stream
+            from rookery.cli.control_stream_run import run_control_stream
 
             return run_control_stream(run, wishes)
         case FrontEnd.ENGINE_MESSAGES:
-            from rookery.cli.engine_messages import run_engine_messages
+            from rookery.cli.json_io_run import run_engine_messages
 
             return run_engine_messages(run, wishes)
         case FrontEnd.LINES:

@@ -13,7 +13,7 @@ import anyio
 
 from rookery.app.local_host import open_host
 from rookery.cli.exit_codes import exit_code
-from rookery.cli.runs import Run
+from rookery.cli.run_options import Run
 from rookery.errors import StorageError
 from rookery.protocol.client.attend import Fate, RunEnd
 from rookery.protocol.host_interface import Host

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from rookery.cli.exit_codes import exit_code
-from rookery.cli.hosting import run_client
-from rookery.cli.runs import Run
-from rookery.cli.wishes import Wishes
+from rookery.cli.host_run import run_client
+from rookery.cli.options import Wishes
+from rookery.cli.run_options import Run
 from rookery.compat.input_lines import input_lines
 from rookery.compat.json_io.driven_client import EngineMessagesClient
 from rookery.compat.output_queue import Outbox

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from rookery.app.default_model import NoKey
-from rookery.cli.hosting import run_client
+from rookery.cli.host_run import run_client
+from rookery.cli.options import Wishes
 from rookery.cli.reports import children_of
-from rookery.cli.runs import Run
-from rookery.cli.wishes import Wishes
+from rookery.cli.run_options import Run
 from rookery.compat.control_stream.stream_client import StreamClient
 from rookery.compat.input_lines import input_lines
 from rookery.compat.output_queue import Outbox
