@@ -1,0 +1,252 @@
+"""Who may import whom: rules 1 to 4 of docs/architecture.md. A wider table is a design change."""
+
+import ast
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "rookery"
+EVERYBODY = {"errors", "faults", "rookery"}
+FEATURES = (
+    *("providers", "tools", "workspace", "prompting", "commands", "permissions", "sandbox"),
+    *("checkpoints", "storage", "mcp", "browser", "code_index", "governance"),
+)
+SURFACES = ("plain", "tui", "manager", "compat")
+MAY_IMPORT = {
+    "errors": {"core"},
+    "faults": set(),
+    "core": set(),
+    "platform": set(),
+    "engine": {"core"},
+    "protocol": {"core", "platform"},
+    **{feature: {"core", "engine.ports", "platform"} for feature in FEATURES},
+    **{surface: {"core", "platform", "protocol"} for surface in SURFACES},
+    "cli": {"app", "core", "platform", "protocol", "engine.ports", *SURFACES},
+    "app": {"core", "engine", "platform", "protocol", *FEATURES},
+}
+LASTING = {
+    ("storage.journal_lines", "protocol"): "journals and the protocol share one JSON spelling",
+    ("prompting.*", "workspace"): "rule files are read inside the boundaries of the workspace",
+    ("*.cli.*", "storage"): "commands read stored sessions and settings without a host",
+    ("*.cli.*", "permissions"): "whether a folder is trusted is asked before it is read",
+}
+"""Exceptions that stay, each with its reason."""
+
+LEFT = {
+    ("app.check_shell", "governance.cli.intents_common"),
+    ("checkpoints.repositories.git_copies", "workspace.text_files"),
+    ("checkpoints.repositories.git_watch", "commands.git_use"),
+    ("cli.completion", "providers.registry"),
+    ("cli.doctor", "providers.registry"),
+    ("cli.options", "providers.registry"),
+    ("cli.run_options", "governance.oversight"),
+    ("cli.run_options", "governance.projects"),
+    ("cli.run_options", "prompting.system_prompt"),
+    ("cli.run_options", "providers.models"),
+    ("cli.run_options", "providers.registry"),
+    ("engine.gate", "commands.git_use"),
+    ("engine.gate", "commands.named_hosts"),
+    ("engine.ports", "commands.git_use"),
+    ("engine.task", "commands.git_use"),
+    ("engine.tool_turn", "commands.git_use"),
+    ("engine.undo", "commands.git_use"),
+    ("governance.criteria.criteria_checks", "commands.git_use"),
+    ("governance.intents.earned_lessons", "commands.wrappers"),
+    ("governance.oversight", "engine.event_log"),
+    ("governance.oversight", "tools.registry"),
+    ("governance.projects", "engine.event_log"),
+    ("governance.scope.command_reach", "commands.wrappers"),
+    ("governance.scope.git_reads", "commands.git_contents"),
+    ("governance.scope.read_rules", "commands.wrappers"),
+    ("manager.handlers.fork_handler", "storage.fork_session"),
+    ("manager.handlers.fork_handler", "storage.sessions"),
+    ("manager.handlers.governance_handler", "governance.intents.intent"),
+    ("manager.handlers.governance_handler", "governance.intents.intent_file"),
+    ("manager.handlers.governance_handler", "governance.intents.intent_order"),
+    ("manager.handlers.governance_handler", "governance.intents.problem_report"),
+    ("manager.handlers.governance_handler", "governance.layout"),
+    ("manager.handlers.governance_handler", "governance.ledger.blame_page"),
+    ("manager.handlers.governance_handler", "governance.ledger.git_history"),
+    ("manager.handlers.governance_handler", "governance.ledger.known_heads"),
+    ("manager.handlers.governance_handler", "governance.ledger.ledger_index"),
+    ("manager.handlers.governance_handler", "governance.ledger.ledger_query"),
+    ("manager.handlers.governance_handler", "governance.ledger.ledger_reader"),
+    ("manager.handlers.governance_handler", "governance.ledger.line_history"),
+    ("manager.handlers.governance_handler", "governance.ledger.line_reasons"),
+    ("manager.handlers.governance_handler", "governance.ledger.log_lines"),
+    ("manager.handlers.governance_handler", "governance.ledger.recent_records"),
+    ("manager.handlers.governance_handler", "governance.ledger.traced"),
+    ("manager.handlers.lookup_handler", "workspace.files"),
+    ("manager.handlers.lookup_handler", "workspace.search"),
+    ("manager.handlers.session_reviews", "checkpoints.checkpoints"),
+    ("manager.handlers.settings_handler", "storage.settings_edits"),
+    ("manager.handlers.settings_handler", "storage.settings_held"),
+    ("manager.handlers.settings_handler", "storage.settings_values"),
+    ("manager.handlers.undo_handler", "checkpoints.checkpoints"),
+    ("manager.handlers.undo_handler", "storage.sessions"),
+    ("manager.handlers.worktree_access", "permissions.trust"),
+    ("manager.manager", "permissions.trust"),
+    ("manager.review.file_sides", "checkpoints.file_versions"),
+    ("manager.review.revert", "checkpoints.file_restore"),
+    ("manager.review.revert", "checkpoints.file_versions"),
+    ("manager.review.session_changes", "checkpoints.checkpoints"),
+    ("manager.sessions.record_updates", "storage.sessions"),
+    ("manager.sessions.stored_tasks", "storage.sessions"),
+    ("manager.sessions.supervised_session", "storage.sessions"),
+    ("manager.sessions.supervisor", "storage.sessions"),
+    ("mcp.cli.mcp_command", "providers.registry"),
+    ("permissions.cli.trust_command", "mcp.agreements"),
+    ("permissions.cli.trust_command", "mcp.presence"),
+    ("permissions.cli.trust_command", "providers.registry"),
+    ("permissions.cli.trust_command", "workspace.files"),
+    ("permissions.trust_gate", "commands.wrappers"),
+    ("platform.git.git_config_files", "sandbox.confinement"),
+    ("platform.git.git_index", "core.facts"),
+    ("platform.git.git_index", "core.limits"),
+    ("platform.http_proxy", "core.limits"),
+    ("platform.list_file", "core.limits"),
+    ("platform.paths", "core.text.hidden_characters"),
+    ("platform.processes.guarded_process", "core.limits"),
+    ("platform.processes.own_programs", "sandbox.bubblewrap"),
+    ("platform.processes.own_programs", "sandbox.confinement"),
+    ("platform.processes.own_programs", "sandbox.hidden_places"),
+    ("platform.processes.wardens", "core.limits"),
+    ("platform.small_files", "core.limits"),
+    ("prompting.tool_files", "commands.tool_programs"),
+    ("prompting.tool_files", "governance.external_hooks.fingerprints"),
+    ("prompting.tool_files", "governance.external_hooks.hook_trust"),
+    ("prompting.tool_files", "tools.custom.definition"),
+    ("sandbox.launcher", "commands.git_use"),
+    ("sandbox.launcher", "workspace.boundaries"),
+    ("sandbox.launcher", "workspace.ignore"),
+    ("storage.cli.auth", "providers.registry"),
+    ("storage.cli.delete", "checkpoints.checkpoint_upkeep"),
+    ("storage.cli.delete", "checkpoints.repositories.git_copies"),
+    ("storage.settings_held", "permissions.trust"),
+    ("tools.custom.definition", "governance.scope.permission_rules"),
+    ("workspace.terminal", "sandbox.confinement"),
+    ("workspace.terminal", "sandbox.write_limits"),
+}
+"""Exceptions that go, one by one. Nothing is added here."""
+
+
+@cache
+def names_imported_by(file: Path) -> frozenset[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import(names=aliases):
+                names |= {alias.name for alias in aliases}
+            case ast.ImportFrom(module=str(module), names=aliases):
+                names |= {f"{module}.{a.name}" for a in aliases if is_module(f"{module}.{a.name}")}
+                names |= (
+                    {module} if any(not is_module(f"{module}.{a.name}") for a in aliases) else set()
+                )
+    return frozenset(names)
+
+
+def is_module(name: str) -> bool:
+    path = SOURCE.parent.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def ring(module: str) -> str:
+    """The commands of a feature count as `cli`."""
+    first, _, rest = module.partition(".")
+    return "cli" if rest.split(".")[0] == "cli" else first or "rookery"
+
+
+def allowed(module: str, imported: str) -> bool:
+    if (
+        module == "__main__"
+        or ring(imported) in EVERYBODY
+        or module.split(".")[0] == imported.split(".")[0]
+    ):
+        return True
+    if ring(imported) == "cli":
+        return ring(module) == "cli"
+    homes = MAY_IMPORT[ring(module)]
+    return any(imported == home or imported.startswith(f"{home}.") for home in homes) or excepted(
+        module, imported
+    )
+
+
+def excepted(module: str, imported: str) -> bool:
+    from fnmatch import fnmatch
+
+    into = imported.split(".")[0]
+    names = (f"{module}.", module) if ".cli" not in f".{module}" else (f"x.{module}", module)
+    return any(fnmatch(name, who) and into == where for who, where in LASTING for name in names)
+
+
+def strays() -> set[tuple[str, str]]:
+    found = set()
+    for file in SOURCE.rglob("*.py"):
+        module = ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+        for name in names_imported_by(file):
+            if name.startswith("rookery."):
+                imported = name.removeprefix("rookery.")
+                if not allowed(module, imported):
+                    found.add((module, imported))
+    return found
+
+
+def test_a_package_imports_only_what_its_ring_may():
+    assert strays() - LEFT == set()
+
+
+def test_no_exception_outlives_its_reason():
+    assert LEFT - strays() == set()
+
+
+def test_few_exceptions_last():
+    assert len(LASTING) < 10
+
+
+INPUT_AND_OUTPUT = {
+    *("asyncio", "io", "logging", "multiprocessing", "os", "pathlib", "random", "select", "shutil"),
+    *("signal", "socket", "sqlite3", "ssl", "subprocess", "sys", "tempfile", "threading", "time"),
+}
+
+
+def test_core_needs_nothing_but_python_and_msgspec_and_touches_nothing():
+    known = (sys.stdlib_module_names - INPUT_AND_OUTPUT) | {"rookery", "msgspec"}
+    used = {
+        (file.name, name)
+        for file in (SOURCE / "core").rglob("*.py")
+        for name in names_imported_by(file)
+        if name.split(".")[0] not in known
+    }
+    assert used == set()
+
+
+THIRD_PARTY_HOMES = {
+    "click": ("cli",),
+    "httpx2": ("mcp", "providers"),
+    "mcp": ("mcp",),
+    "playwright": ("browser",),
+    "keyring": ("storage",),
+    "markdown_it": ("tui", "manager"),
+    "nh3": ("manager",),
+    "pygments": ("manager",),
+    "rich": ("tui",),
+    "segno": ("manager",),
+    "starlette": ("manager",),
+    "textual": ("tui",),
+    "uvicorn": ("manager",),
+    "websockets": ("manager", "protocol"),
+    "yaml": ("providers", "prompting", "storage", "governance"),
+}
+
+
+@pytest.mark.parametrize("package", THIRD_PARTY_HOMES)
+def test_a_library_is_imported_only_where_it_is_at_home(package: str):
+    users = {
+        ".".join(file.relative_to(SOURCE).with_suffix("").parts)
+        for file in SOURCE.rglob("*.py")
+        if package in {name.split(".")[0] for name in names_imported_by(file)}
+    }
+    homes = THIRD_PARTY_HOMES[package]
+    assert {u for u in users if ring(u) not in homes and u.split(".")[0] not in homes} == set()
