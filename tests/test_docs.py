@@ -28,6 +28,13 @@ def test_every_provider_is_in_the_table_with_its_address_and_key(name: str):
     assert KEY_VARIABLES.get(name, "none") in row
 
 
+def test_every_file_that_the_architecture_names_is_there():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.(?:py|toml))`", text))
+    homes = (ROOT, ROOT / "src" / "rookery")
+    assert [name for name in named if not any((home / name).is_file() for home in homes)] == []
+
+
 @pytest.mark.parametrize("kind", FailureKind)
 def test_every_kind_of_failure_is_in_the_table(kind: FailureKind):
     rows = [line for line in PROVIDERS.splitlines() if line.startswith("| ")]
