@@ -53,7 +53,6 @@ LEFT = {
     ("engine.tool_turn", "commands.git_use"),
     ("engine.undo", "commands.git_use"),
     ("governance.criteria.criteria_checks", "commands.git_use"),
-    ("governance.intents.earned_lessons", "commands.wrappers"),
     ("governance.oversight", "engine.event_log"),
     ("governance.oversight", "tools.registry"),
     ("governance.projects", "engine.event_log"),

@@ -29,13 +29,12 @@ def governed(intents: IntentsBench) -> IntentsBench:
 
 def test_20_1_init_makes_what_is_needed_once(intents: IntentsBench) -> None:
     assert intents("init") == (
-        "created .orchestration/ (active_intents.yaml, AGENT.md, .gitignore)\n"
+        "created .orchestration/ (active_intents.yaml, .gitignore)\n"
         "ledger: not under version control (change with: rookery config set trace.vcs track)\n"
     )
     assert intents("init").startswith(".orchestration/ has all it needs already\n")
     assert sorted(each.name for each in intents.folder.iterdir()) == [
         ".gitignore",
-        "AGENT.md",
         "active_intents.yaml",
     ]
     assert intents("list") == "0 intents. No problems.\n"

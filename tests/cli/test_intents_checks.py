@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 
 from intents_bench import FILE, IntentsBench
-from rookery.governance.intents.lessons import Lesson, LessonType
-from rookery.governance.intents.shared_knowledge import SharedKnowledge
-from rookery.governance.layout import Layout
 from rookery.governance.ledger.records import TracedFile
 
 
@@ -388,14 +385,11 @@ def test_20_1_validate_lists_every_file(governed: IntentsBench) -> None:
     (governed.folder / "command_policy.yaml").write_text(
         "rules:\n  - {prefix: [git, push], decision: deny}\n", encoding="utf-8"
     )
-    lesson = Lesson(at="2026-01-01 00:00Z", type=LessonType.TEST, failure="x", intent_id="INT-001")
-    SharedKnowledge(Layout(governed.root, governed.root)).record(lesson)
     out = governed("validate")
     lines = out.splitlines()
     assert lines[0] == ".orchestration/active_intents.yaml: 3 intents"
     assert ".orchestration/.intentignore: 2 entries, 1 expired (INT-001 until 2020-01-31)" in lines
     assert ".orchestration/command_policy.yaml: 1 rule" in lines
-    assert ".orchestration/AGENT.md: 1 lesson" in lines
     assert lines[-1].startswith("0 errors, ")
 
 

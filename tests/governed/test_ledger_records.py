@@ -274,30 +274,6 @@ def test_22_117_lines_that_were_moved_are_found_by_what_they_say(governed: Gover
     assert not any("INT-001" in line for line in lines[:3])
 
 
-TESTS = 'grep -q good src/auth/code.py || { echo "AssertionError: expected good"; exit 1; }'
-
-
-def test_22_118_what_fails_and_passes_again_twice_is_one_lesson(governed: Governed):
-    allow = 'permissions: {allow: ["execute_command(./pytest *)"]}'
-    governed.put(FILE, intents(more=allow))
-    governed.put("pytest", f"#!/bin/sh\n{TESTS}\n").chmod(0o755)
-    governed.put("src/auth/code.py", "bad\n")
-    code, checks = "src/auth/code.py", run("./pytest -q")
-    told = governed.play(
-        [choose()],
-        [write(code, "stale\n")],
-        [read(code)],
-        *([checks], [write(code, "good\n")], [checks]),
-        *([write(code, "bad\n")], [checks], [write(code, "good\n")], [checks]),
-    )
-    assert told.codes[1] == "REQ-007"
-    notes = governed.text(".orchestration/AGENT.md")
-    [lesson] = [line for line in notes.splitlines() if line.startswith("- 20")]
-    assert "[TEST]" in lesson
-    assert lesson.endswith("(INT-001) x2")
-    assert "expected good" in notes
-
-
 def test_14_4_going_back_later_is_on_record_and_the_ledger_is_not_taken_back(governed: Governed):
     governed.play([choose()], [write(JWT, "x = 2\n")])
     before = len(governed.records)

@@ -39,9 +39,7 @@ from rookery.governance.file_records import content, files_told
 from rookery.governance.intents.intent_changes import Definition
 from rookery.governance.intents.intent_choice import Chosen, choose, context_of
 from rookery.governance.intents.intent_context import ContextTooLarge, reminder, selectable_intents
-from rookery.governance.intents.lessons import Lesson
 from rookery.governance.intents.scope_expansion import about_expansion, expand
-from rookery.governance.intents.task_lessons import Done
 from rookery.governance.ledger.by_products import is_by_product
 from rookery.governance.ledger.ledger_errors import LedgerBusy, LedgerUnwritable
 from rookery.governance.project import GovernedProject
@@ -55,7 +53,6 @@ from rookery.governance.scope.scope_verdict import Op, PathFinding, Verdict
 from rookery.governance.scope.touched_paths import (
     CHANGING_TOOLS,
     EXPAND,
-    LESSON,
     SELECT,
     is_destructive,
 )
@@ -114,8 +111,6 @@ class GovernedTask:
         """Calls that the host made itself, to see whether a criterion is met."""
         self._held: dict[str, Definition | None] = {}
         """What was in force when a command began."""
-        self.done: list[Done] = []
-        """What was done, for whoever learns from it."""
 
     @property
     def _observes(self) -> bool:
@@ -372,11 +367,9 @@ class GovernedTask:
         settles = may_do_more and action.may_change_files and self._contents is not None
         if call.name == CHECK_TOOL:
             settles = False
-        told, recorded = await self._records.end(call, outcome, settles=settles, written=written)
+        _, recorded = await self._records.end(call, outcome, settles=settles, written=written)
         if not recorded:
             self._append(Unrecorded(call_id=call.id, code=LedgerUnwritable.code))
-        paths = tuple(each.path for each in told.files)
-        self.done.append(Done(tool=call.name, action=action, outcome=outcome, paths=paths))
         if may_do_more:
             await self._watch_own_files(call)
 
@@ -434,7 +427,6 @@ class GovernedTask:
         outside = await self._outside(call_id, work)
         old, new = await self._before_and_after(before, after, paths)
         await self._records.settle(call_id, old, new, outside=outside)
-        self.done.append(Done(paths=tuple(work)))
         if outside and call_id in self._checks:
             named = ", ".join(outside[:MOST_TOLD])
             self._append(Noted(text=f"A check changed files outside the scope: {named}."))
@@ -578,11 +570,6 @@ class GovernedTask:
 
     async def note_refusal(self, call: ToolCall, refusal: Refusal) -> None:
         await self._records.refused(call, Ruling(refusals=(refusal,)), None, None)
-
-    async def note_lesson(self, call_id: str, lesson: Lesson) -> None:
-        entry = self._records.entry("lesson", ToolCall(id=call_id, name=LESSON), None)
-        more = {"signature": lesson.signature, "count": lesson.count, "file": lesson.file}
-        await self._records.note(replace(entry, outcome="success", more=more))
 
     async def settle_rest(self) -> None:
         await self._records.settle_rest()

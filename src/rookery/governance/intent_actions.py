@@ -1,10 +1,8 @@
-"""What a model can do about its intent: select one, ask for more scope, leave notes."""
+"""What a model can do about its intent: select one, ask for more scope."""
 
 import json
 from collections.abc import Sequence
-from datetime import UTC
 
-import anyio.to_thread
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
@@ -12,13 +10,12 @@ from rookery.core.refusals import Refusal
 from rookery.errors import Denied, RookeryError, ToolError
 from rookery.governance.governed_task import GovernedTask
 from rookery.governance.intents.intent_choice import choose
-from rookery.governance.intents.lessons import Lesson, LessonType
 from rookery.governance.intents.scope_expansion import expand
 from rookery.governance.intents.selection import wanted_id
 from rookery.governance.scope.locations import find_location
 from rookery.governance.scope.scope_suggestions import smallest_pattern
 from rookery.governance.scope.scope_verdict import Op, Outside, PathFinding, always_protected
-from rookery.governance.scope.touched_paths import LESSON, SELECT
+from rookery.governance.scope.touched_paths import SELECT
 
 
 async def select(task: GovernedTask, intent_id: str, call_id: str) -> str:
@@ -67,34 +64,6 @@ async def widen(task: GovernedTask, pattern: str, call_id: str) -> str:
     except RookeryError as error:
         raise ToolError(str(error)) from error
     return f"The user agreed: {active.intent.id} owns {pattern} now."
-
-
-async def record_lesson(task: GovernedTask, said: Lesson, call_id: str) -> str:
-    active = task.in_force.definition
-    if active is None:
-        refusal = Refusal(code="REQ-003", message="A lesson belongs to an intent: select one.")
-        raise denial(refusal, LESSON, call_id)
-    at = task.project.now().astimezone(UTC).strftime("%Y-%m-%d %H:%MZ")
-    lesson = replace(said, at=at, intent_id=active.intent.id)
-    try:
-        kept = await anyio.to_thread.run_sync(task.project.knowledge.record, lesson)
-    except RookeryError as error:
-        raise ToolError(str(error)) from error
-    await task.note_lesson(call_id, kept)
-    times = f" It was seen {kept.count} times." if kept.count > 1 else ""
-    return f"It is on record as {kept.signature}.{times}"
-
-
-def lesson_of(*, type: str, failure: str, file: str, fix: str, rule: str) -> Lesson:
-    return Lesson(
-        at="",
-        type=LessonType(type),
-        failure=failure,
-        intent_id="",
-        file=file,
-        fix=fix,
-        rule=rule,
-    )
 
 
 def denial(refusal: Refusal, tool: str, call_id: str) -> Denied:

@@ -25,13 +25,6 @@ schema_version: 1
 # Add one with: rookery intents new
 active_intents: []
 """
-_FIRST_KNOWLEDGE = """\
-# Shared knowledge
-
-What everybody who works here should know.
-
-## Lessons Learned
-"""
 
 
 class Layout(Struct, frozen=True):
@@ -53,10 +46,6 @@ class Layout(Struct, frozen=True):
     @property
     def ignore_file(self) -> Path:
         return self.folder / ".intentignore"
-
-    @property
-    def knowledge_file(self) -> Path:
-        return self.folder / "AGENT.md"
 
     @property
     def ledger(self) -> Path:
@@ -179,7 +168,6 @@ def init(root: Path, *, vcs: LedgerHome = "ignore") -> tuple[str, ...]:
         raise RookeryError(f"{folder} is not a folder of its own; nothing was made. Move it away.")
     wanted = {
         INTENT_FILE: _FIRST_INTENTS,
-        "AGENT.md": _FIRST_KNOWLEDGE,
         **{name: "".join(f"{line}\n" for line in ours) for name, ours in git_lines(vcs).items()},
     }
     try:

@@ -482,25 +482,11 @@ class TaskOversight:
         if task is None or not task.project.keeps_records:
             return
         await task.settle_rest()
-        for last in (self._learn, self._close):
-            try:
-                await last(task)
-            except RookeryError as error:  # it disturbs nothing but what comes after it
-                if not self._log.ended:
-                    self._log.append(Noted(text=str(error)))
-
-    async def _learn(self, task: "GovernedTask") -> None:
-        """Lessons that were earned."""
-        from datetime import UTC
-
-        from rookery.governance.intents.task_lessons import lessons_of
-
-        active = self._log.state.intent
-        if active and task.project.layout.intent_file.exists():
-            at = task.project.now().astimezone(UTC).strftime("%Y-%m-%d %H:%MZ")
-            for lesson in lessons_of(task.done, at=at, intent_id=active.intent_id):
-                kept = await anyio.to_thread.run_sync(task.project.knowledge.record, lesson)
-                await task.note_lesson("", kept)
+        try:
+            await self._close(task)
+        except RookeryError as error:  # it disturbs nothing but what comes after it
+            if not self._log.ended:
+                self._log.append(Noted(text=str(error)))
 
     async def _close(self, task: "GovernedTask") -> None:
         await anyio.to_thread.run_sync(task.in_force.release)
@@ -525,19 +511,11 @@ def _size(file: Path) -> int:
 
 def _tools(task: "GovernedTask") -> dict[str, Tool[Any]]:
     from rookery.governance import intent_actions as own_tools
-    from rookery.governance.tools.record_lesson import LessonSaid, RecordLesson
     from rookery.governance.tools.request_scope_expansion import RequestScopeExpansion
     from rookery.governance.tools.select_active_intent import SelectActiveIntent
-
-    async def record(said: LessonSaid, call_id: str) -> str:
-        lesson = own_tools.lesson_of(
-            type=said.type, failure=said.failure, file=said.file, fix=said.fix, rule=said.rule
-        )
-        return await own_tools.record_lesson(task, lesson, call_id)
 
     made = (
         SelectActiveIntent(partial(own_tools.select, task)),
         RequestScopeExpansion(partial(own_tools.pattern_for, task), partial(own_tools.widen, task)),
-        RecordLesson(record),
     )
     return {tool.name: tool for tool in made}

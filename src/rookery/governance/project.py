@@ -9,14 +9,11 @@ import anyio.to_thread
 from msgspec import Struct, field
 
 from rookery.core.limits import MIB
-from rookery.errors import RookeryError
 from rookery.governance.intents.intent import Intent, Policy
 from rookery.governance.intents.intent_context import OtherWork, Surroundings, TraceLine
 from rookery.governance.intents.intent_file import IntentReader, IntentText
 from rookery.governance.intents.intent_writer import IntentWriter
 from rookery.governance.intents.leases import Leases, Neighbours
-from rookery.governance.intents.lessons import knowledge_shown
-from rookery.governance.intents.shared_knowledge import SharedKnowledge
 from rookery.governance.layout import Layout
 from rookery.governance.ledger.ledger_query import Query
 from rookery.governance.ledger.ledger_recording import Recording
@@ -27,14 +24,12 @@ from rookery.governance.scope.command_policy import CommandPolicy
 from rookery.governance.scope.command_policy_file import read_command_policy
 from rookery.governance.scope.intent_ignore import read_intent_ignore
 from rookery.governance.scope.locations import ignores_case
-from rookery.governance.scope.scope_patterns import scope
 from rookery.governance.scope.scope_verdict import ScopeRules
 
 T = TypeVar("T")
 MOST_RELATED = 5
 MOST_LOOKED_BACK = 4 * MIB
 """Bytes of the ledger in which work for an intent is looked for, so that a long one is as fast."""
-KNOWLEDGE_CHARS = 4_000
 
 
 class GovernanceWishes(Struct, frozen=True, kw_only=True):
@@ -73,7 +68,6 @@ class GovernedProject:
         self.wishes = wishes
         self.now = now
         self.leases = Leases(layout)
-        self.knowledge = SharedKnowledge(layout)
         self._reader = IntentReader(layout, tools=tuple(tools), now=now)
         self.writer = IntentWriter(layout, tools=tuple(tools), now=now)
         self._used: dict[str, Used] = {}
@@ -141,7 +135,6 @@ class GovernedProject:
                 OtherWork(intent_id=each.intent_id, scope=each.scope)
                 for each in (*near.same_intent, *near.overlapping)
             ),
-            knowledge=self._shared(intent),
             files_left=None if most is None else max(most - len(files), 0),
         )
 
@@ -158,14 +151,6 @@ class GovernedProject:
                 found = filter(query.matches, records_on(line))
                 lines += [_told(record) for record in found if record.files]
         return tuple(lines)
-
-    def _shared(self, intent: Intent) -> str:
-        try:
-            text = self.knowledge.read()
-        except RookeryError:
-            return ""  # `rookery intents validate` tells what is wrong with it
-        owned = scope(intent.owned_scope)
-        return knowledge_shown(text, owned.covers, most=KNOWLEDGE_CHARS).text
 
     def path(self, relative: str) -> Path:
         """A file by the name that verdicts and records give it."""

@@ -46,7 +46,6 @@ AROUND = Surroundings(
         for n in range(9)
     ),
     others=(OtherWork(intent_id="INT-004", scope=("src/api/**",)),),
-    knowledge="Use tabs.\n" * 100,
     files_left=33,
 )
 
@@ -62,7 +61,7 @@ def context(intent: Intent = INTENT, around: Surroundings = AROUND, budget: int 
 
 
 def test_8_5_the_block():
-    assert context(around=replace(AROUND, related=AROUND.related[:1], knowledge="K")) == (
+    assert context(around=replace(AROUND, related=AROUND.related[:1])) == (
         '<intent_context id="INT-001" revision="3" digest="6a0ee1961e9b" '
         'generated="2026-02-20T13:54:20Z">\n'
         "  <intent_specification><name>JWT authentication migration</name></intent_specification>\n"
@@ -75,7 +74,6 @@ def test_8_5_the_block():
         '  <concurrent_work><task intent="INT-004" scope="src/api/**"/></concurrent_work>\n'
         '  <related_work><trace id="t0" at="2026-02-20T13:54:20Z" tool="apply_diff" '
         'files="src/auth/a.py"/></related_work>\n'
-        "  <shared_knowledge>K</shared_knowledge>\n"
         '  <limits files_left="33" expires="2026-03-31"/>\n'
         "</intent_context>"
     )
@@ -94,7 +92,7 @@ def test_22_12_a_name_cannot_end_the_block():
 @given(st.text(max_size=200), st.text(max_size=50))
 def test_8_5_whatever_is_said_stays_text(name: str, pattern: str):
     intent = replace(INTENT, name=name, owned_scope=(pattern,))
-    ElementTree.fromstring(context(intent, replace(AROUND, knowledge=name)))
+    ElementTree.fromstring(context(intent))
 
 
 @pytest.mark.parametrize("budget", [700, 900, 1200, 1500, 12_000])
@@ -106,10 +104,6 @@ def test_8_5_the_budget_cuts_only_what_may_be_cut(budget: int):
     assert root.find("constraints/constraint") is not None
     assert root.find("owned_scope/exclude") is not None
     assert len(root.findall("related_work/trace")) <= 5
-    if (knowledge := root.find("shared_knowledge")) is not None:
-        assert knowledge.get("truncated") == (None if budget == 12_000 else "true")
-    else:
-        assert budget < 1500
 
 
 def test_8_5_what_must_not_be_cut_and_does_not_fit_is_refused():

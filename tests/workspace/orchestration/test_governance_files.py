@@ -157,12 +157,12 @@ def test_W314_nested_roots_are_ignored(tmp_path: Path):
 
 
 def test_3_init_makes_what_is_missing_and_overwrites_nothing(tmp_path: Path):
-    assert init(tmp_path) == ("active_intents.yaml", "AGENT.md", ".gitignore")
+    assert init(tmp_path) == ("active_intents.yaml", ".gitignore")
     folder = tmp_path / ".orchestration"
     assert (folder / ".gitignore").read_text() == ".state/\nagent_trace.jsonl\ntrace/\n"
-    (folder / "AGENT.md").write_text("mine")
+    (folder / "active_intents.yaml").write_text("mine")
     assert init(tmp_path) == ()
-    assert (folder / "AGENT.md").read_text() == "mine"
+    assert (folder / "active_intents.yaml").read_text() == "mine"
 
 
 def test_3_init_for_a_tracked_ledger(tmp_path: Path):

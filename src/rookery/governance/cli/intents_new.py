@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import PurePosixPath
 
 import click
 from msgspec import Struct
@@ -31,7 +32,6 @@ from rookery.governance.cli.intents_faults import (
     name_fault,
     scope_fault,
 )
-from rookery.governance.intents.earned_lessons import check_type
 from rookery.governance.intents.intent import (
     Constraint,
     Criterion,
@@ -48,8 +48,15 @@ _CRITERION = "criterion, how one can tell that it is done; a command is run to f
 USUAL_PREFIX = "INT"
 _NUMBERED = re.compile(r"(?P<prefix>[A-Za-z][A-Za-z0-9_.-]*?)-(?P<number>\d{1,9})")
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
-_NOT_CHECKS = {"make"}
-"""A sentence may begin with it as well as a command."""
+_CHECKERS = frozenset(
+    {"pytest", "unittest", "tox", "nox", "jest", "vitest", "phpunit", "rspec"}
+    | {"ruff", "flake8", "pylint", "eslint", "shellcheck", "clippy", "bandit", "semgrep"}
+    | {"mypy", "pyright", "tsc", "flow", "make", "cmake", "ninja", "javac", "webpack"}
+)
+_RUNNERS = frozenset({"cargo", "go", "npm", "yarn", "pnpm", "mvn", "gradle", "dotnet", "just"})
+_CHECK_VERBS = frozenset(
+    {"test", "lint", "clippy", "vet", "typecheck", "check", "build", "compile"}
+)
 
 
 class Described(Struct, frozen=True, kw_only=True):
@@ -201,8 +208,18 @@ def _criterion(said: str) -> Criterion:
         words = shlex.split(said)
     except ValueError:
         return Criterion(text=said)
-    known = words and check_type(words) is not None and words[0] not in _NOT_CHECKS
-    return _checked(said) if known else Criterion(text=said)
+    return _checked(said) if _is_check(words) else Criterion(text=said)
+
+
+def _is_check(words: Sequence[str]) -> bool:
+    """Whether a command is a known test, linter or build. A sentence may begin with "make"."""
+    if not words or words[0] == "make":
+        return False
+    names = [PurePosixPath(words[0]).name.lower().removesuffix(".exe"), *words[1:]]
+    if names[:2] in (["python", "-m"], ["python3", "-m"]):
+        names = names[2:]
+    runs = names[:1] and names[0] in _RUNNERS
+    return bool(_CHECKERS & set(names[:1])) or bool(runs and _CHECK_VERBS & set(names[1:3]))
 
 
 def _checked(command: str) -> Criterion:

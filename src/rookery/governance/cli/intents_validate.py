@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from rookery.core.file_problems import Problem, Severity
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
-from rookery.errors import RookeryError
 from rookery.governance.cli.intents_common import (
     FINDINGS,
     WARNINGS,
@@ -25,9 +24,7 @@ from rookery.governance.external_hooks.hook_trust import HookTrust
 from rookery.governance.external_hooks.known_hooks import KnownHook, TrustStatus
 from rookery.governance.intents.intent import Intent, Status, digest
 from rookery.governance.intents.intent_checks import changed_without_revision
-from rookery.governance.intents.lessons import lessons_in
 from rookery.governance.intents.problem_report import rendered
-from rookery.governance.intents.shared_knowledge import SharedKnowledge
 from rookery.governance.layout import nested_roots
 from rookery.governance.ledger.known_heads import KnownHeads
 from rookery.governance.ledger.ledger_index import LedgerIndex
@@ -194,28 +191,11 @@ def _trusted(desk: Desk, hooks: Sequence[KnownHook]) -> str:
     return "".join(f", {number} {standing}" for standing, number in sorted(standings.items()))
 
 
-def _knowledge(desk: Desk) -> Examined | None:
-    if not desk.layout.knowledge_file.exists():
-        return None
-    name = desk.layout.shown(desk.layout.knowledge_file)
-    try:
-        lessons = lessons_in(SharedKnowledge(desk.layout).read())
-    except RookeryError as error:
-        wrong = str(error).removeprefix(f"{name} ").removesuffix(".")
-        return Examined(
-            file=name,
-            holds="not read",
-            problems=(Problem(file=name, code="E101", message=wrong),),
-        )
-    return Examined(file=name, holds=counted(len(lessons), "lesson"))
-
-
 LOOKS: tuple[Callable[[Desk], Examined | None], ...] = (
     _intents,
     _exemptions,
     _hooks,
     _command_policy,
-    _knowledge,
 )
 
 

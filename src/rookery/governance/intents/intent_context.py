@@ -19,8 +19,6 @@ MOST_LISTED = 20
 MOST_RELATED = 5
 DIGEST_SHOWN = 12
 
-_KNOWLEDGE = "  <shared_knowledge{}>{}</shared_knowledge>\n"
-
 
 class ContextTooLarge(ValueError):
     """What must not be cut does not fit by itself."""
@@ -54,7 +52,6 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
     related: tuple[TraceLine, ...] = ()
     others: tuple[OtherWork, ...] = ()
-    knowledge: str = ""
     files_left: int | None = None
 
 
@@ -83,7 +80,7 @@ def intent_context(
     if size > budget:
         raise ContextTooLarge(intent.id, size, budget)
     room = budget - size
-    for section in (_concurrent_work, _related_work, _shared_knowledge):
+    for section in (_concurrent_work, _related_work):
         said = section(around, room)
         binding += said
         room -= len(said)
@@ -174,23 +171,6 @@ def _fitting(name: str, entries: Sequence[str], room: int) -> str:
             return section
         entries = entries[:-1]
     return ""
-
-
-def _shared_knowledge(around: Surroundings, room: int) -> str:
-    """All of it, or as many of its first lines as fit."""
-    if not around.knowledge:
-        return ""
-    whole = _KNOWLEDGE.format("", _text(around.knowledge))
-    if len(whole) <= room:
-        return whole
-    left = room - len(_KNOWLEDGE.format(' truncated="true"', ""))
-    kept: list[str] = []
-    for line in _text(around.knowledge).splitlines(keepends=True):
-        left -= len(line)
-        if left < 0:
-            break
-        kept.append(line)
-    return _KNOWLEDGE.format(' truncated="true"', "".join(kept)) if kept else ""
 
 
 def _section(name: str, entries: Iterable[str]) -> str:

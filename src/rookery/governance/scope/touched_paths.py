@@ -15,7 +15,6 @@ from rookery.governance.scope.scope_verdict import Op, PathFinding
 
 SELECT = "select_active_intent"
 EXPAND = "request_scope_expansion"
-LESSON = "record_lesson"
 CHANGING_TOOLS = frozenset(
     {"write_to_file", "apply_diff", "apply_patch", "edit", "edit_file", "search_replace"}
     | {"execute_command", "use_mcp_tool"}

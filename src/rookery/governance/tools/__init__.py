@@ -1,4 +1,4 @@
-"""The tools by which a model selects an intent, asks for more scope, and leaves lessons.
+"""The tools by which a model selects an intent and asks for more scope.
 
 They only say what is wanted; `governance` decides.
 """
