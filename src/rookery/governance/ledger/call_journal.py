@@ -16,8 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import Struct, to_builtins
 
 from rookery.faults import kp
 from rookery.governance.ledger.journal_key import MARK, JournalKey
@@ -77,7 +76,7 @@ class CallJournal:
     def begin(self, call: BegunCall) -> None:
         """The call is on the medium when this returns. Raises LedgerUnwritable if it cannot be:
         then the call must not be made."""
-        said = {**asdict(call), "owner": self._owner}
+        said = {**to_builtins(call), "owner": self._owner}
         try:
             make_state_folder(self._folder)
             self._write(self._path(call), self._key.marked(said))
