@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from browser.bench import Bench
+from rookery.browser.browser_action import KnownOrigins
 from rookery.browser.browser_session import AS_ROOT, BrowserSession
 from rookery.browser.find_browser import NO_BROWSER, NO_EXTRA, find_browser
-from rookery.browser.known_origins import KnownOrigins
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Ruling, allow
 from rookery.engine.ports import Action, Outcome, Permit

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from llm_server import LlmServer, Recorded, call, finish
-from rookery.browser.page_events import Happenings
+from rookery.browser.page_views import Happenings
 from rookery.browser.reach import Reach
 from rookery.browser.watched_page import WatchedPage
 from terminal_session import Installed

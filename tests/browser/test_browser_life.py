@@ -24,8 +24,7 @@ from browser.bench import (
     processes_of,
     until_gone,
 )
-from rookery.browser.browser_session import Patience
-from rookery.browser.lifetime import CLOSE_SECONDS, FORCED_SECONDS
+from rookery.browser.browser_session import CLOSE_SECONDS, FORCED_SECONDS, Patience
 from rookery.browser.profile_folder import LONGEST, PREFIX, USUAL, scratch_folder
 from rookery.errors import ToolError
 

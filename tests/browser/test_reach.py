@@ -4,8 +4,7 @@ import anyio
 import pytest
 
 from browser.bench import Site
-from rookery.browser.proxy import proxy
-from rookery.browser.reach import Reach
+from rookery.browser.reach import Reach, proxy
 from rookery.core.web_addresses import web_address
 
 pytestmark = pytest.mark.anyio

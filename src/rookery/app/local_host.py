@@ -20,7 +20,7 @@ from rookery.app.briefing import Briefing, situation
 from rookery.app.extra_tools import Browsers, known_servers, open_extra_tools
 from rookery.app.host import Knowledge, Workplace
 from rookery.app.model_choices import ModelChoice, Models
-from rookery.browser.known_origins import KnownOrigins
+from rookery.browser.browser_action import KnownOrigins
 from rookery.checkpoints.checkpoint_upkeep import drop_unneeded
 from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.checkpoints.repositories.git_copies import drop_copies

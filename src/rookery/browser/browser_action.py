@@ -1,25 +1,59 @@
-"""Use a web page in a real browser, and see what it shows."""
+"""The browser tool, and the hook that spares the user repeated questions about it.
+
+`BrowserAction` uses one page of a real browser. `KnownOrigins` allows further steps on a page of
+this machine that was allowed once; on other pages whatever the model composes is asked about.
+Both are loaded at every start, so nothing heavy is imported here.
+"""
 
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
-from typing import Annotated, ClassVar, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from rookery.browser.page_views import VIEWPORT, PageView, Point, Spot, described
 from rookery.core.asks import AskKind
+from rookery.core.blocks import ToolCall
 from rookery.core.pictures import Sight, picture
+from rookery.core.rulings import Ruling, allow
 from rookery.core.web_addresses import WebAddress, web_address
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
+
+_KEYS = frozenset(
+    (
+        *("Enter", "Tab", "Escape", "Backspace", "Delete", "Insert"),
+        *("ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Home", "End", "PageUp", "PageDown"),
+        *(f"F{number}" for number in range(1, 13)),
+    )
+)
+"""Keys that write nothing. All others are letters of a word that may be typed key by key."""
 
 LONGEST_TEXT = 20_000
 LONGEST_KEY = 40
 LONGEST_SHOWN = 2000
 _POINT = re.compile(r"\s*(\d{1,5})\s*,\s*(\d{1,5})\s*")
-
 Step: TypeAlias = Callable[[], Awaitable[None]]
+
+
+class KnownOrigins:
+    """A hook. Pages of this machine that were allowed once may be used freely, in the same task.
+    On pages from elsewhere whatever the model composes, addresses and texts, is asked about
+    every time."""
+
+    def __init__(self, allowed: Callable[[], Collection[str]]) -> None:
+        self._allowed = allowed
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        kind, _, origin = action.external.partition(" ")
+        if kind != "browser" or origin not in self._allowed():
+            return Ruling()
+        harmless = _is_wordless(action.payload) or web_address(origin).is_loopback
+        return allow() if harmless else Ruling()
+
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+        pass
 
 
 class BrowserSession(Protocol):
@@ -192,6 +226,17 @@ class BrowserAction:
         images = (shown.image,) if shown and shown.image else ()
         unseen = f"\n{shown.words}" if shown and not shown.image else ""
         return Outcome(text=described(view) + unseen, images=images)
+
+
+def _is_wordless(payload: Mapping[str, Any]) -> bool:
+    """Whether it carries none of the model's own words out of the house."""
+    match payload:
+        case {"action": "click"}:
+            return True
+        case {"action": "press", "text": str(key)}:
+            return key.removeprefix("Shift+") in _KEYS
+        case _:
+            return False
 
 
 def _planned(args: BrowserActionArgs, session: BrowserSession) -> tuple[str, list[str], Step]:

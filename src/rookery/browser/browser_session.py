@@ -1,7 +1,7 @@
 """The browser of one task: opened when it is first wanted, and ended with the task.
 
-One task of its own owns the process, from start to end. Everybody else waits until it has
-settled, and acts on its page. Nothing here waits without a limit.
+One task of its own owns the process, from start to end, and shares a `Life` with everybody else.
+They wait until it has settled, and act on its page. Nothing here waits without a limit.
 """
 
 import os
@@ -14,18 +14,16 @@ import anyio
 from msgspec import Struct
 
 from rookery.browser.find_browser import find_browser
-from rookery.browser.lifetime import Life
-from rookery.browser.page_events import told
-from rookery.browser.page_view import WAY_OUT, view_of
-from rookery.browser.page_views import PageView, Point, Spot
+from rookery.browser.page_views import PageView, Point, Spot, told
 from rookery.browser.reach import Find, Reach
 from rookery.browser.running_browser import (
+    Force,
     RunningBrowser,
     is_root,
     load_playwright,
     running_browser,
 )
-from rookery.browser.watched_page import FROZEN
+from rookery.browser.watched_page import FROZEN, WAY_OUT, view_of
 from rookery.core.hosts import Host
 from rookery.core.web_addresses import WebAddress, origin_of
 from rookery.errors import ToolError
@@ -33,20 +31,61 @@ from rookery.errors import ToolError
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
+CLOSE_SECONDS = 4.0
+FORCED_SECONDS = 2.0
+"""How long the end of a browser is waited for: first of one that is asked, then of one that is
+forced."""
+
 NOT_OPEN = "No browser is open. Use launch with a url first."
 ENDED = f"The browser has ended. {NOT_OPEN}"
 STILL_LOADING = "The page is still loading."
 ANEW = "The browser was begun anew for this page: what earlier pages had stored is gone."
 AS_ROOT = "Chromium is run as root here, which it bears only without its own sandbox."
-
 LONGEST_ERROR = 300
 KEYED = 200
 """Characters up to which a text is typed key by key; more is put in at once."""
 _NOT_COMMITTED = "net::ERR_ABORTED"
 """A page that was not opened because it was refused or is a download: that is told otherwise."""
-
 _IS_CLOSED = "has been closed"
 """What playwright says of a browser that is no more."""
+
+StartSoon: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
+"""Begins work that nobody waits for. It is given nothing but the work."""
+
+
+class Life:
+    """One browser from the wish for it to its end."""
+
+    def __init__(self, reach: Reach) -> None:
+        self.reach = reach
+        self.browser: RunningBrowser | None = None
+        self.failure = ""
+        self.force = Force()
+        self.settled = anyio.Event()
+        self.over = anyio.Event()
+        """It is to end, or has."""
+        self.gone = anyio.Event()
+        self._used = anyio.current_time()
+
+    def used(self) -> None:
+        self._used = anyio.current_time()
+
+    async def end(self) -> None:
+        """Within a few seconds, because whole tasks wait for it."""
+        self.over.set()
+        with anyio.move_on_after(CLOSE_SECONDS):
+            await self.gone.wait()
+            return
+        self.force.use()
+        with anyio.move_on_after(FORCED_SECONDS):
+            await self.gone.wait()
+
+    async def last(self, idle: float) -> None:
+        """Until it is over, or nobody has used it for so long."""
+        while not self.over.is_set() and (left := self._used + idle - anyio.current_time()) > 0:
+            with anyio.move_on_after(left):
+                await self.over.wait()
+        self.over.set()
 
 
 class Patience(Struct, frozen=True, kw_only=True):
@@ -57,10 +96,6 @@ class Patience(Struct, frozen=True, kw_only=True):
     action: float = 5.0
     settle: float = 0.3
     idle: float = 900.0
-
-
-StartSoon: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
-"""Begins work that nobody waits for. It is given nothing but the work."""
 
 
 class BrowserSession:
@@ -176,7 +211,9 @@ class BrowserSession:
     async def view(self, *, pictured: bool) -> PageView:
         browser = self.running
         with self._translating(browser):
-            return await view_of(browser, pictured=pictured, seconds=self.patience.action)
+            return await view_of(
+                browser.page, browser.heard, pictured=pictured, seconds=self.patience.action
+            )
 
     async def close(self) -> None:
         """End the browser, if there is one, and everything of it, whether it wants to or not."""

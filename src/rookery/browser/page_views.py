@@ -1,13 +1,53 @@
-"""What is seen of a web page after each step in it."""
+"""What a model reads of a web page: how it looks after a step, and what happened meanwhile.
 
+Whatever the page itself says is cut, shown with nothing hidden, and quoted as content.
+"""
+
+from collections import deque
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from rookery.core.instructions import quoted, revealed
+from rookery.core.text.characters import whole
+
+MOST_LINES = 40
+LONGEST_LINE = 300
+MOST_NOTES = 8
 
 VIEWPORT = (1024, 768)
 """Width and height of the window, in pixels."""
+
+
+class Happenings:
+    """The newest lines of the console, and the first of our own notes."""
+
+    def __init__(self) -> None:
+        self._console: deque[str] = deque(maxlen=MOST_LINES)
+        self._lost = 0
+        self._notes: dict[str, None] = {}
+
+    def said(self, line: str) -> None:
+        self._lost += len(self._console) == MOST_LINES
+        self._console.append(in_line(line, LONGEST_LINE))
+
+    def note(self, sentence: str) -> None:
+        """What a page says belongs to `said`; of its words only addresses are told in a note."""
+        if len(self._notes) < MOST_NOTES:
+            self._notes[sentence] = None
+
+    def take_console(self) -> tuple[str, ...]:
+        """The lines since the last time."""
+        lost = [f"({self._lost} earlier lines are left out.)"] if self._lost else []
+        lines = (*lost, *self._console)
+        self._console.clear()
+        self._lost = 0
+        return lines
+
+    def take_notes(self) -> tuple[str, ...]:
+        notes = tuple(self._notes)
+        self._notes.clear()
+        return notes
 
 
 class Point(Struct, frozen=True):
@@ -32,6 +72,17 @@ class PageView(Struct, frozen=True, kw_only=True):
     picture: bytes = b""
     outline: str = ""
     words: str = ""
+
+
+def told(text: str, most: int = LONGEST_LINE) -> str:
+    """Words of a page for a sentence of ours: in one line, with nothing in them that is unseen or
+    could be taken for a tag."""
+    return revealed(in_line(text, most))[0].replace("<", "&lt;").replace(">", "&gt;")
+
+
+def in_line(text: str, most: int) -> str:
+    line = " ".join(whole(text[: 4 * most]).split())
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def described(view: PageView) -> str:

@@ -1,14 +1,18 @@
-"""What pages may connect to.
+"""What pages may connect to, and the proxy through which all of it goes.
 
 Names are resolved here and nowhere else, and the address that was judged is the one that is
-connected to: a name cannot lead somewhere else a moment later.
+connected to: a name cannot lead somewhere else a moment later. Redirects, sockets and workers
+use the proxy too, whichever part of the browser they belong to.
 """
 
 import socket
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import TypeAlias
 
 import anyio
+from anyio.abc import SocketAttribute
 
 from rookery.core.hosts import Host
 from rookery.core.web_addresses import (
@@ -19,14 +23,13 @@ from rookery.core.web_addresses import (
     is_withheld_name,
     web_address,
 )
-from rookery.platform.http_proxy import OutOfReach
+from rookery.platform.http_proxy import Dialled, OutOfReach, Request, attend, connect
 
 _OWN_ADDRESSES = {
     "localhost": ("127.0.0.1", "::1"),
     "127.0.0.1": ("127.0.0.1",),
     "::1": ("::1",),
 }
-
 
 _ERRANDS = frozenset(
     (
@@ -45,7 +48,6 @@ _ERRANDS = frozenset(
     )
 )
 """Where the browser goes by itself, whatever it is told. Such pages must be opened as pages."""
-
 
 Find: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 """From the name of a host and a port to the addresses to connect to."""
@@ -106,6 +108,37 @@ class Reach:
         if self.local and self._knows and not self._knows(Host(host, port)):
             raise OutOfReach(f"{host} is not a known host. The user can add it to sandbox.hosts.")
         return await self._find(host, port)
+
+
+@asynccontextmanager
+async def proxy(reach: Reach, tell: Callable[[str], None]) -> AsyncIterator[str]:
+    """The address of a proxy that is there until the context is left. `tell` hears in a sentence
+    what was refused."""
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
+    port = listener.extra(SocketAttribute.local_port)
+
+    async def dial(request: Request) -> Dialled:
+        try:
+            addresses = await reach.addresses(request.host, request.port)
+        except Errand:
+            raise
+        except OutOfReach as reason:
+            tell(f"A request to {request.host}:{request.port} was refused. {reason}")
+            raise
+        world = await connect(addresses, request.port)
+        return Dialled(world, b"" if request.is_tunnel else request.head())
+
+    failure: Exception | None = None
+    async with listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, partial(attend, dial=dial))
+        try:
+            yield f"http://127.0.0.1:{port}"
+        except Exception as error:
+            failure = error  # a task group would make a group of it
+        finally:
+            group.cancel_scope.cancel()
+    if failure:
+        raise failure
 
 
 async def public_addresses(host: str, port: int) -> list[str]:

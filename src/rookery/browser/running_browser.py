@@ -1,10 +1,12 @@
 """A browser process from its start to its end, with everything that must end with it.
 
 The browser hangs on a pipe to playwright's driver and the driver on a pipe to us: however the
-product dies, both end. Everything it writes is below a folder of its own.
+product dies, both end. Everything it writes is below a folder of its own, by whose name `Force`
+finds the processes of a browser that does not end when asked.
 """
 
 import os
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -13,12 +15,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from rookery.browser.kill import Force
-from rookery.browser.page_events import Happenings
-from rookery.browser.page_views import VIEWPORT
+from rookery.browser.page_views import VIEWPORT, Happenings
 from rookery.browser.profile_folder import scratch_folder
-from rookery.browser.proxy import proxy
-from rookery.browser.reach import Reach
+from rookery.browser.reach import Reach, proxy
 from rookery.browser.watched_page import WatchedPage
 from rookery.errors import ToolError
 
@@ -27,12 +26,13 @@ if TYPE_CHECKING:
 
     from playwright.async_api import BrowserContext, Page, Playwright, Request, Route
 
+_PROCESSES = Path("/proc")
+
 START_SECONDS = 30.0
 END_SECONDS = 3.0
 STOP_SECONDS = 1.5
 KILLED_SECONDS = 5.0
 PAGE_SECONDS = 2.0
-
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
 _OPTIONS = (
     "--disable-dev-shm-usage",
@@ -53,6 +53,41 @@ for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "WebTranspor
 """
 """What does not go through a proxy is not even there for pages."""
 _NO_SANDBOX = "No usable sandbox"
+
+
+class Force:
+    """Everything of a browser is found by the `folder` that it was started with, and where
+    processes cannot be looked through by its `pid`. Both are told as soon as they are known."""
+
+    def __init__(self) -> None:
+        self.folder: Path | None = None
+        self.pid = 0
+        self._drivers: set[int] = set()
+
+    def use(self) -> None:
+        """End the browser with all its processes."""
+        pids = {*self._found(), *([self.pid] if self.pid else [])}
+        self._drivers |= {parent for pid in pids if _parent(parent := _parent(pid)) == os.getpid()}
+        for pid in pids:
+            with suppress(ProcessLookupError, PermissionError):  # it has ended meanwhile
+                _end_group(pid)
+
+    def end_driver(self) -> None:
+        """What the browser was started by. Before it was asked to stop, its end would be an
+        error to playwright that nobody can catch."""
+        for driver in self._drivers:
+            with suppress(ProcessLookupError):
+                os.kill(driver, signal.SIGKILL)
+
+    def _found(self) -> list[int]:
+        if self.folder is None:
+            return []
+        name = os.fsencode(self.folder)
+        return [
+            int(process.name)
+            for process in _PROCESSES.glob("[0-9]*")
+            if name in _command_line(process)
+        ]
 
 
 class RunningBrowser:
@@ -110,16 +145,6 @@ class RunningBrowser:
                 await page.close()
 
 
-def _page_of(request: "Request") -> "Page | None":
-    """None if it is of a worker, or of a window that is only just there."""
-    from playwright.async_api import Error
-
-    try:
-        return request.frame.page
-    except Error:
-        return None
-
-
 @asynccontextmanager
 async def running_browser(
     program: str, allowed: set[str], reach: Reach, force: Force
@@ -137,6 +162,49 @@ async def running_browser(
                 yield browser
             finally:
                 await _end(browser, force)
+
+
+def is_root() -> bool:
+    return os.geteuid() == 0
+
+
+async def load_playwright() -> None:
+    """It takes a while to import, so that is done beside the loop."""
+    await anyio.to_thread.run_sync(_load)
+
+
+def _end_group(pid: int) -> None:
+    group = os.getpgid(pid)
+    if group == os.getpgrp():
+        os.kill(pid, signal.SIGKILL)
+    else:
+        os.killpg(group, signal.SIGKILL)
+
+
+def _command_line(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:  # it has ended
+        return b""
+
+
+def _parent(pid: int) -> int:
+    """None has the number 0."""
+    try:
+        status = (_PROCESSES / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0
+    return int(status.rpartition(")")[2].split()[1])
+
+
+def _page_of(request: "Request") -> "Page | None":
+    """None if it is of a worker, or of a window that is only just there."""
+    from playwright.async_api import Error
+
+    try:
+        return request.frame.page
+    except Error:
+        return None
 
 
 @asynccontextmanager
@@ -212,10 +280,6 @@ async def _started(
     return context
 
 
-def is_root() -> bool:
-    return os.geteuid() == 0
-
-
 def _why_not(program: str, reason: str) -> str:
     if _NO_SANDBOX in reason:
         return (
@@ -243,11 +307,6 @@ async def _end(browser: RunningBrowser, force: Force) -> None:
         await browser.context.close()
     if asking.cancelled_caught:
         force.use()
-
-
-async def load_playwright() -> None:
-    """It takes a while to import, so that is done beside the loop."""
-    await anyio.to_thread.run_sync(_load)
 
 
 def _load() -> None:
