@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.text.terminal_text import cells_of
-from rookery.plain.word_wrap import WordWrap
+from rookery.plain.screen import WordWrap
 
 WIDTH = 20
 

@@ -31,8 +31,7 @@ from rookery.manager.row_events import event_of_row
 from rookery.manager.sessions.message_ids import message_id_of
 from rookery.manager.sessions.session_folders import SessionFolders
 from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode
-from rookery.plain.transcript_page import as_html, as_page
-from rookery.plain.transcript_text import Kind, Passage
+from rookery.plain.transcript_text import Kind, Passage, as_html, as_page
 from rookery.storage.cli.session_documents import session_document
 
 pytestmark = pytest.mark.anyio

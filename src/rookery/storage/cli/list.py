@@ -28,7 +28,7 @@ TITLE_WIDTH = 120
 def _hidden(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
     """A key that is given and not needed must not be seen all the same."""
     if value:
-        from rookery.cli.hidden_arguments import hide_argument
+        from rookery.cli.command_line import hide_argument
 
         hide_argument(value)
 

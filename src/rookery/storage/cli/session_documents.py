@@ -6,8 +6,7 @@ from typing import Any, TypeAlias
 
 from rookery import NAME
 from rookery.manager.dependencies import Form
-from rookery.plain.transcript_page import as_heading, as_html, as_page
-from rookery.plain.transcript_text import as_markdown, passages
+from rookery.plain.transcript_text import as_heading, as_html, as_markdown, as_page, passages
 from rookery.protocol.codec import event_to_json
 from rookery.storage.cli.list import title
 from rookery.storage.cli.session_argument import family_of, view_of
