@@ -2,7 +2,7 @@
 
 import pytest
 
-from rookery.cli.replay import Retelling
+from rookery.cli.attach import Retelling
 from rookery.core.blocks import Text, Thinking
 from rookery.core.facts import AssistantSpoke, Event, Fact, RequestStarted, TextStreamed
 

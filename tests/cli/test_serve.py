@@ -6,7 +6,7 @@ from functools import partial
 import anyio
 import pytest
 
-from rookery.cli.client_limits import MOST_CLIENTS, MOST_STRANGERS, Seats, Strangers
+from rookery.cli.serve import MOST_CLIENTS, MOST_STRANGERS, Seats, Strangers
 
 pytestmark = pytest.mark.anyio
 

@@ -3,8 +3,7 @@
 import pytest
 
 from llm_server import LlmServer, finish, status
-from rookery.cli.grouped_help import OTHERS
-from rookery.cli.help_texts import GROUPS
+from rookery.cli.command_line import GROUPS, OTHERS
 from rookery.cli.main import task
 from terminal_session import Installed
 

@@ -19,7 +19,7 @@ import pytest
 from anyio.streams.stapled import StapledByteStream
 from websockets.asyncio.client import connect
 
-from rookery.cli.client_limits import MOST_CLIENTS
+from rookery.cli.serve import MOST_CLIENTS
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer, OpenTask, ReopenTask
 from rookery.core.facts import Asked, Event, ModeSwitched

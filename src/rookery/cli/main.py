@@ -9,10 +9,8 @@ from typing import Any
 import click
 
 from rookery import NAME, VERSION
-from rookery.cli.grouped_help import GroupedCommand
-from rookery.cli.help_texts import EPILOG, GROUPS
+from rookery.cli.command_line import EPILOG, GROUPS, GroupedCommand, Seconds
 from rookery.cli.output_streams import LEFT, ready_streams, why_output_is_lost
-from rookery.cli.seconds import Seconds
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import RookeryError, SettingsError
 from rookery.platform.private_memory import let_nobody_look_in
@@ -191,7 +189,7 @@ def _folder_if_there(ctx: click.Context, option: click.Parameter, value: Path) -
 
 def _hidden(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
     if value:
-        from rookery.cli.hidden_arguments import hide_argument
+        from rookery.cli.command_line import hide_argument
 
         hide_argument(value)
     return value

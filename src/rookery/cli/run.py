@@ -40,11 +40,11 @@ def _run_front_end(run: Run, wishes: Wishes) -> int:
 
             return run_full_screen(run, wishes)
         case FrontEnd.CONTROL_STREAM:
-            from rookery.cli.control_stream_run import run_control_stream
+            from rookery.cli.driven_run import run_control_stream
 
             return run_control_stream(run, wishes)
         case FrontEnd.ENGINE_MESSAGES:
-            from rookery.cli.json_io_run import run_engine_messages
+            from rookery.cli.driven_run import run_engine_messages
 
             return run_engine_messages(run, wishes)
         case FrontEnd.LINES:

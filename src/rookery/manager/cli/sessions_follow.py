@@ -8,8 +8,8 @@ import anyio
 import click
 
 from rookery import NAME
+from rookery.cli.command_line import Seconds
 from rookery.cli.exit_codes import Exit
-from rookery.cli.seconds import Seconds
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import CommandRejected
 from rookery.manager.cli.sessions_common import (

@@ -1,15 +1,18 @@
-"""`--stdin-prompt-stream`: a run that another program drives."""
+"""Runs that another program drives: `--stdin-prompt-stream` and `--json-io`.
+
+Only one of the two formats is loaded: the imports of `compat` stay inside the functions.
+"""
 
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 
 from rookery.app.default_model import NoKey
+from rookery.cli.exit_codes import exit_code
 from rookery.cli.host_run import run_client
 from rookery.cli.options import Wishes
 from rookery.cli.reports import children_of
 from rookery.cli.run_options import Run
-from rookery.compat.control_stream.stream_client import StreamClient
 from rookery.compat.input_lines import input_lines
 from rookery.compat.output_queue import Outbox
 from rookery.core.commands import ReopenTask
@@ -19,6 +22,8 @@ from rookery.errors import RookeryError
 
 
 def run_control_stream(run: Run, wishes: Wishes) -> int:
+    from rookery.compat.control_stream.stream_client import StreamClient
+
     first = run.first
     assert first is None or isinstance(first, ReopenTask)
     with ExitStack() as stack:
@@ -33,6 +38,24 @@ def run_control_stream(run: Run, wishes: Wishes) -> int:
             watch=_watcher(run, wishes, stack),
             complain=_complain,
             blame=_code_of,
+        )
+        return run_client(run, client)
+
+
+def run_engine_messages(run: Run, wishes: Wishes) -> int:
+    from rookery.compat.json_io.driven_client import EngineMessagesClient
+
+    with ExitStack() as stack:
+        client = EngineMessagesClient(
+            input_lines(sys.stdin.fileno()),
+            Outbox(sys.stdout.fileno()),
+            exit_code=exit_code,
+            first=run.first,
+            opening=run.opening,
+            next_id=(wishes.create_with_session_id or "").lower(),
+            strict=wishes.exit_on_error,
+            watch=_watcher(run, wishes, stack),
+            complain=_complain,
         )
         return run_client(run, client)
 

@@ -1,4 +1,55 @@
-"""What the help of the command says beside its options, and in which order it shows them."""
+"""What the command line needs beside click: grouped help, seconds, and hiding of a key.
+
+Everybody who can list processes can read their arguments. On Linux the list is read from the
+memory of the process, so `hide_argument` overwrites the key there.
+"""
+
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+
+class Seconds(click.FloatRange):
+    """What is not a number passes every comparison with one, so it has to be looked for."""
+
+    name = "seconds"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if math.isnan(seconds):
+            self.fail(f"{value} is no number of seconds.", param, ctx)
+        return seconds
+
+    def _describe_range(self) -> str:
+        return ""
+
+
+OTHERS = "Other options"
+
+
+class GroupedCommand(click.Command):
+    """A command whose options are shown under the headings that `groups` has for their names."""
+
+    groups: Mapping[str, Sequence[str]] = {}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows: dict[str, list[tuple[str, str]]] = {heading: [] for heading in (*self.groups, OTHERS)}
+        headings = {name: heading for heading, names in self.groups.items() for name in names}
+        for parameter in self.get_params(ctx):
+            row = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if row:
+                rows[headings.get(parameter.name or "", OTHERS)].append(row)
+        for heading, lines in rows.items():
+            if lines:
+                with formatter.section(heading):
+                    formatter.write_dl(lines)
+
 
 GROUPS = {
     "What to do": ("said", "prompt_file", "workspace", "mode", "intent", "once", "timeout"),
@@ -64,3 +115,38 @@ Exit codes: 0 completed, 1 not completed, 2 wrong usage, 3 no key, 4 limit reach
 21 not recorded, 22 no such intent, 124 --timeout reached, 129 hung up, 130 interrupted,
 143 terminated. A task that did not complete is kept: go on with -c.
 """
+
+
+SHOWN_BY = "/proc/self/stat"
+_ARG_START, _ARG_END = 47, 48
+"""Where the kernel tells the ends of the arguments, counted from 0."""
+
+
+def hide_argument(secret: str) -> None:
+    """From now on the argument is not to be seen from outside. Where that cannot be done, it is
+    said once."""
+    if not _overwritten(os.fsencode(secret)):
+        print(
+            "note: Other users of this machine can see the key given with -k; the environment "
+            "is safer.",
+            file=sys.stderr,
+        )
+
+
+def _overwritten(secret: bytes) -> bool:
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    try:
+        with open(SHOWN_BY, encoding="utf-8") as file:
+            fields = file.read().rpartition(")")[2].split()
+        # the first two fields, of which the second may hold anything, are cut off
+        start, end = int(fields[_ARG_START - 2]), int(fields[_ARG_END - 2])
+    except (OSError, ValueError, IndexError):
+        return False
+    if not 0 < start < end:
+        return False
+    hidden = ctypes.string_at(start, end - start).replace(secret, b"*" * len(secret))
+    ctypes.memmove(start, hidden, len(hidden))
+    return True
