@@ -20,7 +20,7 @@ from rookery.errors import CommandRejected
 from rookery.protocol.host_interface import Host
 from rookery.tui.followed_tasks import Following
 from rookery.tui.interfaces import ToastKind
-from rookery.tui.screen_layout import CSS
+from rookery.tui.page import CSS
 from rookery.tui.screens.side_screen import SideScreen
 from rookery.tui.theme import DARK, LOOKS, theme_of
 from tui_screen_scenes import knowing_host, worked

@@ -58,7 +58,7 @@ class FullScreenClient:
 
     def _app(self, host: Host) -> "FullScreen":
         from rookery.tui.app import FullScreen, Opening
-        from rookery.tui.input_history import InputHistory
+        from rookery.tui.composer import InputHistory
         from rookery.tui.terminal_driver import ScreenDriver, is_light
         from rookery.tui.theme import DARK, LIGHT
 

@@ -1,10 +1,13 @@
-"""The full-screen client: one task at a time, with all that work for it."""
+"""The full-screen client: one task at a time, with all that work for it.
+
+`FullScreen` binds keys and messages to the parts that act on them; it holds no state of the task.
+"""
 
 from typing import ClassVar
 
 from msgspec import Struct
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.driver import Driver
 from textual.events import AppBlur, AppFocus, Key, Paste
 from textual.events import Event as ScreenEvent
@@ -15,22 +18,46 @@ from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.queries import AskAbout
 from rookery.protocol.client.attend import Fate, RunEnd
 from rookery.protocol.host_interface import Host
-from rookery.tui.app_keys import APP_KEYS, BEHIND_A_SIDE_SCREEN
 from rookery.tui.ask_panel import AskPanel
 from rookery.tui.attachments import Attachments
 from rookery.tui.attention import Notify
 from rookery.tui.composer import Composer, Memory, Remembered
 from rookery.tui.input_router import Saying
 from rookery.tui.navigation import Steering, after
+from rookery.tui.page import CSS
 from rookery.tui.picker_control import Picking
 from rookery.tui.pickers.own_commands import obey
-from rookery.tui.pickers.picker import Picker
-from rookery.tui.pickers.shell_picker import run_in_shell, shell_line
+from rookery.tui.pickers.picker import Picker, run_in_shell, shell_line
 from rookery.tui.rows.row_kinds import Family
-from rookery.tui.screen_layout import CSS
 from rookery.tui.session_view import Said
 from rookery.tui.task_controller import TaskDesk
 from rookery.tui.theme import DARK, LOOKS
+
+APP_KEYS: list[BindingType] = [
+    Binding("escape", "back", "Close what is open, stop the work, or clear", priority=True),
+    Binding("ctrl+c", "interrupt", "Leave, pressed twice", priority=True),
+    Binding("tab", "next_place", "Input, question, conversation", priority=True),
+    Binding("shift+tab", "next_mode", "Next mode", priority=True),
+    Binding("ctrl+m", "next_mode", "Next mode", priority=True, system=True),
+    Binding("pageup", "page(-1)", "Half a page up", show=False, priority=True),
+    Binding("pagedown", "page(1)", "Half a page down", show=False, priority=True),
+    Binding("ctrl+o", "unfold_all", "Unfold or fold everything", priority=True),
+    Binding("ctrl+t", "todos", "What is to be done", priority=True),
+    Binding("ctrl+b", "background", "Let the running command run on", priority=True),
+    Binding("ctrl+y", "copy", "Copy what is marked, or the last answer", priority=True),
+    Binding("ctrl+l", "change_look", "Dark or light", priority=True),
+    Binding("ctrl+z", "suspend_process", "To the shell; `fg` comes back", priority=True),
+    Binding("f1", "command('help')", "Help", priority=True),
+    Binding("f2,ctrl+r", "command('tasks')", "Earlier tasks", priority=True),
+    Binding("f3", "command('checkpoints')", "Checkpoints", priority=True),
+    Binding("f4", "command('model')", "Model", priority=True),
+    Binding("f5", "command('tree')", "Tasks that work for this one", priority=True),
+    Binding("f6", "command('queue')", "What is not heard yet", priority=True),
+    Binding("f7", "command('cost')", "What it cost", priority=True),
+]
+BEHIND_A_SIDE_SCREEN = ("interrupt", "leave", "command", "copy", "change_look", "suspend_process")
+"""What keys do behind a side screen too."""
+
 
 SPIN_SECONDS = 0.12
 LONGEST_ANSWER = 3

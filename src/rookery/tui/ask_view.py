@@ -1,18 +1,86 @@
-"""Draws a question into the parts of its panel."""
+"""What the panel of a question draws: its title, its body, its keys, and how high it is.
 
+The title and the keys always stay in sight; only the body is scrolled.
+"""
+
+from enum import Enum
+
+from msgspec import Struct
 from rich.text import Text
 from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Static
 
 from rookery.core.facts import Asked
-from rookery.tui.ask_lines import Standing, keys_line, long_title, short_title, title_line
-from rookery.tui.ask_size import room_for
-from rookery.tui.question_page import Step, body_of, footing_of, page_of
-from rookery.tui.rows.lines import cut
-from rookery.tui.rows.pieces import Piece
+from rookery.tui.question_page import APPROVALS, Step, body_of, footing_of, page_of
+from rookery.tui.rows.lines import Piece, cut, wrapped
 from rookery.tui.scroll_view import Paper
+from rookery.tui.short_texts import counted
 from rookery.tui.theme import Look
+
+TITLE_LINES = 2
+_WHILE_TYPED_TO = (("enter", "sends"), ("esc", "back"))
+
+
+class Standing(Enum):
+    """What becomes of a key."""
+
+    UNSEEN = "it was not in sight for long enough"
+    OUT_OF_SIGHT = "the window is too small to show it"
+    TYPED_TO = "it is part of an answer in words"
+    ELSEWHERE = "it goes to something else"
+    READY = "it can be an answer"
+
+
+def short_title(asked: Asked, step: Step, width: int) -> str:
+    title = page_of(asked, step).title
+    return title if _is_short(title, width) else "Allow this?"
+
+
+def long_title(asked: Asked, step: Step, width: int) -> list[Text]:
+    """A title that is too long to stay in sight is read with the rest."""
+    title = page_of(asked, step).title
+    return [] if _is_short(title, width) else [*wrapped(Text(title), width), Text()]
+
+
+def _is_short(title: str, width: int) -> bool:
+    return len(wrapped(Text(title), width)) <= TITLE_LINES
+
+
+def title_line(words: str, position: tuple[int, int, int], look: Look) -> Text:
+    """`position` is the first and the last line that are seen of the text, and how many it has."""
+    title = Text(words, look.ink(look.accent, bold=True))
+    first, last, count = position
+    if count > last or first > 1:
+        title.append(f"  ↑↓ {first}-{last} of {count}", look.ink(look.careful))
+    return title
+
+
+def keys_line(
+    keys: tuple[tuple[str, str], ...], standing: Standing, *, unread: int, counting: str, look: Look
+) -> Text:
+    """`unread` lines are to be read first; `counting` tells what happens by itself."""
+    line, quiet, careful = Text(), look.ink(look.quiet), look.ink(look.careful)
+    ink = look.ink(look.accent, bold=True)
+    match standing:
+        case Standing.UNSEEN:
+            line.append("…   ", quiet)
+            keys = ()
+        case Standing.OUT_OF_SIGHT:
+            line.append("too small a window to answer   ", careful)
+            keys = ()
+        case Standing.TYPED_TO:
+            keys = _WHILE_TYPED_TO
+        case Standing.ELSEWHERE:
+            line.append("tab", ink).append(" to answer   ")
+            ink = look.ink(look.quiet, bold=True)
+        case Standing.READY if unread:
+            line.append(f"↓ {counted(unread, 'more line')}, then ", careful)
+        case Standing.READY:
+            pass
+    for key, what in keys:
+        line.append(key, ink).append(f" {what}   ", quiet)
+    return line.append(counting, careful)
 
 
 class AskDrawing:
@@ -71,3 +139,32 @@ class AskDrawing:
         line = keys_line(keys, standing, unread=unread, counting=counting, look=self.look)
         line.rstrip()  # what is behind the last key must not be what does not fit
         self._keys.update(cut(line, width))
+
+
+LEAST_BODY = 3
+FRAME = 3
+"""Lines of a panel beside title, text and notes: its rule, an empty one, and the keys."""
+AROUND = 5
+"""Lines of the screen that a panel must leave: header, input area, status."""
+_LONGEST_PLACE = "  ↑↓ 100-100 of 1000"
+
+
+class Room(Struct, frozen=True, kw_only=True):
+    cramped: bool
+    """There is no room for both, so that the notes scroll with the text."""
+    body: int
+    """Lines that the text may have."""
+
+
+def room_for(asked: Asked, step: Step, *, notes: int, width: int, height: int) -> Room:
+    """As high as it needs to be, but never so high that nothing else is seen, unless it is an
+    action, of which as much as can be is to be read at once. All of it can be read in any case.
+    `notes` are the lines of what stays in sight below the text, `height` is the screen's."""
+    title = short_title(asked, step, width)
+    fixed = FRAME + len(wrapped(Text(f"{title}{_LONGEST_PLACE}"), width))
+    room = height - AROUND - fixed
+    below = notes + 1 if notes else 0
+    cramped = below + LEAST_BODY > room
+    below = 0 if cramped else below
+    enough = room if asked.ask in APPROVALS else height * 3 // 5 - fixed
+    return Room(cramped=cramped, body=min(room, max(LEAST_BODY + below, enough)) - below)

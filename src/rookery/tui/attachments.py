@@ -1,15 +1,24 @@
-"""Pictures that go with the next words: pasted by path, or taken from the clipboard.
+"""Pictures that go with the next message: pasted by path, or taken from the clipboard.
 
-Both are the user's own deed, so any file of theirs may be read. What kind of picture it is, its
-first bytes say, whatever it is called.
+Both are the user's own deed, so any file of theirs may be read. The first bytes decide what kind of
+picture it is, not its name. A file that is dragged into a terminal arrives as pasted text: as it
+is, in quotes, with a backslash before each blank, or as a URI.
 """
 
 import os
+import shlex
+import shutil
+import signal
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import PurePath
+from subprocess import DEVNULL, PIPE
+from urllib.parse import unquote, urlsplit
 
 import anyio
 import anyio.to_thread
+from anyio.abc import Process
 from msgspec import Struct
 
 from rookery.core.blocks import Image
@@ -18,15 +27,8 @@ from rookery.core.pictures import TOGETHER, Sight, picture
 from rookery.core.queries import AskModels
 from rookery.errors import CommandRejected
 from rookery.protocol.client.picture_files import MOST, load_pictures
-from rookery.tui.clipboard import (
-    MOST_READ,
-    clipboard_picture,
-    readers,
-    what_to_install,
-)
 from rookery.tui.interfaces import Desk
-from rookery.tui.pasted_path import picture_paths
-from rookery.tui.rows.picture_line import byte_count
+from rookery.tui.short_texts import byte_count
 
 MOST_PICTURES = 20
 LOOKING_SECONDS = 2.0
@@ -138,3 +140,97 @@ async def _file_among(paths: Sequence[str]) -> str | None:
             if await anyio.to_thread.run_sync(os.path.isfile, path, abandon_on_cancel=True):
                 return path
     return None
+
+
+PATIENCE_SECONDS = 2.0
+"""For all programs together: who owns the clipboard may never answer."""
+MOST_READ = 10 * MIB
+_READERS: Sequence[Sequence[str]] = (
+    ("wl-paste", "--type", "image/png"),
+    ("xclip", "-selection", "clipboard", "-t", "image/png", "-o"),
+    ("pngpaste", "-"),
+)
+
+
+def readers() -> list[Sequence[str]]:
+    """The commands that print a picture, of those that are installed."""
+    return [command for command in _READERS if shutil.which(command[0])]
+
+
+def what_to_install() -> str:
+    return "pngpaste" if sys.platform == "darwin" else "wl-clipboard or xclip"
+
+
+async def clipboard_picture(patience: float = PATIENCE_SECONDS) -> bytes:
+    """Nothing if there is none. One byte more than `MOST_READ` if there is more than that."""
+    with anyio.move_on_after(patience):
+        for command in readers():
+            if data := await _printed(command):
+                return data
+    return b""
+
+
+async def _printed(command: Sequence[str]) -> bytes:
+    """What a command prints, if it succeeds or there is too much of it."""
+    try:
+        process = await anyio.open_process(
+            command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, start_new_session=True
+        )
+    except OSError:  # it went away, or is no program of this machine
+        return b""
+    try:
+        data = await _read(process)
+        enough = len(data) > MOST_READ or await process.wait() == 0
+        return data if enough else b""
+    finally:
+        with anyio.CancelScope(shield=True):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.aclose()
+
+
+async def _read(process: Process) -> bytes:
+    assert process.stdout
+    data = bytearray()
+    async for piece in process.stdout:
+        data += piece
+        if len(data) > MOST_READ:
+            break
+    return bytes(data[: MOST_READ + 1])
+
+
+LONGEST = 8192
+_KINDS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+
+
+def picture_paths(text: str, home: str) -> list[str]:
+    """What it may be the path of, the likeliest first; nothing if it is no path of a picture."""
+    text = text.strip()
+    if not text or len(text) > LONGEST or not text.isprintable():
+        return []
+    if text.startswith("file:"):
+        found = _in_uri(text)
+    else:
+        found = list(dict.fromkeys([text, *_in_shell_words(text)]))
+    paths = (_at_home(path, home) for path in found)
+    return [path for path in paths if path.startswith("/") and path.lower().endswith(_KINDS)]
+
+
+def _in_uri(text: str) -> list[str]:
+    try:
+        uri = urlsplit(text)
+    except ValueError:
+        return []
+    return [unquote(uri.path)] if uri.netloc in ("", "localhost", os.uname().nodename) else []
+
+
+def _in_shell_words(text: str) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError:  # a quotation mark that belongs to the name
+        return []
+    return words if len(words) == 1 else []
+
+
+def _at_home(path: str, home: str) -> str:
+    return os.path.join(home, path.removeprefix("~/")) if path.startswith("~/") else path

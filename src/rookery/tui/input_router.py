@@ -1,18 +1,18 @@
-"""Where what the user says goes: it opens a task, answers a question, or waits to be heard."""
+"""Where a sent message goes: to a question as its reply, to the task at work, or to a new one."""
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from rookery.core.asks import Reply
-from rookery.core.commands import ReopenTask
+from rookery.core.asks import AskKind, Reply
+from rookery.core.commands import Command, ReopenTask
+from rookery.protocol.client.question_text import chosen, suggestions
 from rookery.tui.ask_panel import AskPanel
 from rookery.tui.interfaces import Desk
-from rookery.tui.question_page import APPROVALS
+from rookery.tui.question_page import APPROVALS, TRIES, Step, answer_letters
 from rookery.tui.question_queue import Questions
 from rookery.tui.session_view import RESUMES, Question, Said, Session
 from rookery.tui.status_updates import Showing
 from rookery.tui.task_switcher import Looking
-from rookery.tui.typed_replies import can_answer, in_words, key_alone, yes_or_no
 
 TYPED_AHEAD = "That was typed before the question was in sight. Answer it now: y or n."
 UNREAD = "Read it to its end first: Tab, then ↓."
@@ -102,3 +102,35 @@ class Saying:
             self._questions.draft_is_sent()
             self._desk.toast(STILL_OPEN)
         return True
+
+
+_YES, _NO = ("y", "yes"), ("n", "no")
+
+
+def yes_or_no(said: Said, question: Question) -> Reply | None:
+    """What a word alone answers, where yes and no are answers."""
+    word = said.text.strip().lower()
+    if said.images or question.asked.ask not in (*APPROVALS, *TRIES):
+        return None
+    return "yes" if word in _YES else "no" if word in _NO else None
+
+
+def key_alone(said: Said, question: Question) -> str:
+    """The key of the question's panel, other than yes or no, that was typed where words go: such
+    a letter is no reason. Empty if it is none."""
+    letter = said.text.strip().lower()
+    if said.images or question.asked.ask not in APPROVALS or letter in (*_YES, *_NO):
+        return ""
+    return letter if letter in answer_letters(question.asked, Step.ANSWER) else ""
+
+
+def can_answer(said: Said, question: Question) -> bool:
+    """Pictures alone refuse nothing."""
+    return bool(said.text) or question.asked.ask not in APPROVALS
+
+
+def in_words(question: Question, said: Said) -> Sequence[Command]:
+    if question.asked.ask is AskKind.FOLLOWUP:
+        suggestion = chosen(said.text, suggestions(question.asked.text))
+        return question.chosen(suggestion, said.images)
+    return question.in_words(said)

@@ -1,4 +1,4 @@
-"""All that is on the screen while one works: the conversation and what stands around it."""
+"""The main page: the conversation, what stands around it, and where each part stands (`CSS`)."""
 
 from collections.abc import Sequence
 
@@ -12,14 +12,47 @@ from rookery.core.facts import UserSpoke
 from rookery.core.queries import About
 from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.ask_panel import AskPanel
-from rookery.tui.attached_line import AttachedLine
+from rookery.tui.attachments import Attached
 from rookery.tui.composer import Composer, Remembered
 from rookery.tui.rows.lines import cut
-from rookery.tui.rows.picture_line import nameless
+from rookery.tui.short_texts import labels, nameless
 from rookery.tui.status import HeaderBar, StatusLine
 from rookery.tui.texts import welcome
 from rookery.tui.theme import Look
 from rookery.tui.transcript_view import Transcript
+
+CSS = """
+Screen { background: $background; color: $foreground; }
+HeaderBar { height: 1; padding: 0 1; dock: top; background: $band; }
+#bottom { height: auto; dock: bottom; background: $background; }
+Transcript { height: 1fr; padding: 0 0 0 1; background: $background; scrollbar-size-vertical: 1; }
+#welcome { height: 1fr; padding: 1 3; color: $foreground; display: none; }
+#queue { height: auto; max-height: 5; padding: 0 1; display: none; }
+AttachedLine { height: 1; padding: 0 1; display: none; }
+#slot { height: auto; max-height: 11; padding: 0 1; display: none; }
+Page { height: 1fr; }
+AskPanel {
+    height: auto; padding: 0 1 0 2; display: none;
+    border-top: solid $line; border-left: none; background: $background;
+}
+AskPanel:focus { border-top: solid $primary; }
+#ask-title { height: auto; padding: 0 1; }
+#ask-body { height: 3; padding: 0 0 0 1; scrollbar-size-vertical: 1; }
+#ask-footing { height: auto; padding: 0 1; margin-top: 1; }
+#ask-keys { height: 1; padding: 0 1; margin-top: 1; }
+#input { height: auto; border-top: solid $line; border-bottom: solid $line; }
+#input:focus-within { border-top: solid $primary; border-bottom: solid $primary; }
+#input > #prompt { width: 2; padding: 0 0 0 1; color: $primary; text-style: bold; }
+Composer {
+    height: auto; min-height: 1; max-height: 8; width: 1fr; padding: 0 1 0 1; border: none;
+    background: $background; color: $foreground; scrollbar-size-vertical: 1;
+}
+Composer:focus { border: none; }
+Composer > .text-area--placeholder { color: $quiet; }
+Composer > .text-area--cursor-line { background: $background; }
+StatusLine { height: 1; padding: 0 1; }
+"""
+
 
 QUEUED = 4
 """Of what the model has not heard yet, what is shown above the input area."""
@@ -96,3 +129,34 @@ class Page(Vertical):
 
 def _unheard(said: UserSpoke) -> str:
     return harmless_line("  ".join(filter(None, (said.text, nameless(said.images)))))
+
+
+def attached_line(attached: Sequence[Attached], width: int) -> Text:
+    """Where there is no room for all, the last are shown: those are the first to be removed."""
+    parts = labels((harmless_line(each.name), each.image) for each in attached)
+    line = Text("  ".join(parts))
+    while len(parts) > 1 and line.cell_len > width:
+        parts = parts[1:]
+        line = Text("  ".join(["…", *parts]))
+    return cut(line, width)
+
+
+class AttachedLine(Static):
+    def __init__(self, look: Look) -> None:
+        super().__init__()
+        self.look = look
+        self._attached: Sequence[Attached] = ()
+
+    def show(self, attached: Sequence[Attached]) -> None:
+        self._attached = attached
+        self.display = bool(attached)
+        self.refresh()
+
+    def wear(self, look: Look) -> None:
+        self.look = look
+        self.refresh()
+
+    def render(self) -> Text:
+        line = attached_line(self._attached, max(20, self.content_size.width))
+        line.stylize(self.look.ink(self.look.accent))
+        return line

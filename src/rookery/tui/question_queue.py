@@ -9,11 +9,10 @@ from rookery.protocol.client.question_text import suggestions
 from rookery.tui.ask_panel import AskPanel
 from rookery.tui.attention import Attention
 from rookery.tui.composer import Composer
-from rookery.tui.intent_lines import LETTERS
 from rookery.tui.interfaces import Desk
-from rookery.tui.question_page import APPROVALS, has_panel
+from rookery.tui.question_page import APPROVALS, LETTERS, has_panel
 from rookery.tui.session_view import RESUMES, Question, Said, Session
-from rookery.tui.single_letter import UNTOUCHABLE_SECONDS
+from rookery.tui.shown_question import UNTOUCHABLE_SECONDS
 from rookery.tui.texts import needs_you
 
 AT_REST = (*RESUMES, AskKind.COMPLETION_RESULT)

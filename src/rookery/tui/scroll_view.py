@@ -8,8 +8,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from rookery.tui.lazy_lines import LazyLines
-from rookery.tui.rows.pieces import Piece, together
+from rookery.tui.rows.lines import LazyLines, Piece, together
 
 Write = Callable[[int], Iterable[Text | Piece]]
 """What is written for a width."""

@@ -1,22 +1,72 @@
-"""A question on the screen: what is shown of it, and whether it was seen for long enough to be
-answered (GATE-4)."""
+"""The question on the screen, and whether it was seen for long enough to be answered.
+
+A letter answers only if it stands alone: it waits a moment for another one, with which it would be
+a word.
+"""
 
 import time
+from collections.abc import Callable
 from functools import partial
 
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.errors import NoWidget
+from textual.timer import Timer
 from textual.widget import Widget
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
-from rookery.tui.ask_lines import Standing
-from rookery.tui.ask_view import AskDrawing
+from rookery.tui.ask_view import AskDrawing, Standing
 from rookery.tui.question_page import APPROVALS, Step
-from rookery.tui.single_letter import UNTOUCHABLE_SECONDS, LoneLetter
 from rookery.tui.theme import Look
+
+UNTOUCHABLE_SECONDS = 0.5
+"""How long a question must have been on the screen before a key can answer it, and how long no
+letter must have been typed."""
+ALONE_SECONDS = 0.3
+"""How long a key waits for another one, with which it would be a word."""
+
+
+class LoneLetter:
+    def __init__(self, start_timer: Callable[[float, Callable[[], None]], Timer]) -> None:
+        self._start_timer = start_timer
+        self._letter = ""
+        self._timer: Timer | None = None
+        self._typed_at = 0.0
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._timer is not None
+
+    @property
+    def untouchable_until(self) -> float:
+        """Until nobody has typed for long enough."""
+        return self._typed_at + UNTOUCHABLE_SECONDS
+
+    def is_in_a_word(self, typed_at: float, *, live: bool) -> bool:
+        """Whether the letter that is typed now goes with one that waits, or with one right before
+        it, which the question, being `live`, did not take."""
+        soon = typed_at < self.untouchable_until
+        self._typed_at = typed_at
+        return bool(self._letter) or (live and soon)
+
+    def hold(self, letter: str, act: Callable[[], None]) -> None:
+        """Act on it, if nothing comes behind it."""
+        self._letter = letter
+        self._timer = self._start_timer(ALONE_SECONDS, partial(self._act_alone, act))
+
+    def _act_alone(self, act: Callable[[], None]) -> None:
+        self.drop()
+        act()
+
+    def drop(self) -> str:
+        """The letter that waited, which is no answer now."""
+        if self._timer:
+            self._timer.stop()
+        letter, self._letter, self._timer = self._letter, "", None
+        return letter
+
 
 _LEAST_WIDTH = 20
 """Columns in which the keys can be told."""

@@ -8,7 +8,7 @@ from rookery.core.asks import AskKind
 from rookery.core.facts import Asked, Todo
 from rookery.core.folds.view import View
 from rookery.core.queries import About
-from rookery.tui.pickers.triggers import TRIGGERS
+from rookery.tui.pickers.picker import TRIGGERS
 from rookery.tui.question_page import APPROVALS
 from rookery.tui.theme import Look
 

@@ -3,6 +3,7 @@
 from msgspec import Struct
 from rich.style import Style
 from textual.theme import Theme
+from textual.widget import Widget
 
 DARK, LIGHT = "rookery-dark", "rookery-light"
 
@@ -102,3 +103,7 @@ def theme_of(look: Look) -> Theme:
             "border-blurred": look.line,
         },
     )
+
+
+def worn(widget: Widget) -> Look:
+    return LOOKS.get(widget.app.theme, LOOKS[DARK])

@@ -7,8 +7,16 @@ from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
-from rookery.tui.ask_lines import Standing, keys_line, long_title, short_title, title_line
-from rookery.tui.ask_size import AROUND, LEAST_BODY, room_for
+from rookery.tui.ask_view import (
+    AROUND,
+    LEAST_BODY,
+    Standing,
+    keys_line,
+    long_title,
+    room_for,
+    short_title,
+    title_line,
+)
 from rookery.tui.question_page import Step, answer_letters, page_of
 from rookery.tui.theme import DARK, LOOKS
 from tui_scenes import COMMAND, EDIT, FOLLOWUP

@@ -12,7 +12,7 @@ from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
 from rookery.core.text.terminal_text import approvable
 from rookery.tui.question_page import Step, body_of, footing_of, has_panel, page_of
-from rookery.tui.rows.pieces import all_lines
+from rookery.tui.rows.lines import all_lines
 from rookery.tui.theme import DARK, LOOKS
 from tui_scenes import COMMAND, EDIT, FOLLOWUP
 

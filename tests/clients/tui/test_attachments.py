@@ -27,13 +27,19 @@ from rookery.core.message import Message
 from rookery.core.queries import AskAbout, AskModels, KnownModel
 from rookery.protocol.client.picture_files import MOST
 from rookery.tui.app import FullScreen, Opening
-from rookery.tui.attached_line import attached_line
-from rookery.tui.attachments import MOST_PICTURES, TOO_MANY, TOO_MUCH, Attached
-from rookery.tui.clipboard import MOST_READ, clipboard_picture
-from rookery.tui.pasted_path import picture_paths
-from rookery.tui.rows.picture_line import byte_count
+from rookery.tui.attachments import (
+    MOST_PICTURES,
+    MOST_READ,
+    TOO_MANY,
+    TOO_MUCH,
+    Attached,
+    clipboard_picture,
+    picture_paths,
+)
+from rookery.tui.page import attached_line
 from rookery.tui.rows.row_kinds import Shown
 from rookery.tui.rows.row_view import drawn
+from rookery.tui.short_texts import byte_count
 from rookery.tui.theme import DARK, LOOKS
 from tui_scenes import TASK, asking_about_an_edit, wondering, working
 from tui_waiting import seen, until

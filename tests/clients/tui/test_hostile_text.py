@@ -21,7 +21,7 @@ from rookery.core.text.terminal_text import approvable, plainly_visible, seen_le
 from rookery.protocol.client.question_text import ceiling, followup
 from rookery.tui.app import FullScreen, Opening
 from rookery.tui.question_page import Step, body_of
-from rookery.tui.rows.pieces import all_lines
+from rookery.tui.rows.lines import all_lines
 from rookery.tui.rows.tool_calls import payload_in
 from rookery.tui.screens.shell_screen import ShellScreen
 from rookery.tui.scroll_view import Paper

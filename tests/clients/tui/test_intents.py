@@ -16,10 +16,10 @@ from rookery.core.intent_questions import AskedReason, AskedTarget
 from rookery.core.message import Message
 from rookery.core.queries import About, AskIntents
 from rookery.tui.question_page import Step, answer_letters, body_of, footing_of, page_of
-from rookery.tui.rows.pieces import all_lines
+from rookery.tui.rows.lines import all_lines
 from rookery.tui.rows.row_kinds import Shown
 from rookery.tui.rows.row_view import drawn
-from rookery.tui.screens.intent_screen import IntentScreen
+from rookery.tui.screens.choice_screens import IntentScreen
 from rookery.tui.status import Around, header_line
 from rookery.tui.theme import DARK, LOOKS
 from tui_desk import desk

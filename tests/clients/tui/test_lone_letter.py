@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rookery.tui.single_letter import ALONE_SECONDS, UNTOUCHABLE_SECONDS, LoneLetter
+from rookery.tui.shown_question import ALONE_SECONDS, UNTOUCHABLE_SECONDS, LoneLetter
 
 
 class Clockwork:

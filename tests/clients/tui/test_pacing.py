@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.tui.redraw_pace import (
+from rookery.tui.task_controller import (
     PICTURE_SECONDS,
     PICTURE_SECONDS_WHILE_TYPING,
     TYPING_SECONDS,

@@ -7,9 +7,7 @@ from played_host import PlayedHost
 from rookery.core.queries import AskPaths, AskTasks, FoundPath
 from rookery.errors import CommandRejected
 from rookery.tui.pickers.own_commands import OWN
-from rookery.tui.pickers.picker import Picker
-from rookery.tui.pickers.picker_choice import PICKERS, picker_for
-from rookery.tui.pickers.triggers import TRIGGERS
+from rookery.tui.pickers.picker import PICKERS, TRIGGERS, Picker, picker_for
 from rookery.tui.screens.shell_screen import ShellScreen
 from tui_desk import DeskApp
 from tui_screen_scenes import TASKS, knowing_host

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.tui.input_history import MOST, InputHistory
+from rookery.tui.composer import MOST, InputHistory
 
 
 def opened(path: Path) -> InputHistory:

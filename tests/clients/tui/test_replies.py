@@ -7,9 +7,9 @@ from rookery.core.blocks import Image
 from rookery.core.commands import Answer, Speak, SwitchMode
 from rookery.core.facts import Asked
 from rookery.tui.followed_tasks import Followed
+from rookery.tui.input_router import can_answer, in_words, yes_or_no
 from rookery.tui.question_page import APPROVALS, TRIES
 from rookery.tui.session_view import Question, Said
-from rookery.tui.typed_replies import can_answer, in_words, yes_or_no
 from tui_scenes import COMMAND, FOLLOWUP
 
 PICTURE = Image(media_type="image/png", data="aGk=")

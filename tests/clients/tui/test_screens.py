@@ -18,17 +18,15 @@ from rookery.core.commands import (
 )
 from rookery.core.facts import RequestStarted, TaskOpened, Todo, TodosChanged
 from rookery.core.queries import AskModels, AskTasks
+from rookery.tui.picker_control import TodoPanel
 from rookery.tui.pickers.own_commands import OWN
 from rookery.tui.screens.checkpoint_screen import CheckpointScreen
-from rookery.tui.screens.confirm_screen import Confirming
+from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen
 from rookery.tui.screens.cost_screen import CostScreen
 from rookery.tui.screens.help_screen import HelpScreen
-from rookery.tui.screens.mode_screen import ModeScreen
-from rookery.tui.screens.model_screen import ModelScreen
 from rookery.tui.screens.queue_screen import QueueScreen
 from rookery.tui.screens.side_screen import SideScreen
-from rookery.tui.screens.task_list_screen import TaskListScreen
-from rookery.tui.screens.todo_panel import TodoPanel
+from rookery.tui.screens.task_list_screen import Confirming, TaskListScreen
 from rookery.tui.screens.tree_screen import TreeScreen
 from rookery.tui.theme import DARK, LIGHT, LOOKS
 from tui_desk import DeskApp, desk

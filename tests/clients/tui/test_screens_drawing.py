@@ -36,9 +36,10 @@ from rookery.core.queries import (
     KnownTask,
     RestoreRehearsal,
 )
-from rookery.tui.pickers.picker_choice import picker_for
+from rookery.tui.picker_control import TodoPanel, drawn_todos
+from rookery.tui.pickers.picker import picker_for
 from rookery.tui.screens.checkpoint_screen import CheckpointScreen
-from rookery.tui.screens.confirm_screen import Confirming
+from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen
 from rookery.tui.screens.cost_screen import (
     ROWS,
     Account,
@@ -48,16 +49,12 @@ from rookery.tui.screens.cost_screen import (
     drawn_accounts,
 )
 from rookery.tui.screens.help_screen import Section, drawn_help
-from rookery.tui.screens.key_line import key_uses, own_bindings, spelled
-from rookery.tui.screens.mode_screen import ModeScreen
-from rookery.tui.screens.model_screen import ModelScreen
 from rookery.tui.screens.queue_screen import QueueScreen
 from rookery.tui.screens.shell_screen import ShellScreen
-from rookery.tui.screens.short_texts import ago, fine_money, money
-from rookery.tui.screens.side_screen import SideScreen
-from rookery.tui.screens.task_list_screen import TaskListScreen
-from rookery.tui.screens.todo_panel import TodoPanel, drawn_todos
+from rookery.tui.screens.side_screen import SideScreen, key_uses, own_bindings, spelled
+from rookery.tui.screens.task_list_screen import Confirming, TaskListScreen
 from rookery.tui.screens.tree_screen import TreeScreen, root_of, tree
+from rookery.tui.short_texts import ago, fine_money, money
 from rookery.tui.theme import DARK, LOOKS
 from tui_desk import DeskApp
 from tui_waiting import seen, until

@@ -10,13 +10,13 @@ import pytest
 
 from played_host import ABOUT, PlayedHost
 from rookery.core.queries import AskAbout
-from rookery.tui.screens.shell_screen import ShellScreen
-from rookery.tui.shell_line import (
+from rookery.tui.screens.shell_screen import (
     LINES_KEPT,
     Fate,
     Output,
     ShellEnd,
     ShellLine,
+    ShellScreen,
     as_message,
 )
 from tui_desk import DeskApp

@@ -68,7 +68,7 @@ async def _tasks(app: "App[Any]", desk: Desk, words: str) -> None:
 
 
 async def _mode(app: "App[Any]", desk: Desk, words: str) -> None:
-    from rookery.tui.screens.mode_screen import ModeScreen
+    from rookery.tui.screens.choice_screens import ModeScreen
 
     if words:
         await _by_line(desk, f"/mode {words}")
@@ -77,7 +77,7 @@ async def _mode(app: "App[Any]", desk: Desk, words: str) -> None:
 
 
 async def _model(app: "App[Any]", desk: Desk, words: str) -> None:
-    from rookery.tui.screens.model_screen import ModelScreen
+    from rookery.tui.screens.choice_screens import ModelScreen
 
     if words:
         await _by_line(desk, f"/model {words}")
@@ -86,7 +86,7 @@ async def _model(app: "App[Any]", desk: Desk, words: str) -> None:
 
 
 async def _intent(app: "App[Any]", desk: Desk, words: str) -> None:
-    from rookery.tui.screens.intent_screen import IntentScreen
+    from rookery.tui.screens.choice_screens import IntentScreen
 
     if words:
         await _by_line(desk, f"/intent {words}")

@@ -1,4 +1,8 @@
-"""A list one of whose rows is marked. It goes round, and tells what is out of sight."""
+"""Widgets that pickers and side screens share: a list to pick from, and text fields.
+
+Textual puts letters into a field at once, but sends other keys a long way round before it looks
+what they mean. `is_done` keeps keys in the order in which they were typed.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
@@ -6,13 +10,25 @@ from typing import Generic, TypeVar
 from rich.style import Style
 from rich.text import Text
 from textual import events
+from textual.dom import DOMNode
 from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
+from textual.widgets import Input, TextArea
+from textual.worker import WorkType
 
-from rookery.tui.pickers.current_theme import worn
 from rookery.tui.rows.lines import cut, padded
-from rookery.tui.theme import Look
+from rookery.tui.theme import Look, worn
+
+
+def do_latest(of: DOMNode, work: WorkType[None]) -> None:
+    """Do this instead of what was begun before it and is no longer of interest."""
+    of.run_worker(work, exclusive=True)
+
+
+def do_beside(of: DOMNode, work: WorkType[None]) -> None:
+    of.run_worker(work, group="beside")
+
 
 T = TypeVar("T")
 Draw = Callable[[T, int, Look], Text]
@@ -182,3 +198,24 @@ class PickList(Widget, Generic[T], can_focus=False):
 def _out_of_sight(above: int, below: int, look: Look) -> Text:
     parts = [f"↑ {above} above" if above else "", f"↓ {below} below" if below else ""]
     return Text(f"  {'   '.join(filter(None, parts))}", look.ink(look.quiet))
+
+
+async def is_done(field: Widget, event: events.Key) -> bool:
+    """Whether the key means something other than a letter here; then that is done now."""
+    if event.is_printable or not await field.app._check_bindings(event.key):
+        return False
+    event.stop()
+    event.prevent_default()
+    return True
+
+
+class LineField(Input):
+    async def _on_key(self, event: events.Key) -> None:
+        if not await is_done(self, event):
+            await super()._on_key(event)
+
+
+class TextField(TextArea):
+    async def _on_key(self, event: events.Key) -> None:
+        if not await is_done(self, event):
+            await super()._on_key(event)

@@ -1,22 +1,51 @@
-"""What opens below the input area behind a trigger: rows that fit what is typed."""
+"""Pickers: what opens below the input area behind a trigger, one class for each trigger."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import anyio
+from msgspec import Struct
 from rich.text import Text
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
 
+from rookery.core.mentions import mention_of
+from rookery.core.queries import (
+    AskCommands,
+    AskPaths,
+    AskTasks,
+    FoundPath,
+    KnownCommand,
+    KnownTask,
+)
+from rookery.core.text.fuzzy import best_matches
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Choice, Desk
-from rookery.tui.pickers.background_work import do_latest
-from rookery.tui.pickers.pick_list import PickList
+from rookery.tui.pickers.own_commands import OWN
+from rookery.tui.pickers.pick_list import PickList, do_latest
 from rookery.tui.rows.lines import cut
+from rookery.tui.screens.side_screen import KeyUse, key_uses, own_bindings
+from rookery.tui.short_texts import ago, one_line
 from rookery.tui.theme import Look
+
+
+class Trigger(Struct, frozen=True):
+    char: str
+    what: str
+
+
+TRIGGERS = (
+    Trigger("/", "commands"),
+    Trigger("@", "names a file or a folder, anywhere in a line"),
+    Trigger("!", "runs a command in your own shell"),
+    Trigger("#", "looks for words in earlier tasks"),
+    Trigger("?", "keys and what they do"),
+)
+
 
 ROWS = 9
 """Rows of a picker that are seen at once."""
@@ -44,7 +73,7 @@ class Picker(Vertical):
         self._desk = desk
         self._wanted = ""
         self._found_for: str | None = None
-        self._list = PickList[Choice](self._draw, _name, most=ROWS)
+        self._list = PickList[Choice](self._draw, _row_name, most=ROWS)
 
     def compose(self) -> ComposeResult:
         yield self._list
@@ -107,7 +136,7 @@ class Picker(Vertical):
             self.post_message(self.Picked(choice))
 
 
-def _name(choice: Choice) -> str:
+def _row_name(choice: Choice) -> str:
     return f"{choice.label}\n{choice.insert}"
 
 
@@ -118,3 +147,164 @@ def in_two_columns(label: str, detail: str, first: int, width: int, look: Look) 
         line.pad_right(max(0, first - line.cell_len) + 2)
         line.append(harmless_line(detail), look.ink(look.quiet))
     return cut(line, width)
+
+
+_MENTION_WORDS = tuple(
+    Choice(label=name, detail=what, insert=f"@{name} ")
+    for name, what in (
+        ("git-changes", "what is not committed yet"),
+        ("problems", "what the workspace's tools complain about"),
+        ("terminal", "what commands wrote last"),
+    )
+)
+
+
+class PathPicker(Picker):
+    NOTHING = "No file fits."
+
+    async def candidates(self, text: str) -> Sequence[Choice]:
+        letters = text.removeprefix("/").replace("\\", "")
+        found = await self._desk.ask(AskPaths(letters=letters, most=self.MOST))
+        paths = [_path_choice(each) for each in found]
+        words = [each for each in _MENTION_WORDS if each.label.startswith(text)]
+        seen = ROWS - len(words)  # so that nobody has to know them to find them
+        return [*paths[:seen], *words, *paths[seen:]]
+
+
+def _path_choice(found: FoundPath) -> Choice:
+    path = found.path.rstrip("/") + ("/" if found.folder else "")
+    return Choice(
+        label=path, detail="folder" if found.folder else "", insert=f"{mention_of(path)} "
+    )
+
+
+class ShellPicker(Picker):
+    """There is one row: the line that would be run."""
+
+    PAUSE = 0.0
+    NOTHING = "Type a command for your own shell; the model does not see it."
+
+    def known(self, text: str) -> Sequence[Choice]:
+        if not text.strip():
+            return ()
+        run = partial(run_in_shell, self.app, self._desk, text.strip())
+        return [Choice(label=f"$ {text.strip()}", detail="Enter runs it as you", action=run)]
+
+
+def shell_line(text: str) -> str:
+    """The command in a line that begins with `!`, which is never for the model."""
+    line = text.strip()
+    return line[1:].strip() if line.startswith("!") and "\n" not in line else ""
+
+
+async def run_in_shell(app: App[Any], desk: Desk, command: str) -> None:
+    from rookery.tui.screens.shell_screen import ShellScreen
+
+    app.push_screen(ShellScreen(desk, command))
+
+
+class HistoryPicker(Picker):
+    """Those that hold all of the words, newest first. Picking one opens it."""
+
+    PAUSE = 0.1
+    MOST = 15
+    NOTHING = "No task holds these words."
+
+    async def candidates(self, text: str) -> Sequence[Choice]:
+        found = await self._desk.ask(AskTasks(words=text.strip(), most=4 * self.MOST))
+        now = time.time_ns() // 1_000_000
+        own = [task for task in found if task.parent is None]
+        return [self._choice(task, now) for task in own[: self.MOST]]
+
+    def _choice(self, task: KnownTask, now: int) -> Choice:
+        title = one_line(task.title) or "(untitled)"
+        about = [ago(task.updated, now), task.status, one_line(task.excerpt)]
+        return Choice(
+            label=title,
+            detail=" · ".join(filter(None, about)),
+            action=partial(self._desk.open_task, task.task_id),
+        )
+
+
+class ShortcutPicker(Picker):
+    """Picking a trigger types it, picking a key does what it does."""
+
+    PAUSE = 0.0
+
+    def known(self, text: str) -> Sequence[Choice]:
+        others = [each for each in TRIGGERS if each.char != "?"]
+        triggers = [Choice(label=each.char, detail=each.what, insert=each.char) for each in others]
+        uses = [use for use in key_uses(own_bindings(type(self.app))) if use.shown]
+        keys = [Choice(label=use.key, detail=use.what, action=self._do(use)) for use in uses]
+        return best_matches([*triggers, *keys], text, self.MOST, _label_and_detail)
+
+    def _do(self, use: KeyUse) -> Callable[[], Awaitable[None]]:
+        async def do() -> None:
+            self._desk.press(use.action)
+
+        return do
+
+
+def _label_and_detail(choice: Choice) -> str:
+    return f"{choice.label} {choice.detail}"
+
+
+class CommandPicker(Picker):
+    """Picking one of the client's own does it; another one is typed, for there may be more to
+    say."""
+
+    NOTHING = "There is no such command."
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
+        self._others: Sequence[KnownCommand] | None = None
+
+    async def candidates(self, text: str) -> Sequence[Choice]:
+        if self._others is None:
+            self._others = await self._desk.ask(AskCommands())
+        return self.known(text) or ()
+
+    def known(self, text: str) -> Sequence[Choice] | None:
+        own = [
+            Choice(
+                label=f"/{each.name}",
+                detail=each.what,
+                action=partial(each.do, self.app, self._desk, ""),
+            )
+            for each in OWN
+        ]
+        taken = {each.name for each in OWN}
+        others = [_command_choice(each) for each in self._others or () if each.name not in taken]
+        if self._others is None:
+            exact = [each for each in own if each.label == f"/{text}"]
+            return exact or None
+        ours = best_matches(own, text, len(own), _command_name)
+        return [*ours, *best_matches(others, text, self.MOST, _command_name)]
+
+
+def _command_name(choice: Choice) -> str:
+    return choice.label.removeprefix("/")
+
+
+def _command_choice(command: KnownCommand) -> Choice:
+    about = [command.description, command.argument_hint]
+    if command.source != "built-in":
+        about.append(f"({command.source})")
+    return Choice(
+        label=f"/{command.name}",
+        detail="  ".join(filter(None, about)),
+        insert=f"/{command.name} ",
+    )
+
+
+PICKERS: dict[str, type[Picker]] = {
+    "/": CommandPicker,
+    "@": PathPicker,
+    "!": ShellPicker,
+    "#": HistoryPicker,
+    "?": ShortcutPicker,
+}
+
+
+def picker_for(trigger: str, desk: Desk) -> Picker:
+    return PICKERS[trigger](desk)

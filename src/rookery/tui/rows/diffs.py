@@ -8,8 +8,7 @@ from functools import partial
 from msgspec import Struct
 from rich.text import Text
 
-from rookery.tui.rows.lines import clean, indented, padded, wrapped
-from rookery.tui.rows.pieces import Piece, all_lines, chunks
+from rookery.tui.rows.lines import Piece, all_lines, chunks, clean, indented, padded, wrapped
 from rookery.tui.theme import Look
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d+)? \+(\d{1,9})(?:,\d+)? @@(.*)")

@@ -1,7 +1,14 @@
-"""Texts laid out as the lines of a row."""
+"""Text as lines of the screen: wrapped, cut, in pieces, and laid out when needed.
 
-from collections.abc import Iterable, Iterator
+A long row is a list of pieces. `LazyLines` lays out only those near what is seen and guesses the
+height of the others, so that a long conversation costs no more than a short one.
+"""
 
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+
+from msgspec import Struct
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
@@ -9,6 +16,7 @@ from rich.text import Text
 from textual.strip import Strip
 
 from rookery.core.text.terminal_text import harmless
+from rookery.tui.rows.markdown_parts import PART, PART_LINES, good_place
 
 TAB = 4
 _CONSOLE = Console(width=10_000, color_system="truecolor", legacy_windows=False)
@@ -63,3 +71,175 @@ def strip_of(line: Text) -> Strip:
         style = Style.parse(line.style) if isinstance(line.style, str) else line.style
         return Strip([Segment(line.plain, style)], line.cell_len)
     return Strip(line.render(_CONSOLE), line.cell_len)
+
+
+class Piece(Struct, frozen=True):
+    """Some lines of a row, and how many there will be about."""
+
+    height: int
+    draw: Callable[[], Iterable[Text]]
+    gap: int = 0
+    """Blank lines between it and the piece above."""
+    key: object = None
+    """Another piece in its place with the very same key looks the same."""
+
+
+def guessed_height(text: str, width: int) -> int:
+    return sum(1 + max(0, len(line) - 1) // max(1, width) for line in text.split("\n"))
+
+
+def single(lines: Iterable[Text]) -> list[Piece]:
+    """A row that is short in any case."""
+    drawn = list(lines)
+    return [Piece(len(drawn), lambda: drawn)] if drawn else []
+
+
+def all_lines(pieces: Iterable[Piece]) -> list[Text]:
+    lines: list[Text] = []
+    for piece in pieces:
+        drawn = list(piece.draw())
+        lines += [Text()] * (piece.gap if lines and drawn else 0) + drawn
+    return lines
+
+
+def together(parts: Iterable[Text | Piece]) -> list[Piece]:
+    """Pieces with single lines between them."""
+    pieces: list[Piece] = []
+    for are_lines, group in groupby(parts, lambda part: isinstance(part, Text)):
+        found = list(group)
+        if are_lines:
+            pieces += single(line for line in found if isinstance(line, Text))
+        else:
+            pieces += [piece for piece in found if isinstance(piece, Piece)]
+    return pieces
+
+
+def behind(pieces: Iterable[Piece], first: Text, rest: Text) -> Iterator[Piece]:
+    """The pieces behind a margin, which differs for the very first line."""
+    margin = first
+    for piece in pieces:
+        yield Piece(piece.height, _indented(piece, margin, rest), piece.gap, piece.key)
+        margin = rest
+
+
+def _indented(piece: Piece, first: Text, rest: Text) -> Callable[[], Iterable[Text]]:
+    return lambda: indented(piece.draw(), first, rest)
+
+
+def text_pieces(text: str, width: int, style: Style) -> list[Piece]:
+    """A text that is no Markdown, wrapped."""
+    return [
+        Piece(guessed_height(chunk, width), _wrapped(chunk, width, style)) for chunk in chunks(text)
+    ]
+
+
+def _wrapped(chunk: str, width: int, style: Style) -> Callable[[], Iterable[Text]]:
+    return lambda: wrapped(Text(chunk, style), width)
+
+
+def chunks(text: str) -> Iterator[str]:
+    """The text in parts of some lines each; a line that is too long is cut behind a word."""
+    kept: list[str] = []
+    size = 0
+    for line in text.split("\n"):
+        while len(line) > PART:
+            at = good_place(line)
+            kept.append(line[:at])
+            yield "\n".join(kept)
+            kept, size, line = [], 0, line[at:]
+        kept.append(line)
+        size += len(line)
+        if size >= PART or len(kept) >= PART_LINES:
+            yield "\n".join(kept)
+            kept, size = [], 0
+    if kept:
+        yield "\n".join(kept)
+
+
+NOTHING = Strip([], 0)
+
+
+class LazyLines:
+    def __init__(
+        self, pieces: Sequence[Piece], gap: int = 0, before: "LazyLines | None" = None
+    ) -> None:
+        """`gap` blank lines come first, if there is anything at all. What stays as it was
+        `before` is not laid out again."""
+        self._pieces = pieces
+        self._gap = gap
+        self._strips: list[list[Strip] | None] = [None] * len(pieces)
+        self._heights = [piece.height + self._gap_above(at) for at, piece in enumerate(pieces)]
+        self._tops: list[int] = []
+        if before and before._gap == gap:
+            self._keep(before)
+
+    def _keep(self, before: "LazyLines") -> None:
+        for at, (new, old) in enumerate(zip(self._pieces, before._pieces, strict=False)):
+            if new.key is None or new.key is not old.key:
+                return
+            self._strips[at] = before._strips[at]
+            self._heights[at] = before._heights[at]
+
+    @property
+    def height(self) -> int:
+        return self._top(len(self._pieces))
+
+    @property
+    def is_tall(self) -> bool:
+        """It has more to show than one line."""
+        if len(self._pieces) > 1:
+            return True
+        return sum(bool(strip.cell_length) for strips in self._strips for strip in strips or ()) > 1
+
+    def lay_out(self, first: int, last: int) -> bool:
+        """The pieces between two lines. Whether some were not laid out before."""
+        found = False
+        at = self.piece_at(first)
+        while at < len(self._pieces) and self._top(at) <= last:
+            found = self._lay_out(at) or found
+            at += 1
+        return found
+
+    def strip(self, line: int) -> Strip:
+        if not 0 <= line < self.height:
+            return NOTHING
+        at = self.piece_at(line)
+        self._lay_out(at)
+        strips, inside = self._strips[at], line - self._top(at)
+        return strips[inside] if strips and inside < len(strips) else NOTHING
+
+    def piece_at(self, line: int) -> int:
+        self._top(len(self._pieces))
+        at = bisect_right(self._tops, line) - 1
+        return min(max(0, at), max(0, len(self._pieces) - 1))
+
+    def anchor(self, line: int) -> tuple[int, int]:
+        """A line by its piece and its place in that, which stay when others are laid out."""
+        at = self.piece_at(line)
+        return at, line - self._top(at)
+
+    def line_of(self, anchor: tuple[int, int]) -> int:
+        at = min(anchor[0], len(self._pieces))
+        return self._top(at) + anchor[1]
+
+    def _top(self, at: int) -> int:
+        if not self._tops:
+            self._tops = [0]
+            for height in self._heights:
+                self._tops.append(self._tops[-1] + height)
+        return self._tops[at]
+
+    def _gap_above(self, at: int) -> int:
+        return self._pieces[at].gap if at else self._gap
+
+    def _lay_out(self, at: int) -> bool:
+        if self._strips[at] is not None:
+            return False
+        strips = [strip_of(line) for line in self._pieces[at].draw()]
+        if strips:
+            strips[:0] = [NOTHING] * self._gap_above(at)
+        self._strips[at] = strips
+        if self._heights[at] != len(strips):
+            self._heights[at] = len(strips)
+            self._tops = []
+        return True

@@ -1,4 +1,7 @@
-"""Markdown as lines of a terminal. What is still arriving is drawn as far as it makes sense."""
+"""Markdown as lines of a terminal. What is still arriving is drawn as far as it makes sense.
+
+Program text is coloured if its language is known.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache, partial
@@ -6,12 +9,19 @@ from functools import lru_cache, partial
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from rich.style import Style
+from rich.syntax import Syntax
 from rich.text import Text
 
-from rookery.tui.rows.highlighted_code import coloured
-from rookery.tui.rows.lines import clean, indented, padded, wrapped
+from rookery.tui.rows.lines import (
+    Piece,
+    all_lines,
+    clean,
+    guessed_height,
+    indented,
+    padded,
+    wrapped,
+)
 from rookery.tui.rows.markdown_parts import PART_LINES, Part, Parts
-from rookery.tui.rows.pieces import Piece, all_lines, guessed_height
 from rookery.tui.theme import LOOKS, Look
 
 _BULLETS = "•◦▪"
@@ -267,3 +277,26 @@ def _table_lines(row: list[Text], widths: list[int], rule: Text, *, bold: bool) 
 
 def _together(styles: Sequence[Style]) -> Style:
     return Style.combine(styles) if styles else Style.null()
+
+
+LONGEST = 20_000
+"""Characters that are worth colouring."""
+_THEMES = {True: "github-dark", False: "friendly"}
+
+
+def coloured(code: str, language: str, look: Look) -> list[Text]:
+    """The lines of a program, in colours if its language is known."""
+    if not language or len(code) > LONGEST:
+        return list(Text(code).split("\n", allow_blank=True)) or [Text()]
+    text = Text(code)
+    for span in _syntax(language, look.dark).highlight(code).spans:
+        if isinstance(span.style, Style):
+            style = span.style
+            ink = Style(color=style.color, bold=style.bold, italic=style.italic)
+            text.stylize(ink, span.start, span.end)
+    return list(text.split("\n", allow_blank=True)) or [Text()]
+
+
+@lru_cache(maxsize=64)
+def _syntax(language: str, dark: bool) -> Syntax:
+    return Syntax("", language, theme=_THEMES[dark], background_color="default")

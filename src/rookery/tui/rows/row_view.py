@@ -8,13 +8,23 @@ from textual.strip import Strip
 
 from rookery.core.message import Message
 from rookery.protocol.client.question_text import followup
-from rookery.tui.rows.criteria_row import drawn_criteria, tells_criteria
-from rookery.tui.rows.lines import clean, cut, indented, padded, strip_of, wrapped
+from rookery.tui.rows.lines import (
+    Piece,
+    all_lines,
+    behind,
+    clean,
+    cut,
+    indented,
+    padded,
+    single,
+    strip_of,
+    text_pieces,
+    wrapped,
+)
 from rookery.tui.rows.markdown import GrowingMarkdown
-from rookery.tui.rows.picture_line import nameless
-from rookery.tui.rows.pieces import Piece, all_lines, behind, single, text_pieces
 from rookery.tui.rows.row_kinds import Family, Shown, family_of
 from rookery.tui.rows.tool_calls import call_pieces, output_pieces
+from rookery.tui.short_texts import nameless
 from rookery.tui.theme import Look
 
 THOUGHT_LINES = 3
@@ -177,3 +187,24 @@ def _first_close(pieces: list[Piece]) -> Iterator[Piece]:
     """Without a blank line above the first."""
     for at, piece in enumerate(pieces):
         yield piece if at else Piece(piece.height, piece.draw)
+
+
+_HEAD = "Acceptance criteria of "
+_INKS = {"✓": "good", "✗": "bad", "?": "careful"}
+
+
+def tells_criteria(note: str) -> bool:
+    return note.startswith(_HEAD)
+
+
+def drawn_criteria(note: str, width: int, look: Look) -> Iterator[Text]:
+    """Each behind its mark, in the colour of that: met, not met, or only claimed."""
+    head, *rows = note.split("\n")
+    yield from wrapped(Text(head, look.ink(look.words)), width)
+    for row in rows:
+        mark, _, words = row.strip().partition(" ")
+        if mark not in _INKS:
+            yield from indented(wrapped(Text(row.strip()), width - 2), Text("  "), Text("  "))
+            continue
+        ink = look.ink(getattr(look, _INKS[mark]))
+        yield from indented(wrapped(Text(words, ink), width - 2), Text(f"{mark} ", ink), Text("  "))

@@ -9,11 +9,10 @@ from rich.text import Text
 
 from rookery.core.message import Message
 from rookery.core.text.terminal_text import harmless_line
-from rookery.tui.plurals import counted
 from rookery.tui.rows.diffs import diff_pieces, drawn_diff
-from rookery.tui.rows.lines import clean, cut, indented, wrapped
-from rookery.tui.rows.pieces import Piece, behind, single, text_pieces
+from rookery.tui.rows.lines import Piece, behind, clean, cut, indented, single, text_pieces, wrapped
 from rookery.tui.rows.row_kinds import Shown
+from rookery.tui.short_texts import counted
 from rookery.tui.theme import Look
 
 HUNK_LINES = 8

@@ -14,17 +14,13 @@ from rookery.core.queries import AskDifferences, FileDifference
 from rookery.core.text.terminal_text import harmless_line, visible_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Desk
-from rookery.tui.pickers.background_work import do_latest
-from rookery.tui.pickers.current_theme import worn
-from rookery.tui.pickers.pick_list import PickList
-from rookery.tui.plurals import counted
+from rookery.tui.pickers.pick_list import PickList, do_latest
 from rookery.tui.rows.diffs import diff_lines, diff_pieces
-from rookery.tui.rows.lines import cut, wrapped
-from rookery.tui.rows.pieces import Piece
+from rookery.tui.rows.lines import Piece, cut, wrapped
 from rookery.tui.screens.restore_screen import Back, RestoreScreen
-from rookery.tui.screens.short_texts import clock, one_line
 from rookery.tui.screens.side_screen import LOOK_AGAIN_SECONDS, ReadingScreen
-from rookery.tui.theme import Look
+from rookery.tui.short_texts import clock, counted, one_line
+from rookery.tui.theme import Look, worn
 
 PAUSE_SECONDS = 0.15
 

@@ -18,13 +18,11 @@ from rookery.core.facts import (
 from rookery.core.folds.usage import added
 from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.interfaces import Desk
-from rookery.tui.pickers.current_theme import worn
-from rookery.tui.plurals import counted
 from rookery.tui.rows.lines import cut
-from rookery.tui.screens.short_texts import clock, fine_money, money, one_line
 from rookery.tui.screens.side_screen import LOOK_AGAIN_SECONDS, ReadingScreen
+from rookery.tui.short_texts import clock, counted, fine_money, money, one_line
 from rookery.tui.status import short_number
-from rookery.tui.theme import Look
+from rookery.tui.theme import Look, worn
 
 NO_USAGE = Usage()
 ROWS = 200

@@ -9,13 +9,11 @@ from rich.text import Text
 from textual.app import App
 from textual.widget import Widget
 
-from rookery.tui.pickers.current_theme import worn
 from rookery.tui.pickers.own_commands import OWN
-from rookery.tui.pickers.triggers import TRIGGERS
+from rookery.tui.pickers.picker import TRIGGERS
 from rookery.tui.rows.lines import indented, wrapped
-from rookery.tui.screens.key_line import KeyUse, key_uses, own_bindings
-from rookery.tui.screens.side_screen import ReadingScreen
-from rookery.tui.theme import Look
+from rookery.tui.screens.side_screen import KeyUse, ReadingScreen, key_uses, own_bindings
+from rookery.tui.theme import Look, worn
 
 _LAST_NUMBER = re.compile(r"\s*\d+$")
 _WORDS = re.compile(r"(?<!^)(?=[A-Z])")

@@ -14,9 +14,7 @@ from textual.widgets import Input
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Desk
-from rookery.tui.pickers.background_work import do_latest
-from rookery.tui.pickers.pick_list import PickList
-from rookery.tui.pickers.text_fields import LineField
+from rookery.tui.pickers.pick_list import LineField, PickList, do_latest
 from rookery.tui.screens.side_screen import SideScreen
 from rookery.tui.theme import Look
 

@@ -11,12 +11,10 @@ from rookery.core.commands import EditQueue
 from rookery.core.facts import UserSpoke
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.tui.interfaces import Desk
-from rookery.tui.pickers.pick_list import PickList
-from rookery.tui.pickers.text_fields import TextField
-from rookery.tui.plurals import counted
+from rookery.tui.pickers.pick_list import PickList, TextField
 from rookery.tui.screens.list_screen import MOVING
-from rookery.tui.screens.short_texts import one_line
 from rookery.tui.screens.side_screen import LOOK_AGAIN_SECONDS, SideScreen
+from rookery.tui.short_texts import counted, one_line
 from rookery.tui.theme import Look
 
 

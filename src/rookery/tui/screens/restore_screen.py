@@ -14,12 +14,11 @@ from rookery.core.replies import NO_FILE_PUT_BACK
 from rookery.core.text.terminal_text import harmless_line, visible_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Desk
-from rookery.tui.pickers.background_work import do_latest
-from rookery.tui.pickers.current_theme import worn
+from rookery.tui.pickers.pick_list import do_latest
 from rookery.tui.rows.lines import cut, indented, wrapped
-from rookery.tui.screens.short_texts import one_line
 from rookery.tui.screens.side_screen import ReadingScreen
-from rookery.tui.theme import Look
+from rookery.tui.short_texts import one_line
+from rookery.tui.theme import Look, worn
 
 
 class Back(Enum):

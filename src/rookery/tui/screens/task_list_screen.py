@@ -11,16 +11,15 @@ from textual.widgets import Static
 
 from rookery.core.commands import DeleteTask
 from rookery.core.queries import AskTasks, KnownTask
-from rookery.core.text.terminal_text import harmless_line
+from rookery.core.text.terminal_text import harmless_line, visible_line
 from rookery.tui.interfaces import Desk
-from rookery.tui.pickers.current_theme import worn
 from rookery.tui.pickers.pick_list import PickList
 from rookery.tui.rows.lines import cut, wrapped
-from rookery.tui.screens.confirm_screen import Confirming
 from rookery.tui.screens.list_screen import ListScreen
-from rookery.tui.screens.short_texts import ago, money, one_line, state_mark
+from rookery.tui.screens.side_screen import SideScreen
+from rookery.tui.short_texts import ago, money, one_line, state_mark
 from rookery.tui.status import short_number
-from rookery.tui.theme import Look
+from rookery.tui.theme import Look, worn
 
 DETAIL_LINES = 3
 
@@ -111,3 +110,35 @@ def task_detail(task: KnownTask, width: int, look: Look) -> Text:
     tokens = f"↑{short_number(task.tokens_in)} ↓{short_number(task.tokens_out)}"
     facts = [task.status, harmless_line(task.mode), tokens, task.task_id]
     return Text("\n").join([*lines, cut(Text(" · ".join(filter(None, facts))), width)])
+
+
+class Confirming(SideScreen[bool]):
+    """Only `y` is a yes: Enter may have been meant for what was there before."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "agree", "yes"),
+        Binding("n", "close", "no", show=False),
+        Binding("escape", "close", "no"),
+    ]
+    DEFAULT_CSS = """
+    Confirming > .frame { width: 64; height: auto; }
+    Confirming Static { height: auto; padding: 1 1 0 1; }
+    """
+
+    def __init__(self, desk: Desk, title: str, what: str) -> None:
+        super().__init__(desk)
+        self._heading = title
+        self._what = what
+
+    def parts(self) -> list[Widget]:
+        return [Static(Text(visible_line(self._what)))]
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.call(self._heading)
+
+    def action_agree(self) -> None:
+        self.dismiss(True)
+
+    def action_close(self) -> None:
+        self.dismiss(False)

@@ -15,13 +15,11 @@ from rookery.core.queries import AskTasks, KnownTask
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Desk
-from rookery.tui.pickers.background_work import do_latest
-from rookery.tui.pickers.pick_list import PickList
-from rookery.tui.plurals import counted
+from rookery.tui.pickers.pick_list import PickList, do_latest
 from rookery.tui.rows.lines import cut
 from rookery.tui.screens.list_screen import MOVING
-from rookery.tui.screens.short_texts import Status, money, one_line, state_mark
 from rookery.tui.screens.side_screen import SideScreen
+from rookery.tui.short_texts import Status, counted, money, one_line, state_mark
 from rookery.tui.status import short_number
 from rookery.tui.theme import Look
 
