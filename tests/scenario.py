@@ -27,7 +27,7 @@ from rookery.core.facts import (
 from rookery.core.folds.history import Turn, history
 from rookery.core.limits import Limits
 from rookery.storage.journal import read_events
-from rookery.storage.recovery import JOURNAL, never_begun
+from rookery.storage.journal_lines import JOURNAL, never_begun
 
 SCRIPT = Path(__file__).parent / "faults" / "twelve_turns.yaml"
 SESSION = "6d0a5a4c-7c07-4bb4-9a53-0d0a0a6e4f01"
@@ -133,7 +133,7 @@ class Playground:
         return self.home / "data" / "checkpoints"
 
 
-class Record(Struct, frozen=True):
+class Record(Struct, frozen=True, dict=True):
     """What a run leaves behind, without what is different in every run."""
 
     events: list[Event]

@@ -25,7 +25,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.history import history
 from rookery.storage.journal import read_events
-from rookery.storage.recovery import JOURNAL, never_begun
+from rookery.storage.journal_lines import JOURNAL, never_begun
 from rookery.storage.verify import verify
 from scenario import BEFORE, SESSION, Playground
 

@@ -10,7 +10,7 @@ import pytest
 from kept_sessions import CHILD, GRANDCHILD, OTHER, PARENT, keep, keep_family, store
 from rookery.cli.main import run
 from rookery.core.facts import TaskOpened
-from rookery.storage.session_lock import TaskLock
+from rookery.storage.journal import TaskLock
 from terminal_session import COMMAND, Installed, TerminalSession
 
 Captured = pytest.CaptureFixture[str]

@@ -7,7 +7,7 @@ import pytest
 from rookery.core.facts import Event, TaskOpened
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
-from rookery.storage.cli.session_ids import full_id, short_ids
+from rookery.storage.cli.session_listing import full_id, short_ids
 from rookery.storage.sessions import TaskStore
 
 ONE = "38e51f0c-6c5e-4d2a-9d0b-0c7a1d6f2b11"

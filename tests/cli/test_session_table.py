@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.core.text.terminal_text import Paint
-from rookery.storage.cli.session_table import (
+from rookery.storage.cli.session_listing import (
     Look,
     age,
     cells_of,

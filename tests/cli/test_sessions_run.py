@@ -12,7 +12,7 @@ import pytest
 from manager.bench import SPEAKS_LONG, WRITES
 from rookery.manager.holder import manager_folder
 from rookery.platform.user_folders import find_places
-from rookery.storage.recovery import JOURNAL
+from rookery.storage.journal_lines import JOURNAL
 from rookery.storage.sessions import TaskStore
 from sessions_shell import PATIENCE, Shell, opened_shell
 from text_process import PLAINLY

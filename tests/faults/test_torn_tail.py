@@ -26,7 +26,7 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
-from rookery.storage.recovery import JOURNAL
+from rookery.storage.journal_lines import JOURNAL
 from rookery.storage.verify import verify
 from scenario import Playground, Record, compare, demand_settled, record
 

@@ -32,7 +32,7 @@ from rookery.manager.sessions.message_ids import message_id_of
 from rookery.manager.sessions.session_folders import SessionFolders
 from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode
 from rookery.plain.transcript_text import Kind, Passage, as_html, as_page
-from rookery.storage.cli.session_documents import session_document
+from rookery.storage.cli.export import session_document
 
 pytestmark = pytest.mark.anyio
 

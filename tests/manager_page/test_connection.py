@@ -11,7 +11,7 @@ from llm_server import finish, gate, say
 from manager_page.bench import Manager, Project, Tab, Tabs, Window, managed, until
 from manager_page.played_model import Model
 from manager_page.relay import Relay
-from rookery.storage.recovery import JOURNAL
+from rookery.storage.journal_lines import JOURNAL
 from rookery.storage.sessions import TaskStore
 
 LOST = "The manager cannot be reached"

@@ -12,9 +12,7 @@ from playwright.sync_api import expect
 from llm_server import finish, gate, say, think
 from manager_page.bench import Manager, Project, Tab, managed, until
 from rookery.core.facts import Event, TaskOpened
-from rookery.storage.blobs import Blobs
-from rookery.storage.journal_lines import line_from
-from rookery.storage.recovery import JOURNAL
+from rookery.storage.journal_lines import JOURNAL, Blobs, line_from
 from rookery.storage.sessions import TaskStore
 from tui_past import long_past
 

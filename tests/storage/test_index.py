@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from journal_writer import sample_facts, store, write_all
 from rookery.core.facts import Event, Fact, TaskOpened, TaskReopened, UserSpoke
-from rookery.storage.index import Index
-from rookery.storage.index_file import ask_index
+from rookery.storage.index import Index, ask_index
 from rookery.storage.journal import Journal
 from rookery.storage.summary import TaskSummary
 
@@ -223,7 +222,7 @@ def test_where_nothing_can_be_written_tasks_are_still_listed(
 LIST = """
 import sys
 from pathlib import Path
-from rookery.storage.index_file import ask_index
+from rookery.storage.index import ask_index
 tasks = Path(sys.argv[2])
 folders = {path.name: path for path in tasks.iterdir()}
 for _ in range(5):

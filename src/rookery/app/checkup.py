@@ -19,7 +19,7 @@ from rookery.permissions.allow_rules import problem_with_rules
 from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.disk import reason
 from rookery.platform.user_folders import HOME_VARIABLE, Places
-from rookery.storage.recovery import JOURNAL, never_begun
+from rookery.storage.journal_lines import JOURNAL, never_begun
 from rookery.storage.settings_files import find_settings
 from rookery.storage.verify import verify
 

@@ -45,7 +45,7 @@ from rookery.protocol.host_interface import Host
 from rookery.protocol.outbox import Disconnected
 from rookery.protocol.remote import NoHost, remote_host
 from rookery.protocol.unix_sockets import unix_channel
-from rookery.storage.cli.session_ids import SHORTEST, short_ids
+from rookery.storage.cli.session_listing import SHORTEST, short_ids
 
 MOST_LISTED = 20
 MOST_LOOKED_AT = 100

@@ -115,8 +115,7 @@ def _fitting(values: Values) -> Callable[[click.Context, str], list[CompletionIt
 
 def _sessions() -> Iterator[tuple[str, str]]:
     from rookery.platform.user_folders import find_places
-    from rookery.storage.cli.session_ids import short_ids
-    from rookery.storage.cli.session_table import cut, one_line
+    from rookery.storage.cli.session_listing import cut, one_line, short_ids
     from rookery.storage.sessions import TaskStore
 
     everyone = TaskStore(find_places(os.environ)).list()

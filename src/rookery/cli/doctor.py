@@ -24,13 +24,13 @@ from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places
 from rookery.providers.cli.models_command import key_variable
 from rookery.providers.registry import KEY_VARIABLES
-from rookery.storage.keyring_keys import (
+from rookery.storage.keys import (
     NoKeyring,
     key_in_keyring,
     keyring_here,
     providers_in_keyring,
+    source_of_key,
 )
-from rookery.storage.keys import source_of_key
 from rookery.storage.settings_files import find_settings
 
 OLDEST_PYTHON = (3, 11)

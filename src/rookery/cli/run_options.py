@@ -29,7 +29,7 @@ from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.user_folders import Places
 from rookery.prompting.system_prompt import MODES
 from rookery.protocol.client.client_commands import looks_like_a_command, no_such_command
-from rookery.storage.cli.session_ids import chosen_session
+from rookery.storage.cli.session_listing import chosen_session
 from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
 

@@ -1,25 +1,34 @@
 """A table of all tasks and of the words in them, derived from the journals and nothing else.
 
-Nothing that a running task waits for touches it: it is brought up to date by whoever asks,
-who reads only what was appended since. `index_file.py` opens it, and replaces it when it
-is unfit.
+No running task waits for it: whoever asks brings it up to date, and reads only what was
+appended since. The file may be deleted at any time. A damaged index, or one of another version,
+is set aside and made anew. If the file cannot be written, or stays locked for too long, the
+question is answered from an index in memory.
 """
 
+import contextlib
+import fcntl
+import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.errors import StorageError
-from rookery.platform.disk import reason
-from rookery.storage.blobs import Blobs
-from rookery.storage.journal_lines import SEAL, counting_lines
-from rookery.storage.recovery import JOURNAL, never_begun, opened_journal
+from rookery.platform.disk import PRIVATE_FILE, private_folder, reason
+from rookery.storage.journal_lines import (
+    JOURNAL,
+    SEAL,
+    Blobs,
+    counting_lines,
+    never_begun,
+    opened_journal,
+)
 from rookery.storage.summary import TaskSummary, see, snippet, words_of
 
 VERSION = 2
@@ -44,6 +53,21 @@ Mark: TypeAlias = tuple[int, int]
 
 _ABSENT: Mark = (-1, 0)
 _UNKNOWN: Mark = (-2, 0)
+
+BUSY_SECONDS = 5.0
+
+T = TypeVar("T")
+
+_PASSING_TROUBLE = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+}
 
 
 class Found(Struct, frozen=True):
@@ -234,6 +258,30 @@ class Index:
         return self._db.execute(query).fetchone()[0]
 
 
+def ask_index(path: Path, folders: Mapping[str, Path], question: Callable[[Index], T]) -> T:
+    """Answer a question from an index that knows all that is in the tasks' folders now."""
+    for _ in range(2):
+        try:
+            found = _find_or_make(path)
+            with closing(sqlite3.connect(path, BUSY_SECONDS, isolation_level=None)) as connection:
+                return _ask(connection, folders, question)
+        except (UnfitIndex, msgspec.MsgspecError, UnicodeDecodeError):
+            # values that were never written: SQLite passes on what a damaged page seems to hold
+            _set_aside(path, found)
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING_TROUBLE:
+                break
+            _set_aside(path, found)
+        except (OSError, StorageError):
+            break
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        return _ask(connection, folders, question)
+
+
+def damaged_copy(path: Path) -> Path:
+    return path.with_name(f"{path.name}.damaged")
+
+
 def _mark(folder: Path) -> Mark:
     try:
         found = (folder / JOURNAL).stat()
@@ -268,3 +316,34 @@ def _encodable(words: str) -> bool:
 
 def _escaped(term: str) -> str:
     return term.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
+
+
+def _ask(
+    connection: sqlite3.Connection, folders: Mapping[str, Path], question: Callable[[Index], T]
+) -> T:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA secure_delete = ON")
+    modules = connection.execute("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'")
+    index = Index(connection, full_text=modules.fetchone() is not None)
+    index.refresh(folders)
+    return question(index)
+
+
+def _find_or_make(path: Path) -> os.stat_result:
+    """The file as it is before SQLite opens it, which would make it readable to others."""
+    private_folder(path.parent)
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
+    return path.stat()
+
+
+def _set_aside(path: Path, found: os.stat_result) -> None:
+    """Rename what was found unfit, unless another process has already replaced it."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+    with open(os.open(path.with_name(f"{path.name}.lock"), flags, PRIVATE_FILE), "ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if path.exists() and os.path.samestat(path.stat(), found):
+            path.replace(damaged_copy(path))
+            for part in ("-wal", "-shm"):
+                path.with_name(path.name + part).unlink(missing_ok=True)

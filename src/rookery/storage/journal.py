@@ -1,13 +1,15 @@
 """One task's log on disk: a checksummed line for each event, appended and never rewritten.
 
 An event is written with one `write`, and synced before `write` returns if anything that
-happens next relies on it. docs/journal.md describes the file.
+happens next relies on it. A task has one writer: whoever holds its `TaskLock`, which the
+operating system releases when the holder dies. docs/journal.md describes the file.
 """
 
 import errno
+import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -40,20 +42,92 @@ from rookery.platform.disk import (
     sync,
     sync_folder,
 )
-from rookery.storage.blobs import Blobs
-from rookery.storage.journal_lines import FORMAT, LONGEST, counting_lines, line_from
-from rookery.storage.recovery import (
+from rookery.storage.journal_lines import (
+    FORMAT,
     JOURNAL,
+    LONGEST,
+    Blobs,
     End,
+    counting_lines,
+    line_from,
     never_begun,
     opened_journal,
     pieces_of,
     recover,
     set_aside,
 )
-from rookery.storage.session_lock import TaskLock
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class TaskLock:
+    """Held from construction until `release`. Readers need none.
+
+    The file beside the journal says who holds it, for whoever is refused; what it says
+    means nothing once the lock is free.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = path = folder / "lock"
+        try:
+            self._fd = os.open(
+                path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE
+            )
+        except FileNotFoundError as error:
+            raise StorageError(f"There is no task {folder.name}.") from error
+        except OSError as error:
+            raise StorageError(
+                f"Task {folder.name} cannot be worked on, because {path} cannot be written "
+                f"({reason(error)}). Make its folder writable, or start a new task elsewhere."
+            ) from error
+        try:
+            self._take(path)
+        except BaseException:
+            self.release()
+            raise
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it still keeps others away: nobody has deleted or replaced its file."""
+        try:
+            return os.path.samestat(os.fstat(self._fd), self._path.stat())
+        except OSError:
+            return False
+
+    def release(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _take(self, path: Path) -> None:
+        task = path.parent.name
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not self.in_place:
+                raise FileNotFoundError(path)
+            self._sign()
+        except BlockingIOError as error:
+            raise StorageError(
+                f"Task {task} is being worked on by {self._holder()}. Close it there first, or "
+                "start a new task."
+            ) from error
+        except FileNotFoundError as error:
+            raise StorageError(f"There is no task {task}.") from error  # just deleted
+        except OSError as error:
+            raise StorageError(
+                f"Task {task} cannot be worked on, because {path} cannot be locked "
+                f"({reason(error)})."
+            ) from error
+
+    def _sign(self) -> None:
+        name = f"{os.getpid()} {os.uname().nodename}\n".encode()
+        with suppress(OSError):  # a courtesy: a full disk must not keep a task from being deleted
+            os.pwrite(self._fd, name, 0)
+            os.ftruncate(self._fd, len(name))
+
+    def _holder(self) -> str:
+        pid, _, host = os.pread(self._fd, 300, 0).decode(errors="replace").strip().partition(" ")
+        return f"process {pid} on {host}" if pid.isdecimal() else "another process"
 
 
 class Journal:
@@ -258,9 +332,19 @@ class Journal:
         )
 
 
-def _opened_to_append(folder: Path) -> int:
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.open(folder / JOURNAL, flags, PRIVATE_FILE)
+def is_locked(folder: Path) -> bool:
+    """Whether somebody works on the task in the folder."""
+    try:
+        fd = os.open(folder / "lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
 
 
 def read_events(folder: Path) -> Iterator[Event]:
@@ -271,6 +355,11 @@ def read_events(folder: Path) -> Iterator[Event]:
                 yield line.event
     except OSError as error:
         raise _unreadable(folder, error) from error
+
+
+def _opened_to_append(folder: Path) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(folder / JOURNAL, flags, PRIVATE_FILE)
 
 
 def _unreadable(folder: Path, error: OSError) -> StorageError:

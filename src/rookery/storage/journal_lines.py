@@ -1,12 +1,22 @@
-"""An event as a line of a journal, and back.
+"""The file of a journal: its lines, the blobs beside it, and its recovery.
 
 A line is the event's JSON, a tab, the CRC-32 of that JSON in eight hex digits, and a line
 feed. JSON written by our codec holds neither tabs nor line feeds, so a line can be found
 without parsing. A line counts only if its checksum fits and its `seq` is the next one.
-A tool's result too large for a line stands in a blob; the line then says which.
+A tool's result too large for a line is in a blob, a file named by its SHA-256.
+
+A killed process may leave half a line, a failing disk worse. `recover` copies what does not
+count beside the journal before it cuts it off, so a crash in between loses nothing.
 """
 
+import errno
+import hashlib
+import os
+import re
+import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import BinaryIO
 from zlib import crc32
 
@@ -14,15 +24,44 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.facts import Event, ToolFinished
-from rookery.core.limits import MIB
+from rookery.core.facts import Event, Noted, TaskOpened, ToolFinished
+from rookery.core.limits import KIB, MIB
 from rookery.errors import StorageError
+from rookery.faults import kp
+from rookery.platform.disk import private_folder, put, reason, sync_folder
 from rookery.protocol.codec import event_from_json, event_to_json
-from rookery.storage.blobs import LARGEST_INLINE, Blobs
 
+LARGEST_INLINE = 64 * KIB
 FORMAT = 1
 LONGEST = 128 * MIB
 SEAL = len(b"\t01234567\n")
+JOURNAL = "journal.jsonl"
+_ASIDE = re.compile(r"journal\.torn-(\d+)-[0-9a-f]{8}")
+
+
+class Blobs:
+    """The blobs of one task. The folder is made when the first one comes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, data: bytes) -> str:
+        """Durable when it returns; what it returns is the name to fetch it by."""
+        name = hashlib.sha256(data).hexdigest()
+        private_folder(self._folder)
+        if self.fetch(name) is None:
+            put(self._folder / name, [data])
+        else:
+            sync_folder(self._folder)  # whoever wrote it may have died before this
+        return name
+
+    def fetch(self, name: str) -> bytes | None:
+        """What was kept, or None if it is missing or no longer what it was."""
+        try:
+            data = (self._folder / name).read_bytes()
+        except OSError:
+            return None
+        return data if hashlib.sha256(data).hexdigest() == name else None
 
 
 class BlobReference(msgspec.Struct, frozen=True):
@@ -41,6 +80,21 @@ class Line(Struct, frozen=True):
     end: int
     seal: bytes
     blob: BlobReference | None
+
+
+class End(Struct, frozen=True):
+    """Where the part of a journal that counts ends."""
+
+    seq: int = 0
+    size: int = 0
+
+
+class Condition(Struct, frozen=True):
+    """A journal as it was found: `report` says what was set aside and is not yet on record."""
+
+    end: End
+    format: int
+    report: str
 
 
 def line_from(event: Event, blobs: Blobs) -> bytes:
@@ -86,6 +140,65 @@ def flaw(raw: bytes, expected: int) -> str:
     return f"it holds event {event_from_json(json).seq} instead of {expected}"
 
 
+def recover(folder: Path) -> Condition:
+    """Leave only what counts in the journal. For whoever holds the task's lock.
+
+    A journal of a newer format is not touched: what we take for damage may be none.
+    """
+    journal = folder / JOURNAL
+    end, version, on_record = _examine(journal)
+    if end.seq == 0:
+        raise StorageError(_without_beginning(folder))
+    if version <= FORMAT and end.size < journal.stat().st_size:
+        set_aside(journal, end.size)
+    return Condition(end, version, _report(folder, on_record))
+
+
+@contextmanager
+def opened_journal(journal: Path) -> Iterator[BinaryIO]:
+    """The journal, to be read. Raises `OSError` for what could keep a reader waiting."""
+    with open(os.open(journal, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        yield file
+
+
+def never_begun(journal: Path) -> bool:
+    """Nothing was ever acknowledged: the process that made it died before its first line."""
+    try:
+        with opened_journal(journal) as file:
+            return not any(b"\n" in piece for piece in pieces_of(file.fileno(), 0))
+    except FileNotFoundError:
+        return True
+
+
+def set_aside(journal: Path, start: int) -> None:
+    """Move what follows byte `start` to a file whose name tells its place and content."""
+    fd = os.open(journal, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        checksum = 0
+        for piece in pieces_of(fd, start):
+            checksum = crc32(piece, checksum)
+        put(journal.with_name(f"journal.torn-{start}-{checksum:08x}"), pieces_of(fd, start))
+        kp("recovery.copied")
+        os.ftruncate(fd, start)
+        kp("recovery.cut")
+        os.fsync(fd)
+    except OSError as error:
+        raise StorageError(
+            f"The damaged end of {journal} could not be set aside ({reason(error)}); nothing of "
+            "it was changed. Free some space or make its folder writable, then open it again."
+        ) from error
+    finally:
+        os.close(fd)
+
+
+def pieces_of(fd: int, start: int) -> Iterator[bytes]:
+    while piece := os.pread(fd, MIB, start):
+        yield piece
+        start += len(piece)
+
+
 def _referring_json(event: Event, fact: ToolFinished, data: bytes, blobs: Blobs) -> bytes:
     reference = BlobReference(sha256=blobs.keep(data), bytes=len(data))
     json = event_to_json(replace(event, fact=replace(fact, text="")))
@@ -119,3 +232,44 @@ def _text_of(reference: BlobReference, blobs: Blobs) -> str:
             "beside the journal is missing or damaged.]"
         )
     return data.decode("utf-8", "replace")
+
+
+def _examine(journal: Path) -> tuple[End, int, set[str]]:
+    """Where it ends, its format, and the files set aside that its notes speak of."""
+    end, version, on_record = End(), FORMAT, set[str]()
+    with opened_journal(journal) as file:
+        for line in counting_lines(file):
+            end = End(line.event.seq, line.end)
+            match line.event.fact:
+                case TaskOpened(format=version):
+                    pass
+                case Noted(text=text):
+                    on_record |= {found.group() for found in _ASIDE.finditer(text)}
+                case _:
+                    pass
+    return end, version, on_record
+
+
+def _without_beginning(folder: Path) -> str:
+    if never_begun(folder / JOURNAL):
+        return f"Task {folder.name} was never begun: its process ended first. Start it anew."
+    return (
+        f"The journal of task {folder.name} is damaged from its first line on, so the task cannot "
+        f"be opened. Nothing of it was changed: put {folder} back from a backup, or delete it and "
+        "start anew."
+    )
+
+
+def _report(folder: Path, on_record: set[str]) -> str:
+    names = sorted(path.name for path in folder.iterdir() if _ASIDE.fullmatch(path.name))
+    return " ".join(_sentence(folder / name) for name in names if name not in on_record)
+
+
+def _sentence(aside: Path) -> str:
+    found = _ASIDE.fullmatch(aside.name)
+    assert found
+    return (
+        f"The end of this task's journal was damaged, so the task goes on from where it could "
+        f"still be read. From byte {int(found[1]):,} on it no longer counts; those "
+        f"{aside.stat().st_size:,} bytes are kept beside it in {aside.name}."
+    )

@@ -1,8 +1,9 @@
 """The layers that settings come from, and where each value was found.
 
 Flag, environment, project, user, default: the first that has a setting decides it. A project
-was written by strangers, so its file is heard only where it tightens (`PROJECT_MAY`); what
-else it wants is refused and said. So is a variable of ours that is none: it may be a slip.
+was written by strangers, so its file is read only if the folder is trusted, and counts only
+where it tightens (`PROJECT_MAY`); what else it wants is refused and reported. So is an unknown
+variable with our prefix: it may be a slip.
 """
 
 import re
@@ -28,7 +29,8 @@ from rookery.core.settings import (
     variable_of,
 )
 from rookery.errors import SettingsError
-from rookery.platform.user_folders import HOME_VARIABLE
+from rookery.permissions.trust import TrustStore
+from rookery.platform.user_folders import HOME_VARIABLE, Places
 from rookery.storage.settings_values import (
     checked,
     checked_text,
@@ -42,7 +44,6 @@ from rookery.storage.settings_values import (
 # A megabyte of dotted keys makes the TOML parser take gigabytes, and so does one long line.
 LARGEST_FILE = 64 * KIB
 LONGEST_LINE = 1000
-
 DEFAULT = "default"
 OTHER_VARIABLES = frozenset(
     ENV_PREFIX + name
@@ -65,46 +66,6 @@ class Row(Struct, frozen=True):
     key: str
     value: str
     origin: str
-
-
-def find_settings(
-    settings_file: Path,
-    workspace: Path | None,
-    environ: Mapping[str, str],
-    flags: Mapping[str, Any],
-) -> FoundSettings:
-    """The settings that hold, and where from. Raises `SettingsError` with everything wrong.
-
-    `flags` has the settings given on the command line by their keys (`"ui.colour"`); None
-    means not given. Without a workspace no project is heard.
-    """
-    layers = _Layers(home=environ.get("HOME", ""))
-    layers.take_user(settings_file)
-    if workspace is not None:
-        layers.take_project(workspace / PROJECT_FOLDER / "settings.toml", settings_file)
-    layers.take_environment(environ)
-    layers.take_flags(flags)
-    if layers.problems:
-        raise SettingsError("\n".join(layers.problems))
-    return FoundSettings(
-        settings=settings_from(layers.values),
-        origins=layers.origins,
-        refused=tuple(layers.refused),
-    )
-
-
-def explain(found: FoundSettings) -> list[Row]:
-    """Every setting with its value and where it came from; of models what was said of them."""
-    plain = [key for key in all_settings() if ANY not in key]
-    described = [key for key in found.origins if key not in plain]
-    return [
-        Row(
-            spelled(key),
-            "" if (value := _value_at(found.settings, key)) is None else shown(value),
-            found.origins.get(key, DEFAULT),
-        )
-        for key in (*plain, *described)
-    ]
 
 
 class _Layers:
@@ -191,6 +152,79 @@ class _Layers:
         """The file as its user calls it."""
         inside = bool(self._home) and file.is_relative_to(self._home)
         return str("~" / file.relative_to(self._home)) if inside else str(file)
+
+
+class Held(Struct, frozen=True, kw_only=True):
+    """What holds here, and where from."""
+
+    value: Any
+    origin: str
+
+
+def find_settings(
+    settings_file: Path,
+    workspace: Path | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+) -> FoundSettings:
+    """The settings that hold, and where from. Raises `SettingsError` with everything wrong.
+
+    `flags` has the settings given on the command line by their keys (`"ui.colour"`); None
+    means not given. Without a workspace no project is heard.
+    """
+    layers = _Layers(home=environ.get("HOME", ""))
+    layers.take_user(settings_file)
+    if workspace is not None:
+        layers.take_project(workspace / PROJECT_FOLDER / "settings.toml", settings_file)
+    layers.take_environment(environ)
+    layers.take_flags(flags)
+    if layers.problems:
+        raise SettingsError("\n".join(layers.problems))
+    return FoundSettings(
+        settings=settings_from(layers.values),
+        origins=layers.origins,
+        refused=tuple(layers.refused),
+    )
+
+
+def explain(found: FoundSettings) -> list[Row]:
+    """Every setting with its value and where it came from; of models what was said of them."""
+    plain = [key for key in all_settings() if ANY not in key]
+    described = [key for key in found.origins if key not in plain]
+    return [
+        Row(
+            spelled(key),
+            "" if (value := _value_at(found.settings, key)) is None else shown(value),
+            found.origins.get(key, DEFAULT),
+        )
+        for key in (*plain, *described)
+    ]
+
+
+def settings_here(places: Places, workspace: Path, environ: Mapping[str, str]) -> FoundSettings:
+    """Those that hold in a folder, whose own file is heard only if the user trusts it. Raises
+    `SettingsError`."""
+    trusted = TrustStore(places.trust_file).trusts(workspace)
+    return find_settings(places.settings_file, workspace if trusted else None, environ, {})
+
+
+def held_in(found: FoundSettings, key: Key) -> Held:
+    at: Any = found.settings
+    for name in key:
+        at = at.get(name) if isinstance(at, Mapping) else getattr(at, name, None)
+    return Held(value=at, origin=found.origins.get(key, DEFAULT))
+
+
+def other_voice(found: FoundSettings, key: Key, file: Path) -> str:
+    """A sentence if something else than this file decides a setting; usually nothing."""
+    held = held_in(found, key)
+    if held.origin in (str(file), DEFAULT):
+        return ""
+    return f"{held.origin} decides it here: {spoken(held.value)}"
+
+
+def spoken(said: Any) -> str:
+    return shown(tuple(said) if isinstance(said, list) else said)
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:

@@ -37,9 +37,14 @@ from rookery.core.facts import (
 from rookery.core.folds.history import Turn, history
 from rookery.errors import StorageError
 from rookery.platform.disk import reason
-from rookery.storage.blobs import Blobs
-from rookery.storage.journal_lines import LONGEST, counting_lines, flaw
-from rookery.storage.recovery import JOURNAL, opened_journal
+from rookery.storage.journal_lines import (
+    JOURNAL,
+    LONGEST,
+    Blobs,
+    counting_lines,
+    flaw,
+    opened_journal,
+)
 
 _EXECUTED = {Ending.DONE, Ending.UNKNOWN}
 _AFTER_THE_END = (FilesChanged, FilesRestored, Noted, Reminded)

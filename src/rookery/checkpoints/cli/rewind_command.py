@@ -31,8 +31,7 @@ from rookery.core.replies import restored_files
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
-from rookery.storage.cli.session_ids import chosen_session
-from rookery.storage.cli.session_table import age, cut, one_line
+from rookery.storage.cli.session_listing import age, chosen_session, cut, one_line
 from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
 

@@ -33,8 +33,7 @@ from rookery.governance.layout import find_layout
 from rookery.governance.places import hook_trust_file
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places
-from rookery.storage.cli.session_argument import confirmed
-from rookery.storage.cli.session_table import GAP
+from rookery.storage.cli.session_listing import GAP, confirmed
 from rookery.storage.settings_files import find_settings
 
 MOST_SHOWN = 2_000

@@ -34,7 +34,7 @@ from rookery.permissions.trust import TrustStore
 from rookery.platform.locks import LockTimeout
 from rookery.platform.processes.own_programs import find_own_program
 from rookery.platform.user_folders import Places, find_places
-from rookery.storage.cli.session_argument import paint_for_output
+from rookery.storage.cli.session_listing import paint_for_output
 from rookery.storage.settings_files import find_settings
 
 FINDINGS, WARNINGS = Ending.FINDINGS, Ending.WARNINGS

@@ -8,7 +8,7 @@ from rookery.errors import StorageError
 from rookery.governance.cli.trace_common import CannotAnswer, Desk, Ending, ledger_command
 from rookery.governance.ledger.commit_records import Finalised
 from rookery.governance.ledger.git_history import GitFailed, GitHistory, history_of
-from rookery.storage.cli.session_argument import counted
+from rookery.storage.cli.session_listing import counted
 
 
 @click.command("finalize")

@@ -28,7 +28,7 @@ from rookery.governance.ledger.time_points import EXAMPLES, moment
 from rookery.governance.ledger.verification import KnownHead
 from rookery.governance.places import governed_places
 from rookery.platform.user_folders import find_places
-from rookery.storage.cli.session_argument import paint_for_output
+from rookery.storage.cli.session_listing import paint_for_output
 from rookery.storage.settings_files import find_settings
 
 TASK = f"{NAME}-trace"

@@ -19,7 +19,7 @@ from rookery.governance.ledger.commit_records import Finalised
 from rookery.governance.ledger.exports import agent_trace, csv_rows, markdown
 from rookery.governance.ledger.ledger_query import Query
 from rookery.governance.ledger.traced import TracedRecord
-from rookery.storage.cli.session_argument import counted
+from rookery.storage.cli.session_listing import counted
 
 FORMATS = ("agent-trace", "csv", "md", "in-toto", "git-notes", "git-ai")
 MOST_COMMITS = 1_000

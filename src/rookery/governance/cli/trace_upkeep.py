@@ -19,7 +19,7 @@ from rookery.governance.cli.trace_common import (
 )
 from rookery.governance.ledger.imports import imported, imported_id
 from rookery.governance.ledger.traced import TracedRecord, records_in
-from rookery.storage.cli.session_argument import confirmed, counted
+from rookery.storage.cli.session_listing import confirmed, counted
 
 
 @click.command("recover")

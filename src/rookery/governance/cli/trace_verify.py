@@ -20,7 +20,7 @@ from rookery.governance.ledger.verification import (
     lost_records,
     told_here,
 )
-from rookery.storage.cli.session_argument import confirmed
+from rookery.storage.cli.session_listing import confirmed
 
 _STATE = re.compile(r"\b(?:sha256:)?([0-9a-f]{64})\b")
 

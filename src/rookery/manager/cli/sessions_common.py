@@ -28,8 +28,7 @@ from rookery.manager.requests import Done, ListSessions, ListWorktrees
 from rookery.manager.shown_rows import SessionRow, WorktreeRow
 from rookery.platform.user_folders import Places, find_places
 from rookery.protocol.outbox import Disconnected
-from rookery.storage.cli.session_argument import paint_for_output
-from rookery.storage.cli.session_ids import SHORTEST, short_ids
+from rookery.storage.cli.session_listing import SHORTEST, paint_for_output, short_ids
 
 T = TypeVar("T")
 MOST_NAMED = 5

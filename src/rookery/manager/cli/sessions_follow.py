@@ -27,7 +27,7 @@ from rookery.manager.requests import ListQuestions
 from rookery.manager.sessions.session_failures import ErrorKind
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.shown_rows import SessionRow
-from rookery.storage.cli.session_table import money
+from rookery.storage.cli.session_listing import money
 
 WORKING = (SessionState.IDLE, SessionState.CREATING, SessionState.STREAMING)
 SECONDS_TO_BE_SURE = 0.3

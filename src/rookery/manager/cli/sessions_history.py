@@ -20,7 +20,7 @@ from rookery.manager.requests import (
     RestoreSession,
 )
 from rookery.manager.shown_rows import CheckpointRow
-from rookery.storage.cli.session_argument import counted
+from rookery.storage.cli.session_listing import counted
 
 
 @click.command("fork")

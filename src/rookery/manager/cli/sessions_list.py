@@ -17,8 +17,7 @@ from rookery.manager.requests import ListSessions
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_store import sessions_kept
 from rookery.manager.shown_rows import Overview, SessionRow
-from rookery.storage.cli.session_ids import short_ids
-from rookery.storage.cli.session_table import age, cut, money, one_line
+from rookery.storage.cli.session_listing import age, cut, money, one_line, short_ids
 
 HEAD = ["ID", "STATE", "STARTED", "MODEL", "COST", "NAME"]
 _COST = frozenset({4})

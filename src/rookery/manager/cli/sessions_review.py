@@ -31,8 +31,7 @@ from rookery.manager.shown_rows import (
     Version,
     WorktreeStats,
 )
-from rookery.storage.cli.session_argument import counted
-from rookery.storage.cli.session_table import cut, money, one_line
+from rookery.storage.cli.session_listing import counted, cut, money, one_line
 
 _TAG = re.compile(r"<[^>]*>")
 _SIGNS = {"added": "+", "removed": "-", "same": " "}

@@ -38,7 +38,7 @@ from rookery.manager.requests import (
     StopScript,
 )
 from rookery.manager.shown_rows import ScriptRow, WorktreeRow
-from rookery.storage.cli.session_argument import confirmed
+from rookery.storage.cli.session_listing import confirmed
 
 _one_worktree = click.argument("which", metavar="ID|BRANCH")
 SHORTEST_DIGEST = 12

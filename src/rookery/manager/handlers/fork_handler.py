@@ -24,8 +24,7 @@ from rookery.manager.sessions.session_record import LABEL_LENGTH, SessionRecord
 from rookery.manager.sessions.session_summary import Shown
 from rookery.manager.worktrees.names import slug
 from rookery.protocol.channels import LONGEST_MESSAGE
-from rookery.storage.fork_session import fork
-from rookery.storage.sessions import TaskStore
+from rookery.storage.sessions import TaskStore, fork
 
 ENDINGS: dict[Form, str] = {"markdown": "md", "json": "json", "html": "html"}
 LONGEST_DOCUMENT = LONGEST_MESSAGE - MIB

@@ -21,7 +21,7 @@ from rookery.manager.requests import ChangeSetting, Done, ReadSettings
 from rookery.manager.shown_rows import SettingRow
 from rookery.platform.user_folders import Places
 from rookery.storage.settings_edits import change_settings, with_value, without
-from rookery.storage.settings_held import held_in, other_voice, settings_here
+from rookery.storage.settings_files import held_in, other_voice, settings_here
 from rookery.storage.settings_values import checked, spelled
 
 Type: TypeAlias = Literal["bool", "int", "float", "str", "list"]

@@ -17,7 +17,7 @@ from rookery.errors import SettingsError, ToolError
 from rookery.mcp.cli.servers_file import ServersFile
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places
-from rookery.storage.cli.session_table import GAP, age
+from rookery.storage.cli.session_listing import GAP, age
 
 _HERE = click.option(
     "-w",

@@ -26,7 +26,7 @@ from rookery.prompting.mode_exchange import (
     handed_on_in,
 )
 from rookery.prompting.modes import FILE_NAME, FoundModes, ModeFiles
-from rookery.storage.cli.session_argument import confirmed, format_option
+from rookery.storage.cli.session_listing import confirmed, format_option
 from rookery.workspace.files import WorkspaceFiles
 
 _HERE = click.option(

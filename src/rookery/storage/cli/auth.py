@@ -15,14 +15,17 @@ from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
 from rookery.providers.cli.models_command import key_variable
 from rookery.providers.registry import KEY_VARIABLES, OTHER_NAMES
-from rookery.storage.cli.session_argument import format_option
-from rookery.storage.keyring_keys import (
+from rookery.storage.cli.session_listing import format_option
+from rookery.storage.keys import (
     NoKeyring,
     forget_in_keyring,
+    forget_key,
     keep_in_keyring,
     keyring_here,
+    save_key,
+    source_of_key,
+    usable_key,
 )
-from rookery.storage.keys import forget_key, save_key, source_of_key, usable_key
 
 
 @click.command()

@@ -23,12 +23,16 @@ from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.platform.disk import private_folder, put
 from rookery.platform.user_folders import find_places
-from rookery.storage.cli.session_argument import confirmed, format_option
-from rookery.storage.cli.setting_layers import held, layers_of, setting_called, settings_file
-from rookery.storage.cli.settings_table import print_settings
+from rookery.storage.cli.session_listing import confirmed, format_option
+from rookery.storage.cli.settings_table import (
+    held,
+    layers_of,
+    print_settings,
+    setting_called,
+    settings_file,
+)
 from rookery.storage.settings_edits import change_settings, text_of, with_value, without
-from rookery.storage.settings_files import find_settings
-from rookery.storage.settings_held import other_voice, settings_here, spoken
+from rookery.storage.settings_files import find_settings, other_voice, settings_here, spoken
 from rookery.storage.settings_values import checked, checked_text, is_list, spelled
 
 _HERE = click.option(

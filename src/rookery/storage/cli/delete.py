@@ -15,16 +15,18 @@ from rookery import NAME
 from rookery.cli.exit_codes import Exit
 from rookery.errors import SettingsError, StorageError
 from rookery.platform.user_folders import find_places
-from rookery.storage.cli.session_argument import (
+from rookery.storage.cli.session_listing import (
+    chosen_session,
     confirmed,
     counted,
+    cut,
     family_of,
     format_option,
+    one_line,
+    short_ids,
     workspace_option,
 )
-from rookery.storage.cli.session_ids import chosen_session, short_ids
-from rookery.storage.cli.session_table import cut, one_line
-from rookery.storage.session_lock import TaskLock
+from rookery.storage.journal import TaskLock
 from rookery.storage.sessions import TaskStore
 from rookery.storage.summary import TaskSummary
 

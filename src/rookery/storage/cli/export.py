@@ -1,23 +1,36 @@
-"""`rookery export`: a session as a document of its own."""
+"""`rookery export`: a session and its sub-tasks as one document, for a reader or a program."""
 
+import json
 import os
 import stat
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, TypeAlias, get_args
 
 import click
 
+from rookery import NAME
 from rookery.core.text.characters import whole
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError
 from rookery.manager.dependencies import Form
+from rookery.plain.transcript_text import as_heading, as_html, as_markdown, as_page, passages
 from rookery.platform.disk import PRIVATE_FILE, put, reason
 from rookery.platform.user_folders import find_places
-from rookery.storage.cli.session_argument import workspace_option
-from rookery.storage.cli.session_documents import session_document
-from rookery.storage.cli.session_ids import chosen_session
+from rookery.protocol.codec import event_to_json
+from rookery.storage.cli.list import title
+from rookery.storage.cli.session_listing import (
+    chosen_session,
+    family_of,
+    view_of,
+    workspace_option,
+)
+from rookery.storage.cli.show import header
 from rookery.storage.sessions import TaskStore
+from rookery.storage.summary import TaskSummary
+
+Family: TypeAlias = Sequence[tuple[int, TaskSummary]]
 
 
 @click.command()
@@ -49,6 +62,19 @@ def command(
     return 0
 
 
+def session_document(store: TaskStore, task_id: str, form: Form) -> str:
+    family = family_of(store.list(), task_id)
+    match form:
+        case "markdown":
+            return "\n\n".join(_markdown(store, family))
+        case "json":
+            return json.dumps(
+                {"tool": NAME, "sessions": [_object(store, one) for _, one in family]}
+            )
+        case "html":
+            return "".join(as_page(title(family[0][1].title), _html(store, family)))
+
+
 def _write(file: Path, text: str, *, force: bool) -> None:
     """Only the user can read it: nobody knows what is in it."""
     data = whole(text).encode("utf-8")
@@ -72,3 +98,39 @@ def _insist_on_a_file(file: Path) -> None:
     """A link leads to what nobody named, and what is no file does not keep what it is told."""
     if not stat.S_ISREG(file.lstat().st_mode):
         raise SettingsError(f"{file} is no regular file, so it is not replaced; take another name.")
+
+
+def _object(store: TaskStore, one: TaskSummary) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "task": one.title,
+        "workspace": one.workspace,
+        "parent": one.parent,
+        "mode": one.mode,
+        "status": one.status,
+        "created": one.created,
+        "updated": one.updated,
+        "tokensIn": one.tokens_in,
+        "tokensOut": one.tokens_out,
+        "cost": one.cost,
+        "facts": [json.loads(event_to_json(event)) for event in store.read(one.id)],
+    }
+
+
+def _markdown(store: TaskStore, family: Family) -> Iterator[str]:
+    for depth, one in family:
+        view = view_of(list(store.read(one.id)))
+        yield f"{'#' if depth == 0 else '---' + chr(10) * 2 + '#'} {_heading(one, depth)}"
+        yield f"*{header(one, view)}*"
+        yield from as_markdown(passages(view.messages))
+
+
+def _html(store: TaskStore, family: Family) -> Iterator[str]:
+    for depth, one in family:
+        view = view_of(list(store.read(one.id)))
+        yield as_heading(_heading(one, depth), header(one, view), level=1 if depth == 0 else 2)
+        yield from as_html(passages(view.messages))
+
+
+def _heading(one: TaskSummary, depth: int) -> str:
+    return title(one.title) if depth == 0 else f"Sub-task: {title(one.title)}"

@@ -10,10 +10,8 @@ import click
 
 from rookery import NAME
 from rookery.platform.user_folders import find_places
-from rookery.storage.cli.session_argument import format_option, workspace_option
-from rookery.storage.cli.session_ids import chosen_session
-from rookery.storage.fork_session import fork
-from rookery.storage.sessions import TaskStore
+from rookery.storage.cli.session_listing import chosen_session, format_option, workspace_option
+from rookery.storage.sessions import TaskStore, fork
 
 
 @click.command()

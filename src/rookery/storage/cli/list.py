@@ -17,7 +17,7 @@ from rookery.core.text.characters import as_utf8, whole_values
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import Places, find_places
-from rookery.storage.cli.session_table import Look, one_line, table
+from rookery.storage.cli.session_listing import Look, one_line, table
 from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
 from rookery.storage.summary import TaskSummary

@@ -13,8 +13,15 @@ from rookery import NAME
 from rookery.core.text.terminal_text import cells_of
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
-from rookery.storage.cli.session_ids import short_ids
-from rookery.storage.cli.session_table import GAP, age, cut, cut_front, folder_name, one_line
+from rookery.storage.cli.session_listing import (
+    GAP,
+    age,
+    cut,
+    cut_front,
+    folder_name,
+    one_line,
+    short_ids,
+)
 from rookery.storage.running_commands import ListedCommand, RunningCommands
 from rookery.storage.sessions import TaskStore
 

@@ -15,9 +15,15 @@ from rookery.core.text.terminal_text import Paint
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
 from rookery.storage.cli.list import look_at
-from rookery.storage.cli.session_argument import format_option
-from rookery.storage.cli.session_ids import short_ids
-from rookery.storage.cli.session_table import Look, age, cut, folder_name, one_line
+from rookery.storage.cli.session_listing import (
+    Look,
+    age,
+    cut,
+    folder_name,
+    format_option,
+    one_line,
+    short_ids,
+)
 from rookery.storage.index import Found
 from rookery.storage.sessions import TaskStore
 

@@ -15,15 +15,18 @@ from rookery.errors import SettingsError
 from rookery.plain.transcript_text import Kind, as_text, passages
 from rookery.platform.user_folders import find_places
 from rookery.protocol.codec import event_to_json
-from rookery.storage.cli.session_argument import (
+from rookery.storage.cli.session_listing import (
+    branch,
+    chosen_session,
     counted,
     family_of,
+    money,
+    one_line,
     paint_for_output,
+    short_ids,
     view_of,
     workspace_option,
 )
-from rookery.storage.cli.session_ids import chosen_session, short_ids
-from rookery.storage.cli.session_table import branch, money, one_line
 from rookery.storage.sessions import TaskStore
 from rookery.storage.summary import TaskSummary
 
