@@ -145,7 +145,7 @@ class Tree(Playground):
         return found
 
 
-class Node(Struct, frozen=True):
+class Node(Struct, frozen=True, dict=True):
     """One task of the tree, as its journal tells."""
 
     id: str
