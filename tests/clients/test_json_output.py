@@ -20,6 +20,7 @@ from rookery.core.facts import (
     AssistantSpoke,
     CallStreamed,
     CompletionOffered,
+    Ending,
     Event,
     Fact,
     Noted,
@@ -97,6 +98,21 @@ STORY: list[Fact] = [
 ]
 
 
+NOT_APPROVED = (
+    "Not interactive: this needs approval, so it was skipped. "
+    "Do without it, or finish. Do not claim that it was done."
+)
+REFUSED: list[Fact] = [
+    AssistantSpoke(
+        request_id="r1",
+        blocks=(ToolCall(id="c1", name="write_to_file", arguments=EDIT),),
+        usage=USAGE,
+    ),
+    ToolFinished(call_id="c1", text=NOT_APPROVED, ending=Ending.DENIED, would_change=True),
+    CompletionOffered(result="Done."),
+]
+
+
 def placed(facts: list[Fact]) -> list[Event]:
     events: list[Event] = []
     for fact in facts:
@@ -128,7 +144,12 @@ def shape(line: str) -> tuple[Any, ...]:
 def test_every_line_on_the_page_is_one_that_is_really_written():
     lines = written(STORY, stream=True).splitlines()
     failure = written([TaskFailed(message="KeyError: 'x'")], stream=True, code="task_failed")
-    assert [e for e in examples("json") if e not in [*lines, *failure.splitlines()]] == []
+    why = "Nothing was changed: 1 action was refused (write_to_file). This run is not interactive."
+    refused = written(
+        REFUSED, stream=True, code="policy_denied", reason=f"{why} Use -y to allow them."
+    )
+    lines += [*failure.splitlines(), *refused.splitlines()]
+    assert [each for each in examples("json") if each not in lines] == []
 
 
 def test_the_page_has_an_example_of_every_kind_of_event():

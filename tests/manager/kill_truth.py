@@ -38,7 +38,8 @@ from worktree_bench import git
 
 SECONDS = 60
 """For what is under way to show; what is wrong stays wrong."""
-ACTIVE = ("creating", "streaming", "waiting_approval", "waiting_input")
+AT_WORK = ("creating", "streaming")
+"""States of a session with a process. A question outlives a process that was lost."""
 WAITS_FOR = {
     "waiting_approval": ("tool", "command"),
     "waiting_input": ("followup",),
@@ -50,7 +51,7 @@ async def demand_all(ground: Ground, user: User) -> None:
     dead = _dead_ones(ground)
     with ground.manager() as process:
         async with ground.visited(process) as remote:
-            await demand_no_dead_one_active(remote, dead)
+            await demand_no_dead_one_at_work(remote, dead)
             await demand_truth(ground, remote)
             await demand_nobody_unaccounted(ground)
             await demand_worktrees_whole(ground, remote, user.removing)
@@ -82,10 +83,10 @@ def _saved(ground: Ground) -> dict[str, KeptSession]:
     return {session_id: each for session_id, each in kept.items() if each}
 
 
-async def demand_no_dead_one_active(remote: RemoteManager, dead: set[str]) -> None:
+async def demand_no_dead_one_at_work(remote: RemoteManager, dead: set[str]) -> None:
     """At the very first look."""
     rows = (await remote.do(ListSessions(archived=True))).sessions
-    lies = [row for row in rows if row.session_id in dead and row.state in ACTIVE]
+    lies = [row for row in rows if row.session_id in dead and row.state in AT_WORK]
     assert lies == [], lies
 
 
@@ -115,7 +116,7 @@ def _lie(ground: Ground, row: SessionRow, kept: KeptSession) -> str:
     about = f"{row.session_id} is shown as {row.state}"
     if row.state != expected:
         return f"{about}, and is {expected}: {mark}, alive {alive}, {ask}, {kept.record}"
-    if row.state in ACTIVE and not (alive or row.queued or row.step):
+    if row.state in AT_WORK and not (alive or row.queued or row.step):
         return f"{about} without a process"
     if row.queued and alive:
         return f"{about}, queued, with a process"
