@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test eval check bench torture docs pages web clean
+.PHONY: demo test test-fast eval check bench torture docs pages web clean
 
 demo: $(VENV)/.product
 	$(BIN)/rookery demo
@@ -11,6 +11,12 @@ demo: $(VENV)/.product
 test: $(VENV)/.dev
 	PYTHON=../$(BIN)/python sh web/build.sh --if-possible
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
+# Pure and in-process tests: under a minute.
+test-fast: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder \
+		tests/core tests/dialects tests/engine tests/wire tests/clients tests/providers \
+		tests/test_architecture.py tests/test_codec.py tests/test_settings.py
 
 eval: $(VENV)/.dev $(VENV)/.local-models
 	$(BIN)/python -m pytest tests/local_models/eval_small_model.py
