@@ -47,7 +47,7 @@ LEFT = {
     ("cli.run_options", "providers.models"),
     ("cli.run_options", "providers.registry"),
     ("engine.gate", "commands.git_use"),
-    ("engine.gate", "commands.named_hosts"),
+    ("engine.gate", "commands.network_gate"),
     ("engine.ports", "commands.git_use"),
     ("engine.task", "commands.git_use"),
     ("engine.tool_turn", "commands.git_use"),

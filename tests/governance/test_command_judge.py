@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from command_bench import Bench, bench, decision
 from rookery.commands.judge import CommandJudge
-from rookery.commands.program_paths import find_program
+from rookery.commands.lookups import find_program
 from rookery.core.judgement import Deed, Target
 from rookery.core.limits import KIB, Limits
 from rookery.core.plain_commands import Pipeline, PlainCommand

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rookery.commands.programs import reading
-from rookery.commands.tables.git_table import GIT_READERS
+from rookery.commands.tables.tool_table import GIT_READERS
 from rookery.commands.words import words
 from rookery.core.plain_commands import Pipeline, PlainCommand
 from rookery.sandbox.plain_argv import plain_argv

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from rookery.commands.file_changers import FILE_CHANGERS
 from rookery.commands.git_changes import git_changes
+from rookery.commands.network_gate import NETWORK_PROGRAMS
 from rookery.commands.programs import Doing
 from rookery.commands.words import Word
 from rookery.commands.wrappers import program_name
@@ -67,12 +68,6 @@ _OPTIONS = {
 }
 _SQL_CLIENTS = {"psql", "mysql", "mariadb", "sqlite3", "clickhouse-client", "cqlsh", "duckdb"}
 _DESTROYING_SQL = re.compile(r"\b(drop\s+(database|schema|table)|truncate\s+(table\s+)?\w)", re.I)
-_NETWORK_LISTED = """
-    npm npx yarn pnpm bun pip pip3 pipx uv poetry conda cargo rustup go gem bundle composer mvn
-    gradle docker podman apt apt-get yum dnf apk brew nix curl wget ssh scp sftp ftp nc ncat
-    telnet ping dig nslookup host gh aws gcloud az kubectl helm terraform twine hub http
-"""
-NETWORK_PROGRAMS = frozenset(_NETWORK_LISTED.split())
 
 
 def changing(words: Sequence[Word]) -> Doing | None:

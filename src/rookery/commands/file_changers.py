@@ -3,9 +3,8 @@
 import re
 from collections.abc import Callable, Sequence
 
-from rookery.commands.option_words import Split, split
 from rookery.commands.programs import Doing, Operand
-from rookery.commands.words import Word
+from rookery.commands.words import Split, Word, split
 from rookery.commands.wrappers import only_name
 from rookery.core.judgement import Deed
 

@@ -11,14 +11,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rookery.commands.evaluators import (
-    NAME_TESTS,
-    NUMBER_TESTS,
-    evaluates,
-    holds_an_index_that_runs,
-    is_name,
-    is_number,
-)
 from rookery.commands.fallback_reader import (
     crude_commands,
     crude_redirections,
@@ -35,8 +27,8 @@ from rookery.commands.grammar_nodes import (
     words_of,
 )
 from rookery.commands.here_documents import Document, apart
-from rookery.commands.set_variables import redefines_programs
 from rookery.commands.words import Script, ShellLine, SimpleCommand, Word
+from rookery.commands.wrappers import program_name
 from rookery.core.limits import KIB
 
 if TYPE_CHECKING:
@@ -89,6 +81,28 @@ _PUT_IN = re.compile(r"\\(?P<escaped>[$`\\])|\\\n|\$\w+|\$\{[^{}]*\}|\$\([^()]*\
 """What a shell makes something else of in a document, as far as a pattern can tell."""
 _NUMBERED = re.compile(r"(?<![^\s;&|(])(?:[0-9]+|\{\w+\})<<<")
 _BLANK = re.compile(r"(?<!\\)\s")
+
+_HARMLESS = re.compile(
+    r"GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)=.*|GIT_(TERMINAL_PROMPT|MERGE_AUTOEDIT)=.*"
+    r"|GIT_(SEQUENCE_)?EDITOR=['\"]?(true|:|cat)['\"]?|GIT_PAGER=['\"]?(cat)?['\"]?",
+    re.S,
+)
+_POWERFUL = re.compile(
+    r"\w*(PATH|HOME|ENV|EDITOR|VISUAL|PAGER|SHELL|ASKPASS|COMMAND|PRELOAD|CONFIG|DIR|OPTS?|OPTIONS)"
+    r"|IFS|(GIT|LD|DYLD|BASH|XDG|SSH|GPG|PERL|PERL5|PYTHON|RUBY|NODE|LESS|ZDOT)\w*",
+    re.I,
+)
+
+NUMBER_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+NAME_TESTS = frozenset({"-v", "-R"})
+_NUMBER = re.compile(r"""(["']?)(?:[+-]?[0-9]+|\$[?#!$]|\$\{#\w+\})\1""")
+_NAME = re.compile(r"""(["']?)\w+\1""")
+_OF_NAMES_LISTED = """
+    declare typeset local export readonly unset read mapfile readarray getopts integer float
+"""
+_OF_NAMES = frozenset(_OF_NAMES_LISTED.split())
+_INDEX = re.compile(r"\w\[[^\[\]\n]*(?:\$\(|`|[<>]\()")
+MOST_BEFORE = 8
 
 
 def shell_line(script: Script, *, home: str) -> ShellLine:
@@ -279,3 +293,49 @@ def _word_doubts(said: tuple[Word, ...]) -> Iterator[str]:
             yield f"which program it runs is not known before: {word.text[:40]}"
         elif not word.known and not word.pattern:
             yield f"its targets are not known before it runs: {word.text[:40]}"
+
+
+def redefines_programs(assignment: str) -> bool:
+    """Whether `NAME=value` may make a name such as `git` run another program."""
+    name = re.match(r"\w*", assignment)
+    powerful = name is None or not name[0] or bool(_POWERFUL.fullmatch(name[0]))
+    return powerful and not _HARMLESS.fullmatch(assignment)
+
+
+def is_number(said: str) -> bool:
+    """A number, or a variable that cannot be anything else."""
+    return bool(_NUMBER.fullmatch(said))
+
+
+def is_name(said: str) -> bool:
+    return bool(_NAME.fullmatch(said))
+
+
+def holds_an_index_that_runs(text: str) -> bool:
+    """Whether a command is written where the index of a variable would be."""
+    return bool(_INDEX.search(text))
+
+
+def evaluates(words: Sequence[Word]) -> bool:
+    """Whether a shell's own command, behind others or not, evaluates what it is given."""
+    return any(_evaluates_its_words(words[place:]) for place in range(min(len(words), MOST_BEFORE)))
+
+
+def _evaluates_its_words(words: Sequence[Word]) -> bool:
+    name, texts = program_name(words[0].text), [word.text for word in words[1:]]
+    odd = any("[" in word.text or not word.known for word in words[1:])
+    match name:
+        case "let":
+            return True
+        case "printf":
+            return any(text.startswith("-v") for text in texts[:2])
+        case "wait":
+            return any(re.match(r"-\w*p", text) for text in texts)
+        case "test" | "[":
+            tested = NUMBER_TESTS | NAME_TESTS
+            return bool(tested & set(texts)) and not all(
+                is_number(text) or re.fullmatch(r"[\w!()-]*|\]", text) for text in texts
+            )
+        case "declare" | "typeset" | "local" | "export" | "readonly":
+            return odd or any(re.match(r"[-+]\w*i", text) for text in texts)
+    return name in _OF_NAMES and odd

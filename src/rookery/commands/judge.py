@@ -6,49 +6,44 @@ What is not understood is said to be so; nothing is guessed to be harmless.
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rookery.commands.changers import changing
-from rookery.commands.command_entries import begins_with
-from rookery.commands.fallback_reader import unread_line, without_escapes
-from rookery.commands.folders import Folders, Scope
 from rookery.commands.grammar import shell_line
-from rookery.commands.outputs import outputs, together, with_scripts
-from rookery.commands.program_paths import (
+from rookery.commands.lookups import (
     all_safe,
     find_program,
     is_shadowed,
+    made_to_run,
     missing_program,
     starts_others,
     temporary_folders,
 )
+from rookery.commands.nested_commands import (
+    ELSEWHERE,
+    MOST_BEFORE,
+    MOST_COMMANDS,
+    Folders,
+    NestedCommands,
+)
+from rookery.commands.outputs import outputs, together
 from rookery.commands.programs import Doing, Operand, known_reader, reading
-from rookery.commands.project_code import made_to_run
 from rookery.commands.resolved_line import Spelling, any_patterns, line_of
+from rookery.commands.rules import begins_with
 from rookery.commands.targets import Finding, Hiding, Targets
 from rookery.commands.words import (
     Script,
-    ShellLine,
     SimpleCommand,
     Word,
-    joined,
-    spelled_out,
 )
-from rookery.commands.wrappers import SHELLS, Wrapped, assignment, program_name, wrapped
+from rookery.commands.wrappers import SHELLS, assignment, program_name, wrapped
 from rookery.core.judgement import Deed, Judgement, Target
 from rookery.core.limits import KIB
 from rookery.core.plain_commands import Plain, plain
 from rookery.engine.ports import Files
 
-DEEPEST = 6
-MOST_COMMANDS = 500
-MOST_BEFORE = 8
 LONGEST = 256 * KIB
-MOST_TEXT = 64 * KIB
-PRICE_OF_A_TEXT = 64
-"""Of all texts that are handed from command to command, so many characters are read; each of
-them takes some time however short it is."""
 MOST_REASONS = 20
 
 _SHELL_OWN = {":", "cd", "pushd", "popd", "exit", "return", "break", "continue", "wait", "printf"}
@@ -98,7 +93,7 @@ class CommandJudge:
         start = str(self._root / cwd)
         line = line_of(parsed) if parsed else shell_line(Script(command), home=self._home)
         told = _Told(line.doubts)
-        unfolded = _Unfolding(self._home)
+        unfolded = NestedCommands(self._home)
         commands = unfolded.all_of(line)
         told.grave += unfolded.grave
         if unfolded.too_deep:
@@ -144,7 +139,7 @@ class CommandJudge:
             told.doubts += made_to_run(doing, where, str(self._root))
             told.notes += self._run_by_git(command, doing, where)
             told.elsewhere = told.elsewhere or self._in_another_repository(command, where)
-            if command.scope[:1] == (_ELSEWHERE,):
+            if command.scope[:1] == (ELSEWHERE,):
                 told.grave += _graves_elsewhere(doing)
                 continue
             for operand in (*_redirected(command), *doing.operands):
@@ -241,103 +236,6 @@ class _Told:
             self.doubts.append(finding.doubt)
         if finding.unfit:
             self.only_reads = False
-
-
-_ELSEWHERE = -1
-"""The scope of what runs on another machine: its paths are not ours."""
-
-
-class _Unfolding:
-    """Looks through wrappers, to a fixed depth and a fixed amount of text."""
-
-    def __init__(self, home: str) -> None:
-        self._home = home
-        self._scopes = 0
-        self._unread = MOST_TEXT
-        self.too_deep = False
-        self.redefines = False
-        self.grave: list[str] = []
-
-    def all_of(self, line: ShellLine) -> list[SimpleCommand]:
-        found: list[SimpleCommand] = []
-        waiting = list(self._opened(line, (), 0))[::-1]
-        while waiting:
-            said, depth = waiting.pop()
-            command = SimpleCommand(spelled_out(said.words), said.redirections, said.scope)
-            found.append(command)
-            inner = with_scripts(wrapped(command.words), command.words)
-            if inner is None:
-                continue
-            if depth >= DEEPEST or len(found) > MOST_COMMANDS:
-                self.too_deep = self.too_deep or bool(inner.commands or inner.scripts)
-                continue
-            waiting += list(self._inside(command, inner, depth + 1))[::-1]
-        return found
-
-    def _inside(
-        self, command: SimpleCommand, inner: Wrapped, depth: int
-    ) -> Iterator[tuple[SimpleCommand, int]]:
-        scope = (_ELSEWHERE,) if inner.elsewhere else self._own_scope(command.scope)
-        if inner.folder:
-            yield SimpleCommand((Word("cd"), inner.folder), (), scope), depth
-        for said in inner.commands:
-            yield SimpleCommand(said, (), scope), depth
-        for script in _readings(inner.scripts):
-            yield from self._opened(self._read(script), scope, depth)
-
-    def _opened(
-        self, line: ShellLine, scope: Scope, depth: int
-    ) -> Iterator[tuple[SimpleCommand, int]]:
-        """The commands of a line, and of the texts in it that a shell reads as well."""
-        self.grave += line.grave
-        self.redefines = self.redefines or line.redefines
-        for one in line.commands:
-            yield SimpleCommand(one.words, one.redirections, (*scope, *one.scope)), depth
-        scripts = [*map(Script, line.runs), *_readings(_handed_to_shells(line))][::-1]
-        while scripts:
-            if depth >= DEEPEST:
-                self.too_deep = True
-                return
-            if self._unread < 0:
-                scripts = [Script("\n".join(one.text for one in reversed(scripts)))]
-            inner = self._read(scripts.pop())
-            yield from self._opened(inner, self._own_scope(scope), depth + 1)
-
-    def _own_scope(self, scope: Scope) -> Scope:
-        self._scopes -= 1
-        return (*scope, self._scopes * 2)
-
-    def _read(self, script: Script) -> ShellLine:
-        self._unread -= len(script.text) + PRICE_OF_A_TEXT
-        if self._unread < 0:
-            return unread_line(script.text, "it holds more text than can be looked at", self._home)
-        parsed = plain(script.text)
-        return line_of(parsed) if parsed else shell_line(script, home=self._home)
-
-
-def _readings(scripts: Iterable[Script]) -> Iterator[Script]:
-    """Each of them, and what it is if nothing is put in where something may be."""
-    for script in scripts:
-        yield script
-        if not script.known and script.without.strip():
-            yield Script(script.without)
-
-
-def _handed_to_shells(line: ShellLine) -> Iterator[Script]:
-    """What is written into the line for a shell in it to read."""
-    names = {program_name(word.text) for one in line.commands for word in one.words[:MOST_BEFORE]}
-    if not names & {*SHELLS, "source", "."}:
-        return
-    for one in line.commands:
-        if one.words and one.words[0].text in {"echo", "printf"}:
-            scripts = [*(word.script for word in one.words[1:]), joined(one.words[1:])]
-            yield from scripts
-            yield from (_printed(script) for script in scripts if "\\" in script.text)
-    yield from line.documents
-
-
-def _printed(script: Script) -> Script:
-    return Script(without_escapes(script.text), script.known, without_escapes(script.without))
 
 
 def _runs_git(commands: Sequence[SimpleCommand]) -> bool:

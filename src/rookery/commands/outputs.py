@@ -10,11 +10,10 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.commands.git_outputs import git_outputs
-from rookery.commands.option_words import abbreviates, split
+from rookery.commands.git_changes import git_outputs
 from rookery.commands.programs import Doing, Operand, known_reader
 from rookery.commands.script_outputs import SCRIPTED, scripts_in_awk
-from rookery.commands.words import Script, Word
+from rookery.commands.words import Script, Word, abbreviates, split
 from rookery.commands.wrappers import Wrapped, program_name
 from rookery.core.judgement import Deed
 

@@ -12,8 +12,7 @@ from functools import cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.commands.awk_program import only_prints
-from rookery.commands.sed_script import sed_script
+from rookery.commands.sed_awk import only_prints, sed_script
 from rookery.commands.tables.program_table import READERS
 from rookery.commands.tables.read_only_program import Reader
 from rookery.commands.words import Word

@@ -9,10 +9,8 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from rookery.commands.file_matches import Looks, expanded
-from rookery.commands.program_paths import within
+from rookery.commands.lookups import SHIMS, Looks, expanded, made_to_run, within
 from rookery.commands.programs import Doing, reader_row
-from rookery.commands.project_code import SHIMS, made_to_run
 from rookery.commands.tables.program_table import READERS
 from rookery.commands.tables.read_only_program import Reader
 from rookery.commands.words import Redirection, ShellLine, SimpleCommand, Word

@@ -4,12 +4,12 @@ A list of denied commands is a convenience and no protection: there are more way
 thing than can be listed. What protects is the sandbox.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from rookery.commands.command_entries import EVERYTHING, begins_with
 from rookery.core.blocks import ToolCall
 from rookery.core.judgement import Judgement
 from rookery.core.plain_commands import Pipeline, PlainCommand, plain
@@ -18,6 +18,8 @@ from rookery.engine.ports import Action, Outcome
 
 if TYPE_CHECKING:
     from rookery.commands.words import Word
+
+EVERYTHING = "*"
 
 
 class CommandRules:
@@ -141,3 +143,31 @@ def _covered_by(
 
 def _known(said: "Sequence[Word]") -> tuple[str, ...]:
     return tuple(word.text for word in said if word.known)
+
+
+def begins_with(entry: Sequence[str], said: Sequence[str]) -> bool:
+    """Word by word from the start. Letters of options count in any order and grouping."""
+    if list(entry) == [EVERYTHING]:
+        return True
+    from rookery.commands.wrappers import program_name
+
+    if not said or program_name(entry[0]) != program_name(said[0]):
+        return False
+    if [word.lower() for word in entry[1:]] == [word.lower() for word in said[1 : len(entry)]]:
+        return True
+    wanted, given = _plain_words(entry[1:]), _plain_words(said[1:])
+    return _options(entry[1:]) <= _options(said[1:]) and given[: len(wanted)] == wanted
+
+
+def _plain_words(said: Sequence[str]) -> list[str]:
+    return [word.lower() for word in said if not word.startswith("-")]
+
+
+def _options(said: Sequence[str]) -> set[str]:
+    options = set[str]()
+    for word in said:
+        if re.fullmatch(r"-[A-Za-z0-9]+", word):
+            options |= {f"-{letter}" for letter in word[1:]}
+        elif word.startswith("-"):
+            options.add(word)
+    return options

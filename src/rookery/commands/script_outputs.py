@@ -3,11 +3,9 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from rookery.commands.awk_program import awk_program
-from rookery.commands.option_words import split
 from rookery.commands.programs import Doing, Operand
-from rookery.commands.sed_script import sed_script
-from rookery.commands.words import Word
+from rookery.commands.sed_awk import awk_program, sed_script
+from rookery.commands.words import Word, split
 from rookery.core.judgement import Deed
 
 _MAYBE_WRITES = re.compile(r"(?:^|[;{}\s0-9$/!,I|#])[wW][ \t]+(\S+)", re.M)

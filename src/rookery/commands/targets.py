@@ -11,8 +11,14 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.commands.file_matches import PRICE_OF_A_FOLDER, Looks, expanded
-from rookery.commands.program_paths import leads_through_a_process, resolved, within
+from rookery.commands.lookups import (
+    PRICE_OF_A_FOLDER,
+    Looks,
+    expanded,
+    leads_through_a_process,
+    resolved,
+    within,
+)
 from rookery.commands.programs import Operand, Search
 from rookery.commands.words import Word, has_braces, spellings
 from rookery.core.judgement import Deed, Target

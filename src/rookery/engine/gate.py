@@ -80,7 +80,7 @@ class Gate:
 
     def _hosts(self, action: Action, judged: Judgement, *, by_hand: bool) -> frozenset[str]:
         """Who allows a command has read which hosts it names."""
-        from rookery.commands.named_hosts import named_hosts
+        from rookery.commands.network_gate import named_hosts
 
         allowed = self._rules.hosts()
         named = named_hosts(judged.commands)

@@ -4,9 +4,8 @@ What is left out is left out for a reason: it writes a file, starts a program, f
 out of the workspace, waits for ever, or reads a list of further paths.
 """
 
-from rookery.commands.tables.git_table import GIT_READERS
-from rookery.commands.tables.package_table import PACKAGE_READERS
 from rookery.commands.tables.read_only_program import Reader
+from rookery.commands.tables.tool_table import GIT_READERS, PACKAGE_READERS
 
 _SUM = "-b -t --tag --binary --text"
 

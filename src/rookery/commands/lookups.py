@@ -1,13 +1,37 @@
-"""Which program a name means: one that nobody could have put there for us to run."""
+"""What the disk says about the names in a command.
+
+Which program a name means, one that nobody could have put there for us to run; which files a
+pattern matches; and whether files of the project make a tool run the project's code.
+"""
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import translate
 from functools import cache
 from pathlib import Path
+
+from rookery.commands.programs import Doing
 
 MOST_LINKS = 40
 _PROCESSES = "/proc"
 _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/run/user")
+
+MOST_ENTRIES = 5_000
+MOST_OF_A_LINE = 60_000
+PRICE_OF_A_FOLDER = 4
+"""Opening one takes as long as reading so many entries."""
+MOST_PARTS = 32
+LONGEST = 1024
+_MAGIC = re.compile(r"[*?\[]")
+_LITERAL = re.compile(r"\[([*?\[{])\]")
+
+SHIMS = """
+    .tool-versions mise.toml .mise.toml mise.local.toml .mise.local.toml .mise .config/mise
+    .python-version .ruby-version .node-version
+"""
+"""By these, programs that only stand for others choose which; it may be one in the project."""
+MOST_FOLDERS = 32
 
 
 def temporary_folders() -> tuple[str, ...]:
@@ -141,3 +165,86 @@ def resolved(path: str | Path) -> str:
 
 def within(path: str, *folders: str) -> bool:
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+class Looks:
+    """How many entries of folders may still be looked at for one line."""
+
+    def __init__(self, most: int = MOST_OF_A_LINE) -> None:
+        self.left = most
+
+    def take(self, count: int = 1) -> bool:
+        """False once there are none left."""
+        self.left -= count
+        return self.left >= 0
+
+
+def expanded(pattern: str, looks: Looks) -> list[str] | None:
+    """The matches of an absolute pattern, or what it stands for itself if it has none and
+    holds no pattern; None if there is too much to look through."""
+    parts = pattern.split("/")
+    if looks.left < 0 or len(parts) > MOST_PARTS or len(pattern) > LONGEST:
+        return None
+    found, looked_at = ["/"], 0
+    for part in filter(None, parts):
+        plain = _LITERAL.sub(r"\1", part)
+        if not _MAGIC.search(_LITERAL.sub("", part)):
+            found = [os.path.join(folder, plain) for folder in found]
+            continue
+        matches = re.compile(translate(part.replace("[^", "[!"))).match
+        below = list[str]()
+        for folder in found:
+            names = _names(folder)
+            looked_at += len(names)
+            if not looks.take(len(names) + PRICE_OF_A_FOLDER) or looked_at > MOST_ENTRIES:
+                return None
+            hidden = part.startswith(".")
+            below += [
+                os.path.join(folder, name)
+                for name in names
+                if matches(name) and (hidden or not name.startswith("."))
+            ]
+        found = below
+    return (
+        found if not _MAGIC.search(pattern) else [path for path in found if os.path.lexists(path)]
+    )
+
+
+def _names(folder: str) -> list[str]:
+    names = list[str]()
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                names.append(entry.name)
+                if len(names) > MOST_ENTRIES:
+                    break
+    except OSError:
+        return []
+    return names
+
+
+def made_to_run(doing: Doing, folders: Sequence[str], root: str) -> Iterator[str]:
+    """Why a tool would do more than it is asked, by files in the folder and those above it."""
+    if not doing.unless:
+        return
+    for folder in folders:
+        for above in _up_to(folder, root):
+            for pattern in doing.unless.split():
+                if _is_there(os.path.join(above, pattern)):
+                    yield f"the tool may run what {pattern} configures"
+
+
+def _is_there(pattern: str) -> bool:
+    if "*" not in pattern:
+        return os.path.lexists(pattern)
+    found = expanded(pattern, Looks())
+    return found is None or bool(found)
+
+
+def _up_to(folder: str, root: str) -> Iterator[str]:
+    at = os.path.normpath(folder)
+    for _ in range(MOST_FOLDERS):
+        if not within(at, root):
+            return
+        yield at
+        at = os.path.dirname(at)
