@@ -10,7 +10,7 @@ from rookery.commands.judge import CommandJudge
 from rookery.commands.rules import CommandRules
 from rookery.commands.tables.program_table import READERS
 from rookery.core.blocks import ToolCall
-from rookery.core.judgement import Judgement
+from rookery.core.command_lines import Judgement
 from rookery.core.limits import Limits
 from rookery.core.rulings import Decision
 from rookery.engine.ports import Action, Outcome, Permit

@@ -3,7 +3,7 @@
 import json
 
 from played_host import PlayedHost
-from rookery.core.asks import AskKind
+from rookery.core.asks import AskedReason, AskedTarget, AskKind, IntentQuestion
 from rookery.core.blocks import Text, ToolCall
 from rookery.core.facts import (
     Asked,
@@ -14,7 +14,6 @@ from rookery.core.facts import (
     ToolStarted,
     Usage,
 )
-from rookery.core.intent_questions import AskedReason, AskedTarget, IntentQuestion
 from rookery.core.queries import KnownIntent
 
 INTENTS = (

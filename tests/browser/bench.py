@@ -18,9 +18,9 @@ import msgspec
 
 from rookery.browser.browser_action import BrowserAction
 from rookery.browser.browser_session import BrowserSession, Patience
-from rookery.core.image_facts import image_facts
+from rookery.core.hosts import web_address
 from rookery.core.limits import Limits
-from rookery.core.web_addresses import web_address
+from rookery.core.pictures import image_facts
 from rookery.engine.ports import (
     Action,
     Artifacts,

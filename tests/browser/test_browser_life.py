@@ -107,7 +107,7 @@ async def test_a_product_that_is_killed_takes_its_browser_along(program: str, si
     script = f"""
         import sys, anyio
         from rookery.browser.browser_session import BrowserSession
-        from rookery.core.web_addresses import web_address
+        from rookery.core.hosts import web_address
 
         async def main():
             async with anyio.create_task_group() as group:

@@ -5,7 +5,7 @@ import pytest
 
 from browser.bench import Site
 from rookery.browser.reach import Reach, proxy
-from rookery.core.web_addresses import web_address
+from rookery.core.hosts import web_address
 
 pytestmark = pytest.mark.anyio
 PUBLIC = "https://example.com"

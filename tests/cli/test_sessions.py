@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from played_desk import PlayedFamily, played_desk
 from rookery.cli.main import run
-from rookery.core.intent_questions import IntentQuestion
+from rookery.core.asks import IntentQuestion
 from rookery.core.queries import FoundPath, KnownMode, KnownModel, RestoreRehearsal
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager import requests as asked

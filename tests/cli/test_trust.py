@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.core.judgement import Judgement
+from rookery.core.command_lines import Judgement
 from rookery.engine.ports import Action, Outcome, Permit, Place
 from rookery.errors import SettingsError
 from rookery.permissions.allow_rules import Permissions

@@ -9,8 +9,7 @@ import pytest
 from rookery.code_index.code_index import CodeIndex
 from rookery.code_index.sources import Embedder
 from rookery.code_index.syntax import SyntaxReader
-from rookery.core.code_hits import CodeHits
-from rookery.core.indexed_files import Listing, Source
+from rookery.core.indexed_code import CodeHits, Listing, Source
 from rookery.core.limits import Limits
 from rookery.engine.ports import Permit
 from rookery.workspace.files import WorkspaceFiles

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.code_index.chunks import LEAST, MOST, TOLERATED, Chunk, chunks, names_of
-from rookery.core.outlines import Definition, headings
+from rookery.core.indexed_code import Definition, headings
 from rookery.core.text.text_lines import rows_of
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))

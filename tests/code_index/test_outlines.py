@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.outlines import Definition, folded, headings, rendered, rest_in_short
+from rookery.core.indexed_code import Definition, folded, headings, rendered, rest_in_short
 
 CLASS = Definition(name="A", kind="class", start=3, end=20, first_line="class A:")
 METHOD = Definition(

@@ -20,8 +20,8 @@ from rookery.code_index.vectors import (
     signature,
     unpacked,
 )
-from rookery.core.code_hits import fused
 from rookery.core.failures import FailureKind
+from rookery.core.indexed_code import fused
 from rookery.errors import ProviderError
 
 from .conftest import Shelf, ask, paths

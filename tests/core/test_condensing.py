@@ -17,8 +17,8 @@ from rookery.core.facts import (
     ToolFinished,
     next_event,
 )
-from rookery.core.folds.cut_points import cut_points, fitting
 from rookery.core.folds.history import history
+from rookery.engine.context import cut_points, fitting
 
 ANSWER = "Only the staging database."
 

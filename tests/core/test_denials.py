@@ -15,7 +15,7 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
-from rookery.core.folds.denials import Denials
+from rookery.core.folds.run_tallies import Denials
 from rookery.core.replies import denied
 
 CALLS = AssistantSpoke(

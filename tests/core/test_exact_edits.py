@@ -3,8 +3,13 @@
 import pytest
 
 from rookery.core.text.diff_blocks import DiffBlock, apply
-from rookery.core.text.exact_edits import Swap, exact_pieces, line_swap, stands_as_before
-from rookery.core.text.line_diff import COMPARED_LINES
+from rookery.core.text.line_diff import (
+    COMPARED_LINES,
+    Swap,
+    exact_pieces,
+    line_swap,
+    stands_as_before,
+)
 
 EXACT = [
     ("a\nb\nc\n", "a\nB\nc\n", [Swap("b", "B")], True, "once, and nothing else"),

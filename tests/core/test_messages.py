@@ -44,8 +44,8 @@ from rookery.core.facts import (
 )
 from rookery.core.failures import FailureKind
 from rookery.core.folds.agent_state import detect
-from rookery.core.folds.partial_text import CallText, Pieces
 from rookery.core.folds.transcript import Message, Transcript, messages
+from rookery.core.message import CallText, Pieces
 from rookery.core.replies import denied, failed
 
 OPENED = TaskOpened(text="do it")

@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.text.numbered_lines import Span, joined_spans, passage
+from rookery.core.text.text_lines import Span, joined_spans, passage
 
 SPANS = st.builds(
     lambda first, more: Span(first, first + more), st.integers(0, 30), st.integers(0, 9)

@@ -22,10 +22,10 @@ from rookery.core.facts import (
     UserSpoke,
     live,
 )
-from rookery.core.folds.file_steps import Unsettled, steps_since, unsettled, was_started
 from rookery.core.folds.history import history
 from rookery.core.folds.points import Point, last_change, points
 from rookery.core.folds.view import View, see
+from rookery.core.undo_plan import Unsettled, steps_since, unsettled, was_started
 
 
 def log(*facts: Fact) -> list[Event]:

@@ -1,7 +1,7 @@
 import pytest
 
 from rookery.core.facts import Usage
-from rookery.core.folds.usage import added
+from rookery.core.folds.run_tallies import added
 
 
 @pytest.mark.parametrize(

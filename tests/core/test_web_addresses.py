@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.web_addresses import is_public, origin_of, web_address
+from rookery.core.hosts import is_public, origin_of, web_address
 
 
 @pytest.mark.parametrize(

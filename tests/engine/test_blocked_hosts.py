@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
+from rookery.core.command_lines import Judgement
 from rookery.core.commands import Answer
 from rookery.core.facts import Asked, Noted, TaskOpened
-from rookery.core.judgement import Judgement
 from rookery.core.rulings import allow, ask
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog

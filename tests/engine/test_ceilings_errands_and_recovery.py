@@ -7,9 +7,9 @@ import pytest
 
 from rookery.core.commands import Answer, Condense, Speak
 from rookery.core.facts import Asked, Ending, Noted, ToolFinished, Usage
-from rookery.core.folds.file_steps import steps_since
 from rookery.core.limits import Limits
 from rookery.core.replies import NOTHING_TO_CONDENSE
+from rookery.core.undo_plan import steps_since
 from rookery.engine.engine import Engine
 from stage import TASK, Stage, call, finish, write
 

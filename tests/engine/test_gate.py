@@ -7,10 +7,9 @@ import anyio.lowlevel
 import pytest
 
 from rookery.core.blocks import ToolCall
+from rookery.core.command_lines import Judgement, plain
 from rookery.core.commands import Answer
 from rookery.core.facts import Asked, Ending, TaskOpened, ToolFinished, ToolStarted
-from rookery.core.judgement import Judgement
-from rookery.core.plain_commands import plain
 from rookery.core.rulings import Decision, Ruling, allow, ask, deny, strictest
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog

@@ -19,8 +19,8 @@ from rookery.core.facts import (
     ToolStarted,
     Usage,
 )
-from rookery.core.folds.file_steps import steps_since
 from rookery.core.limits import Limits
+from rookery.core.undo_plan import steps_since
 from rookery.engine.ports import Checkpoint
 from rookery.errors import StorageError
 from stage import TASK, Stage, call, finish, run, write

@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from rookery.core.asks import AskKind
+from rookery.core.command_lines import Deed, Judgement, Pipeline, Target
 from rookery.core.commands import Cancel, CloseTask, OpenTask, RestoreFiles, Rewind
 from rookery.core.facts import (
     Asked,
@@ -19,9 +20,7 @@ from rookery.core.facts import (
     SavingFiles,
     ToolStarted,
 )
-from rookery.core.folds.file_steps import steps_since
-from rookery.core.judgement import Deed, Judgement, Target
-from rookery.core.plain_commands import Pipeline
+from rookery.core.undo_plan import steps_since
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.storage.verify import verify
 from stage import TASK, Stage, call, finish, run, write

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.core.folds.file_steps import steps_since
+from rookery.core.undo_plan import steps_since
 from stage import Stage, call, finish, run, write
 
 pytestmark = pytest.mark.anyio

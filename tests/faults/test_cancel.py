@@ -29,10 +29,10 @@ from rookery.core.facts import (
     ToolStarted,
 )
 from rookery.core.failures import FailureKind
-from rookery.core.folds.file_steps import steps_since
 from rookery.core.folds.history import Turn, history
 from rookery.core.folds.transcript import Transcript
 from rookery.core.replies import STOPPED_BY_USER
+from rookery.core.undo_plan import steps_since
 from rookery.engine.engine import Engine
 from rookery.errors import ProviderError
 from rookery.providers.script_files import FileProvider, read_script

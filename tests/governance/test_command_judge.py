@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from command_bench import Bench, bench, decision
 from rookery.commands.judge import CommandJudge
 from rookery.commands.lookups import find_program
-from rookery.core.judgement import Deed, Target
+from rookery.core.command_lines import Deed, Pipeline, PlainCommand, Target
 from rookery.core.limits import KIB, Limits
-from rookery.core.plain_commands import Pipeline, PlainCommand
 from rookery.core.rulings import Decision
 from rookery.workspace.files import WorkspaceFiles
 

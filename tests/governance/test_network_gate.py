@@ -7,9 +7,8 @@ import pytest
 
 from rookery.commands.network_gate import NetworkGate
 from rookery.core.blocks import ToolCall
+from rookery.core.command_lines import Judgement, plain
 from rookery.core.hosts import covered, entries
-from rookery.core.judgement import Judgement
-from rookery.core.plain_commands import plain
 from rookery.core.rulings import Decision
 from rookery.engine.ports import Action, Outcome, Permit
 

@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
+from rookery.core.command_lines import Deed, Judgement, Target
 from rookery.core.facts import Change
-from rookery.core.judgement import Deed, Judgement, Target
 from rookery.core.limits import Limits
 from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports import Action, Outcome, Permit

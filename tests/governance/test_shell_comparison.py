@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from command_bench import Bench, bench
-from rookery.core.judgement import Deed, Judgement
+from rookery.core.command_lines import Deed, Judgement
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 SHELLS = [shell for name in ("bash", "dash") if (shell := shutil.which(name))]

@@ -4,9 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
+from rookery.core.command_lines import Judgement, Pipeline, PlainCommand
 from rookery.core.facts import Change
-from rookery.core.judgement import Judgement
-from rookery.core.plain_commands import Pipeline, PlainCommand
 from rookery.core.rulings import Ruling, deny
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.permissions.trust_gate import NOT_TRUSTED, TrustGate

@@ -12,7 +12,7 @@ from msgspec import Struct
 from canaries import Visit, World, remove, run
 from hostile_repositories import programs
 from llm_server import call
-from rookery.core.plain_commands import plain
+from rookery.core.command_lines import plain
 from rookery.core.settings import Settings, all_settings
 from rookery.workspace.search import find_ripgrep
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.asks import AskKind
+from rookery.core.command_lines import Deed, Judgement, Target
 from rookery.core.facts import Change
-from rookery.core.judgement import Deed, Judgement, Target
 from rookery.engine.ports import Action, Outcome, Permit, Place, RuleBook
 from rookery.errors import CommandRejected, StorageError, ToolError
 from rookery.permissions.allow_rules import (

@@ -8,7 +8,7 @@ import pytest
 from rookery.code_index.code_index import CodeIndex
 from rookery.code_index.outline import Outliner
 from rookery.code_index.syntax import SyntaxReader
-from rookery.core.code_hits import CodeHit, CodeHits
+from rookery.core.indexed_code import CodeHit, CodeHits
 from rookery.core.limits import Limits
 from rookery.engine.ports import Action, Permit, Tool, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError

@@ -9,7 +9,7 @@ import pytest
 from rookery.commands.programs import reading
 from rookery.commands.tables.tool_table import GIT_READERS
 from rookery.commands.words import words
-from rookery.core.plain_commands import Pipeline, PlainCommand
+from rookery.core.command_lines import Pipeline, PlainCommand
 from rookery.sandbox.plain_argv import plain_argv
 
 GIT = shutil.which("git") or "/usr/bin/git"

@@ -9,7 +9,7 @@ import pytest
 
 from rookery.checkpoints.repositories.git_watch import GitWatch
 from rookery.core.blocks import ToolCall
-from rookery.core.judgement import Deed, Judgement, Target
+from rookery.core.command_lines import Deed, Judgement, Target
 from rookery.core.rulings import Decision
 from rookery.engine.ports import Action, Outcome, Permit
 

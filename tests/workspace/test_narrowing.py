@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from old_kernel import WithoutLandlock
+from rookery.core.command_lines import Pipeline, PlainCommand
 from rookery.core.limits import Limits
-from rookery.core.plain_commands import Pipeline, PlainCommand
 from rookery.engine.ports import Permit
 from rookery.errors import Denied
 from rookery.governance.scope.scope_suggestions import writable_prefixes

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rookery.commands.tables.tool_table import GIT_READERS
-from rookery.core.plain_commands import Pipeline, Plain, PlainCommand
+from rookery.core.command_lines import Pipeline, Plain, PlainCommand
 from rookery.platform.git.git_hardening import git_hardening, hardened
 from rookery.sandbox.plain_argv import plain_argv
 

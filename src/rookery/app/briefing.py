@@ -20,11 +20,11 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
-from rookery.core.folds.file_steps import commands_running_on
 from rookery.core.folds.task_state import TaskState
 from rookery.core.instructions import Rules, Skill, SlashCommand, skills_for
 from rookery.core.modes import Mode, find_mode, offers, why_not
 from rookery.core.settings import Settings
+from rookery.core.undo_plan import commands_running_on
 from rookery.engine.context import Equipment
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Action, Provider, Tool, ToolSpec

@@ -10,9 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rookery.core.code_hits import CodeHits
+from rookery.core.indexed_code import CodeHits, Definition, Outline
 from rookery.core.limits import Limits
-from rookery.core.outlines import Definition, Outline
 from rookery.core.settings import Settings
 from rookery.engine.ports import Permit
 from rookery.platform.user_folders import Places

@@ -19,8 +19,8 @@ from rookery.browser.browser_action import BrowserAction
 from rookery.browser.find_browser import find_browser
 from rookery.core.blocks import ToolCall
 from rookery.core.hosts import Host
+from rookery.core.indexed_code import Definition
 from rookery.core.limits import Limits
-from rookery.core.outlines import Definition
 from rookery.core.queries import KnownMcpServer
 from rookery.core.settings import Settings
 from rookery.engine.ports import Action, Hook, Tool

@@ -31,16 +31,16 @@ from rookery.checkpoints.without_checkpoints import ProtectedFilesOnly
 from rookery.commands.git_use import GitUse, git_use
 from rookery.commands.network_gate import NetworkGate
 from rookery.commands.rules import CommandRules
+from rookery.core.command_lines import Judgement
 from rookery.core.facts import Effect, Event, Fact, Noted, Reminded
 from rookery.core.findings import Finding, Health
-from rookery.core.folds.file_steps import approved_by_user, commands_running_on, was_started
 from rookery.core.hosts import faulty_entries
-from rookery.core.judgement import Judgement
 from rookery.core.limits import Limits
 from rookery.core.next_step import TurnRules
 from rookery.core.queries import About
 from rookery.core.secret_mask import Hiding
 from rookery.core.settings import Settings
+from rookery.core.undo_plan import approved_by_user, commands_running_on, was_started
 from rookery.engine.engine import Engine, settled_before
 from rookery.engine.event_log import EventLog
 from rookery.engine.masked_shell import HidingShell

@@ -15,9 +15,9 @@ import msgspec
 from rookery.browser.page_views import VIEWPORT, PageView, Point, Spot, described
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
+from rookery.core.hosts import WebAddress, web_address
 from rookery.core.pictures import Sight, picture
 from rookery.core.rulings import Ruling, allow
-from rookery.core.web_addresses import WebAddress, web_address
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
 

@@ -24,8 +24,7 @@ from rookery.browser.running_browser import (
     running_browser,
 )
 from rookery.browser.watched_page import FROZEN, WAY_OUT, view_of
-from rookery.core.hosts import Host
-from rookery.core.web_addresses import WebAddress, origin_of
+from rookery.core.hosts import Host, WebAddress, origin_of
 from rookery.errors import ToolError
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import TypeAlias
 import anyio
 from anyio.abc import SocketAttribute
 
-from rookery.core.hosts import Host
-from rookery.core.web_addresses import (
+from rookery.core.hosts import (
     LOOPBACK,
+    Host,
     is_plain_host,
     is_private_literal,
     is_public,

@@ -13,9 +13,9 @@ import anyio
 
 from rookery.browser.page_views import Happenings, PageView, in_line, told
 from rookery.browser.reach import Reach
+from rookery.core.hosts import LONGEST_ADDRESS, web_address
 from rookery.core.limits import KIB
 from rookery.core.text.characters import whole
-from rookery.core.web_addresses import LONGEST_ADDRESS, web_address
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, CDPSession, Dialog, Page

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from rookery.core.outlines import Definition
+from rookery.core.indexed_code import Definition
 from rookery.core.text.text_lines import rows_of
 
 LEAST = 50

@@ -18,7 +18,7 @@ from rookery.code_index.sources import Embedder, Sources
 from rookery.code_index.store import Spot, Store
 from rookery.code_index.syntax import SyntaxReader
 from rookery.code_index.update import LARGEST, Progress, Update
-from rookery.core.code_hits import CodeHit, CodeHits, fused
+from rookery.core.indexed_code import CodeHit, CodeHits, fused
 from rookery.core.text.characters import is_utf8
 from rookery.engine.ports import Permit
 from rookery.errors import Denied, ProviderError, RookeryError, ToolError

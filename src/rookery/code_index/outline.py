@@ -6,7 +6,7 @@ import anyio.to_thread
 
 from rookery.code_index.sources import Sources
 from rookery.code_index.syntax import LARGEST, SyntaxReader
-from rookery.core.outlines import Definition, Outline
+from rookery.core.indexed_code import Definition, Outline
 from rookery.engine.ports import Permit
 from rookery.errors import Denied
 

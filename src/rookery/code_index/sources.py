@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from rookery.core.indexed_files import Listing, Source
+from rookery.core.indexed_code import Listing, Source
 
 
 class Sources(Protocol):

@@ -22,7 +22,7 @@ from rookery.code_index.vectors import (
     signature,
     unpacked,
 )
-from rookery.core.indexed_files import Mark
+from rookery.core.indexed_code import Mark
 
 VERSION = 1
 

@@ -14,8 +14,8 @@ from typing import Any
 from msgspec import Struct
 
 from rookery.code_index.languages import is_markdown, language_of
+from rookery.core.indexed_code import Definition, headings
 from rookery.core.limits import MIB
-from rookery.core.outlines import Definition, headings
 from rookery.core.text.text_lines import rows_of
 
 LARGEST = MIB

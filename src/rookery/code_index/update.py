@@ -13,7 +13,7 @@ from rookery.code_index.search_words import searchable
 from rookery.code_index.sources import Embedder, Sources
 from rookery.code_index.store import Known, Piece, Spot, Store
 from rookery.code_index.syntax import SyntaxReader
-from rookery.core.indexed_files import Found, Listing, Mark, Source
+from rookery.core.indexed_code import Found, Listing, Mark, Source
 from rookery.core.limits import MIB
 from rookery.core.text.characters import is_utf8
 

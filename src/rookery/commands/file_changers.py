@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from rookery.commands.programs import Doing, Operand
 from rookery.commands.words import Split, Word, split
 from rookery.commands.wrappers import only_name
-from rookery.core.judgement import Deed
+from rookery.core.command_lines import Deed
 
 _HERE = Word(".")
 _RECURSIVE = {"-r", "-R"}

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rookery.commands.git_runs import without_settings
 from rookery.commands.programs import Doing, Operand, reading
 from rookery.commands.words import Split, Word, abbreviates, split
-from rookery.core.judgement import Deed
+from rookery.core.command_lines import Deed
 
 _EVERYTHING = re.compile(r"(?=.)(:\([^)]*\)|:/?)?[*?./]*|:[!^].*|:\([^)]*exclude[^)]*\).*", re.S)
 _OVERWRITING = re.compile(r"\+[^:]*:(?!refs/remotes/).")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 
-from rookery.core.judgement import Deed, Judgement
+from rookery.core.command_lines import Deed, Judgement
 
 _SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin", "/opt/homebrew/bin")
 _GIT = frozenset({"git", *(f"{folder}/git" for folder in _SYSTEM)})

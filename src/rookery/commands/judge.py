@@ -38,9 +38,8 @@ from rookery.commands.words import (
     Word,
 )
 from rookery.commands.wrappers import SHELLS, assignment, program_name, wrapped
-from rookery.core.judgement import Deed, Judgement, Target
+from rookery.core.command_lines import Deed, Judgement, Plain, Target, plain
 from rookery.core.limits import KIB
-from rookery.core.plain_commands import Plain, plain
 from rookery.engine.ports import Files
 
 LONGEST = 256 * KIB

@@ -22,8 +22,8 @@ from rookery.commands.words import (
     spelled_out,
 )
 from rookery.commands.wrappers import SHELLS, Wrapped, program_name, wrapped
+from rookery.core.command_lines import plain
 from rookery.core.limits import KIB
-from rookery.core.plain_commands import plain
 
 Scope = tuple[int, ...]
 MOST = 8

@@ -11,10 +11,9 @@ import anyio.to_thread
 
 from rookery.commands.wrappers import program_name
 from rookery.core.blocks import ToolCall
-from rookery.core.hosts import Host, covered, entries, host
-from rookery.core.judgement import Judgement
+from rookery.core.command_lines import Judgement
+from rookery.core.hosts import Host, covered, entries, host, web_address
 from rookery.core.rulings import Ruling, ask
-from rookery.core.web_addresses import web_address
 from rookery.engine.ports import Action, Outcome, RuleBook
 
 MOST_NAMED = 5

@@ -15,7 +15,7 @@ from rookery.commands.programs import Doing, Operand, known_reader
 from rookery.commands.script_outputs import SCRIPTED, scripts_in_awk
 from rookery.commands.words import Script, Word, abbreviates, split
 from rookery.commands.wrappers import Wrapped, program_name
-from rookery.core.judgement import Deed
+from rookery.core.command_lines import Deed
 
 
 class _Outputs(Struct, frozen=True):

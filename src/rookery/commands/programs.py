@@ -17,7 +17,7 @@ from rookery.commands.tables.program_table import READERS
 from rookery.commands.tables.read_only_program import Reader
 from rookery.commands.words import Word
 from rookery.commands.wrappers import program_name
-from rookery.core.judgement import Deed
+from rookery.core.command_lines import Deed
 
 
 class Operand(Struct, frozen=True):

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from rookery.core.blocks import ToolCall
-from rookery.core.judgement import Judgement
-from rookery.core.plain_commands import Pipeline, PlainCommand, plain
+from rookery.core.command_lines import Judgement, Pipeline, PlainCommand, plain
 from rookery.core.rulings import Decision, Ruling, allow, deny
 from rookery.engine.ports import Action, Outcome
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from rookery.commands.programs import Doing, Operand
 from rookery.commands.sed_awk import awk_program, sed_script
 from rookery.commands.words import Word, split
-from rookery.core.judgement import Deed
+from rookery.core.command_lines import Deed
 
 _MAYBE_WRITES = re.compile(r"(?:^|[;{}\s0-9$/!,I|#])[wW][ \t]+(\S+)", re.M)
 _MAYBE_RUNS = re.compile(r"(?:^|[;{}\s0-9$/!,])e(?:[ \t]|$)", re.M)

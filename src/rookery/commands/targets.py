@@ -21,7 +21,7 @@ from rookery.commands.lookups import (
 )
 from rookery.commands.programs import Operand, Search
 from rookery.commands.words import Word, has_braces, spellings
-from rookery.core.judgement import Deed, Target
+from rookery.core.command_lines import Deed, Target
 from rookery.engine.ports import Files, Place
 from rookery.errors import ToolError
 

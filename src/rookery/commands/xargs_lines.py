@@ -17,7 +17,7 @@ from rookery.commands.programs import reader_row, reading
 from rookery.commands.tables.program_table import READERS
 from rookery.commands.words import Word, words
 from rookery.commands.wrappers import only_name
-from rookery.core.plain_commands import Pipeline, PlainCommand
+from rookery.core.command_lines import Pipeline, PlainCommand
 
 _ALONE = {"-0", "--null", "-r", "--no-run-if-empty", "-t"}
 _COUNTED = {"-n", "-P", "-L", "--max-args", "--max-procs", "--max-lines"}

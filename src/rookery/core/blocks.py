@@ -1,9 +1,16 @@
-"""What a model reads and writes: the blocks a turn is made of."""
+"""What a model reads and writes: the blocks of a turn, whole or with their middle left out."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
+
+LEFT_OUT = "\n[… {count} characters left out …]\n"
+PICTURE_LEFT_OUT = "[a picture was left out]"
+SHORTEST = 200
+"""Of a text that is shortened this much is always kept: room for the remark and a few words."""
 
 
 class Text(Struct, frozen=True, kw_only=True):
@@ -46,3 +53,42 @@ class ToolResult(Struct, frozen=True, kw_only=True):
 
 
 Block: TypeAlias = Text | Thinking | Image | ToolCall | ToolResult
+
+
+def shorter(text: str, longest: int) -> str:
+    """The beginning and the end of a text that is longer than `longest`."""
+    longest = max(longest, SHORTEST)
+    if len(text) <= longest:
+        return text
+    kept = longest - len(LEFT_OUT) - len(str(len(text)))
+    head = kept * 3 // 5
+    tail = kept - head
+    return text[:head] + LEFT_OUT.format(count=len(text) - kept) + text[len(text) - tail :]
+
+
+def shorter_block(block: Block, longest: int) -> Block | None:
+    """The block with nothing longer than `longest` in it; None for one that has to go whole.
+
+    Reasoning is signed by its provider, so it stays as it is or goes.
+    """
+    match block:
+        case Text(text=text):
+            return Text(text=shorter(text, longest))
+        case Thinking(text=text, signature=signature):
+            return block if len(text) + len(signature) <= longest else None
+        case Image():
+            return Text(text=PICTURE_LEFT_OUT)
+        case ToolCall(arguments=arguments):
+            return replace(block, arguments=_shorter_arguments(arguments, longest))
+        case ToolResult(text=text, images=images):
+            note = f"\n{PICTURE_LEFT_OUT}" if images else ""
+            return replace(block, text=shorter(text, longest) + note, images=())
+
+
+def _shorter_arguments(arguments: Mapping[str, Any], longest: int) -> Mapping[str, Any]:
+    cut = {
+        name: shorter(value, longest) if isinstance(value, str) else value
+        for name, value in arguments.items()
+    }
+    spelled = json.dumps(cut, ensure_ascii=False, default=str)
+    return cut if len(spelled) <= 4 * longest else {"left_out": shorter(spelled, longest)}

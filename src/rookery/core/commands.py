@@ -8,9 +8,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from rookery.core.asks import Reply
+from rookery.core.asks import Choice, Reply
 from rookery.core.blocks import Image
-from rookery.core.intent_questions import Choice
 
 
 class OpenTask(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fnmatch import translate
 from functools import cache
 
-from rookery.core.folded_names import folded_names
+from rookery.core.text.characters import folded_names
 
 CREDENTIAL_PLACES: tuple[str, ...] = (
     # keys, clouds, registries and forges

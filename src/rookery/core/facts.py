@@ -13,10 +13,9 @@ from typing import ClassVar, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.asks import AskKind, Reply
+from rookery.core.asks import AskKind, Choice, IntentQuestion, Reply
 from rookery.core.blocks import Block, Image, Text
 from rookery.core.failures import FailureKind
-from rookery.core.intent_questions import Choice, IntentQuestion
 
 
 class Lasting(Struct, frozen=True):

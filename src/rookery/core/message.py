@@ -1,15 +1,156 @@
-"""One row of what a client shows of a task: something said, or something asked."""
+"""One row of what a client shows of a task, with its text, which may still be arriving.
 
-from typing import Literal, TypeAlias
+Texts that arrive are values: adding a piece gives another one and leaves the old one as it was.
+They share what came before, so adding costs the piece, and reading joins on demand.
+"""
 
-from msgspec import Struct
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
 
+from msgspec import Struct, field
+
+from rookery.core.asks import AskKind, IntentQuestion
 from rookery.core.blocks import Image
-from rookery.core.folds.partial_text import CallText, Pieces
-from rookery.core.intent_questions import IntentQuestion
+from rookery.core.folds.argument_reader import ArgumentReader
+
+SPOKEN_FIELD = {
+    "execute_command": "command",
+    "ask_followup_question": "question",
+    "attempt_completion": "result",
+}
+_SHOWN_WHEN_WHOLE = frozenset(("path", "file_path", "cwd", "mode"))
+
+Outcome: TypeAlias = Literal["", "denied", "failed"]
+
+
+class Pieces:
+    """Text in pieces."""
+
+    __slots__ = ("_count", "_shared")
+
+    def __init__(self, first: str = "") -> None:
+        self._shared = _Shared([first] if first else [])
+        self._count = len(self._shared.pieces)
+
+    @property
+    def text(self) -> str:
+        shared, count = self._shared, self._count
+        if shared.joined_count > count:
+            return "".join(shared.pieces[:count])
+        if shared.joined_count < count:
+            shared.joined += "".join(shared.pieces[shared.joined_count : count])
+            shared.joined_count = count
+        return shared.joined
+
+    @property
+    def count(self) -> int:
+        return self._count
+
+    def add(self, piece: str) -> "Pieces":
+        more = Pieces()
+        more._shared = self._shared
+        if len(self._shared.pieces) > self._count:  # another version has gone on from here
+            more._shared = _Shared(self._shared.pieces[: self._count])
+        more._shared.pieces.append(piece)
+        more._count = self._count + 1
+        return more
+
+    def since(self, count: int) -> list[str]:
+        return self._shared.pieces[count : self._count]
+
+    def __eq__(self, other: object) -> bool:
+        return self.text == (other.text if isinstance(other, Pieces) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return repr(self.text)
+
+
+class _Shared(Struct):
+    pieces: list[str]
+    joined: str = ""
+    joined_count: int = 0
+
+
+class CallText:
+    """What is shown of a call while its arguments arrive."""
+
+    __slots__ = ("_name", "_pieces", "_reading")
+
+    def __init__(self, name: str = "", arguments: str = "") -> None:
+        self._name = name
+        self._pieces = Pieces(arguments)
+        self._reading = _Reading()
+
+    @property
+    def text(self) -> str:
+        reader = self._reading.upto(self._pieces)
+        known = reader.known()
+        if reader.growing_key in _SHOWN_WHEN_WHOLE:
+            known.pop(reader.growing_key, None)
+        return call_text(self._name, known)
+
+    @property
+    def scanned(self) -> int:
+        """How many characters of the arguments were looked at."""
+        return self._reading.reader.scanned
+
+    def add(self, piece: str, name: str) -> "CallText":
+        more = CallText(name or self._name)
+        more._pieces = self._pieces.add(piece)
+        more._reading = self._reading
+        return more
+
+    def __eq__(self, other: object) -> bool:
+        return self.text == (other.text if isinstance(other, CallText) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return repr(self.text)
+
+
+class _Reading(Struct):
+    """How far the newest reader of a call has read; an older text is read anew."""
+
+    reader: ArgumentReader = field(default_factory=ArgumentReader)
+    count: int = 0
+
+    def upto(self, pieces: Pieces) -> ArgumentReader:
+        if pieces.count < self.count:
+            return _Reading().upto(pieces)
+        for piece in pieces.since(self.count):
+            self.reader.feed(piece)
+        self.count = pieces.count
+        return self.reader
+
+
+def call_kind(name: str) -> tuple[Literal["say", "ask"], str]:
+    """Whether a call is shown as a say or an ask, and of which kind."""
+    match name:
+        case "attempt_completion":
+            return "say", "completion_result"
+        case "ask_followup_question":
+            return "ask", AskKind.FOLLOWUP
+        case "execute_command":
+            return "ask", AskKind.COMMAND
+        case _:
+            return "ask", AskKind.TOOL
+
+
+def call_text(name: str, arguments: Mapping[str, Any]) -> str:
+    """The text of a call's row: its one telling argument, or all of it as JSON."""
+    if name in SPOKEN_FIELD:
+        return str(arguments.get(SPOKEN_FIELD[name], ""))
+    said = {"tool": name, **arguments} | {"tool": name}  # an argument may have that name too
+    return json.dumps(said, ensure_ascii=False)
+
 
 Content: TypeAlias = str | Pieces | CallText | None
-Outcome: TypeAlias = Literal["", "denied", "failed"]
 
 
 class Message(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TypeAlias
 
 from rookery import NAME, PROJECT_FOLDER
-from rookery.core.folded_names import folded, folded_names
+from rookery.core.text.characters import folded, folded_names
 
 VERSION = 4
 """Grows with every change of the list."""

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.file_problems import Problem
+from rookery.core.findings import Problem
 
 MOST_STEPS = 3
 DECLINED = "declined"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.intent_questions import IntentQuestion
+from rookery.core.asks import IntentQuestion
 
 if TYPE_CHECKING:
     from rookery.core.refusals import Refusal

@@ -1,9 +1,11 @@
 """What a task's model is sent, kept within what the model can take.
 
-Nothing is ever deleted: a `Condensed` fact says what is left out from then on. A summary by
-the model is tried first; leaving things out needs nobody, so that it cannot fail.
+Nothing is ever deleted: a `Condensed` fact says what is left out from then on. A summary by the
+model is tried first; leaving things out needs nobody, so that it cannot fail. A cut is tried on
+the conversation itself before it is believed: what counts is the weight of what would be sent.
 """
 
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeAlias
 
@@ -12,20 +14,23 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.blocks import Text
+from rookery.core.blocks import SHORTEST, Text
 from rookery.core.facts import (
     AssistantSpoke,
     Condensed,
     Condensing,
+    Event,
     Noted,
     RequestFailed,
     RequestStarted,
     StopReason,
     Usage,
+    live,
+    next_event,
 )
 from rookery.core.failures import FailureKind
-from rookery.core.folds.cut_points import fitting, weight_after
 from rookery.core.folds.history import Conversation, Turn, history
+from rookery.core.folds.task_state import fold
 from rookery.core.replies import (
     CONDENSED,
     LEFT_OUT,
@@ -54,6 +59,9 @@ KEPT = 0.3
 LEFT = 0.6
 """The part of the room that is used after leaving things out: or it would be full at once."""
 SUMMARY_TOKENS = 4_096
+
+LENGTHS = (0, 24_000, 8_000, 2_000, 600, SHORTEST)
+"""How much of a single text is kept, tried in this order; 0 is all of it."""
 
 
 class Equipment(Struct, frozen=True):
@@ -280,3 +288,42 @@ async def _summary(provider: Provider, request: ModelRequest) -> _Summary:
     if stop not in (StopReason.END, StopReason.CALLS) or not text:
         return _Summary(problem="the model gave none", usage=usage)
     return _Summary(text=text, usage=usage)
+
+
+def fitting(events: Sequence[Event], most: int) -> Condensed:
+    """The mildest cut after which the conversation weighs at most `most` bytes; if there is
+    none, the one that leaves least."""
+    *places, everything = cut_points(events)
+    for longest in LENGTHS:
+
+        def fits(upto: int, longest: int = longest) -> bool:
+            return weight_after(events, Condensed(upto=upto, longest=longest)) <= most
+
+        if places and fits(places[-1]):
+            at = bisect_left(places, True, key=fits)
+            return Condensed(upto=places[at], longest=longest)
+    last = Condensed(upto=everything, longest=LENGTHS[-1])
+    if weight_after(events, last) <= most:
+        return last
+    return Condensed(upto=everything, words=everything, longest=LENGTHS[-1])
+
+
+def cut_points(events: Sequence[Event]) -> list[int]:
+    """The events up to which something can be left out. Calls are never parted from their
+    results: each but the last lies right before an answer, or before everything. An answer whose
+    calls have no result yet stays, or that result would be told to nobody."""
+    counted = live(events)
+    cut = max((e.fact.upto for e in counted if isinstance(e.fact, Condensed)), default=0)
+    answers = [
+        event.seq - 1
+        for event in counted
+        if isinstance(event.fact, AssistantSpoke) and not event.fact.interrupted
+    ]
+    everything = answers[-1] if answers and fold(events).pending else events[-1].seq
+    return [cut, *(answer for answer in answers if answer > cut), max(everything, cut)]
+
+
+def weight_after(events: Sequence[Event], cut: Condensed) -> int:
+    """What the conversation would weigh if this happened now."""
+    last = events[-1]
+    return weight(history([*events, next_event(last, cut, last.ts)]))

@@ -7,10 +7,9 @@ from typing import NamedTuple
 import anyio
 from msgspec.structs import replace
 
-from rookery.core.asks import ASKED_AGAIN, CATEGORY, AskCategory, AskKind, takes
+from rookery.core.asks import ASKED_AGAIN, CATEGORY, AskCategory, AskKind, IntentQuestion, takes
 from rookery.core.commands import Answer
 from rookery.core.facts import Answered, Asked, Event, Noted, OfferWithdrawn
-from rookery.core.intent_questions import IntentQuestion
 from rookery.core.secret_mask import Hiding
 from rookery.engine.event_log import EventLog
 from rookery.engine.prompts import Prompts

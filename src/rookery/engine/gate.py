@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from rookery.commands.git_use import git_use
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
+from rookery.core.command_lines import Deed, Judgement
 from rookery.core.facts import Answered, Ending
-from rookery.core.judgement import Deed, Judgement
 from rookery.core.replies import AS_SPECIFIED, BLOCKED, EDITED_BESIDE, denied
 from rookery.core.rulings import Decision, Ruling, strictest
 from rookery.engine.dialogue import Dialogue

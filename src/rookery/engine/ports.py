@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from rookery.commands.git_use import GitUse
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image, ToolCall
+from rookery.core.command_lines import Judgement, Plain
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -35,10 +36,8 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.folds.history import Turn
-from rookery.core.judgement import Judgement
+from rookery.core.indexed_code import Definition
 from rookery.core.limits import Limits
-from rookery.core.outlines import Definition
-from rookery.core.plain_commands import Plain
 from rookery.core.rulings import Ruling
 
 # ── models ──────────────────────────────────────────────────────────────────────────────

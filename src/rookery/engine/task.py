@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from rookery.commands.git_use import GitUse
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
+from rookery.core.command_lines import Judgement
 from rookery.core.facts import (
     Answered,
     ApprovalSwitched,
@@ -31,9 +32,8 @@ from rookery.core.facts import (
     TaskClosed,
     ToolFinished,
 )
-from rookery.core.folds.file_steps import commands_running_on
 from rookery.core.folds.task_state import TaskState
-from rookery.core.judgement import Judgement
+from rookery.core.indexed_code import Definition
 from rookery.core.limits import Limits
 from rookery.core.next_step import (
     Ask,
@@ -52,10 +52,10 @@ from rookery.core.next_step import (
     TurnRules,
     next_step,
 )
-from rookery.core.outlines import Definition
 from rookery.core.replies import HISTORY_REPAIRED, failed
 from rookery.core.secret_mask import Hiding
 from rookery.core.text.hidden_characters import marked
+from rookery.core.undo_plan import commands_running_on
 from rookery.engine.background_commands import BackgroundCommands
 from rookery.engine.context import Context, Equipment
 from rookery.engine.dialogue import Dialogue

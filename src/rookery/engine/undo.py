@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from rookery.commands.git_use import GitUse, git_use
 from rookery.core.blocks import ToolCall
+from rookery.core.command_lines import Deed
 from rookery.core.facts import (
     CheckpointSaved,
     Effect,
@@ -25,16 +26,15 @@ from rookery.core.facts import (
     Reminded,
     SavingFiles,
 )
-from rookery.core.folds.file_steps import (
+from rookery.core.governance_mode import is_hosts_own
+from rookery.core.replies import PUT_BACK
+from rookery.core.undo_plan import (
     approved_by_user,
     named_checkpoints,
     running_on,
     steps_since,
     unsettled,
 )
-from rookery.core.governance_mode import is_hosts_own
-from rookery.core.judgement import Deed
-from rookery.core.replies import PUT_BACK
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports import Action, Checkpoints, Governance, Restored, Ungoverned
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import anyio.to_thread
 
+from rookery.core.asks import AskedReason, IntentQuestion
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Event, Fact, IntentCleared, IntentSelected, Noted, Reminded
 from rookery.core.folds.task_state import TaskState
-from rookery.core.intent_questions import AskedReason, IntentQuestion
 from rookery.core.limits import MIB
 from rookery.core.refusals import Refusal
 from rookery.core.rulings import Decision, Ruling

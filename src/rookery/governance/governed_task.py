@@ -25,11 +25,11 @@ from rookery.core.facts import (
     ScopeGranted,
     Unrecorded,
 )
-from rookery.core.folds.file_steps import commands_running_on
 from rookery.core.folds.task_state import TaskState
 from rookery.core.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.refusals import KINDS, Refusal
 from rookery.core.rulings import Decision, Ruling, allow
+from rookery.core.undo_plan import commands_running_on
 from rookery.engine.ports import Action, Outcome, Permit, Restored
 from rookery.errors import CommandRejected, Denied, RookeryError
 from rookery.governance.active_intent import InForce

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from rookery import NAME
 from rookery.core.asks import CATEGORY, AskCategory, AskKind
 from rookery.core.blocks import ToolCall
+from rookery.core.command_lines import Judgement
 from rookery.core.facts import (
     HOOK_CHECK,
     Asked,
@@ -27,7 +28,6 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.task_state import TaskState
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
-from rookery.core.judgement import Judgement
 from rookery.core.rulings import Ruling, ask
 from rookery.core.settings import Settings
 from rookery.engine.ports import Outcome

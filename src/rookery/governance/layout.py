@@ -11,7 +11,7 @@ from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.errors import RookeryError
 
 if TYPE_CHECKING:
-    from rookery.core.file_problems import Problem
+    from rookery.core.findings import Problem
 
 INTENT_FILE = "active_intents.yaml"
 LEDGER = "agent_trace.jsonl"
@@ -132,7 +132,7 @@ def find_ledger(folder: Path) -> Layout | None:
 
 def nested_roots(layout: Layout) -> "tuple[Problem, ...]":
     """Folders with intents inside of what others govern already."""
-    from rookery.core.file_problems import Problem
+    from rookery.core.findings import Problem
 
     return tuple(
         Problem(

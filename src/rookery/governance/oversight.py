@@ -15,6 +15,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from rookery.core.blocks import ToolCall
+from rookery.core.command_lines import Judgement
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -28,7 +29,6 @@ from rookery.core.facts import (
     TaskOpened,
     TaskReopened,
 )
-from rookery.core.judgement import Judgement
 from rookery.core.limits import MIB
 from rookery.core.queries import KnownIntent
 from rookery.core.replies import sentence_in

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-from rookery.core.intent_questions import Choice
+from rookery.core.asks import Choice
 from rookery.core.queries import Asking, FoundPath, KnownMode, KnownModel, RestoreRehearsal
 from rookery.manager.shown_rows import (
     BlamedLine,

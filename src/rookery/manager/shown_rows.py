@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from rookery.core.intent_questions import IntentQuestion
+from rookery.core.asks import IntentQuestion
 from rookery.manager.sessions.session_failures import Failure
 from rookery.manager.sessions.session_list import Counts
 from rookery.manager.sessions.session_record import TodoStats

@@ -15,8 +15,8 @@ from typing import Literal
 from msgspec import Struct
 
 from rookery.core.asks import AskKind
+from rookery.core.command_lines import Deed
 from rookery.core.facts import Change
-from rookery.core.judgement import Deed
 from rookery.engine.ports import Action, Place
 from rookery.errors import CommandRejected, ToolError
 from rookery.permissions.folder_marks import FolderMark

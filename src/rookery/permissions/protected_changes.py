@@ -5,13 +5,13 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct
 
 from rookery.core.facts import Effect, Version
-from rookery.core.folded_names import folded
 from rookery.core.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.protected_paths import (
     OF_BUILDS,
     completes_repository,
     protected,
 )
+from rookery.core.text.characters import folded
 from rookery.core.undo_plan import is_leaf
 
 _GOVERN_NOTHING = frozenset({"active_intents.yaml", ".intentignore", "agent_trace.jsonl"})

@@ -5,7 +5,7 @@ the workspace, and files by which text becomes execution or policy.
 from collections.abc import Callable, Iterator
 
 from rookery.core.blocks import ToolCall
-from rookery.core.judgement import Deed
+from rookery.core.command_lines import Deed
 from rookery.core.protected_paths import ORDINARY_BY_HAND
 from rookery.core.replies import CREDENTIALS, KEPT_FROM_YOU
 from rookery.core.rulings import Ruling, ask, deny, joined

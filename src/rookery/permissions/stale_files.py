@@ -26,8 +26,7 @@ from rookery.core.facts import (
 )
 from rookery.core.replies import CHANGED_BESIDE
 from rookery.core.rulings import Decision, Ruling
-from rookery.core.text.exact_edits import stands_as_before
-from rookery.core.text.line_diff import shown_difference
+from rookery.core.text.line_diff import shown_difference, stands_as_before
 from rookery.engine.ports import Action, Outcome
 
 

@@ -45,7 +45,7 @@ from rookery.core.facts import (
     UserSpoke,
     Waiting,
 )
-from rookery.core.folds.usage import added
+from rookery.core.folds.run_tallies import added
 from rookery.core.replies import STOPPED_BY_USER, denied, restored_files, sentence_in
 from rookery.core.text.output_preview import lines_in_gap
 from rookery.core.text.terminal_text import harmless, harmless_line

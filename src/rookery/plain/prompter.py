@@ -5,9 +5,8 @@ from enum import Enum
 
 import anyio
 
-from rookery.core.asks import AskKind
+from rookery.core.asks import AskKind, Choice, question_lines, reply_of
 from rookery.core.facts import Asked
-from rookery.core.intent_questions import Choice, question_lines, reply_of
 from rookery.core.text.terminal_text import (
     folded_diff,
     harmless,

@@ -20,9 +20,8 @@ from rookery.core.limits import KIB
 from rookery.core.mentions import Mention
 from rookery.core.pictures import TOGETHER, Sight, picture
 from rookery.core.text.characters import as_utf8
-from rookery.core.text.numbered_lines import Span, passage
 from rookery.core.text.output_preview import Cleaner, Preview
-from rookery.core.text.text_lines import rows_of
+from rookery.core.text.text_lines import Span, passage, rows_of
 from rookery.engine.ports import Action, FileBytes, FileText, Outcome, Permit, ToolContext
 from rookery.errors import Denied, ToolError
 

@@ -7,7 +7,7 @@ stand for more than any memory holds.
 import json
 from typing import Any
 
-from rookery.core.text.typography import plain_punctuation
+from rookery.core.text.characters import plain_punctuation
 
 _UNSEEN = dict.fromkeys(map(ord, "\ufeff\u200b\u200c\u200d\u2060"))
 _FENCE = "---"

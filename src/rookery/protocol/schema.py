@@ -14,7 +14,7 @@ from msgspec.structs import fields
 
 from rookery.core.blocks import Block, Image
 from rookery.core.facts import IntentSelected, Todo
-from rookery.core.folds.usage import Totals
+from rookery.core.folds.run_tallies import Totals
 from rookery.core.message import Message
 from rookery.protocol.codec import BLOCKS, COMMANDS, FACTS, PROTOCOL, QUERIES, kind_of
 from rookery.protocol.server import AS_EVENTS, AS_VIEW

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from rookery.commands.git_use import GitUse
 from rookery.core.blocks import ToolCall
-from rookery.core.folded_names import folded, folded_names
 from rookery.core.protected_paths import OF_BUILDS, protected
 from rookery.core.rulings import Ruling
+from rookery.core.text.characters import folded, folded_names
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.platform.git.git_index import GitIndexes
 from rookery.sandbox.confinement import WayOut, within

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rookery.core.plain_commands import Plain, PlainCommand
+from rookery.core.command_lines import Plain, PlainCommand
 from rookery.platform.git.git_hardening import git_hardening, hardened, is_git, sub_command
 from rookery.sandbox.layers import INTERPRETER
 

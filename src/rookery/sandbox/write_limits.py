@@ -10,8 +10,8 @@ import os
 from collections.abc import Collection, Iterable, Sequence
 
 from rookery import PROJECT_FOLDER
-from rookery.core.folded_names import folded, folded_names
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.text.characters import folded, folded_names
 from rookery.errors import Denied
 from rookery.sandbox.confinement import Narrowed, Spot, outermost, spots, within, within_any
 

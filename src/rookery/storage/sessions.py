@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec.structs import replace
 
 from rookery.core.facts import Event, Fact, Noted, Rewound, TaskOpened, next_event
-from rookery.core.folds.file_steps import unsettled
 from rookery.core.folds.task_state import fold
+from rookery.core.undo_plan import unsettled
 from rookery.errors import SettingsError, StorageError
 from rookery.faults import kp
 from rookery.platform.disk import private_folder, put, reason, sync_folder

@@ -30,7 +30,7 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
-from rookery.core.folds.usage import added
+from rookery.core.folds.run_tallies import added
 from rookery.core.limits import KIB
 
 TITLE_LENGTH = 200

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import msgspec
 
 from rookery.core.text.characters import as_utf8
-from rookery.core.text.exact_edits import line_swap
+from rookery.core.text.line_diff import line_swap
 from rookery.engine.ports import Action, ToolContext, ToolGroup
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss

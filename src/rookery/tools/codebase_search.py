@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Protocol
 
 import msgspec
 
-from rookery.core.code_hits import CodeHit, CodeHits
+from rookery.core.indexed_code import CodeHit, CodeHits
 from rookery.core.limits import KIB
 from rookery.engine.ports import Action, Files, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments, ToolError

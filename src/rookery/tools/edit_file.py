@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from rookery.core.text.exact_edits import Swap
+from rookery.core.text.line_diff import Swap
 from rookery.engine.ports import Action, FileText, ToolContext, ToolGroup
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss

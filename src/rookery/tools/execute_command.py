@@ -10,8 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from rookery.core.blocks import Image
+from rookery.core.command_lines import Judgement
 from rookery.core.facts import Answered, Ending
-from rookery.core.judgement import Judgement
 from rookery.core.replies import BLOCKED_FOR_NOW, user_message
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments, ToolError

@@ -11,8 +11,7 @@ from rookery.core.facts import Change
 from rookery.core.protected_paths import scripts_changed
 from rookery.core.replies import FILE_AS_SPECIFIED
 from rookery.core.text.characters import as_utf8
-from rookery.core.text.exact_edits import Swap, exact_pieces
-from rookery.core.text.line_diff import LineDiff, line_diff
+from rookery.core.text.line_diff import LineDiff, Swap, exact_pieces, line_diff
 from rookery.engine.ports import Action, FileText, Outcome, Permit, ToolContext
 from rookery.errors import BadArguments, ToolError
 from rookery.tools.threads import beside

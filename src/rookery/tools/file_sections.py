@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from rookery.core.blocks import Image
 from rookery.core.facts import Seen
+from rookery.core.indexed_code import rest_in_short
 from rookery.core.limits import MIB, Limits
-from rookery.core.outlines import rest_in_short
 from rookery.core.text.characters import as_utf8
-from rookery.core.text.numbered_lines import Passage, Span, joined_spans, passage
-from rookery.core.text.text_lines import rows_of
+from rookery.core.text.text_lines import Passage, Span, joined_spans, passage, rows_of
 from rookery.engine.ports import FileBytes, FileText, Permit, ToolContext
 from rookery.errors import ToolError
 from rookery.tools.documents.document_text import (

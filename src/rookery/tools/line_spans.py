@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rookery.core.text.numbered_lines import Span
+from rookery.core.text.text_lines import Span
 from rookery.errors import BadArguments, ToolError
 
 _TO_THE_END = 10**9

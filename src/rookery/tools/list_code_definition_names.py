@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar, Protocol
 
 import msgspec
 
+from rookery.core.indexed_code import Definition, Outline, folded
 from rookery.core.limits import KIB
-from rookery.core.outlines import Definition, Outline, folded
 from rookery.core.text.characters import as_utf8
 from rookery.engine.ports import Action, FileText, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import ToolError

@@ -9,7 +9,7 @@ from msgspec import Struct
 from rookery.core.facts import Ending
 from rookery.core.limits import Limits
 from rookery.core.replies import CREDENTIALS, KEPT_FROM_YOU, denied
-from rookery.core.text.numbered_lines import Span
+from rookery.core.text.text_lines import Span
 from rookery.engine.ports import Action, Outcome, Permit, Place, ToolContext, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.tools.file_sections import Around, Section, Sections, Wish

@@ -10,9 +10,8 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from rookery.core.asks import Reply
+from rookery.core.asks import Choice, Reply, reply_of
 from rookery.core.facts import Asked
-from rookery.core.intent_questions import Choice, reply_of
 from rookery.protocol.client.question_text import Suggestion, suggestions
 from rookery.tui.question_page import APPROVALS, CHOSEN, CONFIRMING, Step, answer_letters
 from rookery.tui.shown_question import ShownQuestion

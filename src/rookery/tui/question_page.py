@@ -10,9 +10,8 @@ from enum import Enum
 from msgspec import Struct
 from rich.text import Text
 
-from rookery.core.asks import AskKind
+from rookery.core.asks import AskedReason, AskedTarget, AskKind, Choice, IntentQuestion
 from rookery.core.facts import Asked
-from rookery.core.intent_questions import AskedReason, AskedTarget, Choice, IntentQuestion
 from rookery.core.text.terminal_text import approvable, harmless, plainly_visible, visible_line
 from rookery.protocol.client.question_text import ceiling, followup, suggestions
 from rookery.tui.rows.diffs import diff_pieces

@@ -6,12 +6,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rookery.core.asks import AskKind, Reply
+from rookery.core.asks import AskKind, Choice, Reply
 from rookery.core.blocks import Image
 from rookery.core.commands import Answer, Cancel, Command, EditQueue, Speak, SwitchMode
 from rookery.core.facts import Asked, Event
 from rookery.core.folds.view import View
-from rookery.core.intent_questions import Choice
 from rookery.protocol.client.question_text import Suggestion
 from rookery.protocol.host_interface import Host
 from rookery.tui.followed_tasks import Followed, Following, Start

@@ -6,7 +6,7 @@ from msgspec import Struct
 from rich.text import Text
 from textual.widgets import Static
 
-from rookery.core.folds.usage import Totals
+from rookery.core.folds.run_tallies import Totals
 from rookery.core.queries import About
 from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.interfaces import ToastKind

@@ -8,7 +8,7 @@ import uuid
 
 from rookery.core.blocks import Image
 from rookery.core.commands import OpenTask, SelectIntent, SwitchApproval, SwitchModel
-from rookery.core.folds.usage import Totals
+from rookery.core.folds.run_tallies import Totals
 from rookery.core.queries import About, AskIntents, KnownIntent
 from rookery.errors import CommandRejected
 from rookery.protocol.host_interface import Host

@@ -11,8 +11,8 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from rookery.core.facts import Change
-from rookery.core.folded_names import caseless
 from rookery.core.limits import MIB, Limits
+from rookery.core.text.characters import caseless
 from rookery.engine.ports import FileBytes, FileText, Permit, Place
 from rookery.errors import Denied, ToolError
 from rookery.platform.descriptors import content, hash_of, opened_folder, regular_file

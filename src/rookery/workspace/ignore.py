@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from rookery.core.folded_names import caseless, folded
 from rookery.core.limits import KIB
+from rookery.core.text.characters import caseless, folded
 from rookery.platform.patterns import FilePattern, FileRules, file_pattern
 
 IGNORE_FILES = (".rookeryignore", ".rooignore")

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rookery.core.indexed_files import Found, Listing, Mark, Source
+from rookery.core.indexed_code import Found, Listing, Mark, Source
 from rookery.core.limits import Limits
 from rookery.core.text.characters import as_utf8
 from rookery.engine.ports import FileText

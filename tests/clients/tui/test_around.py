@@ -2,7 +2,7 @@
 
 import pytest
 
-from rookery.core.folds.usage import Totals
+from rookery.core.folds.run_tallies import Totals
 from rookery.core.queries import About
 from rookery.tui.attention import AWAY_SECONDS, Attention, Caller, Notify
 from rookery.tui.status import (

@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 
 from played_host import PlayedHost
 from rookery.core.commands import Answer, OpenTask
-from rookery.core.folds.partial_text import call_text
+from rookery.core.message import call_text
 from rookery.core.queries import AskPaths, FoundPath
 from rookery.core.text.terminal_text import approvable, plainly_visible, seen_letters
 from rookery.protocol.client.question_text import ceiling, followup

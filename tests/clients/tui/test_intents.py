@@ -9,10 +9,9 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
-from rookery.core.asks import AskKind
+from rookery.core.asks import AskedReason, AskedTarget, AskKind
 from rookery.core.commands import Answer, OpenTask, SelectIntent, Speak
 from rookery.core.facts import Asked, IntentCleared
-from rookery.core.intent_questions import AskedReason, AskedTarget
 from rookery.core.message import Message
 from rookery.core.queries import About, AskIntents
 from rookery.tui.question_page import Step, answer_letters, body_of, footing_of, page_of

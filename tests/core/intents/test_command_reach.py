@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from command_bench import Bench, bench
-from rookery.core.judgement import Deed, Judgement, Target
+from rookery.core.command_lines import Deed, Judgement, Target
 from rookery.governance.scope.command_reach import Kind, ReachTarget, all_commands_known, reach
 from rookery.governance.scope.scope_verdict import Op
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from rookery.core.file_problems import Problem
+from rookery.core.findings import Problem
 from rookery.core.refusals import (
     KINDS,
     MOST_STEPS,

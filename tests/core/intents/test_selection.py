@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.file_problems import Problem
+from rookery.core.findings import Problem
 from rookery.core.governance_mode import Mode, ModeWishes, latched
 from rookery.core.refusals import Refusal
 from rookery.governance.intents.intent import (

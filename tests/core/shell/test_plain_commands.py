@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from rookery.core.plain_commands import LONGEST, MOST_COMMANDS, Pipeline, PlainCommand, plain
+from rookery.core.command_lines import LONGEST, MOST_COMMANDS, Pipeline, PlainCommand, plain
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 SHELLS = [shell for name in ("bash", "dash", "zsh") if (shell := shutil.which(name))]

@@ -24,7 +24,7 @@ from rookery.checkpoints.repositories.git_views import LARGEST, Found, GitEyes, 
 from rookery.checkpoints.repositories.harmless_repositories import is_harmless, is_harmless_worktree
 from rookery.commands.git_use import GitUse, git_use, keeps_references, only_moves_files
 from rookery.core.blocks import ToolCall
-from rookery.core.judgement import Deed
+from rookery.core.command_lines import Deed
 from rookery.core.rulings import Ruling, ask
 from rookery.engine.ports import Action, Outcome
 from rookery.platform.descriptors import opened_folder, present

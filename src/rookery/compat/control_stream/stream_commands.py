@@ -11,9 +11,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from rookery.core.asks import Reply
+from rookery.core.asks import CHOICES, Choice, Reply, reply_of
 from rookery.core.blocks import Image
-from rookery.core.intent_questions import CHOICES, Choice, reply_of
 from rookery.core.text.characters import whole_values
 from rookery.protocol.client.data_uris import PATTERN, image_in
 

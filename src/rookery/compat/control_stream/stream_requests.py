@@ -21,7 +21,7 @@ from rookery.compat.control_stream.stream_commands import (
 )
 from rookery.compat.start_settings import StartSettings, approval_problem, start_settings
 from rookery.compat.structured_output.output_rows import Output
-from rookery.core.asks import Reply, takes
+from rookery.core.asks import Choice, Reply, takes
 from rookery.core.blocks import Image
 from rookery.core.commands import (
     Answer,
@@ -30,7 +30,6 @@ from rookery.core.commands import (
     OpenTask,
     Speak,
 )
-from rookery.core.intent_questions import Choice
 from rookery.core.queries import AskAbout, AskModes
 from rookery.errors import CommandRejected, RookeryError, SettingsError
 from rookery.protocol.host_interface import Host

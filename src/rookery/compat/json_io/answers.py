@@ -7,10 +7,9 @@ from rookery.compat.json_io import request_types as wants
 from rookery.compat.json_io.lookups import NO_TASK
 from rookery.compat.json_io.messages import EngineMessages, Question
 from rookery.core import commands
-from rookery.core.asks import Reply, takes
+from rookery.core.asks import Choice, Reply, takes
 from rookery.core.blocks import Image
 from rookery.core.commands import Speak
-from rookery.core.intent_questions import Choice
 from rookery.errors import CommandRejected, SettingsError
 from rookery.protocol.host_interface import Host
 

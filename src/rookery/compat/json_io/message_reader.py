@@ -23,8 +23,7 @@ from rookery.compat.control_stream.stream_commands import (
 from rookery.compat.json_io import request_types as wants
 from rookery.compat.json_io.message_rows import Wire
 from rookery.compat.start_settings import StartSettings, start_settings
-from rookery.core.asks import Reply
-from rookery.core.intent_questions import CHOICES, reply_of
+from rookery.core.asks import CHOICES, Reply, reply_of
 from rookery.core.text.characters import whole_values
 
 SPANS: tuple[wants.Span, ...] = ("checkpoint", "from-init", "to-current", "full")

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias, cast
 
 from rookery.compat.structured_output.output_rows import output
-from rookery.core.asks import AskKind
+from rookery.core.asks import AskKind, as_json
 from rookery.core.blocks import Image
-from rookery.core.folds.row_writer import PACED
-from rookery.core.intent_questions import as_json
+from rookery.core.folds.rows import PACED
 from rookery.core.message import Message
 
 Wire: TypeAlias = dict[str, Any]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from rookery.compat.json_io.message_rows import tool_name
 from rookery.compat.structured_output.call_rows import CallRows
 from rookery.compat.structured_output.output_rows import Ids, Output, Speech, output
-from rookery.core.asks import AskKind, required_action
+from rookery.core.asks import AskKind, as_json, required_action
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Answered,
@@ -34,10 +34,7 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
-from rookery.core.folds.denials import Denials
-from rookery.core.folds.governance_tally import GovernanceTally
-from rookery.core.folds.usage import added
-from rookery.core.intent_questions import as_json
+from rookery.core.folds.run_tallies import Denials, GovernanceTally, added
 
 SCHEMA_VERSION = 1
 PROTOCOL = "roo-cli-stream"

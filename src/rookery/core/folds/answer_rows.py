@@ -14,9 +14,8 @@ from msgspec.structs import replace
 
 from rookery.core.blocks import Text, Thinking, ToolCall
 from rookery.core.facts import AssistantSpoke, CallStreamed, RequestStarted, Usage
-from rookery.core.folds.partial_text import CallText, Pieces, call_kind, call_text
-from rookery.core.folds.row_writer import Sheet
-from rookery.core.message import Content, Message
+from rookery.core.folds.rows import Sheet
+from rookery.core.message import CallText, Content, Message, Pieces, call_kind, call_text
 
 Words: TypeAlias = Literal["text", "reasoning"]
 

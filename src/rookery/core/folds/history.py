@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.asks import AskKind, is_interactive_ask, is_non_blocking_ask
-from rookery.core.blocks import Block, Text, Thinking, ToolCall, ToolResult
+from rookery.core.blocks import Block, Text, Thinking, ToolCall, ToolResult, shorter_block
 from rookery.core.facts import (
     Answered,
     Asked,
@@ -47,7 +47,6 @@ from rookery.core.replies import (
     not_the_user,
     user_message,
 )
-from rookery.core.shortened_blocks import shorter_block
 
 
 class Turn(Struct, frozen=True):

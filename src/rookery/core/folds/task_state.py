@@ -50,9 +50,8 @@ from rookery.core.facts import (
     live,
 )
 from rookery.core.failures import FailureKind
-from rookery.core.folds.overflow import overflow_in
 from rookery.core.mentions import points_somewhere
-from rookery.core.tokens import PER_BYTE, learnt
+from rookery.core.tokens import PER_BYTE, learnt, overflow_in
 
 REMEMBERED_CALLS = 18
 DELEGATING = "new_task"

@@ -59,11 +59,9 @@ from rookery.core.folds.answer_rows import (
     last_words,
     settle_answer,
 )
-from rookery.core.folds.partial_text import SPOKEN_FIELD, Pieces, call_text
-from rookery.core.folds.row_writer import Sheet
-from rookery.core.folds.rows import Rows
-from rookery.core.folds.usage import Totals, plus
-from rookery.core.message import Message, Outcome
+from rookery.core.folds.rows import Rows, Sheet
+from rookery.core.folds.run_tallies import Totals, plus
+from rookery.core.message import SPOKEN_FIELD, Message, Outcome, Pieces, call_text
 from rookery.core.replies import restored_files, sentence_in
 
 __all__ = ["Message", "Transcript", "messages"]

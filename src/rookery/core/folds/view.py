@@ -28,8 +28,8 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.agent_state import AgentStateInfo, state_after
 from rookery.core.folds.rows import Rows
+from rookery.core.folds.run_tallies import Totals
 from rookery.core.folds.transcript import Transcript
-from rookery.core.folds.usage import Totals
 from rookery.core.message import Message
 
 

@@ -21,8 +21,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.text.line_places import Adapt, LinePlaces
-from rookery.core.text.near_misses import describe, nearest
+from rookery.core.text.line_places import Adapt, LinePlaces, describe, nearest
 from rookery.core.text.text_lines import Line, joined, lines_of, rewritten, usual_end
 
 NEAR = 40

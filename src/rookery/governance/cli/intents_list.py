@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rookery import NAME
-from rookery.core.file_problems import Problem
+from rookery.core.findings import Problem
 from rookery.core.text.terminal_text import Paint
 from rookery.governance.cli.intents_common import (
     Desk,

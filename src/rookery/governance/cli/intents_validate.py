@@ -7,7 +7,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.file_problems import Problem, Severity
+from rookery.core.findings import Problem, Severity
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.governance.cli.intents_common import (
     FINDINGS,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from rookery.core.file_problems import Problem, Severity
+from rookery.core.findings import Problem, Severity
 
 DEFAULT_VERIFY_SECONDS = 300
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from rookery.core.file_problems import Problem
+from rookery.core.findings import Problem
 from rookery.governance.intents.file_nodes import ListNode, MapNode, Node
 from rookery.governance.intents.intent import Intent, IntentFile, Status
 from rookery.governance.intents.node_reader import Allowance, Reading

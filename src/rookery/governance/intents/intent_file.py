@@ -12,7 +12,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.file_problems import Problem
+from rookery.core.findings import Problem
 from rookery.core.limits import MIB
 from rookery.governance.intents.file_nodes import MapNode
 from rookery.governance.intents.intent import IntentFile

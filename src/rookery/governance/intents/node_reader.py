@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
-from rookery.core.file_problems import Problem
+from rookery.core.findings import Problem
 from rookery.governance.intents.file_nodes import ListNode, MapNode, Node, TextNode
 
 _TIME = re.compile(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rookery.core.file_problems import Problem, Severity
+from rookery.core.findings import Problem, Severity
 from rookery.governance.intents.intent import IntentFile
 
 _QUOTES = ("'", '"')

@@ -5,7 +5,7 @@ from functools import partial
 
 import anyio.to_thread
 
-from rookery.core.intent_questions import AskedReason, IntentQuestion
+from rookery.core.asks import AskedReason, IntentQuestion
 from rookery.core.refusals import DECLINED, Refusal
 from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports import Action

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.core.asks import AskedReason, AskedTarget, Choice, IntentQuestion
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import ScopeGranted
-from rookery.core.intent_questions import AskedReason, AskedTarget, Choice, IntentQuestion
 from rookery.core.refusals import KINDS, Refusal, RefusedTarget, scope_refusal
 from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports import Action

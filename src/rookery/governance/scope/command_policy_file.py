@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rookery.core.file_problems import Problem
+from rookery.core.findings import Problem
 from rookery.core.limits import KIB
 from rookery.governance.intents.file_nodes import ListNode, MapNode, Node
 from rookery.governance.layout import Layout

@@ -12,8 +12,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from rookery.commands.wrappers import program_name
-from rookery.core.judgement import Deed, Judgement
-from rookery.core.plain_commands import plain
+from rookery.core.command_lines import Deed, Judgement, plain
 from rookery.governance.scope.scope_verdict import Op
 
 MOST_COMMANDS = 500

@@ -7,7 +7,7 @@ alternatives somebody who writes them means.
 import unicodedata
 from collections.abc import Callable, Sequence
 
-from rookery.core.folded_names import caseless
+from rookery.core.text.characters import caseless
 from rookery.governance.scope.braces import PatternError, alternatives
 from rookery.platform.patterns import FileRules, file_pattern
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rookery.commands.git_contents import Shown, other_repository, shown_by_git
-from rookery.core.judgement import Judgement
+from rookery.core.command_lines import Judgement
 from rookery.governance.ledger.git_history import GitFailed, history_of
 from rookery.platform.git.git_index import GitIndexes
 

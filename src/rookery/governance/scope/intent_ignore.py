@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 
 from msgspec import Struct
 
-from rookery.core.file_problems import Problem
+from rookery.core.findings import Problem
 from rookery.core.limits import KIB
 from rookery.governance.layout import Layout
 from rookery.governance.scope.floating_patterns import covers, floating_fault

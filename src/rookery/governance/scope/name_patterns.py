@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from rookery.core.folded_names import caseless
+from rookery.core.text.characters import caseless
 
 
 class Star(Struct, frozen=True):

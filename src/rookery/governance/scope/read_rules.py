@@ -6,7 +6,7 @@ from itertools import chain
 
 from rookery.commands.wrappers import program_name
 from rookery.core.blocks import ToolCall
-from rookery.core.judgement import Deed, Judgement, Target
+from rookery.core.command_lines import Deed, Judgement, Target
 from rookery.core.rulings import Decision
 from rookery.engine.ports import Action
 from rookery.governance.intents.intent import Permissions

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from rookery.core.folded_names import caseless
+from rookery.core.text.characters import caseless
 from rookery.governance.scope.braces import PatternError, alternatives
 from rookery.governance.scope.name_patterns import ANY_NAME, STAR, Name, fits, name_pattern
 

@@ -12,9 +12,9 @@ from enum import StrEnum
 from msgspec import Struct
 
 from rookery import PROJECT_FOLDER
-from rookery.core.folded_names import folded, folded_names
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.rulings import Decision
+from rookery.core.text.characters import folded, folded_names
 from rookery.governance.intents.intent import Policy
 from rookery.governance.scope.scope_patterns import Scope
 from rookery.governance.scope.scope_suggestions import nearest

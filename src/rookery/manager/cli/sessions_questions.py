@@ -10,8 +10,7 @@ import click
 
 from rookery import NAME
 from rookery.cli.exit_codes import Exit
-from rookery.core.asks import AskKind
-from rookery.core.intent_questions import CHOICES, Choice, question_lines, reply_of
+from rookery.core.asks import CHOICES, AskKind, Choice, question_lines, reply_of
 from rookery.core.text.terminal_text import (
     Paint,
     approvable,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from rookery.core.intent_questions import Choice, reply_of
+from rookery.core.asks import Choice, reply_of
 from rookery.errors import CommandRejected
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.rendering.session_rows import inbox_row, session_row

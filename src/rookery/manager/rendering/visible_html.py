@@ -4,7 +4,7 @@ sees, is spelled out and marked with the class `unseen`."""
 import re
 from html import escape
 
-from rookery.core.text.invisible_characters import EMOJI, INVISIBLE
+from rookery.core.text.hidden_characters import EMOJI, INVISIBLE
 
 _CONTROLS = r"\x00-\x08\x0b-\x1f\x7f"
 _INVISIBLE = "".join(f"{chr(first)}-{chr(last)}" for first, last in INVISIBLE)

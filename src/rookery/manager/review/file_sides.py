@@ -8,8 +8,8 @@ from hashlib import sha256
 from msgspec import Struct
 
 from rookery.checkpoints.file_versions import NOT_A_FOLDER, Content, content_of, status_of
-from rookery.core.image_facts import image_facts
 from rookery.core.limits import KIB, MIB
+from rookery.core.pictures import image_facts
 from rookery.manager.review.checkouts import Checkout
 from rookery.manager.review.raw_changes import RawChange
 from rookery.manager.worktrees.contents import LINK, PLAIN, PROGRAM

@@ -14,9 +14,9 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
+from rookery.core.asks import Choice
 from rookery.core.commands import Answer, Cancel, OpenTask, ReopenTask, SelectIntent, Speak
 from rookery.core.facts import ChildBegan, Event
-from rookery.core.intent_questions import Choice
 from rookery.core.message import Message
 from rookery.core.queries import AskAbout
 from rookery.errors import CommandRejected, SettingsError

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from rookery.core.folded_names import caseless
+from rookery.core.text.characters import caseless
 from rookery.manager.sessions.session_record import SessionRecord
 from rookery.manager.sessions.session_states import TRUE_IN, needs_attention
 

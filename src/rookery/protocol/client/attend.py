@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from rookery.core.asks import CATEGORY, AskCategory, AskKind, Reply
+from rookery.core.asks import CATEGORY, AskCategory, AskKind, Choice, Reply
 from rookery.core.commands import Answer, SwitchMode
 from rookery.core.facts import (
     Answered,
@@ -36,7 +36,6 @@ from rookery.core.facts import (
     TaskFailed,
     UserSpoke,
 )
-from rookery.core.intent_questions import Choice
 from rookery.errors import CommandRejected
 from rookery.protocol.host_interface import Host
 

@@ -13,8 +13,7 @@ from rookery.core.facts import (
     ToolStarted,
 )
 from rookery.core.failures import FailureKind
-from rookery.core.folds.denials import Denials
-from rookery.core.folds.governance_tally import GovernanceTally
+from rookery.core.folds.run_tallies import Denials, GovernanceTally
 from rookery.protocol.client.attend import Fate, RunEnd
 
 BY_FAILURE = {

@@ -7,8 +7,7 @@ from typing import TypeAlias
 
 import anyio
 
-from rookery.core.hosts import Host
-from rookery.core.web_addresses import is_public
+from rookery.core.hosts import Host, is_public
 from rookery.platform.http_proxy import OutOfReach
 
 Find: TypeAlias = Callable[[Host, bool], Awaitable[list[str]]]

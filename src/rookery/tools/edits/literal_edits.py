@@ -10,7 +10,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from rookery.core.text.near_misses import describe, nearest
+from rookery.core.text.line_places import describe, nearest
 from rookery.core.text.text_lines import alike, lines_of, usual_end
 
 LISTED = 10

@@ -13,11 +13,10 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.text.line_places import Adapt, LinePlaces
-from rookery.core.text.near_misses import describe, nearest
+from rookery.core.text.characters import plain_punctuation
+from rookery.core.text.line_places import Adapt, LinePlaces, describe, nearest
 from rookery.core.text.patch_text import Hunk, PatchRow, Sign, shown
 from rookery.core.text.text_lines import Line, joined, lines_of, rewritten, usual_end
-from rookery.core.text.typography import plain_punctuation
 from rookery.tools.edits.subsequences import runs
 
 _BLANKS = " \t\r"

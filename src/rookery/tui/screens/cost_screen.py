@@ -15,7 +15,7 @@ from rookery.core.facts import (
     TaskOpened,
     Usage,
 )
-from rookery.core.folds.usage import added
+from rookery.core.folds.run_tallies import added
 from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.interfaces import Desk
 from rookery.tui.rows.lines import cut

@@ -21,7 +21,7 @@ from msgspec import Struct
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from rookery.core.shortened_blocks import shorter
+from rookery.core.blocks import shorter
 from rookery.core.text.output_preview import Cleaner
 from rookery.core.text.terminal_text import harmless, visible_line
 from rookery.tui.interfaces import Desk

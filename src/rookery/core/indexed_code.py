@@ -1,22 +1,73 @@
-"""What a file of code defines, in a few lines: the names without the bodies.
+"""Code as the index knows it: files, the definitions in them, and what a search finds.
 
-Who knows a language finds the definitions; headings of Markdown are found here. Lines count
-from 1, as everywhere a model sees them.
+Parsers find the definitions; headings of Markdown are found here. Lines count from 1, as
+everywhere a model sees them.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+Mark: TypeAlias = tuple[int, int, int, int]
+"""Size, times of change of content and of file, and inode: as long as they stay, so does it."""
+
+_SMOOTHING = 60
 LONGEST_ROW = 120
 MOST_HEADINGS = 20_000
 LARGEST_REST = 4000
 _WORTHWHILE = 4
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*#*[ \t\r]*")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+
+
+class Found(Struct, frozen=True):
+    path: str
+    mark: Mark
+
+
+class Listing(Struct, frozen=True, kw_only=True):
+    """The files to be indexed. Unless it is `complete`, there are others nobody looked at."""
+
+    files: Sequence[Found]
+    complete: bool = True
+    notes: tuple[str, ...] = ()
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """A file as it is. What is no text has an empty one."""
+
+    text: str
+    mark: Mark
+    digest: bytes
+
+
+class CodeHit(Struct, frozen=True):
+    """Lines of a file. `score` is 1 for what every ranking puts first."""
+
+    path: str
+    start: int
+    end: int
+    text: str
+    score: float
+
+
+class CodeHits(Struct, frozen=True, kw_only=True):
+    hits: tuple[CodeHit, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def fused(rankings: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
+    """Reciprocal rank fusion: what several rankings put near the top comes first."""
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for place, id in enumerate(ranking):
+            share = (_SMOOTHING + 1) / (_SMOOTHING + 1 + place) / len(rankings)
+            scores[id] = scores.get(id, 0.0) + share
+    return sorted(scores.items(), key=lambda item: -item[1])
 
 
 class Definition(Struct, frozen=True, kw_only=True):
