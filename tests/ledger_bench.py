@@ -45,7 +45,6 @@ def change(task: str, number: int, **more: Any) -> Entry:
         "tool_use_id": f"toolu_{number}",
         "outcome": "success",
         "scope": "in_scope",
-        "mutation_class": "INTENT_EVOLUTION",
         "model_id": "example/model-1",
         "files": (file,),
     }

@@ -94,8 +94,6 @@ class TracedWorkspace:
             "tool_use_id": call.tool_use_id,
             "outcome": "success",
             "scope": "in_scope",
-            "mutation_class": "INTENT_EVOLUTION",
-            "change_kind": "code",
             "model_id": "example/model-1",
             "files": (file,),
         }

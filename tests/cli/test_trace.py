@@ -47,9 +47,7 @@ def work(home: Path) -> TracedWorkspace:
         error={"code": "REQ-001", "type": "scope_violation"},
         more={"targets": [{"path": "src/api/user.py"}]},
     )
-    work.agent_writes(
-        "src/auth/jwt.py", "def verify(token):\n    return True\n", declared_class="AST_REFACTOR"
-    )
+    work.agent_writes("src/auth/jwt.py", "def verify(token):\n    return True\n")
     return work
 
 
@@ -61,7 +59,7 @@ def test_20_2_the_log_is_newest_first_and_tells_how_each_ended(
     assert [id for id, _, _ in begun] == [json.loads(line)["id"][:8] for line in work.lines[:0:-1]]
     assert all(re.fullmatch(r"\d\d:\d\d:\d\d", time) for _, time, _ in begun)
     assert [rest for _, _, rest in begun] == [
-        "mutation  INT-001   apply_diff       src/auth/jwt.py       +2 -0  in scope  evolution",
+        "mutation  INT-001   apply_diff       src/auth/jwt.py       +2 -0  in scope",
         "blocked   INT-001   write_to_file    src/api/user.py       "
         "REQ-001 scope violation: denied",
         "decision  INT-001   write_to_file    src/api/user.py       "
@@ -180,7 +178,6 @@ def test_20_2_one_record_on_a_page(work: TracedWorkspace, capsys: Captured):
         f"call     apply_diff (toolu_1) by example/model-1 in task {TASK}, turn 12",
         f"file     src/auth/jwt.py  create  nothing -> {after}…   lines 1-2 written",
         "scope    in scope",
-        "class    INTENT_EVOLUTION (code); declared AST_REFACTOR  ! differs",
     ]
 
 
@@ -211,7 +208,6 @@ def test_20_2_the_figures(work: TracedWorkspace, capsys: Captured):
         "by intent   INT-001 1 changing call",
         "refusals    REQ-001 1",
         "lines       +2 -0   by model: example/model-1 100 %",
-        "class       evolution 100 %",
         "hot files   src/auth/jwt.py 1",
     ]
     assert trace("stats", "--json") == 0
@@ -319,7 +315,7 @@ def test_22_110_the_end_of_a_ledger_of_a_gibibyte_comes_at_once(
     assert trace("log", "-n", "20", "--intent", "INT-001", "--file", "src/auth/*") == 0
     assert trace("show", json.loads(lines.splitlines()[-1])["id"]) == 0
     assert time.process_time() - begun < 2
-    assert len(capsys.readouterr().out.splitlines()) == 48
+    assert len(capsys.readouterr().out.splitlines()) == 47
 
 
 def test_20_2_the_log_is_followed_through_a_seal(work: TracedWorkspace):

@@ -238,21 +238,6 @@ def test_22_115_a_deleted_file_leaves_its_lines_in_hashes(governed: Governed):
     assert file["before"] == {"sha256": sha256(b"one\ntwo\n").hexdigest(), "size": 8}
     [removed] = file["deleted_ranges"]
     assert (removed["start_line"], removed["end_line"]) == (1, 2)
-    assert mutation["change_kind"] == "delete"
-
-
-def test_22_116_a_change_is_classed_by_what_it_means(governed: Governed):
-    governed.put(JWT, "def f( a ):\n    return a\n")
-    governed.play(
-        [choose()],
-        [read(JWT)],
-        [write(JWT, "def f(a):\n    return a\n")],
-        [write(JWT, "def f(a):\n    if not a:\n        return None\n    return a\n")],
-    )
-    classes = [
-        (each["mutation_class"], each["change_kind"]) for each in told_of(governed.root, "mutation")
-    ]
-    assert classes == [("AST_REFACTOR", "format"), ("INTENT_EVOLUTION", "code")]
 
 
 WRITTEN = """\

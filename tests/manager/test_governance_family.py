@@ -123,7 +123,7 @@ async def test_the_newest_records_come_first_without_housekeeping(project: Path)
     newest, decision = await desk_of(project).do(ReadTrace())
     assert (newest.id, newest.kind, newest.intent) == (written, "mutation", "INT-001")
     assert (newest.tool, newest.paths, newest.session_id) == ("apply_diff", (JWT,), TASK)
-    assert newest.summary == f"{JWT}  +2 -0  in scope  evolution"
+    assert newest.summary == f"{JWT}  +2 -0  in scope"
     assert newest.ts > 1_700_000_000_000
     assert (decision.kind, decision.approved_by) == ("decision", "human")
 

@@ -171,7 +171,7 @@ class CallRecords:
         if entry.kind == "mutation" and entry.outcome != "success":
             after = self._own_doing(begun, after)
         told = files_told(begun.before, after, written=written)
-        entry = _with_files(entry, told)
+        entry = replace(entry, files=told.files)
         if not told.files and entry.kind == "mutation" and entry.outcome == "success":
             recording.drop(begun.journal)  # nothing is another than it was
             return told, entry, None
@@ -197,7 +197,7 @@ class CallRecords:
         if follows and not told.files:
             return
         entry, journal = known or (self._follow_up(call_id), None)
-        entry = _with_files(entry, told)
+        entry = replace(entry, files=told.files)
         if outside:
             error = {"code": "CMD-002", "type": KINDS["CMD-002"].error_type}
             entry = replace(entry, scope="out_of_scope_detected", error=error)
@@ -424,12 +424,3 @@ def _would_be(verdict: CallVerdict) -> dict[str, str] | None:
 
 def _outcome(outcome: Outcome | None) -> Any:
     return "cancelled" if outcome is None else _OUTCOMES.get(outcome.ending, "failure")
-
-
-def _with_files(entry: Entry, told: FilesTold) -> Entry:
-    return replace(
-        entry,
-        files=told.files,
-        mutation_class=told.mutation_class,
-        change_kind=told.change_kind,
-    )

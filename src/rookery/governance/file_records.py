@@ -7,7 +7,6 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.governance.ledger.change_class import ChangeClass, MutationClass, change_class
 from rookery.governance.ledger.line_ranges import line_change
 from rookery.governance.ledger.records import FileDeed, FileHash, TracedFile
 
@@ -17,8 +16,6 @@ LARGEST = 8 * 1024 * 1024
 
 class FilesTold(Struct, frozen=True, kw_only=True):
     files: tuple[TracedFile, ...] = ()
-    mutation_class: str = ""
-    change_kind: str = ""
 
 
 def content(path: Path) -> bytes | None:
@@ -45,27 +42,14 @@ def files_told(
     """Of each path that is another now. `written` is what the call itself wrote, where somebody
     changed that afterwards: a formatter, say."""
     told: list[TracedFile] = []
-    classes: list[ChangeClass] = []
     gone = {hash_of(data): path for path, data in before.items() if after[path] is None and data}
     for path, new in after.items():
         old = before[path]
         if old == new:
             continue
         origin = gone.get(hash_of(new), "") if old is None and new is not None else ""
-        if found := change_class(path, old, new):
-            classes.append(found)
         told.append(_told(path, old, new, (written or {}).get(path), origin, attribution))
-    if not told:
-        return FilesTold()
-    gravest = next(
-        (each for each in classes if each.mutation_class is MutationClass.INTENT_EVOLUTION),
-        classes[0] if classes else None,
-    )
-    return FilesTold(
-        files=tuple(told),
-        mutation_class=str(gravest.mutation_class) if gravest else "",
-        change_kind=str(gravest.kind) if gravest else "",
-    )
+    return FilesTold(files=tuple(told))
 
 
 def _told(

@@ -25,7 +25,7 @@ def refused(code: str) -> TracedRecord:
 def test_20_2_the_figures_of_a_ledger():
     records = [
         *(read(change("t", number)) for number in range(3)),
-        read(change("t", 1, intent_id="INT-003", mutation_class="AST_REFACTOR", model_id="b/c")),
+        read(change("t", 1, intent_id="INT-003", model_id="b/c")),
         read(Entry(kind="command", task_id="t", outcome="success")),
         *map(refused, ["REQ-001", "REQ-003", "REQ-003"]),
         read(Entry(kind="decision", task_id="t", approval={"answer": "once", "by": "human"})),
@@ -37,7 +37,6 @@ def test_20_2_the_figures_of_a_ledger():
         "by intent   INT-001 3 changing calls   INT-003 1 changing call",
         "refusals    REQ-003 2   REQ-001 1",
         "lines       +8 -0   by model: example/model-1 75 %, b/c 25 %",
-        "class       evolution 75 %, refactor 25 %",
         "hot files   src/auth/café_1.py 2   src/auth/café_0.py 1   src/auth/café_2.py 1",
     ]
 

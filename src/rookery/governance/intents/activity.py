@@ -32,8 +32,6 @@ class Activity(Struct):
     approved_outside: int = 0
     lines: int = 0
     last_change: str = ""
-    evolved: bool = False
-    """Whether something changed what the code does, and not only how it is written."""
 
 
 def activity(records: Iterable[CountedRecord]) -> dict[str, Activity]:
@@ -56,7 +54,6 @@ def take_record(found: dict[str, Activity], record: CountedRecord) -> None:
         return
     worked = any(not is_by_product(each.path) for each in record.files)
     own.approved_outside += worked and record.scope in OUTSIDE_SCOPE
-    own.evolved = own.evolved or record.mutation_class == "INTENT_EVOLUTION"
     _take_files(own, record)
 
 

@@ -58,7 +58,6 @@ class _Own(msgspec.Struct):
     tool_use_id: str = ""
     outcome: str = ""
     scope: str = ""
-    mutation_class: str = ""
     error: _Error | None = None
     approval: _Approval | None = None
     files: tuple[BriefFile, ...] = ()
@@ -141,10 +140,6 @@ class BriefRecord:
     @property
     def scope(self) -> str:
         return self._own.scope
-
-    @property
-    def mutation_class(self) -> str:
-        return self._own.mutation_class
 
     @property
     def error_code(self) -> str:

@@ -13,7 +13,7 @@ PAYLOAD_TYPE = "application/vnd.in-toto+json"
 PREDICATE_TYPE = "urn:rookery:intent-trace:v1"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 COLUMNS = (
-    *("time", "intent", "task", "kind", "tool", "outcome", "scope", "class", "model"),
+    *("time", "intent", "task", "kind", "tool", "outcome", "scope", "model"),
     *("path", "op", "before", "after", "lines_added", "lines_deleted", "record"),
 )
 
@@ -115,7 +115,7 @@ def _stripped(raw: dict[str, Any]) -> dict[str, Any]:
 def _table(record: TracedRecord) -> Iterator[tuple[object, ...]]:
     shared = (
         *(record.time, record.intent_id, record.task_id, record.kind, record.tool_name),
-        *(record.outcome, record.scope, record.mutation_class, record.model_id),
+        *(record.outcome, record.scope, record.model_id),
     )
     for file in record.files:
         before = file.before.sha256 if file.before else ""

@@ -31,7 +31,6 @@ def imported(record: TracedRecord, *, task_id: str, source: str) -> Entry:
         task_id=task_id,
         intent_id=record.intent_id[:_LONGEST],
         tool_name=record.tool_name[:_LONGEST],
-        mutation_class=record.mutation_class[:_LONGEST],
         files=tuple(map(_bare, record.files)),
         contributor=_CONTRIBUTORS.get(record.contributor, "unknown"),
         model_id=record.model_id[:_LONGEST],

@@ -12,7 +12,6 @@ from rookery.governance.ledger.verify_ledger import own_part
 
 _LEAST = (8, 8, 8, 8, 12, 20)
 """How wide the columns before the last one are at least."""
-_CLASS_WORDS = {"INTENT_EVOLUTION": "evolution", "AST_REFACTOR": "refactor"}
 _LONGEST_SUBJECT = 60
 SHOWN_ID = 8
 """Digits of an id by which a record is found again."""
@@ -170,7 +169,6 @@ def _done(record: TracedRecord) -> Iterator[str]:
     if record.outcome not in {"", "success"}:
         yield record.outcome
     yield scope_words(record.scope)
-    yield _CLASS_WORDS.get(record.mutation_class, record.mutation_class.lower())
     yield "" if record.enforced else "not enforced"
 
 

@@ -45,7 +45,6 @@ def _rows(record: TracedRecord, chain: Chain) -> Iterator[tuple[str, str]]:
     yield "target", ", ".join(record.targets)
     yield "command", _command(record)
     yield "scope", scope_words(record.scope) + ("" if record.enforced else " (not enforced)")
-    yield "class", _class(record)
     yield "error", f"{record.error_code} {record.error_type}".strip()
     yield "decision", _decision(record)
     yield "base", _base(record)
@@ -92,15 +91,6 @@ def _command(record: TracedRecord) -> str:
         return ""
     ended = "" if record.exit_code is None else f"   exit {record.exit_code}"
     return record.command.replace("\n", "␊") + ended
-
-
-def _class(record: TracedRecord) -> str:
-    if not record.mutation_class:
-        return ""
-    kind = f" ({record.change_kind})" if record.change_kind else ""
-    declared = record.declared_class
-    differs = f"; declared {declared}  ! differs" if declared != record.mutation_class else ""
-    return f"{record.mutation_class}{kind}{differs if declared else ''}"
 
 
 def _decision(record: TracedRecord) -> str:

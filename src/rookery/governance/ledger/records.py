@@ -98,9 +98,6 @@ class Entry(Struct, frozen=True, kw_only=True):
     """`code` and `type`."""
     enforced: bool = True
     scope: str = ""
-    mutation_class: str = ""
-    change_kind: str = ""
-    declared_class: str = ""
     files: tuple[TracedFile, ...] = ()
     command: Mapping[str, Any] | None = None
     mcp: Mapping[str, str] | None = None

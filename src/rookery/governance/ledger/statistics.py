@@ -24,12 +24,11 @@ class LedgerStatistics(Struct, frozen=True, kw_only=True):
     lines_added: int
     lines_deleted: int
     lines_by_model: tuple[tuple[str, int], ...]
-    classes: tuple[tuple[str, int], ...]
     hot_files: tuple[tuple[str, int], ...]
 
 
 def statistics(records: Iterable[CountedRecord]) -> LedgerStatistics:
-    kinds, intents, codes, models, classes, files = (Counter[str]() for _ in range(6))
+    kinds, intents, codes, models, files = (Counter[str]() for _ in range(5))
     refused = added = deleted = 0
     approved: set[tuple[str, str]] = set()
     for record in records:
@@ -42,7 +41,6 @@ def statistics(records: Iterable[CountedRecord]) -> LedgerStatistics:
             approved.add((record.task_id, record.tool_use_id or record.id))
         if record.kind == "mutation":
             intents[record.intent_id or "none"] += 1
-            classes[record.mutation_class or "unknown"] += 1
         for file in record.files:
             added += file.lines_added
             deleted += file.lines_deleted
@@ -60,7 +58,6 @@ def statistics(records: Iterable[CountedRecord]) -> LedgerStatistics:
         lines_added=added,
         lines_deleted=deleted,
         lines_by_model=_ranked(models),
-        classes=_ranked(classes),
         hot_files=_ranked(files)[:10],
     )
 
@@ -70,23 +67,18 @@ def _let_by_a_person(record: CountedRecord) -> bool:
     return yes and record.approved_by == "human" and record.kind in CALLS | {"decision"}
 
 
-_CLASS_WORDS = {"INTENT_EVOLUTION": "evolution", "AST_REFACTOR": "refactor"}
-
-
 def told(found: LedgerStatistics) -> str:
     """The figures as people read them."""
     share = f" ({100 * found.refused / found.calls:.1f} %)" if found.calls else ""
     lines = f"+{found.lines_added:,} -{found.lines_deleted:,}"
     if found.lines_by_model:
         lines += f"   by model: {_shares(found.lines_by_model)}"
-    classes = tuple((_CLASS_WORDS.get(name, name), count) for name, count in found.classes)
     rows = [
         f"calls       {found.calls:<5} mutations {found.mutations}   commands {found.commands}   "
         f"refused {found.refused}{share}   approvals {found.approvals}",
         f"by intent   {_changing_calls(found.by_intent)}",
         f"refusals    {_counts(found.refusals)}",
         f"lines       {lines}",
-        f"class       {_shares(classes)}",
         f"hot files   {_counts(found.hot_files)}",
     ]
     return "\n".join(row.rstrip() for row in rows)

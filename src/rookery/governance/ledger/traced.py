@@ -36,9 +36,6 @@ class TracedRecord(Struct, frozen=True, kw_only=True):
     error_type: str = ""
     enforced: bool = True
     scope: str = ""
-    mutation_class: str = ""
-    change_kind: str = ""
-    declared_class: str = ""
     contributor: str = ""
     model_id: str = ""
     files: tuple[TracedFile, ...] = ()
@@ -107,9 +104,6 @@ def traced(record: dict[str, Any]) -> TracedRecord:
         error_type=_text(error.get("type")),
         enforced=own.get("enforced") is not False,
         scope=_text(own.get("scope")),
-        mutation_class=_text(own.get("mutation_class")) or _text(record.get("mutation_class")),
-        change_kind=_text(own.get("change_kind")),
-        declared_class=_text(own.get("declared_class")),
         contributor=_text(contributor.get("type")) or _text(contributor.get("entity_type")).lower(),
         model_id=_text(contributor.get("model_id")) or _text(contributor.get("model_identifier")),
         files=files,
