@@ -1,4 +1,4 @@
-"""`rookery trace export`, `recover`, `seal`, `import` and `prune`."""
+"""`rookery trace export`, `recover`, `seal` and `prune`."""
 
 import base64
 import csv
@@ -165,55 +165,6 @@ def test_15_9_a_file_is_sealed_and_the_ledger_goes_on(work: TracedWorkspace, cap
     assert "nothing to seal" in capsys.readouterr().out
     work.agent_writes("src/auth/more.py", "more = 1\n")
     assert trace("verify") == 0
-
-
-FOREIGN = (
-    # as the reference implementation writes them
-    '{"version":"1.0","id":"00000000-0000-4000-8000-00000000000a","timestamp":'
-    '"2026-01-05T10:00:00Z","tool":{"name":"cursor"},"files":[{"path":"src/a.py","conversations":'
-    '[{"contributor":{"type":"ai","model_id":"x/y"},"ranges":[{"start_line":1,"end_line":2,'
-    '"content_hash":"murmur3:9f2e8a1b"}]}]}]}\n'
-    # a forerunner's, and two on one line
-    '{"id":"00000000-0000-4000-8000-00000000000b","timestamp":"2026-01-06T10:00:00Z","intent_id":'
-    '"INT-003","mutation_class":"AST_REFACTOR","vcs":{"revision_id":"abc"},"files":'
-    '[{"relative_path":"src/b.py","ranges":[{"start_line":3,"end_line":3}]}]}'
-    '{"version":"1.0","id":"00000000-0000-4000-8000-00000000000c","timestamp":'
-    '"2026-01-07T10:00:00Z","tool":{"name":"cursor"},"files":[{"path":".sessions",'
-    '"conversations":[{"ranges":[]}]}]}\n'
-)
-
-
-def test_22_112_what_others_wrote_is_imported_once(
-    work: TracedWorkspace, tmp_path: Path, capsys: Captured
-):
-    file = tmp_path / "traces.jsonl"
-    file.write_text(FOREIGN, encoding="utf-8")
-    nothing = {"known": 0, "chained": 0, "unreadable": 0}
-    assert told(capsys, "import", str(file)) == {**nothing, "imported": 3}
-    assert file.read_text(encoding="utf-8") == FOREIGN
-    event, lineage, plain, *_ = (
-        record for record in newest(work.folder) if record.kind in {"mutation", "external"}
-    )
-    assert (plain.files[0].path, plain.model_id) == ("src/a.py", "x/y")
-    assert plain.files[0].ranges[0].content_hash == "murmur3:9f2e8a1b"
-    assert (lineage.intent_id, lineage.files[0].path) == ("INT-003", "src/b.py")
-    assert (event.kind, event.files) == ("external", ())
-    about = plain.raw["metadata"]["orchestration"]["imported"]
-    assert (about["writer"], about["time"]) == ("cursor", "2026-01-05T10:00:00Z")
-    assert about["source"].startswith("traces.jsonl sha256:")
-    assert trace("verify", "--require-chain") == 0
-    assert told(capsys, "import", str(file)) == {**nothing, "imported": 0, "known": 3}
-    assert told(capsys, "import", str(work.active))["imported"] == 0
-
-
-def test_22_112_what_cannot_be_read_is_told(
-    work: TracedWorkspace, tmp_path: Path, capsys: Captured
-):
-    file = tmp_path / "traces.jsonl"
-    file.write_text("no record\n" + FOREIGN, encoding="utf-8")
-    assert trace("import", str(file)) == Ending.FINDINGS
-    assert capsys.readouterr().out == "3 records imported; left out: 1 unreadable\n"
-    assert trace("import", str(tmp_path / "none.jsonl")) == Ending.NOT_FOUND
 
 
 def sealed_twice(work: TracedWorkspace) -> list[Path]:

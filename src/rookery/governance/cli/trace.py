@@ -22,12 +22,7 @@ from rookery.governance.cli.trace_common import (
     today,
 )
 from rookery.governance.cli.trace_export import export_command
-from rookery.governance.cli.trace_upkeep import (
-    import_command,
-    prune_command,
-    recover_command,
-    seal_command,
-)
+from rookery.governance.cli.trace_upkeep import prune_command, recover_command, seal_command
 from rookery.governance.cli.trace_verify import verify_command
 from rookery.governance.ledger.ledger_query import HOUSEKEEPING, Query
 from rookery.governance.ledger.log_lines import Columns, log_lines
@@ -59,7 +54,6 @@ for each in (
     recover_command,
     seal_command,
     finalize_command,
-    import_command,
     install_hooks_command,
     prune_command,
 ):

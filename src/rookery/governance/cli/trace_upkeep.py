@@ -1,10 +1,6 @@
-"""`rookery trace recover`, `seal`, `import` and `prune`: commands that add to the ledger."""
+"""`rookery trace recover`, `seal` and `prune`: commands that add to the ledger."""
 
 import json
-from collections import Counter
-from collections.abc import Iterator
-from hashlib import sha256
-from pathlib import Path
 
 import click
 from msgspec.structs import asdict
@@ -17,8 +13,6 @@ from rookery.governance.cli.trace_common import (
     ledger_command,
     point_in_time,
 )
-from rookery.governance.ledger.imports import imported, imported_id
-from rookery.governance.ledger.traced import TracedRecord, records_in
 from rookery.storage.cli.session_listing import confirmed, counted
 
 
@@ -62,66 +56,6 @@ def seal_command(desk: Desk) -> int:
     else:
         desk.say(f"Sealed {', '.join(names)}." if names else "There is nothing to seal.")
     return Ending.FINE
-
-
-@click.command("import")
-@click.argument("file", type=click.Path(path_type=Path))
-@ledger_command
-def import_command(desk: Desk, file: Path) -> int:
-    """Record what another program's trace says. Its file stays as it is.
-
-    Read are Agent Trace records and the lines of its forerunners. What was imported before is
-    left out, and so are records that have a chain of their own.
-    """
-    try:
-        held = file.read_bytes()
-    except OSError as error:
-        raise CannotAnswer(
-            f"{file} cannot be read ({error.strerror}).", Ending.NOT_FOUND
-        ) from error
-    source = f"{file.name} sha256:{sha256(held).hexdigest()}"
-    lines = held.splitlines(keepends=True)
-    done = _imported(desk, list(records_in(lines)), source)
-    done["unreadable"] = sum(1 for line in lines if line.strip() and not list(records_in([line])))
-    if desk.as_json:
-        print(json.dumps(dict(done)))
-    else:
-        left = ", ".join(
-            f"{done[what]} {words}"
-            for what, words in (
-                ("known", "known already"),
-                ("chained", "chained elsewhere"),
-                ("unreadable", "unreadable"),
-            )
-            if done[what]
-        )
-        rest = f"; left out: {left}" if left else ""
-        desk.say(f"{counted(done['imported'], 'record')} imported{rest}")
-    return Ending.FINDINGS if done["unreadable"] else Ending.FINE
-
-
-def _imported(desk: Desk, records: list[TracedRecord], source: str) -> Counter[str]:
-    done = Counter(imported=0, known=0, chained=0)
-    known = set(_imported_before(desk))
-    recording = desk.recording()
-    for record in records:
-        if record.chained:
-            done["chained"] += 1
-        elif record.id and record.id in known:
-            done["known"] += 1
-        else:
-            recording.note(imported(record, task_id=TASK, source=source))
-            known.add(record.id)
-            done["imported"] += 1
-    recording.close(TASK)
-    return done
-
-
-def _imported_before(desk: Desk) -> Iterator[str]:
-    from rookery.governance.ledger.segments import newest_first
-
-    told = (line for line in newest_first(desk.folder) if b'"imported"' in line)
-    return (id for record in records_in(told) if (id := imported_id(record)))
 
 
 @click.command("prune")
