@@ -15,7 +15,7 @@ from rookery.governance.cli.trace_common import Ending
 from rookery.governance.ledger.commit_hooks import LINE
 from rookery.governance.ledger.line_ranges import content_hash
 from rookery.governance.ledger.shape import shape_problems
-from traced_workspace import TASK, TracedWorkspace, trace
+from traced_workspace import TracedWorkspace, trace
 
 Captured = pytest.CaptureFixture[str]
 JWT = "src/auth/jwt.py"
@@ -201,44 +201,3 @@ def test_20_2_a_hook_of_others_is_left_alone(work: TracedWorkspace, capsys: Capt
     assert hook.read_text(encoding="utf-8") == "#!/bin/sh\necho mine\n"
     hook.write_text(f"#!/bin/sh\necho mine\n{LINE}\n", encoding="utf-8")
     assert trace("install-hooks") == 0
-
-
-def test_15_12_all_commits_since_the_ledger_began_are_noted(
-    work: TracedWorkspace, capsys: Captured
-):
-    names = []
-    for number in range(3):
-        work.agent_writes(f"src/auth/m{number}.py", f"number_of_module = {number}\n")
-        names.append(work.commit())
-    assert sorted(told(capsys, "export", "--format", "git-notes")["commits"]) == sorted(names)
-    assert all(notes(work, name)[0]["vcs"]["revision"] == name for name in names)
-
-
-def test_15_12_the_authorship_log_of_git_ai(work: TracedWorkspace, capsys: Captured):
-    work.agent_writes(JWT, f"import time\n{BODY}")
-    work.agent_writes("src/auth/with space.py", "number_of_module = 1\n")
-    revision = work.commit()
-    assert told(capsys, "export", "--format", "git-ai")["left_alone"] == 0
-    said = work.git("notes", "--ref=ai", "show", revision)
-    lines, about = said.split("\n---\n")
-    rows = lines.splitlines()
-    assert rows[0] == JWT
-    assert rows[2] == '"src/auth/with space.py"'
-    keys = [row.split() for row in rows[1::2]]
-    assert [key[1] for key in keys] == ["2-4", "1"]
-    meta = json.loads(about)
-    (session,) = meta["sessions"]
-    assert all(key[0].startswith(f"{session}::t_") for key in keys)
-    assert [len(part) for part in keys[0][0].split("::")] == [16, 16]
-    assert meta == {
-        "schema_version": "authorship/3.0.0",
-        "base_commit_sha": revision,
-        "prompts": {},
-        "sessions": {
-            session: {"agent_id": {"tool": "rookery", "id": TASK, "model": "example/model-1"}}
-        },
-        "humans": {},
-    }
-    work.git("notes", "--ref=ai", "add", "-f", "-m", "theirs", revision)
-    assert told(capsys, "export", "--format", "git-ai")["left_alone"] == 1
-    assert work.git("notes", "--ref=ai", "show", revision) == "theirs"

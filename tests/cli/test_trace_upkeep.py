@@ -1,7 +1,5 @@
 """`rookery trace export`, `recover`, `seal` and `prune`."""
 
-import base64
-import csv
 import json
 import subprocess
 import sys
@@ -54,64 +52,6 @@ def test_15_12_agent_trace_with_and_without_our_part(
     assert trace("export", "--format", "agent-trace", "--strip", "-o", str(target)) == 0
     records = [json.loads(line) for line in target.read_bytes().splitlines()]
     assert all("metadata" not in each and shape_problems(each) == () for each in records)
-    with pytest.raises(SettingsError):
-        trace("export", "--format", "csv", "--strip")
-
-
-def test_15_12_csv_and_a_report(work: TracedWorkspace, tmp_path: Path):
-    target = tmp_path / "out"
-    assert trace("export", "--format", "csv", "-o", str(target)) == 0
-    with open(target, newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["path"] for row in rows] == [f"src/auth/m{number}.py" for number in range(3)]
-    assert trace("export", "--format", "md", "--intent", "INT-001", "-o", str(target)) == 0
-    assert "## INT-001\n\n3 changes, 0 refusals." in target.read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def key(tmp_path: Path) -> Path:
-    keys = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
-    forms = pytest.importorskip("cryptography.hazmat.primitives.serialization")
-    path = tmp_path / "key.pem"
-    path.write_bytes(
-        keys.Ed25519PrivateKey.generate().private_bytes(
-            forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption()
-        )
-    )
-    return path
-
-
-def test_15_12_a_signed_statement_about_an_intent(
-    work: TracedWorkspace, tmp_path: Path, key: Path, capsys: Captured
-):
-    target = tmp_path / "int-001.intoto.json"
-    words = ["export", "--format", "in-toto", "--intent", "INT-001", "-o", str(target)]
-    assert trace(*words, "--key", str(key)) == 0
-    assert capsys.readouterr().out.startswith("verified 3 records, 3 files; signed with key ")
-    envelope = json.loads(target.read_bytes())
-    assert len(envelope["signatures"]) == 1
-    statement = json.loads(base64.b64decode(envelope["payload"]))
-    assert [each["name"] for each in statement["subject"]] == [
-        f"src/auth/m{number}.py" for number in range(3)
-    ]
-    assert statement["predicate"]["verification"] == "whole"
-
-
-def test_15_12_no_statement_is_made_about_a_broken_ledger(
-    work: TracedWorkspace, tmp_path: Path, key: Path, capsys: Captured
-):
-    break_it(work)
-    target = tmp_path / "int-001.intoto.json"
-    words = ["export", "--format", "in-toto", "--intent", "INT-001", "-o", str(target)]
-    assert trace(*words, "--key", str(key)) == Ending.FINDINGS
-    assert "the ledger does not verify" in capsys.readouterr().err
-    assert not target.exists()
-
-
-def test_20_a_statement_needs_an_intent_that_did_something(work: TracedWorkspace):
-    with pytest.raises(SettingsError, match="--intent"):
-        trace("export", "--format", "in-toto")
-    assert trace("export", "--format", "in-toto", "--intent", "INT-9") == Ending.NOT_FOUND
 
 
 CRASH = """

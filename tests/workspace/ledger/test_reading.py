@@ -1,9 +1,7 @@
 """Reading a ledger: newest first, by question, by index, whoever wrote it; and giving it away."""
 
-import base64
 import json
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger_bench import GOLDEN_LINES, LedgerBench, change, some_tasks
-from rookery.errors import StorageError
+from ledger_bench import LedgerBench, change, some_tasks
+from rookery.governance.cli.trace_export import agent_trace
 from rookery.governance.ledger.brief_records import BriefRecord, counted_records
 from rookery.governance.ledger.coverage import coverage
-from rookery.governance.ledger.exports import agent_trace, csv_rows, markdown, signed_bytes
 from rookery.governance.ledger.ledger_index import LedgerIndex
 from rookery.governance.ledger.ledger_query import Query
-from rookery.governance.ledger.ledger_reader import in_toto, newest, oldest, record_named
+from rookery.governance.ledger.ledger_reader import newest, oldest, record_named
 from rookery.governance.ledger.records import Entry
 from rookery.governance.ledger.segments import (
     compress,
@@ -28,7 +25,6 @@ from rookery.governance.ledger.segments import (
     oldest_first,
     sealed_files,
 )
-from rookery.governance.ledger.signatures import Signer
 from rookery.governance.ledger.statistics import statistics
 from rookery.governance.ledger.traced import records_on
 from rookery.governance.ledger.verify_ledger import LONGEST_LINE
@@ -199,79 +195,6 @@ def test_15_12_agent_trace_with_and_without_our_part(bench: LedgerBench):
     stripped = [json.loads(line) for line in agent_trace(records, strip=True)]
     assert len(stripped) == len(records)
     assert all("metadata" not in record for record in stripped)
-
-
-def test_15_12_a_row_for_every_file(bench: LedgerBench):
-    rows = list(csv_rows(oldest(bench.folder)))
-    assert len(rows) == 1 + 60
-    assert rows[0].startswith("time,intent,task,kind,tool")
-    [record] = records_on(GOLDEN_LINES[2].replace(b"example/model-1", b"=cmd()"))
-    assert ",'=cmd()," in list(csv_rows([record]))[1]
-
-
-def test_15_12_a_report_for_people(bench: LedgerBench):
-    said = markdown(oldest(bench.folder))
-    assert said.startswith("# What agents changed, and why\n\n## INT-0\n\n15 changes, 0 refusals.")
-    assert "| write_to_file | REQ-001 | scope_violation |" in said
-
-
-def test_15_12_a_refusal_that_a_person_decided_is_reported_once(tmp_path: Path):
-    bench = LedgerBench(tmp_path / "decided")
-    ledger = bench.ledger()
-    call = {"task_id": "t", "tool_name": "write_to_file", "outcome": "denied"}
-    error = {"code": "REQ-001", "type": "scope_violation"}
-    ledger.append(Entry(kind="decision", tool_use_id="c1", error=error, **call))
-    ledger.append(Entry(kind="blocked", tool_use_id="c1", error=error, **call))
-    ledger.append(Entry(kind="decision", tool_use_id="c2", error=error, **call))
-    ledger.close()
-    said = markdown(oldest(bench.folder))
-    assert "0 changes, 2 refusals." in said
-    assert said.count("| REQ-001 |") == 2
-
-
-def test_15_12_an_in_toto_statement_is_enveloped(bench: LedgerBench):
-    said = json.loads(in_toto(bench.folder, "INT-1", bench.report()))
-    statement = json.loads(base64.b64decode(said["payload"]))
-    assert said["signatures"] == []
-    assert statement["_type"] == "https://in-toto.io/Statement/v1"
-    assert {subject["name"] for subject in statement["subject"]} == {
-        f"src/auth/café_{n}.py" for n in range(7)
-    }
-    assert len(statement["predicate"]["records"]) == 16
-    assert statement["predicate"]["state"] == bench.report().state
-
-
-def test_15_12_nothing_is_exported_of_a_ledger_that_does_not_verify(bench: LedgerBench):
-    bench.active.write_bytes(b"".join(bench.lines[:-1]))
-    with pytest.raises(StorageError, match="does not verify"):
-        in_toto(bench.folder, "INT-1", bench.report())
-
-
-def test_15_10_a_signature_is_one_over_the_envelope(bench: LedgerBench, tmp_path: Path):
-    ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
-    from cryptography.hazmat.primitives import serialization as s
-
-    key = ed25519.Ed25519PrivateKey.generate()
-    path = tmp_path / "key.pem"
-    path.write_bytes(key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()))
-    signer = Signer(path)
-    said = json.loads(in_toto(bench.folder, "INT-1", bench.report(), signer))
-    [signature] = said["signatures"]
-    payload = base64.b64decode(said["payload"])
-    key.public_key().verify(base64.b64decode(signature["sig"]), signed_bytes(payload))
-    assert signature["keyid"] == signer.key_id
-
-
-def test_15_10_no_signature_without_the_package_or_a_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    with pytest.raises(StorageError, match="cannot be used"):
-        Signer(tmp_path / "none.pem")
-    monkeypatch.setitem(sys.modules, "cryptography", None)
-    for name in [name for name in sys.modules if name.startswith("cryptography.")]:
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(StorageError, match="cryptography is not installed"):
-        Signer(tmp_path / "none.pem")
 
 
 def test_a_ledger_of_many_tasks_reads_as_it_was_written(tmp_path: Path):

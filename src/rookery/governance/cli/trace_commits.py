@@ -22,20 +22,20 @@ def finalize_command(desk: Desk, commit: str) -> int:
     """
     from rookery.governance.ledger.commit_notes import finalise, recent_writers
 
-    history = needed_history(desk)
+    history = _needed_history(desk)
     try:
         meant = history.commit(commit)
     except GitFailed as error:
         raise CannotAnswer(str(error), Ending.NOT_FOUND) from error
     found = finalise(history, meant, recent_writers(desk.folder))
     if desk.as_json:
-        print(json.dumps({"commit": meant.revision, **counts(found)}))
+        print(json.dumps({"commit": meant.revision, **_counts(found)}))
     else:
         desk.say(f"{meant.revision[:12]}: {_told(found)}")
     return Ending.FINE
 
 
-def needed_history(desk: Desk) -> GitHistory:
+def _needed_history(desk: Desk) -> GitHistory:
     history = history_of(desk.layout.root)
     if history is None:
         raise CannotAnswer(
@@ -45,7 +45,7 @@ def needed_history(desk: Desk) -> GitHistory:
     return history
 
 
-def counts(found: Finalised) -> dict[str, int]:
+def _counts(found: Finalised) -> dict[str, int]:
     return {
         "records": len(found.placed),
         "lines": found.lines,
@@ -73,7 +73,7 @@ def install_hooks_command(desk: Desk) -> int:
     """
     from rookery.governance.ledger.commit_hooks import LINE, NAME, install_hook
 
-    folder = needed_history(desk).hooks_folder
+    folder = _needed_history(desk).hooks_folder
     try:
         outcome = install_hook(folder)
     except OSError as error:

@@ -14,7 +14,6 @@ import click
 from rookery import NAME, VERSION
 from rookery.cli.main import resolve_folder
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
-from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import Paint, harmless_line
 from rookery.errors import RookeryError, SettingsError, StorageError
 from rookery.governance.cli.ending import Ending as Ending
@@ -29,7 +28,6 @@ from rookery.governance.ledger.verification import KnownHead
 from rookery.governance.places import governed_places
 from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_listing import paint_for_output
-from rookery.storage.settings_files import find_settings
 
 TASK = f"{NAME}-trace"
 """The task in whose name a command records something."""
@@ -66,12 +64,6 @@ class Desk:
                 f"{self.heads.path} cannot be used ({error}), so a cut-off end would not be found. "
                 f"Check with another by `{NAME} trace verify --checkpoint FILE`, or remove it."
             ) from error
-
-    @cached_property
-    def settings(self) -> Settings:
-        """The user's own: what is signed, and with which key, no project decides."""
-        places = find_places(os.environ)
-        return find_settings(places.settings_file, None, os.environ, {}).settings
 
     def recording(self) -> Recording:
         """For a command that adds to the ledger: what it adds is on the medium at once."""

@@ -1,12 +1,12 @@
 """Puts what the ledger knows of a commit's lines into notes of that commit."""
 
+import json
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rookery.errors import StorageError
-from rookery.governance.ledger.authorship_log import authorship_log
 from rookery.governance.ledger.commit_records import (
     CommittedFile,
     Finalised,
@@ -14,7 +14,6 @@ from rookery.governance.ledger.commit_records import (
     finalised_record,
     record_finalised_by,
 )
-from rookery.governance.ledger.exports import json_line
 from rookery.governance.ledger.git_history import ChangedFile, Commit, GitHistory
 from rookery.governance.ledger.line_ranges import line_change, plain_lines
 from rookery.governance.ledger.line_records import writing_records
@@ -22,7 +21,6 @@ from rookery.governance.ledger.traced import TracedRecord
 from rookery.governance.ledger.verify_ledger import decoded_objects
 
 NOTES = "agent-trace"
-GIT_AI_NOTES = "ai"
 LOOKED_BACK = 20_000
 """Records that wrote lines and are looked at, newest first: a commit is made soon after them."""
 
@@ -42,16 +40,9 @@ def finalise(history: GitHistory, commit: Commit, records: Sequence[TracedRecord
     return found
 
 
-def note_for_git_ai(
-    history: GitHistory, commit: Commit, records: Sequence[TracedRecord]
-) -> Finalised | None:
-    """The same as an authorship log. None if another's is there: it is never replaced."""
-    if commit.revision in history.notes(GIT_AI_NOTES):
-        return None
-    found = finalised(_files(history, commit), records, since=commit.parent_time)
-    if log := authorship_log(found.placed, commit.revision):
-        history.add_note(GIT_AI_NOTES, commit.revision, log.encode())
-    return found
+def json_line(record: dict[str, Any]) -> bytes:
+    said = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return said.encode() + b"\n"
 
 
 def _noted_by_others(history: GitHistory, revision: str) -> list[dict[str, Any]]:

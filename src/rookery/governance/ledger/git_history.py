@@ -67,11 +67,6 @@ class GitHistory:
             parent_time=written(datetime.fromisoformat(time)) if time else "",
         )
 
-    def commits_since(self, time: str, *, most: int) -> list[str]:
-        """From HEAD back, newest first."""
-        said = self._said("rev-list", f"--max-count={most}", f"--since={time}", "HEAD")
-        return said.split()
-
     def changed_files(self, commit: Commit) -> Iterator[ChangedFile]:
         """Text files only; what is larger than any source is left out."""
         options = ("--root", "--no-commit-id", "-r", "-z", "--no-renames", "--diff-filter=AM")

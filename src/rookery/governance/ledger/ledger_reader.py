@@ -3,18 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from rookery.errors import StorageError
-from rookery.governance.ledger.exports import (
-    envelope,
-    in_toto_statement,
-    json_line,
-    signed_bytes,
-)
 from rookery.governance.ledger.ledger_errors import LedgerUnreadable
 from rookery.governance.ledger.ledger_query import Query
 from rookery.governance.ledger.other_branches import verified_with_branches
 from rookery.governance.ledger.segments import lines, newest_first, oldest_first
-from rookery.governance.ledger.signatures import Signer
 from rookery.governance.ledger.traced import TracedRecord, records_in
 from rookery.governance.ledger.verification import (
     KnownHead,
@@ -70,18 +62,3 @@ def read_into(verifier: Verifier, folder: Path, files: Iterable[tuple[str, bool]
             verifier.unreadable(shown, error.why)
         except OSError as error:
             verifier.unreadable(shown, str(error))
-
-
-def in_toto(folder: Path, intent_id: str, report: Report, signer: Signer | None = None) -> str:
-    """The envelope about an intent's changes. There is none for a ledger that is not whole."""
-    if not report.whole:
-        raise StorageError(
-            "Nothing was exported, because the ledger does not verify. Run `rookery trace verify` "
-            "to see what is wrong."
-        )
-    records = list(oldest(folder, Query(intent=intent_id)))
-    payload = json_line(
-        in_toto_statement(records, intent_id=intent_id, state=report.state, verified="whole")
-    )
-    signatures = [(signer.key_id, signer(signed_bytes(payload)))] if signer else []
-    return envelope(payload, signatures)
