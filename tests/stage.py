@@ -39,8 +39,8 @@ from rookery.engine.ports import (
     UnlistedCommands,
     not_judged,
 )
-from rookery.engine.request_pace import Pace
 from rookery.engine.task import Act, Attend, Gear, Task
+from rookery.engine.timers import Pace
 from rookery.permissions.allow_rules import Permissions
 from rookery.permissions.approval import ApprovalGate
 from rookery.permissions.protected_changes import shielded

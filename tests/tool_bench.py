@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from rookery.core.asks import AskKind
 from rookery.core.facts import Answered, Asked, Event, Fact, OfferWithdrawn, next_event
 from rookery.core.limits import Limits
-from rookery.engine.background_commands import BackgroundCommands
 from rookery.engine.dialogue import OpenOffer
 from rookery.engine.ports import Action, Outcome, Permit, Tool, ToolContext
+from rookery.engine.task_shell import BackgroundCommands
 from rookery.storage.artifacts import TaskArtifacts
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder

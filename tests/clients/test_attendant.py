@@ -12,9 +12,16 @@ from rookery.core.commands import Answer, Cancel, CloseTask, OpenTask, Speak
 from rookery.core.facts import Asked, Event, Fact, RequestStarted, StepCancelled, ToolStarted
 from rookery.engine.engine import Engine
 from rookery.engine.ports import Chunk, ModelRequest
-from rookery.protocol.client.attend import Fate, Leave, Response, RunEnd, Say, attend
-from rookery.protocol.client.displays import Displays
-from rookery.protocol.client.interrupts import Interrupts
+from rookery.protocol.client.attend import (
+    Displays,
+    Fate,
+    Interrupts,
+    Leave,
+    Response,
+    RunEnd,
+    Say,
+    attend,
+)
 from rookery.providers.scripted import ScriptedProvider
 from stage import TASK, Stage, call, finish, write
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rookery.engine.written_calls import written_call
+from rookery.engine.model_turn import written_call
 
 TOOLS = ("read_file", "execute_command", "edit", "mcp--files--read")
 

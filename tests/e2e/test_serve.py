@@ -26,7 +26,7 @@ from rookery.core.facts import Asked, Event, ModeSwitched
 from rookery.core.queries import AskAbout
 from rookery.protocol.channels import LineChannel
 from rookery.protocol.host_interface import Host
-from rookery.protocol.outbox import Disconnected
+from rookery.protocol.jsonrpc import Disconnected
 from rookery.protocol.remote import remote_host
 from rookery.protocol.unix_sockets import unix_channel
 from terminal_session import COMMAND, CTRL_C, CTRL_D, PATIENCE, Installed, TerminalSession

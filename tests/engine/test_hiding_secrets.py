@@ -9,8 +9,8 @@ from rookery.core.facts import Asked, CommandEnded, Ending, Fact, OutputStreamed
 from rookery.core.limits import Limits
 from rookery.core.secret_mask import HIDDEN, Hiding
 from rookery.engine.event_log import EventLog
-from rookery.engine.masked_shell import HidingShell
 from rookery.engine.task import Attend, Gear, Task
+from rookery.engine.task_shell import HidingShell
 from rookery.tools.execute_command import TOOL
 from stage import Stage, call, finish, run, write
 from tool_bench import Bench

@@ -34,7 +34,7 @@ from rookery.manager.requests import (
     StopScript,
 )
 from rookery.manager.shown_rows import SessionRow
-from rookery.protocol.outbox import Disconnected
+from rookery.protocol.jsonrpc import Disconnected
 
 pytestmark = pytest.mark.anyio
 

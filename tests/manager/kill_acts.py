@@ -25,7 +25,7 @@ from rookery.manager.requests import (
     StartSessions,
 )
 from rookery.manager.shown_rows import InboxRow, SessionRow
-from rookery.protocol.outbox import Disconnected
+from rookery.protocol.jsonrpc import Disconnected
 
 UNDECIDED = "does not say whether"
 """How the refusal goes on that says it may have been heard nevertheless."""

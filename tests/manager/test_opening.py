@@ -32,7 +32,7 @@ from rookery.manager.requests import (
     MarkRead,
 )
 from rookery.manager.sessions.session_store import SessionStore
-from rookery.protocol.outbox import Disconnected
+from rookery.protocol.jsonrpc import Disconnected
 from rookery.protocol.unix_sockets import unix_channel
 
 pytestmark = pytest.mark.anyio

@@ -31,8 +31,7 @@ from rookery.manager.web.visitors import Visitors
 from rookery.manager.web.web_server import Plan, WebServer, web_server
 from rookery.manager.web.web_tokens import Keys
 from rookery.protocol.channels import Channel
-from rookery.protocol.jsonrpc import METHOD_NOT_FOUND, Params, Peer, RpcError
-from rookery.protocol.outbox import Disconnected
+from rookery.protocol.jsonrpc import METHOD_NOT_FOUND, Disconnected, Params, Peer, RpcError
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 60

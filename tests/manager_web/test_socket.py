@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed
 from manager_web.bench import LOOPBACK, PATIENCE, PIECE, Served, call, introduction, served
 from rookery.manager.web import page_channel
 from rookery.manager.web.web_limits import FIRST_FRAME, FRAME
-from rookery.protocol.outbox import OUTBOX
+from rookery.protocol.jsonrpc import OUTBOX
 
 pytestmark = pytest.mark.anyio
 

@@ -136,5 +136,5 @@ def test_every_lasting_event_is_seen_once_and_in_order(moves: list[tuple[str, in
 def test_also_by_those_who_lag(outbox: int, moves: list[tuple[str, int]]):
     """As if next to nothing could wait to be sent."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rookery.protocol.outbox.OUTBOX", outbox)
+        patch.setattr("rookery.protocol.jsonrpc.OUTBOX", outbox)
         anyio.run(play, moves)

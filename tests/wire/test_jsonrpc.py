@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.protocol.channels import MemoryChannel, memory_channels
-from rookery.protocol.jsonrpc import REQUESTS_AT_ONCE, Params, Peer, RpcError
-from rookery.protocol.outbox import OUTBOX, Disconnected
+from rookery.protocol.jsonrpc import OUTBOX, REQUESTS_AT_ONCE, Disconnected, Params, Peer, RpcError
 from wire.bench import Caller
 
 pytestmark = pytest.mark.anyio

@@ -18,9 +18,9 @@ from rookery.core.facts import (
     Usage,
 )
 from rookery.protocol.codec import COMMANDS, FACTS, QUERIES
-from rookery.protocol.rpc_errors import FAILED, NOT_INITIALIZED, NOT_STORED, REFUSED, UNAUTHORIZED
+from rookery.protocol.jsonrpc import FAILED, NOT_INITIALIZED, NOT_STORED, REFUSED, UNAUTHORIZED
+from rookery.protocol.relay import PARTS
 from rookery.protocol.schema import schema
-from rookery.protocol.view_changes import PARTS
 from wire.bench import Logs, caller, workplace
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "schemas" / "protocol.schema.json"

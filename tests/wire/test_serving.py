@@ -20,11 +20,9 @@ from rookery.permissions.folder_marks import FolderGone
 from rookery.protocol import relay as following
 from rookery.protocol.channels import LONGEST_MESSAGE, LineChannel
 from rookery.protocol.codec import event_to_json
-from rookery.protocol.outbox import OUTBOX, Disconnected
+from rookery.protocol.jsonrpc import NOT_STORED, OUTBOX, Disconnected, code_of
 from rookery.protocol.remote import NoHost, remote_host
-from rookery.protocol.rpc_errors import NOT_STORED, code_of
-from rookery.protocol.server import serve
-from rookery.protocol.subscriptions import AT_ONCE, VIEWS_AT_ONCE
+from rookery.protocol.server import AT_ONCE, VIEWS_AT_ONCE, serve
 from rookery.protocol.unix_sockets import channel_on
 from wire.bench import INITIALIZE, Logs, caller, connected, socket_pair, workplace
 

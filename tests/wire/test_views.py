@@ -22,7 +22,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.view import View, see
 from rookery.protocol.codec import answer_to_json
-from rookery.protocol.view_changes import PARTS, PIECE, changes_in_pieces, row_of
+from rookery.protocol.relay import PARTS, PIECE, changes_in_pieces, row_of
 from wire.bench import Logs, caller
 
 

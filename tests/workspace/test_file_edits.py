@@ -195,7 +195,7 @@ import anyio
 from rookery.core.facts import Change, ToolStarted
 from rookery.core.limits import Limits
 from rookery.engine.ports import Permit
-from rookery.engine.reconcile import reconcile
+from rookery.engine.tool_turn import reconcile
 from rookery.workspace.files import WorkspaceFiles
 
 def digest(data):

@@ -43,11 +43,11 @@ from rookery.core.settings import Settings
 from rookery.core.undo_plan import approved_by_user, commands_running_on, was_started
 from rookery.engine.engine import Engine, settled_before
 from rookery.engine.event_log import EventLog
-from rookery.engine.masked_shell import HidingShell
 from rookery.engine.ports import Action, Checkpoints, Restored
-from rookery.engine.request_pace import Pace
 from rookery.engine.subtasks import recover
 from rookery.engine.task import Attend, Gear, Task
+from rookery.engine.task_shell import HidingShell
+from rookery.engine.timers import Pace
 from rookery.engine.undo import Undo
 from rookery.errors import StorageError
 from rookery.governance.host_writes import was_written

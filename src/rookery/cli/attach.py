@@ -35,14 +35,21 @@ from rookery.plain.keyboard import Keyboard
 from rookery.plain.prompter import Heard, Prompter
 from rookery.plain.screen import Screen
 from rookery.platform.user_folders import find_places
-from rookery.protocol.client.attend import Display, Fate, Focus, Response, RunEnd, attend
+from rookery.protocol.client.attend import (
+    Display,
+    Displays,
+    Fate,
+    Focus,
+    Interrupts,
+    Response,
+    RunEnd,
+    attend,
+)
 from rookery.protocol.client.client_commands import SlashLines, Vocabulary
-from rookery.protocol.client.displays import Displays
-from rookery.protocol.client.interrupts import Interrupts
 from rookery.protocol.client.question_text import followup
 from rookery.protocol.codec import LARGEST_NUMBER
 from rookery.protocol.host_interface import Host
-from rookery.protocol.outbox import Disconnected
+from rookery.protocol.jsonrpc import Disconnected
 from rookery.protocol.remote import NoHost, remote_host
 from rookery.protocol.unix_sockets import unix_channel
 from rookery.storage.cli.session_listing import SHORTEST, short_ids

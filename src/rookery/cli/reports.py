@@ -19,8 +19,7 @@ from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.plain.display import PlainDisplay
 from rookery.plain.prompter import LEFT_AT_PROMPT
 from rookery.plain.screen import Screen
-from rookery.protocol.client.attend import Display, Fate, RunEnd
-from rookery.protocol.client.displays import Displays
+from rookery.protocol.client.attend import Display, Displays, Fate, RunEnd
 from rookery.storage.sessions import TaskStore
 
 

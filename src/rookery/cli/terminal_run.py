@@ -17,12 +17,18 @@ from rookery.core.text.terminal_text import harmless
 from rookery.errors import CommandRejected
 from rookery.plain.keyboard import Keyboard
 from rookery.plain.prompter import Heard, Prompter
-from rookery.protocol.client.attend import Display, Focus, Responder, RunEnd, attend, never
+from rookery.protocol.client.attend import (
+    Display,
+    Displays,
+    Focus,
+    Interrupts,
+    Responder,
+    RunEnd,
+    attend,
+    never,
+)
 from rookery.protocol.client.client_commands import SlashLines, Vocabulary
-from rookery.protocol.client.displays import Displays
-from rookery.protocol.client.first_failure import UntilFirstFailure, leave_at_failure
-from rookery.protocol.client.interrupts import Interrupts
-from rookery.protocol.client.non_interactive import Unattended
+from rookery.protocol.client.non_interactive import Unattended, UntilFirstFailure, leave_at_failure
 from rookery.protocol.client.outcomes import Verdict
 from rookery.protocol.host_interface import Host
 

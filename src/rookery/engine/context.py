@@ -49,7 +49,7 @@ from rookery.engine.ports import (
     ToolSpec,
     UsageChunk,
 )
-from rookery.engine.request_pace import Turnstile
+from rookery.engine.timers import Turnstile
 from rookery.errors import ProviderError
 
 Trigger: TypeAlias = Literal["auto", "manual"]

@@ -56,9 +56,8 @@ from rookery.core.replies import HISTORY_REPAIRED, failed
 from rookery.core.secret_mask import Hiding
 from rookery.core.text.hidden_characters import marked
 from rookery.core.undo_plan import commands_running_on
-from rookery.engine.background_commands import BackgroundCommands
 from rookery.engine.context import Context, Equipment
-from rookery.engine.dialogue import Dialogue
+from rookery.engine.dialogue import Dialogue, Prompts
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate
 from rookery.engine.model_turn import model_turn
@@ -83,13 +82,11 @@ from rookery.engine.ports import (
     ToolContext,
     Ungoverned,
 )
-from rookery.engine.prompts import Prompts
-from rookery.engine.reconcile import reconcile
-from rookery.engine.request_pace import Pace, Turnstile
 from rookery.engine.subtasks import outcome_of, said_on_going_on
-from rookery.engine.tool_turn import finished, tool_turn
+from rookery.engine.task_shell import BackgroundCommands
+from rookery.engine.timers import Pace, Turnstile, WorkTime
+from rookery.engine.tool_turn import finished, reconcile, tool_turn
 from rookery.engine.undo import Undo
-from rookery.engine.work_time import WorkTime
 from rookery.errors import CommandRejected, StorageError
 
 Act: TypeAlias = Callable[[Action], Awaitable[Outcome]]

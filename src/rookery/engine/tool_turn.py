@@ -1,8 +1,17 @@
-"""One tool call, from arguments to recorded result."""
+"""One tool call, from arguments to recorded result.
+
+A model that copies the mark of a hidden character into an edit of the file that holds it means
+the character. Anywhere else the mark would become text, so the call is refused.
+
+A call that was started and never seen to end (the process died, or the step was cancelled) is
+reconciled: files tell by their hashes, commands do not tell, and nothing is ever run again.
+"""
 
 import json
 import logging
-from collections.abc import Coroutine, Mapping
+import re
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from enum import Enum
 from typing import Any
 
 import anyio
@@ -11,15 +20,24 @@ from msgspec.structs import replace
 
 from rookery.commands.git_use import is_meant_to_read
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import Ending, Reminded, StepCancelled, ToolFinished, ToolStarted
+from rookery.core.facts import (
+    Change,
+    CommandEnded,
+    Ending,
+    Event,
+    Gathered,
+    Reminded,
+    StepCancelled,
+    ToolFinished,
+    ToolStarted,
+)
 from rookery.core.replies import ALLOWED_NOW, STOPPED_BY_USER, approved_with, failed
 from rookery.core.secret_mask import HIDDEN, Hiding
-from rookery.core.text.hidden_characters import marked
+from rookery.core.text.hidden_characters import hidden_marks, marked, marks_in, texts_in, unmarked
 from rookery.engine.amended_files import texts_of, with_amendments
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate, shown_text
-from rookery.engine.marked_characters import with_hidden_characters
-from rookery.engine.ports import Action, Outcome, Permit, Tool, ToolContext
+from rookery.engine.ports import Action, Files, Outcome, Permit, Tool, ToolContext, ToolGroup
 from rookery.engine.undo import Undo
 from rookery.errors import BadArguments, Denied, StorageError, ToolError
 from rookery.faults import kp
@@ -28,6 +46,10 @@ NAMED, LONGEST_NAME = 10, 100
 """How much of a malformed call is repeated to the model."""
 
 _debug = logging.getLogger(__name__)
+
+MOST_FILES = 20
+_NAMES = ("path", "file_path")
+_IN_PATCH = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+?)\s*$", re.MULTILINE)
 
 
 async def tool_turn(
@@ -217,3 +239,112 @@ def _refusal(error: ToolError) -> Outcome:
             return Outcome(text=failed(str(error)), ending=Ending.MISTAKEN)
         case _:
             return Outcome(text=failed(str(error)), ending=Ending.FAILED)
+
+
+async def with_hidden_characters(
+    call: ToolCall, tools: Mapping[str, Tool[Any]], files: Files, events: Iterable[Event]
+) -> ToolCall:
+    """The call with marks put back for the characters that they stand for in the edited files.
+    Raises `ToolError` if a mark is left that the model has read."""
+    arguments = dict(call.arguments)
+    tool = tools.get(call.name)
+    if tool is None or tool.group not in (ToolGroup.EDIT, ToolGroup.COMMAND):
+        return call
+    if not any(map(marks_in, texts_in(arguments))):
+        return call
+    original = ""
+    if tool.group is ToolGroup.EDIT:
+        for path in list(dict.fromkeys(_paths(arguments)))[:MOST_FILES]:
+            original += await _content(path, files)
+        arguments = _unmarked(arguments, original)
+    _refuse_copied_marks(arguments, original, events)
+    return replace(call, arguments=arguments)
+
+
+def _refuse_copied_marks(
+    arguments: Mapping[str, Any], original: str, events: Iterable[Event]
+) -> None:
+    marks = [mark for text in texts_in(arguments) for mark in hidden_marks(text)]
+    left = [mark for mark in marks if mark not in original]
+    if not left:
+        return
+    read = [
+        event.fact.text
+        for event in events
+        if isinstance(event.fact, ToolFinished | CommandEnded | Gathered)
+    ]
+    if copied := next((mark for mark in left if any(mark in text for text in read)), ""):
+        raise ToolError(
+            f"Nothing was done: {copied}, which you have read, marks a hidden character and would "
+            f"become text here. Write the character itself, or {copied[1:-1]} if you mean the text."
+        )
+
+
+def _paths(arguments: Mapping[str, Any]) -> Iterator[str]:
+    for name in _NAMES:
+        if isinstance(path := arguments.get(name), str):
+            yield path
+    if isinstance(patch := arguments.get("patch"), str):
+        yield from _IN_PATCH.findall(patch)
+
+
+async def _content(path: str, files: Files) -> str:
+    try:
+        file = await files.examine(path)
+    except ToolError:
+        return ""
+    return file.text if file else ""
+
+
+def _unmarked(value: Any, original: str) -> Any:
+    match value:
+        case str():
+            return unmarked(value, original)
+        case dict():
+            return {key: _unmarked(each, original) for key, each in value.items()}
+        case list() | tuple():
+            return [_unmarked(each, original) for each in value]
+    return value
+
+
+class CallFate(Enum):
+    DONE = "was done"
+    NOT_DONE = "was not done"
+    UNKNOWN = "may have been done; the file has changed meanwhile"
+
+
+_ENDINGS = {
+    frozenset({CallFate.DONE}): Ending.DONE,
+    frozenset({CallFate.NOT_DONE}): Ending.FAILED,
+}
+
+
+async def reconcile(started: ToolStarted, files: Files) -> ToolFinished:
+    """The result of a lost call, as far as it can be known."""
+    if started.command:
+        text = (
+            f"The task was interrupted while this command ran: {started.command}\n"
+            "It may have run wholly, in part, or not at all. Check before you run it again."
+        )
+        return ToolFinished(call_id=started.call_id, text=text, ending=Ending.UNKNOWN)
+    if not started.changes:
+        text = f"The task was interrupted during this call: {started.title}. It may have happened."
+        return ToolFinished(call_id=started.call_id, text=text, ending=Ending.UNKNOWN)
+    fates = {change.path: await _fate(change, files) for change in started.changes}
+    lines = [f"{path}: the change {fate.value}." for path, fate in fates.items()]
+    return ToolFinished(
+        call_id=started.call_id,
+        text="\n".join(["The task was interrupted during this call.", *lines]),
+        ending=_ENDINGS.get(frozenset(fates.values()), Ending.UNKNOWN),
+    )
+
+
+async def _fate(change: Change, files: Files) -> CallFate:
+    try:
+        await files.remove_unfinished(change)
+        now = await files.sha(change.path)
+    except ToolError:  # it has become something else, or is out of reach
+        return CallFate.UNKNOWN
+    if now == change.after:
+        return CallFate.DONE
+    return CallFate.NOT_DONE if now == change.before else CallFate.UNKNOWN

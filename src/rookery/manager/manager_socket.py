@@ -18,8 +18,7 @@ from rookery.manager.holder import freed, holder_of, manager_folder
 from rookery.manager.remote_manager import ManagerLeft, RemoteManager, remote_manager
 from rookery.platform.disk import private_folder
 from rookery.platform.user_folders import Places
-from rookery.protocol.accept import let_in
-from rookery.protocol.channels import Channel, ChannelEnded, memory_channels
+from rookery.protocol.channels import Channel, ChannelEnded, let_in, memory_channels
 from rookery.protocol.unix_sockets import channel_on, is_of_our_own, unix_channel, unix_listener
 
 if TYPE_CHECKING:

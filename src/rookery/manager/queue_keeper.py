@@ -26,7 +26,7 @@ from rookery.manager.requests import ListSessions
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.platform.disk import PRIVATE_FILE, private_folder
 from rookery.platform.user_folders import Places
-from rookery.protocol.outbox import Disconnected
+from rookery.protocol.jsonrpc import Disconnected
 
 PROGRAM = "rookery.manager.cli.queue_process"
 CALLED = "queue"

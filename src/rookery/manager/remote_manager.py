@@ -17,9 +17,14 @@ from rookery.manager.request_json import reply_from_json, request_to_json
 from rookery.manager.shown_rows import SessionRow
 from rookery.protocol.channels import LONGEST_MESSAGE, Channel
 from rookery.protocol.codec import PROTOCOL
-from rookery.protocol.jsonrpc import METHOD_NOT_FOUND, Params, Peer, RpcError
-from rookery.protocol.outbox import Disconnected
-from rookery.protocol.rpc_errors import raised_again
+from rookery.protocol.jsonrpc import (
+    METHOD_NOT_FOUND,
+    Disconnected,
+    Params,
+    Peer,
+    RpcError,
+    raised_again,
+)
 
 T = TypeVar("T")
 News: TypeAlias = Mapping[str, Any]

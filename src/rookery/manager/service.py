@@ -23,10 +23,16 @@ from rookery.manager.shown_rows import Overview
 from rookery.protocol.channels import Channel
 from rookery.protocol.codec import kind_of
 from rookery.protocol.handshake import Introduction, everybody
-from rookery.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Params, Peer, RpcError
-from rookery.protocol.rpc_errors import REFUSED, code_of
-from rookery.protocol.server import check_fields, named
-from rookery.protocol.subscriptions import VIEWS_AT_ONCE, Follows, Relay
+from rookery.protocol.jsonrpc import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    REFUSED,
+    Params,
+    Peer,
+    RpcError,
+    code_of,
+)
+from rookery.protocol.server import VIEWS_AT_ONCE, Follows, Relay, check_fields, named
 
 SECONDS_TO_SAY_THE_TOKEN = 5.0
 USUAL_TAIL, LONGEST_TAIL = 200, 10_000

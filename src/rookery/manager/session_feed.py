@@ -18,8 +18,14 @@ from rookery.manager.rendering.row_html import RowLooks
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.sessions.view_sources import Source, source_of
 from rookery.protocol.codec import answer_to_json
-from rookery.protocol.relay import SECONDS_BETWEEN_VIEWS, Outlet
-from rookery.protocol.view_changes import PARTS, PIECE, changes_in_pieces, row_of
+from rookery.protocol.relay import (
+    PARTS,
+    PIECE,
+    SECONDS_BETWEEN_VIEWS,
+    Outlet,
+    changes_in_pieces,
+    row_of,
+)
 
 _decode = msgspec.json.Decoder().decode
 

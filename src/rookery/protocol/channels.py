@@ -1,19 +1,20 @@
 """Ways to the other side: messages as bytes, whole and in order, over whatever carries them.
 
 A message is one JSON text. On a stream it is a line; a WebSocket has frames of its own, and two
-ends in one process hand it over as it is.
+ends in one process hand it over as it is. `let_in` accepts the callers of a listener.
 """
 
+import errno
 import os
 import stat
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import inf
-from typing import Protocol
+from typing import Any, Protocol
 
 import anyio
 import anyio.lowlevel
-from anyio.abc import ByteStream
+from anyio.abc import ByteStream, SocketListener, SocketStream, TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 LONGEST_MESSAGE = 16 * 2**20
@@ -24,6 +25,10 @@ _AT_ONCE = 2**16
 _SURELY_TAKEN = 4096
 """Bytes that a pipe takes without blocking whenever it says that it takes any (PIPE_BUF)."""
 _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+SECONDS_UNTIL_ROOM = 0.2
+NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED)
+"""Why a caller cannot be let in now, although others may later."""
 
 
 class ChannelEnded(Exception):
@@ -174,3 +179,20 @@ def memory_channels(room: float = inf) -> Iterator[tuple[MemoryChannel, MemoryCh
     here_out, there_in = anyio.create_memory_object_stream[bytes](room)
     with there_out, here_in, here_out, there_in:
         yield MemoryChannel(here_in, here_out), MemoryChannel(there_in, there_out)
+
+
+async def let_in(
+    listener: SocketListener,
+    group: TaskGroup,
+    welcome: Callable[[SocketStream], Coroutine[Any, Any, None]],
+) -> None:
+    """Everybody who comes. While there is no room for more, they wait at the door."""
+    while True:
+        try:
+            stream = await listener.accept()
+        except (OSError, anyio.BrokenResourceError) as error:
+            if getattr(error.__cause__ or error, "errno", 0) not in NO_ROOM:
+                raise
+            await anyio.sleep(SECONDS_UNTIL_ROOM)
+        else:
+            group.start_soon(welcome, stream)

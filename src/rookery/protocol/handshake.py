@@ -1,17 +1,30 @@
-"""The first words of a client: which protocol it speaks, and the token where one is wanted."""
+"""How a client is let in: the protocol it speaks, and the token where one is wanted."""
 
+import hmac
+import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
 
 from rookery import NAME, VERSION
-from rookery.protocol.access_tokens import same_token
 from rookery.protocol.codec import PROTOCOL
-from rookery.protocol.jsonrpc import Peer, RpcError
-from rookery.protocol.rpc_errors import NOT_INITIALIZED, REFUSED, UNAUTHORIZED
+from rookery.protocol.jsonrpc import NOT_INITIALIZED, REFUSED, UNAUTHORIZED, Peer, RpcError
+
+_BYTES = 32
 
 SECONDS_TO_INTRODUCE_ONESELF = 10.0
+
+
+def new_token() -> str:
+    return secrets.token_hex(_BYTES)
+
+
+def same_token(token: str, given: object) -> bool:
+    """Compared in a time that tells nothing about where they differ."""
+    return isinstance(given, str) and hmac.compare_digest(
+        token.encode(), given.encode("utf-8", "replace")
+    )
 
 
 def everybody() -> bool:

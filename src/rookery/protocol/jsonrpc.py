@@ -1,11 +1,13 @@
 """JSON-RPC 2.0 between two equals: either side may call, be called and notify.
 
-Requests are carried out side by side, notifications one after the other. What comes in
-malformed is answered as the standard says and ends nothing. What goes out waits in an outbox of
-bounded size: whoever has much to say asks whether there is room.
+Requests are carried out side by side, notifications one after the other. What comes in malformed
+is answered as the standard says and ends nothing. What goes out waits in an outbox of bounded
+size: whoever has much to say asks whether there is room. An error travels as a number for
+programs and a sentence for people.
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from itertools import count
 from types import NoneType
@@ -18,29 +20,112 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from rookery.core.unknown_fields import repeated_field
-from rookery.errors import RookeryError
+from rookery.errors import CommandRejected, RookeryError, StorageError
 from rookery.protocol.channels import Channel, ChannelEnded, TooLong
 from rookery.protocol.codec import answer_to_json
-from rookery.protocol.outbox import Disconnected, Outbox, gone
+
+OUTBOX = 2**20
+"""Bytes that may wait to be sent before there is no more room."""
+_AT_ONCE = 2**18
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
-
 REQUESTS_AT_ONCE = 64
 """Of the other side's; further ones are heard when some of these are done."""
 _MESSAGES_PER_TURN = 50
 _SECONDS_TO_FINISH = 5.0
 """For what was requested before the other side stopped talking."""
-
 Params: TypeAlias = dict[str, Any] | list[Any] | None
 Number: TypeAlias = int | float | str | None
 _NUMBERS = (int, float, str, NoneType)
 _PARAMS = (dict, list, NoneType)
 _decode = msgspec.json.Decoder().decode
 _debug = logging.getLogger(__name__)
+
+FAILED = -32000
+"""It did not work, for a reason that the sentence tells."""
+REFUSED = -32001
+"""What was asked for cannot be done now."""
+NOT_INITIALIZED = -32002
+UNAUTHORIZED = -32003
+NOT_STORED = -32004
+"""A task could not be read from disk or written to it."""
+_CODES: dict[type[RookeryError], int] = {CommandRejected: REFUSED, StorageError: NOT_STORED}
+_ERRORS = {code: cls for cls, code in _CODES.items()}
+
+
+class Disconnected(RookeryError):
+    """The other side is gone, and what became of a call to it is not known."""
+
+
+class Outbox:
+    """Messages that wait to be sent, each as its bytes."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[bytes] = deque()
+        self._size = 0
+        """Of what waits and what is being sent."""
+        self._under_way = 0
+        self._changed = anyio.Event()
+        self._awaited = False
+        self._over = False
+
+    @property
+    def has_room(self) -> bool:
+        return self._size < OUTBOX
+
+    def put(self, message: bytes) -> None:
+        if self._over:
+            raise gone()
+        self._waiting.append(message)
+        self._size += len(message)
+        self._change()
+
+    async def take(self) -> list[bytes]:
+        """As many as go well together, once there are any."""
+        await self._until(lambda: bool(self._waiting))
+        taken: list[bytes] = []
+        while self._waiting and self._under_way < _AT_ONCE:
+            taken.append(self._waiting.popleft())
+            self._under_way += len(taken[-1])
+        return taken
+
+    def sent(self) -> None:
+        self._size -= self._under_way
+        self._under_way = 0
+        self._change()
+
+    async def room(self) -> None:
+        if not self.has_room:
+            await self._until(lambda: self._size <= OUTBOX // 2)
+        if self._over:
+            raise gone()
+
+    async def emptied(self) -> None:
+        await self._until(lambda: not self._size)
+
+    def end(self) -> None:
+        self._over = True
+        self._waiting.clear()
+        self._change()
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        while not (self._over or holds()):
+            self._awaited = True
+            await self._changed.wait()
+
+    def _change(self) -> None:
+        if self._awaited:
+            self._awaited = False
+            self._changed.set()
+            self._changed = anyio.Event()
+
+
+def gone() -> Disconnected:
+    return Disconnected("The connection was lost.")
 
 
 class RpcError(RookeryError):
@@ -250,3 +335,18 @@ def _outcome(rest: dict[Any, Any]) -> _Outcome:
             return _Outcome(error=RpcError(code, message))
         case error:
             return _Outcome(error=RpcError(INTERNAL_ERROR, f"It failed: {error}"))
+
+
+def code_of(error: Exception) -> int:
+    if not isinstance(error, RookeryError):
+        return INTERNAL_ERROR
+    return next((code for cls, code in _CODES.items() if isinstance(error, cls)), FAILED)
+
+
+def error_of(error: Exception) -> dict[str, object]:
+    return {"code": code_of(error), "message": str(error)}
+
+
+def raised_again(error: RpcError) -> RookeryError:
+    """What the host raised, on the client's side of the wire."""
+    return _ERRORS.get(error.code, RookeryError)(str(error))

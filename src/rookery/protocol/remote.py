@@ -28,12 +28,12 @@ from rookery.protocol.codec import (
 )
 from rookery.protocol.jsonrpc import (
     METHOD_NOT_FOUND,
+    Disconnected,
     Params,
     Peer,
     RpcError,
+    raised_again,
 )
-from rookery.protocol.outbox import Disconnected
-from rookery.protocol.rpc_errors import raised_again
 
 T = TypeVar("T")
 SECONDS_TO_ANSWER = 10.0

@@ -17,8 +17,8 @@ from rookery.core.facts import IntentSelected, Todo
 from rookery.core.folds.run_tallies import Totals
 from rookery.core.message import Message
 from rookery.protocol.codec import BLOCKS, COMMANDS, FACTS, PROTOCOL, QUERIES, kind_of
+from rookery.protocol.relay import PARTS
 from rookery.protocol.server import AS_EVENTS, AS_VIEW
-from rookery.protocol.view_changes import PARTS
 
 Schema: TypeAlias = dict[str, Any]
 

@@ -1,9 +1,13 @@
-"""Serves a host to one client: its commands, its queries, and whatever tasks it follows."""
+"""Serves a host to one client: its commands, its queries, and whatever tasks it follows.
+
+Each follow has its own pace, and a follow that fails ends no other.
+"""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from itertools import count
+from typing import Any, TypeAlias, cast
 
 import anyio
 import msgspec
@@ -26,13 +30,13 @@ from rookery.protocol.host_interface import Host
 from rookery.protocol.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
+    REFUSED,
     Params,
     Peer,
     RpcError,
+    code_of,
 )
-from rookery.protocol.relay import relay_events, relay_view
-from rookery.protocol.rpc_errors import REFUSED, code_of
-from rookery.protocol.subscriptions import VIEWS_AT_ONCE, Follows
+from rookery.protocol.relay import Outlet, relay_events, relay_view
 
 AS_EVENTS, AS_VIEW = "events", "view"
 CAPABILITIES = {
@@ -43,6 +47,12 @@ CAPABILITIES = {
 _TAKES = {"follow": ("task_id", "after", "as"), "unfollow": ("follow_id",)}
 """The parameters of methods. A later client may introduce itself with more, which is no request."""
 _debug = logging.getLogger(__name__)
+
+AT_ONCE = 64
+"""Of one client."""
+VIEWS_AT_ONCE = 16
+"""Of these, such as are folded for it: each holds all rows of its task."""
+Relay: TypeAlias = Callable[[Outlet], Awaitable[None]]
 
 
 async def serve(
@@ -150,3 +160,41 @@ def named(params: Params) -> dict[str, Any]:
     if isinstance(params, list):
         raise RpcError(INVALID_PARAMS, "Parameters are given by name, in an object.")
     return params or {}
+
+
+class Follows:
+    def __init__(self, group: TaskGroup) -> None:
+        self._group = group
+        self._outlets: dict[int, Outlet] = {}
+        self._numbers = count(1)
+
+    def __contains__(self, follow_id: int) -> bool:
+        return follow_id in self._outlets
+
+    def check_room(self) -> None:
+        """Raises `RpcError`."""
+        if len(self._outlets) >= AT_ONCE:
+            raise RpcError(REFUSED, f"That is more than {AT_ONCE} follows; end some first.")
+
+    def begin(self, peer: Peer, relay: Relay) -> int:
+        """The number of the follow that tells what `relay` does, until that ends."""
+        follow_id = next(self._numbers)
+        outlet = self._outlets[follow_id] = Outlet(peer, follow_id)
+        self._group.start_soon(self._run, follow_id, outlet, relay)
+        return follow_id
+
+    def end(self, follow_id: int) -> None:
+        if outlet := self._outlets.pop(follow_id, None):
+            outlet.stop()
+
+    async def _run(self, follow_id: int, outlet: Outlet, relay: Relay) -> None:
+        try:
+            with outlet.scope:
+                await relay(outlet)
+        except Exception as error:
+            # one client's trouble is neither the followed one's nor the other clients'
+            if not isinstance(error, RookeryError):
+                _debug.exception("follow %d failed", follow_id)
+            outlet.end(error)
+        finally:
+            self._outlets.pop(follow_id, None)

@@ -17,8 +17,8 @@ from anyio.abc import ByteStream
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.protocol.access_tokens import same_token
 from rookery.protocol.channels import LONGEST_MESSAGE, ChannelEnded
+from rookery.protocol.handshake import same_token
 
 if TYPE_CHECKING:
     from websockets.http11 import Request

@@ -14,7 +14,7 @@ from msgspec import Struct
 from rookery.core.asks import CHOICES, Choice, Reply, reply_of
 from rookery.core.blocks import Image
 from rookery.core.text.characters import whole_values
-from rookery.protocol.client.data_uris import PATTERN, image_in
+from rookery.protocol.client.picture_files import PATTERN, image_in
 
 MOST_IMAGES = 20
 UUID_PATTERN = (

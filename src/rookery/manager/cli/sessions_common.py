@@ -27,7 +27,7 @@ from rookery.manager.request_json import reply_to_json
 from rookery.manager.requests import Done, ListSessions, ListWorktrees
 from rookery.manager.shown_rows import SessionRow, WorktreeRow
 from rookery.platform.user_folders import Places, find_places
-from rookery.protocol.outbox import Disconnected
+from rookery.protocol.jsonrpc import Disconnected
 from rookery.storage.cli.session_listing import SHORTEST, paint_for_output, short_ids
 
 T = TypeVar("T")

@@ -30,8 +30,7 @@ from rookery.manager.sessions.process_connection import events_of, host_at
 from rookery.manager.sessions.session_json import Mail
 from rookery.manager.sessions.timings import Timings
 from rookery.protocol.host_interface import Host
-from rookery.protocol.jsonrpc import RpcError
-from rookery.protocol.outbox import Disconnected
+from rookery.protocol.jsonrpc import Disconnected, RpcError
 
 FIRST_WAIT, LONGEST_WAIT = 0.02, 0.5
 """Seconds between two tries to connect."""

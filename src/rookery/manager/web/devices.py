@@ -17,7 +17,7 @@ from rookery.errors import CommandRejected, StorageError
 from rookery.manager.shown_rows import Device
 from rookery.manager.web.web_limits import DEVICES
 from rookery.platform.disk import private_folder, put, reason
-from rookery.protocol.access_tokens import new_token
+from rookery.protocol.handshake import new_token
 
 _LARGEST_FILE = 2**20
 _LONGEST_NAME = 60

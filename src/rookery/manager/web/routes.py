@@ -27,7 +27,7 @@ from rookery.manager.web.web_limits import BODY, WHOLE_BODY
 from rookery.manager.web.web_tokens import Guest
 from rookery.protocol.channels import Channel, ChannelEnded
 from rookery.protocol.codec import PROTOCOL, answer_to_json
-from rookery.protocol.rpc_errors import error_of
+from rookery.protocol.jsonrpc import error_of
 
 Talk: TypeAlias = Callable[[Channel, str], Awaitable[None]]
 """Serves whoever is at the other end of a channel, and has this token."""

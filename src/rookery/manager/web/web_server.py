@@ -34,7 +34,7 @@ from rookery.manager.web.web_limits import (
     INTRODUCTION,
     PING,
 )
-from rookery.protocol.accept import NO_ROOM, SECONDS_UNTIL_ROOM
+from rookery.protocol.channels import NO_ROOM, SECONDS_UNTIL_ROOM
 
 
 class Plan(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from rookery.manager.web.devices import Devices
 from rookery.manager.web.web_limits import CODES, LAUNCH_CODE, PAIRING_CODE
-from rookery.protocol.access_tokens import new_token, same_token
+from rookery.protocol.handshake import new_token, same_token
 
 
 class Guest(Struct, frozen=True):

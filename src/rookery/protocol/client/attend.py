@@ -1,7 +1,8 @@
 """Attends one task: shows what happens, has its questions answered, and says how it ended.
 
-How things are shown is the display's business, how questions are answered the responder's.
-Both are small, so that a terminal, a pipe and a program differ only in what they hand in.
+How things are shown is the display's business, how questions are answered the responder's. Both
+are small, so that a terminal, a pipe and a program differ only in what they hand in. Ctrl-C once
+stops the task, which stays; twice leaves.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -32,8 +33,10 @@ from rookery.core.facts import (
     OfferWithdrawn,
     QueueEdited,
     Reminded,
+    RequestStarted,
     TaskClosed,
     TaskFailed,
+    ToolStarted,
     UserSpoke,
 )
 from rookery.errors import CommandRejected
@@ -242,3 +245,35 @@ def _spelled(task_id: str, asked: Asked, said: Say) -> Answer:
 
 def _blocks(asked: Asked) -> bool:
     return CATEGORY[asked.ask] is not AskCategory.NON_BLOCKING
+
+
+class Displays:
+    def __init__(self, *displays: Display) -> None:
+        self._displays = displays
+
+    def show(self, event: Event) -> None:
+        for display in self._displays:
+            display.show(event)
+
+    def show_of_child(self, task_id: str, event: Event) -> None:
+        for display in self._displays:
+            display.show_of_child(task_id, event)
+
+
+class Interrupts:
+    """Remembers whether the task was already told to stop and has not gone on since."""
+
+    def __init__(self) -> None:
+        self._stopping = False
+
+    def second(self) -> bool:
+        """Note one more Ctrl-C, and say whether it is one too many."""
+        before, self._stopping = self._stopping, True
+        return before
+
+    def show(self, event: Event) -> None:
+        if isinstance(event.fact, RequestStarted | ToolStarted):
+            self._stopping = False
+
+    def show_of_child(self, task_id: str, event: Event) -> None:
+        self.show(event)

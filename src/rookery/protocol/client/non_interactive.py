@@ -1,4 +1,8 @@
-"""Answers questions in runs that are not interactive. Changes that need approval are refused."""
+"""Runs that are not interactive: how questions are answered, and how they end.
+
+Changes that need approval are refused. Some runs end with the first request that failed; nothing
+is shown after it.
+"""
 
 from collections import Counter
 
@@ -7,8 +11,13 @@ import anyio
 from rookery.core.asks import ASKED_AGAIN, AskKind
 from rookery.core.facts import Asked, Event, RequestFailed
 from rookery.core.replies import sentence_in
-from rookery.protocol.client.attend import Leave, Response, Say
-from rookery.protocol.client.outcomes import SETTLED_BY_THE_ENGINE, Troubles, code_of_failure
+from rookery.protocol.client.attend import Display, Leave, Response, Say
+from rookery.protocol.client.outcomes import (
+    SETTLED_BY_THE_ENGINE,
+    Troubles,
+    code_of_failure,
+    code_of_request,
+)
 from rookery.protocol.client.question_text import Suggestion, ceiling, followup, suggestions
 
 DECIDE_YOURSELF = "Not interactive: the user cannot answer. Decide yourself and go on."
@@ -109,3 +118,29 @@ def first_failure(event: Event) -> Leave | None:
             return Leave(message, code_of_failure(error))
         case _:
             return None
+
+
+class UntilFirstFailure:
+    """A display that is told nothing more after it: another try may be announced before the run
+    has come to its end, and then there is none."""
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+        self._over = False
+
+    def show(self, event: Event) -> None:
+        if not self._over:
+            self._display.show(event)
+        self._over = self._over or leave_at_failure(event) is not None
+
+    def show_of_child(self, task_id: str, event: Event) -> None:
+        if not self._over:
+            self._display.show_of_child(task_id, event)
+        self._over = self._over or leave_at_failure(event) is not None
+
+
+def leave_at_failure(event: Event) -> Leave | None:
+    leave = first_failure(event)
+    if leave and isinstance(event.fact, RequestFailed):
+        return Leave(leave.reason, code_of_request(event.fact))
+    return None

@@ -1,6 +1,7 @@
 """Pictures that a driver hands over: as data URIs, or as files that hold them."""
 
 import os
+import re
 from collections.abc import Sequence
 from functools import partial
 
@@ -9,9 +10,18 @@ import anyio.to_thread
 from rookery.core.blocks import Image
 from rookery.core.limits import Limits
 from rookery.core.pictures import Sight, picture
-from rookery.protocol.client.data_uris import image_in
+
+_DATA_URI = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})", re.IGNORECASE)
+PATTERN = "^data:image/[A-Za-z0-9.+-]+;base64,[A-Za-z0-9+/]+={0,2}$"
+"""The same for readers of a JSON Schema."""
 
 MOST = Limits().image_bytes
+
+
+def image_in(uri: str) -> Image | None:
+    """None if it is no picture in that form."""
+    found = _DATA_URI.fullmatch(uri)
+    return Image(media_type=found[1].lower(), data=found[2]) if found else None
 
 
 async def load_pictures(
