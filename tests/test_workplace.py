@@ -8,9 +8,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rookery.app.default_model import choose_model
-from rookery.app.local_host import Consent, open_host
-from rookery.app.model_choices import ModelChoice
+from rookery.app.consent import Consent
+from rookery.app.local_host import open_host
+from rookery.app.model_choice import ModelChoice, choose_model
 from rookery.core.asks import AskKind
 from rookery.core.commands import (
     Answer,

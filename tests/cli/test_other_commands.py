@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rookery import VERSION
-from rookery.app.default_model import USUAL_MODELS, choose_model
+from rookery.app.model_choice import USUAL_MODELS, choose_model
 from rookery.cli.main import _SUBCOMMANDS, run
 from rookery.core.settings import ANY, Settings, all_settings
 from rookery.errors import SettingsError

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, call, finish
-from rookery.app.local_host import examine
+from rookery.app.checkup import check_protection
 from rookery.core.findings import Health
 from rookery.core.settings import Settings
 from rookery.permissions.trust import TrustStore
@@ -23,7 +23,7 @@ NEEDED = {"sandbox", "writes confined", "credentials hidden", "own state hidden"
 def sandbox(tmp_path: Path) -> None:
     """Skips where the machine has no sandbox that can do this, which `doctor` says aloud."""
     places = find_places({"ROOKERY_HOME": str(tmp_path / "unused")})
-    found = {finding.name: finding for finding in examine(Settings(), tmp_path, places)}
+    found = {finding.name: finding for finding in check_protection(Settings(), tmp_path, places)}
     for name in NEEDED:
         if found[name].health is not Health.OK:
             pytest.skip(f"{name}: {found[name].text}")

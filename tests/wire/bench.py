@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import anyio
 from anyio.abc import UNIXSocketStream
 
-from rookery.app.default_model import choose_model
-from rookery.app.local_host import Consent, open_host
-from rookery.app.model_choices import ModelChoice
+from rookery.app.consent import Consent
+from rookery.app.local_host import open_host
+from rookery.app.model_choice import ModelChoice, choose_model
 from rookery.core.commands import Command
 from rookery.core.facts import Event, Fact
 from rookery.core.queries import Asking

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
+from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.app.model_choices import Models
+from rookery.app.model_choice import Models
 from rookery.core.facts import (
     AssistantSpoke,
     Condensed,
@@ -22,6 +23,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.task_state import TaskState
 from rookery.core.instructions import Rules, Skill, SlashCommand, skills_for
+from rookery.core.limits import Limits
 from rookery.core.modes import Mode, find_mode, offers, why_not
 from rookery.core.settings import Settings
 from rookery.core.undo_plan import commands_running_on
@@ -279,3 +281,31 @@ def last_output(log: EventLog) -> str:
             case _:
                 pass
     return ""
+
+
+class ProjectNames(Struct, frozen=True, kw_only=True):
+    """What a project and its user have named, and what is wrong with how they did."""
+
+    commands: tuple[tuple[str, str], ...]
+    """Slash commands, each with what it is for."""
+    modes: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def project_names(places: Places, workspace: Path, *, trusted: bool) -> ProjectNames:
+    files = WorkspaceFiles(workspace, Limits(), own_folders=places.own_folders, home=Path.home())
+    at = (places.config, Path.home(), files.boundaries)
+    commands = CommandFiles(*at, trusted=trusted).read()
+    modes = ModeFiles(*at, trusted=trusted).read()
+    return ProjectNames(
+        commands=(
+            *((each.name, each.description) for each in commands.commands),
+            *(
+                (each.name, each.description)
+                for each in SkillFiles(*at, trusted=trusted).read().skills
+            ),
+            *((name, f"not to be had: {why}") for name, why in commands.unreadable),
+        ),
+        modes=tuple(mode.slug for mode in modes.modes),
+        problems=(*modes.problems, *commands.problems),
+    )

@@ -11,9 +11,12 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import anyio
+
 from rookery import NAME
 from rookery.core.findings import Finding, Health
 from rookery.core.limits import MIB
+from rookery.core.settings import Settings
 from rookery.errors import SettingsError
 from rookery.permissions.allow_rules import problem_with_rules
 from rookery.permissions.trust import TrustStore, never_trusted
@@ -172,3 +175,34 @@ def _nearest(path: Path) -> Path:
     while not os.path.lexists(path) and path.parent != path:
         path = path.parent
     return path
+
+
+def check_protection(settings: Settings, workspace: Path, places: Places) -> Iterator[Finding]:
+    """What protects the user here, and what does not."""
+    from rookery.app.local_host import open_sandbox
+    from rookery.sandbox.guarantees import NETWORK, Holds, guarantees
+
+    with open_sandbox(settings, workspace, places) as sandbox:
+        yield Finding("sandbox", _health(sandbox.state.kind != "none"), sandbox.state.line)
+        for guarantee in guarantees(sandbox):
+            if guarantee.name == NETWORK and settings.sandbox.network == "on":
+                continue
+            holds = guarantee.holds is Holds.YES
+            yield Finding(guarantee.name, _health(holds), guarantee.why or "It holds here.")
+    yield anyio.run(_check_checkpoints, settings, workspace, places)
+
+
+async def _check_checkpoints(settings: Settings, workspace: Path, places: Places) -> Finding:
+    from rookery.checkpoints.checkpoints import ShadowCheckpoints
+
+    if not settings.checkpoints.use:
+        return Finding("checkpoints", Health.WARN, "They are switched off in the settings.")
+    checkpoints = ShadowCheckpoints(workspace, places.checkpoints, settings.as_limits())
+    used = await checkpoints.usage()
+    problem = await checkpoints.health()
+    size = f"They take {used / 2**20:.1f} of {settings.checkpoints.megabytes} MiB."
+    return Finding("checkpoints", _health(not problem), problem or size)
+
+
+def _health(good: bool) -> Health:
+    return Health.OK if good else Health.WARN

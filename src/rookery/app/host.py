@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.app.briefing import Briefing
-from rookery.app.model_choices import Models
+from rookery.app.model_choice import Models
 from rookery.core.commands import Command, OpenTask, SwitchMode, SwitchModel
 from rookery.core.facts import Event, FilesChanged, FilesRestored
 from rookery.core.queries import (

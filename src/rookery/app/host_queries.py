@@ -9,8 +9,9 @@ from typing import TypeVar
 
 import anyio
 
-from rookery.app.local_host import Consent, open_host
-from rookery.app.model_choices import ModelChoice
+from rookery.app.consent import Consent
+from rookery.app.local_host import open_host
+from rookery.app.model_choice import ModelChoice
 from rookery.core.queries import Asking
 from rookery.core.settings import Settings
 from rookery.errors import SettingsError

@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 
 from rookery import NAME
-from rookery.app.local_host import Consent
-from rookery.app.model_choices import ModelChoice
+from rookery.app.consent import Consent
+from rookery.app.model_choice import ModelChoice
 from rookery.cli.host_run import run_client
 from rookery.cli.reports import TextReport
 from rookery.cli.run_options import Run

@@ -66,7 +66,7 @@ def command(workspace: Path, for_programs: bool) -> int:
 
 
 def examination(workspace: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
-    from rookery.app.local_host import examine
+    from rookery.app.checkup import check_protection
     from rookery.governance.cli.doctor_checks import check_governed
 
     places = find_places(environ)
@@ -77,7 +77,7 @@ def examination(workspace: Path, environ: Mapping[str, str]) -> Iterator[Finding
     yield check_program(
         "rg", workspace, environ, lacking="Searching works without it, only slower."
     )
-    yield from examine(settings, workspace, places)
+    yield from check_protection(settings, workspace, places)
     yield from check_up(places, workspace, environ)
     yield from check_governed(workspace, places, settings.hooks)
     yield check_keys(places.keys_file, environ)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from rookery.app.default_model import NoKey
+from rookery.app.model_choice import NoKey
 from rookery.cli.exit_codes import exit_code
 from rookery.cli.host_run import run_client
 from rookery.cli.options import Wishes

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from rookery.app.default_model import NoKey
+from rookery.app.model_choice import NoKey
 from rookery.errors import (
     CommandRejected,
     IntentNotSelectable,

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import NAME, VERSION
-from rookery.app.model_choices import ModelChoice
+from rookery.app.model_choice import ModelChoice
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.plain.keyboard import line_at_once

@@ -11,9 +11,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.app.default_model import choose_model
-from rookery.app.local_host import Consent, vocabulary
-from rookery.app.model_choices import ModelChoice, usable_models
+from rookery.app.briefing import project_names
+from rookery.app.consent import Consent
+from rookery.app.model_choice import ModelChoice, choose_model, usable_models
 from rookery.cli.first_message import Checks, FirstWords, ask_for_first_words
 from rookery.cli.options import FrontEnd, Wishes
 from rookery.core.commands import OpenTask, ReopenTask
@@ -162,7 +162,7 @@ def _checks(
         model=check,
         mode=lambda slug: _check_mode(slug, places, workspace, trusted=trusted),
         command=lambda line: _check_command(line, places, workspace, trusted=trusted),
-        modes=lambda: vocabulary(places, workspace, trusted=trusted).modes,
+        modes=lambda: project_names(places, workspace, trusted=trusted).modes,
         models=lambda: usable_models(settings, usual, choose),
     )
 
@@ -170,7 +170,7 @@ def _checks(
 def _check_mode(slug: str, places: Places, workspace: Path, *, trusted: bool) -> None:
     if slug in MODES:
         return
-    known = vocabulary(places, workspace, trusted=trusted)
+    known = project_names(places, workspace, trusted=trusted)
     if slug not in known.modes:
         there = f"There is no mode {slug!r}. There are: {', '.join(known.modes)}."
         untrusted = () if trusted else (f"Modes of a folder count once you trust it: {NAME} trust",)
@@ -181,7 +181,7 @@ def _check_command(prompt: str, places: Places, workspace: Path, *, trusted: boo
     """A slash and a word that nobody has given a meaning was hardly meant for a model."""
     if not looks_like_a_command(prompt):
         return
-    known = [name for name, _ in vocabulary(places, workspace, trusted=trusted).commands]
+    known = [name for name, _ in project_names(places, workspace, trusted=trusted).commands]
     if wrong := no_such_command(prompt, known):
         raise SettingsError(wrong)
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 import anyio
 from anyio.abc import TaskGroup
 
-from rookery.app.local_host import vocabulary
+from rookery.app.briefing import project_names
 from rookery.cli.reports import Report, TextReport
 from rookery.cli.run_options import Run, note
 from rookery.core.commands import Cancel, Speak
@@ -164,7 +164,7 @@ class _News:
 
 
 async def _vocabulary(run: Run, host: Host) -> Vocabulary:
-    known = vocabulary(run.places, run.workspace, trusted=run.consent.trusted)
+    known = project_names(run.places, run.workspace, trusted=run.consent.trusted)
     return Vocabulary(
         commands=known.commands,
         modes=known.modes,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from rookery.app.default_model import choose_model
-from rookery.app.local_host import Consent, open_host
-from rookery.app.model_choices import ModelChoice
+from rookery.app.consent import Consent
+from rookery.app.local_host import open_host
+from rookery.app.model_choice import ModelChoice, choose_model
 from rookery.core.commands import OpenTask
 from rookery.core.facts import FilesRestored, Rewound
 from rookery.core.queries import AskRehearsal, RestoreRehearsal

@@ -36,7 +36,7 @@ from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
 
 if TYPE_CHECKING:
-    from rookery.app.local_host import Past
+    from rookery.app.past_session import Past
 
 MOST_SHOWN = 30
 NO_FILE = "No files to restore."
@@ -102,7 +102,7 @@ def command(
     home = _home_of(events, workspace)
     wish = _Wish(to=wanted, files=not conversation, words=not files, overwrite=overwrite)
 
-    from rookery.app.local_host import open_past
+    from rookery.app.past_session import open_past
 
     async def carry_out() -> int:
         async with open_past(settings, places, store, task_id, home) as past:

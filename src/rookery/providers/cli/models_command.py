@@ -12,8 +12,7 @@ import click
 from msgspec.structs import asdict
 
 from rookery import NAME
-from rookery.app.default_model import choice_without_flags, ways_to_a_model
-from rookery.app.model_choices import ModelChoice
+from rookery.app.model_choice import ModelChoice, choice_without_flags, ways_to_a_model
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places

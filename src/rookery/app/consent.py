@@ -1,0 +1,27 @@
+"""What the user agreed to for a run, by flags, settings or an answer.
+
+A run may do nothing that needs an agreement which is not in here.
+"""
+
+from msgspec import Struct
+
+from rookery.governance.oversight import Charter
+
+
+class Consent(Struct, frozen=True, kw_only=True):
+    automatic: bool = False
+    """Actions are allowed without a question."""
+    trusted: bool = False
+    acts_anyway: bool = False
+    """The folder may be worked in, for this run, although it is not trusted."""
+    outside: bool = False
+    protected: bool = False
+    mode: str = ""
+    """The mode that was chosen for this run; nothing if it is only the usual one."""
+    charter: Charter = Charter()
+    attended: bool = True
+    """Somebody can be asked."""
+
+    @property
+    def may_act(self) -> bool:
+        return self.trusted or self.acts_anyway

@@ -1,0 +1,79 @@
+"""A stored session that no process runs, opened to go back in it.
+
+Its journal is held while it is open, so no other process can resume it meanwhile.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from msgspec import Struct
+
+from rookery.app.local_host import SystemClock, open_checkpoints
+from rookery.core.facts import Event, Fact
+from rookery.core.settings import Settings
+from rookery.engine.engine import settled_before
+from rookery.engine.event_log import EventLog
+from rookery.engine.ports import Restored
+from rookery.engine.subtasks import recover
+from rookery.engine.undo import Undo
+from rookery.permissions.protected_changes import shielded
+from rookery.platform.user_folders import Places
+from rookery.storage.sessions import TaskStore
+
+
+class Past(Struct, frozen=True):
+    """A session that nobody is running, and what it would take to go back in it."""
+
+    task_id: str
+    log: EventLog
+    _undo: Undo
+
+    @property
+    def events(self) -> Sequence[Event]:
+        return self.log.events
+
+    def settled_before(self, to: int) -> int:
+        return settled_before(self.log.events, to)
+
+    def append(self, fact: Fact) -> None:
+        self.log.append(fact)
+
+    async def recover(self) -> None:
+        await self._undo.recover()
+
+    async def rehearse(self, to: int, *, overwrite: bool) -> Restored:
+        return await self._undo.rehearse(to, overwrite=overwrite)
+
+    async def restore(self, to: int, *, overwrite: bool) -> None:
+        await self._undo.restore(to, overwrite=overwrite)
+
+
+@asynccontextmanager
+async def open_past(
+    settings: Settings, places: Places, store: TaskStore, task_id: str, workspace: Path
+) -> AsyncIterator[Past]:
+    """The past of a session. Raises `StorageError` while another process runs it."""
+    from rookery.governance.projects import PastGovernance
+
+    checkpoints = open_checkpoints(settings, workspace, places)
+    async with anyio.create_task_group() as group:
+
+        def stored(task_id: str) -> Past:
+            log = EventLog(store.open(task_id), SystemClock().now)
+            undo = Undo(
+                log,
+                checkpoints,
+                shielded=shielded,
+                start_soon=group.start_soon,
+                governance=PastGovernance(settings, workspace, places, task_id, log),
+            )
+            return Past(task_id, log, undo)
+
+        past = stored(task_id)
+        try:
+            await recover(past, lambda child: stored(child) if store.exists(child) else None)
+            yield past
+        finally:
+            past.log.close()
