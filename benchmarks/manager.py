@@ -139,11 +139,9 @@ class Project:
         self._store_long_past()
 
     def _store_sessions(self) -> None:
-        from rookery.manager.holder import manager_folder
-        from rookery.manager.sessions.session_json import KeptSession
-        from rookery.manager.sessions.session_record import SessionRecord
+        from rookery.manager.sessions.session_record import KeptSession, SessionRecord
         from rookery.manager.sessions.session_states import SessionState, SessionStatus
-        from rookery.manager.sessions.session_store import SessionStore
+        from rookery.manager.sessions.session_store import SessionStore, manager_folder
 
         store = SessionStore(self.path, manager_folder(self.places, self.path))
         for number in range(LISTED - STREAMING):

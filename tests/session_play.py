@@ -1,6 +1,6 @@
 """Sessions in any state, for the tests of the machine."""
 
-from rookery.manager.sessions.session import PendingAsk, Session
+from rookery.manager.sessions.session_events import PendingAsk, Session
 from rookery.manager.sessions.session_states import SessionState
 
 GENERATION = 3

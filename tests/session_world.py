@@ -11,9 +11,7 @@ from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.message import Message
-from rookery.manager.sessions.event_guard import is_dead
-from rookery.manager.sessions.machine import advance
-from rookery.manager.sessions.session import Session
+from rookery.manager.sessions.machine import advance, is_dead
 from rookery.manager.sessions.session_events import (
     Activity,
     AgentAsked,
@@ -34,6 +32,7 @@ from rookery.manager.sessions.session_events import (
     SayCheckpointSaved,
     SayCompletionResult,
     SendMessage,
+    Session,
     SessionCreated,
     StartSession,
 )

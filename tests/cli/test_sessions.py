@@ -21,9 +21,9 @@ from rookery.errors import CommandRejected, StorageError
 from rookery.manager import requests as asked
 from rookery.manager.cli.sessions_command import SUBCOMMANDS, command
 from rookery.manager.cli.sessions_list import words_for
-from rookery.manager.holder import manager_folder
-from rookery.manager.sessions.session_list import Counts
+from rookery.manager.sessions.session_record import Counts
 from rookery.manager.sessions.session_states import TRUE_IN, Flags, SessionState
+from rookery.manager.sessions.session_store import manager_folder
 from rookery.manager.shown_rows import (
     BlamedLine,
     ChangedFile,

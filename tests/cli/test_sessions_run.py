@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from manager.bench import SPEAKS_LONG, WRITES
-from rookery.manager.holder import manager_folder
+from rookery.manager.sessions.session_store import manager_folder
 from rookery.platform.user_folders import find_places
 from rookery.storage.journal_lines import JOURNAL
 from rookery.storage.sessions import TaskStore

@@ -4,36 +4,36 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.manager.sessions.machine import Step, advance, step
-from rookery.manager.sessions.orders import (
-    Answer,
-    Cancel,
-    Deliver,
-    Letter,
-    Order,
-    Respawn,
-    StartTask,
-    Terminate,
-)
-from rookery.manager.sessions.session import LastExit, PendingAsk, Session
 from rookery.manager.sessions.session_events import (
     Activity,
     AgentAsked,
+    Answer,
     ApiReqStarted,
     ApproveAction,
     AskAnswered,
     AutoApproved,
+    Cancel,
     CancelSession,
     CreationTimeout,
+    Deliver,
     Event,
+    LastExit,
+    Letter,
+    Order,
+    PendingAsk,
     ProcessError,
     ProcessExit,
     RejectAction,
+    Respawn,
     ResumeSession,
     Retry,
     SayCompletionResult,
     SendMessage,
+    Session,
     SessionCreated,
     StartSession,
+    StartTask,
+    Terminate,
 )
 from rookery.manager.sessions.session_failures import ErrorKind, failure_of_ask
 from rookery.manager.sessions.session_states import SessionState as S

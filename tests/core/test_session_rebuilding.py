@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rookery.core.message import Message
-from rookery.manager.sessions.rebuild import last_ask, rebuilt
-from rookery.manager.sessions.session import LastExit, PendingAsk, Session
-from rookery.manager.sessions.session_events import ProcessEvent
+from rookery.manager.sessions.session_events import LastExit, PendingAsk, ProcessEvent, Session
 from rookery.manager.sessions.session_failures import Failure
 from rookery.manager.sessions.session_record import SessionRecord
 from rookery.manager.sessions.session_states import SessionState, SessionStatus
+from rookery.manager.sessions.session_task import last_ask
+from rookery.manager.sessions.stored_session import rebuilt
 from session_world import EVENT_OF, LIVELY, Move, World
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import asdict, replace
 
-from rookery.manager.sessions.session import PendingAsk
+from rookery.manager.sessions.session_events import PendingAsk
 from rookery.manager.sessions.session_record import (
     LOG_LINES,
     ParallelMode,

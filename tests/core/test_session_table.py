@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.manager.sessions.machine import advance
-from rookery.manager.sessions.session import PendingAsk, Session
 from rookery.manager.sessions.session_events import (
     Activity,
     AgentAsked,
@@ -18,6 +17,7 @@ from rookery.manager.sessions.session_events import (
     CancelSession,
     CreationTimeout,
     Event,
+    PendingAsk,
     ProcessError,
     ProcessExit,
     RejectAction,
@@ -26,11 +26,18 @@ from rookery.manager.sessions.session_events import (
     SayCheckpointSaved,
     SayCompletionResult,
     SendMessage,
+    Session,
     SessionCreated,
     StartSession,
 )
-from rookery.manager.sessions.session_states import SessionState
-from rookery.manager.sessions.transitions import ASK_SIGNALS, TABLE, Signal, ask_signal, cell
+from rookery.manager.sessions.session_states import (
+    ASK_SIGNALS,
+    TABLE,
+    SessionState,
+    Signal,
+    ask_signal,
+    cell,
+)
 from session_play import ASK_TS, GENERATION, NEWER, standing
 
 COLUMNS = "idle creating streaming w_approval w_input completed paused error stopped"

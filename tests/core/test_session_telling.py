@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.core.message import Message
-from rookery.manager.sessions.agent_events import Heard, told
 from rookery.manager.sessions.machine import advance
 from rookery.manager.sessions.session_events import (
     Activity,
@@ -18,6 +17,7 @@ from rookery.manager.sessions.session_events import (
     SayCompletionResult,
 )
 from rookery.manager.sessions.session_states import SessionState
+from rookery.manager.sessions.session_task import Heard, told
 from session_play import ASK_TS, GENERATION, standing
 
 HEARD = Heard(generation=1)

@@ -9,7 +9,7 @@ from manager.bench import PATIENCE, SPEAKS_LONG, Project, kill
 from manager.kill_ground import Ground, ground_in
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked, TaskReopened
-from rookery.manager.sessions.timings import Timings
+from rookery.manager.sessions.conversation import Timings
 
 pytestmark = pytest.mark.anyio
 

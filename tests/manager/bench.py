@@ -13,13 +13,12 @@ import anyio
 from msgspec.structs import replace
 
 from rookery.core.facts import Event
-from rookery.manager.holder import manager_folder
-from rookery.manager.sessions.session_folders import SessionFolders
-from rookery.manager.sessions.session_options import Wish
+from rookery.manager.sessions.conversation import Timings
+from rookery.manager.sessions.session_folders import SessionFolders, Wish
 from rookery.manager.sessions.session_process import lives
+from rookery.manager.sessions.session_store import manager_folder
 from rookery.manager.sessions.session_summary import Shown
 from rookery.manager.sessions.supervisor import Supervisor, open_supervisor
-from rookery.manager.sessions.timings import Timings
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 from rookery.storage.sessions import TaskStore

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from rookery.manager.sessions.session_options import Wish
+from rookery.manager.sessions.session_folders import Wish
 from rookery.manager.sessions.supervisor import open_supervisor
 from rookery.platform.user_folders import find_places
 

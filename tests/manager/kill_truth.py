@@ -27,11 +27,11 @@ from rookery.manager.requests import (
     RemoveWorktree,
     StopAll,
 )
-from rookery.manager.sessions.heard_task import FollowedTask
-from rookery.manager.sessions.rebuild import rebuilt
-from rookery.manager.sessions.session import PendingAsk
-from rookery.manager.sessions.session_json import KeptSession, session_from_json
+from rookery.manager.sessions.session_events import PendingAsk
 from rookery.manager.sessions.session_process import lives
+from rookery.manager.sessions.session_record import KeptSession, session_from_json
+from rookery.manager.sessions.session_task import FollowedTask
+from rookery.manager.sessions.stored_session import rebuilt
 from rookery.manager.shown_rows import SessionRow, WorktreeRow
 from rookery.storage.verify import verify
 from worktree_bench import git

@@ -12,10 +12,10 @@ from manager.bench import IMPATIENT, PATIENCE, Project
 from rookery.core.facts import Event, UserSpoke
 from rookery.core.folds.view import View, see
 from rookery.manager.sessions.conversation import Conversation, HandOver
-from rookery.manager.sessions.heard_task import FollowedTask
-from rookery.manager.sessions.orders import Letter
-from rookery.manager.sessions.session_json import Mail
-from rookery.manager.sessions.session_options import Wish
+from rookery.manager.sessions.session_events import Letter
+from rookery.manager.sessions.session_folders import Wish
+from rookery.manager.sessions.session_record import Mail
+from rookery.manager.sessions.session_task import FollowedTask
 from rookery.platform.user_folders import find_places
 from rookery.protocol.host_interface import Host
 from rookery.protocol.server import serve

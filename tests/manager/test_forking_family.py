@@ -24,12 +24,11 @@ from rookery.errors import CommandRejected, StorageError
 from rookery.manager.dependencies import Form
 from rookery.manager.handlers import fork_handler as forking_family
 from rookery.manager.handlers.fork_handler import ForkFamily
-from rookery.manager.handlers.request_folders import Workspaces
 from rookery.manager.handlers.router import Desk
 from rookery.manager.requests import ExportSession, ForkSession
 from rookery.manager.row_events import event_of_row
-from rookery.manager.sessions.message_ids import message_id_of
-from rookery.manager.sessions.session_folders import SessionFolders
+from rookery.manager.sessions.message_queue import message_id_of
+from rookery.manager.sessions.session_folders import SessionFolders, Workspaces
 from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode
 from rookery.plain.transcript_text import Kind, Passage, as_html, as_page
 from rookery.storage.cli.export import session_document

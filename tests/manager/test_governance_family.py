@@ -13,10 +13,9 @@ from rookery.errors import CommandRejected, RookeryError
 from rookery.governance.ledger import recent_records
 from rookery.governance.ledger.segments import compress, sealed_files
 from rookery.manager.handlers.governance_handler import GovernanceFamily
-from rookery.manager.handlers.request_folders import Workspaces
 from rookery.manager.handlers.router import Desk
 from rookery.manager.requests import BlameFile, ListIntents, ReadTrace
-from rookery.manager.sessions.session_folders import Launch, SessionFolders
+from rookery.manager.sessions.session_folders import Launch, SessionFolders, Workspaces
 from rookery.manager.shown_rows import BlamedLine, IntentRow
 from rookery.platform.user_folders import find_places
 from traced_workspace import TASK, TracedWorkspace

@@ -4,8 +4,7 @@ import pytest
 
 from rookery.core.message import Message
 from rookery.errors import CommandRejected
-from rookery.manager.sessions.conversation import Terms
-from rookery.manager.sessions.held_answer import held_answer
+from rookery.manager.sessions.message_queue import Terms, held_answer
 from rookery.manager.sessions.session_events import (
     Activity,
     AgentAsked,

@@ -21,10 +21,9 @@ from rookery.core.facts import (
     Usage,
 )
 from rookery.core.folds.view import View, see
-from rookery.manager.sessions.session_json import KeptSession
-from rookery.manager.sessions.session_record import SessionRecord
+from rookery.manager.sessions.session_record import KeptSession, SessionRecord
 from rookery.manager.sessions.session_states import SessionState, SessionStatus
-from rookery.manager.sessions.stored_tasks import glimpse_of
+from rookery.manager.sessions.stored_session import glimpse_of
 
 pytestmark = pytest.mark.anyio
 

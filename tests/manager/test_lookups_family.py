@@ -9,10 +9,9 @@ from manager.test_settings_family import Told
 from rookery.core.queries import FoundPath
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.handlers.lookup_handler import LookupsFamily
-from rookery.manager.handlers.request_folders import Workspaces
 from rookery.manager.handlers.router import Desk
 from rookery.manager.requests import FindPaths, ListModels, ListModes
-from rookery.manager.sessions.session_folders import Launch, SessionFolders
+from rookery.manager.sessions.session_folders import Launch, SessionFolders, Workspaces
 from rookery.platform.user_folders import Places, find_places
 
 pytestmark = pytest.mark.anyio

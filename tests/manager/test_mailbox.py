@@ -3,9 +3,15 @@
 import pytest
 
 from rookery.errors import CommandRejected
-from rookery.manager.sessions.message_pictures import MOST, check, images_of
-from rookery.manager.sessions.message_queue import MOST_RETRIES, SHOWN, Mailbox
-from rookery.manager.sessions.orders import Letter
+from rookery.manager.sessions.message_queue import (
+    MOST,
+    MOST_RETRIES,
+    SHOWN,
+    Mailbox,
+    check,
+    images_of,
+)
+from rookery.manager.sessions.session_events import Letter
 
 
 def posted(*texts: str) -> Mailbox:

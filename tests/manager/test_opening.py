@@ -18,7 +18,6 @@ from rookery.errors import CommandRejected, SettingsError, StorageError
 from rookery.manager.cli.host_dependencies import UsualSurroundings
 from rookery.manager.handlers.read_only_handler import LOOKING
 from rookery.manager.handlers.router import Handlers
-from rookery.manager.holder import freed, held_by, holder_of, is_held, manager_folder
 from rookery.manager.manager import Manager, open_manager
 from rookery.manager.manager_socket import connect_manager, listening, socket_of
 from rookery.manager.remote_manager import NoManager, RemoteManager, remote_manager
@@ -31,7 +30,13 @@ from rookery.manager.requests import (
     ListSessions,
     MarkRead,
 )
-from rookery.manager.sessions.session_store import SessionStore
+from rookery.manager.sessions.session_store import (
+    SessionStore,
+    freed,
+    held_by,
+    holder_of,
+    manager_folder,
+)
 from rookery.protocol.jsonrpc import Disconnected
 from rookery.protocol.unix_sockets import unix_channel
 
@@ -135,9 +140,9 @@ async def test_only_one_manager_writes_and_the_other_says_so(project: Project):
 async def test_whoever_has_the_sessions_is_named_while_they_have_them(project: Project):
     places, path = project.places, project.path
     async with opened(project, called="sessions finish"):
-        assert is_held(places, path)
+        assert not await freed(places, path, within=0.1)
         assert holder_of(places, path) == f"Process {os.getpid()} (rookery sessions finish)"
-    assert not is_held(places, path)
+    assert await freed(places, path, within=5)
     assert holder_of(places, path) == "Another process"
 
 
@@ -170,7 +175,7 @@ async def test_without_one_it_opens_its_own_and_leaves_no_trace_of_it(project: P
     left = {path.name for path in manager_folder(project.places, project.path).iterdir()}
     assert left <= {"agent-manager.json", "agent-manager.json.lock"}
     assert list(project.path.iterdir()) == []
-    assert not is_held(project.places, project.path)
+    assert await freed(project.places, project.path, within=5)
 
 
 async def test_one_that_stays_lets_others_in(project: Project):

@@ -9,9 +9,8 @@ from msgspec.structs import replace
 from manager.bench import HANDS_ON, SPEAKS_LONG, WRITES, Project, kill
 from rookery.core.facts import Answered, TaskOpened, UserSpoke
 from rookery.errors import CommandRejected
-from rookery.manager.sessions.conversation import Terms
-from rookery.manager.sessions.session_folders import SessionFolders
-from rookery.manager.sessions.session_options import Wish
+from rookery.manager.sessions.message_queue import Terms
+from rookery.manager.sessions.session_folders import SessionFolders, Wish
 from rookery.manager.sessions.session_process import lives
 from rookery.manager.sessions.supervisor import open_supervisor
 

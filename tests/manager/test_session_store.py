@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.manager.sessions.orders import Letter
-from rookery.manager.sessions.session import LastExit
+from rookery.manager.sessions.session_events import LastExit, Letter
 from rookery.manager.sessions.session_failures import ErrorKind, Failure
-from rookery.manager.sessions.session_json import (
+from rookery.manager.sessions.session_record import (
     KeptSession,
     Mail,
+    ParallelMode,
+    SessionRecord,
+    TodoStats,
     session_from_json,
     session_to_json,
 )
-from rookery.manager.sessions.session_record import ParallelMode, SessionRecord, TodoStats
 from rookery.manager.sessions.session_states import SessionState, SessionStatus
 from rookery.manager.sessions.session_store import SessionStore
 

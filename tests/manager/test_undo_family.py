@@ -22,7 +22,6 @@ from rookery.core.facts import (
 )
 from rookery.core.replies import NO_FILE_PUT_BACK
 from rookery.errors import CommandRejected
-from rookery.manager.handlers.request_folders import Workspaces
 from rookery.manager.handlers.router import Desk
 from rookery.manager.handlers.undo_handler import UndoFamily
 from rookery.manager.moments import LONGEST_TITLE, moments
@@ -31,6 +30,7 @@ from rookery.manager.requests import (
     RehearseRestore,
     RestoreSession,
 )
+from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.shown_rows import CheckpointRow
 
 pytestmark = pytest.mark.anyio

@@ -18,7 +18,7 @@ from websockets.asyncio.client import connect
 from manager.bench import WRITES, Project
 from manager_web.bench import PATIENCE, call, page_in
 from rookery.cli.exit_codes import Exit
-from rookery.manager.holder import manager_folder
+from rookery.manager.sessions.session_store import manager_folder
 from text_process import PLAINLY, Started, start_text
 
 pytestmark = pytest.mark.anyio

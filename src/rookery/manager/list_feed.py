@@ -10,7 +10,10 @@ import anyio.to_thread
 
 from rookery.manager.rendering.markdown_html import make_ready
 from rookery.manager.rendering.session_rows import inbox_row, session_row
-from rookery.manager.sessions import session_list
+from rookery.manager.sessions.session_record import (
+    active_first,
+    archived_records,
+)
 from rookery.manager.sessions.session_summary import Question, in_order
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import InboxRow, Overview, SessionRow
@@ -95,7 +98,7 @@ class _Told:
 
     def _head(self) -> dict[str, Any]:
         records = self._manager.supervisor.records()
-        listed = (*session_list.ordered(records), *session_list.archived(records))
+        listed = (*active_first(records), *archived_records(records))
         order = tuple(record.session_id for record in listed)
         overview = self._manager.overview()
         told: dict[str, Any] = {}

@@ -12,16 +12,16 @@ from rookery.manager.handlers.fork_handler import ForkFamily
 from rookery.manager.handlers.governance_handler import GovernanceFamily
 from rookery.manager.handlers.lookup_handler import LookupsFamily
 from rookery.manager.handlers.read_only_handler import LookingOnly
-from rookery.manager.handlers.request_folders import Workspaces
 from rookery.manager.handlers.router import Desk, Family
 from rookery.manager.handlers.session_handler import SessionFamily, overview_of
 from rookery.manager.handlers.settings_handler import SettingsFamily
 from rookery.manager.handlers.undo_handler import UndoFamily
 from rookery.manager.handlers.unserved_devices import UnservedDevices
 from rookery.manager.handlers.worktree_handlers import worktree_families
-from rookery.manager.holder import held_by, manager_folder
 from rookery.manager.queue_keeper import CALLED, start_keepers
+from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.sessions.session_states import SessionState
+from rookery.manager.sessions.session_store import held_by, manager_folder
 from rookery.manager.sessions.session_summary import Shown
 from rookery.manager.sessions.supervisor import Supervisor, open_supervisor
 from rookery.manager.shown_rows import Overview

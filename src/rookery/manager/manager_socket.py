@@ -14,8 +14,8 @@ from anyio.abc import SocketStream
 
 from rookery.errors import SettingsError, StorageError
 from rookery.manager.dependencies import Surroundings
-from rookery.manager.holder import freed, holder_of, manager_folder
 from rookery.manager.remote_manager import ManagerLeft, RemoteManager, remote_manager
+from rookery.manager.sessions.session_store import freed, holder_of, manager_folder
 from rookery.platform.disk import private_folder
 from rookery.platform.user_folders import Places
 from rookery.protocol.channels import Channel, ChannelEnded, let_in, memory_channels

@@ -7,8 +7,7 @@ from msgspec import Struct
 
 from rookery.core.asks import IntentQuestion
 from rookery.manager.sessions.session_failures import Failure
-from rookery.manager.sessions.session_list import Counts
-from rookery.manager.sessions.session_record import TodoStats
+from rookery.manager.sessions.session_record import Counts, TodoStats
 from rookery.manager.sessions.session_states import Flags, SessionState
 from rookery.manager.worktrees.worktree_values import State as WorktreeState
 

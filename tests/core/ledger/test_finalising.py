@@ -5,9 +5,9 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rookery.governance.ledger.authorship_log import authorship_log
 
 from ledger_bench import WRITER
-from rookery.governance.ledger.authorship_log import authorship_log
 from rookery.governance.ledger.commit_records import (
     CommittedFile,
     Finalised,

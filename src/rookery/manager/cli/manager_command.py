@@ -91,7 +91,7 @@ def _run(
 
 
 async def _manage(wishes: Wishes, places: Places) -> int:
-    from rookery.manager.holder import manager_folder
+    from rookery.manager.sessions.session_store import manager_folder
     from rookery.manager.web.launch_socket import ask_for_links
     from rookery.manager.web.page_files import HOW_TO_BUILD, PageFiles
 
@@ -165,8 +165,8 @@ async def _opened(
 ) -> "AsyncIterator[Manager]":
     """The manager of the project, once nobody else has it."""
     from rookery.manager.cli.host_dependencies import UsualSurroundings
-    from rookery.manager.holder import freed, holder_of
     from rookery.manager.manager import open_manager
+    from rookery.manager.sessions.session_store import freed, holder_of
 
     around = UsualSurroundings(project, places)
     give_up = anyio.current_time() + SECONDS_FOR_OTHERS

@@ -12,10 +12,9 @@ from rookery.cli.exit_codes import Exit
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.governance.cli.intents_common import aligned
 from rookery.manager.cli.sessions_common import Desk, at_the_desk
-from rookery.manager.holder import manager_folder
 from rookery.manager.requests import ListSessions
 from rookery.manager.sessions.session_states import SessionState
-from rookery.manager.sessions.session_store import sessions_kept
+from rookery.manager.sessions.session_store import manager_folder, sessions_kept
 from rookery.manager.shown_rows import Overview, SessionRow
 from rookery.storage.cli.session_listing import age, cut, money, one_line, short_ids
 

@@ -14,12 +14,10 @@ from rookery.core.limits import MIB
 from rookery.core.text.characters import whole
 from rookery.errors import CommandRejected
 from rookery.manager.dependencies import Form
-from rookery.manager.handlers.request_folders import Workspaces
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.requests import Exported, ExportSession, ForkSession, Started
 from rookery.manager.row_events import event_of_row
-from rookery.manager.sessions.session_folders import Launch
-from rookery.manager.sessions.session_options import Wish
+from rookery.manager.sessions.session_folders import Launch, Wish, Workspaces
 from rookery.manager.sessions.session_record import LABEL_LENGTH, SessionRecord
 from rookery.manager.sessions.session_summary import Shown
 from rookery.manager.worktrees.names import slug

@@ -24,9 +24,9 @@ from rookery.governance.ledger.blame_page import OwnedLine, Why
 from rookery.governance.ledger.ledger_query import HOUSEKEEPING, Query
 from rookery.governance.ledger.log_lines import result, subject
 from rookery.governance.ledger.traced import TracedRecord
-from rookery.manager.handlers.request_folders import Workspaces
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.requests import BlameFile, ListIntents, ReadTrace
+from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.shown_rows import BlamedLine, IntentRow, TraceRow
 from rookery.platform.user_folders import Places
 

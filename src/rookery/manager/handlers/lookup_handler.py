@@ -9,9 +9,9 @@ from rookery.core.limits import Limits
 from rookery.core.queries import FoundPath, KnownMode, KnownModel
 from rookery.core.text.fuzzy import best_matches
 from rookery.manager.dependencies import Surroundings
-from rookery.manager.handlers.request_folders import Workspaces
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.requests import FindPaths, ListModels, ListModes
+from rookery.manager.sessions.session_folders import Workspaces
 from rookery.platform.user_folders import Places
 
 MOST_PATHS = 200

@@ -27,10 +27,14 @@ from rookery.manager.requests import (
     StopAll,
     SwitchSession,
 )
-from rookery.manager.sessions import session_list
-from rookery.manager.sessions.conversation import Terms
+from rookery.manager.sessions.message_queue import Terms
+from rookery.manager.sessions.session_edits import Switches
+from rookery.manager.sessions.session_record import (
+    active_first,
+    archived_records,
+    matching,
+)
 from rookery.manager.sessions.supervisor import Supervisor
-from rookery.manager.sessions.switch import Switches
 from rookery.manager.shown_rows import InboxRow, Overview
 
 __all__ = ["SessionFamily", "inbox_row", "overview_of", "session_row"]
@@ -84,10 +88,10 @@ class SessionFamily:
     async def _list(self, request: ListSessions) -> Listing:
         by_id = {shown.record.session_id: shown for shown in self._supervisor.all()}
         records = [shown.record for shown in by_id.values()]
-        wanted = session_list.ordered(records)
+        wanted = active_first(records)
         if request.archived:
-            wanted = (*wanted, *session_list.archived(records))
-        found = session_list.found(wanted, request.words)
+            wanted = (*wanted, *archived_records(records))
+        found = matching(wanted, request.words)
         rows = tuple(session_row(by_id[record.session_id]) for record in found)
         return Listing(overview=self._overview(), sessions=rows)
 

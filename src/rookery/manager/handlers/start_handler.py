@@ -13,7 +13,7 @@ from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.handlers.worktree_setup import SettingUp
 from rookery.manager.handlers.worktree_start import Apart, Beginning, parallel_mode_of
 from rookery.manager.requests import Done, Started, StartSessions, TrustProject
-from rookery.manager.sessions.session_options import Wish
+from rookery.manager.sessions.session_folders import Wish
 from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode, label_of
 from rookery.manager.worktrees.names import MOST_VERSIONS, automatic_branch, own_branch
 from rookery.manager.worktrees.worktree_values import State, Step, Worktree, environment_of

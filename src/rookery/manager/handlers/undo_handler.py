@@ -18,7 +18,6 @@ from rookery.core.limits import Limits
 from rookery.core.queries import AskRehearsal, RestoreRehearsal
 from rookery.core.replies import NO_FILE_PUT_BACK, restored_files
 from rookery.errors import CommandRejected, RookeryError
-from rookery.manager.handlers.request_folders import Workspaces
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.moments import Moment, moments
 from rookery.manager.requests import (
@@ -27,6 +26,7 @@ from rookery.manager.requests import (
     RehearseRestore,
     RestoreSession,
 )
+from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.sessions.session_summary import Shown
 from rookery.manager.shown_rows import CheckpointRow
 from rookery.platform.user_folders import Places

@@ -4,7 +4,7 @@ import json
 
 from rookery.core.message import Message
 from rookery.manager.rendering.markdown_html import rendered
-from rookery.manager.sessions.session_json import Mail
+from rookery.manager.sessions.session_record import Mail
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_summary import Question, Shown
 from rookery.manager.shown_rows import InboxRow, MailRow, SessionRow

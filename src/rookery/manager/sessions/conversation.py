@@ -14,34 +14,50 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from rookery.core.asks import Choice
 from rookery.core.commands import Answer, Cancel, OpenTask, ReopenTask, SelectIntent, Speak
 from rookery.core.facts import ChildBegan, Event
 from rookery.core.message import Message
 from rookery.core.queries import AskAbout
 from rookery.errors import CommandRejected, SettingsError
 from rookery.faults import kp
-from rookery.manager.sessions.heard_task import RESUMING, FollowedTask
-from rookery.manager.sessions.message_ids import message_id_of
-from rookery.manager.sessions.message_pictures import images_of
-from rookery.manager.sessions.orders import Answer as AnswerOrder
-from rookery.manager.sessions.orders import Letter
-from rookery.manager.sessions.process_connection import events_of, host_at
-from rookery.manager.sessions.session_json import Mail
-from rookery.manager.sessions.timings import Timings
+from rookery.manager.sessions.message_queue import NOT_AS_SHOWN, Terms, images_of, message_id_of
+from rookery.manager.sessions.session_events import Answer as AnswerOrder
+from rookery.manager.sessions.session_events import Letter
+from rookery.manager.sessions.session_record import Mail
+from rookery.manager.sessions.session_task import RESUMING, FollowedTask, events_of, host_at
 from rookery.protocol.host_interface import Host
 from rookery.protocol.jsonrpc import Disconnected, RpcError
 
-FIRST_WAIT, LONGEST_WAIT = 0.02, 0.5
-"""Seconds between two tries to connect."""
 SECONDS_TO_CONNECT = 5.0
 """That an answer waits for a connection which was lost, or is not there yet."""
 NOT_SENT = "The session's process does not answer now. Nothing was sent; try again."
-NOT_AS_SHOWN = "The question has changed since you saw it. Nothing was sent; read it again."
 NOT_CONFIRMED = (
     "The session's process does not say whether it has heard that. If it has, the question goes "
     "away; if not, answer again."
 )
+
+
+class Timings(Struct, frozen=True, kw_only=True):
+    creation: float = 30.0
+    """Until a process has announced its session."""
+    cancel: float = 3.0
+    """Until a task that was cancelled says so; then its process is told to end."""
+    end: float = 5.0
+    """Until a process that was told to end is made to."""
+    silence: float = 15.0
+    """After which a process that works is asked whether it lives."""
+    unresponsive: float = 60.0
+    """Of silence, after which a session is shown as unresponsive."""
+    last_words: float = 1.0
+    """For what a process has said before it ended."""
+    answer: float = 10.0
+    """For a process to confirm an answer."""
+    adoption: float = 5.0
+    """For a process of an earlier manager to answer, before anything is shown."""
+
+
+FIRST_WAIT, LONGEST_WAIT = 0.02, 0.5
+"""Seconds between two tries to connect."""
 
 
 class HandOver(Struct, frozen=True, kw_only=True):
@@ -57,15 +73,6 @@ class HandOver(Struct, frozen=True, kw_only=True):
     at_rest: bool = False
     after: int = 0
     """The last event of the task before it is taken up."""
-
-
-class Terms(Struct, frozen=True, kw_only=True):
-    """What an answer means beside yes, no or words. The `digest` of what was shown to whoever
-    answers must be that of what is asked, unless it is None."""
-
-    digest: str | None = None
-    always: bool = False
-    choice: Choice | None = None
 
 
 class Listener(Protocol):

@@ -1,6 +1,6 @@
-"""The machine: a session and an event make the next session, and orders for its process.
+"""The state machine: a session and an event give the next session, and orders for its process.
 
-First the guard: a word of a dead process changes nothing, and neither does history. Then the
+First the guard: an event of a dead process changes nothing, and neither does history. Then the
 table says which state follows, and one small function per kind of event what changes beside it.
 """
 
@@ -8,47 +8,43 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.asks import Reply
-from rookery.manager.sessions.event_guard import (
-    ask_of,
-    comes_too_late,
-    is_dead,
-    is_history,
-    resumes,
-    signal_of,
-    unheard,
-)
-from rookery.manager.sessions.orders import (
-    Answer,
-    AnswerAgain,
-    Cancel,
-    Deliver,
-    Letter,
-    Order,
-    Respawn,
-    StartTask,
-    Terminate,
-)
-from rookery.manager.sessions.session import LastExit, PendingAsk, Session, settled
 from rookery.manager.sessions.session_events import (
     AgentAsked,
     AgentMessage,
+    Answer,
+    AnswerAgain,
     ApiReqStarted,
     ApproveAction,
+    AskAnswered,
     AutoApproved,
+    Cancel,
     CancelSession,
     CreationTimeout,
+    Deliver,
     Event,
+    LastExit,
+    Letter,
+    Order,
+    PendingAsk,
     ProcessError,
     ProcessEvent,
     ProcessExit,
     RejectAction,
+    Respawn,
     ResumeSession,
     Retry,
     SayCheckpointSaved,
     SayCompletionResult,
     SendMessage,
+    Session,
     SessionCreated,
     StartSession,
+    StartTask,
+    Terminate,
+    ask_of,
+    is_answered,
+    settled,
+    signal_of,
 )
 from rookery.manager.sessions.session_failures import (
     EARLY_EXIT,
@@ -60,13 +56,28 @@ from rookery.manager.sessions.session_failures import (
     failure_of_process,
     failure_of_timeout,
 )
-from rookery.manager.sessions.session_states import WAITING, SessionState
-from rookery.manager.sessions.transitions import Rule, Signal, cell
+from rookery.manager.sessions.session_states import (
+    WAITING,
+    Rule,
+    SessionState,
+    Signal,
+    ask_signal,
+    cell,
+)
 
 
 class Step(Struct, frozen=True):
     session: Session
     orders: tuple[Order, ...] = ()
+
+    @property
+    def answer(self) -> Answer | None:
+        """The answer that it gives, if it gives one."""
+        return next((order for order in self.orders if isinstance(order, Answer)), None)
+
+    @property
+    def starts_again(self) -> bool:
+        return any(isinstance(order, Respawn) for order in self.orders)
 
 
 def advance(session: Session, event: Event) -> Session:
@@ -332,3 +343,49 @@ def _closed(session: Session, signal: Signal, failure: Failure) -> Session:
     if target is not SessionState.ERROR:
         return gone if target is session.state else _at(target, gone)
     return _at(target, gone, session.failure or failure)
+
+
+def is_dead(session: Session, event: ProcessEvent) -> bool:
+    """Whether this is of a process that is not listened to. Its messages belong nowhere."""
+    return event.generation != session.generation or not session.process_open
+
+
+def is_history(session: Session, event: AgentMessage) -> bool:
+    """Told before what is open now; or an ask that is over, told again."""
+    if _blocks(event) and is_answered(event.ts, session.answered_ask_ts):
+        return True
+    if not (open_ask := session.open_ask):
+        return False
+    about_an_ask = _blocks(event) or isinstance(event, AskAnswered)
+    return event.ts < open_ask.ts or (event.ts == open_ask.ts and not about_an_ask)
+
+
+def _blocks(event: AgentMessage) -> bool:
+    return isinstance(event, AgentAsked) and ask_signal(event.ask) is not Signal.ACTIVITY
+
+
+def resumes(event: AgentMessage) -> bool:
+    return isinstance(event, AgentAsked) and ask_of(event).resumes
+
+
+def unheard(session: Session, event: AgentMessage) -> Session:
+    """A message after a stop moves nothing, but no ask it makes or outdates is open later."""
+    if isinstance(event, SayCheckpointSaved):
+        return session
+    session = settled(session)
+    return replace(session, answered_ask_ts=event.ts) if _blocks(event) else session
+
+
+def comes_too_late(session: Session, event: Event) -> bool:
+    """Whether this is an answer, but not to what is asked now, or a timer that is not needed any
+    more. Text of which nobody said what it answers is no answer."""
+    pending = session.pending_ask.ts if session.pending_ask else None
+    match event:
+        case ApproveAction() | RejectAction() | AutoApproved():
+            return event.ask_ts != pending
+        case SendMessage() if session.state in WAITING:
+            return event.ask_ts != pending
+        case CreationTimeout():
+            return session.saw_session_created
+        case _:
+            return False

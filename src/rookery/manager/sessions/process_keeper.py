@@ -12,21 +12,22 @@ from rookery.manager.sessions.conversation import (
     Conversation,
     HandOver,
     Listener,
-    Terms,
+    Timings,
 )
-from rookery.manager.sessions.heard_task import RESUMING, FollowedTask
-from rookery.manager.sessions.orders import Answer
-from rookery.manager.sessions.session import Session, is_answered
+from rookery.manager.sessions.message_queue import Terms
 from rookery.manager.sessions.session_events import (
+    Answer,
     CreationTimeout,
     Event,
     ProcessError,
     ProcessExit,
+    Session,
+    is_answered,
 )
 from rookery.manager.sessions.session_folders import ProcessMark, SessionFolder
 from rookery.manager.sessions.session_process import Exit, SessionProcess, start
 from rookery.manager.sessions.session_states import SessionState
-from rookery.manager.sessions.timings import Timings
+from rookery.manager.sessions.session_task import RESUMING, FollowedTask
 from rookery.protocol.host_interface import Host
 
 

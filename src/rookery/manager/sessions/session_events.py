@@ -1,12 +1,22 @@
-"""What happens to a session: what its user wants, what its process does, what the manager does.
+"""What the state machine of a session works on: events in, the session itself, orders out.
 
-What comes from a process names the generation of the process, so that a late word of an old one
-is known for what it is. What answers an ask names the ask, so that a late click answers no other.
+An event from a process names the generation of that process, so that a late word of an old one is
+recognised. An answer names its ask, so that a late click answers no other. An order is what the
+supervisor has to do toward the process.
 """
 
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+from rookery.core.asks import Reply
+from rookery.manager.sessions.session_failures import Failure
+from rookery.manager.sessions.session_states import (
+    SessionState,
+    Signal,
+    ask_signal,
+)
 
 
 class StartSession(Struct, frozen=True, kw_only=True):
@@ -128,6 +138,8 @@ UserEvent: TypeAlias = (
     | ResumeSession
     | Retry
 )
+
+
 Event: TypeAlias = (
     UserEvent
     | SessionCreated
@@ -142,3 +154,164 @@ Event: TypeAlias = (
     | ProcessError
     | ProcessExit
 )
+
+
+class Letter(Struct, frozen=True, kw_only=True):
+    """Text of the user, with its pictures as data URIs or paths."""
+
+    text: str = ""
+    images: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.text or self.images)
+
+
+class StartTask(Struct, frozen=True, kw_only=True):
+    """Start a process of this generation and give it the letters as a new task."""
+
+    generation: int
+    letters: tuple[Letter, ...]
+
+
+class Respawn(Struct, frozen=True, kw_only=True):
+    """Start a process of this generation that takes the session up again, as a new task if none
+    was stored yet, and give it the letters to go on with. One of an earlier generation that
+    still runs is ended first: two must never write to one task."""
+
+    generation: int
+    letters: tuple[Letter, ...]
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    ask_ts: int
+    reply: Reply
+    letter: Letter
+
+
+class AnswerAgain(Struct, frozen=True, kw_only=True):
+    """The process that asked is gone, and its approval would be worth nothing. Give this answer to
+    the next one, if that asks the very same."""
+
+    ask_ts: int
+    reply: Reply
+    letter: Letter
+
+
+class Deliver(Struct, frozen=True, kw_only=True):
+    """Queue these on the engine, in this order."""
+
+    letters: tuple[Letter, ...]
+
+
+class Cancel(Struct, frozen=True, kw_only=True):
+    """Ask the process to cancel its task; press harder if it does not."""
+
+
+class Terminate(Struct, frozen=True, kw_only=True):
+    """End the process; nothing it still says counts."""
+
+
+Order: TypeAlias = StartTask | Respawn | Answer | AnswerAgain | Deliver | Cancel | Terminate
+
+
+class PendingAsk(Struct, frozen=True, kw_only=True):
+    """A complete ask that the agent waits on, by its wire name."""
+
+    ask: str
+    ts: int
+    text: str = ""
+
+    @property
+    def signal(self) -> Signal:
+        return ask_signal(self.ask)
+
+    @property
+    def resumes(self) -> bool:
+        return self.signal in (Signal.ASK_RESUME_TASK, Signal.ASK_RESUME_COMPLETED_TASK)
+
+
+class LastExit(Struct, frozen=True, kw_only=True):
+    code: int | None = None
+    signal: int | None = None
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """An ask is either pending, or deferred until the session is announced, or settled: then
+    `answered_ask_ts` is not older than it. No ask is ever forgotten in another way, which is
+    why the stored messages and this one number tell what is still open.
+    """
+
+    session_id: str = ""
+    state: SessionState = SessionState.IDLE
+    generation: int = 0
+    process_open: bool = False
+    """Whether the process of this generation is listened to. It is not after it exited, failed,
+    or was ended because the session failed; only another generation is listened to again."""
+    saw_session_created: bool = False
+    saw_api_req_started: bool = False
+    pending_ask: PendingAsk | None = None
+    deferred_ask: PendingAsk | None = None
+    answered_ask_ts: int | None = None
+    failure: Failure | None = None
+    completion_text: str = ""
+    stop_requested: bool = False
+    outbox: tuple[Letter, ...] = ()
+    """What the user said and no process is known to have. It survives a failed start."""
+    handed: int = 0
+    """How many of these the process was started with. It has them once it announces itself."""
+    last_exit: LastExit | None = None
+
+    @property
+    def open_ask(self) -> PendingAsk | None:
+        return self.pending_ask or self.deferred_ask
+
+
+_SIGNALS: dict[type[object], Signal] = {
+    StartSession: Signal.START_SESSION,
+    SendMessage: Signal.SEND_MESSAGE,
+    ApproveAction: Signal.APPROVE_ACTION,
+    RejectAction: Signal.REJECT_ACTION,
+    CancelSession: Signal.CANCEL_SESSION,
+    ResumeSession: Signal.RESUME_SESSION,
+    Retry: Signal.RETRY,
+    SessionCreated: Signal.SESSION_CREATED,
+    ApiReqStarted: Signal.API_REQ_STARTED,
+    Activity: Signal.ACTIVITY,
+    AskAnswered: Signal.ACTIVITY,
+    SayCompletionResult: Signal.SAY_COMPLETION_RESULT,
+    SayCheckpointSaved: Signal.SAY_CHECKPOINT_SAVED,
+    AutoApproved: Signal.AUTO_APPROVED,
+    CreationTimeout: Signal.CREATION_TIMEOUT,
+    ProcessError: Signal.PROCESS_ERROR,
+}
+
+
+def settled(session: Session) -> Session:
+    """With no ask open: it was answered, here or elsewhere, or nobody will answer it."""
+    if not (ask := session.open_ask):
+        return session
+    return replace(session, pending_ask=None, deferred_ask=None, answered_ask_ts=ask.ts)
+
+
+def is_answered(ask_ts: int, answered_ask_ts: int | None) -> bool:
+    """Asks are answered in their order, so what is older than an answered one is over too."""
+    return answered_ask_ts is not None and ask_ts <= answered_ask_ts
+
+
+def signal_of(session: Session, event: Event) -> Signal:
+    """The row of the table this event is."""
+    match event:
+        case AgentAsked(ask=ask):
+            return ask_signal(ask)
+        case ProcessExit(requested=requested) if requested or session.stop_requested:
+            return Signal.EXIT_STOPPED
+        case ProcessExit(clean=False):
+            return Signal.EXIT_FAILED
+        case ProcessExit():
+            return Signal.EXIT_CLEAN_ASKING if session.pending_ask else Signal.EXIT_CLEAN
+        case _:
+            return _SIGNALS[type(event)]
+
+
+def ask_of(event: AgentAsked) -> PendingAsk:
+    return PendingAsk(ask=event.ask, ts=event.ts, text=event.text)

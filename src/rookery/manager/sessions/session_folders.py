@@ -1,10 +1,10 @@
-"""What the user's own folder knows of a session: with what rights it runs, and which process.
+"""A session's private folder: how its processes are started, which one runs, where it works.
 
-The list of sessions lies in the project, where anybody's files lie; what decides what may be
-started, and where, does not.
+What decides what is started, and in which folder, is read from here and never from the list.
 """
 
 import os
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -15,7 +15,13 @@ import msgspec
 from msgspec import Struct
 
 from rookery.core.limits import MIB
-from rookery.errors import StorageError
+from rookery.errors import CommandRejected, StorageError
+from rookery.manager.sessions.session_record import (
+    LABEL_LENGTH,
+    ParallelMode,
+    SessionRecord,
+    label_of,
+)
 from rookery.platform.disk import private_folder, put, reason, sync_folder
 from rookery.platform.user_folders import Places
 
@@ -23,7 +29,6 @@ LARGEST_FILE = 1 * MIB
 COMPLAINTS = 50
 """Lines of a process's last words that are kept with its session."""
 _LONGEST_TAIL = 64 * 1024
-
 T = TypeVar("T")
 
 
@@ -63,6 +68,27 @@ class ProcessMark(Struct, frozen=True, kw_only=True):
     """The last event of its session's task that was there before it."""
     boot: str = ""
     """Of the system it began in, where that has a name: the next one gives numbers out again."""
+
+
+class Wish(Struct, frozen=True, kw_only=True):
+    """A session to be started in a folder. `options` are further flags of `serve`."""
+
+    prompt: str
+    workspace: Path
+    images: tuple[str, ...] = ()
+    label: str = ""
+    provider: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    auto_approve: bool = True
+    intent: str = ""
+    options: tuple[str, ...] = ()
+    env: Mapping[str, str] | None = None
+    """Variables that its processes have beside those of the manager."""
+    parallel_mode: ParallelMode | None = None
+    worktree_id: str | None = None
+    group_id: str = ""
+    git_url: str | None = None
 
 
 class SessionFolder:
@@ -157,3 +183,64 @@ def is_session_id(text: str) -> bool:
         return str(uuid.UUID(text)) == text
     except ValueError:
         return False
+
+
+def launch_of(wish: Wish, project: Path) -> Launch:
+    return Launch(
+        project=str(project),
+        workspace=str(wish.workspace.absolute()),
+        provider=wish.provider,
+        model=wish.model,
+        mode=wish.mode,
+        auto_approve=wish.auto_approve,
+        intent=wish.intent,
+        options=wish.options,
+        env=dict(wish.env) if wish.env else None,
+    )
+
+
+def record_of(wish: Wish, session_id: str) -> SessionRecord:
+    return SessionRecord(
+        session_id=session_id,
+        label=(wish.label or label_of(wish.prompt))[:LABEL_LENGTH],
+        renamed=bool(wish.label),
+        prompt=wish.prompt,
+        start_time=time.time_ns() // 1_000_000,
+        parallel_mode=wish.parallel_mode,
+        worktree_id=wish.worktree_id,
+        group_id=wish.group_id,
+        workspace=str(wish.workspace.absolute()),
+        intent=wish.intent,
+        git_url=wish.git_url,
+        model=wish.model,
+        mode=wish.mode,
+        provider=wish.provider,
+        auto_approve=wish.auto_approve,
+    )
+
+
+class Workspaces:
+    def __init__(self, project: Path, places: Places) -> None:
+        self._project = project
+        self._folders = SessionFolders(places)
+
+    def of(self, session_id: str = "") -> Path:
+        """Raises `CommandRejected` if there is no such session, or its folder is gone: nothing is
+        ever looked up elsewhere instead."""
+        if not session_id:
+            return self._project
+        workspace = Path(self.launch_of(session_id).workspace)
+        if not workspace.is_dir():
+            raise CommandRejected(
+                f"{workspace}, where this session works, is not there. If it was a worktree, "
+                "recreate it first."
+            )
+        return workspace
+
+    def launch_of(self, session_id: str) -> Launch:
+        """How the processes of a session are started. Raises `CommandRejected` if there is none
+        of the project."""
+        launch = self._folders.of(session_id).launch()
+        if launch is None or launch.project != str(self._project):
+            raise CommandRejected(f"There is no session {session_id} here.")
+        return launch

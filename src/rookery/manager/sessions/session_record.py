@@ -1,12 +1,19 @@
-"""What is stored of a session, and how the machine's part of it is kept up to date."""
+"""What is stored of a session, its JSON in the list on disk, and the list of all records.
 
-from typing import Literal
+The state machine owns its part of a record, which `recorded` copies. Unknown JSON keys are
+ignored, so fields may be added. A list is never cut because it is long.
+"""
 
+import re
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.manager.sessions.orders import Letter
-from rookery.manager.sessions.session import LastExit, Session
+from rookery.core.text.characters import caseless
+from rookery.manager.sessions.session_events import LastExit, Letter, Session
 from rookery.manager.sessions.session_failures import Failure
 from rookery.manager.sessions.session_states import (
     ENDED,
@@ -20,6 +27,7 @@ from rookery.manager.sessions.session_states import (
 
 LABEL_LENGTH = 40
 LOG_LINES = 100
+MailState = Literal["queued", "sending", "sent", "failed"]
 
 
 class ParallelMode(Struct, frozen=True, kw_only=True):
@@ -87,6 +95,35 @@ class SessionRecord(Struct, frozen=True, kw_only=True):
         return self.label if self.renamed or not self.title else self.title
 
 
+class Mail(Struct, frozen=True, kw_only=True):
+    """Words on their way to the engine. The number makes sure that they arrive once."""
+
+    number: int
+    letter: Letter
+    state: MailState = "queued"
+    retries: int = 0
+    problem: str = ""
+
+
+class KeptSession(Struct, frozen=True, kw_only=True):
+    record: SessionRecord
+    announced: bool = False
+    """The engine has had the prompt."""
+    taken: int = 0
+    """How many letters have left the outbox of the machine."""
+    mail: tuple[Mail, ...] = ()
+
+
+class Counts(Struct, frozen=True, kw_only=True):
+    """What the head of the list says."""
+
+    active: int = 0
+    history: int = 0
+    archived: int = 0
+    attention: int = 0
+    """The number on the badge."""
+
+
 def label_of(prompt: str) -> str:
     """The prompt on one line, cut if it is long."""
     line = " ".join(prompt.split())
@@ -140,3 +177,80 @@ def flags(session: Session, record: SessionRecord | None) -> Flags:
         "can_create_pull_request": in_worktree and worktree is not None and bool(worktree.branch),
     }
     return Flags(**{name: true and needs.get(name, True) for name, true in held.items()})
+
+
+def session_to_json(kept: KeptSession) -> dict[str, Any]:
+    said = msgspec.to_builtins(kept)
+    record = said.pop("record")
+    spelled: dict[str, Any] = _renamed({**record, **said}, _camel)
+    return spelled
+
+
+def session_from_json(said: object) -> KeptSession | None:
+    """None if it cannot be understood. Keys that are not known do not matter."""
+    plain = _renamed(said, _snake)
+    if not isinstance(plain, dict):
+        return None
+    try:
+        record = msgspec.convert(plain, SessionRecord)
+        return msgspec.convert({**plain, "record": record}, KeptSession)
+    except (msgspec.ValidationError, RecursionError):
+        return None
+
+
+def _renamed(said: Any, spell: Any) -> Any:
+    if isinstance(said, dict):
+        return {spell(key): _renamed(each, spell) for key, each in said.items()}
+    return [_renamed(each, spell) for each in said] if isinstance(said, list) else said
+
+
+def _camel(name: str) -> str:
+    return re.sub(r"_([a-z])", lambda found: found[1].upper(), name)
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", name)
+
+
+def active_first(records: Iterable[SessionRecord]) -> tuple[SessionRecord, ...]:
+    """What is pending or active, then the history, each newest first; nothing archived."""
+    shown = (record for record in records if not record.archived)
+    return tuple(sorted(shown, key=_place))
+
+
+def archived_records(records: Iterable[SessionRecord]) -> tuple[SessionRecord, ...]:
+    """What was put away, newest first."""
+    return tuple(sorted((record for record in records if record.archived), key=_place))
+
+
+def matching(records: Iterable[SessionRecord], words: str) -> tuple[SessionRecord, ...]:
+    """Those that hold every word somewhere, in the order they come."""
+    wanted = caseless(words).split()
+    return tuple(record for record in records if all(word in _searched(record) for word in wanted))
+
+
+def count_records(records: Iterable[SessionRecord]) -> Counts:
+    """What is archived asks for no attention."""
+    everything = tuple(records)
+    shown = [record for record in everything if not record.archived]
+    active = sum(map(is_active, shown))
+    return Counts(
+        active=active,
+        history=len(shown) - active,
+        archived=len(everything) - len(shown),
+        attention=sum(needs_attention(record.state, unread=record.unread) for record in shown),
+    )
+
+
+def is_active(record: SessionRecord) -> bool:
+    return record.state in TRUE_IN["is_active"]
+
+
+def _place(record: SessionRecord) -> tuple[bool, int, str]:
+    return (not is_active(record), -record.start_time, record.session_id)
+
+
+def _searched(record: SessionRecord) -> str:
+    branch = record.parallel_mode.branch if record.parallel_mode else ""
+    texts = (record.label, record.title, record.prompt, branch, record.model or "")
+    return caseless("\n".join((*texts, record.session_id)))

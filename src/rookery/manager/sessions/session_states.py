@@ -1,8 +1,14 @@
-"""The states of a session, and what a page shows in each."""
+"""The states of a session, the flags a page derives from them, and the transition table.
+
+The table is the documentation: the page in `docs/` is drawn from it. A cell names the next state
+or a rule. A state that a row does not name ignores the signal.
+"""
 
 from enum import StrEnum
 
 from msgspec import Struct
+
+from rookery.core.asks import AskKind
 
 
 class SessionState(StrEnum):
@@ -90,3 +96,177 @@ class Flags(Struct, frozen=True, kw_only=True):
 def needs_attention(state: SessionState, *, unread: bool) -> bool:
     """A result needs none once it was looked at."""
     return state in TRUE_IN["needs_attention"] and (unread or state is not SessionState.COMPLETED)
+
+
+class Signal(StrEnum):
+    """A row of the table."""
+
+    START_SESSION = "start_session"
+    SEND_MESSAGE = "send_message"
+    APPROVE_ACTION = "approve_action"
+    REJECT_ACTION = "reject_action"
+    CANCEL_SESSION = "cancel_session"
+    RESUME_SESSION = "resume_session"
+    RETRY = "retry"
+    SESSION_CREATED = "session_created"
+    API_REQ_STARTED = "api_req_started"
+    ACTIVITY = "activity"
+    SAY_COMPLETION_RESULT = "say:completion_result"
+    SAY_CHECKPOINT_SAVED = "say:checkpoint_saved"
+    ASK_APPROVAL = "ask: an approval"
+    AUTO_APPROVED = "auto_approved"
+    ASK_LIMIT = "ask:auto_approval_max_req_reached"
+    ASK_FOLLOWUP = "ask:followup"
+    ASK_COMPLETION_RESULT = "ask:completion_result"
+    ASK_RESUME_TASK = "ask:resume_task"
+    ASK_RESUME_COMPLETED_TASK = "ask:resume_completed_task"
+    ASK_FAILURE = "ask: a failure"
+    CREATION_TIMEOUT = "creation_timeout"
+    PROCESS_ERROR = "process_error"
+    EXIT_CLEAN = "process_exit 0, no pending ask"
+    EXIT_CLEAN_ASKING = "process_exit 0, ask pending"
+    EXIT_STOPPED = "process_exit, stop was requested"
+    EXIT_FAILED = "process_exit non-zero or by signal"
+
+
+class Rule(StrEnum):
+    """How a cell decides. C: the session was announced. A: a request was seen."""
+
+    IGNORE = "ignored"
+    STAY = "stays"
+    NEVER = "cannot occur"
+    GO = "goes"
+    IF_C_ELSE_STAY = "if C, else stays"
+    IF_A_ELSE_STAY = "if A, else stays"
+    IF_C_ELSE_DEFER = "if C, else the ask is deferred"
+    IF_C_ELSE_ERROR = "if C, else error"
+
+
+class Cell(Struct, frozen=True):
+    rule: Rule
+    to: SessionState | None = None
+
+    def __str__(self) -> str:
+        """As the page shows it."""
+        return _SHOWN[self.rule].format(self.to)
+
+
+_SHOWN = {
+    Rule.IGNORE: "·",
+    Rule.STAY: "=",
+    Rule.NEVER: "n/a",
+    Rule.GO: "{}",
+    Rule.IF_C_ELSE_STAY: "{} if C, else =",
+    Rule.IF_A_ELSE_STAY: "{} if A, else =",
+    Rule.IF_C_ELSE_DEFER: "{} if C, else D",
+    Rule.IF_C_ELSE_ERROR: "{} if C, else error",
+}
+
+IGNORED = Cell(Rule.IGNORE)
+Row = dict[SessionState, Cell]
+
+_WAITING = (_S.WAITING_APPROVAL, _S.WAITING_INPUT)
+_RESTING = (_S.COMPLETED, _S.PAUSED, _S.ERROR)
+_BEGUN = (_S.STREAMING, *_WAITING, *_RESTING)
+"""Where an agent that speaks has the machine follow it."""
+
+
+def _to(target: SessionState, *states: SessionState) -> Row:
+    return dict.fromkeys(states, Cell(Rule.GO, target))
+
+
+def _stay(*states: SessionState) -> Row:
+    return dict.fromkeys(states, Cell(Rule.STAY))
+
+
+def _never(*states: SessionState) -> Row:
+    return dict.fromkeys(states, Cell(Rule.NEVER))
+
+
+def _creating(rule: Rule, target: SessionState) -> Row:
+    return {_S.CREATING: Cell(rule, target)}
+
+
+def _asking(target: SessionState) -> Row:
+    """An ask leads to its state; in that state it is a new ask of the same sort."""
+    return (
+        _creating(Rule.IF_C_ELSE_DEFER, target)
+        | _to(target, *_BEGUN)
+        | (_stay(target) if target in _BEGUN else {})
+    )
+
+
+_SPOKEN = _stay(_S.CREATING, _S.STREAMING) | _to(_S.STREAMING, *_WAITING, *_RESTING)
+
+TABLE: dict[Signal, Row] = {
+    Signal.START_SESSION: _to(_S.CREATING, _S.IDLE, *_RESTING, _S.STOPPED),
+    Signal.SEND_MESSAGE: _SPOKEN | _to(_S.STREAMING, _S.STOPPED),
+    Signal.APPROVE_ACTION: _to(_S.STREAMING, _S.WAITING_APPROVAL),
+    Signal.REJECT_ACTION: _to(_S.STREAMING, _S.WAITING_APPROVAL),
+    Signal.CANCEL_SESSION: _to(
+        _S.STOPPED, _S.CREATING, _S.STREAMING, *_WAITING, _S.PAUSED, _S.ERROR
+    ),
+    Signal.RESUME_SESSION: _to(_S.STREAMING, *_RESTING, _S.STOPPED),
+    Signal.RETRY: _to(_S.STREAMING, _S.ERROR),
+    Signal.SESSION_CREATED: _to(_S.STREAMING, _S.IDLE)
+    | _creating(Rule.IF_A_ELSE_STAY, _S.STREAMING)
+    | _stay(*_BEGUN, _S.STOPPED),
+    Signal.API_REQ_STARTED: _SPOKEN
+    | _to(_S.STREAMING, _S.IDLE)
+    | _creating(Rule.IF_C_ELSE_STAY, _S.STREAMING),
+    Signal.ACTIVITY: _SPOKEN,
+    Signal.SAY_COMPLETION_RESULT: _SPOKEN,
+    Signal.SAY_CHECKPOINT_SAVED: _stay(_S.CREATING, *_BEGUN),
+    Signal.ASK_APPROVAL: _asking(_S.WAITING_APPROVAL),
+    Signal.AUTO_APPROVED: _to(_S.STREAMING, _S.WAITING_APPROVAL),
+    Signal.ASK_LIMIT: _asking(_S.WAITING_APPROVAL),
+    Signal.ASK_FOLLOWUP: _asking(_S.WAITING_INPUT),
+    Signal.ASK_COMPLETION_RESULT: _asking(_S.COMPLETED),
+    Signal.ASK_RESUME_TASK: _asking(_S.PAUSED) | _stay(_S.STOPPED),
+    Signal.ASK_RESUME_COMPLETED_TASK: _asking(_S.PAUSED) | _stay(_S.COMPLETED, _S.STOPPED),
+    Signal.ASK_FAILURE: _to(_S.ERROR, _S.CREATING, *_BEGUN) | _stay(_S.ERROR),
+    Signal.CREATION_TIMEOUT: _to(_S.ERROR, _S.CREATING),
+    Signal.PROCESS_ERROR: _to(_S.ERROR, _S.CREATING, _S.STREAMING, *_WAITING)
+    | _stay(*_RESTING, _S.STOPPED),
+    Signal.EXIT_CLEAN: _creating(Rule.IF_C_ELSE_ERROR, _S.COMPLETED)
+    | _to(_S.COMPLETED, _S.STREAMING, _S.ERROR)
+    | _stay(_S.COMPLETED)
+    | _never(*_WAITING, _S.PAUSED, _S.STOPPED),
+    Signal.EXIT_CLEAN_ASKING: _to(_S.PAUSED, *_WAITING)
+    | _stay(*_RESTING)
+    | _never(_S.CREATING, _S.STREAMING, _S.STOPPED),
+    Signal.EXIT_STOPPED: _to(_S.STOPPED, _S.CREATING, _S.STREAMING, *_WAITING)
+    | _stay(*_RESTING, _S.STOPPED),
+    Signal.EXIT_FAILED: _to(_S.ERROR, _S.CREATING, *_BEGUN, _S.STOPPED),
+}
+
+ASK_SIGNALS: dict[AskKind, Signal] = {
+    AskKind.TOOL: Signal.ASK_APPROVAL,
+    AskKind.COMMAND: Signal.ASK_APPROVAL,
+    AskKind.BROWSER_ACTION_LAUNCH: Signal.ASK_APPROVAL,
+    AskKind.USE_MCP_SERVER: Signal.ASK_APPROVAL,
+    AskKind.REPORT_BUG: Signal.ASK_APPROVAL,
+    AskKind.CONDENSE: Signal.ASK_APPROVAL,
+    AskKind.CHECKPOINT_RESTORE: Signal.ASK_APPROVAL,
+    AskKind.AUTO_APPROVAL_MAX_REQ_REACHED: Signal.ASK_LIMIT,
+    AskKind.FOLLOWUP: Signal.ASK_FOLLOWUP,
+    AskKind.COMPLETION_RESULT: Signal.ASK_COMPLETION_RESULT,
+    AskKind.RESUME_TASK: Signal.ASK_RESUME_TASK,
+    AskKind.RESUME_COMPLETED_TASK: Signal.ASK_RESUME_COMPLETED_TASK,
+    AskKind.API_REQ_FAILED: Signal.ASK_FAILURE,
+    AskKind.MISTAKE_LIMIT_REACHED: Signal.ASK_FAILURE,
+    AskKind.INVALID_MODEL: Signal.ASK_FAILURE,
+    AskKind.PAYMENT_REQUIRED_PROMPT: Signal.ASK_FAILURE,
+    AskKind.COMMAND_OUTPUT: Signal.ACTIVITY,
+}
+
+_NAMES = frozenset(ASK_SIGNALS)
+
+
+def ask_signal(ask: str) -> Signal:
+    """What an ask of this wire name is to the machine. One it does not know blocks nothing."""
+    return ASK_SIGNALS[AskKind(ask)] if ask in _NAMES else Signal.ACTIVITY
+
+
+def cell(signal: Signal, state: SessionState) -> Cell:
+    return TABLE[signal].get(state, IGNORED)

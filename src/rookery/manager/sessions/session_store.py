@@ -1,36 +1,43 @@
-"""The list of a project's sessions on disk: `agent-manager.json`, in a folder of the user's.
+"""The list of a project's sessions on disk, `agent-manager.json`, and who has it open.
 
-It is not in the project: there it would be among what sessions change, save and take back.
+It lies in the user's folder, not in the project, where sessions would change and restore it. One
+manager writes it, under a lock that dies with it; the others only read. The lock does not say who
+has it, so its holder leaves a note, which counts only while the lock is held.
 
-One manager writes it; the lock that says which dies with it, and another one only reads. What
-is in the file and is not known here is kept as it is: keys of a later version, and entries that
-cannot be understood. A file that is no list at all is moved aside, never overwritten.
+Unknown keys and entries that cannot be understood are kept as they are. A file that is no list is
+moved aside, never overwritten.
 """
 
 import fcntl
+import hashlib
 import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import anyio
 import msgspec
 
+from rookery import NAME
 from rookery.core.limits import MIB
 from rookery.errors import StorageError
 from rookery.faults import kp
 from rookery.manager.sessions.session_folders import is_session_id
-from rookery.manager.sessions.session_json import KeptSession, session_from_json, session_to_json
+from rookery.manager.sessions.session_record import KeptSession, session_from_json, session_to_json
 from rookery.platform.disk import PRIVATE_FILE, UNFINISHED, private_folder, put, reason
+from rookery.platform.user_folders import Places
 
 STATE_FILE = "agent-manager.json"
 VERSION = 1
 LARGEST_FILE = 256 * MIB
 SECONDS_TO_GATHER = 0.25
 """What changes within that time is saved together."""
+_NOTE = "holder.json"
+_LONGEST_NOTE = 4096
 
 
 class SessionStore:
@@ -229,3 +236,63 @@ def _spelled(content: object) -> bytes:
 
 def _object(said: object) -> dict[str, Any]:
     return said if isinstance(said, dict) else {}
+
+
+def manager_folder(places: Places, project: Path) -> Path:
+    """Where the manager of a project has its own files. It need not be there yet."""
+    name = hashlib.sha256(os.fsencode(project.resolve())).hexdigest()[:16]
+    return places.state / "manager" / name
+
+
+@contextmanager
+def held_by(places: Places, project: Path, called: str) -> Iterator[None]:
+    """Notes that this process has the sessions of a project, which it must have."""
+    folder = manager_folder(places, project)
+    private_folder(folder)
+    note = folder / _NOTE
+    with suppress(OSError):  # then it is only not known who it is
+        put(note, [json.dumps({"pid": os.getpid(), "called": called}).encode()])
+    try:
+        yield
+    finally:
+        note.unlink(missing_ok=True)
+
+
+def holder_of(places: Places, project: Path) -> str:
+    """Who has the sessions of a project, to be read in a sentence."""
+    with suppress(OSError, ValueError):
+        with (manager_folder(places, project) / _NOTE).open("rb") as file:
+            noted = json.loads(file.read(_LONGEST_NOTE))
+        match noted:
+            case {"pid": int(pid), "called": str(called)}:
+                return f"Process {pid} ({NAME} {called[:40]})"
+    return "Another process"
+
+
+async def freed(places: Places, project: Path, *, within: float) -> bool:
+    """Whether the lock was free once within some seconds."""
+    over, done = os.pipe()
+    # of a kind that nobody waits for at the exit, because nothing ends its waiting
+    Thread(target=_wait_for_the_lock, args=(places, project, done), daemon=True).start()
+    try:
+        with anyio.move_on_after(within):
+            await anyio.wait_readable(over)
+            return True
+        return False
+    finally:
+        os.close(over)
+
+
+def _wait_for_the_lock(places: Places, project: Path, done: int) -> None:
+    with suppress(OSError):
+        lock = _opened(places, project)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        finally:
+            os.close(lock)
+    os.close(done)
+
+
+def _opened(places: Places, project: Path) -> int:
+    path = manager_folder(places, project) / f"{STATE_FILE}.lock"
+    return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -1,18 +1,24 @@
-"""What a page or a command draws of sessions."""
+"""Sessions as a page or a command shows them, and the feed of those that changed.
 
-from collections.abc import Iterable
+The feed coalesces changes for slow followers.
+"""
 
+from collections.abc import AsyncIterator, Iterable
+
+import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.folds.view import View
 from rookery.core.message import Message
-from rookery.manager.sessions.queued_messages import letters_in_line
-from rookery.manager.sessions.session import Session
-from rookery.manager.sessions.session_json import KeptSession, Mail
-from rookery.manager.sessions.session_record import SessionRecord, flags
+from rookery.manager.sessions.session_edits import letters_in_line
+from rookery.manager.sessions.session_events import Session
+from rookery.manager.sessions.session_record import KeptSession, Mail, SessionRecord, flags
 from rookery.manager.sessions.session_states import Flags, SessionState
 from rookery.manager.sessions.supervised_session import SupervisedSession
+
+_WAITING = (SessionState.WAITING_APPROVAL, SessionState.WAITING_INPUT)
+_URGENCY = {**dict.fromkeys(_WAITING, 0), SessionState.ERROR: 1}
 
 
 class Shown(Struct, frozen=True, kw_only=True):
@@ -40,10 +46,6 @@ class Question(Struct, frozen=True, kw_only=True):
     name: str = ""
     """Of the session."""
     state: SessionState = SessionState.WAITING_APPROVAL
-
-
-_WAITING = (SessionState.WAITING_APPROVAL, SessionState.WAITING_INPUT)
-_URGENCY = {**dict.fromkeys(_WAITING, 0), SessionState.ERROR: 1}
 
 
 def in_order(questions: Iterable[Question]) -> list[Question]:
@@ -103,3 +105,39 @@ def as_recorded(kept: KeptSession) -> Shown:
         completion_text=record.completion_text,
     )
     return Shown(record=record, session=session, flags=flags(session, record), view=View())
+
+
+class Changes:
+    def __init__(self) -> None:
+        self._followers: list[_Follower] = []
+
+    def note(self, session_id: str) -> None:
+        for follower in self._followers:
+            follower.note(session_id)
+
+    async def follow(self, there: Iterable[str]) -> AsyncIterator[frozenset[str]]:
+        """First all that are there, then those that changed since the last look."""
+        follower = _Follower()
+        self._followers.append(follower)
+        try:
+            yield frozenset(there)
+            while True:
+                yield await follower.take()
+        finally:
+            self._followers.remove(follower)
+
+
+class _Follower:
+    def __init__(self) -> None:
+        self._changed: set[str] = set()
+        self._news = anyio.Event()
+
+    def note(self, session_id: str) -> None:
+        self._changed.add(session_id)
+        self._news.set()
+
+    async def take(self) -> frozenset[str]:
+        await self._news.wait()
+        self._news = anyio.Event()
+        changed, self._changed = frozenset(self._changed), set()
+        return changed

@@ -6,54 +6,52 @@ is ever held for answered that is not.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import anyio
-from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from rookery.core.facts import Event as TaskEvent
 from rookery.core.message import Message
 from rookery.errors import CommandRejected, StorageError
 from rookery.faults import kp
-from rookery.manager.sessions.conversation import HandOver, Terms
-from rookery.manager.sessions.heard_task import RESUMING, FollowedTask
-from rookery.manager.sessions.held_answer import HeldAnswer, held_answer
+from rookery.manager.sessions.conversation import HandOver
 from rookery.manager.sessions.machine import Step, lost, step, taken_up
-from rookery.manager.sessions.message_queue import Mailbox
-from rookery.manager.sessions.orders import (
+from rookery.manager.sessions.message_queue import HeldAnswer, Mailbox, Terms, held_answer
+from rookery.manager.sessions.process_keeper import ProcessKeeper, never_run
+from rookery.manager.sessions.session_events import (
+    AgentAsked,
     Answer,
     AnswerAgain,
     Cancel,
+    CancelSession,
     Deliver,
+    Event,
     Order,
+    PendingAsk,
     Respawn,
+    Session,
+    SessionCreated,
     StartTask,
     Terminate,
-)
-from rookery.manager.sessions.process_keeper import ProcessKeeper, never_run
-from rookery.manager.sessions.rebuild import rebuilt
-from rookery.manager.sessions.record_updates import with_figures
-from rookery.manager.sessions.session import PendingAsk, Session
-from rookery.manager.sessions.session_events import (
-    AgentAsked,
-    CancelSession,
-    Event,
-    ProcessError,
-    SessionCreated,
     UserEvent,
 )
 from rookery.manager.sessions.session_folders import ProcessMark, SessionFolder
-from rookery.manager.sessions.session_json import KeptSession, Mail
-from rookery.manager.sessions.session_record import SessionRecord, noted, recorded
+from rookery.manager.sessions.session_record import (
+    KeptSession,
+    Mail,
+    noted,
+    recorded,
+)
 from rookery.manager.sessions.session_states import STATUS_OF, TRUE_IN, WAITING, WORKING
-from rookery.manager.sessions.session_store import SessionStore
-from rookery.manager.sessions.stored_tasks import Recollection
-from rookery.manager.sessions.timings import Timings
+from rookery.manager.sessions.session_task import RESUMING, FollowedTask
+from rookery.manager.sessions.stored_session import Recollection, rebuilt, with_figures
 from rookery.protocol.host_interface import Host
-from rookery.storage.sessions import TaskStore
+
+if TYPE_CHECKING:
+    from rookery.manager.sessions.supervisor import Supervisor
 
 SECONDS_AT_HAND = 60.0
 """For which a process that somebody asked for is kept."""
@@ -61,30 +59,8 @@ NO_PROCESS = "No process of this session runs, so that cannot be done now. Resum
 TOO_LATE = "That cannot be done now: the session has moved on. Look at it again."
 
 
-class Desk(Protocol):
-    """What a session has of the one who supervises all of them."""
-
-    store: SessionStore
-    tasks: TaskStore
-    timings: Timings
-    environ: Mapping[str, str]
-    group: TaskGroup
-
-    def changed(self, session_id: str) -> None:
-        """There is something new to be shown of it."""
-
-    def moved(self) -> None:
-        """A session has come to another state, so that others may have their turn."""
-
-    def obstacle(self, record: SessionRecord) -> str | None:
-        """Why no process of a session can be started now, if so."""
-
-    def queue(self, session: "SupervisedSession") -> None:
-        """Call its `launch` as soon as another process may run."""
-
-
 class SupervisedSession:
-    def __init__(self, kept: KeptSession, folder: SessionFolder, desk: Desk) -> None:
+    def __init__(self, kept: KeptSession, folder: SessionFolder, supervisor: "Supervisor") -> None:
         self.id = kept.record.session_id
         self.record = kept.record
         self.session = Session(session_id=self.id)
@@ -100,12 +76,16 @@ class SupervisedSession:
         """It was removed, so nothing of it is kept any more."""
         self._announced = kept.announced
         self.folder = folder
-        self._desk = desk
+        self._supervisor = supervisor
         self.keeper = ProcessKeeper(
-            self, folder, group=desk.group, timings=desk.timings, environ=desk.environ
+            self,
+            folder,
+            group=supervisor.group,
+            timings=supervisor.timings,
+            environ=supervisor.environ,
         )
         self._one_act = anyio.Lock()
-        self.recollection = Recollection(self.root, desk.tasks, self.wake)
+        self.recollection = Recollection(self.root, supervisor.tasks, self.wake)
         self._workers: tuple[FollowedTask, ...] = ()
         """Stored tasks that worked for it when its process ended, the innermost last."""
         self._held: HeldAnswer | None = None
@@ -155,14 +135,14 @@ class SupervisedSession:
         async with self._one_act:
             await self.recall()
             trial = step(self.session, event)
-            if _answer_in(trial) and self.keeper.is_ending:  # then it goes on with another process
+            if trial.answer and self.keeper.is_ending:  # then it goes on with another process
                 await self.until(lambda: not self.session.process_open)
                 trial = step(self.session, event)
             if trial.session is self.session and not trial.orders:
                 raise CommandRejected(TOO_LATE)
-            if _starts_again(trial) and (obstacle := self.obstacle()):
+            if trial.starts_again and (obstacle := self.obstacle()):
                 raise CommandRejected(obstacle)
-            if answer := _answer_in(trial):
+            if answer := trial.answer:
                 await self._answer(event, answer, terms or Terms())
                 return
             if any(isinstance(order, AnswerAgain) for order in trial.orders):
@@ -192,11 +172,11 @@ class SupervisedSession:
             self.session, self.mailbox = before, mailbox
             raise
         if STATUS_OF.get(before.state) is not STATUS_OF[done.session.state]:
-            self._desk.store.save_if_possible()
+            self._supervisor.store.save_if_possible()
         for order in done.orders:
             self._obey(order)
         self.wake()
-        self._desk.moved()
+        self._supervisor.moved()
 
     def _count_letters(self, before: Session, event: Event, done: Step) -> None:
         if isinstance(event, SessionCreated):
@@ -210,7 +190,7 @@ class SupervisedSession:
         generation = self.session.generation
         match order:
             case StartTask() if self.is_preparing:
-                pass  # which `prepared` ends
+                pass  # until it is prepared
             case StartTask() | Respawn():
                 self.wait_for_its_turn()
             case Deliver():
@@ -227,18 +207,7 @@ class SupervisedSession:
 
     def wait_for_its_turn(self) -> None:
         self.is_queued = True
-        self._desk.queue(self)
-
-    def prepared(self) -> None:
-        """There is what its process needs."""
-        self.is_preparing, self.step = False, ""
-        self.wait_for_its_turn()
-        self._desk.changed(self.id)
-        self._desk.moved()
-
-    def cannot_be_prepared(self, text: str) -> None:
-        self.is_preparing, self.step = False, ""
-        self.take(ProcessError(generation=self.session.generation, text=text))
+        self._supervisor.queue(self)
 
     def keep(self, *, now: bool = False) -> None:
         if self.is_forgotten:
@@ -250,7 +219,7 @@ class SupervisedSession:
             selected=False,
         )
         self.record = with_figures(record, self.root.view)
-        self._desk.store.put(
+        self._supervisor.store.put(
             KeptSession(
                 record=self.record,
                 announced=self._announced,
@@ -259,8 +228,8 @@ class SupervisedSession:
             )
         )
         if now:
-            self._desk.store.save()
-        self._desk.changed(self.id)
+            self._supervisor.store.save()
+        self._supervisor.changed(self.id)
 
     async def recall(self) -> None:
         """Reads its log, unless it was read or heard: without, a session that rests does not know
@@ -311,7 +280,7 @@ class SupervisedSession:
         """Its turn has come."""
         self.is_queued = False
         self.keeper.launch(self.session.generation)
-        self._desk.changed(self.id)
+        self._supervisor.changed(self.id)
 
     async def end(self) -> None:
         """End what there is of it. It can be resumed."""
@@ -330,10 +299,10 @@ class SupervisedSession:
         self._moved = anyio.Event()
 
     def is_stored(self) -> bool:
-        return self._desk.tasks.exists(self.id)
+        return self._supervisor.tasks.exists(self.id)
 
     def obstacle(self) -> str | None:
-        return self._desk.obstacle(self.record)
+        return self._supervisor.obstacle(self.record)
 
     def hand_over(self, mark: ProcessMark) -> HandOver:
         """The prompt is not said again to a task that was opened with it."""
@@ -367,9 +336,9 @@ class SupervisedSession:
         return True
 
     def gone(self) -> None:
-        self._desk.changed(self.id)
+        self._supervisor.changed(self.id)
         self.wake()
-        self._desk.moved()
+        self._supervisor.moved()
 
     def hear(self, task: FollowedTask, event: TaskEvent) -> None:
         usage = task.view.usage
@@ -380,14 +349,14 @@ class SupervisedSession:
                 self._give_held(task.row(said.ts) if isinstance(said, AgentAsked) else None)
         if task.view.usage != usage:
             self.keep()
-        self._desk.changed(self.id)
+        self._supervisor.changed(self.id)
         self.wake()
 
     def _give_held(self, asked: Message | None) -> None:
         """Answers what is asked again as the user has answered it."""
         held, self._held = self._held, None
         if held and (again := held.again(asked)):
-            self._desk.group.start_soon(self._act_if_possible, *again)
+            self._supervisor.group.start_soon(self._act_if_possible, *again)
 
     async def _act_if_possible(self, event: UserEvent, terms: Terms) -> None:
         with suppress(CommandRejected, StorageError):  # then the question stays in the inbox
@@ -422,16 +391,7 @@ class SupervisedSession:
     def silent_for(self, seconds: float) -> None:
         if self.unresponsive != bool(seconds):
             self.unresponsive = bool(seconds)
-            self._desk.changed(self.id)
+            self._supervisor.changed(self.id)
 
     def is_working(self) -> bool:
         return self.is_active
-
-
-def _starts_again(done: Step) -> bool:
-    return any(isinstance(order, Respawn) for order in done.orders)
-
-
-def _answer_in(done: Step) -> Answer | None:
-    """The answer that a step gives, if it gives one."""
-    return next((order for order in done.orders if isinstance(order, Answer)), None)

@@ -14,20 +14,14 @@ from msgspec.structs import replace
 
 from rookery.core.commands import EditQueue
 from rookery.errors import CommandRejected, StorageError
-from rookery.manager.holder import manager_folder
-from rookery.manager.sessions import session_list
-from rookery.manager.sessions.admission import USUAL_LIMIT, Admission
-from rookery.manager.sessions.change_feed import Changes
-from rookery.manager.sessions.conversation import Terms
-from rookery.manager.sessions.load import load
-from rookery.manager.sessions.message_pictures import check
-from rookery.manager.sessions.orders import Letter
-from rookery.manager.sessions.preparation import Preparations
-from rookery.manager.sessions.queued_messages import edit_unsent
-from rookery.manager.sessions.record_updates import found_again
+from rookery.manager.sessions.admission import USUAL_LIMIT, Admission, Preparations, load
+from rookery.manager.sessions.conversation import Timings
+from rookery.manager.sessions.message_queue import Terms, check
+from rookery.manager.sessions.session_edits import Switches, edit_unsent, switch
 from rookery.manager.sessions.session_events import (
     ApproveAction,
     CancelSession,
+    Letter,
     RejectAction,
     ResumeSession,
     Retry,
@@ -35,12 +29,24 @@ from rookery.manager.sessions.session_events import (
     StartSession,
     UserEvent,
 )
-from rookery.manager.sessions.session_folders import SessionFolder, SessionFolders
-from rookery.manager.sessions.session_json import KeptSession
-from rookery.manager.sessions.session_options import Wish, launch_of, record_of
-from rookery.manager.sessions.session_record import SessionRecord, label_of
-from rookery.manager.sessions.session_store import SessionStore
+from rookery.manager.sessions.session_folders import (
+    SessionFolder,
+    SessionFolders,
+    Wish,
+    launch_of,
+    record_of,
+)
+from rookery.manager.sessions.session_record import (
+    Counts,
+    KeptSession,
+    SessionRecord,
+    active_first,
+    count_records,
+    label_of,
+)
+from rookery.manager.sessions.session_store import SessionStore, manager_folder
 from rookery.manager.sessions.session_summary import (
+    Changes,
     Question,
     Shown,
     as_recorded,
@@ -49,9 +55,8 @@ from rookery.manager.sessions.session_summary import (
     question_of,
     shown,
 )
+from rookery.manager.sessions.stored_session import found_again
 from rookery.manager.sessions.supervised_session import SupervisedSession
-from rookery.manager.sessions.switch import Switches, switch
-from rookery.manager.sessions.timings import Timings
 from rookery.platform.user_folders import Places
 from rookery.protocol.host_interface import Host
 from rookery.storage.sessions import TaskStore
@@ -276,7 +281,7 @@ class Supervisor:
     def sessions(self) -> tuple[Shown, ...]:
         """All that are not archived: what is active, then the rest, newest first."""
         by_id = {each.record.session_id: each for each in self.all()}
-        listed = session_list.ordered(each.record for each in by_id.values())
+        listed = active_first(each.record for each in by_id.values())
         return tuple(by_id[record.session_id] for record in listed)
 
     def all(self) -> list[Shown]:
@@ -301,10 +306,10 @@ class Supervisor:
             return [each.record for each in self.all()]
         return [session.record for session in self._sessions.values()]
 
-    def counts(self) -> session_list.Counts:
+    def counts(self) -> Counts:
         """Whoever is in the inbox is counted, and nobody else."""
         everyone = self.all()
-        counted = session_list.counts(each.record for each in everyone)
+        counted = count_records(each.record for each in everyone)
         return replace(counted, attention=sum(each.flags.needs_attention for each in everyone))
 
     def question(self, session_id: str) -> Question | None:

@@ -7,8 +7,8 @@ import anyio
 
 from rookery.core.folds.view import View
 from rookery.errors import CommandRejected
-from rookery.manager.sessions.heard_task import FollowedTask
-from rookery.manager.sessions.stored_tasks import Glimpse, Recollection
+from rookery.manager.sessions.session_task import FollowedTask
+from rookery.manager.sessions.stored_session import Glimpse, Recollection
 from rookery.manager.sessions.supervised_session import SupervisedSession
 from rookery.manager.sessions.supervisor import Supervisor
 

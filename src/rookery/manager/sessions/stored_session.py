@@ -1,0 +1,301 @@
+"""Sessions rebuilt from disk: their state, their record, their tasks.
+
+As long as the manager has heard everything the process said, `rebuilt` gives the very session the
+machine has. What happened meanwhile is in the log, and in whether the process still lives.
+
+A log may be long, so it is read in a thread. Its last rows are shown first: when a request starts,
+nothing before it is still open.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rookery.core.asks import AskKind
+from rookery.core.facts import Answered, Event, RequestStarted, Rewound, TaskOpened, UserSpoke
+from rookery.core.folds.view import View, see
+from rookery.errors import StorageError
+from rookery.manager.sessions.message_queue import number_of
+from rookery.manager.sessions.session_events import PendingAsk, Session, is_answered
+from rookery.manager.sessions.session_failures import (
+    CREATION_INTERRUPTED,
+    ENDS_PROCESS,
+    Failure,
+    failure_of_ask,
+)
+from rookery.manager.sessions.session_folders import Launch, SessionFolder
+from rookery.manager.sessions.session_record import KeptSession, SessionRecord, TodoStats, label_of
+from rookery.manager.sessions.session_states import SessionState, SessionStatus, Signal
+from rookery.manager.sessions.session_task import FollowedTask
+from rookery.storage.sessions import TaskStore
+
+_STATES = {
+    Signal.ASK_APPROVAL: SessionState.WAITING_APPROVAL,
+    Signal.ASK_LIMIT: SessionState.WAITING_APPROVAL,
+    Signal.ASK_FOLLOWUP: SessionState.WAITING_INPUT,
+    Signal.ASK_COMPLETION_RESULT: SessionState.COMPLETED,
+    Signal.ASK_RESUME_TASK: SessionState.PAUSED,
+    Signal.ASK_RESUME_COMPLETED_TASK: SessionState.PAUSED,
+    Signal.ASK_FAILURE: SessionState.ERROR,
+}
+_QUESTIONS = frozenset((Signal.ASK_APPROVAL, Signal.ASK_LIMIT, Signal.ASK_FOLLOWUP))
+EVENTS_GLIMPSED = 600
+"""At least, if there are many more."""
+_DEEPEST = 20
+"""Tasks that work for one another."""
+
+
+class Glimpse(Struct, frozen=True):
+    """The last rows of a task. How many are before them is guessed."""
+
+    view: View
+    earlier: int
+
+
+def rebuilt(record: SessionRecord | None, last_ask: PendingAsk | None, *, alive: bool) -> Session:
+    """The session that is stored. `alive` only if the process was verified to live, or waits for
+    its turn to be started."""
+    if record is None:
+        return Session()
+    if last_ask and is_answered(last_ask.ts, record.answered_ask_ts):
+        last_ask = None
+    heard = alive and record.process_open
+    state = _state(record, last_ask, heard=heard)
+    failure = _failure(record, last_ask, state, heard=heard)
+    session = Session(
+        session_id=record.session_id,
+        state=state,
+        generation=record.generation,
+        process_open=heard and not (failure and failure.kind in ENDS_PROCESS),
+        saw_session_created=record.saw_session_created,
+        saw_api_req_started=record.saw_api_req_started,
+        answered_ask_ts=record.answered_ask_ts,
+        failure=failure,
+        completion_text=record.completion_text,
+        stop_requested=state is SessionState.STOPPED,
+        outbox=record.outbox,
+        handed=record.handed,
+        last_exit=record.last_exit,
+    )
+    return _asking(session, last_ask)
+
+
+def _state(record: SessionRecord, ask: PendingAsk | None, *, heard: bool) -> SessionState:
+    """The order of the rules is their priority."""
+    status = record.status
+    if status is SessionStatus.STOPPED:
+        return SessionState.STOPPED
+    if not heard:
+        return _state_without_process(record, ask)
+    if status is SessionStatus.CREATING and not _is_born(record, ask):
+        return SessionState.CREATING
+    if ask is None:
+        return SessionState.STREAMING
+    if ask.ask == AskKind.RESUME_COMPLETED_TASK and status is SessionStatus.DONE:
+        return SessionState.COMPLETED
+    return _STATES[ask.signal]
+
+
+def _is_born(record: SessionRecord, ask: PendingAsk | None) -> bool:
+    return record.saw_session_created and (record.saw_api_req_started or ask is not None)
+
+
+def _state_without_process(record: SessionRecord, ask: PendingAsk | None) -> SessionState:
+    """A question outlives a process that was lost, as in a reboot: it still waits for the user,
+    whose answer starts another process. One whose end was seen is paused."""
+    if _is_lost(record) and ask is not None and ask.signal in _QUESTIONS:
+        return _STATES[ask.signal]
+    match record.status:
+        case SessionStatus.CREATING | SessionStatus.ERROR:
+            return SessionState.ERROR
+        case SessionStatus.DONE:
+            return SessionState.COMPLETED
+        case _:
+            finished = ask is not None and ask.ask == AskKind.COMPLETION_RESULT
+            return SessionState.COMPLETED if finished else SessionState.PAUSED
+
+
+def _is_lost(record: SessionRecord) -> bool:
+    return record.status is SessionStatus.RUNNING and record.last_exit is None
+
+
+def _failure(
+    record: SessionRecord, ask: PendingAsk | None, state: SessionState, *, heard: bool
+) -> Failure | None:
+    if state is not SessionState.ERROR:
+        return None
+    if heard and ask:
+        return failure_of_ask(ask.ask, ask.text)
+    return CREATION_INTERRUPTED if record.status is SessionStatus.CREATING else record.failure
+
+
+def _asking(session: Session, ask: PendingAsk | None) -> Session:
+    """With its ask where the state has it: a stopped session keeps only the offer to resume."""
+    match session.state:
+        case SessionState.CREATING:
+            return replace(session, deferred_ask=ask)
+        case SessionState.STOPPED if ask and not ask.resumes:
+            return session
+        case _:
+            return replace(session, pending_ask=ask)
+
+
+def with_figures(record: SessionRecord, view: View) -> SessionRecord:
+    """With what its messages say it has taken and done."""
+    if not view.seq:
+        return record
+    todos = view.todos
+    done = sum(todo.status == "completed" for todo in todos)
+    return replace(
+        record,
+        tokens=view.usage.tokens_in + view.usage.tokens_out,
+        cost=view.usage.cost,
+        todo_stats=TodoStats(done=done, total=len(todos)) if todos else None,
+        mode=view.mode or record.mode,
+        model=view.model or record.model,
+        intent=view.intent.intent_id if view.intent else "",
+    )
+
+
+def found_again(folder: SessionFolder, launch: Launch, tasks: TaskStore) -> KeptSession | None:
+    """A session that the list has lost, from its own folder and its log; None if it has none."""
+    try:
+        events = list(tasks.read(folder.session_id)) if tasks.exists(folder.session_id) else []
+    except StorageError:
+        return None
+    openings = ((each.fact.text, each.ts) for each in events if isinstance(each.fact, TaskOpened))
+    if not (opened := next(openings, None)):
+        return None
+    text, start_time = opened
+    mark = folder.mark()
+    record = SessionRecord(
+        session_id=folder.session_id,
+        label=label_of(text),
+        prompt=text,
+        start_time=start_time,
+        model=launch.model,
+        mode=launch.mode,
+        provider=launch.provider,
+        auto_approve=launch.auto_approve,
+        workspace=launch.workspace,
+        status=SessionStatus.RUNNING,
+        state=SessionState.STREAMING,
+        generation=mark.generation if mark else 0,
+        process_open=mark is not None,
+        saw_session_created=True,
+        saw_api_req_started=True,
+        pid=mark.pid if mark else None,
+    )
+    return KeptSession(record=record, announced=True, taken=_next_number(events))
+
+
+def _next_number(events: Iterable[Event]) -> int:
+    """Of the next letter: one that was given before would be taken for one that was heard."""
+    said = (event.fact for event in events if isinstance(event.fact, UserSpoke | Answered))
+    numbers = (number_of(fact.message_id) for fact in said)
+    return 1 + max((number for number in numbers if number is not None), default=-1)
+
+
+class Recollection:
+    """Of one session, whose own task is `root`; `wake` is called when there is a glimpse."""
+
+    def __init__(self, root: FollowedTask, tasks: TaskStore, wake: Callable[[], None]) -> None:
+        self._root = root
+        self._tasks = tasks
+        self._wake = wake
+        self._one_at_a_time = anyio.Lock()
+        self.glimpse: Glimpse | None = None
+        """While the rest is being read."""
+        self.problem = ""
+        """Why not all of it could be read, if so."""
+
+    async def recall(self) -> FollowedTask | None:
+        """What is stored of the session's task, unless that is known; None if there is nothing."""
+        async with self._one_at_a_time:
+            if self._root.view.seq or not self._tasks.exists(self._root.task_id):
+                return None
+            try:
+                return await anyio.to_thread.run_sync(self._read_root)
+            finally:
+                self.glimpse = None
+
+    async def task(self, task_id: str) -> FollowedTask | None:
+        """A task of the session, as it is stored; None if it is none."""
+        return await anyio.to_thread.run_sync(self._read_own, task_id)
+
+    async def workers(self, task: FollowedTask) -> tuple[FollowedTask, ...]:
+        """The stored tasks at work for another, the innermost last."""
+        found: list[FollowedTask] = []
+        waiting = list(task.children.values())
+        while waiting and len(found) < _DEEPEST:
+            if worker := await self.task(waiting.pop(0).task_id):
+                found.append(worker)
+                waiting += worker.children.values()
+        return tuple(found)
+
+    def _read_root(self) -> FollowedTask:
+        events = self._read(self._root.task_id)
+        if glimpse := glimpse_of(events):
+            anyio.from_thread.run_sync(self._show, glimpse)
+        return _remembered(self._root.task_id, events)
+
+    def _show(self, glimpse: Glimpse) -> None:
+        self.glimpse = glimpse
+        self._wake()
+
+    def _read_own(self, task_id: str) -> FollowedTask | None:
+        works_for_us = self._works_for_us(task_id)
+        return _remembered(task_id, self._read(task_id)) if works_for_us else None
+
+    def _works_for_us(self, task_id: str) -> bool:
+        at: str | None = task_id
+        for _ in range(_DEEPEST):
+            if at is None or at == self._root.task_id:
+                return at is not None
+            at = self._parent(at)
+        return False
+
+    def _parent(self, task_id: str) -> str | None:
+        try:
+            for event in self._tasks.read(task_id) if self._tasks.exists(task_id) else ():
+                if isinstance(event.fact, TaskOpened):
+                    return event.fact.parent
+        except StorageError:
+            return None
+        return None
+
+    def _read(self, task_id: str) -> list[Event]:
+        """As far as it can be read."""
+        events: list[Event] = []
+        try:
+            for event in self._tasks.read(task_id):
+                events.append(event)
+        except StorageError as error:
+            self.problem = str(error)
+        return events
+
+
+def _remembered(task_id: str, events: Sequence[Event]) -> FollowedTask:
+    task = FollowedTask(task_id)
+    task.remember(events)
+    return task
+
+
+def glimpse_of(events: Sequence[Event]) -> Glimpse | None:
+    """None if it would not be worth it, or could not be right: a rewind brings back what is far
+    away."""
+    last = len(events) - EVENTS_GLIMPSED
+    if last < EVENTS_GLIMPSED or any(isinstance(event.fact, Rewound) for event in events):
+        return None
+    starts = (at for at in range(last, 0, -1) if isinstance(events[at].fact, RequestStarted))
+    begin = next(starts, 0)
+    if not begin:
+        return None
+    view = View()
+    for event in events[begin:]:
+        view = see(view, event)
+    return Glimpse(view, begin)
