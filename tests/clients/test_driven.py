@@ -18,8 +18,7 @@ from rookery.compat.driver import (
     cause_of,
     left_open,
 )
-from rookery.compat.input_lines import LONGEST
-from rookery.compat.output_queue import Outbox
+from rookery.compat.pipes import LONGEST, OutputQueue
 from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.asks import AskKind
 from rookery.core.commands import OpenTask
@@ -79,14 +78,14 @@ class TestNews:
 class TestTelling:
     async def test_the_last_is_told_even_if_nobody_sends_it_on(self):
         reading, writing = os.pipe()
-        Telling(Outbox(writing)).tell_last([{"a": 1}, {"b": "ü"}])
+        Telling(OutputQueue(writing)).tell_last([{"a": 1}, {"b": "ü"}])
         os.close(writing)
         assert os.read(reading, 1000).decode() == '{"a":1}\n{"b":"ü"}\n'
         os.close(reading)
 
     async def test_CS_14_7_a_reader_that_leaves_before_it_has_read_all_is_told_of(self):
         reading, writing = os.pipe()
-        telling = Telling(Outbox(writing))
+        telling = Telling(OutputQueue(writing))
         telling.tell([{"long": "x" * 1_000_000}])
         os.close(reading)
         with anyio.fail_after(60), pytest.raises(ReaderLeft):

@@ -7,7 +7,7 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from rookery.compat.output_queue import PIECE, Outbox
+from rookery.compat.pipes import PIECE, OutputQueue
 
 MUCH = "Grüße\n" * 50_000
 
@@ -33,7 +33,7 @@ def drained(reading: int) -> bytes:
 
 
 def test_what_the_reader_takes_is_there_at_once(pipe: tuple[int, int]):
-    box = Outbox(pipe[1])
+    box = OutputQueue(pipe[1])
     box.write("Grüße\n")
     box.flush()
     assert drained(pipe[0]) == "Grüße\n".encode()
@@ -45,7 +45,7 @@ async def test_nobody_waits_for_a_slow_reader_and_nothing_is_lost(
     pipe: tuple[int, int], blocking: bool
 ):
     os.set_blocking(pipe[1], blocking)
-    box = Outbox(pipe[1])
+    box = OutputQueue(pipe[1])
     read = b""
     async with anyio.create_task_group() as group:
         group.start_soon(box.run)
@@ -60,7 +60,7 @@ async def test_nobody_waits_for_a_slow_reader_and_nothing_is_lost(
 
 
 def test_at_the_end_a_reader_is_waited_for_but_not_for_ever(pipe: tuple[int, int]):
-    box = Outbox(pipe[1])
+    box = OutputQueue(pipe[1])
     box.write(MUCH)
     box.empty(0.05)
     taken = drained(pipe[0])
@@ -70,7 +70,7 @@ def test_at_the_end_a_reader_is_waited_for_but_not_for_ever(pipe: tuple[int, int
 
 @pytest.mark.anyio
 async def test_a_reader_who_has_left_is_noticed(pipe: tuple[int, int]):
-    box = Outbox(pipe[1])
+    box = OutputQueue(pipe[1])
     box.write(MUCH)
     box.flush()
     os.close(pipe[0])
@@ -80,7 +80,7 @@ async def test_a_reader_who_has_left_is_noticed(pipe: tuple[int, int]):
 
 def test_a_file_takes_everything(tmp_path: os.PathLike[str]):
     descriptor = os.open(os.path.join(tmp_path, "out"), os.O_WRONLY | os.O_CREAT)
-    box = Outbox(descriptor)
+    box = OutputQueue(descriptor)
     box.write(MUCH)
     box.flush()
     os.close(descriptor)

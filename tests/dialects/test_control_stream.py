@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.compat.control_stream.ask_replies import goes_on
 from rookery.compat.control_stream.event_stream import ControlStream
-from rookery.compat.control_stream.queue_events import change_between, queue_event
+from rookery.compat.control_stream.followed_task import change_between, goes_on, queue_event
 from rookery.compat.control_stream.stream_commands import CAPABILITIES, CancelTask, Ping, Start
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image, Text, ToolCall

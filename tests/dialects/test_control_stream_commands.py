@@ -21,9 +21,9 @@ from rookery.compat.control_stream.stream_commands import (
     StreamCommand,
     read_command,
 )
-from rookery.compat.control_stream.stream_schema import commands_schema
 from rookery.compat.start_settings import StartSettings, approval_problem, start_settings
 from rookery.core.blocks import Image
+from stream_schemas import commands_schema
 
 TASK = "3F0C3A5E-6c5e-4d2a-9d0b-0c7a1d6f2b11"
 DOT = "data:image/png;base64,iVBORw0KGgo="

@@ -7,10 +7,17 @@ from typing import Any
 import jsonschema
 import pytest
 
-from rookery.compat.control_stream.driver_replies import CONTENTS, DONE_CODES, ERROR_CODES
 from rookery.compat.control_stream.stream_commands import COMMANDS as COMMAND_TABLE
-from rookery.compat.control_stream.stream_schema import commands_schema, events_schema
-from stream_schemas import FOLDER, SCHEMAS, closed, problem_with, text
+from rookery.compat.control_stream.stream_commands import DONE_CODES, ERROR_CODES, REPLY_CONTENTS
+from stream_schemas import (
+    FOLDER,
+    SCHEMAS,
+    closed,
+    commands_schema,
+    events_schema,
+    problem_with,
+    text,
+)
 
 EVENTS = jsonschema.Draft202012Validator(closed(events_schema()))
 
@@ -22,7 +29,7 @@ def test_the_committed_schema_is_the_generated_one(name: str):
 
 
 def test_every_code_has_words_of_its_own():
-    assert set(CONTENTS) == {"accepted", *DONE_CODES, *ERROR_CODES}
+    assert set(REPLY_CONTENTS) == {"accepted", *DONE_CODES, *ERROR_CODES}
 
 
 @pytest.mark.parametrize(

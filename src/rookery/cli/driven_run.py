@@ -13,8 +13,7 @@ from rookery.cli.host_run import run_client
 from rookery.cli.options import Wishes
 from rookery.cli.reports import children_of
 from rookery.cli.run_options import Run
-from rookery.compat.input_lines import input_lines
-from rookery.compat.output_queue import Outbox
+from rookery.compat.pipes import OutputQueue, input_lines
 from rookery.core.commands import ReopenTask
 from rookery.core.facts import Event
 from rookery.core.text.terminal_text import harmless
@@ -29,7 +28,7 @@ def run_control_stream(run: Run, wishes: Wishes) -> int:
     with ExitStack() as stack:
         client = StreamClient(
             input_lines(sys.stdin.fileno()),
-            Outbox(sys.stdout.fileno()),
+            OutputQueue(sys.stdout.fileno()),
             first=first,
             stored=run.stored,
             worked=(event for _, event in children_of(run.stored, run.store)),
@@ -48,7 +47,7 @@ def run_engine_messages(run: Run, wishes: Wishes) -> int:
     with ExitStack() as stack:
         client = EngineMessagesClient(
             input_lines(sys.stdin.fileno()),
-            Outbox(sys.stdout.fileno()),
+            OutputQueue(sys.stdout.fileno()),
             exit_code=exit_code,
             first=run.first,
             opening=run.opening,

@@ -11,8 +11,7 @@ from typing import Any, Generic, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from rookery.compat.input_lines import LONGEST
-from rookery.compat.output_queue import Outbox
+from rookery.compat.pipes import LONGEST, OutputQueue
 from rookery.compat.structured_output.writer import JsonWriter, ReaderLeft
 from rookery.core.facts import Event
 from rookery.core.failures import FailureKind
@@ -89,7 +88,7 @@ class News:
 class Telling:
     """Tells the driver, who may read slowly, or not any more."""
 
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: OutputQueue) -> None:
         self._outbox = outbox
         self._writer = JsonWriter(outbox)
 

@@ -8,12 +8,24 @@ events to be written.
 
 from collections.abc import Iterable, Iterator
 
-from rookery.compat.control_stream import driver_replies as control_replies
-from rookery.compat.control_stream.ask_replies import goes_on
-from rookery.compat.control_stream.followed_task import Question, Refusal, ToldChild, ToldTask
-from rookery.compat.control_stream.queue_events import change_between
+from rookery.compat.control_stream.followed_task import (
+    Question,
+    Refusal,
+    ToldChild,
+    ToldTask,
+    change_between,
+    goes_on,
+)
 from rookery.compat.control_stream.request_attribution import Attribution
-from rookery.compat.control_stream.stream_commands import CAPABILITIES, BadCommand, StreamCommand
+from rookery.compat.control_stream.stream_commands import (
+    CAPABILITIES,
+    REPLY_CONTENTS,
+    BadCommand,
+    StreamCommand,
+    ack_reply,
+    done_reply,
+    error_reply,
+)
 from rookery.compat.structured_output.output_events import init
 from rookery.compat.structured_output.output_rows import Ids, Output, output
 from rookery.core.asks import AskKind, Reply
@@ -122,14 +134,14 @@ class ControlStream:
     def accept_start(self, command: StreamCommand, task_id: str) -> Output:
         """A task is about to be opened. Until it is, the one before is driven."""
         self._opening = (task_id, command.request_id)
-        return control_replies.ack(command.request_id, command.name, task_id)
+        return ack_reply(command.request_id, command.name, task_id)
 
     def refuse_start(self, content: str, code: str) -> list[Output]:
         """The task of a start that was accepted is not opened."""
         task_id, request_id = self._opening
         self._opening = ("", "")
         self.failure, self.failure_code = content, code
-        return [control_replies.error(request_id, "start", "task_error", content, task_id)]
+        return [error_reply(request_id, "start", "task_error", content, task_id)]
 
     def begin_task(self, task_id: str, request_id: str) -> list[Output]:
         """Drive another task than before; what the one before still does is not told."""
@@ -185,16 +197,16 @@ class ControlStream:
         self._by.cancel(request_id)
 
     def acknowledge(self, command: StreamCommand) -> Output:
-        return control_replies.ack(command.request_id, command.name, self.task_id)
+        return ack_reply(command.request_id, command.name, self.task_id)
 
     def settle(self, command: StreamCommand, code: str) -> Output:
-        return control_replies.done(command.request_id, command.name, code, self.task_id)
+        return done_reply(command.request_id, command.name, code, self.task_id)
 
     def refuse(self, command: StreamCommand, code: str, content: str = "") -> Output:
-        return control_replies.error(command.request_id, command.name, code, content, self.task_id)
+        return error_reply(command.request_id, command.name, code, content, self.task_id)
 
     def refuse_line(self, bad: BadCommand) -> Output:
-        return control_replies.error(bad.request_id, bad.command, "invalid_command", str(bad))
+        return error_reply(bad.request_id, bad.command, "invalid_command", str(bad))
 
     def note(self, content: str) -> Output:
         _, starting = self._opening
@@ -203,7 +215,7 @@ class ControlStream:
     def give_up_start(self, content: str) -> Iterator[Output]:
         """The task of a start that was accepted cannot go on."""
         if self.start:
-            yield control_replies.error(self.start, "start", "task_error", content, self.task_id)
+            yield error_reply(self.start, "start", "task_error", content, self.task_id)
             self.start = ""
 
     def see(self, task_id: str, event: Event) -> list[Output]:
@@ -313,7 +325,7 @@ class ControlStream:
                 yield from self._leave_children()
                 yield from self._end_turn("task_aborted")
             case TaskFailed(message=message):
-                self.failure = message or control_replies.CONTENTS["task_failed"]
+                self.failure = message or REPLY_CONTENTS["task_failed"]
                 yield from self._end_turn("task_failed")
             case TaskClosed():
                 yield from self._end_turn("task_aborted")
@@ -356,7 +368,7 @@ class ControlStream:
 
     def _settle_start(self, code: str) -> Iterator[Output]:
         if self.start:
-            yield control_replies.done(self.start, "start", code, self.task_id)
+            yield done_reply(self.start, "start", code, self.task_id)
             self.start = ""
 
     def _attributed(self, told: Output, request_id: str = "") -> Output:

@@ -1,16 +1,40 @@
-"""One task of the control stream: what is known of it, and what is told of it."""
+"""One task of the control stream: what is known of it, its queue, and what is told of it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from rookery.compat.control_stream.queue_events import queue_event
 from rookery.compat.structured_output.output_events import DrivenOutput
-from rookery.compat.structured_output.output_rows import Ids, Output
-from rookery.core.asks import AskKind
+from rookery.compat.structured_output.output_rows import Ids, Output, output
+from rookery.core.asks import CATEGORY, AskCategory, AskKind, Reply
 from rookery.core.facts import Answered, Event, Fact, QueueEdited, TaskOpened, UserSpoke
 from rookery.core.folds.view import View, see
 from rookery.core.message import Message
+
+ANSWERED_BY_MESSAGES = frozenset(
+    (
+        AskKind.FOLLOWUP,
+        AskKind.TOOL,
+        AskKind.COMMAND,
+        AskKind.USE_MCP_SERVER,
+        AskKind.BROWSER_ACTION_LAUNCH,
+        AskKind.COMPLETION_RESULT,
+        AskKind.RESUME_TASK,
+        AskKind.RESUME_COMPLETED_TASK,
+        AskKind.MISTAKE_LIMIT_REACHED,
+    )
+)
+"""A message that comes while one of these is asked is its answer."""
+
+LONGEST_TEXT = 180
+_CUT = "..."
+
+
+def goes_on(ask: AskKind, reply: Reply) -> bool:
+    """Whether the task works on after such an answer."""
+    if reply == "yes":
+        return ask is not AskKind.COMPLETION_RESULT
+    return reply == "message" or CATEGORY[ask] is AskCategory.INTERACTIVE
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -125,3 +149,43 @@ class ToldChild(ToldTask):
         for one in super().settle():
             if one.get("id") in self._asked:
                 yield {**one, "taskId": self.task_id}
+
+
+def queue_event(
+    subtype: str, task_id: str, queue: Sequence[UserSpoke], times: Mapping[str, int]
+) -> Output:
+    """`times` are when the messages were queued."""
+    waiting = "1 message waits" if len(queue) == 1 else f"{len(queue)} messages wait"
+    return output(
+        type="queue",
+        subtype=subtype,
+        taskId=task_id,
+        content=f"{waiting} for the model.",
+        queueDepth=len(queue),
+        queue=[_item(spoken, times.get(spoken.message_id)) for spoken in queue],
+    )
+
+
+def change_between(before: Sequence[UserSpoke], after: Sequence[UserSpoke]) -> str | None:
+    """What a queue event that tells this change is called; None if there is none to tell."""
+    if before == after:
+        return None
+    if len(after) > len(before):
+        return "enqueued"
+    if not after:
+        return "drained"
+    return "dequeued" if len(after) < len(before) else "updated"
+
+
+def _item(spoken: UserSpoke, at: int | None) -> Output:
+    return output(
+        id=spoken.message_id,
+        text=_shortened(spoken.text) or None,
+        imageCount=len(spoken.images) or None,
+        timestamp=at,
+    )
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_TEXT else line[: LONGEST_TEXT - len(_CUT)] + _CUT

@@ -35,8 +35,7 @@ from rookery.compat.driver import (
     cause_of,
     left_open,
 )
-from rookery.compat.input_lines import LONGEST, InputLost
-from rookery.compat.output_queue import Outbox
+from rookery.compat.pipes import LONGEST, InputLost, OutputQueue
 from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.commands import ReopenTask
 from rookery.core.facts import ChildBegan, Event, RequestFailed
@@ -67,7 +66,7 @@ class StreamClient:
     def __init__(
         self,
         lines: AsyncIterator[bytes],
-        outbox: Outbox,
+        outbox: OutputQueue,
         *,
         first: ReopenTask | None = None,
         stored: Sequence[Event] = (),

@@ -1,7 +1,8 @@
-"""The commands of the control stream: one JSON object on each line, checked by one table.
+"""The commands of the control stream and its replies to them.
 
-The table is also what the published schema is made from, so what is accepted and what is
-promised cannot differ.
+A command is one JSON object on each line, checked by one table. The published schema is made
+from the same table, so what is accepted and what is promised cannot differ. What was accepted is
+answered by an ack and a done, anything else by one error.
 """
 
 import json
@@ -11,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from rookery.compat.structured_output.output_rows import Output, output
 from rookery.core.asks import CHOICES, Choice, Reply, reply_of
 from rookery.core.blocks import Image
 from rookery.core.text.characters import whole_values
@@ -21,6 +23,38 @@ UUID_PATTERN = (
     "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$"
 )
 _UUID = re.compile(UUID_PATTERN)
+
+REPLY_CONTENTS = {
+    "accepted": "Accepted.",
+    "task_completed": "The task is complete.",
+    "task_failed": "The task ended without being completed.",
+    "task_aborted": "The task was interrupted.",
+    "task_busy": "The task is still at work. Wait for its result, or cancel it.",
+    "task_error": "The task could not go on.",
+    "responded": "The question was answered.",
+    "queued": "It waits for the model's next request.",
+    "resumed": "The model hears it once the task goes on.",
+    "no_active_task": "There is no task at work.",
+    "no_pending_ask": "No such question is open.",
+    "cancel_requested": "The task is being interrupted.",
+    "cancel_error": "The task could not be interrupted.",
+    "pong": "pong",
+    "shutdown_requested": "Shutting down.",
+    "cleared": "There is no task any more.",
+    "invalid_command": "This is no command.",
+    "client_error": "The command could not be carried out.",
+}
+"""Every code there is, with what is said if nothing better is known."""
+ACK_CODES = ("accepted",)
+DONE_CODES = (
+    *("task_completed", "task_failed", "task_aborted", "responded", "queued", "resumed"),
+    *("no_active_task", "cancel_requested", "pong", "shutdown_requested", "cleared"),
+)
+ERROR_CODES = (
+    *("task_busy", "task_error", "no_active_task", "no_pending_ask", "cancel_error"),
+    *("invalid_command", "client_error"),
+)
+UNSUCCESSFUL = ("task_failed", "task_aborted")
 
 
 class Shape(Struct, frozen=True):
@@ -261,3 +295,41 @@ _WITHOUT_FIELDS: dict[str, Callable[..., StreamCommand]] = {
     "ping": Ping,
     "shutdown": Shutdown,
 }
+
+
+def ack_reply(request_id: str, command: str, task_id: str = "") -> Output:
+    return _reply("ack", request_id, command, "accepted", task_id=task_id, success=True)
+
+
+def done_reply(request_id: str, command: str, code: str, task_id: str = "") -> Output:
+    success = code not in UNSUCCESSFUL
+    return _reply("done", request_id, command, code, task_id=task_id, success=success)
+
+
+def error_reply(
+    request_id: str, command: str, code: str, content: str = "", task_id: str = ""
+) -> Output:
+    return _reply("error", request_id, command, code, content, task_id=task_id, success=False)
+
+
+def _reply(
+    subtype: str,
+    request_id: str,
+    command: str,
+    code: str,
+    content: str = "",
+    *,
+    task_id: str,
+    success: bool,
+) -> Output:
+    return output(
+        type="control",
+        subtype=subtype,
+        requestId=request_id,
+        command=command or None,
+        taskId=task_id or None,
+        content=content or REPLY_CONTENTS[code],
+        code=code,
+        success=success,
+        done=True if subtype == "done" else None,
+    )

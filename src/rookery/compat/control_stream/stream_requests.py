@@ -6,9 +6,8 @@ from contextlib import suppress
 
 import anyio
 
-from rookery.compat.control_stream.ask_replies import ANSWERED_BY_MESSAGES, goes_on
 from rookery.compat.control_stream.event_stream import ControlStream
-from rookery.compat.control_stream.followed_task import Question
+from rookery.compat.control_stream.followed_task import ANSWERED_BY_MESSAGES, Question, goes_on
 from rookery.compat.control_stream.stream_commands import (
     AnswerAsk,
     CancelTask,

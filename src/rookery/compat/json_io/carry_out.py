@@ -7,10 +7,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rookery.compat.json_io import lookup_replies as replies
 from rookery.compat.json_io import request_types as wants
 from rookery.compat.json_io.answers import EngineAnswers
-from rookery.compat.json_io.lookups import before_message, checkpoint, look_up
+from rookery.compat.json_io.lookups import before_message, checkpoint, look_up, unloaded_pictures
 from rookery.compat.json_io.message_rows import Wire
 from rookery.compat.json_io.messages import EngineMessages, error, event
 from rookery.compat.start_settings import StartSettings, approval_problem
@@ -268,7 +267,7 @@ class EngineRequests:
     async def _pictures(self, given: Sequence[str]) -> tuple[Image, ...]:
         images, problems = await load_pictures(given, self._told.about.workspace)
         if problems:
-            self._tell([replies.unloaded(problems)])
+            self._tell([unloaded_pictures(problems)])
         return images
 
     def _check_settings(self, settings: StartSettings) -> None:

@@ -1,30 +1,256 @@
-"""The other end of `--json-io`: what a program knows of an agent from what it is told of it.
+"""The other end of `--json-io`: an agent as a Python program sees and drives it.
 
-It is fed the lines of a webview, can be asked how things stand, tells whoever listens what
-happens, and spells answers, which it hands to whatever sends them. It reads and writes nothing
-itself.
+`ExtensionClient` is fed the lines of a webview, says how things stand, calls listeners when
+something happens, and spells answers, which it hands to whatever sends them. It reads and writes
+nothing itself. Names and payloads of events are those of the message protocol.
 """
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from rookery.compat.json_io.client_events import (
-    Completed,
-    Emitter,
-    Happening,
-    Listener,
-    ModeChange,
-    StateChange,
-    Stop,
-    Waiting,
-)
-from rookery.compat.json_io.client_state import Known, StateStore
+from msgspec import Struct
+from msgspec.structs import replace
+
 from rookery.compat.json_io.message_rows import Wire, read_row
 from rookery.compat.structured_output.output_rows import output
 from rookery.core.asks import AskKind
-from rookery.core.folds.agent_state import AgentState, AgentStateInfo
+from rookery.core.folds.agent_state import AgentState, AgentStateInfo, detect
+from rookery.core.message import Message
+
+T = TypeVar("T")
+Listener: TypeAlias = Callable[[Any], object]
+Stop: TypeAlias = Callable[[], None]
+"""Ends a subscription. Doing so twice does no harm."""
+
+NOTHING = detect(())
 
 _COMPLETIONS = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK)
+
+
+class Happening(StrEnum):
+    """Everything one can be told of, with what comes along."""
+
+    STATE_CHANGE = "stateChange"
+    """`StateChange`"""
+    MESSAGE = "message"
+    """The message, which was not seen before."""
+    MESSAGE_UPDATED = "messageUpdated"
+    """The message, which was known and has changed."""
+    WAITING_FOR_INPUT = "waitingForInput"
+    """`Waiting`"""
+    RESUMED_RUNNING = "resumedRunning"
+    STREAMING_STARTED = "streamingStarted"
+    STREAMING_ENDED = "streamingEnded"
+    TASK_COMPLETED = "taskCompleted"
+    """`Completed`"""
+    TASK_CLEARED = "taskCleared"
+    MODE_CHANGED = "modeChanged"
+    """`ModeChange`"""
+    ERROR = "error"
+    """The exception."""
+
+
+class StateChange(Struct, frozen=True, kw_only=True):
+    previous_state: AgentStateInfo
+    current_state: AgentStateInfo
+
+    @property
+    def is_significant_change(self) -> bool:
+        return self.previous_state.state is not self.current_state.state
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    ask: str
+    state_info: AgentStateInfo
+    message: Wire
+
+
+class Completed(Struct, frozen=True, kw_only=True):
+    state_info: AgentStateInfo
+    message: Wire
+    success: bool = True
+
+
+class ModeChange(Struct, frozen=True, kw_only=True):
+    previous_mode: str | None
+    current_mode: str
+
+
+class Emitter:
+    """Tells listeners of happenings, in the order in which they came. One that fails stops no
+    other: its failure is an `error`, and that of a listener to errors is nobody's."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[Happening, list[Listener]] = {}
+
+    def on(self, happening: Happening | str, listener: Listener) -> Stop:
+        self._listeners.setdefault(Happening(happening), []).append(listener)
+        return lambda: self.off(happening, listener)
+
+    def once(self, happening: Happening | str, listener: Listener) -> Stop:
+        def hear(payload: Any) -> None:
+            self.off(happening, hear)
+            listener(payload)
+
+        return self.on(happening, hear)
+
+    def off(self, happening: Happening | str, listener: Listener) -> None:
+        listeners = self._listeners.get(Happening(happening), [])
+        if listener in listeners:
+            listeners.remove(listener)
+
+    def remove_all_listeners(self, happening: Happening | str | None = None) -> None:
+        if happening is None:
+            self._listeners.clear()
+        else:
+            self._listeners.pop(Happening(happening), None)
+
+    def listener_count(self, happening: Happening | str) -> int:
+        return len(self._listeners.get(Happening(happening), ()))
+
+    def emit(self, happening: Happening, payload: Any = None) -> None:
+        for listener in tuple(self._listeners.get(happening, ())):
+            try:
+                listener(payload)
+            except Exception as error:
+                if happening is not Happening.ERROR:
+                    self.emit(Happening.ERROR, error)
+
+
+class Observable(Generic[T]):
+    """A value that can be watched. Who comes is handed the present one at once; one who fails is
+    no reason not to tell the others."""
+
+    def __init__(self, value: T, failed: Callable[[Exception], None]) -> None:
+        self._value = value
+        self._failed = failed
+        self._observers: list[Callable[[T], object]] = []
+
+    @property
+    def value(self) -> T:
+        return self._value
+
+    def subscribe(self, observer: Callable[[T], object]) -> Stop:
+        self._observers.append(observer)
+        self._hand(observer)
+
+        def stop() -> None:
+            if observer in self._observers:
+                self._observers.remove(observer)
+
+        return stop
+
+    def change(self, value: T) -> None:
+        self._value = value
+        for observer in tuple(self._observers):
+            self._hand(observer)
+
+    def forget(self, value: T) -> None:
+        """Take another value and have nobody watch it."""
+        self._observers.clear()
+        self._value = value
+
+    def _hand(self, observer: Callable[[T], object]) -> None:
+        try:
+            observer(self._value)
+        except Exception as error:
+            self._failed(error)
+
+
+class Known(Struct, frozen=True, kw_only=True):
+    """All that is known at one moment; it never changes, another takes its place."""
+
+    messages: tuple[Wire, ...] = ()
+    """As they came, with fields that nobody here knows."""
+    rows: tuple[Message, ...] = ()
+    """The same as we read them."""
+    agent: AgentStateInfo = NOTHING
+    initialized: bool = False
+    """A list of messages has come, if only an empty one."""
+    updated: float = 0.0
+    mode: str | None = None
+
+
+class StateStore:
+    def __init__(
+        self,
+        *,
+        now: Callable[[], float] = lambda: 0.0,
+        history: int = 0,
+        failed: Callable[[Exception], None] = lambda error: None,
+    ) -> None:
+        """`now` is when something was learnt. So many earlier states are kept as `history` says;
+        the oldest go first."""
+        self._now = now
+        self._past: deque[Known] = deque(maxlen=history)
+        self.observable: Observable[Known] = Observable(Known(), failed)
+
+    @property
+    def known(self) -> Known:
+        return self.observable.value
+
+    @property
+    def history(self) -> tuple[Known, ...]:
+        return tuple(self._past)
+
+    def set_messages(self, given: Iterable[object]) -> None:
+        """Take another list in place of the one before; what is no message is left out."""
+        pairs = [(each, row) for each in given if (row := read_row(each)) is not None]
+        messages = tuple(each for each, _ in pairs if isinstance(each, dict))
+        self._become(messages, tuple(row for _, row in pairs), initialized=True)
+
+    def update_message(self, message: Wire) -> None:
+        """Take another version of a message, or one more."""
+        row = read_row(message)
+        if row is None:
+            return
+        known = self.known
+        place = self.place(row.ts)
+        if place is None:
+            messages, rows = (*known.messages, message), (*known.rows, row)
+        else:
+            messages = (*known.messages[:place], message, *known.messages[place + 1 :])
+            rows = (*known.rows[:place], row, *known.rows[place + 1 :])
+        self._become(messages, rows, initialized=known.initialized)
+
+    def place(self, ts: float) -> int | None:
+        """Where the message with this `ts` is; most likely at the end."""
+        rows = self.known.rows
+        return next((at for at in range(len(rows) - 1, -1, -1) if rows[at].ts == ts), None)
+
+    def set_mode(self, mode: str) -> None:
+        self._change(replace(self.known, mode=mode, updated=self._now()))
+
+    def clear(self) -> None:
+        """There is no task any more. The mode stays."""
+        self._become((), (), initialized=True)
+
+    def reset(self) -> None:
+        """As it was before anything came, without telling anyone."""
+        self._past.clear()
+        self.observable.forget(Known())
+
+    def _become(
+        self, messages: tuple[Wire, ...], rows: tuple[Message, ...], *, initialized: bool
+    ) -> None:
+        self._change(
+            Known(
+                messages=messages,
+                rows=rows,
+                agent=detect(rows),
+                initialized=initialized,
+                updated=self._now(),
+                mode=self.known.mode,
+            )
+        )
+
+    def _change(self, known: Known) -> None:
+        if self._past.maxlen:
+            self._past.append(self.known)
+        self.observable.change(known)
 
 
 class MessageProcessor:

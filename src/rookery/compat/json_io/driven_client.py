@@ -22,14 +22,13 @@ from rookery.compat.driver import (
     cause_of,
     left_open,
 )
-from rookery.compat.input_lines import LONGEST
 from rookery.compat.json_io.carry_out import EngineRequests
 from rookery.compat.json_io.message_reader import BadMessage, read_request
 from rookery.compat.json_io.message_rows import Wire
 from rookery.compat.json_io.messages import EngineMessages, error, event
 from rookery.compat.json_io.request_types import Shutdown
 from rookery.compat.json_io.task_rows import PACE
-from rookery.compat.output_queue import Outbox
+from rookery.compat.pipes import LONGEST, OutputQueue
 from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image
@@ -62,7 +61,7 @@ class EngineMessagesClient:
     def __init__(
         self,
         lines: AsyncIterator[bytes],
-        outbox: Outbox,
+        outbox: OutputQueue,
         *,
         exit_code: Callable[[RunEnd], int],
         first: OpenTask | ReopenTask | None = None,

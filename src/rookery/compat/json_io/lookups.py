@@ -1,11 +1,18 @@
-"""Looks up what the driver of `--json-io` wants to know."""
+"""Looks up what the driver of `--json-io` wants to know, and spells the answers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from rookery.compat.json_io import lookup_replies as replies
 from rookery.compat.json_io import request_types as wants
 from rookery.compat.json_io.message_rows import Wire
 from rookery.compat.json_io.messages import EngineMessages
+from rookery.compat.json_io.request_types import (
+    CompareFiles,
+    FindFiles,
+    Request,
+    ReviewMessage,
+    WantModels,
+)
+from rookery.compat.structured_output.output_rows import output
 from rookery.core.queries import (
     AskCommands,
     AskDifferences,
@@ -13,6 +20,12 @@ from rookery.core.queries import (
     AskModes,
     AskPaths,
     AskServers,
+    FileDifference,
+    FoundPath,
+    KnownCommand,
+    KnownMcpServer,
+    KnownMode,
+    KnownModel,
 )
 from rookery.errors import RookeryError, SettingsError
 from rookery.protocol.host_interface import Host
@@ -22,13 +35,16 @@ NO_MESSAGE = "There is no message with this ts. Nothing was changed."
 FIRST_MESSAGE = "The first message cannot be changed. Begin a new task with newTask."
 NO_CHECKPOINT = "There is no checkpoint with this ts."
 
+SOURCES = {"user": "global"}
+"""Whose commands and modes are called differently there."""
+
 
 async def look_up(host: Host, told: EngineMessages, request: wants.Request) -> Sequence[Wire]:
     """The answer to a query; of one that cannot be answered, why."""
     try:
         return [await _found(host, told, request)]
     except RookeryError as refusal:
-        return [replies.not_found(request, str(refusal))]
+        return [_not_found(request, str(refusal))]
 
 
 def checkpoint(told: EngineMessages, row: float) -> int:
@@ -55,23 +71,23 @@ def before_message(told: EngineMessages, row: float) -> int:
 async def _found(host: Host, told: EngineMessages, request: wants.Request) -> Wire:
     match request:
         case wants.WantCommands():
-            return replies.commands(await host.query(AskCommands()))
+            return _command_list(await host.query(AskCommands()))
         case wants.WantModes():
-            return replies.modes(await host.query(AskModes()))
+            return _mode_list(await host.query(AskModes()))
         case wants.WantModels(only_ours=only_ours):
             known = await host.query(AskModels(local=not only_ours))
-            return replies.models(known, told.about.provider if only_ours else "")
+            return _model_list(known, told.about.provider if only_ours else "")
         case wants.FindFiles(letters=letters):
-            return replies.files(await host.query(AskPaths(letters=letters)), request)
+            return _file_results(await host.query(AskPaths(letters=letters)), request)
         case wants.Launch():
-            return replies.servers(await host.query(AskServers()))
+            return _server_list(await host.query(AskServers()))
         case wants.ReviewMessage(row=row):
             after = before_message(told, row)
             rows = told.task.view.messages if told.task else ()
             saved = any(each.say == "checkpoint_saved" and each.seq > after for each in rows)
-            return replies.review(request, has_checkpoint=saved)
+            return _review_dialog(request, has_checkpoint=saved)
         case wants.CompareFiles():
-            return replies.differences(await host.query(_span(told, request)), request)
+            return _difference_list(await host.query(_span(told, request)), request)
         case _:
             raise SettingsError(f"{type(request).__name__} is nothing that can be looked up.")
 
@@ -90,3 +106,122 @@ def _span(told: EngineMessages, request: wants.CompareFiles) -> AskDifferences:
         "full": (0, None),
     }[request.span]
     return AskDifferences(task_id=task.task_id, since=since, until=until)
+
+
+def _command_list(known: tuple[KnownCommand, ...]) -> Wire:
+    listed = [
+        output(
+            name=each.name,
+            source=SOURCES.get(each.source, each.source),
+            description=each.description or None,
+            argumentHint=each.argument_hint or None,
+        )
+        for each in known
+    ]
+    return {"type": "commands", "commands": listed}
+
+
+def _mode_list(known: tuple[KnownMode, ...]) -> Wire:
+    listed = [
+        output(
+            slug=each.slug,
+            name=each.name,
+            whenToUse=each.when_to_use or None,
+            source=SOURCES.get(each.source, each.source),
+        )
+        for each in known
+    ]
+    return {"type": "modes", "modes": listed}
+
+
+def _model_list(known: tuple[KnownModel, ...], provider: str = "") -> Wire:
+    """The models by provider, or those of one provider."""
+    tables: dict[str, Wire] = {provider: {}} if provider else {}
+    for each in known:
+        tables.setdefault(each.provider, {})[each.model] = _model(each)
+    if not provider:
+        return {"type": "routerModels", "routerModels": tables}
+    return _fetched(provider, tables[provider])
+
+
+def _file_results(found: tuple[FoundPath, ...], request: FindFiles) -> Wire:
+    results = [
+        {
+            "path": each.path,
+            "type": "folder" if each.folder else "file",
+            "label": each.path.rstrip("/").rpartition("/")[2],
+        }
+        for each in found
+    ]
+    return output(type="fileSearchResults", results=results, requestId=request.request_id or None)
+
+
+def _difference_list(found: tuple[FileDifference, ...], request: CompareFiles) -> Wire:
+    """There is no editor to open them in, so they are told."""
+    listed = [output(path=each.path, change=each.change, diff=each.diff or None) for each in found]
+    return output(type="checkpointDiffResult", ts=request.row, mode=request.span, files=listed)
+
+
+def _server_list(known: tuple[KnownMcpServer, ...]) -> Wire:
+    listed = [
+        output(
+            name=each.name,
+            config="{}",
+            status="connected" if each.state == "connected" else "disconnected",
+            disabled=each.state == "disabled",
+            source=SOURCES.get(each.source, each.source),
+            error=each.error or None,
+            tools=[{"name": tool} for tool in each.tools],
+        )
+        for each in known
+    ]
+    return {"type": "mcpServers", "mcpServers": listed}
+
+
+def _review_dialog(request: ReviewMessage, *, has_checkpoint: bool) -> Wire:
+    """What the webview shows before a message is deleted or changed."""
+    asked = "Delete" if request.text is None else "Edit"
+    return output(
+        type=f"show{asked}MessageDialog",
+        messageTs=request.row,
+        hasCheckpoint=has_checkpoint,
+        text=request.text,
+        images=list(request.images) or None,
+    )
+
+
+def unloaded_pictures(problems: Sequence[Mapping[str, str]]) -> Wire:
+    names = ", ".join(each["path"] for each in problems)
+    return {
+        "type": "image_load_error",
+        "errors": list(problems),
+        "message": f"These pictures could not be shown and were left out: {names}.",
+    }
+
+
+def _not_found(request: Request, reason: str) -> Wire:
+    match request:
+        case FindFiles(request_id=request_id):
+            asked = request_id or None
+            return output(type="fileSearchResults", results=[], requestId=asked, error=reason)
+        case WantModels(only_ours=True):
+            return {**_fetched("", {}), "success": False, "error": reason}
+        case _:
+            return {"event": "error", "error": reason}
+
+
+def _fetched(provider: str, table: Wire) -> Wire:
+    return {
+        "type": "singleRouterModelFetchResponse",
+        "success": True,
+        "values": {"provider": provider, "models": table},
+    }
+
+
+def _model(known: KnownModel) -> Wire:
+    return output(
+        contextWindow=known.window or None,
+        supportsImages=known.images,
+        inputPrice=known.price_in,
+        outputPrice=known.price_out,
+    )

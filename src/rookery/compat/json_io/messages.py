@@ -14,9 +14,8 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from rookery.compat.json_io import state_message as state
-from rookery.compat.json_io.command_status import RunningCommands
 from rookery.compat.json_io.message_rows import Wire
-from rookery.compat.json_io.task_events import TaskEvents
+from rookery.compat.json_io.task_events import RunningCommands, TaskEvents
 from rookery.compat.json_io.task_rows import ShownTask
 from rookery.compat.start_settings import StartSettings
 from rookery.compat.structured_output.output_rows import output
