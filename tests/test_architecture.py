@@ -113,7 +113,7 @@ LEFT = {
     ("prompting.tool_files", "commands.tool_programs"),
     ("prompting.tool_files", "governance.external_hooks.fingerprints"),
     ("prompting.tool_files", "governance.external_hooks.hook_trust"),
-    ("prompting.tool_files", "tools.custom.definition"),
+    ("prompting.tool_files", "tools.custom.custom_tool"),
     ("sandbox.launcher", "commands.git_use"),
     ("sandbox.launcher", "workspace.boundaries"),
     ("sandbox.launcher", "workspace.ignore"),
@@ -121,7 +121,7 @@ LEFT = {
     ("storage.cli.delete", "checkpoints.checkpoint_upkeep"),
     ("storage.cli.delete", "checkpoints.repositories.git_copies"),
     ("storage.settings_files", "permissions.trust"),
-    ("tools.custom.definition", "governance.scope.permission_rules"),
+    ("tools.custom.custom_tool", "governance.scope.permission_rules"),
     ("workspace.terminal", "sandbox.confinement"),
     ("workspace.terminal", "sandbox.write_limits"),
 }

@@ -31,12 +31,12 @@ kill a process group when a command times out               platform/processes/w
 landlock system calls to confine commands                   sandbox/landlock.py
 read text out of pdf and word documents                     tools/documents/document_worker.py
 apply a patch with several files                            tools/apply_patch.py
-search and replace with fuzzy matching of lines             tools/edits/loose_edits.py
+search and replace with fuzzy matching of lines             tools/edits/literal_edits.py
 ask the user a follow-up question                           tools/ask_followup_question.py
 take back changes of files to an earlier checkpoint         checkpoints/checkpoint_restore.py
 where are settings files merged and validated               storage/settings_files.py
 API keys stored on disk                                     storage/keys.py
-a damaged journal is cut back and recovered                 storage/recovery.py
+a damaged journal is cut back and recovered                 storage/journal_lines.py
 full text search over past tasks in sqlite                  storage/index.py
 preview of command output with head and tail                core/text/output_preview.py
 summarise conversation when the context window is full      engine/context.py

@@ -4,7 +4,12 @@ from pathlib import Path
 import pytest
 
 import rookery
-from rookery.tools.custom.definition import ToolDefinition, ToolParameter, reserved, tool_definition
+from rookery.tools.custom.custom_tool import (
+    ToolDefinition,
+    ToolParameter,
+    reserved,
+    tool_definition,
+)
 
 GOOD = 'description = "Count"\ncommand = ["wc"]\n'
 

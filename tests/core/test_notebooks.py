@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.tools.documents.notebooks import LONGEST_OUTPUT, NotANotebook, notebook_text
+from rookery.tools.documents.document_formats import LONGEST_OUTPUT, NotANotebook, notebook_text
 
 
 def text_of(*cells: Any, **fields: Any) -> str:

@@ -9,8 +9,7 @@ from rookery.core.instructions import NestedRules, Rule, Rules, Skill
 from rookery.core.modes import BUILT_IN, Mode
 from rookery.engine.ports import ToolSpec
 from rookery.prompting.system_prompt import MODES, system_prompt
-from rookery.tools.compact_specs import compact_spec
-from rookery.tools.registry import all_tools, offered
+from rookery.tools.registry import all_tools, compact_spec, offered
 
 TOOLS = (
     "read_file",

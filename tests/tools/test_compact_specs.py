@@ -3,8 +3,7 @@ import json
 import pytest
 
 from rookery.engine.ports import ToolSpec
-from rookery.tools.compact_specs import LEFT_OUT, NEEDED, compact_spec
-from rookery.tools.registry import all_tools, offered
+from rookery.tools.registry import LEFT_OUT, NEEDED, all_tools, compact_spec, offered
 
 SPECS = {spec.name: spec for spec in offered(all_tools())}
 

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sample_documents as samples
-from rookery.tools.documents import document_worker, sheet_text
+from rookery.tools.documents import document_formats, document_worker
 from rookery.tools.documents.document_text import (
     DocumentBounds,
     DocumentKind,
@@ -343,10 +343,10 @@ def test_without_the_packages_it_is_said_which_to_install():
 
 
 def test_4_3_at_most_50000_rows_of_a_sheet_are_read(monkeypatch: pytest.MonkeyPatch):
-    assert sheet_text.MOST_ROWS == 50_000
+    assert document_formats.MOST_ROWS == 50_000
     if not TORTURE:  # a second for each reading of as many
-        monkeypatch.setattr(sheet_text, "MOST_ROWS", 2_000)
-    most = sheet_text.MOST_ROWS
+        monkeypatch.setattr(document_formats, "MOST_ROWS", 2_000)
+    most = document_formats.MOST_ROWS
     rows = "".join(f'<row r="{n}"><c r="A{n}"><v>{n}</v></c></row>' for n in range(1, most + 2))
     lines = read_here(ZIP, samples.sheet_archive(rows)).split("\n")
     assert lines[-2:] == [f"{most}", f"(Only the first {most} rows of this sheet are shown.)"]

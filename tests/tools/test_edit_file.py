@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from patience import patience
 from rookery.errors import BadArguments
-from rookery.tools.edits.literal_edits import Missing
-from rookery.tools.edits.loose_edits import Miscounted, replace_loosely
+from rookery.tools.edits.literal_edits import Miscounted, Missing, replace_loosely
 from workbench import Workbench, permit_for
 
 pytestmark = pytest.mark.anyio

@@ -44,9 +44,8 @@ from rookery.prompting.rules import RuleFiles
 from rookery.prompting.skills import SkillFiles
 from rookery.prompting.slash_commands import CommandFiles, FoundCommands
 from rookery.prompting.system_prompt import system_prompt
-from rookery.tools.compact_specs import compact_spec
 from rookery.tools.new_task import NewTask
-from rookery.tools.registry import offered
+from rookery.tools.registry import compact_spec, offered
 from rookery.tools.skill import LoadSkill
 from rookery.tools.switch_mode import SwitchMode
 from rookery.workspace.files import WorkspaceFiles

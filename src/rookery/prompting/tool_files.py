@@ -24,7 +24,7 @@ from rookery.prompting.config_files import (
     users_folder,
 )
 from rookery.prompting.lookup_cache import Look
-from rookery.tools.custom.definition import ToolDefinition, tool_definition
+from rookery.tools.custom.custom_tool import ToolDefinition, tool_definition
 from rookery.workspace.boundaries import Boundaries
 
 FOLDER = "tools"

@@ -1,4 +1,4 @@
-"""Watching a command: while its call waits for it, and when it runs on in the background."""
+"""Watching a command, in its call or in the background, and what the model is told of it."""
 
 import math
 from contextlib import AsyncExitStack, suppress
@@ -15,7 +15,7 @@ from rookery.core.facts import (
     Noted,
     OutputStreamed,
 )
-from rookery.core.limits import KIB
+from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.replies import BLOCKED, OWN_LOCALHOST
 from rookery.core.text.hidden_characters import marked
 from rookery.core.text.output_preview import Cleaner, Preview, gap
@@ -29,7 +29,6 @@ from rookery.engine.ports import (
     ToolContext,
 )
 from rookery.errors import StorageError
-from rookery.tools.command_texts import ended_in_background, status
 
 OFFER_SECONDS = 2.0
 """After which the user may send a command to the background, or end it."""
@@ -40,6 +39,13 @@ SHOWN_WHOLE = 256 * KIB
 """Output that clients are shown as it comes; of what follows they see samples."""
 SAMPLE = 4 * KIB
 SAMPLE_SECONDS = 0.2
+_CORE_DUMPS = {"SIGQUIT", "SIGILL", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV"}
+_TITLE = 100
+_SIGNS_OF_A_SANDBOX = ("Read-only file system", "Permission denied", "Network is unreachable")
+_BLOCKED = (
+    "It may have been blocked: it ran {where}. Do not look for a way around that; do it inside "
+    "the workspace, or ask the user to."
+)
 
 
 class CommandWatch:
@@ -218,10 +224,6 @@ class CommandWatch:
         )
 
 
-def _new_preview(ctx: ToolContext) -> Preview:
-    return Preview(size=ctx.limits.output_for_model, head=ctx.limits.output_head)
-
-
 class _LiveOutput:
     """Output for those who watch: all of it at first, then a sample now and then.
 
@@ -273,3 +275,99 @@ class _LiveOutput:
         self._shown += len(text)
         self._at_line_end = text.endswith("\n")
         self._ctx.append(OutputStreamed(call_id=self._ctx.call_id, text=text))
+
+
+def finished(
+    cwd: str, end: CommandEnd, limits: Limits, preview: Preview, kept: Artifact, *, where: str
+) -> str:
+    """`where` is what the command was confined to, if anything."""
+    refused = [_BLOCKED.format(where=where)] if where and _was_blocked(end, preview) else []
+    return "\n".join([_folder(cwd), status(end, limits), *refused, *_output(preview, kept)])
+
+
+def still_running(
+    cwd: str, seconds: float, preview: Preview, kept: Artifact, *, waits_for_input: bool
+) -> str:
+    stuck = (
+        "It waits for input, which nobody can give it here: run it again with what it asks for "
+        "as arguments, and do not wait for this one."
+    )
+    return "\n".join(
+        [
+            _folder(cwd),
+            f"Still running after {max(1, round(seconds))} s. It goes on in the background, and "
+            "you will be told when it ends; it is ended with the task at the latest.",
+            *([stuck] if waits_for_input else []),
+            *_output_so_far(preview, kept),
+        ]
+    )
+
+
+def ended_in_background(command: str, told: str, news: Preview, kept: Artifact) -> str:
+    return "\n".join(
+        [
+            f"[automatic] The command that ran in the background has ended: {first_line(command)}",
+            told,
+            *(_output(news, kept) if news.total else ["It wrote nothing more."]),
+        ]
+    )
+
+
+def first_line(command: str) -> str:
+    first, *more = command.strip().splitlines()
+    return f"{first[:_TITLE]} …" if more or len(first) > _TITLE else first
+
+
+def status(end: CommandEnd, limits: Limits) -> str:
+    match end:
+        case CommandEnd(stopped=True):
+            return "Ended by the user before it was done. Do not run it again unless they ask."
+        case CommandEnd(timed_out=True):
+            return (
+                f"Ended by the time limit of {limits.command_seconds:g} s, before it was done. "
+                "Do not run it again unchanged."
+            )
+        case CommandEnd(flooded=True):
+            return (
+                f"Ended because it wrote more than {limits.output_total / MIB:g} MiB. "
+                "Send its output to a file, or ask it for less."
+            )
+        case CommandEnd(exit_code=0):
+            return "Exit code: 0"
+        case CommandEnd(exit_code=code) if code < 0:
+            return "Exit code: unknown. Nobody saw the command end; check what it has done."
+        case CommandEnd(exit_code=code, signal=""):
+            return f"Exit code: {code}. Look at the output for the reason before going on."
+        case CommandEnd(exit_code=code, signal=name):
+            core = "; it may have left a core dump" if name in _CORE_DUMPS else ""
+            return f"Exit code: {code}, killed by {name}{core}."
+
+
+def _new_preview(ctx: ToolContext) -> Preview:
+    return Preview(size=ctx.limits.output_for_model, head=ctx.limits.output_head)
+
+
+def _was_blocked(end: CommandEnd, preview: Preview) -> bool:
+    said = preview.text() if end.exit_code else ""
+    return any(sign in said for sign in _SIGNS_OF_A_SANDBOX)
+
+
+def _folder(cwd: str) -> str:
+    return f"Directory: {cwd or '.'}"
+
+
+def _output(preview: Preview, kept: Artifact) -> list[str]:
+    if preview.complete:
+        return ["Output:", preview.text()] if preview.total else ["It wrote nothing."]
+    return [
+        f"Output: {kept.size} bytes, kept as {kept.id}. This is its beginning and its "
+        "end; read_command_output reads or searches the rest.",
+        preview.text(),
+    ]
+
+
+def _output_so_far(preview: Preview, kept: Artifact) -> list[str]:
+    where = f"All its output goes to {kept.id}, which read_command_output reads."
+    if not preview.total:
+        return [f"It has written nothing yet. {where}"]
+    return [where, "Output so far:", preview.text()]

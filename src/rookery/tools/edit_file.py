@@ -29,8 +29,12 @@ class EditFile:
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
 
     async def prepare(self, args: EditFileArgs, ctx: ToolContext) -> Action:
-        from rookery.tools.edits.literal_edits import Missing
-        from rookery.tools.edits.loose_edits import Miscounted, explain, replace_loosely
+        from rookery.tools.edits.literal_edits import (
+            Miscounted,
+            Missing,
+            explain_loose,
+            replace_loosely,
+        )
 
         old, new = args.old_string, args.new_string
         if not old:
@@ -46,7 +50,9 @@ class EditFile:
                     ctx, file, text, tool="appliedDiff", swaps=[Swap(old, new)]
                 )
             case Missing() | Miscounted():
-                return explain_miss(ctx, file, lambda text: explain(text, old, edited, expected))
+                return explain_miss(
+                    ctx, file, lambda text: explain_loose(text, old, edited, expected)
+                )
 
 
 async def _create(ctx: ToolContext, path: str, text: str) -> Action:

@@ -15,8 +15,7 @@ from rookery.core.facts import Answered, Ending
 from rookery.core.replies import BLOCKED_FOR_NOW, user_message
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
 from rookery.errors import BadArguments, ToolError
-from rookery.tools.command_texts import finished, first_line, still_running
-from rookery.tools.command_watch import CommandWatch
+from rookery.tools.command_watch import CommandWatch, finished, first_line, still_running
 from rookery.tools.threads import beside
 
 MOST_CHANGES_TOLD = 5

@@ -1,7 +1,11 @@
-"""What the editing tools share: from a new text to an action that the user can judge."""
+"""What the editing tools share: from a new text to an action that the user can judge.
+
+A new text is refused if one of its lines merely stands for text that the model left out.
+"""
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import PurePosixPath
@@ -20,6 +24,24 @@ ChangeTool: TypeAlias = Literal["newFileCreated", "editedExistingFile", "applied
 
 ONLY_LINE_ENDS = "(Only line ends change.)"
 EMPTY_FILE = "(An empty file.)"
+_LEADS = r"\s*(?://|#|--|;|/\*|\*|<!--|\{/\*|%|\"\"\"|'''|\.\.\.|…|\[|\()"
+_ELLIPSIS = r"\.\.\.|…"
+_THING = (
+    r"(?:file|code|content|contents|text|function|functions|class|classes|method|methods|"
+    r"implementation|document|module|component|lines|section|logic|imports)"
+)
+_LEFT_OUT = (
+    r"(?i)"
+    r"\b(?:rest|remainder|remaining|existing|previous|unchanged|omitted|same as before|"
+    r"stays the same|remains the same)\b"
+)
+_WORDED = (
+    r"(?i)"
+    rf"\b(?:rest of (?:the |your |this |my )?(?:\w+ )?{_THING}|"
+    rf"(?:existing|previous|remaining|other) {_THING})\b.*"
+    r"\b(?:unchanged|same|here|omitted|before|as is|remains?|stays?)\b"
+)
+_LONGEST_OMISSION = 120
 
 
 async def existing(path: str, ctx: ToolContext) -> FileText:
@@ -87,12 +109,6 @@ def is_outside(located: str) -> bool:
     return PurePosixPath(located).is_absolute()
 
 
-def _keeps_scripts(file: FileText, new: str) -> bool:
-    """npm runs the scripts in package.json; the rest of it is a file like any other."""
-    named = PurePosixPath(file.path).name == "package.json"
-    return named and bool(file.sha) and not scripts_changed(file.text, new)
-
-
 def unchanged(path: str) -> Action:
     async def perform(permit: Permit) -> Outcome:
         return Outcome(text=f"No changes needed: {path} already is as you want it.")
@@ -139,10 +155,14 @@ def readable_diff(old: str, new: str) -> LineDiff:
     return line_diff(as_utf8(old), as_utf8(new))
 
 
-def _refuse_omission(file: FileText, new: str) -> None:
-    from rookery.tools.edits.omissions import omission
+def _keeps_scripts(file: FileText, new: str) -> bool:
+    """npm runs the scripts in package.json; the rest of it is a file like any other."""
+    named = PurePosixPath(file.path).name == "package.json"
+    return named and bool(file.sha) and not scripts_changed(file.text, new)
 
-    if left_out := omission(new, file.text):
+
+def _refuse_omission(file: FileText, new: str) -> None:
+    if left_out := _omission(new, file.text):
         raise BadArguments(
             f"The line '{left_out}' stands for text that was left out; it would be lost. "
             "Give the text in full."
@@ -157,3 +177,24 @@ def _encoded(file: FileText, new: str) -> bytes:
             f"{file.path} is encoded as {file.encoding}, which has no way to write "
             f"{error.object[error.start : error.end]!r}."
         ) from error
+
+
+def _omission(new: str, old: str = "") -> str | None:
+    """The first line of `new` that stands for something left out, unless `old` has it too."""
+    known: set[str] | None = None
+    for line in new.split("\n"):
+        if not _stands_in(line):
+            continue
+        if known is None:
+            known = {there.strip() for there in old.split("\n")}
+        if line.strip() not in known:
+            return line.strip()
+    return None
+
+
+def _stands_in(line: str) -> bool:
+    if len(line) > _LONGEST_OMISSION or not re.match(_LEADS, line):
+        return False
+    if re.search(_ELLIPSIS, line):
+        return bool(re.search(_LEFT_OUT, line))
+    return bool(re.search(_WORDED, line))

@@ -1,4 +1,7 @@
-"""What a model is shown of a file, whatever kind of file it is."""
+"""What a model is shown of a file, whatever kind of file it is: lines, a block of code, a picture.
+
+A block is found by indentation alone. What is shown of one file leaves less room for the next.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,10 +10,12 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.core import pictures
 from rookery.core.blocks import Image
 from rookery.core.facts import Seen
 from rookery.core.indexed_code import rest_in_short
 from rookery.core.limits import MIB, Limits
+from rookery.core.pictures import TOGETHER, Picture, Sight
 from rookery.core.text.characters import as_utf8
 from rookery.core.text.text_lines import Passage, Span, joined_spans, passage, rows_of
 from rookery.engine.ports import FileBytes, FileText, Permit, ToolContext
@@ -23,9 +28,10 @@ from rookery.tools.documents.document_text import (
     document_text,
     most_to_read,
 )
-from rookery.tools.edits.indentation_blocks import block_around
 from rookery.tools.threads import beside
-from rookery.tools.tool_pictures import TOGETHER, picture
+
+TAB = 4
+COMMENTS = ("#", "//", "--", "/*", "*", '"""', "'''")
 
 
 class Around(Struct, frozen=True, kw_only=True):
@@ -126,7 +132,7 @@ class Sections:
         return _section(wish, *problem, *lines.words)
 
     def _picture(self, file: FileBytes, wish: Wish) -> Section | None:
-        shown = picture(file, self._ctx, self._picture_room)
+        shown = _seen_picture(file, self._ctx, self._picture_room)
         if shown is None:
             return None
         words = f"{_title(wish)}\n({shown.words}.)"
@@ -139,6 +145,65 @@ class Sections:
         lines = await beside(partial(_chosen, text, wish, self._ctx.limits, self._room))
         self._room -= lines.size
         return lines
+
+
+class CodeBlock(Struct, frozen=True):
+    """Line indices, the last one included. `cut` if the limit stopped its growth."""
+
+    first: int
+    last: int
+    cut: bool
+
+
+def block_around(
+    lines: Sequence[str],
+    anchor: int,
+    *,
+    max_levels: int = 0,
+    include_siblings: bool = False,
+    include_header: bool = True,
+    limit: int,
+) -> CodeBlock:
+    """Grow from the anchor, one line up and one line down in turn, while lines belong to it.
+
+    A line belongs if it is not outside the outermost wanted level. Of the lines at that level
+    only the nearest one on each side is taken, and above it the comments that introduce it,
+    unless siblings are wanted.
+    """
+    levels = _levels(lines)
+    outermost = max(0, levels[anchor] - max_levels) if max_levels else 0
+
+    def belongs(at: int, edges: int, *, header: bool) -> bool:
+        if not 0 <= at < len(lines) or levels[at] < outermost:
+            return False
+        if levels[at] > outermost or include_siblings or edges == 0:
+            return True
+        return header and lines[at].lstrip().startswith(COMMENTS)
+
+    first = last = anchor
+    edges_above = edges_below = 0
+    up = down = True
+    while (up or down) and last - first + 1 < limit:
+        up = up and belongs(first - 1, edges_above, header=include_header)
+        if up:
+            first -= 1
+            edges_above += levels[first] == outermost
+        if last - first + 1 >= limit:
+            break
+        down = down and belongs(last + 1, edges_below, header=False)
+        if down:
+            last += 1
+            edges_below += levels[last] == outermost
+    cut = (up and belongs(first - 1, edges_above, header=include_header)) or (
+        down and belongs(last + 1, edges_below, header=False)
+    )
+    return _trimmed(lines, first, last, cut)
+
+
+def _seen_picture(file: FileBytes, ctx: ToolContext, room: int) -> Picture | None:
+    """None if it is none. `room` is what is left for pictures in this call."""
+    sight = Sight(sees=ctx.sees_images, most=ctx.limits.image_bytes, room=room)
+    return pictures.picture(file.data, sight, complete=bool(file.sha))
 
 
 def _section(wish: Wish, *words: str) -> Section:
@@ -249,3 +314,23 @@ def _part_of(file: FileText) -> list[str]:
 def _unreadable(file: FileBytes, reason: str = "") -> str:
     kind = PurePosixPath(file.path).suffix or "no extension"
     return f"(Not a text file: {kind}, {len(file.data)} bytes. {reason or 'Not shown.'})"
+
+
+def _levels(lines: Sequence[str]) -> list[int]:
+    """Blank lines are as deep as the line before them."""
+    levels: list[int] = []
+    for line in lines:
+        code = line.lstrip(" \t")
+        if code.strip():
+            levels.append(len(line[: len(line) - len(code)].replace("\t", " " * TAB)) // TAB)
+        else:
+            levels.append(levels[-1] if levels else 0)
+    return levels
+
+
+def _trimmed(lines: Sequence[str], first: int, last: int, cut: bool) -> CodeBlock:
+    while first < last and not lines[first].strip():
+        first += 1
+    while last > first and not lines[last].strip():
+        last -= 1
+    return CodeBlock(first, last, cut)

@@ -1,11 +1,17 @@
-"""The tools, found by their modules: whatever module of this folder has a `TOOL`."""
+"""The tools, found by their modules, and what a model is told of each.
+
+Whatever module of this folder has a `TOOL` is a tool: there is no list to add it to. Small models
+get the same tools in fewer words (`compact_spec`).
+"""
 
 import pkgutil
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from rookery import tools
 from rookery.engine.ports import Tool, ToolSpec
@@ -16,6 +22,17 @@ offering them to everybody would only cost words."""
 
 _NULL = {"type": "null"}
 _NOISE = ("title", "default")
+
+NEEDED = {"diff", "patch", "todos"}
+"""Arguments with a format of their own, which no model can guess."""
+LEFT_OUT = {
+    "ask_followup_question": {"mode"},
+    "execute_command": {"terminal"},
+    "read_file": {"files", "indentation", "mode"},
+}
+"""Arguments that a small model does better without. They work all the same."""
+
+_FIRST_SENTENCE = re.compile(r".*?\.(?=\s|\Z)", re.DOTALL)
 
 
 def all_tools() -> dict[str, Tool[Any]]:
@@ -33,6 +50,16 @@ def offered(tools: Mapping[str, Tool[Any]]) -> list[ToolSpec]:
 def spec_of(tool: Tool[Any]) -> ToolSpec:
     (schema,), parts = msgspec.json.schema_components([tool.arguments], ref_template="{name}")
     return ToolSpec(tool.name, tool.description, _plain(schema, parts))
+
+
+def compact_spec(spec: ToolSpec) -> ToolSpec:
+    said = _FIRST_SENTENCE.match(spec.description)
+    left_out = LEFT_OUT.get(spec.name, set())
+    return replace(
+        spec,
+        description=said[0] if said else spec.description,
+        schema=_bare(spec.schema, left_out),
+    )
 
 
 def _plain(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,3 +80,22 @@ def _plain(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any
     if fields.get("required") == []:
         del fields["required"]
     return {"type": "string", **fields} if "enum" in fields else fields
+
+
+def _bare(schema: Mapping[str, Any], left_out: set[str]) -> dict[str, Any]:
+    """The schema without descriptions, but for those that are needed."""
+    fields = {name: value for name, value in schema.items() if name != "description"}
+    if "properties" in fields:
+        fields["properties"] = {
+            name: _argument(name, value, left_out)
+            for name, value in fields["properties"].items()
+            if name not in left_out
+        }
+    if isinstance(fields.get("items"), Mapping):
+        fields["items"] = _bare(fields["items"], left_out)
+    return fields
+
+
+def _argument(name: str, schema: Mapping[str, Any], left_out: set[str]) -> dict[str, Any]:
+    described = {"description": schema["description"]} if "description" in schema else {}
+    return {**(described if name in NEEDED else {}), **_bare(schema, left_out)}

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from zipfile import ZipFile, ZipInfo
 
+_OUR_OWN = "rookery.tools.documents.document_formats"
 LIBRARIES = {
     "pdf": "pypdf",
     "docx": "docx",
     "xlsx": "openpyxl",
-    "ipynb": "rookery.tools.documents.notebooks",
+    "ipynb": _OUR_OWN,
 }
 
 _PART_KINDS = {"word/document.xml": "docx", "xl/workbook.xml": "xlsx"}
 _XML_ENCODINGS = ("utf-8", "utf-16", "us-ascii", "iso-8859-1")
-_OUR_OWN = ("rookery.tools.documents.sheet_text", "rookery.tools.documents.word_text")
 _CODECS = (
     *("ascii", "latin-1", "charmap", "cp1252", "mac-roman", "utf-8-sig"),
     *("utf-16", "utf-16-be", "utf-16-le", "utf-32", "gbk", "gb2312", "gb18030"),
@@ -111,8 +111,7 @@ def loaded(kind: str) -> Any:
     from importlib import import_module
     from pkgutil import walk_packages
 
-    for module in _OUR_OWN:
-        import_module(module)
+    import_module(_OUR_OWN)
     for codec in _CODECS:
         codecs.lookup(codec)
     try:
@@ -230,7 +229,7 @@ def _opens_without_password(pypdf: Any, reader: Any) -> bool:
 
 
 def _docx(docx: Any, data: bytes) -> Iterator[str]:
-    from rookery.tools.documents.word_text import word_lines
+    from rookery.tools.documents.document_formats import word_lines
 
     document = docx.Document(BytesIO(data))
     found = False
@@ -251,7 +250,7 @@ def _style_names(document: Any) -> dict[str, str]:
 def _xlsx(openpyxl: Any, data: bytes) -> Iterator[str]:
     from zipfile import ZipFile
 
-    from rookery.tools.documents.sheet_text import sheet_lines
+    from rookery.tools.documents.document_formats import sheet_lines
 
     book = openpyxl.load_workbook(BytesIO(data), read_only=True, data_only=True, keep_links=False)
     archive = ZipFile(BytesIO(data))
@@ -267,7 +266,7 @@ def _links(archive: "ZipFile", part: str) -> dict[str, str]:
     are looked for only where there are any."""
     from xml.etree.ElementTree import iterparse
 
-    from rookery.tools.documents.word_text import local_name
+    from rookery.tools.documents.document_formats import local_name
 
     part = part.removeprefix("/")
     folder, _, name = part.rpartition("/")
