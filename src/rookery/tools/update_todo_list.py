@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec import to_builtins
 
 from rookery.core.facts import Todo, TodosChanged
 from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
@@ -53,7 +53,7 @@ class UpdateTodoList:
         return Action(
             title="Update the todo list",
             perform=perform,
-            payload={"tool": "updateTodoList", "todos": [asdict(todo) for todo in todos]},
+            payload={"tool": "updateTodoList", "todos": [to_builtins(todo) for todo in todos]},
         )
 
 

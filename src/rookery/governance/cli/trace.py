@@ -6,7 +6,7 @@ from itertools import islice
 from typing import NoReturn, get_args
 
 import click
-from msgspec.structs import asdict
+from msgspec import to_builtins
 
 from rookery import NAME
 from rookery.core.text.terminal_text import harmless_line
@@ -241,7 +241,7 @@ def stats_command(desk: Desk, since: str | None) -> int:
     if desk.as_json:
         pairs = {
             name: dict(held) if isinstance(held, tuple) else held
-            for name, held in asdict(found).items()
+            for name, held in to_builtins(found).items()
         }
         print(json.dumps(pairs))
     elif not found.records:

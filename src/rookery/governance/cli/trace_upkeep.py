@@ -3,7 +3,7 @@
 import json
 
 import click
-from msgspec.structs import asdict
+from msgspec import to_builtins
 
 from rookery.governance.cli.trace_common import (
     TASK,
@@ -24,7 +24,7 @@ def recover_command(desk: Desk) -> int:
     found = recording.recover(desk.layout.root)
     recording.close()
     if desk.as_json:
-        print(json.dumps(asdict(found)))
+        print(json.dumps(to_builtins(found)))
         return Ending.FINE
     if found.put_away:
         entries = f"{found.put_away} entr{'y' if found.put_away == 1 else 'ies'} of the journal"

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from rookery.manager.worktrees.worktree_git import Git, InTheWay
 from rookery.manager.worktrees.worktree_project import DELETING, REMOVING, Project
@@ -123,7 +123,7 @@ def demand_branch(git: Git, worktree: Worktree) -> None:
 
 
 def note(admin: Path, worktree: Worktree) -> None:
-    data = json.dumps(asdict(worktree), indent=1).encode()
+    data = json.dumps(to_builtins(worktree), indent=1).encode()
     unfinished = admin / f".{NOTE_OF_WORKTREE}-{secrets.token_hex(4)}"
     with unfinished.open("xb") as file:
         file.write(data)

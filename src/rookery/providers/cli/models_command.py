@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import click
-from msgspec.structs import asdict
+from msgspec import to_builtins
 
 from rookery import NAME
 from rookery.app.model_choice import ModelChoice, choice_without_flags, ways_to_a_model
@@ -71,7 +71,7 @@ def described_models(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     offers = models_by_key(environ, places.keys_file)
     offers |= {server.provider: list(server.models) for server in anyio.run(local_servers)}
     return {
-        model: asdict(find_model(provider, model, settings.models.get(model, {})))
+        model: to_builtins(find_model(provider, model, settings.models.get(model, {})))
         for provider, models in offers.items()
         for model in models
     }
