@@ -24,8 +24,7 @@ from rookery.governance.ledger import verify_ledger
 from rookery.governance.ledger.call_journal import BegunCall, Target
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_index import LedgerIndex
-from rookery.governance.ledger.ledger_query import Query
-from rookery.governance.ledger.ledger_reader import newest
+from rookery.governance.ledger.ledger_reader import Query, newest
 from rookery.governance.ledger.records import Link, Writer, line_of, record_of
 
 RECORDS = 1_000_000

@@ -8,11 +8,10 @@ from typing import Any
 from rookery.governance.ledger.call_journal import BegunCall, Target
 from rookery.governance.ledger.known_heads import KnownHeads
 from rookery.governance.ledger.ledger_file import Flush, Ledger
-from rookery.governance.ledger.ledger_reader import verified
-from rookery.governance.ledger.ledger_recording import Recording
-from rookery.governance.ledger.ledger_recovery import hash_of_file
+from rookery.governance.ledger.ledger_recording import Recording, hash_of_file
 from rookery.governance.ledger.line_ranges import line_change
 from rookery.governance.ledger.records import Entry, FileHash, TracedFile, Writer
+from rookery.governance.ledger.verification import verified
 from rookery.governance.ledger.verify_ledger import Report
 
 WRITER = Writer(name="rookery", version="1.0.0")

@@ -10,8 +10,7 @@ from rookery.governance.cli.trace import command
 from rookery.governance.ledger.call_journal import BegunCall, Target
 from rookery.governance.ledger.known_heads import KnownHeads
 from rookery.governance.ledger.ledger_file import Flush
-from rookery.governance.ledger.ledger_recording import Recording
-from rookery.governance.ledger.ledger_recovery import hash_of_file
+from rookery.governance.ledger.ledger_recording import Recording, hash_of_file
 from rookery.governance.ledger.line_ranges import line_change
 from rookery.governance.ledger.records import Entry, TracedFile, Writer
 from rookery.governance.places import governed_places

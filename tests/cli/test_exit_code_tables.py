@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rookery.cli.exit_codes import Exit
-from rookery.governance.cli.ending import Ending
+from rookery.governance.cli.trace_common import Ending
 
 PAGE = Path(__file__).parents[2] / "docs" / "exit-codes.md"
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from agent_trace_shape import shape_problems
 from rookery.errors import StorageError
 from rookery.governance.cli.trace_common import Ending
-from rookery.governance.ledger.commit_hooks import LINE
+from rookery.governance.ledger.commit_notes import HOOK_LINE
 from rookery.governance.ledger.line_ranges import content_hash
-from rookery.governance.ledger.shape import shape_problems
 from traced_workspace import TracedWorkspace, trace
 
 Captured = pytest.CaptureFixture[str]
@@ -197,7 +197,7 @@ def test_20_2_a_hook_of_others_is_left_alone(work: TracedWorkspace, capsys: Capt
     hook.parent.mkdir()
     hook.write_text("#!/bin/sh\necho mine\n", encoding="utf-8")
     assert trace("install-hooks") == Ending.FINDINGS
-    assert LINE in capsys.readouterr().err
+    assert HOOK_LINE in capsys.readouterr().err
     assert hook.read_text(encoding="utf-8") == "#!/bin/sh\necho mine\n"
-    hook.write_text(f"#!/bin/sh\necho mine\n{LINE}\n", encoding="utf-8")
+    hook.write_text(f"#!/bin/sh\necho mine\n{HOOK_LINE}\n", encoding="utf-8")
     assert trace("install-hooks") == 0

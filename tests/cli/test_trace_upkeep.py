@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
+from agent_trace_shape import shape_problems
 from rookery.errors import SettingsError
 from rookery.governance.cli.trace_common import Ending
 from rookery.governance.ledger.ledger_file import Flush, Ledger
-from rookery.governance.ledger.ledger_reader import newest
+from rookery.governance.ledger.ledger_reader import newest, written
 from rookery.governance.ledger.records import Entry
 from rookery.governance.ledger.segments import compress
-from rookery.governance.ledger.shape import shape_problems
-from rookery.governance.ledger.time_points import written
 from rookery.governance.ledger.verify_ledger import Tip
 from traced_workspace import TASK, WRITER, TracedWorkspace, trace
 

@@ -15,9 +15,9 @@ import pytest
 
 from rookery.errors import SettingsError, StorageError
 from rookery.governance.cli.trace_common import Ending
-from rookery.governance.ledger.canonical import canonical, leaf_hash
 from rookery.governance.ledger.ledger_file import Ledger
 from rookery.governance.ledger.records import Entry, Writer
+from rookery.governance.ledger.verify_ledger import canonical, leaf_hash
 from traced_workspace import TASK, TracedWorkspace, trace
 
 Captured = pytest.CaptureFixture[str]

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import ledger_bench
 from ledger_bench import LedgerBench
-from rookery.governance.ledger.ledger_query import Query
-from rookery.governance.ledger.ledger_reader import oldest
-from rookery.governance.ledger.ledger_recovery import hash_of_file
+from rookery.governance.ledger.ledger_reader import Query, oldest
+from rookery.governance.ledger.ledger_recording import hash_of_file
 from rookery.governance.ledger.verify_ledger import exit_code, told
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))

@@ -10,7 +10,7 @@ import pytest
 from intent_files import SPEC_EXAMPLE
 from ledger_bench import GOLDEN_LINES
 from rookery.errors import CommandRejected, RookeryError
-from rookery.governance.ledger import recent_records
+from rookery.governance.ledger.ledger_reader import recent_records
 from rookery.governance.ledger.segments import compress, sealed_files
 from rookery.manager.handlers.governance_handler import GovernanceFamily
 from rookery.manager.handlers.router import Desk
@@ -150,8 +150,8 @@ async def test_records_are_filtered(
     work.note(kind="blocked", outcome="denied", more={"targets": [{"path": "src/api.py"}]})
     work.agent_writes(JWT, WRITTEN)
     if far and (request_.intent or request_.path):
-        defaults = {**(recent_records.recent_records.__kwdefaults__ or {}), "looked_through": 1}
-        monkeypatch.setattr(recent_records.recent_records, "__kwdefaults__", defaults)
+        defaults = {**(recent_records.__kwdefaults__ or {}), "looked_through": 1}
+        monkeypatch.setattr(recent_records, "__kwdefaults__", defaults)
         work.note(kind="external", intent_id="INT-003")
     found = await desk_of(project).do(request_)
     assert [each.kind for each in found] == kinds

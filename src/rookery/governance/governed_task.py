@@ -40,8 +40,8 @@ from rookery.governance.intents.intent_changes import Definition
 from rookery.governance.intents.intent_choice import Chosen, choose, context_of
 from rookery.governance.intents.intent_context import ContextTooLarge, reminder, selectable_intents
 from rookery.governance.intents.scope_expansion import about_expansion, expand
-from rookery.governance.ledger.by_products import is_by_product
 from rookery.governance.ledger.ledger_errors import LedgerBusy, LedgerUnwritable
+from rookery.governance.ledger.statistics import is_by_product
 from rookery.governance.project import GovernedProject
 from rookery.governance.scope.call_verdict import CallVerdict, Objection, Standing, judge_call
 from rookery.governance.scope.judged_paths import NamedPath, judge_paths

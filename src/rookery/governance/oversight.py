@@ -255,7 +255,7 @@ class TaskOversight:
 
     def _why_broken(self, project: "GovernedProject") -> str:
         from rookery.governance.ledger.known_heads import KnownHeads
-        from rookery.governance.ledger.ledger_reader import verified
+        from rookery.governance.ledger.verification import verified
         from rookery.governance.projects import heads_of
 
         try:

@@ -15,7 +15,7 @@ from rookery.governance.intents.intent_file import IntentReader, IntentText
 from rookery.governance.intents.intent_writer import IntentWriter
 from rookery.governance.intents.leases import Leases, Neighbours
 from rookery.governance.layout import Layout
-from rookery.governance.ledger.ledger_query import Query
+from rookery.governance.ledger.ledger_reader import Query
 from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.segments import newest_first
 from rookery.governance.ledger.traced import TracedRecord, records_on

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rookery.governance.ledger.by_products import is_by_product
+from rookery.governance.ledger.statistics import is_by_product
 
 
 @pytest.mark.parametrize(

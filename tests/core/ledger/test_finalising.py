@@ -5,10 +5,10 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rookery.governance.ledger.authorship_log import authorship_log
 
+from agent_trace_shape import shape_problems
 from ledger_bench import WRITER
-from rookery.governance.ledger.commit_records import (
+from rookery.governance.ledger.commit_notes import (
     CommittedFile,
     Finalised,
     finalised,
@@ -16,7 +16,6 @@ from rookery.governance.ledger.commit_records import (
 )
 from rookery.governance.ledger.line_ranges import content_hash, line_change, plain_lines
 from rookery.governance.ledger.records import Entry, Link, TracedFile, record_of
-from rookery.governance.ledger.shape import shape_problems
 from rookery.governance.ledger.traced import TracedRecord, traced
 
 LINE = st.sampled_from([f"statement_number_{number} = {number}" for number in range(8)] + ["", "}"])
@@ -75,8 +74,7 @@ def test_15_12_finalised_records_are_of_the_format_and_of_no_chain(texts: list[s
         assert traced(record).intent_id == placed.record.intent_id
 
 
-def test_15_12_people_are_no_sessions():
+def test_15_12_lines_of_people_are_found_too():
     human = wrote(1, "", "statement_number_1 = 1\n", contributor="human")
     found = finalised([committed("", "statement_number_1 = 1\n")], [human])
     assert found.lines == 1
-    assert authorship_log(found.placed, "f" * 40) == ""

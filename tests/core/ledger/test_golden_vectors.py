@@ -1,6 +1,7 @@
 """The canonical form, its hashes and roots: fixed byte for byte, for others compute them too."""
 
 import json
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
@@ -9,12 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger_bench import GOLDEN_LINES
-from rookery.governance.ledger.canonical import canonical, leaf_hash
-from rookery.governance.ledger.merkle import merkle_root
-from rookery.governance.ledger.verify_ledger import Verifier, state_id
+from rookery.governance.ledger.verify_ledger import (
+    MerkleTree,
+    Verifier,
+    canonical,
+    leaf_hash,
+    state_id,
+)
 
 RECORDS = [json.loads(line) for line in GOLDEN_LINES]
 HASHES = [record["metadata"]["orchestration"]["hash"] for record in RECORDS]
+
+
+def merkle_root(hashes: Iterable[str]) -> str:
+    tree = MerkleTree()
+    for each in hashes:
+        tree.add(bytes.fromhex(each.removeprefix("sha256:")))
+    return tree.root
 
 
 @pytest.mark.parametrize("number", range(3))

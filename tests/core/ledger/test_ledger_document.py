@@ -4,12 +4,12 @@ import json
 import re
 from pathlib import Path
 
+from agent_trace_shape import shape_problems
 from rookery import NAME, VERSION
 from rookery.cli.exit_codes import Exit
 from rookery.governance.cli.trace import KINDS
 from rookery.governance.cli.trace_common import Ending
-from rookery.governance.ledger.canonical import leaf_hash
-from rookery.governance.ledger.shape import shape_problems
+from rookery.governance.ledger.verify_ledger import leaf_hash
 
 PAGE = Path(__file__).parents[3] / "docs" / "ledger.md"
 

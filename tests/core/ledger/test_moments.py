@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.governance.ledger.time_points import moment, written
+from rookery.governance.ledger.ledger_reader import moment, written
 
 NOW = datetime(2026, 2, 20, 13, 54, 31, 250_000, tzinfo=UTC)
 MOMENTS = {

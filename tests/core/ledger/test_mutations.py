@@ -16,8 +16,14 @@ from typing import Any
 import pytest
 
 from ledger_bench import LedgerBench, some_tasks
-from rookery.governance.ledger.canonical import canonical, leaf_hash
-from rookery.governance.ledger.verify_ledger import KnownHead, Report, Verifier, decoded_objects
+from rookery.governance.ledger.verify_ledger import (
+    KnownHead,
+    Report,
+    Verifier,
+    canonical,
+    decoded_objects,
+    leaf_hash,
+)
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 GROUPS = 20

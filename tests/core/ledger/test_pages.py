@@ -14,8 +14,7 @@ from rookery.governance.ledger.blame_page import (
     porcelain,
     why_rows,
 )
-from rookery.governance.ledger.log_lines import Columns, log_lines
-from rookery.governance.ledger.record_page import chain_of, record_page
+from rookery.governance.ledger.record_text import Columns, chain_of, log_lines, record_page
 from rookery.governance.ledger.records import Entry, Link, TracedFile, record_of
 from rookery.governance.ledger.traced import TracedRecord, traced
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_trace_shape import shape_problems
 from ledger_bench import GOLDEN_LINES, WRITER, change
 from rookery.governance.ledger.line_ranges import LineRange, content_hash, line_change, plain_lines
 from rookery.governance.ledger.records import (
@@ -21,7 +22,6 @@ from rookery.governance.ledger.records import (
     parts_of,
     record_of,
 )
-from rookery.governance.ledger.shape import shape_problems
 
 RANGE = {
     "type": "object",

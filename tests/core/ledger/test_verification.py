@@ -13,8 +13,7 @@ import pytest
 
 from ledger_bench import GOLDEN_LINES, LedgerBench, change, some_tasks
 from rookery.governance.ledger import verify_ledger
-from rookery.governance.ledger.canonical import canonical, leaf_hash
-from rookery.governance.ledger.tail import LedgerTail
+from rookery.governance.ledger.active_file import LedgerTail
 from rookery.governance.ledger.verification import told_here
 from rookery.governance.ledger.verify_ledger import (
     CLAIM,
@@ -23,7 +22,9 @@ from rookery.governance.ledger.verify_ledger import (
     Finding,
     Report,
     Verifier,
+    canonical,
     exit_code,
+    leaf_hash,
     told,
 )
 

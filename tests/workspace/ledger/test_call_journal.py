@@ -12,13 +12,13 @@ import pytest
 
 from ledger_bench import LedgerBench, change
 from rookery.governance.ledger.call_journal import BegunCall, Target
-from rookery.governance.ledger.journal_key import JournalKey
 from rookery.governance.ledger.known_heads import KnownHeads
 from rookery.governance.ledger.ledger_errors import LedgerUnwritable
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import oldest
-from rookery.governance.ledger.ledger_recovery import Recovered, hash_of_file
+from rookery.governance.ledger.ledger_recording import Recovered, hash_of_file
 from rookery.governance.ledger.records import Entry
+from rookery.governance.ledger.state_files import JournalKey
 from rookery.governance.ledger.traced import TracedRecord
 from rookery.governance.ledger.verify_ledger import exit_code
 from warm_programs import run_program

@@ -15,8 +15,7 @@ from rookery.governance.cli.trace_export import agent_trace
 from rookery.governance.ledger.brief_records import BriefRecord, counted_records
 from rookery.governance.ledger.coverage import coverage
 from rookery.governance.ledger.ledger_index import LedgerIndex
-from rookery.governance.ledger.ledger_query import Query
-from rookery.governance.ledger.ledger_reader import newest, oldest, record_named
+from rookery.governance.ledger.ledger_reader import Query, newest, oldest, record_named
 from rookery.governance.ledger.records import Entry
 from rookery.governance.ledger.segments import (
     compress,

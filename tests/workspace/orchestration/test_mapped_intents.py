@@ -7,7 +7,7 @@ from rookery.governance.intents.intent import Intent, Status
 from rookery.governance.intents.intent_map import map_text
 from rookery.governance.intents.mapped_intents import intent_map
 from rookery.governance.layout import Layout
-from rookery.governance.ledger.ledger_recovery import hash_of_file
+from rookery.governance.ledger.ledger_recording import hash_of_file
 from rookery.governance.ledger.line_ranges import LineRange
 from rookery.governance.ledger.records import TracedFile
 from rookery.governance.ledger.traced import TracedRecord

@@ -7,6 +7,12 @@ import click
 
 from rookery import NAME
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
+from rookery.governance.cli.intents_changes import (
+    expand_command,
+    pause_command,
+    reopen_command,
+    start_command,
+)
 from rookery.governance.cli.intents_check import check_command
 from rookery.governance.cli.intents_close import close_command
 from rookery.governance.cli.intents_common import (
@@ -17,15 +23,8 @@ from rookery.governance.cli.intents_common import (
     common_options,
 )
 from rookery.governance.cli.intents_coverage import coverage_command, map_command
-from rookery.governance.cli.intents_list import list_command
-from rookery.governance.cli.intents_moves import (
-    expand_command,
-    pause_command,
-    reopen_command,
-    start_command,
-)
+from rookery.governance.cli.intents_list import list_command, show_command
 from rookery.governance.cli.intents_new import new_command
-from rookery.governance.cli.intents_show import show_command
 from rookery.governance.cli.intents_validate import validate_command
 from rookery.governance.git_files import bring_in_line
 from rookery.governance.layout import Layout, init

@@ -1,35 +1,61 @@
-"""`rookery intents check`: what the gate would say, without anything being done."""
+"""`rookery intents check`: what the gate would say, without anything being done.
+
+Judged are paths, a command, what is staged, or commits. All of them end in `PathFinding`s, which
+are printed for people and for programs here.
+"""
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from rookery import NAME
 from rookery.core.blocks import ToolCall
+from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.rulings import Decision
 from rookery.core.text.terminal_text import harmless_line
 from rookery.engine.ports import Action, Outcome, Permit
 from rookery.errors import SettingsError, ToolError
-from rookery.governance.cli.intents_commits import check_range, check_staged
 from rookery.governance.cli.intents_common import (
     FINDINGS,
     Desk,
     Wishes,
     aligned,
     common,
+    counted,
     now,
     open_desk,
 )
-from rookery.governance.cli.intents_findings import all_fine, as_json, remark, rows, rules_of, word
 from rookery.governance.intents.intent import Intent, digest, selectable
+from rookery.governance.scope.active_scope import active_scope
 from rookery.governance.scope.call_verdict import Standing, judge_call
 from rookery.governance.scope.command_policy import opinion
 from rookery.governance.scope.command_policy_file import read_command_policy
 from rookery.governance.scope.command_reach import Kind, Reach, all_commands_known
+from rookery.governance.scope.committed_changes import (
+    BranchIntent,
+    CommittedChange,
+    CommittedChanges,
+    intents_named,
+)
+from rookery.governance.scope.intent_ignore import read_intent_ignore
 from rookery.governance.scope.judged_paths import NamedPath, judge_paths
+from rookery.governance.scope.locations import ignores_case
 from rookery.governance.scope.permission_rules import RuleCall, decide
-from rookery.governance.scope.scope_verdict import Op, PathFinding
+from rookery.governance.scope.scope_verdict import Op, PathFinding, ScopeRules, Verdict
+
+_WORDS = {
+    Verdict.IN_SCOPE: "in scope",
+    Verdict.IGNORED: "ignored",
+    Verdict.OUT_OF_SCOPE: "OUT OF SCOPE",
+    Verdict.OUTSIDE: "OUTSIDE",
+    Verdict.PROTECTED: "PROTECTED",
+    Verdict.REJECTED: "REJECTED",
+}
+_FINE = (Verdict.IN_SCOPE, Verdict.IGNORED)
+SHORT_REVISION = 12
 
 
 @click.command("check")
@@ -71,6 +97,108 @@ def check_command(
     if line is not None:
         return _check_command(wishes, desk, intent, line)
     return _check_paths(wishes, desk, intent, paths)
+
+
+def rules_of(desk: Desk, intent: Intent) -> ScopeRules:
+    at = now()
+    known = [each.id for each in desk.file.intents]
+    return active_scope(
+        intent,
+        desk.file.policy,
+        read_intent_ignore(desk.layout, known, at),
+        now=at,
+        ignore_case=ignores_case(desk.layout.root),
+    )
+
+
+def rows(found: Sequence[PathFinding]) -> list[str]:
+    return aligned([[word(each), each.path, remark(each)] for each in found]) if found else []
+
+
+def word(finding: PathFinding) -> str:
+    return _WORDS[finding.verdict]
+
+
+def remark(finding: PathFinding) -> str:
+    if finding.verdict is Verdict.OUT_OF_SCOPE:
+        excluded = f"taken out by {finding.matched}" if finding.matched else ""
+        return excluded or (f"nearest: {finding.nearest}" if finding.nearest else "")
+    asks = f"(asks first: {finding.reason})" if finding.decision and fine(finding) else ""
+    return " ".join(filter(None, (finding.matched, asks))) or finding.reason
+
+
+def counts(found: Sequence[PathFinding]) -> str:
+    inside = sum(map(fine, found))
+    return f"{counted(inside, 'file')} in scope, {len(found) - inside} outside"
+
+
+def astray(found: Sequence[PathFinding]) -> list[PathFinding]:
+    return [each for each in found if not fine(each)]
+
+
+def fine(finding: PathFinding) -> bool:
+    return finding.verdict in _FINE and finding.decision is not Decision.DENY
+
+
+def all_fine(found: Sequence[PathFinding]) -> bool:
+    return all(map(fine, found))
+
+
+def as_json(finding: PathFinding) -> dict[str, object]:
+    return {
+        "path": finding.path,
+        "op": str(finding.op),
+        "verdict": str(finding.verdict),
+        "decision": finding.decision.name.lower(),
+        "code": finding.code or None,
+        "reason": finding.reason or None,
+        "matched": finding.matched or None,
+        "nearest": finding.nearest or None,
+    }
+
+
+def check_staged(wishes: Wishes, desk: Desk, intent_id: str | None, message: Path | None) -> int:
+    git = CommittedChanges(desk.layout)
+    change = git.staged()
+    named = (intent_id,) if intent_id else _named_in(message) if message else ()
+    if not change.files or (not named and git.only_governance(change)):
+        what = f"nothing but {GOVERNANCE_FOLDER}/" if change.files else "nothing"
+        wishes.say(f"{what} is staged, which needs no intent")
+        wishes.tell({"intent": None, "intents": [], "targets": [], "ok": True})
+        return 0
+    if message and not named:
+        print(
+            f"Error: The message has no line such as `Intent: INT-001` (see {NAME} intents list).",
+            file=sys.stderr,
+        )
+        wishes.tell({"intent": None, "intents": [], "targets": [], "ok": False})
+        return FINDINGS
+    source = " (from the message)" if message and not intent_id else ""
+    if not named:
+        branch = _of_branch(git)
+        named, source = (branch.intent_id,), f" (from {branch.source})"
+    intents = [desk.sound_intent(each) for each in named]
+    found = _best([git.judged(change, rules_of(desk, each)) for each in intents])
+    ids = [each.id for each in intents]
+    wishes.say(f"{', '.join(ids)}{source}  {counts(found)}", *rows(astray(found)))
+    wishes.tell(
+        {
+            "intent": ids[0],
+            "intents": ids,
+            "targets": [as_json(each) for each in found],
+            "ok": all_fine(found),
+        }
+    )
+    return 0 if all_fine(found) else FINDINGS
+
+
+def check_range(wishes: Wishes, desk: Desk, revisions: str, intent_id: str | None) -> int:
+    git = CommittedChanges(desk.layout)
+    told = [_check_commit(wishes, desk, git, each, intent_id) for each in git.commits(revisions)]
+    bad = sum(not each["ok"] for each in told)
+    wishes.say(f"{counted(len(told), 'commit')}, {bad} with findings")
+    wishes.tell({"commits": told, "ok": not bad})
+    return FINDINGS if bad else 0
 
 
 def _check_paths(wishes: Wishes, desk: Desk, intent: Intent, paths: Sequence[str]) -> int:
@@ -182,3 +310,60 @@ def _standing(intent: Intent) -> list[str]:
     if selectable(intent, now()):
         return []
     return [f"note: {intent.id} is {intent.status} and could not be selected now"]
+
+
+def _named_in(message: Path) -> tuple[str, ...]:
+    return intents_named(message.read_text(encoding="utf-8", errors="replace"))
+
+
+def _of_branch(git: CommittedChanges) -> BranchIntent:
+    found = git.branch_intent()
+    if found is None:
+        raise SettingsError(
+            "Neither the branch nor its last commit names an intent. Say --intent ID, or: "
+            f"git config branch.NAME.description 'Intent: ID' (see {NAME} intents list)."
+        )
+    return found
+
+
+def _check_commit(
+    wishes: Wishes,
+    desk: Desk,
+    git: CommittedChanges,
+    change: CommittedChange,
+    intent_id: str | None,
+) -> dict[str, object]:
+    """A commit may be made for several intents; then each of its files must be some intent's."""
+    ids = (intent_id,) if intent_id else change.intent_ids
+    head = f"{change.revision[:SHORT_REVISION]}"
+    said: dict[str, object] = {"commit": change.revision, "intents": list(ids), "targets": []}
+    if not change.files or (not ids and git.only_governance(change)):
+        wishes.say(f"{head}  no files of an intent")
+        return {**said, "problem": None, "ok": True}
+    problem = _problem(desk, ids)
+    if problem:
+        wishes.say(f"{head}  {harmless_line(problem)}: {harmless_line(change.subject)}")
+        return {**said, "problem": problem, "ok": False}
+    found = _best([git.judged(change, rules_of(desk, desk.intent(each))) for each in ids])
+    wishes.say(f"{head}  {', '.join(ids)}  {counts(found)}", *rows(astray(found)))
+    targets = [as_json(each) for each in found]
+    return {**said, "targets": targets, "problem": None, "ok": all_fine(found)}
+
+
+def _problem(desk: Desk, ids: Sequence[str]) -> str:
+    if not ids:
+        return "no Intent: line"
+    missing = [each for each in ids if desk.usable.find(each) is None]
+    if missing:
+        return f"there is no {missing[0]}"
+    broken = [each for each in ids if desk.intent(each).id in desk.file.broken]
+    return f"{broken[0]} has errors" if broken else ""
+
+
+def _best(judgements: Sequence[tuple[PathFinding, ...]]) -> tuple[PathFinding, ...]:
+    """For each file the verdict of the intent that likes it best."""
+    return tuple(min(each, key=_objection) for each in zip(*judgements, strict=True))
+
+
+def _objection(finding: PathFinding) -> tuple[bool, int]:
+    return not fine(finding), int(finding.decision)

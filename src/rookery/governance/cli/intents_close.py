@@ -9,7 +9,14 @@ from msgspec import Struct
 from rookery import NAME
 from rookery.core.text.terminal_text import cells_of, harmless_line
 from rookery.errors import SettingsError
-from rookery.governance.cli.intents_changes import Changing, NotPossible, Plan
+from rookery.governance.cli.intents_changes import (
+    Changing,
+    NotPossible,
+    Plan,
+    moved,
+    possible_move,
+    told,
+)
 from rookery.governance.cli.intents_common import (
     FINDINGS,
     Desk,
@@ -22,7 +29,6 @@ from rookery.governance.cli.intents_common import (
     open_desk,
     stamp,
 )
-from rookery.governance.cli.intents_moves import moved, possible_move, told
 from rookery.governance.criteria.criteria_checks import CheckResult, check_criterion
 from rookery.governance.criteria.criteria_standing import criterion_id
 from rookery.governance.intents.intent import Criterion, Intent, IntentFile, LastVerification

@@ -22,7 +22,7 @@ from rookery.cli.main import resolve_folder
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import Paint, cells_of, harmless, harmless_line
 from rookery.errors import RookeryError, SettingsError, StorageError
-from rookery.governance.cli.ending import Ending
+from rookery.governance.cli.trace_common import Ending
 from rookery.governance.intents.intent import Intent, IntentFile
 from rookery.governance.intents.intent_file import IntentReader, IntentText
 from rookery.governance.intents.problem_report import summary

@@ -27,7 +27,6 @@ from rookery.governance.intents.intent import digest
 from rookery.governance.intents.intent_map import MapEntry, map_text
 from rookery.governance.intents.mapped_intents import intent_map
 from rookery.governance.ledger.brief_records import Counted, counted_lines
-from rookery.governance.ledger.by_products import is_by_product
 from rookery.governance.ledger.coverage import (
     Coverage,
     IntentCoverage,
@@ -35,6 +34,7 @@ from rookery.governance.ledger.coverage import (
     coverage,
 )
 from rookery.governance.ledger.ledger_reader import oldest
+from rookery.governance.ledger.statistics import is_by_product
 from rookery.governance.ledger.traced import TracedRecord, records_on
 
 FAULTS = frozenset({"outdated", "uncovered", "orphan"})

@@ -12,6 +12,7 @@ import click
 from msgspec import Struct
 
 from rookery import NAME
+from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import RookeryError, SettingsError
 from rookery.governance.cli.intents_changes import Changing, Plan
 from rookery.governance.cli.intents_common import (
@@ -25,13 +26,6 @@ from rookery.governance.cli.intents_common import (
     open_desk,
     stamp,
 )
-from rookery.governance.cli.intents_faults import (
-    constraint_fault,
-    criterion_fault,
-    description_fault,
-    name_fault,
-    scope_fault,
-)
 from rookery.governance.intents.intent import (
     Constraint,
     Criterion,
@@ -41,8 +35,12 @@ from rookery.governance.intents.intent import (
     Verify,
 )
 from rookery.governance.intents.intent_edits import AddIntent
+from rookery.governance.intents.intent_parts import LONGEST_CONSTRAINT
+from rookery.governance.intents.intent_reader import LONGEST_NAME
 from rookery.governance.intents.node_reader import Fault
+from rookery.governance.scope.braces import PatternError
 from rookery.governance.scope.files_in_scope import FilesInScope
+from rookery.governance.scope.scope_patterns import scope_pattern
 
 _CRITERION = "criterion, how one can tell that it is done; a command is run to find out"
 USUAL_PREFIX = "INT"
@@ -57,6 +55,7 @@ _RUNNERS = frozenset({"cargo", "go", "npm", "yarn", "pnpm", "mvn", "gradle", "do
 _CHECK_VERBS = frozenset(
     {"test", "lint", "clippy", "vet", "typecheck", "check", "build", "compile"}
 )
+LONGEST_TEXT = 4000
 
 
 class Described(Struct, frozen=True, kw_only=True):
@@ -164,6 +163,32 @@ def next_id(file: IntentFile) -> str:
     numbers = [each["number"] for each in found if each["prefix"] == prefix]
     last = max(numbers, key=int)
     return f"{prefix}-{int(last) + 1:0{len(last)}d}"
+
+
+def name_fault(said: str) -> str:
+    if not said.strip() or "\n" in said or len(said) > LONGEST_NAME:
+        return f"A name has one line of 1 to {LONGEST_NAME} characters."
+    return ""
+
+
+def scope_fault(said: str) -> str:
+    try:
+        scope_pattern(said)
+    except PatternError as error:
+        return f"{harmless_line(said)}: {error}."
+    return ""
+
+
+def description_fault(said: str) -> str:
+    return _too_long("A description", said, LONGEST_TEXT)
+
+
+def constraint_fault(said: str) -> str:
+    return _too_long("A constraint", said, LONGEST_CONSTRAINT)
+
+
+def criterion_fault(said: str) -> str:
+    return _too_long("A criterion", said, LONGEST_TEXT)
 
 
 @contextmanager
@@ -296,3 +321,8 @@ def _tell(wishes: Wishes, intent: Intent, files: FilesInScope) -> None:
 
 def _matches(files: FilesInScope, pattern: str) -> str:
     return f"(matches {counted(files.count(pattern), 'file')})"
+
+
+def _too_long(what: str, said: str, longest: int) -> str:
+    much = len(said)
+    return f"{what} has at most {longest} characters; this has {much}." if much > longest else ""

@@ -28,8 +28,7 @@ from rookery.governance.intents.problem_report import rendered
 from rookery.governance.layout import nested_roots
 from rookery.governance.ledger.known_heads import KnownHeads
 from rookery.governance.ledger.ledger_index import LedgerIndex
-from rookery.governance.ledger.ledger_query import Query
-from rookery.governance.ledger.ledger_reader import newest
+from rookery.governance.ledger.ledger_reader import Query, newest
 from rookery.governance.ledger.traced import TracedRecord
 from rookery.governance.places import governed_places
 from rookery.governance.scope.braces import PatternError

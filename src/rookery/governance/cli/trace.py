@@ -11,7 +11,6 @@ from msgspec import to_builtins
 from rookery import NAME
 from rookery.core.text.terminal_text import harmless_line
 from rookery.governance.cli.trace_blame import blame_command
-from rookery.governance.cli.trace_commits import finalize_command, install_hooks_command
 from rookery.governance.cli.trace_common import (
     CannotAnswer,
     Desk,
@@ -21,13 +20,20 @@ from rookery.governance.cli.trace_common import (
     print_lines,
     today,
 )
-from rookery.governance.cli.trace_export import export_command
+from rookery.governance.cli.trace_export import (
+    export_command,
+    finalize_command,
+    install_hooks_command,
+)
 from rookery.governance.cli.trace_upkeep import prune_command, recover_command, seal_command
 from rookery.governance.cli.trace_verify import verify_command
-from rookery.governance.ledger.ledger_query import HOUSEKEEPING, Query
-from rookery.governance.ledger.log_lines import Columns, log_lines
-from rookery.governance.ledger.recent_records import LOOKED_THROUGH, recent_records
-from rookery.governance.ledger.record_page import chain_of, record_page
+from rookery.governance.ledger.ledger_reader import (
+    HOUSEKEEPING,
+    LOOKED_THROUGH,
+    Query,
+    recent_records,
+)
+from rookery.governance.ledger.record_text import Columns, chain_of, log_lines, record_page
 from rookery.governance.ledger.records import Kind, Outcome
 from rookery.governance.ledger.statistics import statistics, told
 from rookery.governance.ledger.traced import TracedRecord
@@ -137,7 +143,7 @@ def _refuse_unknown(desk: Desk, intent: str) -> None:
 
 def _follow(desk: Desk, query: Query, most: int | None) -> NoReturn:
     """The last ones, oldest first, and all that come. What comes meanwhile is printed once."""
-    from rookery.governance.ledger.follow import followed
+    from rookery.governance.ledger.ledger_reader import followed
 
     coming = followed(desk.folder)
     last = list(_newest(desk, query, most))[::-1]

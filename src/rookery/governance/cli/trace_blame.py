@@ -43,8 +43,7 @@ def blame_command(desk: Desk, where: str, span: str, why: bool, for_tools: bool)
     call through. Nothing is guessed.
     """
     from rookery.governance.ledger.git_history import history_of
-    from rookery.governance.ledger.line_history import line_history
-    from rookery.governance.ledger.line_reasons import whys_behind
+    from rookery.governance.ledger.line_history import line_history, whys_behind
 
     path, one = _place(desk, where)
     wanted = (one, one) if one else _span(span)

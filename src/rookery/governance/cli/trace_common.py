@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,21 +17,34 @@ from rookery.cli.main import resolve_folder
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.text.terminal_text import Paint, harmless_line
 from rookery.errors import RookeryError, SettingsError, StorageError
-from rookery.governance.cli.ending import Ending as Ending
 from rookery.governance.layout import Layout, find_ledger
 from rookery.governance.ledger.known_heads import KnownHeads
 from rookery.governance.ledger.ledger_errors import LedgerBusy
 from rookery.governance.ledger.ledger_file import Flush
+from rookery.governance.ledger.ledger_reader import EXAMPLES, moment
 from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.records import Writer
-from rookery.governance.ledger.time_points import EXAMPLES, moment
-from rookery.governance.ledger.verification import KnownHead
+from rookery.governance.ledger.verify_ledger import KnownHead
 from rookery.governance.places import governed_places
 from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_listing import paint_for_output
 
 TASK = f"{NAME}-trace"
 """The task in whose name a command records something."""
+
+
+class Ending(IntEnum):
+    FINE = 0
+    FINDINGS = 1
+    USAGE = 2
+    WARNINGS = 3
+    """Warnings only, with `--strict`."""
+    NOT_FOUND = 4
+    BUSY = 5
+    """Another process holds the file."""
+    NOT_INITIALISED = 6
+    """No intents govern the folder, or it has no ledger."""
+    STORAGE = 9
 
 
 class CannotAnswer(RookeryError):

@@ -13,6 +13,9 @@ from rookery.governance.cli.trace_common import (
     ledger_command,
     point_in_time,
 )
+from rookery.governance.ledger.ledger_file import Ledger
+from rookery.governance.ledger.records import Entry
+from rookery.governance.ledger.seal import Segment
 from rookery.storage.cli.session_listing import confirmed, counted
 
 
@@ -69,8 +72,8 @@ def prune_command(desk: Desk, before: str, dry_run: bool, yes: bool) -> int:
     The ledger keeps a record of what was removed, so that verify can tell it from a loss. To
     have the present file among them, seal it first.
     """
-    from rookery.governance.ledger.ledger_reader import verified
-    from rookery.governance.ledger.prune import prune, segments_before
+    from rookery.governance.ledger.seal import segments_before
+    from rookery.governance.ledger.verification import verified
 
     segments = segments_before(desk.folder, point_in_time(before))
     names = [segment.path.relative_to(desk.layout.root).as_posix() for segment in segments]
@@ -93,3 +96,15 @@ def prune_command(desk: Desk, before: str, dry_run: bool, yes: bool) -> int:
         would = "would be removed" if dry_run else "removed"
         desk.say(f"{told} {would}: {', '.join(names)}" if names else "Nothing is as old as that.")
     return Ending.FINE
+
+
+def prune(ledger: Ledger, segments: list[Segment], *, task_id: str) -> None:
+    """The tombstones are in the ledger before anything is removed. Once cut off in between, it
+    can be done again."""
+    if segments:
+        more = {"pruned": [segment.tombstone for segment in segments]}
+        ledger.append(Entry(kind="checkpoint", task_id=task_id, more=more))
+        ledger.checkpoint(task_id)
+        ledger.close()
+    for segment in segments:
+        segment.path.unlink(missing_ok=True)

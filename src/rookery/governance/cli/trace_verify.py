@@ -12,14 +12,8 @@ from msgspec import Struct
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import SettingsError, StorageError
 from rookery.governance.cli.trace_common import TASK, Desk, Ending, ledger_command, point_in_time
-from rookery.governance.ledger.partial_verification import mend_tail, verified_since
-from rookery.governance.ledger.verification import (
-    KnownHead,
-    Report,
-    known_head,
-    lost_records,
-    told_here,
-)
+from rookery.governance.ledger.verification import lost_records, mend_tail, told_here, verified
+from rookery.governance.ledger.verify_ledger import KnownHead, Report, known_head
 from rookery.storage.cli.session_listing import confirmed
 
 _STATE = re.compile(r"\b(?:sha256:)?([0-9a-f]{64})\b")
@@ -70,9 +64,9 @@ def verify_command(
     if fix_tail and mend_tail(desk.recording().ledger, task_id=TASK):
         desk.say("The last line was mended.")
     known = _known(desk, checkpoint)
-    report = verified_since(
+    report = verified(
         desk.folder,
-        point_in_time(since),
+        since=point_in_time(since),
         known=known.head,
         expected=expect or known.state,
         require_chain=require_chain,

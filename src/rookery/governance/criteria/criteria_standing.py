@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.governance.intents.intent import Criterion, Intent, Policy, Status, digest
-from rookery.governance.ledger.counted_records import CountedRecord
+from rookery.governance.ledger.statistics import CountedRecord
 from rookery.governance.ledger.traced import TracedRecord
 
 CHECK_TOOL = "intent_check"

@@ -5,10 +5,8 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 
 from rookery.governance.criteria.criteria_standing import CHECK_TOOL
-from rookery.governance.ledger.by_products import is_by_product
-from rookery.governance.ledger.counted_records import CountedRecord
 from rookery.governance.ledger.line_ranges import LineRange
-from rookery.governance.ledger.statistics import CALLS, REFUSED
+from rookery.governance.ledger.statistics import CALLS, REFUSED, CountedRecord, is_by_product
 
 OUTSIDE_SCOPE = frozenset({"approved_once", "approved_task"})
 HOST_CALLS = frozenset({CHECK_TOOL})

@@ -177,7 +177,7 @@ def selectable(intent: Intent, now: datetime) -> bool:
 @lru_cache(maxsize=256)
 def digest(intent: Intent, policy: Policy) -> str:
     """What tells one wording of an intent, under one policy, from any other. Hexadecimal."""
-    from rookery.governance.ledger.canonical import canonical
+    from rookery.governance.ledger.verify_ledger import canonical
 
     return sha256(canonical(_definition(intent, policy))).hexdigest()
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from rookery.governance.ledger.log_lines import feedback
+from rookery.governance.ledger.record_text import feedback
 from rookery.governance.ledger.traced import TracedRecord
 
 Origin = Literal["recorded", "edited since", "version control", "unknown"]

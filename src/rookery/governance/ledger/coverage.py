@@ -6,9 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from rookery.governance.intents.activity import HOST_CALLS, Activity, take_record
-from rookery.governance.ledger.by_products import is_by_product
-from rookery.governance.ledger.counted_records import CountedRecord
-from rookery.governance.ledger.statistics import REFUSED
+from rookery.governance.ledger.statistics import REFUSED, CountedRecord, is_by_product
 
 CoverageState = Literal["covered", "unverified", "outdated", "uncovered", "drifted", "orphan"]
 _COUNTED = frozenset({"IN_PROGRESS", "COMPLETED"})

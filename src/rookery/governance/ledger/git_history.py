@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from rookery.errors import StorageError
 from rookery.governance.ledger.blame_page import CommitOfLine
+from rookery.governance.ledger.ledger_reader import written
 from rookery.governance.ledger.line_ranges import LineRange, line_change, plain_lines
-from rookery.governance.ledger.time_points import written
 from rookery.platform.git.git_hardening import git_hardening, hardened
 from rookery.platform.processes.own_programs import find_own_program
 

@@ -10,11 +10,9 @@ import secrets
 from hashlib import sha256
 from pathlib import Path
 
-from rookery.governance.ledger.journal_key import key_at
+from rookery.governance.ledger.active_file import LedgerTail
 from rookery.governance.ledger.ledger_errors import LedgerUnreadable
-from rookery.governance.ledger.made_once import made_once
-from rookery.governance.ledger.state_folder import make_state_folder
-from rookery.governance.ledger.tail import LedgerTail
+from rookery.governance.ledger.state_files import key_at, made_once, make_state_folder
 from rookery.governance.ledger.verify_ledger import NO_BYTES, KnownHead, Tip, known_head, state_id
 from rookery.platform.small_files import UnfitFile, whole_file
 

@@ -21,17 +21,21 @@ from uuid import uuid4
 from msgspec import Struct
 
 from rookery.faults import kp
-from rookery.governance.ledger.active_file import ActiveFile
-from rookery.governance.ledger.journal_key import kept_key
+from rookery.governance.ledger.active_file import ActiveFile, LedgerTail, TailMemory
 from rookery.governance.ledger.known_heads import KnownHeads
 from rookery.governance.ledger.ledger_errors import LedgerUnreadable, unwritable
-from rookery.governance.ledger.ledger_lock import WAIT, exclusive
-from rookery.governance.ledger.records import Entry, Link, Writer, line_of, parts_of, record_of
+from rookery.governance.ledger.records import (
+    Entry,
+    Link,
+    Writer,
+    line_of,
+    new_ulid,
+    parts_of,
+    record_of,
+)
 from rookery.governance.ledger.seal import move_sealed, newest_seal, seal_entry
 from rookery.governance.ledger.segments import ACTIVE, sealed_files
-from rookery.governance.ledger.tail import LedgerTail
-from rookery.governance.ledger.tail_memory import TailMemory
-from rookery.governance.ledger.ulid import new_ulid
+from rookery.governance.ledger.state_files import WAIT, exclusive, kept_key
 from rookery.governance.ledger.verify_ledger import Tip, state_id
 
 SEAL_SIZE = 64 * 1024 * 1024

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from rookery.governance.ledger.ledger_query import Query
-from rookery.governance.ledger.ledger_reader import newest, oldest
+from rookery.governance.ledger.ledger_reader import Query, newest, oldest
 from rookery.governance.ledger.segments import (
     active_file,
     lines,

@@ -1,20 +1,132 @@
-"""The records of a workspace's ledger, for whoever asks; streamed, never held as a whole."""
+"""The records of a workspace's ledger that match a query: newest, oldest, recent, or as they come.
 
-from collections.abc import Iterable, Iterator, Sequence
+Records are streamed, never held as a whole: a ledger may have a gibibyte.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
+from typing import IO
 
-from rookery.governance.ledger.ledger_errors import LedgerUnreadable
-from rookery.governance.ledger.ledger_query import Query
-from rookery.governance.ledger.other_branches import verified_with_branches
-from rookery.governance.ledger.segments import lines, newest_first, oldest_first
-from rookery.governance.ledger.traced import TracedRecord, records_in
-from rookery.governance.ledger.verification import (
-    KnownHead,
-    Report,
-    Verifier,
-    calls_in_journal,
-    ledger_files,
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rookery.governance.ledger.segments import (
+    active_file,
+    newest_first,
+    oldest_first,
+    open_ledger_file,
 )
+from rookery.governance.ledger.traced import TracedRecord, records_in, records_on
+from rookery.governance.ledger.verify_ledger import LONGEST_LINE
+
+_AGO = re.compile(r"(\d{1,6})\s*([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+EXAMPLES = "7d, 12h, 2026-02-20 or 2026-02-20T13:54:31Z"
+PAUSE = 0.5
+"""Seconds between looks. Python has no way of its own to be told that a file grew, and whoever
+watches a ledger does not mind half a second."""
+HOUSEKEEPING = frozenset({"stream_start", "checkpoint"})
+"""Kinds that the ledger needs for its chain, and nobody else needs to read."""
+LOOKED_THROUGH = 5_000
+"""Records at the end of a ledger that are looked through before an index is asked for help."""
+_AIMED = ("blocked", "decision")
+"""Kinds of records that tell what a call was aimed at without having touched it."""
+
+
+class Query(Struct, frozen=True, kw_only=True):
+    """What is empty asks for nothing. Times are compared as they are written: UTC, RFC 3339."""
+
+    intent: str = ""
+    task: str = ""
+    call: str = ""
+    """A call's own name: what was asked, decided and done about it."""
+    file: str = ""
+    """A pattern of a path that was changed, or that a call was aimed at which was refused."""
+    kind: str = ""
+    outcome: str = ""
+    since: str = ""
+    until: str = ""
+    text: str = ""
+    """To be found anywhere in the record."""
+    without: frozenset[str] = frozenset()
+    """Kinds that are left out."""
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether nothing is asked for, but that kinds are left out."""
+        return self == Query(without=self.without)
+
+    def matches(self, record: TracedRecord) -> bool:
+        return (
+            self.intent in {"", record.intent_id}
+            and self.task in {"", record.task_id}
+            and self.call in {"", record.tool_use_id}
+            and self.kind in {"", record.kind}
+            and record.kind not in self.without
+            and self.outcome in {"", record.outcome}
+            and (not self.since or record.time >= self.since)
+            and (not self.until or record.time < self.until)
+            and (not self.file or any(fnmatchcase(path, self.file) for path in record.paths))
+            and (not self.text or self.text in _words(record))
+        )
+
+
+def moment(text: str, now: datetime) -> str:
+    """`7d` is seven days ago; a date is its beginning; what names no zone is UTC.
+
+    Raises ValueError for what is no point in time.
+    """
+    if ago := _AGO.fullmatch(text.strip()):
+        try:
+            return written(now - timedelta(seconds=int(ago[1]) * _SECONDS[ago[2]]))
+        except OverflowError as error:
+            raise ValueError(f"{text} is too long ago") from error
+    found = datetime.fromisoformat(text.strip())
+    return written(found if found.tzinfo else found.replace(tzinfo=UTC))
+
+
+def written(when: datetime) -> str:
+    """As records say it: UTC, with milliseconds."""
+    there = when.astimezone(UTC)
+    return f"{there:%Y-%m-%dT%H:%M:%S}.{there.microsecond // 1000:03}Z"
+
+
+def followed(folder: Path) -> Iterator[TracedRecord]:
+    """For ever, from where the ledger ends when this is called. A file that is sealed is read to
+    its end before the next one is."""
+    path = active_file(folder)
+    file = _opened(path)
+    if file:
+        file.seek(0, os.SEEK_END)
+    return _from(file, path)
+
+
+def recent_records(
+    folder: Path,
+    index: Callable[[], Path],
+    query: Query,
+    most: int,
+    *,
+    looked_through: int = LOOKED_THROUGH,
+) -> Iterator[TracedRecord]:
+    """Straight from the end of the ledger if they are there; else by the index, which takes a
+    while to be made and then saves reading everything. `index` is where that lies."""
+    if query.takes_all:
+        yield from islice(newest(folder, query), most)
+        return
+    lines = newest_first(folder)
+    last = records_in(islice(lines, looked_through))
+    near = list(islice(filter(query.matches, last), most))
+    if len(near) == most or next(lines, None) is None:
+        yield from near
+    else:
+        yield from _by_index(folder, index(), query, most)
 
 
 def newest(folder: Path, query: Query | None = None) -> Iterator[TracedRecord]:
@@ -33,32 +145,60 @@ def record_named(folder: Path, id: str) -> TracedRecord | None:
     return next((record for record in newest(folder) if record.id.startswith(id)), None)
 
 
-def verified(
-    folder: Path,
-    *,
-    known: KnownHead | None = None,
-    expected: str = "",
-    require_chain: bool = False,
-    keys: Sequence[bytes] = (),
-) -> Report:
-    """The report of a verification, as the auditor's script makes it."""
-
-    def verify(head: KnownHead | None) -> Report:
-        verifier = Verifier(known=head, expected=expected, require_chain=require_chain, keys=keys)
-        read_into(verifier, folder, ledger_files(str(folder)))
-        verifier.backlog(calls_in_journal(str(folder)))
-        return verifier.report()
-
-    return verified_with_branches(folder, known, verify)
+def _from(file: IO[bytes] | None, path: Path) -> Iterator[TracedRecord]:
+    while True:
+        if file:
+            with file:
+                yield from _appended(file, path)
+        else:
+            time.sleep(PAUSE)
+        file = _opened(path)
 
 
-def read_into(verifier: Verifier, folder: Path, files: Iterable[tuple[str, bool]]) -> None:
-    """Let it hear these files of the ledger, each of which is sealed or not."""
-    for name, sealed in files:
-        shown = Path(name).relative_to(folder).as_posix()
-        try:
-            verifier.read(shown, lines(Path(name)), sealed=sealed)
-        except LedgerUnreadable as error:
-            verifier.unreadable(shown, error.why)
-        except OSError as error:
-            verifier.unreadable(shown, str(error))
+def _opened(path: Path) -> IO[bytes] | None:
+    try:
+        return open_ledger_file(path)
+    except FileNotFoundError:
+        return None
+
+
+def _appended(file: IO[bytes], path: Path) -> Iterator[TracedRecord]:
+    """Until another file has taken the place of this one."""
+    rest = b""
+    while True:
+        replaced = not _is_there(file, path)
+        while block := file.readline(LONGEST_LINE):
+            rest += block
+            if rest.endswith(b"\n") or len(rest) >= LONGEST_LINE:
+                yield from records_on(rest)
+                rest = b""
+        if replaced:
+            return
+        time.sleep(PAUSE)
+
+
+def _is_there(file: IO[bytes], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _words(record: TracedRecord) -> str:
+    said = (record.id, record.tool_name, record.command, record.error_code, record.approval)
+    return " ".join((*said, *record.paths))
+
+
+def _by_index(folder: Path, place: Path, query: Query, most: int) -> list[TracedRecord]:
+    """The index knows paths that were changed. What refused calls were aimed at is looked for
+    among those, which are few."""
+    from rookery.governance.ledger.ledger_index import LedgerIndex
+
+    index = LedgerIndex(folder, place)
+    found = list(islice(index.find(query), most))
+    known = {record.id for record in found}
+    for kind in _AIMED if query.file else ():
+        if query.kind in {"", kind}:
+            aimed = filter(query.matches, index.find(replace(query, file="", kind=kind)))
+            found += islice((each for each in aimed if each.id not in known), most)
+    return sorted(found, key=lambda record: record.time, reverse=True)[:most]

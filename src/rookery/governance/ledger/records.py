@@ -3,6 +3,8 @@
 No content of a file is ever in it, only hashes and line numbers. What is empty is left out.
 """
 
+import secrets
+import time
 import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
@@ -10,15 +12,14 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from rookery.governance.ledger.canonical import canonical, leaf_hash
 from rookery.governance.ledger.line_ranges import LineRange
-from rookery.governance.ledger.verify_ledger import signature
+from rookery.governance.ledger.verify_ledger import canonical, leaf_hash, signature
 
+_DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 VERSION = "0.1.0"
 SCHEMA = 1
 LONGEST_LINE = 256 * 1024
 """Bytes of one line; a call that needs more is recorded in several parts."""
-
 Kind = Literal[
     "stream_start",
     "intent_selected",
@@ -43,6 +44,7 @@ OWN_KINDS = frozenset({"stream_start", "checkpoint", "seal", "repair"})
 Outcome = Literal["success", "failure", "blocked", "denied", "cancelled", "interrupted"]
 FileDeed = Literal["create", "modify", "delete", "rename", "mode"]
 Contributor = Literal["ai", "human", "mixed", "unknown"]
+_TOLD_ELSEWHERE = frozenset({"files", "contributor", "model_id", "related", "more", "enforced"})
 
 
 class FileHash(Struct, frozen=True, kw_only=True):
@@ -127,6 +129,11 @@ class Writer(Struct, frozen=True, kw_only=True):
     version: str
 
 
+def new_ulid() -> str:
+    number = time.time_ns() // 1_000_000 << 80 | secrets.randbits(80)
+    return "".join(_DIGITS[number >> 5 * place & 31] for place in reversed(range(26)))
+
+
 def record_of(
     entry: Entry, *, id: str, timestamp: str, writer: Writer, link: Link, key: bytes = b""
 ) -> dict[str, Any]:
@@ -144,14 +151,6 @@ def record_of(
         return _marked(record, key)
     except UnicodeEncodeError:  # names of files and commands may be no Unicode
         return _marked(_unicode(record), key)
-
-
-def _marked(record: dict[str, Any], key: bytes) -> dict[str, Any]:
-    own = record["metadata"]["orchestration"]
-    if key:
-        own["mac"] = signature(key, canonical(record))
-    own["hash"] = leaf_hash(record)
-    return record
 
 
 def line_of(record: Mapping[str, Any]) -> bytes:
@@ -182,6 +181,14 @@ def parts_of(entry: Entry, limit: int = LONGEST_LINE) -> tuple[Entry, ...]:
     )
 
 
+def _marked(record: dict[str, Any], key: bytes) -> dict[str, Any]:
+    own = record["metadata"]["orchestration"]
+    if key:
+        own["mac"] = signature(key, canonical(record))
+    own["hash"] = leaf_hash(record)
+    return record
+
+
 def _standard_file(file: TracedFile, entry: Entry) -> dict[str, Any]:
     contributor: dict[str, str] = {"type": entry.contributor}
     if entry.model_id and entry.contributor != "human":
@@ -201,9 +208,6 @@ def _related(entry: Entry) -> Iterator[Related]:
     yield from entry.related
     if entry.parent_task_id:
         yield Related(type="session", url=f"urn:task:{entry.parent_task_id}")
-
-
-_TOLD_ELSEWHERE = frozenset({"files", "contributor", "model_id", "related", "more", "enforced"})
 
 
 def _own(entry: Entry, link: Link) -> dict[str, Any]:

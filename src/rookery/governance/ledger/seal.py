@@ -1,4 +1,8 @@
-"""The end of an active file: its seal, its place among the sealed ones, and what comes after."""
+"""Seals: the last record of a file, its place among the sealed ones, and what comes after.
+
+A sealed file that is pruned leaves a tombstone in the ledger, so that its absence can be told from
+a loss.
+"""
 
 import errno
 import json
@@ -9,9 +13,9 @@ from typing import Any
 from msgspec import Struct
 
 from rookery.faults import kp
+from rookery.governance.ledger.active_file import LedgerTail
 from rookery.governance.ledger.records import Entry
 from rookery.governance.ledger.segments import SEALED, lines_backwards, sealed_files, segment_name
-from rookery.governance.ledger.tail import LedgerTail
 from rookery.governance.ledger.verify_ledger import PREFIX, Tip, own_part, tips_in
 
 
@@ -34,6 +38,37 @@ class Seal(Struct, frozen=True, kw_only=True):
         """How the first stream of the next file names this one."""
         total = self.own["sealed_records"] + self.own["records"] + 1
         return {"file": self.file, "root": str(self.own.get("root")), "records": total}
+
+
+class Segment(Struct, frozen=True, kw_only=True):
+    """A sealed file, with its seal."""
+
+    path: Path
+    seal: Seal
+
+    @property
+    def first_time(self) -> str:
+        return str(self.seal.own.get("first_time", ""))
+
+    @property
+    def last_time(self) -> str:
+        return str(self.seal.own.get("last_time", ""))
+
+    @property
+    def records(self) -> int:
+        return int(self.seal.own["records"]) + 1
+
+    @property
+    def tombstone(self) -> dict[str, Any]:
+        tips = [{"stream": a, "seq": b, "hash": c} for a, b, c in self.seal.tips]
+        return {
+            "file": self.seal.file,
+            "root": str(self.seal.own.get("root")),
+            "records": self.records,
+            "first_time": self.first_time,
+            "last_time": self.last_time,
+            "tips": tips,
+        }
 
 
 def seal_entry(task_id: str, tail: LedgerTail) -> Entry:
@@ -72,6 +107,12 @@ def newest_seal(folder: Path) -> Seal | None:
     return max(seals, key=lambda seal: seal.timestamp, default=None)
 
 
+def segments_before(folder: Path, time: str) -> list[Segment]:
+    """The sealed files all of whose records are older, oldest first."""
+    found = [segment for path in sealed_files(folder) if (segment := _segment(path))]
+    return [segment for segment in found if segment.last_time < time]
+
+
 def _seal_of(path: Path) -> Seal | None:
     line = next(lines_backwards(path), b"")
     own = _own(line)
@@ -87,3 +128,17 @@ def _own(line: bytes) -> dict[str, Any] | None:
         return own_part(json.loads(line))
     except (ValueError, RecursionError):
         return None
+
+
+def _segment(path: Path) -> Segment | None:
+    """None for a file without a seal: what is in it nobody can say afterwards."""
+    line = next(lines_backwards(path), b"")
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    own = own_part(record)
+    if own is None or own.get("kind") != "seal" or type(own.get("records")) is not int:
+        return None
+    name = path.name.removesuffix(".gz")
+    return Segment(path=path, seal=Seal(file=name, own=own, timestamp=str(record.get("timestamp"))))

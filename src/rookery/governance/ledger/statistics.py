@@ -1,14 +1,90 @@
-"""What a ledger amounts to: calls, refusals, lines, and where they went."""
+"""What a ledger amounts to: calls, refusals, lines, and where they went.
+
+`CountedRecord` is what a record must tell to be counted, so that brief records can be counted too.
+"""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from posixpath import splitext
+from typing import Protocol
 
 from msgspec import Struct
 
-from rookery.governance.ledger.counted_records import CountedRecord
+from rookery.governance.ledger.line_ranges import LineRange
 
+BY_PRODUCT_FOLDERS = frozenset(
+    {
+        "__pycache__",
+        ".pytest_cache",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".benchmarks",
+        "node_modules",
+    }
+)
+BY_PRODUCT_ENDINGS = frozenset({".pyc"})
 CALLS = frozenset({"mutation", "command", "external", "blocked", "recovered"})
 REFUSED = frozenset({"blocked", "denied"})
+
+
+class CountedHash(Protocol):
+    @property
+    def sha256(self) -> str: ...
+
+
+class CountedFile(Protocol):
+    @property
+    def path(self) -> str: ...
+    @property
+    def op(self) -> str: ...
+    @property
+    def origin(self) -> str: ...
+    @property
+    def after(self) -> CountedHash | None: ...
+    @property
+    def lines_added(self) -> int: ...
+    @property
+    def lines_deleted(self) -> int: ...
+    @property
+    def ranges(self) -> tuple[LineRange, ...]: ...
+
+
+class CountedRecord(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def time(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def task_id(self) -> str: ...
+    @property
+    def intent_id(self) -> str: ...
+    @property
+    def intent_rev(self) -> int | None: ...
+    @property
+    def intent_digest(self) -> str: ...
+    @property
+    def tool_name(self) -> str: ...
+    @property
+    def tool_use_id(self) -> str: ...
+    @property
+    def outcome(self) -> str: ...
+    @property
+    def scope(self) -> str: ...
+    @property
+    def error_code(self) -> str: ...
+    @property
+    def approved_by(self) -> str: ...
+    @property
+    def approval(self) -> str: ...
+    @property
+    def contributor(self) -> str: ...
+    @property
+    def model_id(self) -> str: ...
+    @property
+    def files(self) -> Sequence[CountedFile]: ...
 
 
 class LedgerStatistics(Struct, frozen=True, kw_only=True):
@@ -25,6 +101,13 @@ class LedgerStatistics(Struct, frozen=True, kw_only=True):
     lines_deleted: int
     lines_by_model: tuple[tuple[str, int], ...]
     hot_files: tuple[tuple[str, int], ...]
+
+
+@lru_cache(maxsize=10_000)
+def is_by_product(path: str) -> bool:
+    """Of a path with forward slashes, by its name alone: nothing is looked up."""
+    ending = splitext(path)[1]
+    return ending in BY_PRODUCT_ENDINGS or not BY_PRODUCT_FOLDERS.isdisjoint(path.split("/"))
 
 
 def statistics(records: Iterable[CountedRecord]) -> LedgerStatistics:
@@ -62,11 +145,6 @@ def statistics(records: Iterable[CountedRecord]) -> LedgerStatistics:
     )
 
 
-def _let_by_a_person(record: CountedRecord) -> bool:
-    yes = record.approval not in {"", "no", "denied"} and record.outcome != "denied"
-    return yes and record.approved_by == "human" and record.kind in CALLS | {"decision"}
-
-
 def told(found: LedgerStatistics) -> str:
     """The figures as people read them."""
     share = f" ({100 * found.refused / found.calls:.1f} %)" if found.calls else ""
@@ -82,6 +160,11 @@ def told(found: LedgerStatistics) -> str:
         f"hot files   {_counts(found.hot_files)}",
     ]
     return "\n".join(row.rstrip() for row in rows)
+
+
+def _let_by_a_person(record: CountedRecord) -> bool:
+    yes = record.approval not in {"", "no", "denied"} and record.outcome != "denied"
+    return yes and record.approved_by == "human" and record.kind in CALLS | {"decision"}
 
 
 def _ranked(counts: Counter[str]) -> tuple[tuple[str, int], ...]:

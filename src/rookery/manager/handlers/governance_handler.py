@@ -21,8 +21,8 @@ from rookery.governance.intents.intent_order import in_order
 from rookery.governance.intents.problem_report import summary
 from rookery.governance.layout import Layout, find_layout, find_ledger
 from rookery.governance.ledger.blame_page import OwnedLine, Why
-from rookery.governance.ledger.ledger_query import HOUSEKEEPING, Query
-from rookery.governance.ledger.log_lines import result, subject
+from rookery.governance.ledger.ledger_reader import HOUSEKEEPING, Query
+from rookery.governance.ledger.record_text import result, subject
 from rookery.governance.ledger.traced import TracedRecord
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.requests import BlameFile, ListIntents, ReadTrace
@@ -86,7 +86,7 @@ class GovernanceFamily:
             return writes_in(oldest(layout.folder))
 
     def _trace(self, request: ReadTrace) -> tuple[TraceRow, ...]:
-        from rookery.governance.ledger.recent_records import recent_records
+        from rookery.governance.ledger.ledger_reader import recent_records
 
         layout = find_ledger(self._workspaces.of(request.session_id).resolve())
         if layout is None:
@@ -103,8 +103,7 @@ class GovernanceFamily:
 
     def _blamed(self, request: BlameFile) -> tuple[BlamedLine, ...]:
         from rookery.governance.ledger.git_history import history_of
-        from rookery.governance.ledger.line_history import line_history
-        from rookery.governance.ledger.line_reasons import whys_behind
+        from rookery.governance.ledger.line_history import line_history, whys_behind
 
         workspace = self._workspaces.of(request.session_id).resolve()
         layout = find_ledger(workspace)

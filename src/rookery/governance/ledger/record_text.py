@@ -1,20 +1,25 @@
-"""A record on one line: its id, when, what, for which intent, by which call, on what, and how it
-ended."""
+"""A record as text: on one line of a log, and on a page of its own.
+
+A page also says whether the record's chain holds. Records of other writers and of older versions
+are shown too, so whatever a record does not tell is left out.
+"""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
-from rookery.governance.ledger.records import TracedFile
+from rookery.governance.ledger.line_ranges import LineRange
+from rookery.governance.ledger.records import FileHash, TracedFile
 from rookery.governance.ledger.traced import TracedRecord
-from rookery.governance.ledger.verify_ledger import own_part
+from rookery.governance.ledger.verify_ledger import leaf_hash, own_part
 
 _LEAST = (8, 8, 8, 8, 12, 20)
 """How wide the columns before the last one are at least."""
 _LONGEST_SUBJECT = 60
 SHOWN_ID = 8
 """Digits of an id by which a record is found again."""
+Chain = Literal["ok", "hash differs", "prev differs", "prev not found", "unchained"]
 
 
 class LogLine(Struct, frozen=True, kw_only=True):
@@ -66,10 +71,6 @@ def log_lines(records: Sequence[TracedRecord], *, today: str) -> Iterator[LogLin
             subject=_shortened(said) or "-",
             result=result(record),
         )
-
-
-def _call(record: TracedRecord) -> tuple[str, str]:
-    return record.task_id, record.tool_use_id
 
 
 def when(record: TracedRecord, *, today: str) -> str:
@@ -125,6 +126,38 @@ def lines_of(file: TracedFile) -> str:
 
 def scope_words(scope: str) -> str:
     return "" if scope == "none" else scope.replace("_", " ")
+
+
+def feedback(record: TracedRecord) -> str:
+    """What somebody said when they decided."""
+    approval = own(record).get("approval")
+    said = approval.get("text") or approval.get("reason") if isinstance(approval, dict) else None
+    return said if isinstance(said, str) else ""
+
+
+def chain_of(record: TracedRecord, before: TracedRecord | None) -> Chain:
+    """Whether the record is as it was written and follows the one before it in its stream."""
+    if not record.chained:
+        return "unchained"
+    try:
+        if leaf_hash(record.raw) != record.hash:
+            return "hash differs"
+    except ValueError:
+        return "hash differs"
+    if record.seq == 0:
+        return "prev differs" if record.prev else "ok"
+    if before is None:
+        return "prev not found"
+    return "ok" if before.hash == record.prev else "prev differs"
+
+
+def record_page(record: TracedRecord, chain: Chain) -> str:
+    rows = [row for row in _rows(record, chain) if row[1]]
+    return "\n".join(f"{name:<8} {text}".rstrip() for name, text in rows)
+
+
+def _call(record: TracedRecord) -> tuple[str, str]:
+    return record.task_id, record.tool_use_id
 
 
 def _put_back(record: TracedRecord) -> str:
@@ -191,13 +224,6 @@ def _reasons(record: TracedRecord) -> str:
     return f" about {', '.join(codes)}" if codes else ""
 
 
-def feedback(record: TracedRecord) -> str:
-    """What somebody said when they decided."""
-    approval = own(record).get("approval")
-    said = approval.get("text") or approval.get("reason") if isinstance(approval, dict) else None
-    return said if isinstance(said, str) else ""
-
-
 def _quoted(text: str) -> str:
     return f': "{text}"' if text else ""
 
@@ -206,3 +232,94 @@ def _shortened(text: str) -> str:
     first = text.split("\n", 1)[0]
     cut = first if len(first) <= _LONGEST_SUBJECT else first[: _LONGEST_SUBJECT - 1]
     return cut if cut == text else f"{cut}…"
+
+
+def _rows(record: TracedRecord, chain: Chain) -> Iterator[tuple[str, str]]:
+    day, _, time = record.time.partition("T")
+    yield "record", f"{record.id}   {day} {time}"
+    yield "stream", _stream(record, chain)
+    yield "kind", f"{record.kind} {record.outcome}".strip()
+    yield "intent", _intent(record)
+    yield "call", _call_row(record)
+    for file in record.files:
+        yield "file", _file(file)
+    yield "target", ", ".join(record.targets)
+    yield "command", _command(record)
+    yield "scope", scope_words(record.scope) + ("" if record.enforced else " (not enforced)")
+    yield "error", f"{record.error_code} {record.error_type}".strip()
+    yield "decision", _decision(record)
+    yield "base", _base(record)
+
+
+def _stream(record: TracedRecord, chain: Chain) -> str:
+    if not record.chained:
+        return f'unchained, by "{record.writer or "unknown"}"'
+    prev = _short(record.prev) if record.prev else "none"
+    said = f"{record.stream[:8]}… #{record.seq}  prev {prev}  hash {_short(record.hash)}"
+    return f"{said}  chain {chain}" if chain == "ok" else f"{said}  chain broken: {chain}"
+
+
+def _intent(record: TracedRecord) -> str:
+    if not record.intent_id:
+        return ""
+    revision = "" if record.intent_rev is None else f" rev {record.intent_rev}"
+    digest = f" (digest {record.intent_digest[:12]})" if record.intent_digest else ""
+    return f"{record.intent_id}{revision}{digest}"
+
+
+def _call_row(record: TracedRecord) -> str:
+    named = f"{record.tool_name} ({record.tool_use_id})" if record.tool_use_id else record.tool_name
+    by = record.model_id or record.contributor
+    turn = "" if record.turn is None else f", turn {record.turn}"
+    task = f"in task {record.task_id}{turn}" if record.task_id else ""
+    return " ".join(word for word in (named, f"by {by}" if by else "", task) if word)
+
+
+def _file(file: TracedFile) -> str:
+    moved = f" from {file.origin}" if file.origin else ""
+    hashes = f"{_mark(file.before)} -> {_mark(file.after)}"
+    spans = [
+        f"lines {_spans(ranges)} {what}"
+        for ranges, what in ((file.ranges, "written"), (file.deleted_ranges, "removed"))
+        if ranges
+    ]
+    told = ", ".join(spans) or lines_of(file)
+    return f"{file.path}  {file.op}{moved}  {hashes}   {told}"
+
+
+def _command(record: TracedRecord) -> str:
+    if not record.command:
+        return ""
+    ended = "" if record.exit_code is None else f"   exit {record.exit_code}"
+    return record.command.replace("\n", "␊") + ended
+
+
+def _decision(record: TracedRecord) -> str:
+    if not record.approval:
+        return ""
+    by = f" by {record.approved_by}" if record.approved_by else ""
+    said = feedback(record)
+    return f"{record.approval}{by}" + (f': "{said}"' if said else "")
+
+
+def _base(record: TracedRecord) -> str:
+    base = own(record).get("base")
+    if not isinstance(base, dict) or not base.get("revision"):
+        return ""
+    dirty = " (dirty)" if base.get("dirty") else ""
+    return f"{base.get('type', '')} {str(base['revision'])[:12]}{dirty}"
+
+
+def _spans(ranges: tuple[LineRange, ...]) -> str:
+    return ", ".join(
+        f"{each.start}" if each.start == each.end else f"{each.start}-{each.end}" for each in ranges
+    )
+
+
+def _mark(held: FileHash | None) -> str:
+    return f"{held.sha256[:8]}…" if held else "nothing"
+
+
+def _short(mark: str) -> str:
+    bare = mark.removeprefix("sha256:")
+    return f"{bare[:4]}…{bare[-4:]}"

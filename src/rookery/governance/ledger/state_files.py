@@ -1,0 +1,153 @@
+"""What the ledger keeps beside itself: the state folder, its lock, and keys.
+
+`.orchestration` itself is never made here: only a person puts a workspace under governance. A clone
+may bring links and forged entries, so links are not followed, and the key that marks entries of
+the call journal lies outside of the workspace.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import random
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from hashlib import sha256
+from hmac import compare_digest, digest
+from pathlib import Path
+from typing import Any
+
+from rookery.core.limits import MIB
+from rookery.governance.ledger.ledger_errors import busy, unwritable
+from rookery.platform.small_files import whole_file
+
+MARK = "mark"
+LARGEST_ENTRY = 16 * MIB
+_LENGTH = 32
+WAIT = 5.0
+"""Seconds after which somebody who holds the lock is not waited for any longer."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.0002, 0.005
+STATE = ".state"
+
+
+class JournalKey:
+    """Made when it is first needed. Without a place it lasts as long as the process."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    def marked(self, said: Mapping[str, Any]) -> bytes:
+        """An entry as it is written. Raises OSError."""
+        return json.dumps({**said, MARK: self._mark(said)}).encode()
+
+    def read(self, path: Path) -> dict[str, Any]:
+        """An entry that was written with this key. Raises ValueError for any other, and OSError."""
+        said = json.loads(whole_file(path, largest=LARGEST_ENTRY))
+        if not isinstance(said, dict) or not compare_digest(
+            self._mark(said).encode(), str(said.get(MARK)).encode("utf-8", "replace")
+        ):
+            raise ValueError("it was not written here")
+        return said
+
+    def _mark(self, said: Mapping[str, Any]) -> str:
+        told = {name: held for name, held in said.items() if name != MARK}
+        return digest(self._key, json.dumps(told, sort_keys=True).encode(), sha256).hex()
+
+    @cached_property
+    def _key(self) -> bytes:
+        try:
+            return kept_key(self._path) if self._path else secrets.token_bytes(_LENGTH)
+        except OSError:  # work goes on: only what a crash leaves behind will not be believed
+            return secrets.token_bytes(_LENGTH)
+
+
+def key_at(path: Path) -> bytes:
+    """The key that lies there; empty if there is none that can be read."""
+    try:
+        return path.read_bytes() if _fits(path) else b""
+    except OSError:
+        return b""
+
+
+def kept_key(path: Path) -> bytes:
+    """The key that lies there, or a new one."""
+    if not _fits(path):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        made_once(path, secrets.token_bytes(_LENGTH), fits=_fits, mode=0o600)
+    return path.read_bytes()
+
+
+@contextmanager
+def exclusive(path: Path, *, wait: float = WAIT) -> Iterator[None]:
+    """Hold the lock. Its file is never removed: a second one would be a second lock."""
+    fd = _opened(path)
+    try:
+        _take(fd, path, time.monotonic() + wait)
+        yield
+    finally:
+        os.close(fd)
+
+
+def make_state_folder(folder: Path) -> None:
+    """Make a folder in the state folder, if it is not there. A repository may bring symbolic
+    links, and what is written here must not go where they lead."""
+    if folder.name != STATE:
+        make_state_folder(folder.parent)
+    try:
+        there = os.lstat(folder).st_mode
+    except FileNotFoundError:
+        folder.mkdir(exist_ok=True)
+        return
+    if stat.S_ISLNK(there):
+        raise OSError(errno.ELOOP, f"{folder} is a symbolic link")
+    if not stat.S_ISDIR(there):
+        raise OSError(errno.ENOTDIR, f"{folder} is no folder")
+
+
+def made_once(path: Path, data: bytes, *, fits: Callable[[Path], bool], mode: int) -> None:
+    """Put it there, whole, unless one that fits is there. Of two processes the second leaves the
+    first one's. Raises OSError."""
+    fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with open(os.open(fresh, flags, mode), "wb") as file:
+            file.write(data)
+        with suppress(OSError):  # something is there, or the file system knows no links
+            os.link(fresh, path)
+        if not fits(path):
+            fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _fits(path: Path) -> bool:
+    try:
+        return path.stat().st_size == _LENGTH
+    except FileNotFoundError:
+        return False
+
+
+def _opened(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        make_state_folder(path.parent)
+        return os.open(path, flags, 0o600)
+    except OSError as error:
+        raise unwritable(error.strerror or str(error)) from error
+
+
+def _take(fd: int, path: Path, until: float) -> None:
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise busy(f"{path} is held by another process") from None
+        time.sleep(pause * random.uniform(0.5, 1))
+        pause = min(2 * pause, _LONGEST_PAUSE)
