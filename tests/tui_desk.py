@@ -22,7 +22,7 @@ from rookery.tui.followed_tasks import Following
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import CSS
 from rookery.tui.screens.side_screen import SideScreen
-from rookery.tui.theme import DARK, LOOKS, theme_of
+from rookery.tui.theme import DARK, THEMES, textual_theme
 from tui_screen_scenes import knowing_host, worked
 from tui_waiting import seen, until
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class DeskApp(App[None]):
-    """Is a `Desk`, follows the task it is told to, and notes what is wished of it."""
+    """Is a `Controller`, follows the task it is told to, and notes what is wished of it."""
 
     CSS = CSS
     ENABLE_COMMAND_PALETTE = False
@@ -39,7 +39,7 @@ class DeskApp(App[None]):
         Binding("f1", "help", "All keys"),
     ]
 
-    def __init__(self, host: Host, task_id: str | None = None, look: str = DARK) -> None:
+    def __init__(self, host: Host, task_id: str | None = None, theme: str = DARK) -> None:
         super().__init__()
         self._desk_host = host
         self._begin_with = task_id
@@ -50,9 +50,9 @@ class DeskApp(App[None]):
         self.pressed: list[str] = []
         self.opened: list[str] = []
         self.renewed = 0
-        for each in LOOKS.values():
-            self.register_theme(theme_of(each))
-        self.theme = look
+        for each in THEMES.values():
+            self.register_theme(textual_theme(each))
+        self.theme = theme
 
     def compose(self) -> ComposeResult:
         yield Static(id="page")
@@ -164,11 +164,11 @@ class WorkedDesk:
 
 @asynccontextmanager
 async def desk(
-    task: str | None = "t1", size: tuple[int, int] = (80, 24), look: str = DARK
+    task: str | None = "t1", size: tuple[int, int] = (80, 24), theme: str = DARK
 ) -> AsyncIterator[WorkedDesk]:
     host = knowing_host()
     worked(host)
-    app = DeskApp(host, task, look)
+    app = DeskApp(host, task, theme)
     async with app.run_test(size=size) as pilot:
         if task:
             await until(pilot, lambda: len(app.views) == 3 and app.view and app.view.queue)

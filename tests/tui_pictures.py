@@ -22,11 +22,11 @@ _FONTS = re.compile(r"\s*@font-face \{.*?\}\n", re.DOTALL)
 _NUMBERED = re.compile(r"terminal-\d+")
 
 
-async def picture(scene: str, size: tuple[int, int], look: str = DARK) -> str:
+async def picture(scene: str, size: tuple[int, int], theme: str = DARK) -> str:
     """The screen at one moment, as SVG that needs nothing from elsewhere."""
     host = PlayedHost()
     first = OpenTask(task_id="t1", text=TASK) if scene != "welcome" else None
-    app = FullScreen(host, Opening(first=first, home="/home/ada", look=look))
+    app = FullScreen(host, Opening(first=first, home="/home/ada", theme=theme))
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         if first:
@@ -40,8 +40,8 @@ async def picture(scene: str, size: tuple[int, int], look: str = DARK) -> str:
     return _NUMBERED.sub("terminal", drawn)
 
 
-def file_of(scene: str, size: tuple[int, int], look: str = DARK) -> Path:
-    light = "-light" if look == LIGHT else ""
+def file_of(scene: str, size: tuple[int, int], theme: str = DARK) -> Path:
+    light = "-light" if theme == LIGHT else ""
     return PICTURES / f"tui-{scene}{light}-{size[0]}x{size[1]}.svg"
 
 

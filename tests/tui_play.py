@@ -26,7 +26,7 @@ class Play:
         """Until everything that came is on the screen."""
         with anyio.fail_after(PATIENCE):
             await self.pilot.pause(A_MOMENT)
-            while self.app._pacing.is_due:
+            while self.app._redraw_pace.is_due:
                 await self.pilot.pause(A_MOMENT)
             await self.pilot.pause()
 

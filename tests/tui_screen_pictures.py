@@ -26,11 +26,11 @@ _FONTS = re.compile(r"\s*@font-face \{.*?\}\n", re.DOTALL)
 _NUMBERED = re.compile(r"terminal-\d+")
 
 
-async def picture(key: str, words: str, size: tuple[int, int], look: str = DARK) -> str:
+async def picture(key: str, words: str, size: tuple[int, int], theme: str = DARK) -> str:
     host = knowing_host()
     worked(host)
     first = OpenTask(task_id="t1", text=TASK)
-    app = FullScreen(host, Opening(first=first, home="/home/ada", look=look))
+    app = FullScreen(host, Opening(first=first, home="/home/ada", theme=theme))
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: _paid(app) == [True, True, True])
         await pilot.press(key)

@@ -71,7 +71,7 @@ class FullScreenClient:
             mode=self._run.settings.mode,
             once=ui.oneshot,
             home=str(Path.home()),
-            look=LIGHT if light else DARK,
+            theme=LIGHT if light else DARK,
             notify=ui.notify,
             suggestion_seconds=self._run.patience,
         )

@@ -22,16 +22,16 @@ from rookery.tui.ask_panel import AskPanel
 from rookery.tui.attachments import Attachments
 from rookery.tui.attention import Notify
 from rookery.tui.composer import Composer, Memory, Remembered
-from rookery.tui.input_router import Saying
-from rookery.tui.navigation import Steering, after
+from rookery.tui.input_router import InputRouter
+from rookery.tui.navigation import Navigation, after
 from rookery.tui.page import CSS
-from rookery.tui.picker_control import Picking
+from rookery.tui.picker_control import PickerControl
 from rookery.tui.pickers.own_commands import obey
 from rookery.tui.pickers.picker import Picker, run_in_shell, shell_line
 from rookery.tui.rows.row_kinds import Family
 from rookery.tui.session_view import Said
-from rookery.tui.task_controller import TaskDesk
-from rookery.tui.theme import DARK, LOOKS
+from rookery.tui.task_controller import TaskController
+from rookery.tui.theme import DARK, THEMES
 
 APP_KEYS: list[BindingType] = [
     Binding("escape", "back", "Close what is open, stop the work, or clear", priority=True),
@@ -45,7 +45,7 @@ APP_KEYS: list[BindingType] = [
     Binding("ctrl+t", "todos", "What is to be done", priority=True),
     Binding("ctrl+b", "background", "Let the running command run on", priority=True),
     Binding("ctrl+y", "copy", "Copy what is marked, or the last answer", priority=True),
-    Binding("ctrl+l", "change_look", "Dark or light", priority=True),
+    Binding("ctrl+l", "toggle_theme", "Dark or light", priority=True),
     Binding("ctrl+z", "suspend_process", "To the shell; `fg` comes back", priority=True),
     Binding("f1", "command('help')", "Help", priority=True),
     Binding("f2,ctrl+r", "command('tasks')", "Earlier tasks", priority=True),
@@ -55,7 +55,7 @@ APP_KEYS: list[BindingType] = [
     Binding("f6", "command('queue')", "What is not heard yet", priority=True),
     Binding("f7", "command('cost')", "What it cost", priority=True),
 ]
-BEHIND_A_SIDE_SCREEN = ("interrupt", "leave", "command", "copy", "change_look", "suspend_process")
+BEHIND_A_SIDE_SCREEN = ("interrupt", "leave", "command", "copy", "toggle_theme", "suspend_process")
 """What keys do behind a side screen too."""
 
 
@@ -76,14 +76,14 @@ class Opening(Struct, frozen=True, kw_only=True):
     once: bool = False
     """Leave when the task is done."""
     home: str = ""
-    look: str = DARK
+    theme: str = DARK
     notify: Notify = "auto"
     suggestion_seconds: float = 60.0
     """After which a run that acts unasked takes the first suggestion of a question."""
 
 
-class FullScreen(TaskDesk):
-    """What keys and words do to the task on the desk."""
+class FullScreen(TaskController):
+    """What keys and messages do to the task."""
 
     CSS = CSS
     TITLE = "rookery"
@@ -100,7 +100,7 @@ class FullScreen(TaskDesk):
     ) -> None:
         super().__init__(
             host,
-            LOOKS[opening.look],
+            THEMES[opening.theme],
             remembered or Memory(),
             home=opening.home,
             notify=opening.notify,
@@ -110,22 +110,22 @@ class FullScreen(TaskDesk):
         self._opening = opening
         self._early: list[ScreenEvent] | None = []
         """What was typed before the input area was there; None once it is."""
-        self._showing.mode = opening.mode
-        self._picking = Picking(self, page.slot, page.composer)
+        self._status_updates.mode = opening.mode
+        self._picker_control = PickerControl(self, page.slot, page.composer)
         self._attachments = page.composer.attaching = Attachments(
             self, page.attached.show, opening.home
         )
-        self._saying = Saying(
+        self._router = InputRouter(
             self,
             self._session,
-            self._looking,
+            self._switcher,
             self._questions,
-            self._showing,
+            self._status_updates,
             page.panel,
             opening.words,
         )
-        self._steering = Steering(
-            self, page, self._session, self._showing, self._picking, self._attachments
+        self._navigation = Navigation(
+            self, page, self._session, self._status_updates, self._picker_control, self._attachments
         )
 
     def compose(self) -> ComposeResult:
@@ -135,17 +135,17 @@ class FullScreen(TaskDesk):
         self._page.composer.focus()
         if draft := self._opening.draft:
             self._page.composer.put(draft)
-        self._showing.all()
+        self._status_updates.all()
         # of what was on the screen before it was left to the shell nothing is there any more
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         self.set_interval(SPIN_SECONDS, self._tick)
         self._start(self._begin())
 
     async def _begin(self) -> None:
-        self._showing.about = await self._host.query(AskAbout())
-        self._showing.all()
+        self._status_updates.about = await self._host.query(AskAbout())
+        self._status_updates.all()
         if first := self._opening.first:
-            await self._looking.begin(first)
+            await self._switcher.begin(first)
 
     def _fatal_error(self) -> None:
         # the usual report of a crash shows the values of all variables, keys included
@@ -170,7 +170,7 @@ class FullScreen(TaskDesk):
         return alone or action in BEHIND_A_SIDE_SCREEN
 
     def _drawn(self) -> None:
-        if answering := self._saying.answered_by_rule(once=self._opening.once):
+        if answering := self._router.answered_by_rule(once=self._opening.once):
             self._start(answering)
         root = self._session.root
         if self._opening.once and root and root.over:
@@ -180,10 +180,10 @@ class FullScreen(TaskDesk):
     async def _tick(self) -> None:
         if len(self.screen_stack) > 1:
             self._questions.cover()
-        self._showing.status()
+        self._status_updates.status()
         self._page.status.spin()
         seconds = self._opening.suggestion_seconds
-        await self._questions.count_down(seconds, automatic=self._showing.automatic)
+        await self._questions.count_down(seconds, automatic=self._status_updates.automatic)
 
     # what the user does
 
@@ -196,7 +196,7 @@ class FullScreen(TaskDesk):
                 self._attention.key()
                 self._questions.stop_counting()
             case AppFocus() | AppBlur():
-                self._attention.look(isinstance(event, AppFocus))
+                self._attention.focus_changed(isinstance(event, AppFocus))
             case _:
                 pass
         await super().on_event(event)
@@ -208,19 +208,19 @@ class FullScreen(TaskDesk):
             await self.on_event(event)
 
     async def on_composer_triggered(self, message: Composer.Triggered) -> None:
-        await self._picking.typed(message.typed)
+        await self._picker_control.typed(message.typed)
 
     async def on_composer_listed(self, message: Composer.Listed) -> None:
-        if not await self._picking.key(message.key):
-            await self._picking.close()
+        if not await self._picker_control.key(message.key):
+            await self._picker_control.close()
             self._page.composer.action_submit()
 
     async def on_picker_picked(self, message: Picker.Picked) -> None:
-        await self._picking.take(message.choice)
+        await self._picker_control.take(message.choice)
 
     async def on_composer_submitted(self, message: Composer.Submitted) -> None:
         text = message.text
-        await self._picking.close()
+        await self._picker_control.close()
         if command := shell_line(text):
             await run_in_shell(self, self, command)
         elif not await obey(text, self, self):
@@ -230,7 +230,7 @@ class FullScreen(TaskDesk):
         """To whoever listens, with the pictures that are attached."""
         taken = self._attachments.take()
         said = Said(text=text, images=tuple(each.image for each in taken))
-        if not await self._saying.say(said):
+        if not await self._router.say(said):
             self._attachments.give_back(taken)
             if len(text) > LONGEST_ANSWER:
                 self.take_back(text)
@@ -267,13 +267,13 @@ class FullScreen(TaskDesk):
             await obey(f"/{name}", self, self)
 
     async def action_interrupt(self) -> None:
-        if len(self.screen_stack) <= 1 and self._picking.is_picking:
-            await self._picking.give_up()
+        if len(self.screen_stack) <= 1 and self._picker_control.is_picking:
+            await self._picker_control.give_up()
             return
-        if self._showing.is_leaving:
+        if self._status_updates.is_leaving:
             await self.action_leave()
         else:
-            self._showing.warn_of_leaving()
+            self._status_updates.warn_of_leaving()
 
     async def action_leave(self) -> None:
         question = self._session.question
@@ -285,28 +285,28 @@ class FullScreen(TaskDesk):
         await self.action_leave()
 
     async def action_back(self) -> None:
-        await self._steering.back()
+        await self._navigation.back()
 
     async def action_next_place(self) -> None:
-        await self._steering.next_place()
+        await self._navigation.next_place()
 
     async def action_next_mode(self) -> None:
-        await self._steering.next_mode()
+        await self._navigation.next_mode()
 
     async def action_go_on_in_mode(self, mode: str) -> None:
-        await self._steering.go_on_in_mode(mode)
+        await self._navigation.go_on_in_mode(mode)
 
     def action_page(self, direction: int) -> None:
-        self._steering.page(direction)
+        self._navigation.page(direction)
 
     def action_unfold_all(self) -> None:
         self._page.transcript.toggle_all()
 
     async def action_todos(self) -> None:
-        await self._picking.toggle_todos()
+        await self._picker_control.toggle_todos()
 
     async def action_background(self) -> None:
-        await self._steering.let_run_on()
+        await self._navigation.let_run_on()
 
     def action_attach(self) -> None:
         """The picture in the clipboard."""
@@ -320,8 +320,8 @@ class FullScreen(TaskDesk):
         else:
             self.toast("There is nothing to copy yet.")
 
-    def action_change_look(self) -> None:
-        self._look = LOOKS[after(self._look.name, list(LOOKS))]
-        self.theme = self._look.name
-        self._page.wear(self._look)
-        self._showing.all()
+    def action_toggle_theme(self) -> None:
+        self._theme = THEMES[after(self._theme.name, list(THEMES))]
+        self.theme = self._theme.name
+        self._page.set_theme(self._theme)
+        self._status_updates.all()

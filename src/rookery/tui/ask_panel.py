@@ -15,7 +15,7 @@ from rookery.core.facts import Asked
 from rookery.protocol.client.question_text import Suggestion, suggestions
 from rookery.tui.question_page import APPROVALS, CHOSEN, CONFIRMING, Step, answer_letters
 from rookery.tui.shown_question import ShownQuestion
-from rookery.tui.theme import Look
+from rookery.tui.theme import Theme
 
 
 class AskPanel(ShownQuestion, can_focus=True):
@@ -70,9 +70,9 @@ class AskPanel(ShownQuestion, can_focus=True):
             super().__init__()
             self.asked = asked
 
-    def __init__(self, look: Look, give_way: Callable[[str], None]) -> None:
+    def __init__(self, theme: Theme, give_way: Callable[[str], None]) -> None:
         """`give_way` hands a character to the input area, and with it the keys to come."""
-        super().__init__(look)
+        super().__init__(theme)
         self._give_way = give_way
 
     def _answer(self, reply: Reply, *, always: bool = False, choice: Choice | None = None) -> None:
@@ -155,8 +155,10 @@ class AskPanel(ShownQuestion, can_focus=True):
         self._move(1)
 
     def action_page(self, direction: int) -> None:
-        paper = self._drawing.paper
-        paper.scroll_relative(y=direction * max(1, paper.size.height - 1), animate=False)
+        scroll_view = self._drawing.scroll_view
+        scroll_view.scroll_relative(
+            y=direction * max(1, scroll_view.size.height - 1), animate=False
+        )
         self._draw_keys()
 
     def _move(self, by: int) -> None:
@@ -165,7 +167,7 @@ class AskPanel(ShownQuestion, can_focus=True):
             self._at = (self._at + by) % len(offered)
             self._draw(whole=False)
         else:
-            self._drawing.paper.scroll_relative(y=by, animate=False)
+            self._drawing.scroll_view.scroll_relative(y=by, animate=False)
             self._draw_keys()
 
     async def on_key(self, event: events.Key) -> None:

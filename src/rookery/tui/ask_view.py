@@ -14,9 +14,9 @@ from textual.widgets import Static
 from rookery.core.facts import Asked
 from rookery.tui.question_page import APPROVALS, Step, body_of, footing_of, page_of
 from rookery.tui.rows.lines import Piece, cut, wrapped
-from rookery.tui.scroll_view import Paper
+from rookery.tui.scroll_view import TextScrollView
 from rookery.tui.short_texts import counted
-from rookery.tui.theme import Look
+from rookery.tui.theme import Theme
 
 TITLE_LINES = 2
 _WHILE_TYPED_TO = (("enter", "sends"), ("esc", "back"))
@@ -47,21 +47,26 @@ def _is_short(title: str, width: int) -> bool:
     return len(wrapped(Text(title), width)) <= TITLE_LINES
 
 
-def title_line(words: str, position: tuple[int, int, int], look: Look) -> Text:
+def title_line(words: str, position: tuple[int, int, int], theme: Theme) -> Text:
     """`position` is the first and the last line that are seen of the text, and how many it has."""
-    title = Text(words, look.ink(look.accent, bold=True))
+    title = Text(words, theme.ink(theme.accent, bold=True))
     first, last, count = position
     if count > last or first > 1:
-        title.append(f"  ↑↓ {first}-{last} of {count}", look.ink(look.careful))
+        title.append(f"  ↑↓ {first}-{last} of {count}", theme.ink(theme.careful))
     return title
 
 
 def keys_line(
-    keys: tuple[tuple[str, str], ...], standing: Standing, *, unread: int, counting: str, look: Look
+    keys: tuple[tuple[str, str], ...],
+    standing: Standing,
+    *,
+    unread: int,
+    counting: str,
+    theme: Theme,
 ) -> Text:
     """`unread` lines are to be read first; `counting` tells what happens by itself."""
-    line, quiet, careful = Text(), look.ink(look.quiet), look.ink(look.careful)
-    ink = look.ink(look.accent, bold=True)
+    line, quiet, careful = Text(), theme.ink(theme.quiet), theme.ink(theme.careful)
+    ink = theme.ink(theme.accent, bold=True)
     match standing:
         case Standing.UNSEEN:
             line.append("…   ", quiet)
@@ -73,7 +78,7 @@ def keys_line(
             keys = _WHILE_TYPED_TO
         case Standing.ELSEWHERE:
             line.append("tab", ink).append(" to answer   ")
-            ink = look.ink(look.quiet, bold=True)
+            ink = theme.ink(theme.quiet, bold=True)
         case Standing.READY if unread:
             line.append(f"↓ {counted(unread, 'more line')}, then ", careful)
         case Standing.READY:
@@ -86,9 +91,9 @@ def keys_line(
 class AskDrawing:
     """Title, text, notes and keys. What is drawn is kept until something else is turned to."""
 
-    def __init__(self, look: Look) -> None:
-        self.look = look
-        self.paper = Paper(id="ask-body")
+    def __init__(self, theme: Theme) -> None:
+        self.theme = theme
+        self.scroll_view = TextScrollView(id="ask-body")
         self._title = Static(id="ask-title")
         self._notes = Static(id="ask-footing")
         self._keys = Static(id="ask-keys")
@@ -96,29 +101,29 @@ class AskDrawing:
 
     @property
     def parts(self) -> tuple[Widget, ...]:
-        return self._title, self.paper, self._notes, self._keys
+        return self._title, self.scroll_view, self._notes, self._keys
 
     def write(self, asked: Asked, step: Step, at: int) -> None:
         """The text, from its beginning."""
-        look, cramped = self.look, self._is_cramped
+        theme, cramped = self.theme, self._is_cramped
 
         def lines(width: int) -> list[Text | Piece]:
-            title, body = long_title(asked, step, width), body_of(asked, step, at, width, look)
-            footing = footing_of(asked, step, width, look) if cramped else []
+            title, body = long_title(asked, step, width), body_of(asked, step, at, width, theme)
+            footing = footing_of(asked, step, width, theme) if cramped else []
             return [*title, *body, *footing]
 
-        self.paper.show(lines)
+        self.scroll_view.show(lines)
 
     def fit(self, asked: Asked, step: Step, at: int, screen: Size) -> None:
         """Be as high as there is room."""
-        paper = self.paper
-        width = paper.room if paper.size.width else max(16, screen.width - 6)
-        notes = footing_of(asked, step, width, self.look)
+        scroll_view = self.scroll_view
+        width = scroll_view.room if scroll_view.size.width else max(16, screen.width - 6)
+        notes = footing_of(asked, step, width, self.theme)
         room = room_for(asked, step, notes=len(notes), width=width, height=screen.height)
         if room.cramped != self._is_cramped:
             self._is_cramped = room.cramped
             self.write(asked, step, at)
-        paper.styles.height = max(1, min(room.body, paper.lines_at(width)))
+        scroll_view.styles.height = max(1, min(room.body, scroll_view.lines_at(width)))
         self._notes.update(Text("\n").join(notes))
         self._notes.display = bool(notes) and not room.cramped
 
@@ -133,10 +138,10 @@ class AskDrawing:
         width: int,
     ) -> None:
         """The lines that change: what is scrolled to, and the keys that work now."""
-        words = short_title(asked, step, self.paper.room)
-        self._title.update(title_line(words, self.paper.position, self.look))
+        words = short_title(asked, step, self.scroll_view.room)
+        self._title.update(title_line(words, self.scroll_view.position, self.theme))
         keys = page_of(asked, step).keys
-        line = keys_line(keys, standing, unread=unread, counting=counting, look=self.look)
+        line = keys_line(keys, standing, unread=unread, counting=counting, theme=self.theme)
         line.rstrip()  # what is behind the last key must not be what does not fit
         self._keys.update(cut(line, width))
 

@@ -27,7 +27,7 @@ from rookery.core.pictures import TOGETHER, Sight, picture
 from rookery.core.queries import AskModels
 from rookery.errors import CommandRejected
 from rookery.protocol.client.picture_files import MOST, load_pictures
-from rookery.tui.interfaces import Desk
+from rookery.tui.interfaces import Controller
 from rookery.tui.short_texts import byte_count
 
 MOST_PICTURES = 20
@@ -47,8 +47,10 @@ class Attached(Struct, frozen=True, kw_only=True):
 class Attachments:
     """What is attached, and what may be. Why something is not, a toast tells."""
 
-    def __init__(self, desk: Desk, show: Callable[[Sequence[Attached]], None], home: str) -> None:
-        self._desk = desk
+    def __init__(
+        self, controller: Controller, show: Callable[[Sequence[Attached]], None], home: str
+    ) -> None:
+        self._controller = controller
         self._show = show
         self._home = home
         self._attached: tuple[Attached, ...] = ()
@@ -64,7 +66,7 @@ class Attachments:
             return False
         images, problems = await load_pictures([path], "/")
         for problem in problems:
-            self._desk.toast(f"Not attached: {problem['error']}", "warning")
+            self._controller.toast(f"Not attached: {problem['error']}", "warning")
         return any([self._add(Attached(name=PurePath(path).name, image=each)) for each in images])
 
     async def from_clipboard(self, otherwise: Callable[[], bool]) -> None:
@@ -75,17 +77,17 @@ class Attachments:
         elif otherwise():
             return
         elif readers():
-            self._desk.toast(NO_PICTURE)
+            self._controller.toast(NO_PICTURE)
         else:
-            self._desk.toast(NO_READER.format(what_to_install()), "warning")
+            self._controller.toast(NO_READER.format(what_to_install()), "warning")
 
     async def _add_data(self, data: bytes) -> None:
         whole = len(data) <= MOST_READ
         found = picture(data[:MOST_READ], Sight(sees=True, most=MOST), complete=whole)
         if found is None:
-            self._desk.toast(NO_PICTURE)
+            self._controller.toast(NO_PICTURE)
         elif found.image is None:
-            self._desk.toast(f"Not attached: {found.words}", "warning")
+            self._controller.toast(f"Not attached: {found.words}", "warning")
         elif await self._is_wanted():
             self._add(Attached(name="clipboard", image=found.image))
 
@@ -107,23 +109,25 @@ class Attachments:
 
     async def _is_wanted(self) -> bool:
         """Whether the model at work sees pictures. One that nobody knows is given the chance."""
-        desk = self._desk
-        name = (desk.view.model if desk.view else "") or desk.about.model
+        controller = self._controller
+        name = (controller.view.model if controller.view else "") or controller.about.model
         try:
-            known = [each for each in await desk.ask(AskModels()) if each.model == name]
+            known = [each for each in await controller.ask(AskModels()) if each.model == name]
         except CommandRejected:
             return True
         if not known or any(each.images for each in known):
             return True
-        desk.toast(f"{name} sees no pictures, as far as is known. F4 chooses a model.", "warning")
+        controller.toast(
+            f"{name} sees no pictures, as far as is known. F4 chooses a model.", "warning"
+        )
         return False
 
     def _add(self, new: Attached) -> bool:
         if len(self._attached) >= MOST_PICTURES:
-            self._desk.toast(TOO_MANY, "warning")
+            self._controller.toast(TOO_MANY, "warning")
             return False
         if sum(byte_count(each.image) for each in (*self._attached, new)) > TOGETHER:
-            self._desk.toast(TOO_MUCH, "warning")
+            self._controller.toast(TOO_MUCH, "warning")
             return False
         self._put((*self._attached, new))
         return True

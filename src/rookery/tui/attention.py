@@ -46,7 +46,7 @@ class Attention:
         self._key_at = self._now()
         self._looking = True
 
-    def look(self, looking: bool) -> None:
+    def focus_changed(self, looking: bool) -> None:
         """The terminal's window got or lost the focus."""
         self._looking = looking
 

@@ -7,12 +7,12 @@ from rookery.core.asks import AskKind, Reply
 from rookery.core.commands import Command, ReopenTask
 from rookery.protocol.client.question_text import chosen, suggestions
 from rookery.tui.ask_panel import AskPanel
-from rookery.tui.interfaces import Desk
+from rookery.tui.interfaces import Controller
 from rookery.tui.question_page import APPROVALS, TRIES, Step, answer_letters
 from rookery.tui.question_queue import Questions
 from rookery.tui.session_view import RESUMES, Question, Said, Session
-from rookery.tui.status_updates import Showing
-from rookery.tui.task_switcher import Looking
+from rookery.tui.status_updates import StatusUpdates
+from rookery.tui.task_switcher import TaskSwitcher
 
 TYPED_AHEAD = "That was typed before the question was in sight. Answer it now: y or n."
 UNREAD = "Read it to its end first: Tab, then ↓."
@@ -20,22 +20,22 @@ IS_A_KEY = "Tab, then {letter}: that is a key of the question, and nothing was a
 STILL_OPEN = "The model hears it with its next step. The question is still open."
 
 
-class Saying:
+class InputRouter:
     def __init__(
         self,
-        desk: Desk,
+        controller: Controller,
         session: Session,
-        looking: Looking,
+        switcher: TaskSwitcher,
         questions: Questions,
-        showing: Showing,
+        status_updates: StatusUpdates,
         panel: AskPanel,
         first_words: str = "",
     ) -> None:
-        self._desk = desk
+        self._controller = controller
         self._session = session
-        self._looking = looking
+        self._switcher = switcher
         self._questions = questions
-        self._showing = showing
+        self._status_updates = status_updates
         self._panel = panel
         self._resume_with = Said(text=first_words) if first_words else None
         """What a resumed task is told first."""
@@ -56,13 +56,13 @@ class Saying:
         return self._questions.answer(question, *commands)
 
     async def _open(self, said: Said) -> bool:
-        following = self._showing.next
+        following = self._status_updates.next
         task_id = following.task_id
-        opening = following.opening(said.text, said.images, self._showing.mode_now)
-        if not await self._desk.send(opening):
+        opening = following.opening(said.text, said.images, self._status_updates.mode_now)
+        if not await self._controller.send(opening):
             return False
         following.begun()
-        self._looking.turn_to(task_id)
+        self._switcher.turn_to(task_id)
         return True
 
     async def _tell(self, said: Said) -> bool:
@@ -73,21 +73,21 @@ class Saying:
             if word := yes_or_no(said, question):
                 return await self._say_yes_or_no(question, word)
             if letter := key_alone(said, question):
-                self._desk.toast(IS_A_KEY.format(letter=letter), "warning")
+                self._controller.toast(IS_A_KEY.format(letter=letter), "warning")
                 return False
         if question and self._questions.is_ripe(question) and can_answer(said, question):
             return await self._questions.answer(question, *in_words(question, said))
         if root.over:
             self._resume_with = said
-            return await self._looking.take_up(ReopenTask(task_id=root.task_id))
+            return await self._switcher.take_up(ReopenTask(task_id=root.task_id))
         return await self._queue(said)
 
     async def _say_yes_or_no(self, question: Question, word: Reply) -> bool:
         """As the keys of the panel do, and only what was begun when it was in sight (GATE-4)."""
         if not (self._panel.live and self._questions.was_seen_first(question)):
-            self._desk.toast(TYPED_AHEAD, "warning")
+            self._controller.toast(TYPED_AHEAD, "warning")
         elif word == "yes" and self._panel.unread:
-            self._desk.toast(UNREAD, "warning")
+            self._controller.toast(UNREAD, "warning")
         elif word == "no" and question.asked.ask not in APPROVALS:
             self._questions.leave_alone()
         else:
@@ -96,11 +96,11 @@ class Saying:
 
     async def _queue(self, said: Said) -> bool:
         question, words = self._questions.open, self._session.words(said)
-        if words is None or not await self._desk.send(words):
+        if words is None or not await self._controller.send(words):
             return False
         if question:
             self._questions.draft_is_sent()
-            self._desk.toast(STILL_OPEN)
+            self._controller.toast(STILL_OPEN)
         return True
 
 

@@ -1,7 +1,7 @@
 """What the parts of the full-screen client know of each other.
 
-The app is a `Desk`: pickers and side screens are handed it and nothing else, so that they can be
-tried with another one.
+The app is a `Controller`. Pickers and side screens are handed it and nothing else, so that tests
+can give them another one.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ class Choice(Struct, frozen=True, kw_only=True):
     action: Callable[[], Awaitable[None]] | None = None
 
 
-class Desk(Protocol):
+class Controller(Protocol):
     """What screens and pickers get. All of it is as of now; what is kept grows old."""
 
     @property
@@ -96,7 +96,7 @@ class Desk(Protocol):
 
 class Listing(Protocol):
     """What the input area needs of a picker that is open below it. A picker is a widget with
-    these methods; it is made with the desk, and shows its own rows."""
+    these methods; it is made with the controller, and shows its own rows."""
 
     async def look_for(self, text: str) -> None:
         """Show what fits the text typed behind the trigger, once it has paused."""

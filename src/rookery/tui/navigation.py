@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from rookery.core.commands import SwitchMode
 from rookery.core.queries import AskModes
 from rookery.tui.attachments import Attachments
-from rookery.tui.interfaces import Desk
+from rookery.tui.interfaces import Controller
 from rookery.tui.page import Page
-from rookery.tui.picker_control import Picking
+from rookery.tui.picker_control import PickerControl
 from rookery.tui.session_view import Session
-from rookery.tui.status_updates import Showing
+from rookery.tui.status_updates import StatusUpdates
 from rookery.tui.task_switcher import AT_WORK
 
 
@@ -19,40 +19,40 @@ def after(here: str, names: Sequence[str]) -> str:
     return names[(at + 1) % len(names)]
 
 
-class Steering:
+class Navigation:
     def __init__(
         self,
-        desk: Desk,
+        controller: Controller,
         page: Page,
         session: Session,
-        showing: Showing,
-        picking: Picking,
+        status_updates: StatusUpdates,
+        picker_control: PickerControl,
         attachments: Attachments,
     ) -> None:
-        self._desk = desk
+        self._controller = controller
         self._page = page
         self._session = session
-        self._showing = showing
-        self._picking = picking
+        self._status_updates = status_updates
+        self._picker_control = picker_control
         self._attachments = attachments
 
     async def back(self) -> None:
         """Close what is open, stop the work, or clear: the first of them that there is."""
         page = self._page
-        if await self._picking.give_up() or (page.panel.has_focus and page.panel.back()):
+        if await self._picker_control.give_up() or (page.panel.has_focus and page.panel.back()):
             return
         if page.panel.is_typed_to and page.composer.has_focus:
             page.panel.focus()
             return
         asking = page.panel.asked is not None
-        stops = self._session.works or (asking and self._showing.is_stopping)
+        stops = self._session.works or (asking and self._status_updates.is_stopping)
         if stops and (stop := self._session.stop()):
-            self._showing.stopped()
-            await self._desk.send(stop)
+            self._status_updates.stopped()
+            await self._controller.send(stop)
         elif asking:
             if page.composer.has_focus:
                 page.composer.empty()
-            self._showing.warn_of_stopping()
+            self._status_updates.warn_of_stopping()
         elif page.composer.text:
             page.composer.empty()
         else:
@@ -61,8 +61,8 @@ class Steering:
 
     async def next_place(self) -> None:
         page = self._page
-        if self._picking.is_picking:
-            await self._picking.key("tab")
+        if self._picker_control.is_picking:
+            await self._picker_control.key("tab")
             return
         places = [page.panel] if page.panel.asked else []
         order = [page.composer, *places, page.transcript]
@@ -70,20 +70,22 @@ class Steering:
         order[(here + 1) % len(order)].focus()
 
     async def next_mode(self) -> None:
-        modes = [mode.slug for mode in await self._desk.ask(AskModes())]
+        modes = [mode.slug for mode in await self._controller.ask(AskModes())]
         if self._session.works:
-            self._desk.toast(AT_WORK, "warning")
+            self._controller.toast(AT_WORK, "warning")
         elif len(modes) < 2:
-            self._desk.toast("There is only one mode.")
+            self._controller.toast("There is only one mode.")
         else:
-            await self.go_on_in_mode(after(self._showing.mode_now, modes))
+            await self.go_on_in_mode(after(self._status_updates.mode_now, modes))
 
     async def go_on_in_mode(self, mode: str) -> None:
         """Go on in another mode, or begin in it."""
-        if not await self._desk.send(SwitchMode(task_id=self._desk.task_id or "", mode=mode)):
+        if not await self._controller.send(
+            SwitchMode(task_id=self._controller.task_id or "", mode=mode)
+        ):
             return
-        self._desk.toast(f"Mode: {mode}", "success")
-        self._showing.around()
+        self._controller.toast(f"Mode: {mode}", "success")
+        self._status_updates.around()
 
     def page(self, direction: int) -> None:
         """The conversation, wherever the keys are; a question that does not fit comes first."""
@@ -95,6 +97,6 @@ class Steering:
 
     async def let_run_on(self) -> None:
         if offer := self._session.offer:
-            await self._desk.send(offer.answer("yes"))
+            await self._controller.send(offer.answer("yes"))
         else:
-            self._desk.toast("No command is running that could run on.")
+            self._controller.toast("No command is running that could run on.")

@@ -18,7 +18,7 @@ from rookery.tui.rows.lines import cut
 from rookery.tui.short_texts import labels, nameless
 from rookery.tui.status import HeaderBar, StatusLine
 from rookery.tui.texts import welcome
-from rookery.tui.theme import Look
+from rookery.tui.theme import Theme
 from rookery.tui.transcript_view import Transcript
 
 CSS = """
@@ -59,19 +59,19 @@ QUEUED = 4
 
 
 class Page(Vertical):
-    def __init__(self, look: Look, remembered: Remembered) -> None:
+    def __init__(self, theme: Theme, remembered: Remembered) -> None:
         super().__init__()
-        self._look = look
-        self.header = HeaderBar(look)
-        self.transcript = Transcript(look)
-        self.panel = AskPanel(look, self._type)
+        self._theme = theme
+        self.header = HeaderBar(theme)
+        self.transcript = Transcript(theme)
+        self.panel = AskPanel(theme, self._type)
         self.composer = Composer(remembered)
-        self.status = StatusLine(look)
+        self.status = StatusLine(theme)
         self.slot = Vertical(id="slot")
         """Where a picker or a list opens."""
         self._empty = Static(id="welcome")
         self._queue = Static(id="queue")
-        self.attached = AttachedLine(look)
+        self.attached = AttachedLine(theme)
 
     def compose(self) -> ComposeResult:
         yield self.header
@@ -101,10 +101,10 @@ class Page(Vertical):
         else:
             self.composer.take(text)
 
-    def wear(self, look: Look) -> None:
-        self._look = look
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
         for part in (self.header, self.transcript, self.panel, self.attached, self.status):
-            part.wear(look)
+            part.set_theme(theme)
 
     def show_conversation(self, there_is_one: bool, about: About) -> None:
         """The conversation, or the empty page."""
@@ -112,13 +112,13 @@ class Page(Vertical):
             self._empty.display = not there_is_one
             self.transcript.display = there_is_one
         if not there_is_one:
-            self._empty.update(welcome(about, self._look))
+            self._empty.update(welcome(about, self._theme))
 
     def show_queue(self, waiting: Sequence[UserSpoke]) -> None:
         """What was said and not heard yet."""
         self._queue.display = bool(waiting)
         if waiting:
-            ink, width = self._look.ink(self._look.quiet), self.size.width - 4
+            ink, width = self._theme.ink(self._theme.quiet), self.size.width - 4
             rows = [Text(f"⋯ {_unheard(said)}", ink) for said in waiting[-QUEUED:]]
             self._queue.update(Text("\n").join(cut(row, width) for row in rows))
 
@@ -142,9 +142,9 @@ def attached_line(attached: Sequence[Attached], width: int) -> Text:
 
 
 class AttachedLine(Static):
-    def __init__(self, look: Look) -> None:
+    def __init__(self, theme: Theme) -> None:
         super().__init__()
-        self.look = look
+        self.theme = theme
         self._attached: Sequence[Attached] = ()
 
     def show(self, attached: Sequence[Attached]) -> None:
@@ -152,11 +152,11 @@ class AttachedLine(Static):
         self.display = bool(attached)
         self.refresh()
 
-    def wear(self, look: Look) -> None:
-        self.look = look
+    def set_theme(self, theme: Theme) -> None:
+        self.theme = theme
         self.refresh()
 
     def render(self) -> Text:
         line = attached_line(self._attached, max(20, self.content_size.width))
-        line.stylize(self.look.ink(self.look.accent))
+        line.stylize(self.theme.ink(self.theme.accent))
         return line

@@ -10,12 +10,12 @@ from textual.widget import Widget
 from rookery.core.facts import Event, TaskOpened, Todo, TodosChanged, live
 from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.composer import Composer, Typed
-from rookery.tui.interfaces import Choice, Desk
+from rookery.tui.interfaces import Choice, Controller
 from rookery.tui.pickers.picker import Picker, picker_for
 from rookery.tui.rows.lines import cut
 from rookery.tui.screens.side_screen import LOOK_AGAIN_SECONDS
 from rookery.tui.short_texts import one_line
-from rookery.tui.theme import Look, worn
+from rookery.tui.theme import Theme, theme_of
 
 LINES = 10
 CELLS = 20
@@ -45,17 +45,17 @@ def last_lists(events: Sequence[Event]) -> tuple[Sequence[Todo], Sequence[Todo]]
 
 
 def drawn_todos(
-    todos: Sequence[Todo], before: Sequence[Todo], width: int, look: Look, lines: int = LINES
+    todos: Sequence[Todo], before: Sequence[Todo], width: int, theme: Theme, lines: int = LINES
 ) -> list[Text]:
     """How far it is, and the items around the one at hand."""
     if not todos:
-        return [Text("There is no list yet.", look.ink(look.quiet))]
+        return [Text("There is no list yet.", theme.ink(theme.quiet))]
     earlier = {todo.content: todo for todo in before}
     first, last = _around(todos, lines - 1)
-    rows = [_row(todo, earlier, width, look) for todo in todos[first:last]]
+    rows = [_row(todo, earlier, width, theme) for todo in todos[first:last]]
     hidden = [f"{first} above" if first else "", f"{len(todos) - last} below"]
     more = ", ".join(filter(None, hidden[: 2 if last < len(todos) else 1]))
-    return [_progress(todos, more, look), *rows]
+    return [_progress(todos, more, theme), *rows]
 
 
 def _around(todos: Sequence[Todo], room: int) -> tuple[int, int]:
@@ -64,50 +64,50 @@ def _around(todos: Sequence[Todo], room: int) -> tuple[int, int]:
     return first, min(len(todos), first + room)
 
 
-def _progress(todos: Sequence[Todo], more: str, look: Look) -> Text:
+def _progress(todos: Sequence[Todo], more: str, theme: Theme) -> Text:
     done = sum(todo.status == "completed" for todo in todos)
     full = CELLS * done // len(todos)
     return Text.assemble(
-        ("━" * full, look.ink(look.good)),
-        ("━" * (CELLS - full), look.ink(look.line)),
-        (f" {100 * done // len(todos)}%", look.ink(look.words, bold=True)),
-        (f"  {done} of {len(todos)} done", look.ink(look.quiet)),
-        (f"   {more}" if more else "", look.ink(look.quiet)),
+        ("━" * full, theme.ink(theme.good)),
+        ("━" * (CELLS - full), theme.ink(theme.line)),
+        (f" {100 * done // len(todos)}%", theme.ink(theme.words, bold=True)),
+        (f"  {done} of {len(todos)} done", theme.ink(theme.quiet)),
+        (f"   {more}" if more else "", theme.ink(theme.quiet)),
     )
 
 
-def _row(todo: Todo, before: Mapping[str, Todo], width: int, look: Look) -> Text:
+def _row(todo: Todo, before: Mapping[str, Todo], width: int, theme: Theme) -> Text:
     mark, ink = _MARKS[todo.status]
-    words = look.words if todo.status == "in_progress" else look.quiet
+    words = theme.words if todo.status == "in_progress" else theme.quiet
     news = changed(todo, before) if before else ""
-    content = Text(harmless_line(one_line(todo.content)), look.ink(words))
+    content = Text(harmless_line(one_line(todo.content)), theme.ink(words))
     content = cut(content, width - 4 - len(news))
     return Text.assemble(
-        (f"{mark} ", look.ink(getattr(look, ink))),
+        (f"{mark} ", theme.ink(getattr(theme, ink))),
         content,
-        (f"  {news}" if news else "", look.ink(look.accent, italic=True)),
+        (f"  {news}" if news else "", theme.ink(theme.accent, italic=True)),
     )
 
 
 class TodoPanel(Widget):
     DEFAULT_CSS = "TodoPanel { height: auto; width: 1fr; padding: 0 1; }"
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, controller: Controller) -> None:
         super().__init__()
-        self._desk = desk
+        self._controller = controller
         self._lists = self._now()
 
     def _now(self) -> tuple[Sequence[Todo], Sequence[Todo]]:
-        desk = self._desk
-        todos = desk.view.todos if desk.view else ()
-        before = last_lists(desk.events(desk.task_id))[1] if desk.task_id else ()
+        controller = self._controller
+        todos = controller.view.todos if controller.view else ()
+        before = last_lists(controller.events(controller.task_id))[1] if controller.task_id else ()
         return todos, before
 
     def on_mount(self) -> None:
         self.set_interval(LOOK_AGAIN_SECONDS, self._look)
 
     def _look(self) -> None:
-        todos = self._desk.view.todos if self._desk.view else ()
+        todos = self._controller.view.todos if self._controller.view else ()
         if todos != self._lists[0]:
             self._lists = self._now()
             self.refresh(layout=True)
@@ -117,15 +117,17 @@ class TodoPanel(Widget):
 
     def render(self) -> Text:
         width = self.content_size.width
-        return Text("\n", no_wrap=True, end="").join(drawn_todos(*self._lists, width, worn(self)))
+        return Text("\n", no_wrap=True, end="").join(
+            drawn_todos(*self._lists, width, theme_of(self))
+        )
 
 
-class Picking:
+class PickerControl:
     """Opens and closes what is in the slot. What was closed by hand stays so until another
     trigger is typed."""
 
-    def __init__(self, desk: Desk, slot: Vertical, composer: Composer) -> None:
-        self._desk = desk
+    def __init__(self, controller: Controller, slot: Vertical, composer: Composer) -> None:
+        self._controller = controller
         self._slot = slot
         self._composer = composer
         self._picker: Picker | None = None
@@ -150,7 +152,7 @@ class Picking:
         if self._closed_by_hand:
             return
         if self._picker is None or self._trigger != typed.trigger:
-            await self._open(picker_for(typed.trigger, self._desk))
+            await self._open(picker_for(typed.trigger, self._controller))
             self._trigger = typed.trigger
         assert self._picker
         await self._picker.look_for(typed.text)
@@ -193,11 +195,11 @@ class Picking:
     async def toggle_todos(self) -> None:
         if self._slot.query(TodoPanel):
             await self.close()
-        elif self._desk.view and self._desk.view.todos:
+        elif self._controller.view and self._controller.view.todos:
             await self._empty()
-            await self._fill(TodoPanel(self._desk))
+            await self._fill(TodoPanel(self._controller))
         else:
-            self._desk.toast("There is no list of things to do.")
+            self._controller.toast("There is no list of things to do.")
 
     async def _open(self, picker: Picker) -> None:
         await self._empty()

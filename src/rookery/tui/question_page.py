@@ -18,7 +18,7 @@ from rookery.tui.rows.diffs import diff_pieces
 from rookery.tui.rows.lines import TAB, Piece, indented, text_pieces, together, wrapped
 from rookery.tui.rows.markdown import GrowingMarkdown
 from rookery.tui.rows.tool_calls import is_edit, payload_in
-from rookery.tui.theme import Look
+from rookery.tui.theme import Theme
 
 APPROVALS = (
     AskKind.TOOL,
@@ -116,54 +116,54 @@ def answer_letters(asked: Asked, step: Step) -> Collection[str]:
             return ("y", "n")
 
 
-def body_of(asked: Asked, step: Step, at: int, width: int, look: Look) -> list[Piece]:
+def body_of(asked: Asked, step: Step, at: int, width: int, theme: Theme) -> list[Piece]:
     """All there is to know, what matters most at the end."""
-    return together(_body(asked, step, at, width, look))
+    return together(_body(asked, step, at, width, theme))
 
 
-def _body(asked: Asked, step: Step, at: int, width: int, look: Look) -> list[Text | Piece]:
-    quiet = look.ink(look.quiet)
+def _body(asked: Asked, step: Step, at: int, width: int, theme: Theme) -> list[Text | Piece]:
+    quiet = theme.ink(theme.quiet)
     if step is Step.RULE:
-        rule = wrapped(Text(_visible(asked.rule), look.ink(look.words, bold=True)), width)
+        rule = wrapped(Text(_visible(asked.rule), theme.ink(theme.words, bold=True)), width)
         return [Text("It will no longer be asked about:", quiet), *rule]
     if asked.governance and (choice := CHOSEN.get(step)):
-        return list(choice_lines(asked.governance, choice, width, look))
+        return list(choice_lines(asked.governance, choice, width, theme))
     if asked.ask is AskKind.FOLLOWUP:
-        return _suggestions(asked, at, width, look)
-    lines = _action(asked, width, look)
+        return _suggestions(asked, at, width, theme)
+    lines = _action(asked, width, theme)
     if asked.governance and asked.governance.targets:
-        lines += [*([Text()] if lines else []), *target_lines(asked.governance, width, look)]
+        lines += [*([Text()] if lines else []), *target_lines(asked.governance, width, theme)]
     return lines
 
 
-def _action(asked: Asked, width: int, look: Look) -> list[Text | Piece]:
-    quiet = look.ink(look.quiet)
+def _action(asked: Asked, width: int, theme: Theme) -> list[Text | Piece]:
+    quiet = theme.ink(theme.quiet)
     lines: list[Text | Piece] = []
     if asked.ask is AskKind.COMMAND:
-        lines += _command(asked.text, width, look)
+        lines += _command(asked.text, width, theme)
         if asked.cwd:
             lines += wrapped(Text(f"in {visible_line(asked.cwd)}", quiet), width)
     elif asked.ask in APPROVALS:
         if asked.diff and _changes_files(asked):
-            lines += diff_pieces(approvable(asked.diff), width, look)
+            lines += diff_pieces(approvable(asked.diff), width, theme)
         elif asked.diff:
             words = approvable(asked.diff).expandtabs(TAB)
-            lines += text_pieces(words, width, look.ink(look.words))
+            lines += text_pieces(words, width, theme.ink(theme.words))
         elif asked.ask is not AskKind.TOOL:
-            lines += text_pieces(_visible(asked.text), width, look.ink(look.words))
+            lines += text_pieces(_visible(asked.text), width, theme.ink(theme.words))
     else:
         words = (
             ceiling(asked.text)
             if asked.ask is AskKind.AUTO_APPROVAL_MAX_REQ_REACHED
             else (asked.text)
         )
-        lines += text_pieces(harmless(words), width, look.ink(look.words))
+        lines += text_pieces(harmless(words), width, theme.ink(theme.words))
     return lines
 
 
-def _command(text: str, width: int, look: Look) -> Iterator[Text]:
+def _command(text: str, width: int, theme: Theme) -> Iterator[Text]:
     """A line that goes on below is marked there: it is no second command."""
-    ink, quiet = look.ink(look.words, bold=True), look.ink(look.quiet)
+    ink, quiet = theme.ink(theme.words, bold=True), theme.ink(theme.quiet)
     margin = Text("$ ", quiet)
     for line in _visible(_LAST_BLANKS.sub(_drawn_blanks, text)).split("\n"):
         yield from indented(wrapped(Text(line, ink), width - 2), margin, Text("↪ ", quiet))
@@ -187,19 +187,19 @@ def _visible(text: str) -> str:
     return plainly_visible(text).expandtabs(TAB)
 
 
-def footing_of(asked: Asked, step: Step, width: int, look: Look) -> list[Text]:
+def footing_of(asked: Asked, step: Step, width: int, theme: Theme) -> list[Text]:
     """What one must know to answer, which stays in sight while the rest scrolls."""
     if step in CONFIRMING:
         return []
     lines: list[Text] = []
     if asked.where:
-        lines += wrapped(Text(visible_line(asked.where), look.ink(look.quiet)), width)
+        lines += wrapped(Text(visible_line(asked.where), theme.ink(theme.quiet)), width)
     for note in _other_notes(asked):
-        words = Text(visible_line(note), look.ink(look.careful))
-        mark = Text("! ", look.ink(look.careful, bold=True))
+        words = Text(visible_line(note), theme.ink(theme.careful))
+        mark = Text("! ", theme.ink(theme.careful, bold=True))
         lines += indented(wrapped(words, width - 2), mark, Text("  "))
     if asked.governance:
-        lines += reason_lines(asked.governance, width, look)
+        lines += reason_lines(asked.governance, width, theme)
     return lines
 
 
@@ -209,16 +209,16 @@ def _other_notes(asked: Asked) -> list[str]:
     return [note for note in asked.notes if note not in coded]
 
 
-def _suggestions(asked: Asked, at: int, width: int, look: Look) -> list[Text | Piece]:
-    question = GrowingMarkdown().pieces(followup(asked.text)[0], width, look)
+def _suggestions(asked: Asked, at: int, width: int, theme: Theme) -> list[Text | Piece]:
+    question = GrowingMarkdown().pieces(followup(asked.text)[0], width, theme)
     lines: list[Text | Piece] = [*question, Text()]
     for number, offered in enumerate(suggestions(asked.text)):
         chosen = number == at
-        ink = look.ink(look.accent, bold=True) if chosen else look.ink(look.words)
-        mark = Text(f"{'▸' if chosen else ' '} {number + 1}. ", look.ink(look.accent))
+        ink = theme.ink(theme.accent, bold=True) if chosen else theme.ink(theme.words)
+        mark = Text(f"{'▸' if chosen else ' '} {number + 1}. ", theme.ink(theme.accent))
         answer = Text(visible_line(offered.answer), ink)
         if offered.mode:
-            answer.append(f"  → {visible_line(offered.mode)} mode", look.ink(look.careful))
+            answer.append(f"  → {visible_line(offered.mode)} mode", theme.ink(theme.careful))
         words = wrapped(answer, width - mark.cell_len)
         lines += indented(words, mark, Text(" " * mark.cell_len))
     return lines
@@ -235,17 +235,20 @@ def choice_keys(question: IntentQuestion | None) -> tuple[tuple[str, str], ...]:
     return tuple((LETTERS[each], _KEYS[each]) for each in offered)
 
 
-def target_lines(question: IntentQuestion, width: int, look: Look) -> Iterator[Text]:
+def target_lines(question: IntentQuestion, width: int, theme: Theme) -> Iterator[Text]:
     """What would be touched, and what the scope says to each of it."""
     for target in question.targets:
         fine = target.verdict in _NO_OBJECTION
-        ink = look.good if fine else look.bad
+        ink = theme.good if fine else theme.bad
         words = Text.assemble(
-            (f"{visible_line(target.op)} ", look.ink(look.quiet)),
-            (visible_line(target.path), look.ink(look.words if fine else look.bad, bold=not fine)),
-            (f"  {_verdict(target)}", look.ink(ink)),
+            (f"{visible_line(target.op)} ", theme.ink(theme.quiet)),
+            (
+                visible_line(target.path),
+                theme.ink(theme.words if fine else theme.bad, bold=not fine),
+            ),
+            (f"  {_verdict(target)}", theme.ink(ink)),
         )
-        mark = Text("✓ " if fine else "✗ ", look.ink(ink))
+        mark = Text("✓ " if fine else "✗ ", theme.ink(ink))
         yield from indented(wrapped(words, width - 2), mark, Text("  "))
 
 
@@ -256,31 +259,31 @@ def _verdict(target: AskedTarget) -> str:
     return f"{told}{real}{nearest}"
 
 
-def reason_lines(question: IntentQuestion, width: int, look: Look) -> Iterator[Text]:
+def reason_lines(question: IntentQuestion, width: int, theme: Theme) -> Iterator[Text]:
     """Why it is asked, each reason with its code, and what the intent owns."""
     for reason in question.reasons:
-        yield from indented(_reason(reason, width - 2, look), _bang(look), Text("  "))
+        yield from indented(_reason(reason, width - 2, theme), _bang(theme), Text("  "))
     if question.intent_id:
-        yield from indented(_owns(question, width - 2, look), Text("  "), Text("  "))
+        yield from indented(_owns(question, width - 2, theme), Text("  "), Text("  "))
 
 
-def _bang(look: Look) -> Text:
-    return Text("! ", look.ink(look.careful, bold=True))
+def _bang(theme: Theme) -> Text:
+    return Text("! ", theme.ink(theme.careful, bold=True))
 
 
-def _reason(reason: AskedReason, width: int, look: Look) -> list[Text]:
+def _reason(reason: AskedReason, width: int, theme: Theme) -> list[Text]:
     words = Text.assemble(
-        (visible_line(reason.code), look.ink(look.careful, bold=True)),
-        (f" {visible_line(reason.text)}", look.ink(look.careful)),
+        (visible_line(reason.code), theme.ink(theme.careful, bold=True)),
+        (f" {visible_line(reason.text)}", theme.ink(theme.careful)),
     )
     return wrapped(words, width)
 
 
-def _owns(question: IntentQuestion, width: int, look: Look) -> list[Text]:
+def _owns(question: IntentQuestion, width: int, theme: Theme) -> list[Text]:
     name = f' "{question.intent_name}"' if question.intent_name else ""
     owns = ", ".join(question.scope) or "nothing"
     told = visible_line(f"{question.intent_id}{name} owns: {owns}")
-    return wrapped(Text(told, look.ink(look.quiet)), width)
+    return wrapped(Text(told, theme.ink(theme.quiet)), width)
 
 
 def choice_title(question: IntentQuestion, choice: Choice) -> str:
@@ -290,12 +293,12 @@ def choice_title(question: IntentQuestion, choice: Choice) -> str:
 
 
 def choice_lines(
-    question: IntentQuestion, choice: Choice, width: int, look: Look
+    question: IntentQuestion, choice: Choice, width: int, theme: Theme
 ) -> Iterator[Text]:
     """All that the choice would allow beyond this call."""
     what, allowed = _allowance(question, choice)
-    yield from wrapped(Text(what, look.ink(look.quiet)), width)
-    words = Text(plainly_visible(allowed).expandtabs(TAB), look.ink(look.words, bold=True))
+    yield from wrapped(Text(what, theme.ink(theme.quiet)), width)
+    words = Text(plainly_visible(allowed).expandtabs(TAB), theme.ink(theme.words, bold=True))
     yield from wrapped(words, width)
 
 

@@ -9,7 +9,7 @@ from rookery.protocol.client.question_text import suggestions
 from rookery.tui.ask_panel import AskPanel
 from rookery.tui.attention import Attention
 from rookery.tui.composer import Composer
-from rookery.tui.interfaces import Desk
+from rookery.tui.interfaces import Controller
 from rookery.tui.question_page import APPROVALS, LETTERS, has_panel
 from rookery.tui.session_view import RESUMES, Question, Said, Session
 from rookery.tui.shown_question import UNTOUCHABLE_SECONDS
@@ -26,13 +26,13 @@ class Questions:
 
     def __init__(
         self,
-        desk: Desk,
+        controller: Controller,
         panel: AskPanel,
         composer: Composer,
         session: Session,
         attention: Attention,
     ) -> None:
-        self._desk = desk
+        self._controller = controller
         self._panel = panel
         self._composer = composer
         self._session = session
@@ -132,7 +132,7 @@ class Questions:
         self._session.settle(question)
         self.show()
         for command in commands:
-            if not await self._desk.send(command):
+            if not await self._controller.send(command):
                 self._session.reopen_question(question)
                 self.show()
                 return False

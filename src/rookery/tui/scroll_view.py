@@ -16,8 +16,8 @@ SCREENFUL = 120
 """Lines that are laid out beyond those in sight, so that a short text has its exact height."""
 
 
-class Paper(ScrollView, can_focus=False):
-    DEFAULT_CSS = "Paper { overflow-x: hidden; overflow-y: auto; }"
+class TextScrollView(ScrollView, can_focus=False):
+    DEFAULT_CSS = "TextScrollView { overflow-x: hidden; overflow-y: auto; }"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -9,7 +9,7 @@ from rich.text import Text
 from rookery.core.blocks import Image
 from rookery.core.limits import KIB, MIB
 from rookery.core.text.terminal_text import harmless_line
-from rookery.tui.theme import Look
+from rookery.tui.theme import Theme
 
 Status = Literal["working", "waiting", "open", "completed", "closed", "failed"]
 
@@ -24,9 +24,9 @@ _STATES: dict[Status, tuple[str, str]] = {
 }
 
 
-def state_mark(status: Status, look: Look) -> Text:
+def state_mark(status: Status, theme: Theme) -> Text:
     mark, ink = _STATES[status]
-    return Text(mark, look.ink(getattr(look, ink)))
+    return Text(mark, theme.ink(getattr(theme, ink)))
 
 
 def ago(ts: int, now: int) -> str:

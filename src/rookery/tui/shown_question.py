@@ -19,7 +19,7 @@ from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
 from rookery.tui.ask_view import AskDrawing, Standing
 from rookery.tui.question_page import APPROVALS, Step
-from rookery.tui.theme import Look
+from rookery.tui.theme import Theme
 
 UNTOUCHABLE_SECONDS = 0.5
 """How long a question must have been on the screen before a key can answer it, and how long no
@@ -73,9 +73,9 @@ _LEAST_WIDTH = 20
 
 
 class ShownQuestion(Vertical):
-    def __init__(self, look: Look) -> None:
+    def __init__(self, theme: Theme) -> None:
         super().__init__()
-        self._drawing = AskDrawing(look)
+        self._drawing = AskDrawing(theme)
         self._gave_way = False
         self._wants_reason = False
         self._letter = LoneLetter(self.set_timer)
@@ -122,13 +122,13 @@ class ShownQuestion(Vertical):
         """Lines of an action that nobody can have read yet; it is not approved before."""
         if self._asked is None or self._asked.ask not in APPROVALS:
             return 0
-        _, last, count = self._drawing.paper.position
+        _, last, count = self._drawing.scroll_view.position
         self._is_read = self._is_read or (self._live and last >= count)
         return 0 if self._is_read else count - last
 
     @property
     def is_seen_whole(self) -> bool:
-        return self._drawing.paper.is_seen_whole
+        return self._drawing.scroll_view.is_seen_whole
 
     @property
     def has_waiting_letter(self) -> bool:
@@ -167,8 +167,8 @@ class ShownQuestion(Vertical):
             self._counting = words
             self._draw_keys()
 
-    def wear(self, look: Look) -> None:
-        self._drawing.look = look
+    def set_theme(self, theme: Theme) -> None:
+        self._drawing.theme = theme
         if self._asked:
             self._draw(whole=True)
 
@@ -208,11 +208,11 @@ class ShownQuestion(Vertical):
 
     def _draw(self, *, whole: bool) -> None:
         assert self._asked
-        paper = self._drawing.paper
-        where = paper.scroll_y
+        scroll_view = self._drawing.scroll_view
+        where = scroll_view.scroll_y
         self._drawing.write(self._asked, self._step, self._at)
         if not whole:
-            paper.scroll_to(0, where, animate=False)
+            scroll_view.scroll_to(0, where, animate=False)
         self._fit()
 
     def _fit(self) -> None:

@@ -11,7 +11,7 @@ from rookery.core.queries import About
 from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.rows.lines import cut
-from rookery.tui.theme import Look
+from rookery.tui.theme import Theme
 
 CELLS = 12
 HALF, MOST = 50, 75
@@ -52,23 +52,23 @@ def short_path(path: str, home: str) -> str:
     return path
 
 
-def context_bar(used: int, window: int, look: Look) -> Text:
+def context_bar(used: int, window: int, theme: Theme) -> Text:
     """How full the model's context is: twelve cells and a number."""
     share = min(100, round(100 * used / (window or WINDOW)))
     full = round(CELLS * share / 100)
-    ink = look.bad if share > MOST else look.careful if share > HALF else look.good
+    ink = theme.bad if share > MOST else theme.careful if share > HALF else theme.good
     return Text.assemble(
-        ("━" * full, look.ink(ink)),
-        ("━" * (CELLS - full), look.ink(look.line)),
-        (f" {share}%", look.ink(look.quiet if share <= HALF else ink)),
+        ("━" * full, theme.ink(ink)),
+        ("━" * (CELLS - full), theme.ink(theme.line)),
+        (f" {share}%", theme.ink(theme.quiet if share <= HALF else ink)),
     )
 
 
-def metrics(around: Around, look: Look, room: int) -> Text:
+def metrics(around: Around, theme: Theme, room: int) -> Text:
     """Cost, tokens and context; what does not fit is left out, the context last."""
     usage = around.usage
-    bar = context_bar(usage.context_tokens, around.about.window, look)
-    quiet = look.ink(look.quiet)
+    bar = context_bar(usage.context_tokens, around.about.window, theme)
+    quiet = theme.ink(theme.quiet)
     cost = Text(f"${usage.cost:.2f}", quiet)
     tokens = Text(f"↑{short_number(usage.tokens_in)} ↓{short_number(usage.tokens_out)}", quiet)
     for parts in ([cost, tokens, bar], [cost, bar], [bar]):
@@ -84,12 +84,12 @@ def _model_name(model: str) -> str:
     return path.name if path.suffix in SCRIPTS else model
 
 
-def header_line(around: Around, look: Look, width: int) -> Text:
-    quiet = look.ink(look.quiet)
-    left = Text("♜ rookery", look.ink(look.accent, bold=True))
+def header_line(around: Around, theme: Theme, width: int) -> Text:
+    quiet = theme.ink(theme.quiet)
+    left = Text("♜ rookery", theme.ink(theme.accent, bold=True))
     if around.automatic:
-        left.append("  acts unasked", look.ink(look.careful, bold=True))
-    right = metrics(around, look, width // 2)
+        left.append("  acts unasked", theme.ink(theme.careful, bold=True))
+    right = metrics(around, theme, width // 2)
     middle = _middle(around, width - left.cell_len - right.cell_len - 4)
     line = Text.assemble(left, "  ", (middle, quiet))
     line = cut(line, max(8, width - right.cell_len - 2))
@@ -126,9 +126,9 @@ def _middle(around: Around, room: int) -> str:
 
 
 class HeaderBar(Static):
-    def __init__(self, look: Look) -> None:
+    def __init__(self, theme: Theme) -> None:
         super().__init__()
-        self.look = look
+        self.theme = theme
         self._around = Around()
 
     def show(self, around: Around) -> None:
@@ -136,12 +136,12 @@ class HeaderBar(Static):
             self._around = around
             self.refresh()
 
-    def wear(self, look: Look) -> None:
-        self.look = look
+    def set_theme(self, theme: Theme) -> None:
+        self.theme = theme
         self.refresh()
 
     def render(self) -> Text:
-        return header_line(self._around, self.look, max(20, self.size.width))
+        return header_line(self._around, self.theme, max(20, self.size.width))
 
 
 class Doing(Struct, frozen=True, kw_only=True):
@@ -162,22 +162,22 @@ class Doing(Struct, frozen=True, kw_only=True):
 _INKS = {"info": "accent", "success": "good", "warning": "careful", "error": "bad"}
 
 
-def status_line(doing: Doing, frame: int, look: Look, width: int) -> Text:
-    quiet = look.ink(look.quiet)
+def status_line(doing: Doing, frame: int, theme: Theme, width: int) -> Text:
+    quiet = theme.ink(theme.quiet)
     right = doing.todo
     if doing.toast:
-        line = Text(harmless_line(doing.toast), look.ink(getattr(look, _INKS[doing.kind])))
+        line = Text(harmless_line(doing.toast), theme.ink(getattr(theme, _INKS[doing.kind])))
         right = ""
     elif doing.leaving:
-        line = Text("Ctrl+C again leaves; the task is kept.", look.ink(look.careful))
+        line = Text("Ctrl+C again leaves; the task is kept.", theme.ink(theme.careful))
     elif doing.stopping:
-        line = Text("Esc again stops the task.", look.ink(look.careful))
+        line = Text("Esc again stops the task.", theme.ink(theme.careful))
     elif doing.working:
         spin = SPINNER[frame % len(SPINNER)]
         seconds = f" {doing.seconds} s" if doing.seconds else ""
         line = Text.assemble(
-            (f"{spin} ", look.ink(look.accent)),
-            (f"{doing.working}{seconds}", look.ink(look.words)),
+            (f"{spin} ", theme.ink(theme.accent)),
+            (f"{doing.working}{seconds}", theme.ink(theme.words)),
             ("  Esc stops", quiet),
             (f"  {doing.place}" if doing.place else "", quiet),
         )
@@ -195,9 +195,9 @@ def status_line(doing: Doing, frame: int, look: Look, width: int) -> Text:
 
 
 class StatusLine(Static):
-    def __init__(self, look: Look) -> None:
+    def __init__(self, theme: Theme) -> None:
         super().__init__()
-        self.look = look
+        self.theme = theme
         self._doing = Doing()
         self._frame = 0
 
@@ -216,9 +216,9 @@ class StatusLine(Static):
             self._frame += 1
             self.refresh()
 
-    def wear(self, look: Look) -> None:
-        self.look = look
+    def set_theme(self, theme: Theme) -> None:
+        self.theme = theme
         self.refresh()
 
     def render(self) -> Text:
-        return status_line(self._doing, self._frame, self.look, max(20, self.size.width))
+        return status_line(self._doing, self._frame, self.theme, max(20, self.size.width))

@@ -24,7 +24,7 @@ LEAVING_SECONDS = 2.0
 """Within which a second Ctrl+C leaves, or a second Esc stops what asks."""
 
 
-class Showing:
+class StatusUpdates:
     def __init__(self, page: Page, session: Session, questions: Questions, home: str) -> None:
         self._page = page
         self._session = session

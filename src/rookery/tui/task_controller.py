@@ -30,9 +30,9 @@ from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import Page
 from rookery.tui.question_queue import Questions
 from rookery.tui.session_view import Session
-from rookery.tui.status_updates import Showing
-from rookery.tui.task_switcher import Looking
-from rookery.tui.theme import LOOKS, Look, theme_of
+from rookery.tui.status_updates import StatusUpdates
+from rookery.tui.task_switcher import TaskSwitcher
+from rookery.tui.theme import THEMES, Theme, textual_theme
 from rookery.tui.transcript_updates import Rendering
 
 PICTURE_SECONDS = 1 / 15
@@ -51,7 +51,7 @@ def wait_for_picture(now: float, *, last_at: float, key_at: float) -> float:
     return last_at + pause - now
 
 
-class Pacing:
+class RedrawPace:
     def __init__(
         self,
         app: App[Any],
@@ -101,13 +101,13 @@ T = TypeVar("T")
 FOLLOWING = "following"
 
 
-class TaskDesk(App[RunEnd]):
-    """Is a `Desk`, and keeps its page up to date with the task."""
+class TaskController(App[RunEnd]):
+    """Is a `Controller`, and keeps its page up to date with the task."""
 
     def __init__(
         self,
         host: Host,
-        look: Look,
+        theme: Theme,
         remembered: Remembered,
         *,
         home: str,
@@ -116,26 +116,26 @@ class TaskDesk(App[RunEnd]):
     ) -> None:
         super().__init__(driver_class=driver)
         self._host = host
-        self._look = look
-        for known in LOOKS.values():
-            self.register_theme(theme_of(known))
-        self.theme = look.name
-        page = self._page = Page(look, remembered)
+        self._theme = theme
+        for known in THEMES.values():
+            self.register_theme(textual_theme(known))
+        self.theme = theme.name
+        page = self._page = Page(theme, remembered)
         caller = Caller(write=self._write, notify=notify)
         self._attention = Attention(caller, "rookery", time.monotonic)
-        self._pacing = Pacing(self, self._attention, draw=self._draw, drawn=self._drawn)
-        self._session = Session(host, self._start_following, self._pacing.news)
+        self._redraw_pace = RedrawPace(self, self._attention, draw=self._draw, drawn=self._drawn)
+        self._session = Session(host, self._start_following, self._redraw_pace.news)
         self._rendering = Rendering(page.transcript)
         self._questions = Questions(self, page.panel, page.composer, self._session, self._attention)
-        self._showing = Showing(page, self._session, self._questions, home)
-        self._looking = Looking(
+        self._status_updates = StatusUpdates(page, self._session, self._questions, home)
+        self._switcher = TaskSwitcher(
             self, self._session, start=self._start_following, leave=self._leave_task
         )
 
     @property
     def has_begun(self) -> bool:
         """There was a task, which one may want to go on with."""
-        return self._looking.has_begun
+        return self._switcher.has_begun
 
     @property
     def host(self) -> Host:
@@ -151,11 +151,11 @@ class TaskDesk(App[RunEnd]):
 
     @property
     def about(self) -> About:
-        return self._showing.about
+        return self._status_updates.about
 
     @property
     def intent(self) -> str:
-        return self._showing.intent_now[0]
+        return self._status_updates.intent_now[0]
 
     @property
     def views(self) -> Mapping[str, View]:
@@ -170,21 +170,21 @@ class TaskDesk(App[RunEnd]):
                 case (
                     SwitchModel(task_id="") | SwitchApproval(task_id="") | SelectIntent(task_id="")
                 ):
-                    await self._showing.next.choose(command, self._host)
-                    self._showing.around()
+                    await self._status_updates.next.choose(command, self._host)
+                    self._status_updates.around()
                 case SwitchMode(task_id="", mode=mode):
-                    self._showing.mode = mode
-                    self._showing.around()
+                    self._status_updates.mode = mode
+                    self._status_updates.around()
                 case _:
                     await self._host.send(command)
         except (CommandRejected, StorageError) as refusal:
             self.toast(str(refusal), "warning")
             return False
         if isinstance(command, SwitchModel):
-            self._showing.next.remember(command)
+            self._status_updates.next.remember(command)
         if isinstance(command, Condense):
             self._session.note_condensing(command.task_id)
-            self._showing.all()
+            self._status_updates.all()
         return True
 
     async def ask(self, query: Asking[T]) -> T:
@@ -194,13 +194,13 @@ class TaskDesk(App[RunEnd]):
             raise CommandRejected(str(error)) from error
 
     def toast(self, text: str, kind: ToastKind = "info") -> None:
-        self._showing.toast(text, kind)
+        self._status_updates.toast(text, kind)
 
     async def open_task(self, task_id: str) -> None:
-        await self._looking.open(task_id)
+        await self._switcher.open(task_id)
 
     async def new_task(self) -> None:
-        await self._looking.renew()
+        await self._switcher.renew()
 
     def insert(self, text: str) -> None:
         self._page.composer.insert(text)
@@ -232,15 +232,15 @@ class TaskDesk(App[RunEnd]):
         self._rendering.forget()
         self._questions.forget()
         self._page.composer.focus()
-        self._showing.all()
+        self._status_updates.all()
 
     def _draw(self) -> bool:
         """What has come. Whether there is more, for which there was no time."""
         with self.batch_update():
             more = self._rendering.catch_up(self._session.following)
-            self._showing.conversation()
+            self._status_updates.conversation()
             if not more:
-                self._showing.all()
+                self._status_updates.all()
         return more
 
     def _drawn(self) -> None:

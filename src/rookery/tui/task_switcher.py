@@ -6,19 +6,19 @@ from rookery.core.asks import AskKind
 from rookery.core.commands import CloseTask, OpenTask, ReopenTask
 from rookery.errors import CommandRejected
 from rookery.tui.followed_tasks import Start
-from rookery.tui.interfaces import Desk
+from rookery.tui.interfaces import Controller
 from rookery.tui.session_view import Session
 
 AT_WORK = "A task is at work. Esc stops it."
 
 
-class Looking:
+class TaskSwitcher:
     def __init__(
-        self, desk: Desk, session: Session, *, start: Start, leave: Callable[[], None]
+        self, controller: Controller, session: Session, *, start: Start, leave: Callable[[], None]
     ) -> None:
         """`start` has a task followed beside everything else; `leave` clears the screen of the
         one that was looked at."""
-        self._desk = desk
+        self._controller = controller
         self._session = session
         self._start = start
         self._leave = leave
@@ -28,9 +28,9 @@ class Looking:
     async def begin(self, first: OpenTask | ReopenTask) -> None:
         self._leave()
         try:
-            await self._desk.host.send(first)
+            await self._controller.host.send(first)
         except CommandRejected as refusal:
-            self._desk.toast(str(refusal), "warning")
+            self._controller.toast(str(refusal), "warning")
         else:
             self._look_at(first.task_id)
 
@@ -38,7 +38,7 @@ class Looking:
         """Another task, unless one works."""
         if task_id == self._session.task_id or self._is_held():
             return
-        if await self._desk.send(ReopenTask(task_id=task_id)):
+        if await self._controller.send(ReopenTask(task_id=task_id)):
             await self._put_away()
             self.turn_to(task_id)
 
@@ -51,7 +51,7 @@ class Looking:
     async def take_up(self, command: ReopenTask) -> bool:
         """Go on with a task that is over. Whether it can be gone on with."""
         self._leave()
-        accepted = await self._desk.send(command)
+        accepted = await self._controller.send(command)
         if accepted:
             self._look_at(command.task_id)
         return accepted
@@ -63,7 +63,7 @@ class Looking:
     def _is_held(self) -> bool:
         works = self._session.works
         if works:
-            self._desk.toast(AT_WORK, "warning")
+            self._controller.toast(AT_WORK, "warning")
         return works
 
     def _look_at(self, task_id: str) -> None:
@@ -74,7 +74,7 @@ class Looking:
         try:
             await self._session.following.follow(task_id)
         except CommandRejected as refusal:
-            self._desk.toast(str(refusal), "error")
+            self._controller.toast(str(refusal), "error")
 
     async def _put_away(self) -> None:
         """The task that was looked at is over: done if it says so, and kept in any case."""
@@ -82,6 +82,6 @@ class Looking:
         if root is None or root.over:
             return
         if question and question.asked.ask is AskKind.COMPLETION_RESULT:
-            await self._desk.send(question.answer("yes"))
+            await self._controller.send(question.answer("yes"))
         else:
-            await self._desk.send(CloseTask(task_id=root.task_id))
+            await self._controller.send(CloseTask(task_id=root.task_id))

@@ -10,7 +10,7 @@ from rookery.core.folds.view import View
 from rookery.core.queries import About
 from rookery.tui.pickers.picker import TRIGGERS
 from rookery.tui.question_page import APPROVALS
-from rookery.tui.theme import Look
+from rookery.tui.theme import Theme
 
 ASKED = "Nothing changes before you have seen it."
 UNASKED = "It acts without asking; what it changes can be undone."
@@ -18,19 +18,19 @@ UNASKED = "It acts without asking; what it changes can be undone."
 SUMMARISING = "Summarising the conversation"
 
 
-def welcome(about: About, look: Look) -> Text:
+def welcome(about: About, theme: Theme) -> Text:
     """The empty page."""
-    quiet = look.ink(look.quiet)
+    quiet = theme.ink(theme.quiet)
     text = Text.assemble(
-        ("♜ rookery", look.ink(look.accent, bold=True)),
+        ("♜ rookery", theme.ink(theme.accent, bold=True)),
         (f" {about.version}\n\n", quiet),
         f"Say what should be done. {UNASKED if about.automatic else ASKED}\n",
     )
     for trigger in TRIGGERS:
-        text.append(f"\n{trigger.char}", look.ink(look.accent, bold=True))
+        text.append(f"\n{trigger.char}", theme.ink(theme.accent, bold=True))
         text.append(f"  {trigger.what}", quiet)
     if not about.trusted:
-        text.append("\n\nThis folder is not trusted: it is only read.", look.ink(look.careful))
+        text.append("\n\nThis folder is not trusted: it is only read.", theme.ink(theme.careful))
     return text
 
 

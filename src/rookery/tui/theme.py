@@ -2,13 +2,13 @@
 
 from msgspec import Struct
 from rich.style import Style
-from textual.theme import Theme
+from textual.theme import Theme as TextualTheme
 from textual.widget import Widget
 
 DARK, LIGHT = "rookery-dark", "rookery-light"
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class Theme(Struct, frozen=True, kw_only=True):
     """What things are drawn with. No style has a ground of its own unless it says so."""
 
     name: str
@@ -34,7 +34,7 @@ class Look(Struct, frozen=True, kw_only=True):
         return Style(color=colour, bgcolor=ground, bold=bold or None)
 
 
-_DARK = Look(
+_DARK = Theme(
     name=DARK,
     ground="#14171c",
     words="#d4d9e0",
@@ -49,7 +49,7 @@ _DARK = Look(
     removed="#2f1d20",
     dark=True,
 )
-_LIGHT = Look(
+_LIGHT = Theme(
     name=LIGHT,
     ground="#fcfbf8",
     words="#252a31",
@@ -64,46 +64,46 @@ _LIGHT = Look(
     removed="#fbe4e1",
     dark=False,
 )
-LOOKS = {look.name: look for look in (_DARK, _LIGHT)}
+THEMES = {theme.name: theme for theme in (_DARK, _LIGHT)}
 
 
-def theme_of(look: Look) -> Theme:
-    return Theme(
-        name=look.name,
-        primary=look.accent,
-        secondary=look.accent,
-        accent=look.accent,
-        warning=look.careful,
-        error=look.bad,
-        success=look.good,
-        foreground=look.words,
-        background=look.ground,
-        surface=look.ground,
-        panel=look.band,
-        boost=look.band,
-        dark=look.dark,
+def textual_theme(theme: Theme) -> TextualTheme:
+    return TextualTheme(
+        name=theme.name,
+        primary=theme.accent,
+        secondary=theme.accent,
+        accent=theme.accent,
+        warning=theme.careful,
+        error=theme.bad,
+        success=theme.good,
+        foreground=theme.words,
+        background=theme.ground,
+        surface=theme.ground,
+        panel=theme.band,
+        boost=theme.band,
+        dark=theme.dark,
         variables={
-            "quiet": look.quiet,
-            "line": look.line,
-            "band": look.band,
-            "scrollbar": look.line,
-            "scrollbar-hover": look.quiet,
-            "scrollbar-active": look.accent,
-            "scrollbar-background": look.ground,
-            "scrollbar-background-hover": look.ground,
-            "scrollbar-background-active": look.ground,
-            "scrollbar-corner-color": look.ground,
-            "input-cursor-background": look.words,
-            "input-cursor-foreground": look.ground,
-            "input-selection-background": look.line,
-            "screen-selection-background": look.line,
-            "block-cursor-background": look.line,
-            "block-cursor-foreground": look.words,
-            "border": look.line,
-            "border-blurred": look.line,
+            "quiet": theme.quiet,
+            "line": theme.line,
+            "band": theme.band,
+            "scrollbar": theme.line,
+            "scrollbar-hover": theme.quiet,
+            "scrollbar-active": theme.accent,
+            "scrollbar-background": theme.ground,
+            "scrollbar-background-hover": theme.ground,
+            "scrollbar-background-active": theme.ground,
+            "scrollbar-corner-color": theme.ground,
+            "input-cursor-background": theme.words,
+            "input-cursor-foreground": theme.ground,
+            "input-selection-background": theme.line,
+            "screen-selection-background": theme.line,
+            "block-cursor-background": theme.line,
+            "block-cursor-foreground": theme.words,
+            "border": theme.line,
+            "border-blurred": theme.line,
         },
     )
 
 
-def worn(widget: Widget) -> Look:
-    return LOOKS.get(widget.app.theme, LOOKS[DARK])
+def theme_of(widget: Widget) -> Theme:
+    return THEMES.get(widget.app.theme, THEMES[DARK])

@@ -17,8 +17,8 @@ from textual.widget import Widget
 
 from rookery.tui.rows.row_kinds import Family, Shown
 from rookery.tui.rows.row_view import can_unfold
-from rookery.tui.theme import Look
-from rookery.tui.virtual_list import Anchor, Name, Named, Row, Shelf
+from rookery.tui.theme import Theme
+from rookery.tui.virtual_list import Anchor, Name, Named, Row, VirtualList
 
 AHEAD = 1
 """Screens beyond the visible part that are laid out too."""
@@ -50,31 +50,31 @@ class Transcript(ScrollView, can_focus=True):
 
     DEFAULT_CSS = "Transcript { overflow-x: hidden; overflow-y: scroll; }"
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, theme: Theme) -> None:
         super().__init__()
-        self._look = look
-        self._ground = look.on(look.words, look.ground)
-        self._shelf = Shelf(look)
+        self._theme = theme
+        self._ground = theme.on(theme.words, theme.ground)
+        self._virtual_list = VirtualList(theme)
         self._following = True
         """The end stays in sight, whatever comes."""
         self._marked: Name | None = None
         self._painted: list[Strip] = []
 
-    def wear(self, look: Look) -> None:
-        self._look = look
-        self._ground = look.on(look.words, look.ground)
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self._ground = theme.on(theme.words, theme.ground)
         self._fit()
 
     @property
     def rows(self) -> Sequence[Row]:
-        return self._shelf.rows
+        return self._virtual_list.rows
 
     @property
     def place(self) -> str:
         """Where one looks, unless it is the end."""
         if self._following:
             return ""
-        return f"line {self._first + 1} of {self._shelf.height}, End goes on"
+        return f"line {self._first + 1} of {self._virtual_list.height}, End goes on"
 
     def last_text(self, *families: Family) -> str:
         """What was said last, as it was written."""
@@ -86,7 +86,7 @@ class Transcript(ScrollView, can_focus=True):
     # which rows there are
 
     def clear_rows(self) -> None:
-        self._shelf.put(())
+        self._virtual_list.put(())
         self._marked = None
         self._following = True
         self._settle(None)
@@ -94,13 +94,13 @@ class Transcript(ScrollView, can_focus=True):
     def set_rows(self, rows: Iterable[Named]) -> None:
         """Show these instead."""
         anchor = self._anchor()
-        self._shelf.put(rows)
+        self._virtual_list.put(rows)
         self._settle(anchor)
 
     def prepend_rows(self, rows: Iterable[Named]) -> None:
         """Put what came earlier in front."""
         anchor = self._anchor()
-        self._shelf.prepend(rows)
+        self._virtual_list.prepend(rows)
         self._settle(anchor)
 
     def change_rows(
@@ -112,11 +112,11 @@ class Transcript(ScrollView, can_focus=True):
         """Each that is added comes with the place it goes to."""
         anchor = self._anchor()
         for name in removed:
-            self._shelf.remove(name)
+            self._virtual_list.remove(name)
         for name, shown in changed:
-            self._shelf.change(name, shown)
+            self._virtual_list.change(name, shown)
         for at, name, shown in added:
-            self._shelf.insert(at, name, shown)
+            self._virtual_list.insert(at, name, shown)
         self._settle(anchor)
 
     # what is seen
@@ -134,9 +134,9 @@ class Transcript(ScrollView, can_focus=True):
             return
         for _ in range(MOST_ROUNDS):  # what is laid out may be lower than it was guessed to be
             place = self._place(anchor)
-            if not self._shelf.lay_out(place - AHEAD * screen, place + (1 + AHEAD) * screen):
+            if not self._virtual_list.lay_out(place - AHEAD * screen, place + (1 + AHEAD) * screen):
                 break
-        if self.virtual_size != (size := Size(self._room, self._shelf.height)):
+        if self.virtual_size != (size := Size(self._room, self._virtual_list.height)):
             # setting it the usual way would have everything on the screen arranged anew
             self.set_reactive(Widget.virtual_size, size)
             self._scroll_update(size)
@@ -146,11 +146,11 @@ class Transcript(ScrollView, can_focus=True):
 
     def _anchor(self) -> Anchor | None:
         """What stays in its place whatever changes; nothing if the end is followed."""
-        return None if self._following else self._shelf.anchor(self._first)
+        return None if self._following else self._virtual_list.anchor(self._first)
 
     def _place(self, anchor: Anchor | None) -> int:
-        last = max(0, self._shelf.height - self.size.height)
-        line = self._shelf.line_of(anchor) if anchor else None
+        last = max(0, self._virtual_list.height - self.size.height)
+        line = self._virtual_list.line_of(anchor) if anchor else None
         return last if line is None else min(last, line)
 
     @property
@@ -160,7 +160,7 @@ class Transcript(ScrollView, can_focus=True):
     def _fit(self) -> None:
         """The width or the colours changed."""
         anchor = self._anchor()
-        self._shelf.fit(max(1, self._room - 1), self._look)
+        self._virtual_list.fit(max(1, self._room - 1), self._theme)
         self._painted = []
         self._settle(anchor)
         self.refresh()
@@ -171,7 +171,7 @@ class Transcript(ScrollView, can_focus=True):
     def _repaint(self) -> None:
         """Have only those lines painted that differ from what is on the screen."""
         height = self.size.height
-        now = [self._shelf.strip(self._first + y) for y in range(height)]
+        now = [self._virtual_list.strip(self._first + y) for y in range(height)]
         before, self._painted = self._painted, now
         if len(before) != height:
             self.refresh()
@@ -182,11 +182,11 @@ class Transcript(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         line, width = self._first + y, self._room
-        strip = self._shelf.strip(line)
+        strip = self._virtual_list.strip(line)
         if y < len(self._painted):
             self._painted[y] = strip
         if self._is_marked(line):
-            bar = Segment("▐", self._look.ink(self._look.accent))
+            bar = Segment("▐", self._theme.ink(self._theme.accent))
             strip = Strip([*strip.adjust_cell_length(width - 1), bar], width)
         strip = strip.adjust_cell_length(width).apply_style(self._ground)
         if (selection := self.text_selection) is not None:
@@ -204,8 +204,8 @@ class Transcript(ScrollView, can_focus=True):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         first = selection.start.y if selection.start else 0
-        last = selection.end.y if selection.end else self._shelf.height - 1
-        lines = (self._shelf.strip(line).text.rstrip() for line in range(first, last + 1))
+        last = selection.end.y if selection.end else self._virtual_list.height - 1
+        lines = (self._virtual_list.strip(line).text.rstrip() for line in range(first, last + 1))
         return selection.extract("\n" * first + "\n".join(lines)), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
@@ -220,7 +220,7 @@ class Transcript(ScrollView, can_focus=True):
             self._painted = []
 
     def _go(self, to: float) -> None:
-        last = max(0, self._shelf.height - self.size.height)
+        last = max(0, self._virtual_list.height - self.size.height)
         line = min(max(0, round(to)), last)
         self._following = line >= last
         self.scroll_target_y = self.scroll_y = line
@@ -264,50 +264,50 @@ class Transcript(ScrollView, can_focus=True):
             return
         at = self._next_to_mark(those, by)
         self._marked = self.rows[at].name
-        top = self._shelf.top(at)
+        top = self._virtual_list.top(at)
         if not self._first <= top < self._first + self.size.height:
             self._go(top - self.size.height // 3)
         self._painted = []
         self.refresh()
 
     def _next_to_mark(self, those: Sequence[int], by: int) -> int:
-        here = self._shelf.find(self._marked) if self._marked else None
+        here = self._virtual_list.find(self._marked) if self._marked else None
         if here is None:
-            seen = self._shelf.at_line(self._first + self.size.height - 1)
+            seen = self._virtual_list.at_line(self._first + self.size.height - 1)
             return max((at for at in those if at <= seen), default=those[0])
         if by > 0:
             return next((at for at in those if at > here), those[-1])
         return next((at for at in reversed(those) if at < here), those[0])
 
     def action_unfold(self) -> None:
-        if self._marked and (at := self._shelf.find(self._marked)) is not None:
+        if self._marked and (at := self._virtual_list.find(self._marked)) is not None:
             self._toggle(at)
 
     def toggle_all(self) -> None:
         anchor = self._anchor()
-        self._shelf.toggle_all()
+        self._virtual_list.toggle_all()
         self._settle(anchor)
 
     def on_click(self, event: events.Click) -> None:
         """The head of what can be unfolded."""
         line = self._first + event.y
-        if line < self._shelf.height:
-            at = self._shelf.at_line(line)
-            if can_unfold(self.rows[at].shown) and line - self._shelf.top(at) < 2:
+        if line < self._virtual_list.height:
+            at = self._virtual_list.at_line(line)
+            if can_unfold(self.rows[at].shown) and line - self._virtual_list.top(at) < 2:
                 self._toggle(at)
 
     def _toggle(self, at: int) -> None:
         """What is above stays where it is."""
         self._following = False
         anchor = self._anchor()
-        self._shelf.toggle(at)
+        self._virtual_list.toggle(at)
         self._settle(anchor)
-        self._following = self._first >= max(0, self._shelf.height - self.size.height)
+        self._following = self._first >= max(0, self._virtual_list.height - self.size.height)
 
     def _is_marked(self, line: int) -> bool:
         if self._marked is None or not self.has_focus or not self.rows:
             return False
-        return self.rows[self._shelf.at_line(line)].name == self._marked
+        return self.rows[self._virtual_list.at_line(line)].name == self._marked
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:

@@ -15,7 +15,7 @@ from rookery.tui.rows.lines import NOTHING, LazyLines
 from rookery.tui.rows.markdown import GrowingMarkdown
 from rookery.tui.rows.row_kinds import Family, Shown, family_of, gap_between
 from rookery.tui.rows.row_view import can_unfold, pieces_of
-from rookery.tui.theme import Look
+from rookery.tui.theme import Theme
 
 Name: TypeAlias = tuple[str, int]
 """A row by its task and its `ts`."""
@@ -53,9 +53,9 @@ class Row:
         return self.lines is not None and self.lines.is_tall
 
 
-class Shelf:
-    def __init__(self, look: Look) -> None:
-        self._look = look
+class VirtualList:
+    def __init__(self, theme: Theme) -> None:
+        self._theme = theme
         self._width = 0
         self._rows: list[Row] = []
         self._tops: list[int] = [0]
@@ -70,9 +70,9 @@ class Shelf:
     def height(self) -> int:
         return self.top(len(self._rows))
 
-    def fit(self, width: int, look: Look) -> None:
+    def fit(self, width: int, theme: Theme) -> None:
         """Everything is to be laid out anew."""
-        self._width, self._look = width, look
+        self._width, self._theme = width, theme
         for row in self._rows:
             row.before = row.lines = None
 
@@ -187,7 +187,7 @@ class Shelf:
     def _laid_out(self, at: int) -> LazyLines:
         row = self._rows[at]
         if row.lines is None:
-            pieces = pieces_of(row.shown, self._width, self._look, row.words)
+            pieces = pieces_of(row.shown, self._width, self._theme, row.words)
             row.lines = LazyLines(pieces, self._gap_above(at), row.before)
             row.before = None
             self._measure(at)

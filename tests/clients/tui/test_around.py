@@ -15,9 +15,9 @@ from rookery.tui.status import (
     status_line,
 )
 from rookery.tui.terminal_driver import light_in
-from rookery.tui.theme import DARK, LOOKS
+from rookery.tui.theme import DARK, THEMES
 
-LOOK = LOOKS[DARK]
+LOOK = THEMES[DARK]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_who_is_looking_is_not_called():
 
 def test_who_looks_elsewhere_is_called_once_by_bell_and_by_both_notifications():
     caller, written, _ = attention()
-    caller.look(False)
+    caller.focus_changed(False)
     assert caller.call("a1", "May \x1bit; now?")
     assert not caller.call("a1", "May it?")
     (text,) = written
@@ -117,7 +117,7 @@ def test_who_has_pressed_no_key_for_long_is_called_too():
 
 def test_nobody_is_called_who_does_not_want_to_be():
     caller, written, _ = attention("off")
-    caller.look(False)
+    caller.focus_changed(False)
     assert not caller.call("a1", "May it?")
     assert written == []
 

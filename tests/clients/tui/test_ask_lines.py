@@ -18,17 +18,17 @@ from rookery.tui.ask_view import (
     title_line,
 )
 from rookery.tui.question_page import Step, answer_letters, page_of
-from rookery.tui.theme import DARK, LOOKS
+from rookery.tui.theme import DARK, THEMES
 from tui_scenes import COMMAND, EDIT, FOLLOWUP
 
-LOOK = LOOKS[DARK]
+LOOK = THEMES[DARK]
 FAILED = Asked(ask_id="a", ask=AskKind.API_REQ_FAILED, text="why")
 ANY_QUESTION = st.sampled_from([COMMAND, EDIT, FOLLOWUP, FAILED])
 
 
 def told(standing: Standing, asked: Asked = EDIT, unread: int = 0, counting: str = "") -> str:
     keys = page_of(asked, Step.ANSWER).keys
-    return keys_line(keys, standing, unread=unread, counting=counting, look=LOOK).plain
+    return keys_line(keys, standing, unread=unread, counting=counting, theme=LOOK).plain
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from rookery.core.facts import Asked
 from rookery.core.text.terminal_text import approvable
 from rookery.tui.question_page import Step, body_of, footing_of, has_panel, page_of
 from rookery.tui.rows.lines import all_lines
-from rookery.tui.theme import DARK, LOOKS
+from rookery.tui.theme import DARK, THEMES
 from tui_scenes import COMMAND, EDIT, FOLLOWUP
 
-LOOK = LOOKS[DARK]
+LOOK = THEMES[DARK]
 
 
 def shown(asked: Asked, width: int = 60) -> str:

@@ -40,7 +40,7 @@ from rookery.tui.page import attached_line
 from rookery.tui.rows.row_kinds import Shown
 from rookery.tui.rows.row_view import drawn
 from rookery.tui.short_texts import byte_count
-from rookery.tui.theme import DARK, LOOKS
+from rookery.tui.theme import DARK, THEMES
 from tui_scenes import TASK, asking_about_an_edit, wondering, working
 from tui_waiting import seen, until
 
@@ -486,5 +486,5 @@ def test_what_does_not_fit_on_the_line_is_left_out_at_its_beginning():
 def test_CS_16_5_pictures_of_the_user_are_told_in_the_conversation(text: str, expected: list[str]):
     images = (image(png(2048)), image(png()))
     message = Message(ts=1, type="say", say="user_feedback", content=text, images=images)
-    rows = drawn(Shown(message=message), 60, LOOKS[DARK])
+    rows = drawn(Shown(message=message), 60, THEMES[DARK])
     assert [row.text.rstrip() for row in rows] == expected

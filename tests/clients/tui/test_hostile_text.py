@@ -24,14 +24,14 @@ from rookery.tui.question_page import Step, body_of
 from rookery.tui.rows.lines import all_lines
 from rookery.tui.rows.tool_calls import payload_in
 from rookery.tui.screens.shell_screen import ShellScreen
-from rookery.tui.scroll_view import Paper
+from rookery.tui.scroll_view import TextScrollView
 from rookery.tui.terminal_driver import KeyParser
-from rookery.tui.theme import DARK, LOOKS
+from rookery.tui.theme import DARK, THEMES
 from tui_scenes import COMMAND, EDIT, FOLLOWUP, TASK, asking_about_a_command
 from tui_waiting import seen, until
 
 pytestmark = pytest.mark.anyio
-LOOK = LOOKS[DARK]
+LOOK = THEMES[DARK]
 UNSEEN = "\x00\x07\x1b\x7f\x9b\xad\u200b\u202e\u2066\ufeff\ue000\udcff\U000e0041\U000f0000"
 
 
@@ -143,8 +143,10 @@ async def test_GATE_5_a_long_title_scrolls_with_the_rest():
         panel = app._page.panel
         await until(pilot, lambda: panel.live)
         assert "Allow this?" in seen(pilot)
-        paper = panel.query_one(Paper)
-        assert "END?" in "".join(paper._lines.strip(at).text for at in range(paper._lines.height))
+        scroll_view = panel.query_one(TextScrollView)
+        assert "END?" in "".join(
+            scroll_view._lines.strip(at).text for at in range(scroll_view._lines.height)
+        )
 
 
 async def test_a_line_for_the_shell_that_comes_in_one_piece_is_not_for_the_model():

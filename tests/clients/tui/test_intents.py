@@ -20,7 +20,7 @@ from rookery.tui.rows.row_kinds import Shown
 from rookery.tui.rows.row_view import drawn
 from rookery.tui.screens.choice_screens import IntentScreen
 from rookery.tui.status import Around, header_line
-from rookery.tui.theme import DARK, LOOKS
+from rookery.tui.theme import DARK, THEMES
 from tui_desk import desk
 from tui_intent_scenes import GOVERNED, INTENTS, OUTSIDE, SELECTED, WHY, asking_beyond_the_scope
 from tui_play import Play, play
@@ -28,7 +28,7 @@ from tui_scenes import COMMAND
 from tui_waiting import seen
 
 pytestmark = pytest.mark.anyio
-LOOK = LOOKS[DARK]
+LOOK = THEMES[DARK]
 CONSOLE = Console()
 ONLY_STOPPING = replace(GOVERNED, governance=replace(OUTSIDE, choices=("halt",)))
 UNKNOWN = replace(

@@ -13,11 +13,11 @@ from rookery.tui.rows.markdown import GrowingMarkdown, markdown
 from rookery.tui.rows.markdown_parts import PART, good_place, parts_of
 from rookery.tui.rows.row_kinds import Shown
 from rookery.tui.rows.row_view import drawn
-from rookery.tui.theme import DARK, LOOKS
+from rookery.tui.theme import DARK, THEMES
 from tui_play import play
 from tui_scenes import EDIT
 
-LOOK = LOOKS[DARK]
+LOOK = THEMES[DARK]
 TABLE = "| number | words |\n|---|---|\n" + "".join(
     f"| {n} | some words |\n" for n in range(30_000)
 )
@@ -166,8 +166,8 @@ async def test_a_huge_change_can_be_approved_only_after_its_end_was_in_sight():
         await played.ripen()
         assert time.thread_time() - begun < SLOW_MACHINE * KEY_SECONDS * 6
         assert played.app._page.panel.unread > 29_000
-        paper = played.app._page.panel._drawing.paper
-        paper.scroll_to(y=paper.max_scroll_y, animate=False)
+        scroll_view = played.app._page.panel._drawing.scroll_view
+        scroll_view.scroll_to(y=scroll_view.max_scroll_y, animate=False)
         await played.see("THE END")
         await played.press("y")
         assert len(played.host.sent) == 2

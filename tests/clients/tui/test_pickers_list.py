@@ -7,19 +7,19 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 
 from rookery.tui.pickers.pick_list import PickList, first_seen, rows_seen
-from rookery.tui.theme import DARK, LIGHT, LOOKS, theme_of
+from rookery.tui.theme import DARK, LIGHT, THEMES, textual_theme
 from tui_waiting import seen, until
 
 pytestmark = pytest.mark.anyio
 
 
 class ListApp(App[None]):
-    def __init__(self, *items: str, look: str = DARK) -> None:
+    def __init__(self, *items: str, theme: str = DARK) -> None:
         super().__init__()
-        for each in LOOKS.values():
-            self.register_theme(theme_of(each))
-        self.theme = look
-        self.list = PickList[str](lambda item, width, look: Text(item), str)
+        for each in THEMES.values():
+            self.register_theme(textual_theme(each))
+        self.theme = theme
+        self.list = PickList[str](lambda item, width, theme: Text(item), str)
         self.list.show(items, nothing="There is nothing.")
         self.picked: list[str | None] = []
 
@@ -96,9 +96,9 @@ async def test_an_empty_list_says_so():
         assert app.list.marked is None
 
 
-@pytest.mark.parametrize("look", [DARK, LIGHT])
-async def test_rows_of_wide_characters_end_at_the_edge(look: str):
-    app = ListApp("割引の計算を直して、テストを追加してください" * 3, "short", look=look)
+@pytest.mark.parametrize("theme", [DARK, LIGHT])
+async def test_rows_of_wide_characters_end_at_the_edge(theme: str):
+    app = ListApp("割引の計算を直して、テストを追加してください" * 3, "short", theme=theme)
     async with app.run_test(size=(30, 5)) as pilot:
         await until(pilot, lambda: "short" in seen(pilot))
         first, second = seen(pilot).splitlines()[:2]

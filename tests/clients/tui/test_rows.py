@@ -15,10 +15,10 @@ from rookery.tui.rows.markdown import markdown
 from rookery.tui.rows.markdown_parts import parts_of
 from rookery.tui.rows.row_kinds import Family, Shown, family, gap_between
 from rookery.tui.rows.row_view import drawn
-from rookery.tui.theme import DARK, LIGHT, LOOKS
+from rookery.tui.theme import DARK, LIGHT, THEMES
 from tui_scenes import DIFF
 
-LOOK = LOOKS[DARK]
+LOOK = THEMES[DARK]
 
 
 def say(kind: str, text: str, **more: Any) -> Message:
@@ -141,8 +141,8 @@ def test_numbers_in_a_diff_are_those_of_the_file():
 @pytest.mark.parametrize("width", [16, 40, 80])
 def test_a_diff_with_wide_characters_never_exceeds_its_width(width: int):
     diff = "@@ -1,1 +1,1 @@\n-割引を計算する関数です、とても長い\n+" + "界" * 60
-    for look in (LOOKS[DARK], LOOKS[LIGHT]):
-        assert all(line.cell_len <= width for line in drawn_diff(diff, width, look))
+    for theme in (THEMES[DARK], THEMES[LIGHT]):
+        assert all(line.cell_len <= width for line in drawn_diff(diff, width, theme))
 
 
 @pytest.mark.parametrize(

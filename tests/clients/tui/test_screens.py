@@ -26,9 +26,9 @@ from rookery.tui.screens.cost_screen import CostScreen
 from rookery.tui.screens.help_screen import HelpScreen
 from rookery.tui.screens.queue_screen import QueueScreen
 from rookery.tui.screens.side_screen import SideScreen
-from rookery.tui.screens.task_list_screen import Confirming, TaskListScreen
+from rookery.tui.screens.task_list_screen import ConfirmScreen, TaskListScreen
 from rookery.tui.screens.tree_screen import TreeScreen
-from rookery.tui.theme import DARK, LIGHT, LOOKS
+from rookery.tui.theme import DARK, LIGHT, THEMES
 from tui_desk import DeskApp, desk
 from tui_screen_scenes import CHILDREN, LOCAL, MODELS, TASKS, knowing_host
 from tui_waiting import seen, until
@@ -48,10 +48,10 @@ SCREENS: list[type[SideScreen[Any]]] = [
 
 
 @pytest.mark.parametrize(
-    ("size", "look"), [((80, 24), DARK), ((160, 48), LIGHT), ((50, 16), LIGHT)]
+    ("size", "theme"), [((80, 24), DARK), ((160, 48), LIGHT), ((50, 16), LIGHT)]
 )
-async def test_CS_16_1_every_screen_keeps_to_the_terminal(size: tuple[int, int], look: str):
-    async with desk(size=size, look=look) as it:
+async def test_CS_16_1_every_screen_keeps_to_the_terminal(size: tuple[int, int], theme: str):
+    async with desk(size=size, theme=theme) as it:
         for screen in SCREENS:
             await it.open(screen)
             shown = await it.sees("Esc close" if size[0] > 50 else screen.TITLE_WORDS)
@@ -96,14 +96,14 @@ async def test_a_task_is_deleted_only_after_a_yes():
         await it.open(TaskListScreen)
         await it.sees("Round prices")
         await it.press("down", "ctrl+d")
-        await it.until(lambda: isinstance(it.app.screen, Confirming))
+        await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
         await it.press("enter")
-        assert isinstance(it.app.screen, Confirming)
+        assert isinstance(it.app.screen, ConfirmScreen)
         await it.press("escape")
         await it.until(lambda: isinstance(it.app.screen, TaskListScreen))
         assert it.host.sent == []
         await it.press("ctrl+d")
-        await it.until(lambda: isinstance(it.app.screen, Confirming))
+        await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
         await it.press("y")
         await it.until(lambda: it.host.sent)
         assert it.host.sent == [DeleteTask(task_id=TASKS[1].task_id)]
@@ -115,7 +115,7 @@ async def test_the_open_task_is_not_deleted():
         await it.open(TaskListScreen)
         await it.sees("Round prices")
         await it.press("ctrl+d")
-        await it.until(lambda: isinstance(it.app.screen, Confirming))
+        await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
         await it.press("y")
         await it.until(lambda: it.app.toasts)
         assert "is open" in it.app.toasts[0]
@@ -381,13 +381,13 @@ async def test_enter_before_typing_paused_takes_the_best_of_what_is_typed():
 
 
 async def test_a_change_of_colours_reaches_an_open_screen():
-    async with desk(look=DARK) as it:
+    async with desk(theme=DARK) as it:
         for screen in (CostScreen, TaskListScreen):
             await it.open(screen)
             await it.sees("The discount is ten times")
-            for look in (LIGHT, DARK):
-                it.app.theme = look
-                await it.until(lambda look=look: LOOKS[look].words in _colours(it.pilot))
+            for theme in (LIGHT, DARK):
+                it.app.theme = theme
+                await it.until(lambda theme=theme: THEMES[theme].words in _colours(it.pilot))
             await it.press("escape")
             await it.until(lambda: it.closed)
 

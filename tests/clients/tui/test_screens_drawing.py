@@ -52,15 +52,15 @@ from rookery.tui.screens.help_screen import Section, drawn_help
 from rookery.tui.screens.queue_screen import QueueScreen
 from rookery.tui.screens.shell_screen import ShellScreen
 from rookery.tui.screens.side_screen import SideScreen, key_uses, own_bindings, spelled
-from rookery.tui.screens.task_list_screen import Confirming, TaskListScreen
+from rookery.tui.screens.task_list_screen import ConfirmScreen, TaskListScreen
 from rookery.tui.screens.tree_screen import TreeScreen, root_of, tree
 from rookery.tui.short_texts import ago, fine_money, money
-from rookery.tui.theme import DARK, LOOKS
+from rookery.tui.theme import DARK, THEMES
 from tui_desk import DeskApp
 from tui_waiting import seen, until
 
 pytestmark = pytest.mark.anyio
-LOOK = LOOKS[DARK]
+LOOK = THEMES[DARK]
 SECOND = 1000
 
 
@@ -115,7 +115,7 @@ def test_a_binding_without_a_description_is_nobodys_business():
 
 
 def test_a_screen_says_itself_what_it_changes_of_what_it_inherits():
-    keys = {use.key: use.what for use in key_uses(own_bindings(Confirming)) if use.shown}
+    keys = {use.key: use.what for use in key_uses(own_bindings(ConfirmScreen)) if use.shown}
     assert keys == {"y": "yes", "Esc": "no"}
 
 
@@ -210,7 +210,7 @@ async def test_nothing_that_was_written_elsewhere_reaches_the_terminal_as_it_is(
             CostScreen(app),
             QueueScreen(app),
             CheckpointScreen(app),
-            Confirming(app, "Delete?", EVIL),
+            ConfirmScreen(app, "Delete?", EVIL),
             ShellScreen(app, f"echo {json.dumps(EVIL)}"),
         ]
         for screen in screens:

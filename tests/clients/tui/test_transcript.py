@@ -7,7 +7,7 @@ from textual.geometry import Region
 
 from rookery.core.message import Message
 from rookery.tui.rows.row_kinds import Shown
-from rookery.tui.theme import DARK, LOOKS
+from rookery.tui.theme import DARK, THEMES
 from rookery.tui.transcript_view import Transcript
 
 pytestmark = pytest.mark.anyio
@@ -17,12 +17,12 @@ def row(ts: int, text: str, kind: str = "text") -> tuple[tuple[str, int], Shown]
     return ("t1", ts), Shown(message=Message(ts=ts, type="say", say=kind, content=text))
 
 
-class Shelf(App[None]):
+class VirtualList(App[None]):
     CSS = "Transcript { height: 1fr; }"
 
     def __init__(self) -> None:
         super().__init__()
-        self.transcript = Transcript(LOOKS[DARK])
+        self.transcript = Transcript(THEMES[DARK])
         self.painted: list[Region] = []
 
     def compose(self) -> ComposeResult:
@@ -34,7 +34,7 @@ class Shelf(App[None]):
         return [shown.render_line(y).text.strip() for y in range(shown.size.height)]
 
 
-def watch_painting(app: Shelf) -> list[int]:
+def watch_painting(app: VirtualList) -> list[int]:
     """How many lines are painted from now on, each time."""
     counts: list[int] = []
     original = app.transcript.refresh
@@ -48,7 +48,7 @@ def watch_painting(app: Shelf) -> list[int]:
 
 
 async def test_of_ten_thousand_rows_only_those_near_the_end_are_laid_out():
-    app = Shelf()
+    app = VirtualList()
     async with app.run_test(size=(60, 20)) as pilot:
         app.transcript.set_rows(row(n, f"row {n}") for n in range(10_000))
         await pilot.pause()
@@ -65,7 +65,7 @@ async def test_of_ten_thousand_rows_only_those_near_the_end_are_laid_out():
 
 
 async def test_CS_16_3_who_scrolls_up_is_not_carried_along_until_the_end_is_reached():
-    app = Shelf()
+    app = VirtualList()
     async with app.run_test(size=(60, 20)) as pilot:
         app.transcript.set_rows(row(n, f"row {n}") for n in range(100))
         app.transcript.focus()
@@ -85,7 +85,7 @@ async def test_CS_16_3_who_scrolls_up_is_not_carried_along_until_the_end_is_reac
 
 
 async def test_what_is_put_in_front_does_not_move_what_is_seen():
-    app = Shelf()
+    app = VirtualList()
     async with app.run_test(size=(60, 20)) as pilot:
         app.transcript.set_rows(row(n, f"row {n}") for n in range(500, 600))
         app.transcript.focus()
@@ -98,7 +98,7 @@ async def test_what_is_put_in_front_does_not_move_what_is_seen():
 
 
 async def test_of_a_growing_text_only_the_lines_that_differ_are_painted():
-    app = Shelf()
+    app = VirtualList()
     async with app.run_test(size=(60, 20)) as pilot:
         app.transcript.set_rows([row(1, "first"), row(2, "Some words")])
         await pilot.pause()
@@ -110,7 +110,7 @@ async def test_of_a_growing_text_only_the_lines_that_differ_are_painted():
 
 
 async def test_rows_unfold_by_key_and_by_click():
-    app = Shelf()
+    app = VirtualList()
     async with app.run_test(size=(60, 20)) as pilot:
         app.transcript.set_rows(
             [row(1, "hello"), row(2, "one\ntwo\nthree", "reasoning"), row(3, "end")]
@@ -130,7 +130,7 @@ async def test_rows_unfold_by_key_and_by_click():
 
 
 async def test_a_change_of_width_lays_out_anew():
-    app = Shelf()
+    app = VirtualList()
     async with app.run_test(size=(60, 20)) as pilot:
         app.transcript.set_rows([row(1, "word " * 20)])
         await pilot.pause()
@@ -142,7 +142,7 @@ async def test_a_change_of_width_lays_out_anew():
 
 
 async def test_what_is_selected_with_the_mouse_is_what_was_seen():
-    app = Shelf()
+    app = VirtualList()
     async with app.run_test(size=(60, 20)) as pilot:
         app.transcript.set_rows([row(1, "first words"), row(2, "second 割引 words")])
         await pilot.pause()
@@ -154,7 +154,7 @@ async def test_what_is_selected_with_the_mouse_is_what_was_seen():
 
 
 async def test_the_wheel_scrolls_and_stops_following():
-    app = Shelf()
+    app = VirtualList()
     async with app.run_test(size=(60, 20)) as pilot:
         app.transcript.set_rows(row(n, f"row {n}") for n in range(100))
         await pilot.pause()

@@ -9,14 +9,14 @@ from rookery.core.folds.points import NOTHING_TO_UNDO, Point, last_change, point
 from rookery.core.queries import AskCommands, AskIntents, AskModels, AskModes
 from rookery.errors import CommandRejected
 from rookery.protocol.client.client_commands import Heard, SlashLines, Vocabulary, no_such_command
-from rookery.tui.interfaces import Desk
+from rookery.tui.interfaces import Controller
 
 if TYPE_CHECKING:
     from textual.app import App
 
     from rookery.tui.screens.restore_screen import Back
 
-Do = Callable[["App[Any]", Desk, str], Awaitable[None]]
+Do = Callable[["App[Any]", Controller, str], Awaitable[None]]
 _BEFORE_A_TASK = ("/mode ", "/model ", "/intent ", "/approve ")
 """What can be chosen for the next task."""
 NO_TASK = "No task is open. Say what to do, or pick one with /tasks."
@@ -31,201 +31,201 @@ class OwnCommand(Struct, frozen=True):
     hint: str = ""
 
 
-async def obey(line: str, app: "App[Any]", desk: Desk) -> bool:
+async def obey(line: str, app: "App[Any]", controller: Controller) -> bool:
     """Do what a line says that begins with a slash. False if it is for the model."""
     name, _, words = line.strip().partition(" ")
     if not name.startswith("/"):
         return False
     if own := _NAMED.get(name.removeprefix("/")):
-        await own.do(app, desk, words.strip())
+        await own.do(app, controller, words.strip())
         return True
     try:
-        names = {each.name for each in await desk.ask(AskCommands())}
+        names = {each.name for each in await controller.ask(AskCommands())}
     except CommandRejected as refusal:
-        desk.toast(str(refusal), "warning")
-        desk.insert(line)
+        controller.toast(str(refusal), "warning")
+        controller.insert(line)
         return True
     if wrong := no_such_command(line, names | set(_NAMED)):
-        desk.toast(wrong, "warning")
-        desk.insert(line)
+        controller.toast(wrong, "warning")
+        controller.insert(line)
     return bool(wrong)
 
 
-async def _new(app: "App[Any]", desk: Desk, words: str) -> None:
-    await desk.new_task()
+async def _new(app: "App[Any]", controller: Controller, words: str) -> None:
+    await controller.new_task()
 
 
-async def _help(app: "App[Any]", desk: Desk, words: str) -> None:
+async def _help(app: "App[Any]", controller: Controller, words: str) -> None:
     from rookery.tui.screens.help_screen import HelpScreen
 
-    app.push_screen(HelpScreen(desk))
+    app.push_screen(HelpScreen(controller))
 
 
-async def _tasks(app: "App[Any]", desk: Desk, words: str) -> None:
+async def _tasks(app: "App[Any]", controller: Controller, words: str) -> None:
     from rookery.tui.screens.task_list_screen import TaskListScreen
 
-    app.push_screen(TaskListScreen(desk))
+    app.push_screen(TaskListScreen(controller))
 
 
-async def _mode(app: "App[Any]", desk: Desk, words: str) -> None:
+async def _mode(app: "App[Any]", controller: Controller, words: str) -> None:
     from rookery.tui.screens.choice_screens import ModeScreen
 
     if words:
-        await _by_line(desk, f"/mode {words}")
+        await _by_line(controller, f"/mode {words}")
     else:
-        app.push_screen(ModeScreen(desk))
+        app.push_screen(ModeScreen(controller))
 
 
-async def _model(app: "App[Any]", desk: Desk, words: str) -> None:
+async def _model(app: "App[Any]", controller: Controller, words: str) -> None:
     from rookery.tui.screens.choice_screens import ModelScreen
 
     if words:
-        await _by_line(desk, f"/model {words}")
+        await _by_line(controller, f"/model {words}")
     else:
-        app.push_screen(ModelScreen(desk))
+        app.push_screen(ModelScreen(controller))
 
 
-async def _intent(app: "App[Any]", desk: Desk, words: str) -> None:
+async def _intent(app: "App[Any]", controller: Controller, words: str) -> None:
     from rookery.tui.screens.choice_screens import IntentScreen
 
     if words:
-        await _by_line(desk, f"/intent {words}")
+        await _by_line(controller, f"/intent {words}")
     else:
-        app.push_screen(IntentScreen(desk))
+        app.push_screen(IntentScreen(controller))
 
 
-async def _queue(app: "App[Any]", desk: Desk, words: str) -> None:
+async def _queue(app: "App[Any]", controller: Controller, words: str) -> None:
     from rookery.tui.screens.queue_screen import QueueScreen
 
     if words:
-        await _by_line(desk, f"/queue {words}")
+        await _by_line(controller, f"/queue {words}")
     else:
-        app.push_screen(QueueScreen(desk))
+        app.push_screen(QueueScreen(controller))
 
 
-async def _tree(app: "App[Any]", desk: Desk, words: str) -> None:
+async def _tree(app: "App[Any]", controller: Controller, words: str) -> None:
     from rookery.tui.screens.tree_screen import TreeScreen
 
-    app.push_screen(TreeScreen(desk))
+    app.push_screen(TreeScreen(controller))
 
 
-async def _cost(app: "App[Any]", desk: Desk, words: str) -> None:
+async def _cost(app: "App[Any]", controller: Controller, words: str) -> None:
     from rookery.tui.screens.cost_screen import CostScreen
 
-    app.push_screen(CostScreen(desk))
+    app.push_screen(CostScreen(controller))
 
 
-async def _checkpoints(app: "App[Any]", desk: Desk, words: str) -> None:
+async def _checkpoints(app: "App[Any]", controller: Controller, words: str) -> None:
     from rookery.tui.screens.checkpoint_screen import CheckpointScreen
 
-    if desk.task_id is None:
-        desk.toast(NO_TASK, "warning")
+    if controller.task_id is None:
+        controller.toast(NO_TASK, "warning")
     else:
-        app.push_screen(CheckpointScreen(desk))
+        app.push_screen(CheckpointScreen(controller))
 
 
-async def _undo(app: "App[Any]", desk: Desk, words: str) -> None:
+async def _undo(app: "App[Any]", controller: Controller, words: str) -> None:
     from rookery.tui.screens.restore_screen import Back
 
-    to = last_change(desk.events(desk.task_id)) if desk.task_id else None
+    to = last_change(controller.events(controller.task_id)) if controller.task_id else None
     if to is None:
-        desk.toast(NOTHING_TO_UNDO, "warning")
+        controller.toast(NOTHING_TO_UNDO, "warning")
     else:
-        await _go_back(app, desk, str(to), Back.BOTH)
+        await _go_back(app, controller, str(to), Back.BOTH)
 
 
-async def _rewind(app: "App[Any]", desk: Desk, words: str) -> None:
+async def _rewind(app: "App[Any]", controller: Controller, words: str) -> None:
     from rookery.tui.screens.restore_screen import Back
 
-    await _go_back(app, desk, words, Back.BOTH)
+    await _go_back(app, controller, words, Back.BOTH)
 
 
-async def _files(app: "App[Any]", desk: Desk, words: str) -> None:
+async def _files(app: "App[Any]", controller: Controller, words: str) -> None:
     from rookery.tui.screens.restore_screen import Back
 
-    await _go_back(app, desk, words, Back.FILES)
+    await _go_back(app, controller, words, Back.FILES)
 
 
-async def _go_back(app: "App[Any]", desk: Desk, to: str, back: "Back") -> None:
+async def _go_back(app: "App[Any]", controller: Controller, to: str, back: "Back") -> None:
     """To the point of that number, once it was shown what that means; or to one that is chosen."""
     from rookery.tui.screens.restore_screen import RestoreScreen
 
-    if not to or desk.task_id is None:
-        await _checkpoints(app, desk, "")
+    if not to or controller.task_id is None:
+        await _checkpoints(app, controller, "")
         return
-    known = {point.to: point for point in points(desk.events(desk.task_id))}
+    known = {point.to: point for point in points(controller.events(controller.task_id))}
     point: Point | None = known.get(int(to)) if to.isdecimal() else None
     if point:
-        app.push_screen(RestoreScreen(desk, point, back))
+        app.push_screen(RestoreScreen(controller, point, back))
     else:
-        desk.toast(f"There is no point {to}. /checkpoints shows all.", "warning")
+        controller.toast(f"There is no point {to}. /checkpoints shows all.", "warning")
 
 
-async def _copy(app: "App[Any]", desk: Desk, words: str) -> None:
-    desk.press("copy")
+async def _copy(app: "App[Any]", controller: Controller, words: str) -> None:
+    controller.press("copy")
 
 
-async def _export(app: "App[Any]", desk: Desk, words: str) -> None:
+async def _export(app: "App[Any]", controller: Controller, words: str) -> None:
     from rookery.tui.screens.export_transcript import export
 
-    if desk.view is None or desk.task_id is None:
-        desk.toast(NO_TASK, "warning")
+    if controller.view is None or controller.task_id is None:
+        controller.toast(NO_TASK, "warning")
         return
     try:
-        path = export(desk.view, desk.task_id, desk.about.workspace, words)
+        path = export(controller.view, controller.task_id, controller.about.workspace, words)
     except OSError as error:
-        desk.toast(f"Nothing was written: {error.filename}: {error.strerror}.", "error")
+        controller.toast(f"Nothing was written: {error.filename}: {error.strerror}.", "error")
     else:
-        desk.toast(f"Written to {path}", "success")
+        controller.toast(f"Written to {path}", "success")
 
 
-async def _paste(app: "App[Any]", desk: Desk, words: str) -> None:
-    desk.press("attach")
+async def _paste(app: "App[Any]", controller: Controller, words: str) -> None:
+    controller.press("attach")
 
 
-async def _theme(app: "App[Any]", desk: Desk, words: str) -> None:
-    desk.press("change_look")
+async def _theme(app: "App[Any]", controller: Controller, words: str) -> None:
+    controller.press("toggle_theme")
 
 
-async def _quit(app: "App[Any]", desk: Desk, words: str) -> None:
-    desk.press("leave")
+async def _quit(app: "App[Any]", controller: Controller, words: str) -> None:
+    controller.press("leave")
 
 
-async def _todos(app: "App[Any]", desk: Desk, words: str) -> None:
-    desk.press("todos")
+async def _todos(app: "App[Any]", controller: Controller, words: str) -> None:
+    controller.press("todos")
 
 
 def _line(name: str) -> Do:
     """A command that the clients have in common."""
 
-    async def do(app: "App[Any]", desk: Desk, words: str) -> None:
-        await _by_line(desk, f"/{name} {words}")
+    async def do(app: "App[Any]", controller: Controller, words: str) -> None:
+        await _by_line(controller, f"/{name} {words}")
 
     return do
 
 
-async def _by_line(desk: Desk, line: str) -> None:
-    if desk.task_id is None and not line.startswith(_BEFORE_A_TASK):
-        desk.toast(NO_TASK, "warning")
+async def _by_line(controller: Controller, line: str) -> None:
+    if controller.task_id is None and not line.startswith(_BEFORE_A_TASK):
+        controller.toast(NO_TASK, "warning")
         return
     try:
-        heard = await _heard(desk, desk.task_id or "", line)
+        heard = await _heard(controller, controller.task_id or "", line)
     except CommandRejected as refusal:
-        desk.toast(str(refusal), "warning")
+        controller.toast(str(refusal), "warning")
         return
     if heard and heard.words:
-        desk.toast(heard.words)
+        controller.toast(heard.words)
     for command in heard.commands if heard else ():
-        if not await desk.send(command):
+        if not await controller.send(command):
             return
 
 
-async def _heard(desk: Desk, task_id: str, line: str) -> Heard | None:
-    modes = [mode.slug for mode in await desk.ask(AskModes())]
-    models = [(each.provider, each.model) for each in await desk.ask(AskModels())]
+async def _heard(controller: Controller, task_id: str, line: str) -> Heard | None:
+    modes = [mode.slug for mode in await controller.ask(AskModes())]
+    models = [(each.provider, each.model) for each in await controller.ask(AskModels())]
     wants_intent = line.startswith("/intent ")
-    intents = await desk.ask(AskIntents()) if wants_intent else ()
-    automatic = desk.view.automatic if desk.view else None
+    intents = await controller.ask(AskIntents()) if wants_intent else ()
+    automatic = controller.view.automatic if controller.view else None
     lines = SlashLines(
         task_id,
         vocabulary=Vocabulary(
@@ -233,13 +233,13 @@ async def _heard(desk: Desk, task_id: str, line: str) -> Heard | None:
             models=models,
             intents=[(each.id, each.name) for each in intents if not each.problem],
         ),
-        automatic=desk.about.automatic if automatic is None else automatic,
+        automatic=controller.about.automatic if automatic is None else automatic,
     )
-    for event in desk.events(task_id):
+    for event in controller.events(task_id):
         lines.show(event)
-    for child in desk.views:
+    for child in controller.views:
         if child != task_id:
-            for event in desk.events(child):
+            for event in controller.events(child):
                 lines.show_of_child(child, event)
     return lines.hear(line)
 

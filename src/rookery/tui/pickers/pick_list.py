@@ -1,7 +1,7 @@
 """Widgets that pickers and side screens share: a list to pick from, and text fields.
 
-Textual puts letters into a field at once, but sends other keys a long way round before it looks
-what they mean. `is_done` keeps keys in the order in which they were typed.
+Textual puts letters into a field at once, but sends other keys a long way round before it
+acts on them. `is_done` keeps keys in the order in which they were typed.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from textual.widgets import Input, TextArea
 from textual.worker import WorkType
 
 from rookery.tui.rows.lines import cut, padded
-from rookery.tui.theme import Look, worn
+from rookery.tui.theme import Theme, theme_of
 
 
 def do_latest(of: DOMNode, work: WorkType[None]) -> None:
@@ -31,7 +31,7 @@ def do_beside(of: DOMNode, work: WorkType[None]) -> None:
 
 
 T = TypeVar("T")
-Draw = Callable[[T, int, Look], Text]
+Draw = Callable[[T, int, Theme], Text]
 """Draws a row for a number of columns."""
 MARK = "▸ "
 
@@ -158,23 +158,23 @@ class PickList(Widget, Generic[T], can_focus=False):
         return self._highest
 
     def render(self) -> Text:
-        look, width, height = worn(self), self.size.width, self.size.height
+        theme, width, height = theme_of(self), self.size.width, self.size.height
         if not self._items:
-            return cut(Text(f"  {self._nothing}", look.ink(look.quiet)), width)
+            return cut(Text(f"  {self._nothing}", theme.ink(theme.quiet)), width)
         count = len(self._items)
         self._first = first_seen(count, self._at, self._first, height)
         last = self._first + rows_seen(count, height)
-        lines = [self._row(at, width, look) for at in range(self._first, last)]
+        lines = [self._row(at, width, theme) for at in range(self._first, last)]
         if count > height > 1:
-            lines.append(_out_of_sight(self._first, count - last, look))
+            lines.append(_out_of_sight(self._first, count - last, theme))
         return Text("\n", no_wrap=True, end="").join(lines)
 
-    def _row(self, at: int, width: int, look: Look) -> Text:
-        words = cut(self._draw(self._items[at], width - len(MARK), look), width - len(MARK))
+    def _row(self, at: int, width: int, theme: Theme) -> Text:
+        words = cut(self._draw(self._items[at], width - len(MARK), theme), width - len(MARK))
         if at != self._at:
             return Text.assemble(" " * len(MARK), words)
-        line = Text.assemble((MARK, look.ink(look.accent, bold=True)), words)
-        return padded(line, width, Style(bgcolor=look.line))
+        line = Text.assemble((MARK, theme.ink(theme.accent, bold=True)), words)
+        return padded(line, width, Style(bgcolor=theme.line))
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
@@ -195,9 +195,9 @@ class PickList(Widget, Generic[T], can_focus=False):
         self.step(-1)
 
 
-def _out_of_sight(above: int, below: int, look: Look) -> Text:
+def _out_of_sight(above: int, below: int, theme: Theme) -> Text:
     parts = [f"↑ {above} above" if above else "", f"↓ {below} below" if below else ""]
-    return Text(f"  {'   '.join(filter(None, parts))}", look.ink(look.quiet))
+    return Text(f"  {'   '.join(filter(None, parts))}", theme.ink(theme.quiet))
 
 
 async def is_done(field: Widget, event: events.Key) -> bool:

@@ -24,13 +24,13 @@ from rookery.core.queries import (
 from rookery.core.text.fuzzy import best_matches
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
-from rookery.tui.interfaces import Choice, Desk
+from rookery.tui.interfaces import Choice, Controller
 from rookery.tui.pickers.own_commands import OWN
 from rookery.tui.pickers.pick_list import PickList, do_latest
 from rookery.tui.rows.lines import cut
 from rookery.tui.screens.side_screen import KeyUse, key_uses, own_bindings
 from rookery.tui.short_texts import ago, one_line
-from rookery.tui.theme import Look
+from rookery.tui.theme import Theme
 
 
 class Trigger(Struct, frozen=True):
@@ -68,9 +68,9 @@ class Picker(Vertical):
             super().__init__()
             self.choice = choice
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, controller: Controller) -> None:
         super().__init__()
-        self._desk = desk
+        self._controller = controller
         self._wanted = ""
         self._found_for: str | None = None
         self._list = PickList[Choice](self._draw, _row_name, most=ROWS)
@@ -126,9 +126,11 @@ class Picker(Vertical):
         self._found_for = text
         self._list.show(found, nothing=nothing, best_first=fresh)
 
-    def _draw(self, choice: Choice, width: int, look: Look) -> Text:
+    def _draw(self, choice: Choice, width: int, theme: Theme) -> Text:
         widest = max(Text(harmless_line(each.label)).cell_len for each in self._list.items)
-        return in_two_columns(choice.label, choice.detail, min(widest, width * 3 // 5), width, look)
+        return in_two_columns(
+            choice.label, choice.detail, min(widest, width * 3 // 5), width, theme
+        )
 
     def on_pick_list_picked(self, message: PickList.Picked) -> None:
         message.stop()
@@ -140,12 +142,12 @@ def _row_name(choice: Choice) -> str:
     return f"{choice.label}\n{choice.insert}"
 
 
-def in_two_columns(label: str, detail: str, first: int, width: int, look: Look) -> Text:
+def in_two_columns(label: str, detail: str, first: int, width: int, theme: Theme) -> Text:
     """What it is called, and what there is to say about it."""
-    line = cut(Text(harmless_line(label), look.ink(look.words)), first)
+    line = cut(Text(harmless_line(label), theme.ink(theme.words)), first)
     if detail:
         line.pad_right(max(0, first - line.cell_len) + 2)
-        line.append(harmless_line(detail), look.ink(look.quiet))
+        line.append(harmless_line(detail), theme.ink(theme.quiet))
     return cut(line, width)
 
 
@@ -164,7 +166,7 @@ class PathPicker(Picker):
 
     async def candidates(self, text: str) -> Sequence[Choice]:
         letters = text.removeprefix("/").replace("\\", "")
-        found = await self._desk.ask(AskPaths(letters=letters, most=self.MOST))
+        found = await self._controller.ask(AskPaths(letters=letters, most=self.MOST))
         paths = [_path_choice(each) for each in found]
         words = [each for each in _MENTION_WORDS if each.label.startswith(text)]
         seen = ROWS - len(words)  # so that nobody has to know them to find them
@@ -187,7 +189,7 @@ class ShellPicker(Picker):
     def known(self, text: str) -> Sequence[Choice]:
         if not text.strip():
             return ()
-        run = partial(run_in_shell, self.app, self._desk, text.strip())
+        run = partial(run_in_shell, self.app, self._controller, text.strip())
         return [Choice(label=f"$ {text.strip()}", detail="Enter runs it as you", action=run)]
 
 
@@ -197,10 +199,10 @@ def shell_line(text: str) -> str:
     return line[1:].strip() if line.startswith("!") and "\n" not in line else ""
 
 
-async def run_in_shell(app: App[Any], desk: Desk, command: str) -> None:
+async def run_in_shell(app: App[Any], controller: Controller, command: str) -> None:
     from rookery.tui.screens.shell_screen import ShellScreen
 
-    app.push_screen(ShellScreen(desk, command))
+    app.push_screen(ShellScreen(controller, command))
 
 
 class HistoryPicker(Picker):
@@ -211,7 +213,7 @@ class HistoryPicker(Picker):
     NOTHING = "No task holds these words."
 
     async def candidates(self, text: str) -> Sequence[Choice]:
-        found = await self._desk.ask(AskTasks(words=text.strip(), most=4 * self.MOST))
+        found = await self._controller.ask(AskTasks(words=text.strip(), most=4 * self.MOST))
         now = time.time_ns() // 1_000_000
         own = [task for task in found if task.parent is None]
         return [self._choice(task, now) for task in own[: self.MOST]]
@@ -222,7 +224,7 @@ class HistoryPicker(Picker):
         return Choice(
             label=title,
             detail=" · ".join(filter(None, about)),
-            action=partial(self._desk.open_task, task.task_id),
+            action=partial(self._controller.open_task, task.task_id),
         )
 
 
@@ -240,7 +242,7 @@ class ShortcutPicker(Picker):
 
     def _do(self, use: KeyUse) -> Callable[[], Awaitable[None]]:
         async def do() -> None:
-            self._desk.press(use.action)
+            self._controller.press(use.action)
 
         return do
 
@@ -255,13 +257,13 @@ class CommandPicker(Picker):
 
     NOTHING = "There is no such command."
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
+    def __init__(self, controller: Controller) -> None:
+        super().__init__(controller)
         self._others: Sequence[KnownCommand] | None = None
 
     async def candidates(self, text: str) -> Sequence[Choice]:
         if self._others is None:
-            self._others = await self._desk.ask(AskCommands())
+            self._others = await self._controller.ask(AskCommands())
         return self.known(text) or ()
 
     def known(self, text: str) -> Sequence[Choice] | None:
@@ -269,7 +271,7 @@ class CommandPicker(Picker):
             Choice(
                 label=f"/{each.name}",
                 detail=each.what,
-                action=partial(each.do, self.app, self._desk, ""),
+                action=partial(each.do, self.app, self._controller, ""),
             )
             for each in OWN
         ]
@@ -306,5 +308,5 @@ PICKERS: dict[str, type[Picker]] = {
 }
 
 
-def picker_for(trigger: str, desk: Desk) -> Picker:
-    return PICKERS[trigger](desk)
+def picker_for(trigger: str, controller: Controller) -> Picker:
+    return PICKERS[trigger](controller)

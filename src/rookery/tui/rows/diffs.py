@@ -9,7 +9,7 @@ from msgspec import Struct
 from rich.text import Text
 
 from rookery.tui.rows.lines import Piece, all_lines, chunks, clean, indented, padded, wrapped
-from rookery.tui.theme import Look
+from rookery.tui.theme import Theme
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d+)? \+(\d{1,9})(?:,\d+)? @@(.*)")
 _RAW = ""
@@ -51,12 +51,12 @@ def diff_lines(diff: str) -> Iterator[DiffLine]:
                 yield DiffLine(_RAW, None, row)
 
 
-def drawn_diff(diff: str, width: int, look: Look) -> list[Text]:
+def drawn_diff(diff: str, width: int, theme: Theme) -> list[Text]:
     """All of it. Every line reaches to the edge, so that what changed stands out as a block."""
-    return all_lines(diff_pieces(diff, width, look))
+    return all_lines(diff_pieces(diff, width, theme))
 
 
-def diff_pieces(diff: str, width: int, look: Look) -> list[Piece]:
+def diff_pieces(diff: str, width: int, theme: Theme) -> list[Piece]:
     rows = list(diff_lines(clean(diff)))
     gutter = len(str(max((row.number or 0 for row in rows), default=0)))
     shown = [part for row in _without_first_head(rows) for part in _shortened(row)]
@@ -66,7 +66,7 @@ def diff_pieces(diff: str, width: int, look: Look) -> list[Piece]:
     for at, row in enumerate(shown, 1):
         size += 1 + len(row.words) // room
         if size >= PIECE_LINES or at == len(shown):
-            draw = partial(_drawn_rows, shown[begin:at], gutter, width, look)
+            draw = partial(_drawn_rows, shown[begin:at], gutter, width, theme)
             pieces.append(Piece(size, draw))
             begin, size = at, 0
     return pieces
@@ -78,31 +78,31 @@ def _shortened(row: DiffLine) -> Iterator[DiffLine]:
         yield DiffLine(row.sign, row.number, part, goes_on=at > 0)
 
 
-def _drawn_rows(rows: Sequence[DiffLine], gutter: int, width: int, look: Look) -> list[Text]:
-    return [line for row in rows for line in _drawn(row, gutter, width, look)]
+def _drawn_rows(rows: Sequence[DiffLine], gutter: int, width: int, theme: Theme) -> list[Text]:
+    return [line for row in rows for line in _drawn(row, gutter, width, theme)]
 
 
 def _without_first_head(rows: Sequence[DiffLine]) -> Sequence[DiffLine]:
     return rows[1:] if rows and rows[0].sign == "@" and not rows[0].words else rows
 
 
-def _drawn(row: DiffLine, gutter: int, width: int, look: Look) -> Iterator[Text]:
+def _drawn(row: DiffLine, gutter: int, width: int, theme: Theme) -> Iterator[Text]:
     if row.sign == "@":
-        mark = Text(f"{'⋮':>{gutter}}{' ' if row.words else ''}", look.ink(look.quiet))
-        behind = wrapped(Text(row.words, look.ink(look.words)), width - mark.cell_len)
+        mark = Text(f"{'⋮':>{gutter}}{' ' if row.words else ''}", theme.ink(theme.quiet))
+        behind = wrapped(Text(row.words, theme.ink(theme.words)), width - mark.cell_len)
         yield from indented(behind, mark, Text(" " * mark.cell_len))
         return
     if row.sign == _RAW:
-        yield from wrapped(Text(row.words, look.ink(look.words)), width)
+        yield from wrapped(Text(row.words, theme.ink(theme.words)), width)
         return
     number = "" if row.number is None else str(row.number)
     ink, ground = {
-        "+": (look.good, look.added),
-        "-": (look.bad, look.removed),
-    }.get(row.sign, (look.quiet, ""))
+        "+": (theme.good, theme.added),
+        "-": (theme.bad, theme.removed),
+    }.get(row.sign, (theme.quiet, ""))
     margin = f"{number:>{gutter}} {row.sign} "
-    words = Text(row.words, look.ink(look.words if ground else look.quiet))
+    words = Text(row.words, theme.ink(theme.words if ground else theme.quiet))
     for at, part in enumerate(wrapped(words, width - len(margin))):
         head = margin if at == 0 and not row.goes_on else " " * len(margin)
-        line = Text.assemble((head, look.ink(ink)), part)
-        yield padded(line, width, look.on(look.words, ground)) if ground else line
+        line = Text.assemble((head, theme.ink(ink)), part)
+        yield padded(line, width, theme.on(theme.words, ground)) if ground else line

@@ -22,7 +22,7 @@ from rookery.tui.rows.lines import (
     wrapped,
 )
 from rookery.tui.rows.markdown_parts import PART_LINES, Part, Parts
-from rookery.tui.theme import LOOKS, Look
+from rookery.tui.theme import THEMES, Theme
 
 _BULLETS = "•◦▪"
 _CELL = 40
@@ -33,9 +33,9 @@ _LEAST_CELL = 4
 """Columns that a cell needs; if they have less, the cells of a row stand below each other."""
 
 
-def markdown(text: str, width: int, look: Look) -> list[Text]:
+def markdown(text: str, width: int, theme: Theme) -> list[Text]:
     """All lines."""
-    return all_lines(GrowingMarkdown().pieces(text, width, look))
+    return all_lines(GrowingMarkdown().pieces(text, width, theme))
 
 
 class GrowingMarkdown:
@@ -47,27 +47,27 @@ class GrowingMarkdown:
         self._made_for: tuple[list[Part], int, str] | None = None
         self._pieces: list[Piece] = []
 
-    def pieces(self, text: str, width: int, look: Look) -> list[Piece]:
+    def pieces(self, text: str, width: int, theme: Theme) -> list[Piece]:
         done, rest = self._parts.of(text.lstrip("\n"))
-        before, made_for = self._made_for, (done, width, look.name)
+        before, made_for = self._made_for, (done, width, theme.name)
         if before is None or before[0] is not done or before[1:] != made_for[1:]:
             self._pieces = []
         self._made_for = made_for
         new = done[len(self._pieces) :]
-        self._pieces += [_piece(part, width, look.name) for part in new]
-        return [*self._pieces, *(_piece(part, width, look.name) for part in rest)]
+        self._pieces += [_piece(part, width, theme.name) for part in new]
+        return [*self._pieces, *(_piece(part, width, theme.name) for part in rest)]
 
 
-def _piece(part: Part, width: int, look: str) -> Piece:
+def _piece(part: Part, width: int, theme: str) -> Piece:
     height = guessed_height(part.text.rstrip(), width)
-    draw = partial(_drawn_part, part, width, look)
+    draw = partial(_drawn_part, part, width, theme)
     return Piece(height, draw, gap=0 if part.goes_on else 1, key=part)
 
 
 @lru_cache(maxsize=512)
-def _drawn_part(part: Part, width: int, look: str) -> tuple[Text, ...]:
+def _drawn_part(part: Part, width: int, theme: str) -> tuple[Text, ...]:
     tokens = _parser().parse(clean(part.head + part.text))
-    return tuple(_Drawing(LOOKS[look], part).lines(tokens, width))
+    return tuple(_Drawing(THEMES[theme], part).lines(tokens, width))
 
 
 @lru_cache(maxsize=1)
@@ -76,10 +76,10 @@ def _parser() -> MarkdownIt:
 
 
 class _Drawing:
-    def __init__(self, look: Look, part: Part) -> None:
-        self._look = look
+    def __init__(self, theme: Theme, part: Part) -> None:
+        self._theme = theme
         self._part = part
-        self._quiet = look.ink(look.quiet)
+        self._quiet = theme.ink(theme.quiet)
 
     def lines(self, tokens: Sequence[Token], width: int, depth: int = 0) -> list[Text]:
         drawn: list[Text] = []
@@ -91,19 +91,19 @@ class _Drawing:
         return drawn
 
     def _node(self, token: Token, inner: Sequence[Token], width: int, depth: int) -> Iterable[Text]:
-        look = self._look
+        theme = self._theme
         match token.type:
             case "paragraph_open":
                 return wrapped(self._words(inner), width)
             case "heading_open":
                 words = self._words(inner)
-                colour = look.accent if token.tag in ("h1", "h2") else look.words
-                words.stylize_before(look.ink(colour, bold=True))
+                colour = theme.accent if token.tag in ("h1", "h2") else theme.words
+                words.stylize_before(theme.ink(colour, bold=True))
                 return wrapped(words, width)
             case "bullet_list_open" | "ordered_list_open":
                 return self._list(token, inner, width, depth)
             case "blockquote_open":
-                bar = Text("▏ ", look.ink(look.line))
+                bar = Text("▏ ", theme.ink(theme.line))
                 within = self.lines(inner, width - 2, depth + 1)
                 for line in within:
                     line.stylize_before(self._quiet)
@@ -111,7 +111,7 @@ class _Drawing:
             case "fence" | "code_block":
                 return self._code(token, width)
             case "hr":
-                return [Text("─" * min(width, 24), look.ink(look.line))]
+                return [Text("─" * min(width, 24), theme.ink(theme.line))]
             case "table_open":
                 return self._table(inner, width)
             case "html_block":
@@ -128,14 +128,14 @@ class _Drawing:
             mark = f"{number}. " if token.type == "ordered_list_open" else f"{bullet} "
             number += 1
             lines = self.lines(within, width - len(mark), depth + 1) or [Text()]
-            first = Text(mark, self._look.ink(self._look.accent))
+            first = Text(mark, self._theme.ink(self._theme.accent))
             yield from indented(lines, first, Text(" " * len(mark)))
 
     def _code(self, token: Token, width: int) -> Iterator[Text]:
-        look = self._look
+        theme = self._theme
         language = token.info.split()[0] if token.info.strip() else ""
-        ground = Style(bgcolor=look.band)
-        for line in coloured(token.content.rstrip("\n"), language, look):
+        ground = Style(bgcolor=theme.band)
+        for line in coloured(token.content.rstrip("\n"), language, theme):
             for part in wrapped(line, width - 2):
                 yield padded(Text.assemble(" ", part), width, ground)
 
@@ -150,13 +150,13 @@ class _Drawing:
         if widths is None:
             yield from self._records(rows, width)
             return
-        rule = Text(" │ ", self._look.ink(self._look.line))
+        rule = Text(" │ ", self._theme.ink(self._theme.line))
         for number, row in enumerate(rows):
             if number or not goes_on:
                 yield from _table_lines(row, widths, rule, bold=number == 0)
             if number == 0 and not goes_on:
                 dashes = "─┼─".join("─" * each for each in widths)
-                yield Text(dashes, self._look.ink(self._look.line))
+                yield Text(dashes, self._theme.ink(self._theme.line))
 
     def _cells(self, inner: Sequence[Token]) -> list[list[Text]]:
         return [
@@ -182,7 +182,7 @@ class _Drawing:
                 yield from indented(wrapped(words, width - 2), Text(""), Text("  "))
 
     def _words(self, tokens: Sequence[Token]) -> Text:
-        look = self._look
+        theme = self._theme
         text = Text()
         styles: list[Style] = []
         target = ""
@@ -196,7 +196,7 @@ class _Drawing:
                     case "hardbreak":
                         text.append("\n")
                     case "code_inline":
-                        code = look.on(look.accent, look.band)
+                        code = theme.on(theme.accent, theme.band)
                         text.append(part.content, _together([*styles, code]))
                     case "strong_open":
                         styles.append(Style(bold=True))
@@ -206,7 +206,7 @@ class _Drawing:
                         styles.append(Style(strike=True))
                     case "link_open":
                         target = str(part.attrGet("href") or "")
-                        styles.append(Style(color=look.accent, underline=True))
+                        styles.append(Style(color=theme.accent, underline=True))
                     case "link_close":
                         shown = text.plain
                         styles.pop()
@@ -281,15 +281,15 @@ def _together(styles: Sequence[Style]) -> Style:
 
 LONGEST = 20_000
 """Characters that are worth colouring."""
-_THEMES = {True: "github-dark", False: "friendly"}
+_SYNTAX_THEMES = {True: "github-dark", False: "friendly"}
 
 
-def coloured(code: str, language: str, look: Look) -> list[Text]:
+def coloured(code: str, language: str, theme: Theme) -> list[Text]:
     """The lines of a program, in colours if its language is known."""
     if not language or len(code) > LONGEST:
         return list(Text(code).split("\n", allow_blank=True)) or [Text()]
     text = Text(code)
-    for span in _syntax(language, look.dark).highlight(code).spans:
+    for span in _syntax(language, theme.dark).highlight(code).spans:
         if isinstance(span.style, Style):
             style = span.style
             ink = Style(color=style.color, bold=style.bold, italic=style.italic)
@@ -299,4 +299,4 @@ def coloured(code: str, language: str, look: Look) -> list[Text]:
 
 @lru_cache(maxsize=64)
 def _syntax(language: str, dark: bool) -> Syntax:
-    return Syntax("", language, theme=_THEMES[dark], background_color="default")
+    return Syntax("", language, theme=_SYNTAX_THEMES[dark], background_color="default")

@@ -25,7 +25,7 @@ from rookery.tui.rows.markdown import GrowingMarkdown
 from rookery.tui.rows.row_kinds import Family, Shown, family_of
 from rookery.tui.rows.tool_calls import call_pieces, output_pieces
 from rookery.tui.short_texts import nameless
-from rookery.tui.theme import Look
+from rookery.tui.theme import Theme
 
 THOUGHT_LINES = 3
 """Of what is being thought, so that one sees that it goes on."""
@@ -34,19 +34,19 @@ PROSE = 110
 """Columns that sentences take at most: longer lines are hard to read."""
 
 
-def drawn(shown: Shown, width: int, look: Look) -> list[Strip]:
+def drawn(shown: Shown, width: int, theme: Theme) -> list[Strip]:
     """All lines of a row."""
-    pieces = pieces_of(shown, width, look, GrowingMarkdown())
+    pieces = pieces_of(shown, width, theme, GrowingMarkdown())
     return [strip_of(line) for line in all_lines(pieces)]
 
 
-def pieces_of(shown: Shown, width: int, look: Look, words: GrowingMarkdown) -> list[Piece]:
+def pieces_of(shown: Shown, width: int, theme: Theme, words: GrowingMarkdown) -> list[Piece]:
     """A row in pieces. Rows of a task that works for another stand behind a rule. `words` is kept
     with the row while its text grows."""
     if not shown.depth:
-        return list(_pieces(shown, max(16, width), look, words))
-    nest = Text(NEST * shown.depth, look.ink(look.line))
-    return list(behind(_pieces(shown, max(16, width - nest.cell_len), look, words), nest, nest))
+        return list(_pieces(shown, max(16, width), theme, words))
+    nest = Text(NEST * shown.depth, theme.ink(theme.line))
+    return list(behind(_pieces(shown, max(16, width - nest.cell_len), theme, words), nest, nest))
 
 
 def can_unfold(shown: Shown) -> bool:
@@ -54,35 +54,35 @@ def can_unfold(shown: Shown) -> bool:
     return kind in (Family.CALL, Family.OUTPUT, Family.THOUGHT, Family.SUMMARY)
 
 
-def _pieces(shown: Shown, width: int, look: Look, words: GrowingMarkdown) -> Iterable[Piece]:
+def _pieces(shown: Shown, width: int, theme: Theme, words: GrowingMarkdown) -> Iterable[Piece]:
     message = shown.message
     text = message.text or ""
     prose = min(PROSE, width - 2)
     match family_of(shown):
         case Family.USER:
-            return _said_by_user(message, width, look)
+            return _said_by_user(message, width, theme)
         case Family.ANSWER:
-            margin = Text("  ", look.ink(look.line))
-            return behind(words.pieces(text, prose, look), margin, margin)
+            margin = Text("  ", theme.ink(theme.line))
+            return behind(words.pieces(text, prose, theme), margin, margin)
         case Family.THOUGHT:
-            return _thought(shown, width, look)
+            return _thought(shown, width, theme)
         case Family.CALL:
-            return call_pieces(shown, width, look)
+            return call_pieces(shown, width, theme)
         case Family.OUTPUT:
-            return output_pieces(shown, width, look)
+            return output_pieces(shown, width, theme)
         case Family.TROUBLE:
             told = clean(_trouble(message)).strip() + _tried(shown)
-            mark = Text("  ✗ ", look.ink(look.bad))
-            return behind(text_pieces(told, width - 4, look.ink(look.bad)), mark, _FOUR)
+            mark = Text("  ✗ ", theme.ink(theme.bad))
+            return behind(text_pieces(told, width - 4, theme.ink(theme.bad)), mark, _FOUR)
         case Family.RESULT:
-            mark = Text("✔ ", look.ink(look.good, bold=True))
-            return behind(words.pieces(text, prose, look), mark, _TWO)
+            mark = Text("✔ ", theme.ink(theme.good, bold=True))
+            return behind(words.pieces(text, prose, theme), mark, _TWO)
         case Family.QUESTION:
-            return _question(message, width, look, words)
+            return _question(message, width, theme, words)
         case Family.NOTE:
-            return _note(shown, width, look)
+            return _note(shown, width, theme)
         case Family.SUMMARY:
-            return _summary(shown, width, look, words)
+            return _summary(shown, width, theme, words)
         case Family.HIDDEN:
             return ()
 
@@ -91,27 +91,27 @@ _TWO = Text("  ")
 _FOUR = Text("    ")
 
 
-def _said_by_user(message: Message, width: int, look: Look) -> Iterator[Piece]:
+def _said_by_user(message: Message, width: int, theme: Theme) -> Iterator[Piece]:
     words = clean(message.text or "").strip("\n")
-    ink, quiet = look.ink(look.words), look.ink(look.quiet)
+    ink, quiet = theme.ink(theme.words), theme.ink(theme.quiet)
     pieces = text_pieces(words, width - 3, ink) if words or not message.images else []
     if message.images:
         pieces += single(wrapped(Text(nameless(message.images), quiet), width - 3))
-    mark = Text("› ", look.ink(look.accent, bold=True))
+    mark = Text("› ", theme.ink(theme.accent, bold=True))
     for piece in behind(pieces, mark, _TWO):
-        yield _on_band(piece, width, look)
+        yield _on_band(piece, width, theme)
 
 
-def _on_band(piece: Piece, width: int, look: Look) -> Piece:
-    ground = look.on(look.words, look.band)
+def _on_band(piece: Piece, width: int, theme: Theme) -> Piece:
+    ground = theme.on(theme.words, theme.band)
     return Piece(piece.height, lambda: [padded(line, width, ground) for line in piece.draw()])
 
 
-def _thought(shown: Shown, width: int, look: Look) -> Iterator[Piece]:
-    ink = look.ink(look.quiet, italic=True)
+def _thought(shown: Shown, width: int, theme: Theme) -> Iterator[Piece]:
+    ink = theme.ink(theme.quiet, italic=True)
     text = shown.message.text or ""
     if shown.message.partial:
-        yield from single(_being_thought(clean(text[-_LATEST:]).strip(), width, look))
+        yield from single(_being_thought(clean(text[-_LATEST:]).strip(), width, theme))
     elif not shown.unfolded:
         words = " ".join(clean(text[:_LATEST]).split())
         yield from single([cut(Text(f"  Thought: {words}", ink), width)])
@@ -124,8 +124,8 @@ _LATEST = 4_000
 """Characters of a thought that one line, or the last three, can need."""
 
 
-def _being_thought(text: str, width: int, look: Look) -> Iterator[Text]:
-    ink = look.ink(look.quiet, italic=True)
+def _being_thought(text: str, width: int, theme: Theme) -> Iterator[Text]:
+    ink = theme.ink(theme.quiet, italic=True)
     yield Text("  Thinking …", ink)
     rows = text.split("\n")[-THOUGHT_LINES:]
     tail = [part for row in rows for part in wrapped(Text(row, ink), width - 4)]
@@ -141,19 +141,21 @@ def _trouble(message: Message) -> str:
         return "The request failed."
 
 
-def _question(message: Message, width: int, look: Look, words: GrowingMarkdown) -> Iterable[Piece]:
+def _question(
+    message: Message, width: int, theme: Theme, words: GrowingMarkdown
+) -> Iterable[Piece]:
     question, offered = followup(message.text or "")
     if offered and message.open:
         return ()  # it is shown where it is answered
-    mark = Text("? ", look.ink(look.accent, bold=True))
-    return behind(words.pieces(question, width - 2, look), mark, _TWO)
+    mark = Text("? ", theme.ink(theme.accent, bold=True))
+    return behind(words.pieces(question, width - 2, theme), mark, _TWO)
 
 
 def _tried(shown: Shown) -> str:
     return f" (tried {shown.tries} times)" if shown.tries > 1 else ""
 
 
-def _note(shown: Shown, width: int, look: Look) -> Iterable[Piece]:
+def _note(shown: Shown, width: int, theme: Theme) -> Iterable[Piece]:
     message = shown.message
     text = clean(message.text or "").strip()
     if message.ask == "resume_task":
@@ -167,20 +169,20 @@ def _note(shown: Shown, width: int, look: Look) -> Iterable[Piece]:
         text += f"\ntrying again in {seconds} s" if seconds else ""
     room = width - 4
     if tells_criteria(text):
-        pieces = single(drawn_criteria(text, room, look))
+        pieces = single(drawn_criteria(text, room, theme))
     else:
-        pieces = text_pieces(text, room, look.ink(look.careful))
-    return behind(pieces, Text("  · ", look.ink(look.careful)), _FOUR)
+        pieces = text_pieces(text, room, theme.ink(theme.careful))
+    return behind(pieces, Text("  · ", theme.ink(theme.careful)), _FOUR)
 
 
-def _summary(shown: Shown, width: int, look: Look, words: GrowingMarkdown) -> Iterator[Piece]:
+def _summary(shown: Shown, width: int, theme: Theme, words: GrowingMarkdown) -> Iterator[Piece]:
     summary = shown.message.text or ""
     what = "the older part was summarised" if summary else "the older part is left out"
     line = f"── {what} "
-    rule = Text(line + "─" * max(0, width - len(line)), look.ink(look.quiet))
+    rule = Text(line + "─" * max(0, width - len(line)), theme.ink(theme.quiet))
     yield from single([cut(rule, width)])
     if shown.unfolded and summary:
-        yield from behind(_first_close(words.pieces(summary, width - 2, look)), _TWO, _TWO)
+        yield from behind(_first_close(words.pieces(summary, width - 2, theme)), _TWO, _TWO)
 
 
 def _first_close(pieces: list[Piece]) -> Iterator[Piece]:
@@ -197,14 +199,14 @@ def tells_criteria(note: str) -> bool:
     return note.startswith(_HEAD)
 
 
-def drawn_criteria(note: str, width: int, look: Look) -> Iterator[Text]:
+def drawn_criteria(note: str, width: int, theme: Theme) -> Iterator[Text]:
     """Each behind its mark, in the colour of that: met, not met, or only claimed."""
     head, *rows = note.split("\n")
-    yield from wrapped(Text(head, look.ink(look.words)), width)
+    yield from wrapped(Text(head, theme.ink(theme.words)), width)
     for row in rows:
         mark, _, words = row.strip().partition(" ")
         if mark not in _INKS:
             yield from indented(wrapped(Text(row.strip()), width - 2), Text("  "), Text("  "))
             continue
-        ink = look.ink(getattr(look, _INKS[mark]))
+        ink = theme.ink(getattr(theme, _INKS[mark]))
         yield from indented(wrapped(Text(words, ink), width - 2), Text(f"{mark} ", ink), Text("  "))

@@ -13,7 +13,7 @@ from rookery.tui.rows.diffs import diff_pieces, drawn_diff
 from rookery.tui.rows.lines import Piece, behind, clean, cut, indented, single, text_pieces, wrapped
 from rookery.tui.rows.row_kinds import Shown
 from rookery.tui.short_texts import counted
-from rookery.tui.theme import Look
+from rookery.tui.theme import Theme
 
 HUNK_LINES = 8
 HUNKS = 2
@@ -27,21 +27,21 @@ _QUIET_RESULTS = _EDITS | {"updateTodoList", "switchMode"}
 """What the model is told of them says nothing new."""
 
 
-def call_pieces(shown: Shown, width: int, look: Look) -> Iterator[Piece]:
+def call_pieces(shown: Shown, width: int, theme: Theme) -> Iterator[Piece]:
     message = shown.message
     payload = payload_of(message)
-    mark, ink = _mark(shown, look)
-    tail = _tail(shown, payload, look)
-    head = Text(f"{mark} ", look.ink(ink))
+    mark, ink = _mark(shown, theme)
+    tail = _tail(shown, payload, theme)
+    head = Text(f"{mark} ", theme.ink(ink))
     if message.ask == "command":
-        yield from _command(shown, head, tail, width, look)
+        yield from _command(shown, head, tail, width, theme)
     else:
-        title = Text.assemble(head, _title(shown, payload, look))
+        title = Text.assemble(head, _title(shown, payload, theme))
         yield from single([_with_tail(title, tail, width)])
     if message.open:
         return  # what it is about to do is shown where it is asked about
     margin = Text(MARGIN)
-    yield from behind(_body(shown, payload, width - len(MARGIN), look), margin, margin)
+    yield from behind(_body(shown, payload, width - len(MARGIN), theme), margin, margin)
 
 
 def payload_of(message: Message) -> Mapping[str, Any]:
@@ -63,31 +63,31 @@ def is_edit(payload: Mapping[str, Any]) -> bool:
     return payload.get("tool") in _EDITS or "diffStats" in payload
 
 
-def _mark(shown: Shown, look: Look) -> tuple[str, str]:
+def _mark(shown: Shown, theme: Theme) -> tuple[str, str]:
     match shown.ended:
         case "done":
-            return ("●", look.bad) if shown.exit_code else ("●", look.good)
+            return ("●", theme.bad) if shown.exit_code else ("●", theme.good)
         case "":
-            return ("○", look.quiet) if shown.message.open else ("●", look.accent)
+            return ("○", theme.quiet) if shown.message.open else ("●", theme.accent)
         case "skipped":
-            return "○", look.quiet
+            return "○", theme.quiet
         case _:
-            return "✗", look.bad
+            return "✗", theme.bad
 
 
-def _command(shown: Shown, head: Text, tail: Text, width: int, look: Look) -> Iterator[Piece]:
+def _command(shown: Shown, head: Text, tail: Text, width: int, theme: Theme) -> Iterator[Piece]:
     """The command itself, in full once it is no longer asked about."""
     text = clean(shown.message.text or "").strip()
-    prompt = Text.assemble(head, ("$ ", look.ink(look.quiet)))
+    prompt = Text.assemble(head, ("$ ", theme.ink(theme.quiet)))
     if shown.message.open:
-        first = Text.assemble(prompt, (text.partition("\n")[0], look.ink(look.words)))
+        first = Text.assemble(prompt, (text.partition("\n")[0], theme.ink(theme.words)))
         yield from single([_with_tail(first, tail, width)])
         return
     beside = tail.cell_len + 2 if tail else 0
     room = max(8, width - prompt.cell_len - beside)
-    pieces = text_pieces(text, room, look.ink(look.words))
+    pieces = text_pieces(text, room, theme.ink(theme.words))
     if not shown.unfolded:
-        pieces = single(_folded(pieces, SHORT_COMMAND, look))
+        pieces = single(_folded(pieces, SHORT_COMMAND, theme))
     pieces = list(behind(pieces, prompt, Text(" " * prompt.cell_len)))
     yield Piece(pieces[0].height, lambda: _first_with_tail(pieces[0], tail, width))
     yield from pieces[1:]
@@ -99,10 +99,10 @@ def _first_with_tail(piece: Piece, tail: Text, width: int) -> Iterator[Text]:
     yield from rest
 
 
-def _title(shown: Shown, payload: Mapping[str, Any], look: Look) -> Text:
+def _title(shown: Shown, payload: Mapping[str, Any], theme: Theme) -> Text:
     title = harmless_line(shown.message.title) or _spelled(payload)
     verb, _, rest = title.partition(" ")
-    return Text.assemble((verb, look.ink(look.words, bold=True)), f" {rest}" if rest else "")
+    return Text.assemble((verb, theme.ink(theme.words, bold=True)), f" {rest}" if rest else "")
 
 
 def _spelled(payload: Mapping[str, Any]) -> str:
@@ -112,33 +112,33 @@ def _spelled(payload: Mapping[str, Any]) -> str:
     return harmless_line(f"{name} {about}").strip()
 
 
-def _tail(shown: Shown, payload: Mapping[str, Any], look: Look) -> Text:
+def _tail(shown: Shown, payload: Mapping[str, Any], theme: Theme) -> Text:
     """What is told at the end of the head: sizes, badges, how it ended."""
     parts: list[Text] = []
     if stats := payload.get("diffStats"):
-        parts.append(_stats(stats, look))
+        parts.append(_stats(stats, theme))
     if payload.get("isOutsideWorkspace"):
-        parts.append(Text("outside the workspace", look.ink(look.careful)))
+        parts.append(Text("outside the workspace", theme.ink(theme.careful)))
     if payload.get("isProtected"):
-        parts.append(Text("protected", look.ink(look.careful)))
+        parts.append(Text("protected", theme.ink(theme.careful)))
     if payload.get("tool") == "updateTodoList":
-        parts.append(Text(_todo_count(payload), look.ink(look.quiet)))
+        parts.append(Text(_todo_count(payload), theme.ink(theme.quiet)))
     elif told := _told(shown, payload):
-        parts.append(Text(told, look.ink(look.quiet)))
+        parts.append(Text(told, theme.ink(theme.quiet)))
     if shown.ended == "denied":
-        parts.append(Text("not done", look.ink(look.bad)))
+        parts.append(Text("not done", theme.ink(theme.bad)))
     if shown.exit_code:
-        parts.append(Text(f"exit {shown.exit_code}", look.ink(look.bad)))
+        parts.append(Text(f"exit {shown.exit_code}", theme.ink(theme.bad)))
     return Text("  ").join(parts)
 
 
-def _stats(stats: Any, look: Look) -> Text:
+def _stats(stats: Any, theme: Theme) -> Text:
     try:
         added, removed = int(stats["added"]), int(stats["removed"])
     except (KeyError, TypeError, ValueError):
         return Text()
     return Text.assemble(
-        (f"+{added}", look.ink(look.good)), " ", (f"−{removed}", look.ink(look.bad))
+        (f"+{added}", theme.ink(theme.good)), " ", (f"−{removed}", theme.ink(theme.bad))
     )
 
 
@@ -169,25 +169,25 @@ def _with_tail(head: Text, tail: Text, width: int) -> Text:
     return cut(Text.assemble(cut(head, max(8, room)), "  ", tail), width)
 
 
-def _body(shown: Shown, payload: Mapping[str, Any], width: int, look: Look) -> Iterable[Piece]:
+def _body(shown: Shown, payload: Mapping[str, Any], width: int, theme: Theme) -> Iterable[Piece]:
     message = shown.message
     if is_edit(payload):
         # `diff` is what the model wrote, which need not be a diff; `content` always is one
         diff = message.diff or str(payload.get("content") or payload.get("diff") or "")
-        return diff_pieces(diff, width, look) if shown.unfolded else _edit(diff, width, look)
+        return diff_pieces(diff, width, theme) if shown.unfolded else _edit(diff, width, theme)
     if payload.get("tool") == "updateTodoList":
-        return single(_todos(payload.get("todos"), width, look))
+        return single(_todos(payload.get("todos"), width, theme))
     if shown.unfolded and _has_result(shown, payload):
-        return text_pieces(clean(shown.result).rstrip("\n"), width, look.ink(look.quiet))
+        return text_pieces(clean(shown.result).rstrip("\n"), width, theme.ink(theme.quiet))
     return ()
 
 
-def _edit(diff: str, width: int, look: Look) -> list[Piece]:
+def _edit(diff: str, width: int, theme: Theme) -> list[Piece]:
     beginning = _beginning(diff)
-    lines = drawn_diff(beginning, width, look)
+    lines = drawn_diff(beginning, width, theme)
     hidden = diff.rstrip("\n").count("\n") - beginning.count("\n")
     if hidden > 0:
-        lines.append(Text(f"… {counted(hidden, 'more line')}", look.ink(look.quiet)))
+        lines.append(Text(f"… {counted(hidden, 'more line')}", theme.ink(theme.quiet)))
     return single(lines)
 
 
@@ -209,48 +209,48 @@ def _beginning(diff: str) -> str:
 _BOXES = {"completed": "☑", "in_progress": "◐"}
 
 
-def _todos(todos: Any, width: int, look: Look) -> Iterator[Text]:
+def _todos(todos: Any, width: int, theme: Theme) -> Iterator[Text]:
     for todo in todos if isinstance(todos, list) else ():
         if not isinstance(todo, dict):
             continue
         status = str(todo.get("status"))
-        ink = {"completed": look.quiet, "in_progress": look.accent}.get(status, look.words)
+        ink = {"completed": theme.quiet, "in_progress": theme.accent}.get(status, theme.words)
         words = harmless_line(str(todo.get("content", "")))
-        yield cut(Text(f"{_BOXES.get(status, '☐')} {words}", look.ink(ink)), width)
+        yield cut(Text(f"{_BOXES.get(status, '☐')} {words}", theme.ink(ink)), width)
 
 
-def output_pieces(shown: Shown, width: int, look: Look) -> Iterator[Piece]:
+def output_pieces(shown: Shown, width: int, theme: Theme) -> Iterator[Piece]:
     """The end of what a command wrote, which is where it tells how it went; or all of it."""
-    bar = Text("  ▏ ", look.ink(look.line))
+    bar = Text("  ▏ ", theme.ink(theme.line))
     text = clean(shown.message.text or "").strip("\n")
     if not text.strip():
         return
-    quiet = look.ink(look.quiet)
+    quiet = theme.ink(theme.quiet)
     if shown.unfolded:
         yield from behind(text_pieces(text, width - 4, quiet), bar, bar)
         return
     rows = text.split("\n")
     hidden = max(0, len(rows) - COMMAND_LINES)
-    lines = [part for row in rows[hidden:] for part in _shortened(row, width - 4, look)]
+    lines = [part for row in rows[hidden:] for part in _shortened(row, width - 4, theme)]
     if hidden:
-        more = Text(f"… {counted(hidden, 'line')} above", look.ink(look.quiet, italic=True))
+        more = Text(f"… {counted(hidden, 'line')} above", theme.ink(theme.quiet, italic=True))
         lines.insert(0, more)
     yield from single(indented(lines, bar, bar))
 
 
-def _shortened(row: str, width: int, look: Look) -> list[Text]:
+def _shortened(row: str, width: int, theme: Theme) -> list[Text]:
     room = width * (COMMAND_LINE_LINES + 1)
-    lines = wrapped(Text(row[:room], look.ink(look.quiet)), width)
+    lines = wrapped(Text(row[:room], theme.ink(theme.quiet)), width)
     if len(lines) <= COMMAND_LINE_LINES:
         return lines
     last = cut(Text.assemble(lines[COMMAND_LINE_LINES - 1], " …"), width)
     return [*lines[: COMMAND_LINE_LINES - 1], last]
 
 
-def _folded(pieces: Sequence[Piece], most: int, look: Look) -> Iterator[Text]:
+def _folded(pieces: Sequence[Piece], most: int, theme: Theme) -> Iterator[Text]:
     """The first lines, and how many more there are."""
     lines = list(pieces[0].draw())
     yield from lines[:most]
     hidden = len(lines) - most + sum(piece.height for piece in pieces[1:])
     if hidden > 0:
-        yield Text(f"… {counted(hidden, 'more line')}", look.ink(look.quiet, italic=True))
+        yield Text(f"… {counted(hidden, 'more line')}", theme.ink(theme.quiet, italic=True))

@@ -13,14 +13,14 @@ from rookery.core.folds.points import Point, points
 from rookery.core.queries import AskDifferences, FileDifference
 from rookery.core.text.terminal_text import harmless_line, visible_line
 from rookery.errors import CommandRejected
-from rookery.tui.interfaces import Desk
+from rookery.tui.interfaces import Controller
 from rookery.tui.pickers.pick_list import PickList, do_latest
 from rookery.tui.rows.diffs import diff_lines, diff_pieces
 from rookery.tui.rows.lines import Piece, cut, wrapped
 from rookery.tui.screens.restore_screen import Back, RestoreScreen
 from rookery.tui.screens.side_screen import LOOK_AGAIN_SECONDS, ReadingScreen
 from rookery.tui.short_texts import clock, counted, one_line
-from rookery.tui.theme import Look, worn
+from rookery.tui.theme import Theme, theme_of
 
 PAUSE_SECONDS = 0.15
 
@@ -40,23 +40,23 @@ class CheckpointScreen(ReadingScreen[None]):
     DEFAULT_CSS = """
     CheckpointScreen .both { layout: vertical; height: 1fr; }
     CheckpointScreen PickList { height: 2fr; }
-    CheckpointScreen Paper { height: 3fr; border-top: solid $line; }
+    CheckpointScreen TextScrollView { height: 3fr; border-top: solid $line; }
     CheckpointScreen.-wide .both { layout: horizontal; }
     CheckpointScreen.-wide PickList { height: 1fr; width: 2fr; }
-    CheckpointScreen.-wide Paper {
+    CheckpointScreen.-wide TextScrollView {
         height: 1fr; width: 3fr; border-top: none; border-left: solid $line;
     }
     """
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
-        self._task_id = desk.task_id or ""
+    def __init__(self, controller: Controller) -> None:
+        super().__init__(controller)
+        self._task_id = controller.task_id or ""
         self._events = 0
         self._only_step = False
         self.list = PickList[Point](drawn_point, lambda point: f"{point.to} {point.ts}")
 
     def parts(self) -> list[Widget]:
-        return [Container(self.list, self.paper, classes="both")]
+        return [Container(self.list, self.scroll_view, classes="both")]
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -64,7 +64,7 @@ class CheckpointScreen(ReadingScreen[None]):
         self.set_interval(LOOK_AGAIN_SECONDS, self._look)
 
     def _look(self) -> None:
-        events = self._desk.events(self._task_id)
+        events = self._controller.events(self._task_id)
         if len(events) == self._events and self._events:
             return
         self._events = len(events)
@@ -98,14 +98,16 @@ class CheckpointScreen(ReadingScreen[None]):
         step = self._only_step
         until = self._next_of(point) if step else None
         try:
-            found = await self._desk.ask(
+            found = await self._controller.ask(
                 AskDifferences(task_id=self._task_id, since=point.to, until=until)
             )
             problem = ""
         except CommandRejected as refusal:
             found, problem = (), str(refusal)
         heading = "Done to files in this step" if step else "Done to files since then"
-        self.write(lambda width: list(drawn_changes(heading, found, problem, width, worn(self))))
+        self.write(
+            lambda width: list(drawn_changes(heading, found, problem, width, theme_of(self)))
+        )
 
     def _next_of(self, point: Point) -> int | None:
         later = [each.to for each in self.list.items if each.to > point.to]
@@ -113,7 +115,7 @@ class CheckpointScreen(ReadingScreen[None]):
 
     def action_back(self, what: str) -> None:
         if point := self.list.marked:
-            going = RestoreScreen(self._desk, point, Back[what])
+            going = RestoreScreen(self._controller, point, Back[what])
             self.app.push_screen(going, self._went_back)
 
     def _went_back(self, went: bool | None) -> None:
@@ -121,23 +123,25 @@ class CheckpointScreen(ReadingScreen[None]):
             self.dismiss(None)
 
 
-def drawn_point(point: Point, width: int, look: Look) -> Text:
-    mark = Text("›", look.ink(look.accent)) if point.by_user else Text(" ")
+def drawn_point(point: Point, width: int, theme: Theme) -> Text:
+    mark = Text("›", theme.ink(theme.accent)) if point.by_user else Text(" ")
     if point.changed_files:
-        mark = Text("±", look.ink(look.good))
-    ink = look.ink(look.words, bold=point.by_user)
+        mark = Text("±", theme.ink(theme.good))
+    ink = theme.ink(theme.words, bold=point.by_user)
     if not (point.by_user or point.changed_files):
-        ink = look.ink(look.quiet)
+        ink = theme.ink(theme.quiet)
     what = Text(harmless_line(one_line(point.what)), ink)
-    return Text.assemble((f"{clock(point.ts)} ", look.ink(look.quiet)), mark, " ", cut(what, width))
+    return Text.assemble(
+        (f"{clock(point.ts)} ", theme.ink(theme.quiet)), mark, " ", cut(what, width)
+    )
 
 
 def drawn_changes(
-    heading: str, found: Sequence[FileDifference], problem: str, width: int, look: Look
+    heading: str, found: Sequence[FileDifference], problem: str, width: int, theme: Theme
 ) -> Iterator[Text | Piece]:
-    quiet = look.ink(look.quiet)
+    quiet = theme.ink(theme.quiet)
     if problem:
-        yield from wrapped(Text(harmless_line(problem), look.ink(look.careful)), width)
+        yield from wrapped(Text(harmless_line(problem), theme.ink(theme.careful)), width)
         return
     if not found:
         yield Text(f"{heading}: nothing.", quiet)
@@ -146,9 +150,9 @@ def drawn_changes(
     yield Text(f"{heading}: {len(found)} {files}.", quiet)
     for each in found:
         yield Text()
-        yield cut(_head(each, look), width)
+        yield cut(_head(each, theme), width)
         if each.diff:
-            yield from diff_pieces(each.diff, width, look)
+            yield from diff_pieces(each.diff, width, theme)
         else:
             yield Text("not a text", quiet)
 
@@ -156,12 +160,12 @@ def drawn_changes(
 _MARKS = {"added": ("new", "good"), "changed": ("", "quiet"), "removed": ("removed", "bad")}
 
 
-def _head(change: FileDifference, look: Look) -> Text:
+def _head(change: FileDifference, theme: Theme) -> Text:
     signs = [line.sign for line in diff_lines(change.diff)]
     word, ink = _MARKS[change.change]
-    head = Text(visible_line(change.path), look.ink(look.words, bold=True))
+    head = Text(visible_line(change.path), theme.ink(theme.words, bold=True))
     if signs:
-        head.append(f"  +{signs.count('+')}", look.ink(look.good))
-        head.append(f" −{signs.count('-')}", look.ink(look.bad))
-    head.append(f"  {word}" if word else "", look.ink(getattr(look, ink)))
+        head.append(f"  +{signs.count('+')}", theme.ink(theme.good))
+        head.append(f" −{signs.count('-')}", theme.ink(theme.bad))
+    head.append(f"  {word}" if word else "", theme.ink(getattr(theme, ink)))
     return head

@@ -11,14 +11,14 @@ from rookery.core.queries import AskIntents, AskModels, AskModes, KnownIntent, K
 from rookery.core.text.fuzzy import best_matches
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
-from rookery.tui.interfaces import Desk
+from rookery.tui.interfaces import Controller
 from rookery.tui.pickers.pick_list import do_beside
 from rookery.tui.pickers.picker import in_two_columns
 from rookery.tui.rows.lines import cut
 from rookery.tui.screens.list_screen import ListScreen
 from rookery.tui.short_texts import one_line
 from rookery.tui.status import short_number
-from rookery.tui.theme import Look
+from rookery.tui.theme import Theme
 
 MOST_MODELS = 500
 PROVIDER_COLUMNS = 18
@@ -31,8 +31,8 @@ class ModelScreen(ListScreen[KnownModel]):
     NOTHING = "No model fits. Another one can be named: /model PROVIDER NAME"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "go on with it")]
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
+    def __init__(self, controller: Controller) -> None:
+        super().__init__(controller)
         self._known: Sequence[KnownModel] | None = None
         self._now = ""
         self._widest = 0
@@ -43,14 +43,14 @@ class ModelScreen(ListScreen[KnownModel]):
 
     async def find(self, words: str) -> Sequence[KnownModel]:
         if self._known is None:
-            self._known = await self._desk.ask(AskModels())
+            self._known = await self._controller.ask(AskModels())
         return best_matches(self._known, words, MOST_MODELS, _model_words)
 
     async def _find_local(self) -> None:
         try:
-            self._known = await self._desk.ask(AskModels(local=True))
+            self._known = await self._controller.ask(AskModels(local=True))
         except CommandRejected as refusal:
-            self._desk.toast(str(refusal), "warning")
+            self._controller.toast(str(refusal), "warning")
         else:
             self.look_again()
 
@@ -64,39 +64,39 @@ class ModelScreen(ListScreen[KnownModel]):
 
     def _asked_now(self, items: Sequence[KnownModel]) -> str:
         """The model that is asked now, as the list calls it."""
-        view, about = self._desk.view, self._desk.about
+        view, about = self._controller.view, self._controller.about
         model = (view.model if view else "") or about.model
         named = [each for each in items if each.model == model]
         near = [each for each in named if each.provider == about.provider]
         return next((_model_words(each) for each in near or named), "")
 
     async def take(self, item: KnownModel) -> None:
-        task_id = self._desk.task_id or ""
+        task_id = self._controller.task_id or ""
         self.dismiss(None)
         switch = SwitchModel(task_id=task_id, provider=item.provider, model=item.model)
-        if await self._desk.send(switch):
-            self._desk.toast(f"Model: {item.model}", "success")
+        if await self._controller.send(switch):
+            self._controller.toast(f"Model: {item.model}", "success")
 
     def name_of(self, item: KnownModel) -> str:
         return _model_words(item)
 
-    def draw(self, item: KnownModel, width: int, look: Look) -> Text:
+    def draw(self, item: KnownModel, width: int, theme: Theme) -> Text:
         first = min(self._widest, PROVIDER_COLUMNS)
-        return drawn_model(item, first, width, look, now=_model_words(item) == self._now)
+        return drawn_model(item, first, width, theme, now=_model_words(item) == self._now)
 
 
 def _model_words(model: KnownModel) -> str:
     return f"{model.provider} {model.model}"
 
 
-def drawn_model(model: KnownModel, first: int, width: int, look: Look, *, now: bool) -> Text:
-    quiet = look.ink(look.quiet)
+def drawn_model(model: KnownModel, first: int, width: int, theme: Theme, *, now: bool) -> Text:
+    quiet = theme.ink(theme.quiet)
     window = f"{short_number(model.window)}" if model.window else ""
     tail = f"{'images' if model.images else '':<6} {window:>7}  {_price(model):>15}"
-    ink = look.ink(look.accent, bold=True) if now else look.ink(look.words)
+    ink = theme.ink(theme.accent, bold=True) if now else theme.ink(theme.words)
     name = Text(harmless_line(model.model), ink)
     if now:
-        name.append("  now", look.ink(look.accent))
+        name.append("  now", theme.ink(theme.accent))
     room = width - first - len(tail) - 4
     name = cut(name, room)
     name.pad_right(max(0, room - name.cell_len))
@@ -120,7 +120,7 @@ class ModeScreen(ListScreen[KnownMode]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "go on in it")]
 
     async def find(self, words: str) -> Sequence[KnownMode]:
-        known = await self._desk.ask(AskModes())
+        known = await self._controller.ask(AskModes())
         return best_matches(known, words, MOST_MODES, _mode_words)
 
     def put(self, items: Sequence[KnownMode], nothing: str, *, best_first: bool) -> None:
@@ -131,25 +131,25 @@ class ModeScreen(ListScreen[KnownMode]):
 
     @property
     def _now(self) -> str:
-        view = self._desk.view
-        return (view.mode if view else "") or self._desk.about.mode
+        view = self._controller.view
+        return (view.mode if view else "") or self._controller.about.mode
 
     async def take(self, item: KnownMode) -> None:
         self.dismiss(None)
-        if (task_id := self._desk.task_id) is None:
-            self._desk.press(f"go_on_in_mode({item.slug!r})")
-        elif await self._desk.send(SwitchMode(task_id=task_id, mode=item.slug)):
-            self._desk.toast(f"Mode: {item.name}", "success")
+        if (task_id := self._controller.task_id) is None:
+            self._controller.press(f"go_on_in_mode({item.slug!r})")
+        elif await self._controller.send(SwitchMode(task_id=task_id, mode=item.slug)):
+            self._controller.toast(f"Mode: {item.name}", "success")
 
     def name_of(self, item: KnownMode) -> str:
         return item.slug
 
-    def draw(self, item: KnownMode, width: int, look: Look) -> Text:
+    def draw(self, item: KnownMode, width: int, theme: Theme) -> Text:
         widest = max(Text(harmless_line(_mode_label(each))).cell_len for each in self.list.items)
         first = min(widest, width // 2)
-        line = in_two_columns(_mode_label(item), one_line(item.when_to_use), first, width, look)
+        line = in_two_columns(_mode_label(item), one_line(item.when_to_use), first, width, theme)
         if item.slug == self._now:
-            line.stylize(look.ink(look.accent, bold=True), 0, len(_mode_label(item)))
+            line.stylize(theme.ink(theme.accent, bold=True), 0, len(_mode_label(item)))
         return line
 
 
@@ -174,32 +174,32 @@ class IntentScreen(ListScreen[KnownIntent]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "work for it")]
 
     async def find(self, words: str) -> Sequence[KnownIntent]:
-        known = await self._desk.ask(AskIntents())
+        known = await self._controller.ask(AskIntents())
         found = best_matches(known, words, MOST_INTENTS, _intent_words)
-        return [*found, NO_INTENT] if self._desk.intent and not words else found
+        return [*found, NO_INTENT] if self._controller.intent and not words else found
 
     def put(self, items: Sequence[KnownIntent], nothing: str, *, best_first: bool) -> None:
         first = not self.list.items
         super().put(items, nothing, best_first=best_first)
         if first:
-            self.list.mark(self._desk.intent)
+            self.list.mark(self._controller.intent)
 
     async def take(self, item: KnownIntent) -> None:
         if item.problem:
-            self._desk.toast(f"{item.id} cannot be selected: {item.problem}.", "warning")
+            self._controller.toast(f"{item.id} cannot be selected: {item.problem}.", "warning")
             return
         self.dismiss(None)
-        task_id = self._desk.task_id or ""
-        if await self._desk.send(SelectIntent(task_id=task_id, intent_id=item.id)):
-            self._desk.toast(f"Intent: {item.id or 'none'}", "success")
+        task_id = self._controller.task_id or ""
+        if await self._controller.send(SelectIntent(task_id=task_id, intent_id=item.id)):
+            self._controller.toast(f"Intent: {item.id or 'none'}", "success")
 
     def name_of(self, item: KnownIntent) -> str:
         return item.id
 
-    def draw(self, item: KnownIntent, width: int, look: Look) -> Text:
+    def draw(self, item: KnownIntent, width: int, theme: Theme) -> Text:
         widest = max(Text(harmless_line(_intent_label(each))).cell_len for each in self.list.items)
-        now = item is not NO_INTENT and item.id == self._desk.intent
-        return drawn_intent(item, min(widest, ID_COLUMNS), width, look, now=now)
+        now = item is not NO_INTENT and item.id == self._controller.intent
+        return drawn_intent(item, min(widest, ID_COLUMNS), width, theme, now=now)
 
 
 def _intent_words(intent: KnownIntent) -> str:
@@ -210,16 +210,16 @@ def _intent_label(intent: KnownIntent) -> str:
     return intent.id or "none"
 
 
-def drawn_intent(intent: KnownIntent, first: int, width: int, look: Look, *, now: bool) -> Text:
+def drawn_intent(intent: KnownIntent, first: int, width: int, theme: Theme, *, now: bool) -> Text:
     """Its id and name, and where it leads; or what is wrong with it, all of it dimmed."""
-    quiet = look.ink(look.quiet)
-    words = look.ink(look.accent, bold=True) if now else look.ink(look.words)
+    quiet = theme.ink(theme.quiet)
+    words = theme.ink(theme.accent, bold=True) if now else theme.ink(theme.words)
     ink = quiet if intent.problem else words
     line = cut(Text(harmless_line(_intent_label(intent)), ink), first)
     line.pad_right(max(0, first - line.cell_len) + 2)
     line.append(harmless_line(intent.name), ink)
     if now:
-        line.append("  now", look.ink(look.accent))
+        line.append("  now", theme.ink(theme.accent))
     told = intent.problem or ", ".join(intent.scope)
     if told:
         line.append(f"  {harmless_line(told)}", quiet)

@@ -17,12 +17,12 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.run_tallies import added
 from rookery.core.text.terminal_text import harmless_line
-from rookery.tui.interfaces import Desk
+from rookery.tui.interfaces import Controller
 from rookery.tui.rows.lines import cut
 from rookery.tui.screens.side_screen import LOOK_AGAIN_SECONDS, ReadingScreen
 from rookery.tui.short_texts import clock, counted, fine_money, money, one_line
 from rookery.tui.status import short_number
-from rookery.tui.theme import Look, worn
+from rookery.tui.theme import Theme, theme_of
 
 NO_USAGE = Usage()
 ROWS = 200
@@ -82,8 +82,8 @@ def account(events: Sequence[Event]) -> Account:
 class CostScreen(ReadingScreen[None]):
     TITLE_WORDS = "What it cost"
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
+    def __init__(self, controller: Controller) -> None:
+        super().__init__(controller)
         self._events = -1
         self._requests: list[int] | None = None
 
@@ -93,7 +93,7 @@ class CostScreen(ReadingScreen[None]):
         self.set_interval(LOOK_AGAIN_SECONDS, self._look)
 
     def _look(self) -> None:
-        logs = [self._desk.events(task_id) for task_id in self._desk.views]
+        logs = [self._controller.events(task_id) for task_id in self._controller.views]
         if (count := sum(map(len, logs))) == self._events:
             return
         self._events = count
@@ -102,30 +102,30 @@ class CostScreen(ReadingScreen[None]):
         if requests == self._requests:
             return
         self._requests = requests
-        self.write_on(lambda width: drawn_accounts(accounts, width, worn(self)))
+        self.write_on(lambda width: drawn_accounts(accounts, width, theme_of(self)))
         total = summed(each.sum for each in accounts)
         self.tell(f"{money(total.cost or 0.0)} in all")
 
 
-def drawn_accounts(accounts: Sequence[Account], width: int, look: Look) -> list[Text]:
+def drawn_accounts(accounts: Sequence[Account], width: int, theme: Theme) -> list[Text]:
     if not any(each.spendings for each in accounts):
-        return [Text("Nothing was used yet.", look.ink(look.quiet))]
-    lines = [_row("time", "model", ("in", "cached", "out"), "cost", width, look.ink(look.quiet))]
+        return [Text("Nothing was used yet.", theme.ink(theme.quiet))]
+    lines = [_row("time", "model", ("in", "cached", "out"), "cost", width, theme.ink(theme.quiet))]
     for each in accounts:
         if len(accounts) > 1:
-            title = Text(harmless_line(one_line(each.title)), look.ink(look.words, bold=True))
+            title = Text(harmless_line(one_line(each.title)), theme.ink(theme.words, bold=True))
             lines += [Text(), cut(title, width)]
-        lines += _drawn_account(each, width, look)
+        lines += _drawn_account(each, width, theme)
     return lines
 
 
-def _drawn_account(account: Account, width: int, look: Look) -> Iterator[Text]:
-    ink = look.ink(look.words)
+def _drawn_account(account: Account, width: int, theme: Theme) -> Iterator[Text]:
+    ink = theme.ink(theme.words)
     earlier, recent = account.spendings[:-ROWS], account.spendings[-ROWS:]
     if earlier:
         before = summed(each.usage for each in earlier)
         words = counted(len(earlier), "earlier request")
-        quiet = look.ink(look.quiet)
+        quiet = theme.ink(theme.quiet)
         yield _row("", words, _tokens(before), fine_money(before.cost), width, quiet)
     for each in recent:
         what = "  ".join(filter(None, [harmless_line(each.model), each.what]))
@@ -134,7 +134,7 @@ def _drawn_account(account: Account, width: int, look: Look) -> Iterator[Text]:
         )
     count = len(account.spendings)
     requests = f"{count} request" + ("" if count == 1 else "s")
-    total, strong = account.sum, look.ink(look.accent, bold=True)
+    total, strong = account.sum, theme.ink(theme.accent, bold=True)
     yield _row("", requests, _tokens(total), fine_money(total.cost), width, strong)
 
 

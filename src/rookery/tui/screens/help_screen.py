@@ -13,7 +13,7 @@ from rookery.tui.pickers.own_commands import OWN
 from rookery.tui.pickers.picker import TRIGGERS
 from rookery.tui.rows.lines import indented, wrapped
 from rookery.tui.screens.side_screen import KeyUse, ReadingScreen, key_uses, own_bindings
-from rookery.tui.theme import Look, worn
+from rookery.tui.theme import Theme, theme_of
 
 _LAST_NUMBER = re.compile(r"\s*\d+$")
 _WORDS = re.compile(r"(?<!^)(?=[A-Z])")
@@ -64,11 +64,11 @@ def _together(uses: Iterable[KeyUse]) -> Iterator[tuple[str, str]]:
             yield " or ".join(keys), same[0].what
 
 
-def drawn_help(parts: Sequence[Section], width: int, look: Look) -> list[Text]:
+def drawn_help(parts: Sequence[Section], width: int, theme: Theme) -> list[Text]:
     """In two columns where there is room."""
     if width < 2 * COLUMN + GAP:
-        return [line for part in parts for line in _drawn(part, width, look)]
-    blocks = [_drawn(part, COLUMN, look) for part in parts]
+        return [line for part in parts for line in _drawn(part, width, theme)]
+    blocks = [_drawn(part, COLUMN, theme) for part in parts]
     left, right = _halves(blocks)
     lines: list[Text] = []
     for at in range(max(len(left), len(right))):
@@ -90,13 +90,13 @@ def _halves(blocks: Sequence[Sequence[Text]]) -> tuple[list[Text], list[Text]]:
     return left, right
 
 
-def _drawn(part: Section, width: int, look: Look) -> list[Text]:
+def _drawn(part: Section, width: int, theme: Theme) -> list[Text]:
     first = min(width // 2, max(Text(key).cell_len for key, _ in part.rows))
-    lines = [Text(part.title, look.ink(look.accent, bold=True))]
+    lines = [Text(part.title, theme.ink(theme.accent, bold=True))]
     for key, what in part.rows:
-        keys = Text(key, look.ink(look.words))
+        keys = Text(key, theme.ink(theme.words))
         keys.pad_right(max(0, first - keys.cell_len) + 2)
-        words = wrapped(Text(what, look.ink(look.quiet)), max(16, width - keys.cell_len - 2))
+        words = wrapped(Text(what, theme.ink(theme.quiet)), max(16, width - keys.cell_len - 2))
         margin = Text.assemble("  ", keys)
         lines += indented(words, margin, Text(" " * margin.cell_len))
     return [*lines, Text()]
@@ -108,4 +108,4 @@ class HelpScreen(ReadingScreen[None]):
     def on_mount(self) -> None:
         super().on_mount()
         parts = sections(self.app)
-        self.write(lambda width: drawn_help(parts, width, worn(self)))
+        self.write(lambda width: drawn_help(parts, width, theme_of(self)))

@@ -13,10 +13,10 @@ from textual.widgets import Input
 
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
-from rookery.tui.interfaces import Desk
+from rookery.tui.interfaces import Controller
 from rookery.tui.pickers.pick_list import LineField, PickList, do_latest
 from rookery.tui.screens.side_screen import SideScreen
-from rookery.tui.theme import Look
+from rookery.tui.theme import Theme
 
 T = TypeVar("T")
 PAUSE_SECONDS = 0.15
@@ -36,8 +36,8 @@ class ListScreen(SideScreen[None], Generic[T]):
     NOTHING: ClassVar[str] = "Nothing fits."
     BINDINGS: ClassVar[list[BindingType]] = MOVING
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
+    def __init__(self, controller: Controller) -> None:
+        super().__init__(controller)
         self.list = PickList[T](self.draw, self.name_of)
         self._input = LineField(placeholder=self.INVITATION, select_on_focus=False)
         self._found_for: str | None = None
@@ -59,7 +59,7 @@ class ListScreen(SideScreen[None], Generic[T]):
     async def take(self, item: T) -> None: ...
 
     @abstractmethod
-    def draw(self, item: T, width: int, look: Look) -> Text: ...
+    def draw(self, item: T, width: int, theme: Theme) -> Text: ...
 
     @abstractmethod
     def name_of(self, item: T) -> str: ...

@@ -10,12 +10,12 @@ from textual.widget import Widget
 from rookery.core.commands import EditQueue
 from rookery.core.facts import UserSpoke
 from rookery.core.text.terminal_text import harmless, harmless_line
-from rookery.tui.interfaces import Desk
+from rookery.tui.interfaces import Controller
 from rookery.tui.pickers.pick_list import PickList, TextField
 from rookery.tui.screens.list_screen import MOVING
 from rookery.tui.screens.side_screen import LOOK_AGAIN_SECONDS, SideScreen
 from rookery.tui.short_texts import counted, one_line
-from rookery.tui.theme import Look
+from rookery.tui.theme import Theme
 
 
 class Waiting(Struct, frozen=True):
@@ -25,8 +25,10 @@ class Waiting(Struct, frozen=True):
     said: UserSpoke
 
 
-def waiting(desk: Desk) -> list[Waiting]:
-    return [Waiting(task_id, said) for task_id, view in desk.views.items() for said in view.queue]
+def waiting(controller: Controller) -> list[Waiting]:
+    return [
+        Waiting(task_id, said) for task_id, view in controller.views.items() for said in view.queue
+    ]
 
 
 class Words(TextField):
@@ -60,8 +62,8 @@ class QueueScreen(SideScreen[None]):
     QueueScreen.-changing TextField { display: block; }
     """
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
+    def __init__(self, controller: Controller) -> None:
+        super().__init__(controller)
         self.list = PickList[Waiting](_drawn, lambda each: each.said.message_id)
         self._area = Words(compact=True, show_line_numbers=False)
         self._changing: Waiting | None = None
@@ -83,7 +85,7 @@ class QueueScreen(SideScreen[None]):
         return True
 
     def _look(self) -> None:
-        now = waiting(self._desk)
+        now = waiting(self._controller)
         if now != self.list.items or not now:
             self.list.show(now, nothing="The model has heard everything.")
             self.tell(str(len(now)))
@@ -112,9 +114,13 @@ class QueueScreen(SideScreen[None]):
         if not (words := self._changing):
             return
         text = self._area.text
-        if words.said.message_id not in {each.said.message_id for each in waiting(self._desk)}:
-            self._desk.insert(text)
-            self._desk.toast("It was heard meanwhile. Your change is in the input area.", "warning")
+        if words.said.message_id not in {
+            each.said.message_id for each in waiting(self._controller)
+        }:
+            self._controller.insert(text)
+            self._controller.toast(
+                "It was heard meanwhile. Your change is in the input area.", "warning"
+            )
         else:
             await self._send(words, text if text.strip() else None)
         self._stop_changing()
@@ -125,8 +131,8 @@ class QueueScreen(SideScreen[None]):
 
     async def _send(self, words: Waiting, text: str | None) -> None:
         edit = EditQueue(task_id=words.task_id, message_id=words.said.message_id, text=text)
-        if await self._desk.send(edit):
-            self._desk.toast("Taken back." if text is None else "Changed.", "success")
+        if await self._controller.send(edit):
+            self._controller.toast("Taken back." if text is None else "Changed.", "success")
 
     def _stop_changing(self) -> None:
         self._changing = None
@@ -141,11 +147,11 @@ class QueueScreen(SideScreen[None]):
             self._stop_changing()
         else:
             self._warned = True
-            self._desk.toast("Enter keeps the change; Esc again drops it.", "warning")
+            self._controller.toast("Enter keeps the change; Esc again drops it.", "warning")
 
 
-def _drawn(words: Waiting, width: int, look: Look) -> Text:
-    line = Text(harmless_line(one_line(words.said.text)), look.ink(look.words))
+def _drawn(words: Waiting, width: int, theme: Theme) -> Text:
+    line = Text(harmless_line(one_line(words.said.text)), theme.ink(theme.words))
     if words.said.images:
-        line.append(f"  +{counted(len(words.said.images), 'image')}", look.ink(look.quiet))
+        line.append(f"  +{counted(len(words.said.images), 'image')}", theme.ink(theme.quiet))
     return line

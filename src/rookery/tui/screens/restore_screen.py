@@ -13,12 +13,12 @@ from rookery.core.queries import AskRehearsal, RestoreRehearsal
 from rookery.core.replies import NO_FILE_PUT_BACK
 from rookery.core.text.terminal_text import harmless_line, visible_line
 from rookery.errors import CommandRejected
-from rookery.tui.interfaces import Desk
+from rookery.tui.interfaces import Controller
 from rookery.tui.pickers.pick_list import do_latest
 from rookery.tui.rows.lines import cut, indented, wrapped
 from rookery.tui.screens.side_screen import ReadingScreen
 from rookery.tui.short_texts import one_line
-from rookery.tui.theme import Look, worn
+from rookery.tui.theme import Theme, theme_of
 
 
 class Back(Enum):
@@ -40,9 +40,9 @@ class RestoreScreen(ReadingScreen[bool]):
     ]
     DEFAULT_CSS = "RestoreScreen > .frame { max-width: 100; max-height: 30; }"
 
-    def __init__(self, desk: Desk, point: Point, back: Back) -> None:
-        super().__init__(desk)
-        self._task_id = desk.task_id or ""
+    def __init__(self, controller: Controller, point: Point, back: Back) -> None:
+        super().__init__(controller)
+        self._task_id = controller.task_id or ""
         self._point = point
         self._back = back
         self._overwrite = False
@@ -77,7 +77,7 @@ class RestoreScreen(ReadingScreen[bool]):
     async def _ask(self) -> None:
         self.tell("looking what would change")
         try:
-            self._rehearsal = await self._desk.ask(
+            self._rehearsal = await self._controller.ask(
                 AskRehearsal(task_id=self._task_id, to=self._point.to, overwrite=self._overwrite)
             )
         except CommandRejected as refusal:
@@ -90,7 +90,7 @@ class RestoreScreen(ReadingScreen[bool]):
         overwrite = self._overwrite
         self.write(
             lambda width: list(
-                drawn_rehearsal(point, back, rehearsal, width, worn(self), overwrite=overwrite)
+                drawn_rehearsal(point, back, rehearsal, width, theme_of(self), overwrite=overwrite)
             )
         )
         self.change_keys()
@@ -102,9 +102,9 @@ class RestoreScreen(ReadingScreen[bool]):
     async def action_go_back(self) -> None:
         self._going = True
         if await self._went_back():
-            self._desk.toast(self._said, "success")
+            self._controller.toast(self._said, "success")
             if self._takes_back_words:
-                self._desk.take_back(self._point.what)
+                self._controller.take_back(self._point.what)
             self.dismiss(True)
         else:
             self._going = False
@@ -120,17 +120,17 @@ class RestoreScreen(ReadingScreen[bool]):
     @property
     def _takes_back_words(self) -> bool:
         """Words of the user, and not those with which the task began: they stay."""
-        began = next((event.ts for event in self._desk.events(self._task_id)), None)
+        began = next((event.ts for event in self._controller.events(self._task_id)), None)
         said_later = self._point.by_user and self._point.ts != began
         return said_later and self._back is not Back.FILES
 
     async def _went_back(self) -> bool:
         to = self._point.to
         restore = RestoreFiles(task_id=self._task_id, to=to, overwrite=self._overwrite)
-        if self._back is not Back.WORDS and not await self._desk.send(restore):
+        if self._back is not Back.WORDS and not await self._controller.send(restore):
             return False
         rewind = Rewind(task_id=self._task_id, to=to)
-        return self._back is Back.FILES or await self._desk.send(rewind)
+        return self._back is Back.FILES or await self._controller.send(rewind)
 
     def action_close(self) -> None:
         self.dismiss(False)
@@ -141,12 +141,12 @@ def drawn_rehearsal(
     back: Back,
     rehearsal: RestoreRehearsal | None,
     width: int,
-    look: Look,
+    theme: Theme,
     *,
     overwrite: bool = False,
 ) -> Iterator[Text]:
-    quiet = look.ink(look.quiet)
-    what = Text(visible_line(one_line(point.what)), look.ink(look.words, bold=True))
+    quiet = theme.ink(theme.quiet)
+    what = Text(visible_line(one_line(point.what)), theme.ink(theme.words, bold=True))
     yield Text("To before:", quiet)
     yield from indented([cut(what, width - 2)], Text("  "), Text("  "))
     if back is not Back.FILES:
@@ -159,31 +159,31 @@ def drawn_rehearsal(
         return
     if rehearsal.problem:
         yield Text()
-        yield from wrapped(Text(harmless_line(rehearsal.problem), look.ink(look.bad)), width)
+        yield from wrapped(Text(harmless_line(rehearsal.problem), theme.ink(theme.bad)), width)
         return
     if overwrite:
         yield Text()
         warning = "Changes that others made to these files will be lost."
-        yield from wrapped(Text(warning, look.ink(look.bad, bold=True)), width)
+        yield from wrapped(Text(warning, theme.ink(theme.bad, bold=True)), width)
     if not (rehearsal.written or rehearsal.removed):
         yield Text()
         yield Text("No file changes.", quiet)
-    yield from _paths("written back", rehearsal.written, look.good, "←", width, look)
-    yield from _paths("removed", rehearsal.removed, look.bad, "−", width, look)
+    yield from _paths("written back", rehearsal.written, theme.good, "←", width, theme)
+    yield from _paths("removed", rehearsal.removed, theme.bad, "−", width, theme)
     kept = "kept, with what somebody else has changed since"
-    yield from _paths(kept, rehearsal.kept, look.careful, "=", width, look)
+    yield from _paths(kept, rehearsal.kept, theme.careful, "=", width, theme)
     unsaved = "not on record, so not to be brought back"
-    yield from _paths(unsaved, rehearsal.unsaved, look.careful, "?", width, look)
+    yield from _paths(unsaved, rehearsal.unsaved, theme.careful, "?", width, theme)
 
 
 def _paths(
-    what: str, paths: tuple[str, ...], ink: str, mark: str, width: int, look: Look
+    what: str, paths: tuple[str, ...], ink: str, mark: str, width: int, theme: Theme
 ) -> Iterator[Text]:
     if not paths:
         return
     yield Text()
     files = "file" if len(paths) == 1 else "files"
-    yield from wrapped(Text(f"{len(paths)} {files} {what}:", look.ink(look.quiet)), width)
+    yield from wrapped(Text(f"{len(paths)} {files} {what}:", theme.ink(theme.quiet)), width)
     for path in paths:
         lines = wrapped(Text(visible_line(path)), width - 4)
-        yield from indented(lines, Text(f"  {mark} ", look.ink(ink, bold=True)), Text("    "))
+        yield from indented(lines, Text(f"  {mark} ", theme.ink(ink, bold=True)), Text("    "))

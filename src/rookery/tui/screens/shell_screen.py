@@ -24,11 +24,11 @@ from textual.binding import Binding, BindingType
 from rookery.core.blocks import shorter
 from rookery.core.text.output_preview import Cleaner
 from rookery.core.text.terminal_text import harmless, visible_line
-from rookery.tui.interfaces import Desk
+from rookery.tui.interfaces import Controller
 from rookery.tui.pickers.pick_list import do_beside
 from rookery.tui.rows.lines import Piece, clean, text_pieces
 from rookery.tui.screens.side_screen import ReadingScreen
-from rookery.tui.theme import Look, worn
+from rookery.tui.theme import Theme, theme_of
 
 LIMIT_SECONDS = 120.0
 GRACE_SECONDS = 2.0
@@ -227,9 +227,9 @@ class ShellScreen(ReadingScreen[None]):
         Binding("escape", "close", "close"),
     ]
 
-    def __init__(self, desk: Desk, command: str) -> None:
-        super().__init__(desk)
-        self._line = ShellLine(command, desk.about.workspace)
+    def __init__(self, controller: Controller, command: str) -> None:
+        super().__init__(controller)
+        self._line = ShellLine(command, controller.about.workspace)
         self._end: ShellEnd | None = None
         self._begun = time.monotonic()
         self._news = True
@@ -264,11 +264,15 @@ class ShellScreen(ReadingScreen[None]):
         if not self._news:
             return
         self._news = False
-        paper, text, dropped = self.paper, self._line.output.text, self._line.output.dropped
-        at_end = paper.scroll_y >= paper.max_scroll_y
-        self.write_on(lambda width: drawn_output(text, dropped, self._end, width, worn(self)))
+        scroll_view, text, dropped = (
+            self.scroll_view,
+            self._line.output.text,
+            self._line.output.dropped,
+        )
+        at_end = scroll_view.scroll_y >= scroll_view.max_scroll_y
+        self.write_on(lambda width: drawn_output(text, dropped, self._end, width, theme_of(self)))
         if at_end:
-            paper.scroll_to(y=paper.max_scroll_y, animate=False)
+            scroll_view.scroll_to(y=scroll_view.max_scroll_y, animate=False)
         if self._end:
             self.tell(self._end.words)
 
@@ -279,18 +283,20 @@ class ShellScreen(ReadingScreen[None]):
     def action_insert(self) -> None:
         if self._end:
             self.dismiss(None)
-            self._desk.insert(as_message(self._line.command, self._line.output.text, self._end))
+            self._controller.insert(
+                as_message(self._line.command, self._line.output.text, self._end)
+            )
 
 
 def drawn_output(
-    text: str, dropped: int, end: ShellEnd | None, width: int, look: Look
+    text: str, dropped: int, end: ShellEnd | None, width: int, theme: Theme
 ) -> list[Text | Piece]:
     lines: list[Text | Piece] = []
     if dropped:
-        lines.append(Text(f"({dropped} earlier lines are not kept)", look.ink(look.quiet)))
+        lines.append(Text(f"({dropped} earlier lines are not kept)", theme.ink(theme.quiet)))
     if text:
-        lines += text_pieces(clean(text), width, look.ink(look.words))
+        lines += text_pieces(clean(text), width, theme.ink(theme.words))
     if end:
-        ink = look.good if end.exit_code == 0 else look.careful
-        lines.append(Text(f"({end.words})", look.ink(ink)))
+        ink = theme.good if end.exit_code == 0 else theme.careful
+        lines.append(Text(f"({end.words})", theme.ink(ink)))
     return lines

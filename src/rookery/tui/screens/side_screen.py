@@ -18,10 +18,10 @@ from textual.dom import DOMNode
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
-from rookery.tui.interfaces import Desk
+from rookery.tui.interfaces import Controller
 from rookery.tui.rows.lines import cut
-from rookery.tui.scroll_view import Paper, Write
-from rookery.tui.theme import worn
+from rookery.tui.scroll_view import TextScrollView, Write
+from rookery.tui.theme import theme_of
 
 _NAMES = {
     "escape": "Esc",
@@ -111,13 +111,13 @@ class KeyLine(Widget):
         return [use for use in uses if use.shown and screen.check_action(use.name, ())]
 
     def render(self) -> Text:
-        look = worn(self)
+        theme = theme_of(self)
         line = Text(no_wrap=True, end="")
         self._places = []
         for use in self._uses():
             begin = line.cell_len
-            line.append(use.key.partition(" or ")[0], look.ink(look.accent, bold=True))
-            line.append(f" {use.what}", look.ink(look.quiet))
+            line.append(use.key.partition(" or ")[0], theme.ink(theme.accent, bold=True))
+            line.append(f" {use.what}", theme.ink(theme.quiet))
             self._places.append((begin, line.cell_len, use.action))
             line.append("   ")
         return cut(line, self.content_size.width)
@@ -162,12 +162,12 @@ class SideScreen(ModalScreen[R]):
     SideScreen LineField > .input--placeholder { color: $quiet; }
     SideScreen KeyLine { margin-top: 1; }
     SideScreen PickList { padding: 0 1; }
-    SideScreen Paper { padding: 0 1; scrollbar-size-vertical: 1; }
+    SideScreen TextScrollView { padding: 0 1; scrollbar-size-vertical: 1; }
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, controller: Controller) -> None:
         super().__init__(classes="side")
-        self._desk = desk
+        self._controller = controller
         self._keys = KeyLine()
         self._frame = Vertical(classes="frame")
         self._frame.border_title = self.TITLE_WORDS
@@ -181,9 +181,9 @@ class SideScreen(ModalScreen[R]):
         raise NotImplementedError
 
     def on_mount(self) -> None:
-        self.watch(self.app, "theme", self.change_look, init=False)
+        self.watch(self.app, "theme", self.theme_changed, init=False)
 
-    def change_look(self) -> None:
+    def theme_changed(self) -> None:
         """Other colours hold from now on; what draws itself anew has them already."""
 
     def call(self, words: str) -> None:
@@ -219,33 +219,35 @@ class ReadingScreen(SideScreen[R]):
     DEFAULT_CSS = "ReadingScreen > .frame { max-height: 42; }"
     BINDINGS: ClassVar[list[BindingType]] = SCROLLING
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
-        self.paper = Paper()
+    def __init__(self, controller: Controller) -> None:
+        super().__init__(controller)
+        self.scroll_view = TextScrollView()
         self._write: Write = lambda width: []
 
     def parts(self) -> list[Widget]:
-        return [self.paper]
+        return [self.scroll_view]
 
     def write(self, write: Write) -> None:
-        """Let the paper say something else, from its beginning."""
+        """Show another text, from its beginning."""
         self._write = write
-        self.paper.show(write)
+        self.scroll_view.show(write)
 
     def write_on(self, write: Write) -> None:
-        """Let it say something else, seen from where one looks at it."""
-        where = self.paper.scroll_y
+        """Show another text, scrolled to where it was."""
+        where = self.scroll_view.scroll_y
         self.write(write)
-        self.paper.scroll_to(y=where, animate=False)
+        self.scroll_view.scroll_to(y=where, animate=False)
 
-    def change_look(self) -> None:
+    def theme_changed(self) -> None:
         self.write_on(self._write)
 
     def action_scroll_lines(self, by: int) -> None:
-        self.paper.scroll_relative(y=by, animate=False)
+        self.scroll_view.scroll_relative(y=by, animate=False)
 
     def action_scroll_pages(self, by: int) -> None:
-        self.paper.scroll_relative(y=by * max(1, self.paper.size.height - 1), animate=False)
+        self.scroll_view.scroll_relative(
+            y=by * max(1, self.scroll_view.size.height - 1), animate=False
+        )
 
     def action_scroll_far(self, way: int) -> None:
-        self.paper.scroll_to(y=0 if way < 0 else self.paper.max_scroll_y, animate=False)
+        self.scroll_view.scroll_to(y=0 if way < 0 else self.scroll_view.max_scroll_y, animate=False)

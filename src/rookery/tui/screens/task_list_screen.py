@@ -12,14 +12,14 @@ from textual.widgets import Static
 from rookery.core.commands import DeleteTask
 from rookery.core.queries import AskTasks, KnownTask
 from rookery.core.text.terminal_text import harmless_line, visible_line
-from rookery.tui.interfaces import Desk
+from rookery.tui.interfaces import Controller
 from rookery.tui.pickers.pick_list import PickList
 from rookery.tui.rows.lines import cut, wrapped
 from rookery.tui.screens.list_screen import ListScreen
 from rookery.tui.screens.side_screen import SideScreen
 from rookery.tui.short_texts import ago, money, one_line, state_mark
 from rookery.tui.status import short_number
-from rookery.tui.theme import Look, worn
+from rookery.tui.theme import Theme, theme_of
 
 DETAIL_LINES = 3
 
@@ -36,8 +36,8 @@ class TaskListScreen(ListScreen[KnownTask]):
     TaskListScreen #detail { height: 4; padding: 1 3 0 3; color: $quiet; }
     """
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
+    def __init__(self, controller: Controller) -> None:
+        super().__init__(controller)
         self._detail = Static(id="detail")
 
     def parts(self) -> list[Widget]:
@@ -45,44 +45,44 @@ class TaskListScreen(ListScreen[KnownTask]):
 
     async def find(self, words: str) -> Sequence[KnownTask]:
         """Tasks that were begun by others are shown in their tree."""
-        found = await self._desk.ask(AskTasks(words=words))
+        found = await self._controller.ask(AskTasks(words=words))
         return [task for task in found if words.strip() or task.parent is None]
 
     async def take(self, item: KnownTask) -> None:
         self.dismiss(None)
-        await self._desk.open_task(item.task_id)
+        await self._controller.open_task(item.task_id)
 
     def name_of(self, item: KnownTask) -> str:
         return item.task_id
 
-    def draw(self, item: KnownTask, width: int, look: Look) -> Text:
-        return drawn_task(item, width, look, here=item.task_id == self._desk.task_id)
+    def draw(self, item: KnownTask, width: int, theme: Theme) -> Text:
+        return drawn_task(item, width, theme, here=item.task_id == self._controller.task_id)
 
     def on_pick_list_marked(self, message: PickList.Marked) -> None:
         message.stop()
-        self.change_look()
+        self.theme_changed()
 
     def on_resize(self) -> None:
-        self.change_look()
+        self.theme_changed()
 
-    def change_look(self) -> None:
+    def theme_changed(self) -> None:
         width = min(122, max(20, self.size.width - 10))
         task = self.list.marked
-        self._detail.update(task_detail(task, width, worn(self)) if task else "")
+        self._detail.update(task_detail(task, width, theme_of(self)) if task else "")
 
     def action_delete(self) -> None:
         if task := self.list.marked:
             what = f"“{_title(task)}” and all that is on record of it. Files stay as they are."
-            asking = Confirming(self._desk, "Delete this task?", what)
+            asking = ConfirmScreen(self._controller, "Delete this task?", what)
             self.app.push_screen(asking, lambda yes: self._deleted(task, yes=bool(yes)))
 
     async def _deleted(self, task: KnownTask, *, yes: bool) -> None:
         if not yes:
             return
-        if task.task_id == self._desk.task_id:
-            self._desk.toast("This task is open. Begin a new one first (/new).", "warning")
-        elif await self._desk.send(DeleteTask(task_id=task.task_id)):
-            self._desk.toast("Deleted.", "success")
+        if task.task_id == self._controller.task_id:
+            self._controller.toast("This task is open. Begin a new one first (/new).", "warning")
+        elif await self._controller.send(DeleteTask(task_id=task.task_id)):
+            self._controller.toast("Deleted.", "success")
             self.look_again()
 
 
@@ -90,21 +90,21 @@ def _title(task: KnownTask) -> str:
     return harmless_line(one_line(task.title)) or "(untitled)"
 
 
-def drawn_task(task: KnownTask, width: int, look: Look, *, here: bool) -> Text:
-    quiet = look.ink(look.quiet)
+def drawn_task(task: KnownTask, width: int, theme: Theme, *, here: bool) -> Text:
+    quiet = theme.ink(theme.quiet)
     when = ago(task.updated, time.time_ns() // 1_000_000)
     tail = Text(f"{money(task.cost):>8}  {when:>10}", quiet)
-    ink = look.ink(look.accent, bold=True) if here else look.ink(look.words)
+    ink = theme.ink(theme.accent, bold=True) if here else theme.ink(theme.words)
     room = width - tail.cell_len - 4
     title = cut(Text(_title(task), ink), room)
     title.pad_right(max(0, room - title.cell_len))
-    return Text.assemble(state_mark(task.status, look), " ", title, "  ", tail)
+    return Text.assemble(state_mark(task.status, theme), " ", title, "  ", tail)
 
 
-def task_detail(task: KnownTask, width: int, look: Look) -> Text:
+def task_detail(task: KnownTask, width: int, theme: Theme) -> Text:
     """Where it holds the words, or all of what it is called; and its figures."""
     words = harmless_line(one_line(task.excerpt)) or _title(task)
-    lines = wrapped(Text(words, look.ink(look.words)), width)
+    lines = wrapped(Text(words, theme.ink(theme.words)), width)
     if len(lines) > DETAIL_LINES - 1:
         lines = [*lines[: DETAIL_LINES - 2], cut(Text(" ").join(lines[DETAIL_LINES - 2 :]), width)]
     tokens = f"↑{short_number(task.tokens_in)} ↓{short_number(task.tokens_out)}"
@@ -112,7 +112,7 @@ def task_detail(task: KnownTask, width: int, look: Look) -> Text:
     return Text("\n").join([*lines, cut(Text(" · ".join(filter(None, facts))), width)])
 
 
-class Confirming(SideScreen[bool]):
+class ConfirmScreen(SideScreen[bool]):
     """Only `y` is a yes: Enter may have been meant for what was there before."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -121,12 +121,12 @@ class Confirming(SideScreen[bool]):
         Binding("escape", "close", "no"),
     ]
     DEFAULT_CSS = """
-    Confirming > .frame { width: 64; height: auto; }
-    Confirming Static { height: auto; padding: 1 1 0 1; }
+    ConfirmScreen > .frame { width: 64; height: auto; }
+    ConfirmScreen Static { height: auto; padding: 1 1 0 1; }
     """
 
-    def __init__(self, desk: Desk, title: str, what: str) -> None:
-        super().__init__(desk)
+    def __init__(self, controller: Controller, title: str, what: str) -> None:
+        super().__init__(controller)
         self._heading = title
         self._what = what
 

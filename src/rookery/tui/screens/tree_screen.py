@@ -14,14 +14,14 @@ from rookery.core.folds.view import View
 from rookery.core.queries import AskTasks, KnownTask
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
-from rookery.tui.interfaces import Desk
+from rookery.tui.interfaces import Controller
 from rookery.tui.pickers.pick_list import PickList, do_latest
 from rookery.tui.rows.lines import cut
 from rookery.tui.screens.list_screen import MOVING
 from rookery.tui.screens.side_screen import SideScreen
 from rookery.tui.short_texts import Status, counted, money, one_line, state_mark
 from rookery.tui.status import short_number
-from rookery.tui.theme import Look
+from rookery.tui.theme import Theme
 
 LOOK_AGAIN_SECONDS = 1.0
 MOST = 1000
@@ -109,11 +109,11 @@ def _status(task: KnownTask, view: View | None) -> Status:
     return "working" if view.agent.is_running else task.status
 
 
-def tasks_told_of(desk: Desk) -> dict[str, KnownTask]:
+def tasks_told_of(controller: Controller) -> dict[str, KnownTask]:
     """The tasks that the logs of those that are followed speak of."""
     found: dict[str, KnownTask] = {}
-    for task_id in desk.views:
-        for task in _told(task_id, desk.events(task_id)):
+    for task_id in controller.views:
+        for task in _told(task_id, controller.events(task_id)):
             if task.title or task.task_id not in found:
                 found[task.task_id] = task
     return found
@@ -140,8 +140,8 @@ class TreeScreen(SideScreen[None]):
     TITLE_WORDS = "Task tree"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "open"), *MOVING]
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
+    def __init__(self, controller: Controller) -> None:
+        super().__init__(controller)
         self.list = PickList[Node](self._drawn, lambda node: node.task.task_id)
 
     def parts(self) -> list[Widget]:
@@ -156,27 +156,27 @@ class TreeScreen(SideScreen[None]):
         do_latest(self, self._show)
 
     async def _show(self) -> None:
-        desk = self._desk
-        if desk.task_id is None:
+        controller = self._controller
+        if controller.task_id is None:
             self.list.show((), nothing="No task is open.")
             return
-        tasks = tasks_told_of(desk)
+        tasks = tasks_told_of(controller)
         try:
-            stored = await desk.ask(AskTasks(most=MOST))
+            stored = await controller.ask(AskTasks(most=MOST))
         except CommandRejected as refusal:
-            desk.toast(str(refusal), "warning")
+            controller.toast(str(refusal), "warning")
             stored = ()
         tasks |= {task.task_id: task for task in stored}
-        nodes = tree(root_of(desk.task_id, tasks), tasks, desk.views)
+        nodes = tree(root_of(controller.task_id, tasks), tasks, controller.views)
         first = not self.list.items
         self.list.show(nodes)
         if first:
-            self.list.mark(desk.task_id)
+            self.list.mark(controller.task_id)
         cost = sum(node.task.cost or 0.0 for node in nodes)
         self.tell(f"{counted(len(nodes), 'task')}   {money(cost)}")
 
-    def _drawn(self, node: Node, width: int, look: Look) -> Text:
-        return drawn_node(node, width, look, here=node.task.task_id == self._desk.task_id)
+    def _drawn(self, node: Node, width: int, theme: Theme) -> Text:
+        return drawn_node(node, width, theme, here=node.task.task_id == self._controller.task_id)
 
     async def on_pick_list_picked(self, message: PickList.Picked) -> None:
         message.stop()
@@ -185,7 +185,7 @@ class TreeScreen(SideScreen[None]):
     async def action_take(self) -> None:
         if node := self.list.marked:
             self.dismiss(None)
-            await self._desk.open_task(node.task.task_id)
+            await self._controller.open_task(node.task.task_id)
 
     def action_move(self, by: int) -> None:
         self.list.move(by)
@@ -194,13 +194,13 @@ class TreeScreen(SideScreen[None]):
         self.list.page(by)
 
 
-def drawn_node(node: Node, width: int, look: Look, *, here: bool) -> Text:
-    quiet, task = look.ink(look.quiet), node.task
+def drawn_node(node: Node, width: int, theme: Theme, *, here: bool) -> Text:
+    quiet, task = theme.ink(theme.quiet), node.task
     tokens = f"↑{short_number(task.tokens_in)} ↓{short_number(task.tokens_out)}"
     mode = f"{harmless_line(task.mode):<12}"[:12] + "  " if width >= ROOM_FOR_MODE else ""
     tail = f"{mode}{node.status:<9}  {tokens:>15}  {money(task.cost):>8}"
-    ink = look.ink(look.accent, bold=True) if here else look.ink(look.words)
-    head = Text.assemble((node.branch, look.ink(look.quiet)), state_mark(node.status, look), " ")
+    ink = theme.ink(theme.accent, bold=True) if here else theme.ink(theme.words)
+    head = Text.assemble((node.branch, theme.ink(theme.quiet)), state_mark(node.status, theme), " ")
     title = Text(harmless_line(one_line(task.title)) or "(untitled)", ink)
     room = width - len(tail) - head.cell_len - 2
     title = cut(title, max(8, room))
