@@ -13,7 +13,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement
 from rookery.core.limits import Limits
 from rookery.core.rulings import Decision
-from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.workspace.files import WorkspaceFiles
 
 TEXTS = {

@@ -14,7 +14,9 @@ from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
 from rookery.core.limits import Limits
 from rookery.core.rulings import Ruling
-from rookery.engine.ports import Action, Checkpoint, Chunk, ModelRequest, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.checkpoints import Checkpoint
+from rookery.engine.ports.model import Chunk, ModelRequest
 from rookery.providers.scripted import MODEL, Scene, performance
 from rookery.workspace.files import WorkspaceFiles
 from stage import StageClock

@@ -30,15 +30,10 @@ from rookery.core.next_step import TurnRules
 from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import (
-    Checkpoints,
-    Governance,
-    Hook,
-    ToolContext,
-    Ungoverned,
-    UnlistedCommands,
-    not_judged,
-)
+from rookery.engine.ports.checkpoints import Checkpoints
+from rookery.engine.ports.commands import UnlistedCommands
+from rookery.engine.ports.hooks import Governance, Hook, Ungoverned
+from rookery.engine.ports.tool import ToolContext, not_judged
 from rookery.engine.task import Act, Attend, Gear, Task
 from rookery.engine.timers import Pace
 from rookery.permissions.allow_rules import Permissions

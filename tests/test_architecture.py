@@ -48,7 +48,7 @@ LEFT = {
     ("cli.run_options", "providers.registry"),
     ("engine.gate", "commands.git_use"),
     ("engine.gate", "commands.network_gate"),
-    ("engine.ports", "commands.git_use"),
+    ("engine.ports.actions", "commands.git_use"),
     ("engine.task", "commands.git_use"),
     ("engine.tool_turn", "commands.git_use"),
     ("engine.undo", "commands.git_use"),

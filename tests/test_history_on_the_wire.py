@@ -9,7 +9,7 @@ from logs import ANY_LOG, log
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import AssistantSpoke, Event, Reminded, Rewound, TaskOpened
 from rookery.core.folds.history import history
-from rookery.engine.ports import ModelInfo, ModelRequest
+from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.providers import anthropic, openai, responses
 from wire_validators import validate_anthropic, validate_chat, validate_responses
 

@@ -21,7 +21,7 @@ from rookery.core.settings import (
     shown,
     variable_of,
 )
-from rookery.engine.ports import ModelInfo
+from rookery.engine.ports.model import ModelInfo
 
 ROOT = Path(__file__).parents[1]
 

@@ -15,7 +15,8 @@ from rookery.core.asks import AskKind
 from rookery.core.facts import Answered, Asked, Event, Fact, OfferWithdrawn, next_event
 from rookery.core.limits import Limits
 from rookery.engine.dialogue import OpenOffer
-from rookery.engine.ports import Action, Outcome, Permit, Tool, ToolContext
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.engine.task_shell import BackgroundCommands
 from rookery.storage.artifacts import TaskArtifacts
 from rookery.workspace.files import WorkspaceFiles

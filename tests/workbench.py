@@ -6,7 +6,9 @@ from typing import Any, cast
 import msgspec
 
 from rookery.core.limits import Limits
-from rookery.engine.ports import Action, Artifacts, Outcome, Permit, Shell, Tool, ToolContext
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.commands import Artifacts, Shell
+from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.tools.registry import all_tools
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder

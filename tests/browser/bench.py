@@ -21,16 +21,10 @@ from rookery.browser.browser_session import BrowserSession, Patience
 from rookery.core.hosts import web_address
 from rookery.core.limits import Limits
 from rookery.core.pictures import image_facts
-from rookery.engine.ports import (
-    Action,
-    Artifacts,
-    Files,
-    Finder,
-    Outcome,
-    Permit,
-    Shell,
-    ToolContext,
-)
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.commands import Artifacts, Shell
+from rookery.engine.ports.files import Files, Finder
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import ToolError
 
 USUAL = Patience(navigation=60.0, action=30.0, settle=0.1)

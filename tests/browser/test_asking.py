@@ -14,7 +14,7 @@ from rookery.browser.browser_session import AS_ROOT, BrowserSession
 from rookery.browser.find_browser import NO_BROWSER, NO_EXTRA, find_browser
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Ruling, allow
-from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.errors import ToolError
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from rookery.core.command_lines import Judgement
-from rookery.engine.ports import Action, Outcome, Permit, Place
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.files import Place
 from rookery.errors import SettingsError
 from rookery.permissions.allow_rules import Permissions
 from rookery.permissions.cli.trust_command import (

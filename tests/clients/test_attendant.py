@@ -11,7 +11,7 @@ from rookery.core.asks import AskKind
 from rookery.core.commands import Answer, Cancel, CloseTask, OpenTask, Speak
 from rookery.core.facts import Asked, Event, Fact, RequestStarted, StepCancelled, ToolStarted
 from rookery.engine.engine import Engine
-from rookery.engine.ports import Chunk, ModelRequest
+from rookery.engine.ports.model import Chunk, ModelRequest
 from rookery.protocol.client.attend import (
     Displays,
     Fate,

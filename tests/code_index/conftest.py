@@ -11,7 +11,7 @@ from rookery.code_index.sources import Embedder
 from rookery.code_index.syntax import SyntaxReader
 from rookery.core.indexed_code import CodeHits, Listing, Source
 from rookery.core.limits import Limits
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.source_files import WorkspaceSources
 

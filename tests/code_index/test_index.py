@@ -17,7 +17,7 @@ import pytest
 from rookery.code_index import update as updating
 from rookery.code_index.database import NAME, REBUILT
 from rookery.core.indexed_code import Source
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.errors import Denied, ToolError
 
 from .conftest import CountingSources, Shelf, ask, paths

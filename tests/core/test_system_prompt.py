@@ -7,7 +7,7 @@ import pytest
 
 from rookery.core.instructions import NestedRules, Rule, Rules, Skill
 from rookery.core.modes import BUILT_IN, Mode
-from rookery.engine.ports import ToolSpec
+from rookery.engine.ports.model import ToolSpec
 from rookery.prompting.system_prompt import MODES, system_prompt
 from rookery.tools.registry import all_tools, compact_spec, offered
 

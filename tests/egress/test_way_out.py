@@ -14,7 +14,7 @@ import pytest
 
 from rookery.core.hosts import Host, entries
 from rookery.core.limits import Limits
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.errors import ToolError
 from rookery.sandbox.egress.way_out import Egress
 from rookery.sandbox.launcher import Launching

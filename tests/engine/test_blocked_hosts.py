@@ -15,7 +15,7 @@ from rookery.core.rulings import allow, ask
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate
-from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.permissions.allow_rules import Permissions, stored_rules
 from stage import TASK, Stage
 

@@ -34,7 +34,7 @@ from rookery.core.next_step import CallModel, Remind, Shorten, TurnRules, next_s
 from rookery.core.tokens import weight
 from rookery.engine.context import Context, Equipment, size
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import (
+from rookery.engine.ports.model import (
     Chunk,
     ModelInfo,
     ModelRequest,

@@ -17,7 +17,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change, Ending, ToolFinished, ToolStarted
 from rookery.core.limits import Limits
 from rookery.core.rulings import Ruling, deny
-from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.errors import Denied
 from rookery.tools.registry import all_tools
 from stage import Stage, call, finish

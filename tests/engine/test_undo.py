@@ -21,7 +21,7 @@ from rookery.core.facts import (
     ToolStarted,
 )
 from rookery.core.undo_plan import steps_since
-from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.storage.verify import verify
 from stage import TASK, Stage, call, finish, run, write
 

@@ -23,7 +23,8 @@ from rookery.core.modes import BUILT_IN, Group, Mode
 from rookery.core.secret_mask import HIDDEN, Hiding
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.tool import ToolContext, ToolGroup
 from rookery.engine.task import Act, Attend, Task
 from rookery.tools.new_task import NewTask
 from rookery.tools.switch_mode import SwitchMode

@@ -14,7 +14,7 @@ import pytest
 from msgspec import Struct
 
 from rookery.core.limits import Limits
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.workspace.terminal import Terminal
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ from command_bench import Bench, bench, decision
 from rookery.commands.rules import CommandRules, faulty_entries
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Decision
-from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
 
 ALLOW, ASK, DENY, NONE = Decision.ALLOW, Decision.ASK, Decision.DENY, Decision.NONE
 

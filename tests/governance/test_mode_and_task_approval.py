@@ -8,7 +8,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
 from rookery.core.modes import BUILT_IN, find_mode
 from rookery.core.rulings import Decision, strictest
-from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.permissions.approval import ApprovalGate
 from rookery.permissions.mode_limits import ModeLimits
 

@@ -10,7 +10,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement, plain
 from rookery.core.hosts import covered, entries
 from rookery.core.rulings import Decision
-from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from rookery.core.command_lines import Deed, Judgement, Target
 from rookery.core.facts import Change
 from rookery.core.limits import Limits
 from rookery.core.rulings import Decision, Ruling
-from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.permissions.restrictions import Restrictions
 from rookery.workspace.files import WorkspaceFiles
 

@@ -16,7 +16,7 @@ from rookery.core.facts import (
     ToolStarted,
 )
 from rookery.core.rulings import Decision, Ruling
-from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.permissions.stale_files import StaleGuard
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement, Pipeline, PlainCommand
 from rookery.core.facts import Change
 from rookery.core.rulings import Ruling, deny
-from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.permissions.trust_gate import NOT_TRUSTED, TrustGate
 
 pytestmark = pytest.mark.anyio

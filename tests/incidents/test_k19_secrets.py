@@ -12,7 +12,7 @@ import pytest
 from canaries import KEY, VALUES, Visit, World, remove, run
 from llm_server import LlmServer, call, finish, status
 from rookery.core.limits import Limits
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder
 from terminal_session import COMMAND

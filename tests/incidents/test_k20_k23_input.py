@@ -17,7 +17,7 @@ from hostile_repositories import git, huge
 from llm_server import LlmServer, call, raw_call, redirect
 from rookery.core.blocks import Text
 from rookery.core.folds.history import Turn
-from rookery.engine.ports import ModelRequest
+from rookery.engine.ports.model import ModelRequest
 from rookery.errors import ProviderError
 from rookery.providers.registry import OpenProvider, open_provider
 

@@ -16,7 +16,7 @@ from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Noted
 from rookery.core.rulings import Decision
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.mcp.access_mcp_resource import AccessMcpResource
 from rookery.mcp.always_allowed import AlwaysAllowed

@@ -14,7 +14,7 @@ import pytest
 from mcp_hub.bench import LIST_SECONDS, Bench, is_alive
 from rookery.core.facts import Noted, OutputStreamed
 from rookery.core.secret_mask import HIDDEN
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, ToolError
 from rookery.mcp import flood_limit as flood
 from rookery.mcp import use_mcp_tool

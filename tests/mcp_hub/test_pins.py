@@ -9,7 +9,7 @@ from mcp_hub.bench import Bench
 from mcp_hub.test_kept_promises import NOBODY, at, configure, last_turn, program, users_file
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Decision, strictest
-from rookery.engine.ports import Action
+from rookery.engine.ports.actions import Action
 from rookery.errors import ToolError
 from rookery.mcp.always_allowed import AlwaysAllowed
 from rookery.mcp.catalogue import Memory

@@ -10,7 +10,7 @@ import pytest
 from mcp_hub.bench import Bench
 from mcp_hub.npm import everything_over_http, npm_server
 from rookery.core.facts import Ending, OutputStreamed
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, ToolError
 from rookery.mcp.server import State
 

@@ -7,7 +7,7 @@ from mcp_hub.test_kept_promises import prompting, was_started
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Decision
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.mcp.always_allowed import AlwaysAllowed
 from rookery.mcp.server_guard import ServerGuard

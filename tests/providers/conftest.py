@@ -12,7 +12,7 @@ from rookery.core.blocks import Text
 from rookery.core.facts import Usage
 from rookery.core.folds.history import Turn
 from rookery.core.limits import Limits
-from rookery.engine.ports import (
+from rookery.engine.ports.model import (
     CallChunk,
     Chunk,
     ModelRequest,

@@ -7,7 +7,7 @@ import pytest
 from rookery.core.blocks import Text
 from rookery.core.effort import EFFORTS, Effort
 from rookery.core.folds.history import Turn
-from rookery.engine.ports import ModelInfo, ModelRequest
+from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.providers import anthropic, openai, responses
 from rookery.providers.registry import find_model
 from wire_validators import validate_anthropic, validate_chat, validate_responses

@@ -4,7 +4,14 @@ import pytest
 
 from rookery.core.facts import StopReason, Usage
 from rookery.core.failures import FailureKind
-from rookery.engine.ports import CallChunk, Chunk, StopChunk, TextChunk, ThinkingChunk, UsageChunk
+from rookery.engine.ports.model import (
+    CallChunk,
+    Chunk,
+    StopChunk,
+    TextChunk,
+    ThinkingChunk,
+    UsageChunk,
+)
 from rookery.errors import ProviderError
 from rookery.providers.joined_chunks import joined
 

@@ -6,7 +6,7 @@ import pytest
 from llm_server import LlmServer, gate, say
 from rookery.core.blocks import Text
 from rookery.core.folds.history import Turn
-from rookery.engine.ports import ModelRequest, TextChunk
+from rookery.engine.ports.model import ModelRequest, TextChunk
 from rookery.providers.registry import open_provider
 
 pytestmark = pytest.mark.anyio

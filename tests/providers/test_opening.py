@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from llm_server import LlmServer, nobody_home
 from rookery.core.facts import Usage
-from rookery.engine.ports import ModelInfo
+from rookery.engine.ports.model import ModelInfo
 from rookery.errors import SettingsError
 from rookery.providers.discovery import LocalServer, local_servers
 from rookery.providers.models import cost

@@ -21,7 +21,7 @@ from rookery.core.blocks import Text
 from rookery.core.failures import FailureKind
 from rookery.core.folds.history import Turn
 from rookery.core.limits import Limits
-from rookery.engine.ports import ModelRequest, SilenceChunk, StopChunk, TextChunk
+from rookery.engine.ports.model import ModelRequest, SilenceChunk, StopChunk, TextChunk
 from rookery.errors import ProviderError
 from rookery.providers.registry import open_provider
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from llm_server import say
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.folds.history import Turn
-from rookery.engine.ports import ModelInfo, ModelRequest, ToolSpec
+from rookery.engine.ports.model import ModelInfo, ModelRequest, ToolSpec
 from rookery.providers import anthropic, openai, responses
 from rookery.providers.sse import decode_event, encode_body
 from rookery.providers.turn_text import IMAGE_LEFT_OUT, safe_id

@@ -9,7 +9,7 @@ from rookery.core.blocks import Text, Thinking, ToolCall
 from rookery.core.facts import StopReason, Usage
 from rookery.core.failures import FailureKind
 from rookery.core.folds.history import Turn
-from rookery.engine.ports import (
+from rookery.engine.ports.model import (
     CallChunk,
     ModelRequest,
     StopChunk,

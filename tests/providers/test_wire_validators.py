@@ -8,7 +8,7 @@ import pytest
 
 from rookery.core.blocks import Text, ToolCall, ToolResult
 from rookery.core.folds.history import Turn
-from rookery.engine.ports import ModelInfo, ModelRequest
+from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.providers import anthropic, openai, responses
 from wire_validators import validate_anthropic, validate_chat, validate_responses
 

@@ -7,7 +7,7 @@ import pytest
 import llm_server
 from llm_server import call, no_usage, redacted, say, stop, think, usage
 from rookery.core.facts import StopReason, Usage
-from rookery.engine.ports import CallChunk, StopChunk, TextChunk, ThinkingChunk, UsageChunk
+from rookery.engine.ports.model import CallChunk, StopChunk, TextChunk, ThinkingChunk, UsageChunk
 from rookery.providers.chat_stream import ChatReading
 from rookery.providers.models import find_model
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.errors import StorageError
 from rookery.platform.user_folders import find_places
 from rookery.storage.running_commands import ListedCommand, RunningCommands

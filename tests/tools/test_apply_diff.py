@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied
 from workbench import Workbench, permit_for
 

@@ -10,7 +10,8 @@ from rookery.code_index.outline import Outliner
 from rookery.code_index.syntax import SyntaxReader
 from rookery.core.indexed_code import CodeHit, CodeHits
 from rookery.core.limits import Limits
-from rookery.engine.ports import Action, Permit, Tool, ToolGroup
+from rookery.engine.ports.actions import Action, Permit
+from rookery.engine.ports.tool import Tool, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.tools.codebase_search import MOST_SHOWN, CodebaseSearch
 from rookery.tools.list_code_definition_names import ListCodeDefinitionNames

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from rookery.engine.ports import ToolSpec
+from rookery.engine.ports.model import ToolSpec
 from rookery.tools.registry import LEFT_OUT, NEEDED, all_tools, compact_spec, offered
 
 SPECS = {spec.name: spec for spec in offered(all_tools())}

@@ -7,7 +7,7 @@ import pytest
 from rookery.core.asks import AskKind
 from rookery.core.facts import CompletionOffered, Todo, TodosChanged
 from rookery.core.limits import Limits
-from rookery.engine.ports import Outcome
+from rookery.engine.ports.actions import Outcome
 from rookery.errors import BadArguments
 from rookery.tools import ask_followup_question, attempt_completion, update_todo_list
 from rookery.tools.update_todo_list import checklist

@@ -9,7 +9,8 @@ from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.limits import Limits
 from rookery.core.rulings import Decision
-from rookery.engine.ports import Action, Permit, Tool
+from rookery.engine.ports.actions import Action, Permit
+from rookery.engine.ports.tool import Tool
 from rookery.errors import Denied, ToolError
 from rookery.platform.user_folders import Places, find_places
 from rookery.tools.custom.custom_tool import CustomToolGuard

@@ -19,7 +19,7 @@ from rookery.core.facts import (
 )
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.text.output_preview import lines_in_gap
-from rookery.engine.ports import Outcome, Permit
+from rookery.engine.ports.actions import Outcome, Permit
 from rookery.errors import BadArguments, CommandRejected, Denied, StorageError, ToolError
 from rookery.tools.execute_command import TOOL
 from rookery.workspace.terminal import AsItIsLauncher, Terminal

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.errors import Denied
 from workbench import Workbench
 

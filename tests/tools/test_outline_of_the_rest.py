@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rookery.code_index.outline import Outliner
 from rookery.code_index.syntax import SyntaxReader
 from rookery.core.limits import Limits
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.tools.read_file import TOOL
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.source_files import WorkspaceSources

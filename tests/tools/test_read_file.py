@@ -13,7 +13,7 @@ import sample_documents as samples
 from rookery.core.blocks import Image
 from rookery.core.facts import Ending, Seen
 from rookery.core.limits import Limits
-from rookery.engine.ports import Outcome, Permit
+from rookery.engine.ports.actions import Outcome, Permit
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.workspace.text_files import sha
 from workbench import Workbench

@@ -19,7 +19,7 @@ from rookery.checkpoints.without_checkpoints import NOT_KEPT, ProtectedFilesOnly
 from rookery.core.facts import Effect, Version
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.undo_plan import folder_with
-from rookery.engine.ports import Checkpoint
+from rookery.engine.ports.checkpoints import Checkpoint
 from rookery.errors import StorageError
 from rookery.platform.stat_index import Rows, read_index, write_index
 from warm_programs import Process, start_program

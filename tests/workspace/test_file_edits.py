@@ -11,7 +11,7 @@ import pytest
 
 from access_lists import restrict, still_restricted
 from rookery.core.facts import Change
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.errors import Denied, ToolError
 from rookery.workspace.file_edits import Edit, make
 from warm_programs import run_program

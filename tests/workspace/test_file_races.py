@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from rookery.core.facts import Change
-from rookery.engine.ports import FileText, Permit
+from rookery.engine.ports.actions import Permit
+from rookery.engine.ports.files import FileText
 from rookery.errors import ToolError
 from rookery.workspace.search import WorkspaceFinder, without_ripgrep
 from workbench import Workbench, permit_to_read

@@ -11,7 +11,7 @@ from rookery.checkpoints.repositories.git_watch import GitWatch
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed, Judgement, Target
 from rookery.core.rulings import Decision
-from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
 
 pytestmark = pytest.mark.anyio
 CALL = ToolCall(id="c", name="execute_command", arguments={})

@@ -7,7 +7,7 @@ import pytest
 
 from rookery.core.facts import Change
 from rookery.core.limits import Limits
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.errors import ToolError
 from rookery.platform import hard_links
 from rookery.workspace.files import WorkspaceFiles

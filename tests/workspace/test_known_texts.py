@@ -1,4 +1,4 @@
-from rookery.engine.ports import FileBytes, FileText
+from rookery.engine.ports.files import FileBytes, FileText
 from rookery.workspace.known_texts import KnownTexts
 
 

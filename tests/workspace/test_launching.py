@@ -10,7 +10,7 @@ import pytest
 
 from rookery.commands.git_use import GitUse
 from rookery.core.blocks import ToolCall
-from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.sandbox.confinement import Network
 from rookery.sandbox.launcher import (
     MOST_LOOKED_AT,

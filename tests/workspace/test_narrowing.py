@@ -18,7 +18,7 @@ from msgspec import Struct
 from old_kernel import WithoutLandlock
 from rookery.core.command_lines import Pipeline, PlainCommand
 from rookery.core.limits import Limits
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.errors import Denied
 from rookery.governance.scope.scope_suggestions import writable_prefixes
 from rookery.sandbox.confine import landlock_version

@@ -12,7 +12,8 @@ import anyio
 import pytest
 
 from rookery.core.limits import KIB, MIB, Limits
-from rookery.engine.ports import CommandEnd, Permit, RunningCommand
+from rookery.engine.ports.actions import Permit
+from rookery.engine.ports.commands import CommandEnd, RunningCommand
 from rookery.errors import Denied, StorageError, ToolError
 from rookery.platform.processes.command_environment import command_environment
 from rookery.platform.processes.own_programs import find_own_program

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from rookery.core.limits import Limits
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.errors import ToolError
 from rookery.platform.processes.own_scripts import own_script
 from rookery.platform.processes.wardens import WaitingWarden, WardensInAdvance

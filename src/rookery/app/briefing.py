@@ -29,7 +29,9 @@ from rookery.core.settings import Settings
 from rookery.core.undo_plan import commands_running_on
 from rookery.engine.context import Equipment
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import Action, Provider, Tool, ToolSpec
+from rookery.engine.ports.actions import Action
+from rookery.engine.ports.model import Provider, ToolSpec
+from rookery.engine.ports.tool import Tool
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import Places
 from rookery.prompting.environment import ModifiedFiles, git_branch, moment

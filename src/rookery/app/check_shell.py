@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rookery.app.local_host import open_sandbox
 from rookery.commands.judge import CommandJudge
-from rookery.engine.ports import Shell
+from rookery.engine.ports.commands import Shell
 from rookery.governance.cli.intents_common import Desk
 from rookery.platform.git.git_folders import own_repository
 from rookery.sandbox.launcher import Launching

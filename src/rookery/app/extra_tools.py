@@ -22,7 +22,9 @@ from rookery.core.indexed_code import CodeHits, Definition, Outline
 from rookery.core.limits import Limits
 from rookery.core.queries import KnownMcpServer
 from rookery.core.settings import Settings
-from rookery.engine.ports import Action, Hook, Permit, Tool
+from rookery.engine.ports.actions import Action, Permit
+from rookery.engine.ports.hooks import Hook
+from rookery.engine.ports.tool import Tool
 from rookery.errors import ToolError
 from rookery.mcp.presence import is_configured
 from rookery.platform.user_folders import Places

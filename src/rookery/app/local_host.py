@@ -37,7 +37,7 @@ from rookery.core.queries import About
 from rookery.core.secret_mask import Hiding
 from rookery.core.settings import Settings
 from rookery.engine.engine import Engine
-from rookery.engine.ports import Checkpoints
+from rookery.engine.ports.checkpoints import Checkpoints
 from rookery.engine.timers import Pace
 from rookery.errors import StorageError
 from rookery.governance.oversight import Oversight

@@ -15,7 +15,7 @@ from rookery.core.facts import Event, Fact
 from rookery.core.settings import Settings
 from rookery.engine.engine import settled_before
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import Restored
+from rookery.engine.ports.checkpoints import Restored
 from rookery.engine.subtasks import recover
 from rookery.engine.undo import Undo
 from rookery.permissions.protected_changes import shielded

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from rookery.engine.ports import Hook, Tool
+from rookery.engine.ports.hooks import Hook
+from rookery.engine.ports.tool import Tool
 from rookery.errors import StorageError, ToolError
 from rookery.permissions.tool_agreements import HOW_TO_AGREE, ToolAgreements
 from rookery.platform.user_folders import Places

@@ -31,10 +31,13 @@ from rookery.core.secret_mask import Hiding
 from rookery.core.settings import Settings
 from rookery.core.undo_plan import approved_by_user, commands_running_on, was_started
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import Action, Checkpoints, Clock, Hook, Tool
+from rookery.engine.ports.actions import Action
+from rookery.engine.ports.checkpoints import Checkpoints
+from rookery.engine.ports.hooks import Hook
+from rookery.engine.ports.tool import Tool
 from rookery.engine.task import Attend, Gear, Task
 from rookery.engine.task_shell import HidingShell
-from rookery.engine.timers import Pace
+from rookery.engine.timers import Clock, Pace
 from rookery.governance.host_writes import was_written
 from rookery.governance.oversight import Oversight
 from rookery.permissions.allow_rules import Permissions

@@ -18,7 +18,8 @@ from rookery.core.blocks import ToolCall
 from rookery.core.hosts import WebAddress, web_address
 from rookery.core.pictures import Sight, picture
 from rookery.core.rulings import Ruling, allow
-from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.tool import ToolContext, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
 
 _KEYS = frozenset(

@@ -27,7 +27,7 @@ from rookery.checkpoints.shadow_repository import ShadowRepository
 from rookery.core.credential_paths import holds_secrets
 from rookery.core.facts import Effect, Version
 from rookery.core.undo_plan import Plan, is_leaf, only_takes_back, plan, worth_telling
-from rookery.engine.ports import Restored
+from rookery.engine.ports.checkpoints import Restored
 from rookery.errors import StorageError
 from rookery.platform.paths import visible
 

@@ -32,7 +32,7 @@ from rookery.checkpoints.shadow_repository import ShadowRepository
 from rookery.core.facts import Effect, Version
 from rookery.core.limits import MIB, Limits
 from rookery.core.undo_plan import is_unknown, worth_telling
-from rookery.engine.ports import Checkpoint, Restored
+from rookery.engine.ports.checkpoints import Checkpoint, Restored
 from rookery.errors import StorageError
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from rookery.checkpoints.checkpoint_snapshot import PROTECTED_FILES
 from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.facts import Effect
 from rookery.core.limits import Limits
-from rookery.engine.ports import Checkpoint, Restored
+from rookery.engine.ports.checkpoints import Checkpoint, Restored
 
 NOT_KEPT = "Files cannot be put back: checkpoints are switched off in the settings."
 

@@ -20,7 +20,7 @@ from rookery.code_index.syntax import SyntaxReader
 from rookery.code_index.update import LARGEST, Progress, Update
 from rookery.core.indexed_code import CodeHit, CodeHits, fused
 from rookery.core.text.characters import is_utf8
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.errors import Denied, ProviderError, RookeryError, ToolError
 
 MOST_HITS = 12

@@ -7,7 +7,7 @@ import anyio.to_thread
 from rookery.code_index.sources import Sources
 from rookery.code_index.syntax import LARGEST, SyntaxReader
 from rookery.core.indexed_code import Definition, Outline
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.errors import Denied
 
 MOST_FILES = 200

@@ -40,7 +40,7 @@ from rookery.commands.words import (
 from rookery.commands.wrappers import SHELLS, assignment, program_name, wrapped
 from rookery.core.command_lines import Deed, Judgement, Plain, Target, plain
 from rookery.core.limits import KIB
-from rookery.engine.ports import Files
+from rookery.engine.ports.files import Files
 
 LONGEST = 256 * KIB
 MOST_REASONS = 20

@@ -14,7 +14,8 @@ from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement
 from rookery.core.hosts import Host, covered, entries, host, web_address
 from rookery.core.rulings import Ruling, ask
-from rookery.engine.ports import Action, Outcome, RuleBook
+from rookery.engine.ports.actions import Action, Outcome
+from rookery.engine.ports.hooks import RuleBook
 
 MOST_NAMED = 5
 UNKNOWN = (

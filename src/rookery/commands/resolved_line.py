@@ -16,7 +16,7 @@ from rookery.commands.tables.read_only_program import Reader
 from rookery.commands.words import Redirection, ShellLine, SimpleCommand, Word
 from rookery.commands.xargs_lines import Fed, as_run, fed
 from rookery.core.command_lines import Pipeline, Plain, PlainCommand
-from rookery.engine.ports import Files
+from rookery.engine.ports.files import Files
 from rookery.errors import ToolError
 
 MOST_FILES = 400

@@ -13,7 +13,7 @@ import anyio.to_thread
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement, Pipeline, PlainCommand, plain
 from rookery.core.rulings import Decision, Ruling, allow, deny
-from rookery.engine.ports import Action, Outcome
+from rookery.engine.ports.actions import Action, Outcome
 
 if TYPE_CHECKING:
     from rookery.commands.words import Word

@@ -41,7 +41,7 @@ from rookery.core.replies import (
 )
 from rookery.core.tokens import Room, Scale, room, text_weight, weight
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import (
+from rookery.engine.ports.model import (
     ModelRequest,
     Provider,
     StopChunk,

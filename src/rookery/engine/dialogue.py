@@ -29,7 +29,7 @@ from rookery.core.facts import (
 )
 from rookery.core.secret_mask import Hiding
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import Governance
+from rookery.engine.ports.hooks import Governance
 from rookery.errors import CommandRejected
 
 

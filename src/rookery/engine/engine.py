@@ -45,7 +45,9 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.task_state import fold
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import ChildEnd, ChildTask, LogStore, Restored, TaskLogs
+from rookery.engine.ports.checkpoints import Restored
+from rookery.engine.ports.storage import LogStore, TaskLogs
+from rookery.engine.ports.tool import ChildEnd, ChildTask
 from rookery.engine.subtasks import end_of, governance_of, record_changes, recover
 from rookery.engine.task import Attend, Task
 from rookery.errors import CommandRejected, RookeryError, StorageError

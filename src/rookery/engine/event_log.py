@@ -6,7 +6,7 @@ import anyio
 
 from rookery.core.facts import Event, Fact, Noted, PromptRefused, Rewound, next_event
 from rookery.core.folds.task_state import TaskState, advance, fold
-from rookery.engine.ports import LogStore
+from rookery.engine.ports.storage import LogStore
 
 
 class _Link:

@@ -19,7 +19,8 @@ from rookery.core.facts import Answered, Ending
 from rookery.core.replies import AS_SPECIFIED, BLOCKED, EDITED_BESIDE, denied
 from rookery.core.rulings import Decision, Ruling, strictest
 from rookery.engine.dialogue import Dialogue
-from rookery.engine.ports import Action, Governance, Hook, Outcome, Permit, RuleBook, Ungoverned
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.hooks import Governance, Hook, RuleBook, Ungoverned
 from rookery.errors import ChangedMeanwhile, CommandRejected, Denied, StorageError, ToolError
 
 REFUSED_BEFORE = "You have refused exactly this before."

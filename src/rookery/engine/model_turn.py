@@ -28,7 +28,7 @@ from rookery.core.limits import KIB
 from rookery.core.replies import NO_ANSWER
 from rookery.engine.answer_assembler import Assembler
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import (
+from rookery.engine.ports.model import (
     CallChunk,
     Chunk,
     ModelRequest,

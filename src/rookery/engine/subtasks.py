@@ -27,7 +27,8 @@ from rookery.core.facts import (
 from rookery.core.folds.task_state import TaskState
 from rookery.core.replies import failed
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import ChildEnd, Outcome
+from rookery.engine.ports.actions import Outcome
+from rookery.engine.ports.tool import ChildEnd
 
 GIVEN_UP = "it was ended before it had a result"
 

@@ -61,30 +61,15 @@ from rookery.engine.dialogue import Dialogue, Prompts
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate
 from rookery.engine.model_turn import model_turn
-from rookery.engine.ports import (
-    Action,
-    Artifacts,
-    Checkpoints,
-    ChildEnd,
-    ChildTask,
-    Clock,
-    CommandList,
-    Files,
-    Finder,
-    Governance,
-    Hook,
-    Offer,
-    Outcome,
-    Restored,
-    RuleBook,
-    Shell,
-    Tool,
-    ToolContext,
-    Ungoverned,
-)
+from rookery.engine.ports.actions import Action, Outcome
+from rookery.engine.ports.checkpoints import Checkpoints, Restored
+from rookery.engine.ports.commands import Artifacts, CommandList, Shell
+from rookery.engine.ports.files import Files, Finder
+from rookery.engine.ports.hooks import Governance, Hook, RuleBook, Ungoverned
+from rookery.engine.ports.tool import ChildEnd, ChildTask, Offer, Tool, ToolContext
 from rookery.engine.subtasks import outcome_of, said_on_going_on
 from rookery.engine.task_shell import BackgroundCommands
-from rookery.engine.timers import Pace, Turnstile, WorkTime
+from rookery.engine.timers import Clock, Pace, Turnstile, WorkTime
 from rookery.engine.tool_turn import finished, reconcile, tool_turn
 from rookery.engine.undo import Undo
 from rookery.errors import CommandRejected, StorageError

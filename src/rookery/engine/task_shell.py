@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from rookery.core.secret_mask import Hiding
-from rookery.engine.ports import Artifact, Permit, RunningCommand, Shell
+from rookery.engine.ports.actions import Permit
+from rookery.engine.ports.commands import Artifact, RunningCommand, Shell
 from rookery.errors import CommandRejected
 
 

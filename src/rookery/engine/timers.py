@@ -1,9 +1,21 @@
-"""Time in a task: the least time between requests to models, and how long the task has worked."""
+"""Time in a task: the clock, the least time between requests, and how long the task has worked."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
+import anyio
 import anyio.lowlevel
+
+
+class Clock(Protocol):
+    def now(self) -> int:
+        """Milliseconds since the epoch."""
+        ...
+
+    async def wait(self, event: anyio.Event, seconds: float) -> None:
+        """Until the event is set, and at most so long."""
+        ...
 
 
 class Pace:

@@ -37,7 +37,9 @@ from rookery.core.text.hidden_characters import hidden_marks, marked, marks_in, 
 from rookery.engine.amended_files import texts_of, with_amendments
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate, shown_text
-from rookery.engine.ports import Action, Files, Outcome, Permit, Tool, ToolContext, ToolGroup
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.files import Files
+from rookery.engine.ports.tool import Tool, ToolContext, ToolGroup
 from rookery.engine.undo import Undo
 from rookery.errors import BadArguments, Denied, StorageError, ToolError
 from rookery.faults import kp

@@ -36,7 +36,9 @@ from rookery.core.undo_plan import (
     unsettled,
 )
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import Action, Checkpoints, Governance, Restored, Ungoverned
+from rookery.engine.ports.actions import Action
+from rookery.engine.ports.checkpoints import Checkpoints, Restored
+from rookery.engine.ports.hooks import Governance, Ungoverned
 
 MOST_NAMED = 20
 CHANGED = "A command changed protected files"

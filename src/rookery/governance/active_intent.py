@@ -19,7 +19,7 @@ from rookery.core.folds.task_state import TaskState
 from rookery.core.limits import MIB
 from rookery.core.refusals import Refusal
 from rookery.core.rulings import Decision, Ruling
-from rookery.engine.ports import Action
+from rookery.engine.ports.actions import Action
 from rookery.governance.intents.intent import Intent, IntentFile, Permissions, digest, expired
 from rookery.governance.intents.intent_changes import Definition, Effect, change
 from rookery.governance.intents.intent_choice import fact_of, is_descendant

@@ -24,7 +24,7 @@ from rookery.core.facts import (
 from rookery.core.folds.task_state import TaskState
 from rookery.core.refusals import KINDS, Refusal, shown
 from rookery.core.rulings import Ruling
-from rookery.engine.ports import Action, Outcome
+from rookery.engine.ports.actions import Action, Outcome
 from rookery.governance.file_records import FilesTold, content, files_told, hash_of
 from rookery.governance.git_base import git_base
 from rookery.governance.ledger.call_journal import BegunCall, Target

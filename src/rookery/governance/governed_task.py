@@ -30,7 +30,8 @@ from rookery.core.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.refusals import KINDS, Refusal
 from rookery.core.rulings import Decision, Ruling, allow
 from rookery.core.undo_plan import commands_running_on
-from rookery.engine.ports import Action, Outcome, Permit, Restored
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.checkpoints import Restored
 from rookery.errors import CommandRejected, Denied, RookeryError
 from rookery.governance.active_intent import InForce
 from rookery.governance.call_records import CallRecords, approval_of

@@ -30,7 +30,7 @@ from rookery.core.folds.task_state import TaskState
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.rulings import Ruling, ask
 from rookery.core.settings import Settings
-from rookery.engine.ports import Outcome
+from rookery.engine.ports.actions import Outcome
 from rookery.errors import Denied
 from rookery.platform.processes.wardens import Wardens
 from rookery.platform.user_folders import Places

@@ -35,7 +35,10 @@ from rookery.core.replies import sentence_in
 from rookery.core.rulings import Ruling, joined
 from rookery.core.settings import Settings
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import Action, Outcome, Permit, Restored, Tool, ToolContext, ToolSpec
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.checkpoints import Restored
+from rookery.engine.ports.model import ToolSpec
+from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.errors import CommandRejected, Denied, RookeryError
 from rookery.governance.hooked_calls import HookedCalls, open_hooks
 from rookery.platform.processes.wardens import Wardens

@@ -11,7 +11,8 @@ from rookery import NAME, VERSION
 from rookery.core.refusals import Refusal
 from rookery.core.settings import Settings
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports import Restored, Ungoverned
+from rookery.engine.ports.checkpoints import Restored
+from rookery.engine.ports.hooks import Ungoverned
 from rookery.errors import IntentNotSelectable
 from rookery.governance.governed_task import GovernedTask
 from rookery.governance.intents.intent_file import IntentReader

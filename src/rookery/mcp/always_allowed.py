@@ -2,7 +2,7 @@
 
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Ruling, allow
-from rookery.engine.ports import Action, Outcome
+from rookery.engine.ports.actions import Action, Outcome
 from rookery.mcp.hub import McpHub
 
 

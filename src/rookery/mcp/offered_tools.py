@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
-from rookery.engine.ports import Tool
+from rookery.engine.ports.tool import Tool
 from rookery.mcp.access_mcp_resource import AccessMcpResource
 from rookery.mcp.hub import McpHub
 from rookery.mcp.use_mcp_tool import UseMcpTool

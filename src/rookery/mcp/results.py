@@ -12,7 +12,8 @@ from rookery.core.limits import KIB, MIB
 from rookery.core.pictures import image_facts
 from rookery.core.text.characters import whole
 from rookery.core.text.output_preview import Preview
-from rookery.engine.ports import Outcome, ToolContext
+from rookery.engine.ports.actions import Outcome
+from rookery.engine.ports.tool import ToolContext
 from rookery.mcp.visible_text import visible_line
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Ruling, ask, joined
-from rookery.engine.ports import Action, Outcome
+from rookery.engine.ports.actions import Action, Outcome
 from rookery.mcp.agreements import how_to_agree
 from rookery.mcp.config import Pairs, ServerDefinition, Transport
 from rookery.mcp.hub import McpHub

@@ -2,7 +2,7 @@
 
 from rookery.core.asks import AskKind
 from rookery.core.mentions import server_prompt
-from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.mcp.hub import McpHub
 from rookery.mcp.use_mcp_tool import insist
 from rookery.mcp.visible_text import visible_line

@@ -15,7 +15,8 @@ import msgspec
 from rookery.core.asks import AskKind
 from rookery.core.facts import Noted, OutputStreamed
 from rookery.core.instructions import quoted
-from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.tool import ToolContext, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.mcp.hub import McpHub
 from rookery.mcp.named_files import ChangedFiles

@@ -17,7 +17,8 @@ from msgspec import Struct
 from rookery.core.asks import AskKind
 from rookery.core.command_lines import Deed
 from rookery.core.facts import Change
-from rookery.engine.ports import Action, Place
+from rookery.engine.ports.actions import Action
+from rookery.engine.ports.files import Place
 from rookery.errors import CommandRejected, ToolError
 from rookery.permissions.folder_marks import FolderMark
 from rookery.platform.list_file import KeptList

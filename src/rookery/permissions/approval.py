@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Ruling, allow, ask
-from rookery.engine.ports import Action, Outcome, RuleBook
+from rookery.engine.ports.actions import Action, Outcome
+from rookery.engine.ports.hooks import RuleBook
 
 EMPTY = hashlib.sha256(b"").hexdigest()
 

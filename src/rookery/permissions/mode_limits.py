@@ -19,7 +19,7 @@ from rookery.core.modes import (
     why_not,
 )
 from rookery.core.rulings import Ruling, ask, deny
-from rookery.engine.ports import Action, Outcome
+from rookery.engine.ports.actions import Action, Outcome
 from rookery.errors import BadArguments
 
 

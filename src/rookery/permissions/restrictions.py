@@ -9,7 +9,8 @@ from rookery.core.command_lines import Deed
 from rookery.core.protected_paths import ORDINARY_BY_HAND
 from rookery.core.replies import CREDENTIALS, KEPT_FROM_YOU
 from rookery.core.rulings import Ruling, ask, deny, joined
-from rookery.engine.ports import Action, Files, Outcome, Place
+from rookery.engine.ports.actions import Action, Outcome
+from rookery.engine.ports.files import Files, Place
 from rookery.errors import ToolError
 
 

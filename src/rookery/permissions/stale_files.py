@@ -27,7 +27,7 @@ from rookery.core.facts import (
 from rookery.core.replies import CHANGED_BESIDE
 from rookery.core.rulings import Decision, Ruling
 from rookery.core.text.line_diff import shown_difference, stands_as_before
-from rookery.engine.ports import Action, Outcome
+from rookery.engine.ports.actions import Action, Outcome
 
 
 class _Known(Struct, frozen=True):

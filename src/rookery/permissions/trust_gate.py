@@ -3,7 +3,7 @@
 from rookery.commands.wrappers import program_name
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Ruling, deny
-from rookery.engine.ports import Action, Outcome
+from rookery.engine.ports.actions import Action, Outcome
 
 NOT_TRUSTED = (
     "This folder is not trusted, so it is read-only: nothing in it may be run or changed. "

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from rookery.core.instructions import Origin, revealed
 from rookery.core.limits import KIB
-from rookery.engine.ports import FileText
+from rookery.engine.ports.files import FileText
 from rookery.errors import ToolError
 from rookery.platform.descriptors import content, opened_folder
 from rookery.platform.paths import visible

@@ -22,7 +22,9 @@ from rookery.core.pictures import TOGETHER, Sight, picture
 from rookery.core.text.characters import as_utf8
 from rookery.core.text.output_preview import Cleaner, Preview
 from rookery.core.text.text_lines import Span, passage, rows_of
-from rookery.engine.ports import Action, FileBytes, FileText, Outcome, Permit, ToolContext
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.files import FileBytes, FileText
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import Denied, ToolError
 
 ROOM = 64 * KIB

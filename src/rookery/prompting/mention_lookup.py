@@ -19,7 +19,8 @@ from rookery.core.mentions import (
     server_prompt,
 )
 from rookery.core.replies import sentence_in
-from rookery.engine.ports import Action, Outcome, Permit, ToolContext
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import ToolError
 from rookery.prompting.mention_contents import Attachments, note, plain_text
 

@@ -9,7 +9,7 @@ from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResu
 from rookery.core.effort import NOT_AT_ALL, Effort
 from rookery.core.facts import Usage
 from rookery.core.folds.history import Turn
-from rookery.engine.ports import (
+from rookery.engine.ports.model import (
     CallChunk,
     Chunk,
     ModelInfo,

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from rookery.core.facts import StopReason, Usage
-from rookery.engine.ports import (
+from rookery.engine.ports.model import (
     CallChunk,
     Chunk,
     ModelInfo,

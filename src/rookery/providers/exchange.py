@@ -20,7 +20,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 from rookery import NAME, VERSION
 from rookery.core.failures import FailureKind
 from rookery.core.limits import Limits
-from rookery.engine.ports import Chunk
+from rookery.engine.ports.model import Chunk
 from rookery.errors import ProviderError
 from rookery.providers.listener import Answer, Clocks, Item, Listener, Reading
 from rookery.providers.provider_errors import Addressee, plain, redacted

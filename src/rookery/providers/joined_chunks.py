@@ -7,7 +7,7 @@ all that is done with a piece is done once instead of dozens of times.
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from rookery.engine.ports import CallChunk, Chunk, TextChunk, ThinkingChunk
+from rookery.engine.ports.model import CallChunk, Chunk, TextChunk, ThinkingChunk
 from rookery.errors import ProviderError
 
 _Piece: TypeAlias = TextChunk | CallChunk | ThinkingChunk

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from rookery.core.failures import FailureKind
 from rookery.core.limits import Limits
-from rookery.engine.ports import Chunk, SilenceChunk, StopChunk
+from rookery.engine.ports.model import Chunk, SilenceChunk, StopChunk
 from rookery.errors import ProviderError
 from rookery.providers.joined_chunks import joined
 from rookery.providers.provider_errors import Addressee, plain, redacted, refusal, status_named_in

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import fields, replace
 
 from rookery.core.facts import Usage
-from rookery.engine.ports import ModelInfo
+from rookery.engine.ports.model import ModelInfo
 from rookery.errors import SettingsError
 
 _FILE = Path(__file__).with_name("models.toml")

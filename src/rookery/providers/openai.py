@@ -11,7 +11,7 @@ from msgspec import Struct
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.effort import NOT_AT_ALL, Effort, effort_word
 from rookery.core.folds.history import Turn
-from rookery.engine.ports import ModelInfo, ModelRequest, ToolSpec
+from rookery.engine.ports.model import ModelInfo, ModelRequest, ToolSpec
 from rookery.providers.chat_stream import SOURCE, ChatReading
 from rookery.providers.exchange import Endpoint, Exchange
 from rookery.providers.sse import encode_body

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from rookery.core.effort import Effort
 from rookery.core.limits import Limits
-from rookery.engine.ports import Chunk, ModelInfo, ModelRequest
+from rookery.engine.ports.model import Chunk, ModelInfo, ModelRequest
 from rookery.errors import SettingsError
 from rookery.providers.models import find_model, known_models
 

@@ -42,7 +42,7 @@ import yaml
 from rookery.core.blocks import Text, Thinking, ToolCall
 from rookery.core.facts import StopReason, Usage
 from rookery.core.failures import FailureKind
-from rookery.engine.ports import Chunk, ModelInfo, ModelRequest
+from rookery.engine.ports.model import Chunk, ModelInfo, ModelRequest
 from rookery.errors import ProviderError, SettingsError
 from rookery.providers.scripted import Line, Scene, performance
 

@@ -15,7 +15,7 @@ import msgspec
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.facts import StopReason, Usage
 from rookery.core.failures import FailureKind
-from rookery.engine.ports import (
+from rookery.engine.ports.model import (
     CallChunk,
     Chunk,
     ModelInfo,

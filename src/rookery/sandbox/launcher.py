@@ -15,7 +15,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.protected_paths import OF_BUILDS, protected
 from rookery.core.rulings import Ruling
 from rookery.core.text.characters import folded, folded_names
-from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.platform.git.git_index import GitIndexes
 from rookery.sandbox.confinement import WayOut, within
 from rookery.sandbox.plain_argv import plain_argv

@@ -7,7 +7,8 @@ import msgspec
 
 from rookery.core.text.characters import as_utf8
 from rookery.core.text.line_diff import line_swap
-from rookery.engine.ports import Action, ToolContext, ToolGroup
+from rookery.engine.ports.actions import Action
+from rookery.engine.ports.tool import ToolContext, ToolGroup
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss
 from rookery.tools.threads import beside

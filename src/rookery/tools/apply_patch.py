@@ -14,7 +14,9 @@ from msgspec.structs import replace
 from rookery.core.facts import Change
 from rookery.core.replies import FILES_AS_SPECIFIED
 from rookery.core.text.line_diff import LineDiff, Swap, exact_pieces, line_swap
-from rookery.engine.ports import Action, FileText, Outcome, Permit, ToolContext, ToolGroup
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.files import FileText
+from rookery.engine.ports.tool import ToolContext, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.tools.file_changes import (
     ONLY_LINE_ENDS,

@@ -9,7 +9,8 @@ from rookery.core.asks import AskKind
 from rookery.core.facts import Answered
 from rookery.core.instructions import quoted
 from rookery.core.replies import user_message
-from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.tool import ToolContext, ToolGroup
 from rookery.errors import BadArguments
 
 NOBODY = "[automatic] Nobody is there to answer: the user has decided and allowed nothing."

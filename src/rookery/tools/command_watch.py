@@ -19,15 +19,9 @@ from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.replies import BLOCKED, OWN_LOCALHOST
 from rookery.core.text.hidden_characters import marked
 from rookery.core.text.output_preview import Cleaner, Preview, gap
-from rookery.engine.ports import (
-    Artifact,
-    CommandEnd,
-    CommandState,
-    Offer,
-    Permit,
-    RunningCommand,
-    ToolContext,
-)
+from rookery.engine.ports.actions import Permit
+from rookery.engine.ports.commands import Artifact, CommandEnd, CommandState, RunningCommand
+from rookery.engine.ports.tool import Offer, ToolContext
 from rookery.errors import StorageError
 
 OFFER_SECONDS = 2.0

@@ -7,7 +7,9 @@ import msgspec
 from msgspec.structs import replace
 
 from rookery.core.text.line_diff import Swap
-from rookery.engine.ports import Action, FileText, ToolContext, ToolGroup
+from rookery.engine.ports.actions import Action
+from rookery.engine.ports.files import FileText
+from rookery.engine.ports.tool import ToolContext, ToolGroup
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss
 from rookery.tools.threads import beside

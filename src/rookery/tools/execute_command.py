@@ -13,7 +13,8 @@ from rookery.core.blocks import Image
 from rookery.core.command_lines import Judgement
 from rookery.core.facts import Answered, Ending
 from rookery.core.replies import BLOCKED_FOR_NOW, user_message
-from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.tool import ToolContext, ToolGroup
 from rookery.errors import BadArguments, ToolError
 from rookery.tools.command_watch import CommandWatch, finished, first_line, still_running
 from rookery.tools.threads import beside

@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from rookery.core.modes import Mode, find_mode, gains
-from rookery.engine.ports import Action, ChildTask, Outcome, Permit, ToolContext, ToolGroup
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.tool import ChildTask, ToolContext, ToolGroup
 from rookery.errors import BadArguments, ToolError
 from rookery.tools.update_todo_list import checklist
 

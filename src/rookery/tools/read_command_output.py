@@ -9,7 +9,9 @@ import msgspec
 
 from rookery.core.limits import KIB
 from rookery.core.text.output_preview import readable
-from rookery.engine.ports import Action, Artifacts, Outcome, Permit, ToolContext, ToolGroup
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.commands import Artifacts
+from rookery.engine.ports.tool import ToolContext, ToolGroup
 from rookery.errors import BadArguments
 from rookery.tools.threads import beside
 

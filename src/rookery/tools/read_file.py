@@ -10,7 +10,9 @@ from rookery.core.facts import Ending
 from rookery.core.limits import Limits
 from rookery.core.replies import CREDENTIALS, KEPT_FROM_YOU, denied
 from rookery.core.text.text_lines import Span
-from rookery.engine.ports import Action, Outcome, Permit, Place, ToolContext, ToolGroup
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.files import Place
+from rookery.engine.ports.tool import ToolContext, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.tools.file_sections import Around, Section, Sections, Wish
 

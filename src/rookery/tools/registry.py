@@ -14,7 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from rookery import tools
-from rookery.engine.ports import Tool, ToolSpec
+from rookery.engine.ports.model import ToolSpec
+from rookery.engine.ports.tool import Tool
 
 SYNONYMS = {"edit_file", "search_replace"}
 """What `edit` does, under names that some models were taught. They work when they are called;

@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from rookery.core.instructions import Skill, skill_text
-from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.tool import ToolContext, ToolGroup
 from rookery.errors import BadArguments
 from rookery.tools.threads import beside
 

@@ -7,7 +7,8 @@ import msgspec
 
 from rookery.core.facts import ModeSwitched
 from rookery.core.modes import Mode, find_mode
-from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.tool import ToolContext, ToolGroup
 from rookery.errors import BadArguments
 
 

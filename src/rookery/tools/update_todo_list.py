@@ -9,7 +9,8 @@ import msgspec
 from msgspec import to_builtins
 
 from rookery.core.facts import Todo, TodosChanged
-from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.tool import ToolContext, ToolGroup
 from rookery.errors import BadArguments
 
 MOST_ITEMS = 1000

@@ -8,7 +8,9 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from rookery.core.text.text_lines import with_ends_of
-from rookery.engine.ports import Action, FileText, ToolContext, ToolGroup
+from rookery.engine.ports.actions import Action
+from rookery.engine.ports.files import FileText
+from rookery.engine.ports.tool import ToolContext, ToolGroup
 from rookery.tools.file_changes import change_file
 from rookery.tools.threads import beside
 

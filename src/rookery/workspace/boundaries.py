@@ -14,7 +14,7 @@ from rookery.core.protected_paths import (
     completes_repository,
     protected,
 )
-from rookery.engine.ports import Place
+from rookery.engine.ports.files import Place
 from rookery.errors import ToolError
 from rookery.platform.git.git_config_files import ObeyedByGit
 from rookery.platform.hard_links import HardLinks, TooManyEntries

@@ -1,7 +1,7 @@
 """A command's output on its way to disk: whole if it fits, otherwise its beginning and its end."""
 
 from rookery.core.limits import MIB
-from rookery.engine.ports import Artifact
+from rookery.engine.ports.commands import Artifact
 from rookery.errors import StorageError
 
 TAIL = 1 * MIB

@@ -6,7 +6,7 @@ They tell what has changed about a file since the model read it.
 from typing import TypeVar
 
 from rookery.core.limits import MIB
-from rookery.engine.ports import FileBytes, FileText
+from rookery.engine.ports.files import FileBytes, FileText
 
 MOST = 4 * MIB
 """Characters of all texts together."""

@@ -21,7 +21,7 @@ import anyio.to_thread
 
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.queries import FoundPath
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.platform.paths import visible
 from rookery.platform.processes.command_environment import command_environment

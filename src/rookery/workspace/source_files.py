@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rookery.core.indexed_code import Found, Listing, Mark, Source
 from rookery.core.limits import Limits
 from rookery.core.text.characters import as_utf8
-from rookery.engine.ports import FileText
+from rookery.engine.ports.files import FileText
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.text_files import decoded
 

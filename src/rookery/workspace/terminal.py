@@ -21,7 +21,8 @@ from msgspec import Struct
 
 from rookery import faults
 from rookery.core.limits import KIB, Limits
-from rookery.engine.ports import Artifact, CommandEnd, Permit, RunningCommand
+from rookery.engine.ports.actions import Permit
+from rookery.engine.ports.commands import Artifact, CommandEnd, RunningCommand
 from rookery.errors import Denied, ToolError
 from rookery.platform.processes.command_environment import command_environment
 from rookery.platform.processes.guarded_process import GuardedProcess, guarded, not_started

@@ -7,7 +7,7 @@ import pytest
 from rookery.core.facts import Gathered, Noted
 from rookery.core.instructions import SlashCommand
 from rookery.core.limits import KIB, Limits
-from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.errors import ToolError
 from rookery.prompting.mention_contents import ROOM
 from rookery.prompting.mention_lookup import MOST_COMMANDS, MOST_MENTIONS, Gatherer

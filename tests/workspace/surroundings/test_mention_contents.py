@@ -8,7 +8,7 @@ from rookery.commands.judge import CommandJudge
 from rookery.core.facts import Ending
 from rookery.core.limits import KIB, Limits
 from rookery.core.mentions import find_mentions
-from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.errors import Denied, ToolError
 from rookery.prompting.mention_contents import (
     MOST_FILES,

@@ -26,7 +26,7 @@ from rookery.commands.git_use import GitUse, git_use, keeps_references, only_mov
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed
 from rookery.core.rulings import Ruling, ask
-from rookery.engine.ports import Action, Outcome
+from rookery.engine.ports.actions import Action, Outcome
 from rookery.platform.descriptors import opened_folder, present
 from rookery.platform.git.git_folders import is_folder
 

@@ -16,7 +16,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.rulings import Decision
 from rookery.core.text.terminal_text import harmless_line
-from rookery.engine.ports import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.errors import SettingsError, ToolError
 from rookery.governance.cli.intents_common import (
     FINDINGS,

@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import CriterionCheck, Ending
-from rookery.engine.ports import Action, Outcome, Permit, ToolContext
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import ToolError
 from rookery.governance.criteria.criteria_checks import CheckResult, run_check
 from rookery.governance.criteria.criteria_standing import CHECK_TOOL, check_call_id, criterion_id

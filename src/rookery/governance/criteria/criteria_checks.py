@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from rookery.commands.git_use import GitUse
 from rookery.core.limits import KIB
-from rookery.engine.ports import Permit, Shell
+from rookery.engine.ports.actions import Permit
+from rookery.engine.ports.commands import Shell
 from rookery.errors import ToolError
 from rookery.governance.intents.intent import Verify
 from rookery.governance.layout import Layout

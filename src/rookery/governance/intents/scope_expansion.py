@@ -8,7 +8,7 @@ import anyio.to_thread
 from rookery.core.asks import AskedReason, IntentQuestion
 from rookery.core.refusals import DECLINED, Refusal
 from rookery.core.rulings import Decision, Ruling
-from rookery.engine.ports import Action
+from rookery.engine.ports.actions import Action
 from rookery.errors import RookeryError
 from rookery.governance.active_intent import InForce
 from rookery.governance.intents.intent import IntentFile, digest

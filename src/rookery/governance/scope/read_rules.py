@@ -8,7 +8,7 @@ from rookery.commands.wrappers import program_name
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed, Judgement, Target
 from rookery.core.rulings import Decision
-from rookery.engine.ports import Action
+from rookery.engine.ports.actions import Action
 from rookery.governance.intents.intent import Permissions
 from rookery.governance.layout import Layout
 from rookery.governance.scope.braces import PatternError

@@ -5,7 +5,7 @@ from os.path import realpath
 
 from rookery.core.blocks import ToolCall
 from rookery.core.refusals import Refusal, RefusedTarget
-from rookery.engine.ports import Action
+from rookery.engine.ports.actions import Action
 from rookery.governance.layout import Layout
 from rookery.governance.scope.scope_verdict import path_fault
 from rookery.governance.scope.touched_paths import CHANGING_TOOLS, said_paths

@@ -7,7 +7,7 @@ from typing import Any
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
-from rookery.engine.ports import Action
+from rookery.engine.ports.actions import Action
 from rookery.governance.layout import Layout
 from rookery.governance.scope.judged_paths import NamedPath
 from rookery.governance.scope.locations import find_location

@@ -5,7 +5,8 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.tool import ToolContext, ToolGroup
 
 
 class SelectActiveIntentArgs(msgspec.Struct, forbid_unknown_fields=True):

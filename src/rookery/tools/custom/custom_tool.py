@@ -19,7 +19,8 @@ from rookery.core.blocks import ToolCall
 from rookery.core.facts import Ending
 from rookery.core.rulings import Ruling, ask
 from rookery.core.text.hidden_characters import marked
-from rookery.engine.ports import Action, Outcome, Permit, ToolContext, ToolGroup
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.tool import ToolContext, ToolGroup
 from rookery.errors import Denied, ToolError
 from rookery.tools.command_watch import first_line
 from rookery.tools.execute_command import TOOL, ExecuteCommandArgs

@@ -1,0 +1,230 @@
+"""Who has a say in an action: hooks, governance, and the rules that the user has set.
+
+A hook has an opinion and no power: it cannot ask, write or stop anything itself.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import Answered, Asked, Effect
+from rookery.core.rulings import Ruling
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.checkpoints import Restored
+from rookery.engine.ports.tool import Tool, ToolContext
+
+
+class Hook(Protocol):
+    """Hears about an action before and after it. Has an opinion and no power."""
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling: ...
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None: ...
+
+
+class Governance(Hook, Protocol):
+    """Intents: why a task may change what it changes. It is heard like any hook, and besides sees
+    each call from the decision about it to its end, so that all of it can be put on record."""
+
+    @property
+    def governs(self) -> bool:
+        """Whether the task is governed at all. If not, nothing here does anything."""
+        ...
+
+    async def begin(self) -> None:
+        """Before the first step of a task, or the first after it was picked up."""
+        ...
+
+    @property
+    def hears_prompts(self) -> bool:
+        """Whether anybody wants to hear of the user's messages before the model does."""
+        ...
+
+    async def prompted(self, text: str) -> str:
+        """The user said something. Why the model must not hear it; empty if it may."""
+        ...
+
+    def notify(self, asked: Asked) -> None:
+        """The user is asked something. Nobody waits for what hooks do about it."""
+        ...
+
+    async def asked(self, call: ToolCall, question: str) -> None:
+        """A person is about to be asked about a call. Raises `Denied` if a hook refuses it."""
+        ...
+
+    async def condensing(self, trigger: Literal["auto", "manual"]) -> str:
+        """Why the conversation must not be condensed; empty if it may be."""
+        ...
+
+    async def rewritten(self, call: ToolCall) -> ToolCall:
+        """The call as hooks of the user's want it to be made. Raises `Denied`."""
+        ...
+
+    async def refused(
+        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None
+    ) -> None:
+        """It will not be made, by rule or because somebody said no."""
+        ...
+
+    async def permitted(
+        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None, permit: Permit
+    ) -> Permit:
+        """It will be made, with this permit or a narrower one. Raises `Denied` if it must not be
+        made after all."""
+        ...
+
+    async def begun(self, call: ToolCall) -> None:
+        """It is about to be made: that is put on record. Raises `Denied` if it cannot be."""
+        ...
+
+    async def ended(
+        self, call: ToolCall, action: Action, outcome: Outcome | None
+    ) -> Outcome | None:
+        """It was made, and the model reads this about it; None if nobody saw its end."""
+        ...
+
+    async def recorded(self, call_id: str) -> None:
+        """The model may read about it by now: what it did is put on record, if that has not been
+        done yet."""
+        ...
+
+    async def changed(
+        self, call_id: str, before: str, after: str, effects: Sequence[Effect]
+    ) -> None:
+        """What lies between two checkpoints is what a command did."""
+        ...
+
+    def intruders(self, call_id: str) -> Sequence[str]:
+        """The files that a command changed and that a person may want to have put back."""
+        ...
+
+    async def restored(self, done: "Restored") -> None:
+        """Files were put back."""
+        ...
+
+    async def select(self, intent_id: str) -> None:
+        """The user wants the task to work for this intent. Raises `CommandRejected`."""
+        ...
+
+    async def check(
+        self,
+        act: Callable[[ToolCall, Action], Awaitable[Outcome]],
+        context: Callable[[ToolCall], ToolContext],
+    ) -> None:
+        """The work is said to be done: see whether it is."""
+        ...
+
+    async def remind(self) -> None:
+        """What the model was told may be among what is no longer sent."""
+        ...
+
+    def tools(self) -> Mapping[str, Tool[Any]]:
+        """What the model can do about its intent."""
+        ...
+
+    async def end(self) -> None:
+        """The task runs no more."""
+        ...
+
+
+class Ungoverned:
+    governs = False
+    hears_prompts = False
+
+    async def prompted(self, text: str) -> str:
+        return ""
+
+    def notify(self, asked: Asked) -> None:
+        pass
+
+    async def asked(self, call: ToolCall, question: str) -> None:
+        pass
+
+    async def condensing(self, trigger: Literal["auto", "manual"]) -> str:
+        return ""
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        return Ruling()
+
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+        pass
+
+    async def begin(self) -> None:
+        pass
+
+    async def rewritten(self, call: ToolCall) -> ToolCall:
+        return call
+
+    async def refused(
+        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None
+    ) -> None:
+        pass
+
+    async def permitted(
+        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None, permit: Permit
+    ) -> Permit:
+        return permit
+
+    async def begun(self, call: ToolCall) -> None:
+        pass
+
+    async def ended(
+        self, call: ToolCall, action: Action, outcome: Outcome | None
+    ) -> Outcome | None:
+        return outcome
+
+    async def recorded(self, call_id: str) -> None:
+        pass
+
+    async def changed(
+        self, call_id: str, before: str, after: str, effects: Sequence[Effect]
+    ) -> None:
+        pass
+
+    def intruders(self, call_id: str) -> Sequence[str]:
+        return ()
+
+    async def restored(self, done: "Restored") -> None:
+        pass
+
+    async def select(self, intent_id: str) -> None:
+        pass
+
+    async def check(
+        self,
+        act: Callable[[ToolCall, Action], Awaitable[Outcome]],
+        context: Callable[[ToolCall], ToolContext],
+    ) -> None:
+        pass
+
+    async def remind(self) -> None:
+        pass
+
+    def tools(self) -> Mapping[str, Tool[Any]]:
+        return {}
+
+    async def end(self) -> None:
+        pass
+
+
+class RuleBook(Protocol):
+    """What the user has allowed for good."""
+
+    def allows(self, action: Action) -> bool: ...
+
+    def rule_for(self, action: Action) -> str:
+        """The rule that `always` would add, in words; empty if there can be none."""
+        ...
+
+    def add(self, action: Action) -> None: ...
+
+    def hosts(self) -> Sequence[str]:
+        """Hosts that commands may reach besides the known ones."""
+        ...
+
+    def rule_for_hosts(self, hosts: Sequence[str]) -> str:
+        """The rule that `always` would add for them, in words; empty if there can be none."""
+        ...
+
+    def allow_hosts(self, hosts: Sequence[str], *, always: bool) -> None:
+        """Until the task ends, or by a rule. Raises `StorageError` if that cannot be kept."""
+        ...
