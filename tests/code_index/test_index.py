@@ -357,7 +357,7 @@ OTHER_PROCESS = """
     from rookery.code_index.code_index import CodeIndex
     from rookery.code_index.syntax import SyntaxReader
     from rookery.core.limits import Limits
-    from rookery.engine.ports import Permit
+    from rookery.engine.ports.actions import Permit
     from rookery.workspace.files import WorkspaceFiles
     from rookery.workspace.source_files import WorkspaceSources
 
@@ -400,7 +400,7 @@ KILLED_PROCESS = """
     from rookery.code_index.code_index import CodeIndex
     from rookery.code_index.syntax import SyntaxReader
     from rookery.core.limits import Limits
-    from rookery.engine.ports import Permit
+    from rookery.engine.ports.actions import Permit
     from rookery.workspace.files import WorkspaceFiles
     from rookery.workspace.source_files import WorkspaceSources
 

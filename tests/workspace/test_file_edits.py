@@ -194,7 +194,7 @@ from pathlib import Path
 import anyio
 from rookery.core.facts import Change, ToolStarted
 from rookery.core.limits import Limits
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.engine.tool_turn import reconcile
 from rookery.workspace.files import WorkspaceFiles
 

@@ -320,7 +320,7 @@ import anyio
 from hashlib import sha256
 from rookery.core.facts import Change
 from rookery.core.limits import Limits
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.errors import ToolError
 from rookery.platform.descriptors import content, opened_folder
 from rookery.workspace.files import WorkspaceFiles

@@ -714,7 +714,7 @@ from pathlib import Path
 import anyio
 sys.path[:0] = {path!r}
 from rookery.core.limits import Limits
-from rookery.engine.ports import Permit
+from rookery.engine.ports.actions import Permit
 from rookery.storage.artifacts import TaskArtifacts
 from rookery.platform.processes.own_programs import find_own_program
 from rookery.workspace.terminal import Terminal
