@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.text.terminal_text import Paint
-from rookery.manager.cli.sessions_transcript import Transcript
+from rookery.manager.cli.sessions_follow import Transcript
 
 PLAIN = Paint(False)
 TEXTS = st.lists(st.text("ab\n\r\x1b\u202e🙂\u200d", max_size=12), min_size=1, max_size=4)

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from manager.bench import PATIENCE, WRITES, Project, Watched
 from rookery.core.queries import Asking
 from rookery.core.settings import Settings
-from rookery.manager.handlers.agreed_scripts import AgreedScripts
 from rookery.manager.handlers.router import Desk
-from rookery.manager.handlers.worktree_handlers import worktree_families
+from rookery.manager.handlers.worktree_scripts import AgreedScripts
+from rookery.manager.manager import worktree_families
 from rookery.manager.request_json import request_to_json
 from rookery.manager.requests import ListWorktrees, Started, StartSessions
 from rookery.manager.sessions.session_summary import Shown

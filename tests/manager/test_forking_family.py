@@ -22,11 +22,10 @@ from rookery.core.facts import (
 from rookery.core.folds.view import View, see
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.dependencies import Form
-from rookery.manager.handlers import fork_handler as forking_family
-from rookery.manager.handlers.fork_handler import ForkFamily
+from rookery.manager.handlers import session_handler as forking_family
 from rookery.manager.handlers.router import Desk
+from rookery.manager.handlers.session_handler import ForkFamily, event_of_row
 from rookery.manager.requests import ExportSession, ForkSession
-from rookery.manager.row_events import event_of_row
 from rookery.manager.sessions.message_queue import message_id_of
 from rookery.manager.sessions.session_folders import SessionFolders, Workspaces
 from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode

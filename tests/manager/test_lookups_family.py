@@ -8,8 +8,8 @@ import pytest
 from manager.test_settings_family import Told
 from rookery.core.queries import FoundPath
 from rookery.errors import CommandRejected, StorageError
-from rookery.manager.handlers.lookup_handler import LookupsFamily
 from rookery.manager.handlers.router import Desk
+from rookery.manager.handlers.settings_handler import LookupsFamily
 from rookery.manager.requests import FindPaths, ListModels, ListModes
 from rookery.manager.sessions.session_folders import Launch, SessionFolders, Workspaces
 from rookery.platform.user_folders import Places, find_places

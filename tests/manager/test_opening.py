@@ -16,8 +16,7 @@ from manager.bench import PATIENCE, WRITES, Project
 from rookery.core.facts import TaskClosed
 from rookery.errors import CommandRejected, SettingsError, StorageError
 from rookery.manager.cli.host_dependencies import UsualSurroundings
-from rookery.manager.handlers.read_only_handler import LOOKING
-from rookery.manager.handlers.router import Handlers
+from rookery.manager.handlers.router import LOOKING, Handlers
 from rookery.manager.manager import Manager, open_manager
 from rookery.manager.manager_socket import connect_manager, listening, socket_of
 from rookery.manager.remote_manager import NoManager, RemoteManager, remote_manager

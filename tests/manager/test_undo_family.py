@@ -23,8 +23,7 @@ from rookery.core.facts import (
 from rookery.core.replies import NO_FILE_PUT_BACK
 from rookery.errors import CommandRejected
 from rookery.manager.handlers.router import Desk
-from rookery.manager.handlers.undo_handler import UndoFamily
-from rookery.manager.moments import LONGEST_TITLE, moments
+from rookery.manager.handlers.undo_handler import LONGEST_TITLE, UndoFamily, moments
 from rookery.manager.requests import (
     ListCheckpoints,
     RehearseRestore,

@@ -11,8 +11,8 @@ import pytest
 from manager.bench import PATIENCE, SPEAKS_LONG, WRITES, Project
 from manager.desk_bench import DONE, AtDesk, at_desk, killed, until, with_repository, write
 from rookery.errors import CommandRejected
-from rookery.manager.handlers import worktree_finish as finishing
-from rookery.manager.handlers.agreed_scripts import AgreedScripts
+from rookery.manager.handlers import worktree_teardown as finishing
+from rookery.manager.handlers.worktree_scripts import AgreedScripts
 from rookery.manager.requests import (
     ApplyWorktree,
     BringBack,
@@ -284,9 +284,7 @@ async def test_9_7_where_the_work_of_a_removed_version_is_kept_is_told_wherever_
 async def test_9_7_one_that_cannot_be_stopped_keeps_its_worktree(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ):
-    from rookery.manager.handlers import worktree_removal as removing
-
-    monkeypatch.setattr(removing, "PATIENCE", 0.05)
+    monkeypatch.setattr(finishing, "SECONDS_TO_STOP", 0.05)
     async with at_desk(project) as at:
         row = await worked(at)
         session = at.supervisor.find(row.sessions[0])

@@ -11,7 +11,7 @@ import anyio
 from manager.bench import PATIENT
 from rookery.core.settings import Settings
 from rookery.manager.handlers.router import Desk
-from rookery.manager.handlers.worktree_handlers import worktree_families
+from rookery.manager.manager import worktree_families
 from rookery.manager.request_json import request_from_json
 from rookery.manager.sessions.supervisor import open_supervisor
 from rookery.platform.user_folders import find_places

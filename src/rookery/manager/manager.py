@@ -1,30 +1,36 @@
-"""A manager of a project, put together: its supervisor, and a desk for whatever it is asked."""
+"""The manager of a project, put together: its supervisor, and a handler for every request.
+
+Leaving ends no session. A manager that may not write answers only what looks.
+"""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import anyio
 
+from rookery.core.settings import Settings
 from rookery.manager.dependencies import Surroundings
-from rookery.manager.handlers.fork_handler import ForkFamily
 from rookery.manager.handlers.governance_handler import GovernanceFamily
-from rookery.manager.handlers.lookup_handler import LookupsFamily
-from rookery.manager.handlers.read_only_handler import LookingOnly
-from rookery.manager.handlers.router import Desk, Family
-from rookery.manager.handlers.session_handler import SessionFamily, overview_of
-from rookery.manager.handlers.settings_handler import SettingsFamily
+from rookery.manager.handlers.review_handler import ReviewFamily
+from rookery.manager.handlers.router import Desk, Family, Handlers, LookingOnly
+from rookery.manager.handlers.session_handler import ForkFamily, SessionFamily, overview_of
+from rookery.manager.handlers.settings_handler import LookupsFamily, SettingsFamily
+from rookery.manager.handlers.start_handler import StartFamily
 from rookery.manager.handlers.undo_handler import UndoFamily
-from rookery.manager.handlers.unserved_devices import UnservedDevices
-from rookery.manager.handlers.worktree_handlers import worktree_families
+from rookery.manager.handlers.worktree_access import WorktreeAccess
+from rookery.manager.handlers.worktree_handler import WorktreeFamily
+from rookery.manager.handlers.worktree_scripts import AgreedScripts, RunScripts, SettingUp
 from rookery.manager.queue_keeper import CALLED, start_keepers
+from rookery.manager.requests import ListDevices, RevokeDevice
 from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_store import held_by, manager_folder
 from rookery.manager.sessions.session_summary import Shown
 from rookery.manager.sessions.supervisor import Supervisor, open_supervisor
 from rookery.manager.shown_rows import Overview
+from rookery.manager.worktrees.fetch import Fetching
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places
 
@@ -129,3 +135,47 @@ def _needs_us(shown: Shown) -> bool:
 def _is_stopping(shown: Shown) -> bool:
     rests = shown.view.closed or shown.view.open_ask is not None
     return shown.session.state is SessionState.STOPPED and not rests
+
+
+class UnservedDevices:
+    """The file is read when it is asked for: what is wrong with it is nobody else's concern."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    @property
+    def handlers(self) -> Handlers:
+        return {ListDevices: self._do, RevokeDevice: self._do}
+
+    async def _do(self, request: Any) -> Any:
+        from rookery.manager.web.device_handler import DeviceFamily
+        from rookery.manager.web.devices import Devices
+
+        return await DeviceFamily(Devices(self._file), _is_away).handlers[type(request)](request)
+
+
+def _is_away(device_id: str) -> None:
+    """There is no connection of it to be ended."""
+
+
+def worktree_families(
+    supervisor: Supervisor,
+    places: Places,
+    environ: Mapping[str, str],
+    settings: Callable[[], Settings],
+    *,
+    fetching: Fetching | None = None,
+) -> tuple[Family, ...]:
+    """They see to it that no session runs where it does not belong, and go on with removals that
+    were broken off."""
+    access = WorktreeAccess(supervisor, places, fetching=fetching)
+    agreed = AgreedScripts(access.project, places)
+    scripts = RunScripts(access.project, places, environ, supervisor.group)
+    worktrees = WorktreeFamily(access, agreed, scripts)
+    supervisor.ready_to_run = access.ready_to_run
+    supervisor.group.start_soon(worktrees.recover)
+    return (
+        StartFamily(access, SettingUp(access, agreed, scripts, environ), settings),
+        worktrees,
+        ReviewFamily(access, places, settings),
+    )

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected, RookeryError
-from rookery.manager.handlers.read_only_handler import LOOKING
+from rookery.manager.handlers.router import LOOKING
 from rookery.manager.request_json import reply_from_json, request_to_json
 from rookery.manager.shown_rows import SessionRow
 from rookery.protocol.channels import LONGEST_MESSAGE, Channel

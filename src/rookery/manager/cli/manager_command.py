@@ -1,9 +1,14 @@
-"""`rookery manager`: the page on which all sessions of a project are started and watched."""
+"""`rookery manager`: the page on which all sessions of a project are started and watched.
 
+The link goes to standard output, everything else to standard error.
+"""
+
+import json
 import logging
 import os
 import shlex
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 import click
 from msgspec import Struct
 
@@ -19,9 +25,8 @@ from rookery import NAME
 from rookery.cli.exit_codes import Exit
 from rookery.cli.host_run import KILLED_BY
 from rookery.cli.main import resolve_folder
-from rookery.core.text.terminal_text import harmless_line
+from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import SettingsError, StorageError
-from rookery.manager.cli.announce import announce, open_browser, show_pairing, tell
 from rookery.platform.user_folders import Places, find_places
 
 if TYPE_CHECKING:
@@ -333,3 +338,36 @@ command = click.Command(
         ),
     ],
 )
+
+
+def tell(sentence: str) -> None:
+    print(harmless(sentence), file=sys.stderr, flush=True)
+
+
+def announce(links: "Links", *, as_json: bool) -> None:
+    if as_json:
+        said = {"url": links.url, "launch_url": links.launch_url, "pid": links.pid}
+        pairing = {"pairing_url": links.pairing_url} if links.pairing_url else {}
+        print(json.dumps({**said, **pairing}), flush=True)
+    else:
+        print(f"Open this within a minute; it works once: {links.launch_url}", flush=True)
+
+
+def show_pairing(link: str) -> None:
+    from rookery.manager.web.qr_code import qr_code
+
+    if sys.stderr.isatty():
+        print(qr_code(link), file=sys.stderr, end="", flush=True)
+    tell(f"To pair a device within five minutes, scan this or open {link}")
+
+
+async def open_browser(link: str) -> None:
+    """Only where there is a screen: a browser in this terminal would be in the way."""
+    has_screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+    if not has_screen and sys.platform != "darwin":
+        tell("There is no screen here to open a browser on.")
+        return
+    import webbrowser
+
+    if not await anyio.to_thread.run_sync(webbrowser.open, link, abandon_on_cancel=True):
+        tell("No browser could be opened. Open the link yourself.")

@@ -12,9 +12,8 @@ from rookery.governance.cli.intents_common import SAID
 from rookery.manager import requests as asked
 from rookery.manager.cli import sessions_control as acts
 from rookery.manager.cli import sessions_follow as following
-from rookery.manager.cli import sessions_history as past
+from rookery.manager.cli import sessions_list as listing
 from rookery.manager.cli import sessions_lookups as lookups
-from rookery.manager.cli import sessions_questions as questions
 from rookery.manager.cli import sessions_review as review
 from rookery.manager.cli import sessions_worktrees as worktrees
 from rookery.manager.cli.sessions_common import (
@@ -25,8 +24,6 @@ from rookery.manager.cli.sessions_common import (
     words_of,
     workspace_option,
 )
-from rookery.manager.cli.sessions_list import list_command
-from rookery.manager.cli.sessions_start import start_command
 from rookery.manager.request_json import request_from_json
 
 SUBCOMMANDS: dict[type[Any], str] = {
@@ -116,7 +113,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     its own. A session is named by the beginning of its id. Without a command they are listed."""
     said = {name: held for name, held in given.items() if ctx.get_parameter_source(name) in SAID}
     ctx.default_map = {name: _for_all_in(each, said) for name, each in command.commands.items()}
-    return 0 if ctx.invoked_subcommand else int(ctx.invoke(list_command, **given))
+    return 0 if ctx.invoked_subcommand else int(ctx.invoke(listing.list_command, **given))
 
 
 def _for_all_in(found: click.Command, said: dict[str, Any]) -> dict[str, Any]:
@@ -144,18 +141,18 @@ async def do_command(desk: Desk, request: str) -> int:
 
 _HEADINGS: dict[str, list[click.Command]] = {
     "Look": [
-        list_command,
-        questions.inbox_command,
+        listing.list_command,
+        listing.inbox_command,
         following.show_command,
         following.follow_command,
         following.wait_command,
     ],
     "Work": [
-        start_command,
+        acts.start_command,
         acts.send_command,
-        questions.approve_command,
-        questions.reject_command,
-        questions.answer_command,
+        listing.approve_command,
+        listing.reject_command,
+        listing.answer_command,
         acts.cancel_command,
         acts.resume_command,
         acts.retry_command,
@@ -179,10 +176,10 @@ _HEADINGS: dict[str, list[click.Command]] = {
         acts.mark_read_command,
         acts.archive_command,
         acts.remove_command,
-        past.fork_command,
-        past.export_command,
-        past.checkpoints_command,
-        past.restore_command,
+        review.fork_command,
+        review.export_command,
+        review.checkpoints_command,
+        review.restore_command,
     ],
     "Look up": [
         lookups.models_command,

@@ -1,21 +1,42 @@
-"""`rookery sessions list`: the sessions that the Agent Manager looks after, and how they are."""
+"""`rookery sessions list`, `inbox`, `approve`, `reject`, `answer`: all sessions, and what they ask.
+
+Whoever says yes has seen what to: the question is printed with everything it would allow, and the
+answer names exactly that.
+"""
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 import click
 
 from rookery import NAME
 from rookery.cli.exit_codes import Exit
-from rookery.core.text.terminal_text import Paint, harmless, harmless_line
+from rookery.core.asks import CHOICES, AskKind, Choice, question_lines, reply_of
+from rookery.core.text.terminal_text import (
+    Paint,
+    approvable,
+    folded_diff,
+    harmless,
+    harmless_line,
+    plainly_visible,
+    visible_line,
+)
+from rookery.errors import CommandRejected, SettingsError
 from rookery.governance.cli.intents_common import aligned
-from rookery.manager.cli.sessions_common import Desk, at_the_desk
-from rookery.manager.requests import ListSessions
+from rookery.manager.cli.sessions_common import Desk, at_the_desk, one_session, short, words_of
+from rookery.manager.requests import (
+    ApproveAction,
+    ListQuestions,
+    ListSessions,
+    RejectAction,
+    SendWords,
+)
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_store import manager_folder, sessions_kept
-from rookery.manager.shown_rows import Overview, SessionRow
+from rookery.manager.shown_rows import InboxRow, Overview, SessionRow
+from rookery.protocol.client.question_text import ceiling, chosen, followup, suggestions
 from rookery.storage.cli.session_listing import age, cut, money, one_line, short_ids
 
 HEAD = ["ID", "STATE", "STARTED", "MODEL", "COST", "NAME"]
@@ -129,3 +150,193 @@ def _none_here(desk: Desk) -> str:
             folder = harmless_line(shlex.quote(str(above)))
             return f"There are no sessions here; {folder} has {number}: {NAME} sessions -w {folder}"
     return f'There are no sessions here. Start one: {NAME} sessions start "your task"'
+
+
+_YES = [each for each in CHOICES if reply_of(each) == "yes"]
+WAITING = (SessionState.WAITING_APPROVAL, SessionState.WAITING_INPUT)
+_WAYS: Mapping[Choice, str] = {
+    "task": "approve --choice task:",
+    "expand": "approve --choice expand:",
+    "halt": "reject --halt:",
+}
+_ts_option = click.option(
+    "--ts", type=int, help="Which of its questions, as the inbox tells; else the oldest."
+)
+
+
+@click.command("inbox")
+@at_the_desk
+async def inbox_command(desk: Desk) -> int:
+    """Print what sessions wait for: questions first, then failures, then results."""
+    rows = await desk.do(ListQuestions())
+    desk.tell(rows, _inbox(rows, desk.paint))
+    return Exit.DONE
+
+
+@click.command("approve")
+@one_session
+@click.option("--note", default="", help="Words for the model besides.")
+@click.option("--always", is_flag=True, help="Also from now on, as the question offers it.")
+@click.option("--choice", type=click.Choice(_YES), help="How far a yes to governance goes.")
+@click.option("--digest", help="Approve only what has this digest, as the inbox tells it.")
+@_ts_option
+@at_the_desk
+async def approve_command(
+    desk: Desk,
+    session: str,
+    note: str,
+    always: bool,
+    choice: Choice | None,
+    digest: str | None,
+    ts: int | None,
+) -> int:
+    """Say yes to what a session asks for, which is printed."""
+    row = await _question(desk, session, ts, SessionState.WAITING_APPROVAL)
+    if digest is not None and digest != row.digest:
+        raise CommandRejected(
+            f"Session {short(row.session_id)} asks for something else by now, so nothing was "
+            f"approved. Look again: {NAME} sessions inbox"
+        )
+    if not desk.as_json:
+        print("\n".join(lines_of(row, desk.paint)), flush=True)
+    request = ApproveAction(
+        session_id=row.session_id,
+        ask_ts=row.ts,
+        digest=row.digest,
+        text=note,
+        always=always,
+        choice=choice,
+    )
+    return await desk.carry_out(request, "Approved.")
+
+
+@click.command("reject")
+@one_session
+@click.argument("reason", default="")
+@click.option("--halt", is_flag=True, help="Also stop the task, where governance asks.")
+@_ts_option
+@at_the_desk
+async def reject_command(desk: Desk, session: str, reason: str, halt: bool, ts: int | None) -> int:
+    """Say no to what a session asks for. The model is told the reason."""
+    row = await _question(desk, session, ts, SessionState.WAITING_APPROVAL)
+    request = RejectAction(
+        session_id=row.session_id, ask_ts=row.ts, text=reason, choice="halt" if halt else None
+    )
+    return await desk.carry_out(request, f"Rejected: {_subject(row)}")
+
+
+@click.command("answer")
+@one_session
+@click.argument("text")
+@_ts_option
+@at_the_desk
+async def answer_command(desk: Desk, session: str, text: str, ts: int | None) -> int:
+    """Answer a question. A number picks what the question offers; - reads standard input."""
+    row = await _question(desk, session, ts)
+    said = _answer_to(row, words_of(text))
+    request = SendWords(session_id=row.session_id, text=said, ask_ts=row.ts)
+    return await desk.carry_out(request, f"Answered: {harmless(said)}")
+
+
+def _answer_to(row: InboxRow, said: str) -> str:
+    """The words, or what the question offers under their number."""
+    offered = suggestions(row.text) if row.ask == AskKind.FOLLOWUP else []
+    if offered and said.strip().isdecimal() and not 1 <= int(said) <= len(offered):
+        raise SettingsError(f"The question offers 1 to {len(offered)}, so nothing was answered.")
+    return chosen(said, offered).answer
+
+
+async def _question(
+    desk: Desk, given: str, ts: int | None, state: SessionState | None = None
+) -> InboxRow:
+    """The open question of a session, of those that are answered in a `state`."""
+    session = await desk.session(given)
+    rows = [
+        each for each in await desk.do(ListQuestions()) if each.session_id == session.session_id
+    ]
+    states = [state] if state else WAITING
+    fitting = [each for each in rows if ts in (None, each.ts) and each.state in states]
+    if not fitting:
+        id = short(session.session_id)
+        if state:
+            raise SettingsError(f"Session {id} asks for nothing that could be approved now.")
+        raise SettingsError(
+            f"Session {id} asks nothing now. To say something all the same: "
+            f"{NAME} sessions send {id} TEXT"
+        )
+    return fitting[0]
+
+
+def _inbox(rows: Sequence[InboxRow], paint: Paint) -> Iterator[str]:
+    if not rows:
+        yield "Nobody waits for you."
+    for row in rows:
+        yield _head(row, paint)
+        yield from lines_of(row, paint)
+        yield paint.dim(f"  {_hint(row)}\n")
+
+
+def _head(row: InboxRow, paint: Paint) -> str:
+    return f"{paint.bold(short(row.session_id))}  {words_for(row.state)}  {harmless_line(row.name)}"
+
+
+def lines_of(row: InboxRow, paint: Paint) -> Iterator[str]:
+    """A question, with all that one must know to answer it."""
+    for line in _told(row, paint):
+        yield "\n".join(f"  {each}" for each in line.split("\n"))
+
+
+def _told(row: InboxRow, paint: Paint) -> Iterator[str]:
+    match row.ask:
+        case AskKind.FOLLOWUP:
+            question, offered = followup(row.text)
+            yield harmless(question)
+            yield from (f"{at}. {harmless_line(each)}" for at, each in enumerate(offered, 1))
+        case AskKind.COMMAND:
+            yield paint.bold("Run this command:")
+            yield plainly_visible(row.text)
+        case AskKind.TOOL | AskKind.USE_MCP_SERVER | AskKind.BROWSER_ACTION_LAUNCH:
+            yield paint.bold(visible_line(row.title or row.text))
+        case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
+            yield ceiling(row.text)
+        case _:
+            yield harmless(row.text) if row.text else _unsaid(row)
+    if row.diff:
+        yield paint.diff(folded_diff(approvable(row.diff)))
+    if row.where:
+        yield paint.dim(visible_line(row.where))
+    yield from (paint.yellow(f"! {visible_line(each)}") for each in row.notes)
+    if row.governance:
+        yield from (visible_line(each) for each in question_lines(row.governance, _WAYS))
+    if row.rule:
+        yield paint.dim(f"--always allows: {plainly_visible(row.rule)}")
+
+
+def _unsaid(row: InboxRow) -> str:
+    """Of what nobody has put into words."""
+    match row.state:
+        case SessionState.COMPLETED:
+            return "It is done and has not said what it came to."
+        case SessionState.ERROR:
+            return "It has failed and has not said why."
+        case _:
+            return row.ask.replace("_", " ") or "What it asks is not known here yet."
+
+
+def _subject(row: InboxRow) -> str:
+    return visible_line(row.title or row.text or row.ask)
+
+
+def _hint(row: InboxRow) -> str:
+    """What one would type next."""
+    session = short(row.session_id)
+    match row.state:
+        case SessionState.WAITING_APPROVAL:
+            exactly = f" --digest {harmless_line(row.digest)}" if row.digest else ""
+            return f"{NAME} sessions approve {session}{exactly}"
+        case SessionState.WAITING_INPUT:
+            return f"{NAME} sessions answer {session} TEXT"
+        case SessionState.ERROR:
+            return f"{NAME} sessions retry {session}"
+        case _:
+            return f"{NAME} sessions send {session} TEXT, or mark-read {session}"

@@ -1,19 +1,25 @@
-"""Looking at what sessions have changed: files, lines, comments on them, and versions compared."""
+"""Review of what sessions changed: files, lines, comments on them, versions compared.
+
+A worktree is compared by git. What a session changed elsewhere is told by its log and checkpoints;
+neither the project's repository nor a process of the session is asked.
+"""
 
 import base64
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 import anyio.to_thread
 from msgspec.structs import replace
 
+from rookery.checkpoints.checkpoints import ShadowCheckpoints
+from rookery.core.facts import ChildBegan, Event
 from rookery.core.settings import Settings
-from rookery.errors import CommandRejected
-from rookery.manager.handlers.line_comments import letter_of, quoted_line
+from rookery.errors import CommandRejected, StorageError
 from rookery.manager.handlers.router import Handlers
-from rookery.manager.handlers.session_reviews import SessionReviews
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.rendering.diff_html import diff_lines
 from rookery.manager.requests import (
@@ -27,16 +33,29 @@ from rookery.manager.requests import (
     SendComments,
 )
 from rookery.manager.review.file_diffs import Picture, TextDiff
-from rookery.manager.review.session_changes import SessionFile
+from rookery.manager.review.session_changes import (
+    SessionFile,
+    diff_of_session,
+    find_file,
+    review_of,
+    session_files,
+    steps_of,
+)
 from rookery.manager.sessions.session_summary import Shown
 from rookery.manager.shown_rows import FileDiff, Review, Version, WorktreeStats
+from rookery.manager.worktrees.worktree_git import InTheWay
 from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
+from rookery.platform.processes.own_programs import find_own_program
 from rookery.platform.user_folders import Places
 
 MOST_CONTEXT = 1_000_000
 COMMENTED: tuple[Scope, ...] = ("branch", "unstaged", "staged", "session")
 """Where the line of a comment is looked for."""
 NO_REPOSITORY = "There is no git repository here, so what the session itself has changed is shown."
+LONGEST_QUOTE = 300
+"""Characters of a line that are quoted."""
+Steps: TypeAlias = tuple[tuple[str, str], ...]
+T = TypeVar("T")
 
 
 class ReviewFamily:
@@ -197,3 +216,103 @@ def _data_uri(picture: Picture | None) -> str:
     if picture is None:
         return ""
     return f"data:{picture.media_type};base64,{base64.b64encode(picture.data).decode()}"
+
+
+def quoted_line(diff: TextDiff, comment: Comment) -> str:
+    """The line that a comment is on. Raises `CommandRejected` if there is none."""
+    text = (diff.old if comment.old else diff.new).decode("utf-8", "replace")
+    lines = text.split("\n")
+    if not 1 <= comment.line <= len(lines):
+        raise CommandRejected(
+            f"{comment.path} has no line {comment.line} any more, so nothing was sent; look again."
+        )
+    return lines[comment.line - 1].rstrip("\r")[:LONGEST_QUOTE]
+
+
+def letter_of(comments: Sequence[tuple[Comment, str]], text: str) -> str:
+    """Each comment with the line it is on, then what is said about all of them."""
+    said = [
+        f"{comment.path}, line {comment.line}{' before the change' if comment.old else ''}:\n"
+        f"> {quote}\n{comment.text.strip()}"
+        for comment, quote in comments
+    ]
+    return "\n\n".join(["Comments on your changes:", *said, *([text.strip()] if text else [])])
+
+
+class SessionReviews:
+    """Remembers what it has read last: a page asks for one file after the other."""
+
+    def __init__(
+        self, access: WorktreeAccess, places: Places, settings: Callable[[], Settings]
+    ) -> None:
+        self._access = access
+        self._tasks = access.supervisor.tasks
+        self._places = places
+        self._settings = settings
+        self._read: tuple[str, Steps, tuple[SessionFile, ...]] = ("", (), ())
+
+    async def review(self, session_id: str) -> Review:
+        files = await self._files(session_id)
+        program = self._git(session_id)
+        return await anyio.to_thread.run_sync(review_of, program, files)
+
+    async def diff(self, session_id: str, path: str, context: int) -> TextDiff:
+        """Raises `CommandRejected` if the session has not changed it."""
+        files = await self._files(session_id)
+        program = self._git(session_id)
+        if not program:
+            raise CommandRejected("There is no git to compare lines with; install it.")
+        return await anyio.to_thread.run_sync(
+            lambda: _refused(lambda: diff_of_session(program, files, path, context=context))
+        )
+
+    async def file(self, session_id: str, path: str) -> SessionFile:
+        files = await self._files(session_id)
+        return _refused(lambda: find_file(files, path))
+
+    async def _files(self, session_id: str) -> tuple[SessionFile, ...]:
+        place = self._access.place_of(session_id)
+        steps = await anyio.to_thread.run_sync(self._steps, session_id)
+        if not steps or not place.is_dir():
+            return ()
+        if self._read[:2] == (session_id, steps):
+            return self._read[2]
+        limits = self._settings().as_limits()
+        checkpoints = ShadowCheckpoints(place, self._places.checkpoints, limits)
+        try:
+            files = await session_files(checkpoints, steps)
+        except (StorageError, OSError) as error:
+            raise CommandRejected(
+                f"Not all checkpoints of this session are there any more ({error}); look at what "
+                "its branch has instead."
+            ) from error
+        self._read = (session_id, steps, files)
+        return files
+
+    def _steps(self, session_id: str) -> Steps:
+        """Of the session and of those who work for it, in the order they were taken."""
+        found: list[tuple[int, tuple[str, str]]] = []
+        waiting, seen = [session_id], {session_id}
+        while waiting:
+            events = self._events(waiting.pop())
+            for event in events:
+                found += [(event.ts, step) for step in steps_of([event])]
+                fact = event.fact
+                if isinstance(fact, ChildBegan) and fact.task_id not in seen:
+                    seen.add(fact.task_id)
+                    waiting.append(fact.task_id)
+        return tuple(step for _, step in sorted(found, key=lambda each: each[0]))
+
+    def _events(self, task_id: str) -> list[Event]:
+        return list(self._tasks.read(task_id)) if self._tasks.exists(task_id) else []
+
+    def _git(self, session_id: str) -> str:
+        return find_own_program("git", Path(self._access.place_of(session_id)))
+
+
+def _refused(operation: Callable[[], T]) -> T:
+    """What is in the way, as a refusal."""
+    try:
+        return operation()
+    except InTheWay as error:
+        raise CommandRejected(str(error)) from error

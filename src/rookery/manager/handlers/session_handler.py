@@ -1,9 +1,27 @@
-"""What is asked of sessions one by one: words, answers, an end, another name."""
+"""Requests about one session: messages, answers, its end, its name, a fork, an export.
 
-from collections.abc import Callable
+A fork only reads its source, which may be working meanwhile.
+"""
 
+import time
+import uuid
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from rookery import NAME
 from rookery.core.asks import Choice, reply_of
+from rookery.core.facts import Event
+from rookery.core.folds.transcript import Transcript
+from rookery.core.limits import MIB
+from rookery.core.text.characters import whole
 from rookery.errors import CommandRejected
+from rookery.manager.dependencies import Form
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.rendering.session_rows import inbox_row, session_row
 from rookery.manager.requests import (
@@ -13,6 +31,9 @@ from rookery.manager.requests import (
     DiscardMail,
     Done,
     EditQueued,
+    Exported,
+    ExportSession,
+    ForkSession,
     Listing,
     ListQuestions,
     ListSessions,
@@ -24,22 +45,53 @@ from rookery.manager.requests import (
     RetryMail,
     RetrySession,
     SendWords,
+    Started,
     StopAll,
     SwitchSession,
 )
 from rookery.manager.sessions.message_queue import Terms
 from rookery.manager.sessions.session_edits import Switches
+from rookery.manager.sessions.session_folders import Launch, Wish, Workspaces
 from rookery.manager.sessions.session_record import (
+    LABEL_LENGTH,
+    SessionRecord,
     active_first,
     archived_records,
     matching,
 )
+from rookery.manager.sessions.session_summary import Shown
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import InboxRow, Overview
+from rookery.manager.worktrees.names import slug
+from rookery.protocol.channels import LONGEST_MESSAGE
+from rookery.storage.sessions import TaskStore, fork
 
 __all__ = ["SessionFamily", "inbox_row", "overview_of", "session_row"]
-
 DONE = Done()
+ENDINGS: dict[Form, str] = {"markdown": "md", "json": "json", "html": "html"}
+LONGEST_DOCUMENT = LONGEST_MESSAGE - MIB
+FORKED = " (fork)"
+
+
+class Sessions(Protocol):
+    """What is needed of the supervisor."""
+
+    tasks: TaskStore
+
+    @property
+    def read_only(self) -> str: ...
+
+    def session(self, session_id: str) -> Shown | None: ...
+
+    async def take_in(self, session_id: str, wish: Wish) -> None:
+        """A session for a task that is stored already. It rests until the user goes on with it."""
+        ...
+
+
+class Documents(Protocol):
+    def document(self, task_id: str, form: Form) -> str:
+        """A stored task and those that worked for it, to be read by people or programs."""
+        ...
 
 
 def overview_of(
@@ -182,3 +234,105 @@ def model_named(said: str | None) -> tuple[str | None, str | None]:
 def _check_choice(choice: Choice | None, reply: str) -> None:
     if choice is not None and reply_of(choice) != reply:
         raise CommandRejected(f"{choice!r} is no way to say {reply}. Nothing was answered.")
+
+
+class ForkFamily:
+    def __init__(self, sessions: Sessions, workspaces: Workspaces, documents: Documents) -> None:
+        self._sessions = sessions
+        self._workspaces = workspaces
+        self._documents = documents
+
+    @property
+    def handlers(self) -> Handlers:
+        return {ForkSession: self._fork, ExportSession: self._export}
+
+    async def _fork(self, request: ForkSession) -> Started:
+        """The source is only read, so it may be working meanwhile."""
+        if self._sessions.read_only:
+            raise CommandRejected(self._sessions.read_only)
+        record = self._stored(request.session_id)
+        wish = _wish(record, self._workspaces.launch_of(record.session_id))
+        fork_id = str(uuid.uuid4())
+        note = await anyio.to_thread.run_sync(self._copy, record.session_id, fork_id, request.ts)
+        try:
+            await self._sessions.take_in(fork_id, wish)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._sessions.tasks.delete, fork_id)
+            raise
+        return Started(session_ids=(fork_id,), notes=(note,) if note else ())
+
+    def _copy(self, source: str, fork_id: str, ts: int | None) -> str:
+        """A sentence if the fork could not be cut just there."""
+        tasks, at = self._sessions.tasks, None
+        if ts is not None:
+            at = event_of_row(list(tasks.read(source)), ts)
+            if at is None:
+                raise CommandRejected("Nothing had been said in this session at that time.")
+        cut = fork(tasks, source, fork_id, at=at, now=time.time_ns() // 1_000_000)
+        if at is None or cut == at:
+            return ""
+        return "A call was under way there, so the fork ends before it."
+
+    async def _export(self, request: ExportSession) -> Exported:
+        record, form = self._stored(request.session_id), request.format
+        session_id = record.session_id
+        text = await anyio.to_thread.run_sync(self._documents.document, session_id, form)
+        exported = Exported(name=_file_name(record, form), text=whole(text))
+        if len(msgspec.json.encode(exported)) > LONGEST_DOCUMENT:
+            raise CommandRejected(
+                "The session is too long to be handed over in one piece. Write it to a file with: "
+                f"{NAME} export {session_id} --format {form} -o FILE"
+            )
+        return exported
+
+    def _stored(self, session_id: str) -> SessionRecord:
+        shown = self._sessions.session(session_id)
+        if shown is None:
+            raise CommandRejected(f"There is no session {session_id} here.")
+        if not self._sessions.tasks.exists(session_id):
+            raise CommandRejected("Nothing has been said in this session yet.")
+        return shown.record
+
+
+def _wish(source: SessionRecord, launch: Launch) -> Wish:
+    """A session like its source, in the same folder, which the two share from now on."""
+    return Wish(
+        prompt=source.prompt,
+        workspace=Path(launch.workspace),
+        label=f"{source.name[: LABEL_LENGTH - len(FORKED)]}{FORKED}",
+        provider=launch.provider,
+        model=launch.model,
+        mode=launch.mode,
+        auto_approve=launch.auto_approve,
+        intent=launch.intent,
+        options=launch.options,
+        env=launch.env,
+        parallel_mode=source.parallel_mode,
+        worktree_id=source.worktree_id,
+        git_url=source.git_url,
+    )
+
+
+def _file_name(record: SessionRecord, form: Form) -> str:
+    """One that every system takes, whatever the session is called."""
+    words = filter(None, (slug(record.name), record.session_id[:8]))
+    return f"{'-'.join(words)}.{ENDINGS[form]}"
+
+
+def event_of_row(events: Sequence[Event], ts: int) -> int | None:
+    """The event with which the row of that time is complete; None if nothing had happened then.
+
+    A row that was shown while it came has the time of its first word, which no log holds: it is
+    complete with the first event after that. What is still coming is cut off at the last event.
+    """
+    if not events or ts < events[0].ts:
+        return None
+    transcript = Transcript()
+    for event in events:
+        transcript.add(event)
+    position = transcript.messages.find(ts)
+    if position is not None:
+        return transcript.messages[position].seq
+    place = bisect_left([event.ts for event in events], ts)
+    return events[min(place, len(events) - 1)].seq

@@ -1,10 +1,11 @@
-"""The settings that a page offers, and changes of them in the user's own file.
+"""Settings that the page may read and change, and what a form offers: models, modes, paths.
 
-Only those on the list: keys are no settings, and what protects the user from the sessions
-themselves is not to be had from where the sessions are looked at.
+Only the settings on the list, and only in the user's own file: keys are no settings, and what
+protects the user from the sessions is not changed where the sessions are watched.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
@@ -13,11 +14,22 @@ import anyio.to_thread
 import msgspec
 
 from rookery import NAME
+from rookery.core.limits import Limits
+from rookery.core.queries import FoundPath, KnownMode, KnownModel
 from rookery.core.settings import Key, all_settings, shown
+from rookery.core.text.fuzzy import best_matches
 from rookery.errors import SettingsError
 from rookery.manager.dependencies import Surroundings
 from rookery.manager.handlers.router import Handlers
-from rookery.manager.requests import ChangeSetting, Done, ReadSettings
+from rookery.manager.requests import (
+    ChangeSetting,
+    Done,
+    FindPaths,
+    ListModels,
+    ListModes,
+    ReadSettings,
+)
+from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.shown_rows import SettingRow
 from rookery.platform.user_folders import Places
 from rookery.storage.settings_edits import change_settings, with_value, without
@@ -25,7 +37,6 @@ from rookery.storage.settings_files import held_in, other_voice, settings_here
 from rookery.storage.settings_values import checked, spelled
 
 Type: TypeAlias = Literal["bool", "int", "float", "str", "list"]
-
 _OFFERED = (
     "manager.running_limit manager.branch_prefix manager.auto_approve manager.notify ui.notify",
     "provider model mode reasoning_effort",
@@ -48,6 +59,8 @@ _TYPES: dict[Any, Type] = {
     Literal: "str",
     tuple: "list",
 }
+MOST_PATHS = 200
+LONGEST_LETTERS = 1_000
 
 
 class SettingsFamily:
@@ -147,3 +160,43 @@ def _bare(kind: Any) -> Any:
     if NoneType in get_args(kind):
         return _bare(next(each for each in get_args(kind) if each is not NoneType))
     return kind
+
+
+class LookupsFamily:
+    def __init__(self, surroundings: Surroundings, workspaces: Workspaces, places: Places) -> None:
+        self._surroundings = surroundings
+        self._workspaces = workspaces
+        self._places = places
+
+    @property
+    def handlers(self) -> Handlers:
+        return {
+            ListModels: self._list_models,
+            ListModes: self._list_modes,
+            FindPaths: self._find_paths,
+        }
+
+    async def _list_models(self, request: ListModels) -> tuple[KnownModel, ...]:
+        return await self._surroundings.models()
+
+    async def _list_modes(self, request: ListModes) -> tuple[KnownMode, ...]:
+        return await self._surroundings.modes()
+
+    async def _find_paths(self, request: FindPaths) -> tuple[FoundPath, ...]:
+        workspace = self._workspaces.of(request.session_id)
+        letters = request.letters[:LONGEST_LETTERS]
+        most = min(max(1, request.most), MOST_PATHS)
+        look = partial(_found, workspace, self._places.own_folders, letters, most)
+        return await anyio.to_thread.run_sync(look, abandon_on_cancel=True)
+
+
+def _found(
+    workspace: Path, own_folders: tuple[Path, ...], letters: str, most: int
+) -> tuple[FoundPath, ...]:
+    from rookery.workspace.files import WorkspaceFiles
+    from rookery.workspace.search import WorkspaceFinder
+
+    limits = Limits()
+    files = WorkspaceFiles(workspace, limits, own_folders=own_folders, home=Path.home())
+    known = WorkspaceFinder(workspace, files, limits).paths()
+    return tuple(best_matches(known, letters, most, lambda each: each.path))

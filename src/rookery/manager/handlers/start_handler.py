@@ -1,26 +1,60 @@
-"""Starting sessions: in the project itself, in a worktree that is there, or each in its own."""
+"""Sessions that start: in the project, or in worktrees of their own.
+
+A session is on the list already while its worktree is made, shown with the step it is at, and can
+be cancelled. Git makes one worktree after the other; two at a time are set up and started. What is
+begun is finished whether or not whoever asked still waits.
+"""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
+import anyio
+import anyio.from_thread
+from anyio.abc import TaskGroup
+from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.settings import Settings
-from rookery.errors import CommandRejected
+from rookery.errors import CommandRejected, RookeryError
+from rookery.faults import kp
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.handlers.worktree_access import WorktreeAccess
-from rookery.manager.handlers.worktree_setup import SettingUp
-from rookery.manager.handlers.worktree_start import Apart, Beginning, parallel_mode_of
+from rookery.manager.handlers.worktree_scripts import SettingUp
 from rookery.manager.requests import Done, Started, StartSessions, TrustProject
 from rookery.manager.sessions.session_folders import Wish
 from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode, label_of
 from rookery.manager.worktrees.names import MOST_VERSIONS, automatic_branch, own_branch
-from rookery.manager.worktrees.worktree_values import State, Step, Worktree, environment_of
+from rookery.manager.worktrees.worktree_values import (
+    Created,
+    Listed,
+    Obstacle,
+    State,
+    Step,
+    VersionsMade,
+    Worktree,
+    environment_of,
+)
 
 TRUSTED = ("--trust",)
 """In a worktree of a trusted project one works as in the project. Whether the project still is
 trusted is looked at before each process is started."""
+SET_UP_AT_ONCE = 2
+CANCELLED = "It was cancelled before it began."
+KEPT = "Its worktree {} holds files already, so it is kept; remove it if you do not need it."
+
+
+class Beginning(Struct, frozen=True, kw_only=True):
+    """Sessions that are to begin: versions of one another, if there are several."""
+
+    sessions: tuple[str, ...]
+    branch: str
+    branch_is_there: bool = False
+    label: str = ""
+    base: str = ""
+    group_id: str = ""
 
 
 class StartFamily:
@@ -154,3 +188,202 @@ def _label(request: StartSessions, number: int = 1) -> str:
     label = request.label or label_of(request.prompt)
     mark = f" v{number}" if number > 1 else ""
     return f"{label[: LABEL_LENGTH - len(mark)].rstrip()}{mark}"
+
+
+class _Course:
+    """How far the sessions of a beginning have come."""
+
+    def __init__(self, beginning: Beginning) -> None:
+        self.beginning = beginning
+        self.over = anyio.Event()
+        self.waiting = dict(enumerate(beginning.sessions, 1))
+        """Those without a worktree, by their numbers."""
+        self.begun: list[str] = []
+        self.failed: list[str] = []
+        self.notes: list[str] = []
+        self._there: set[str] = set()
+
+    def note_those_there(self, listed: list[Listed] | Obstacle) -> None:
+        if not isinstance(listed, Obstacle):
+            self._there = {each.worktree.id for each in listed}
+
+    def has_made(self, worktree: Worktree) -> bool:
+        """Otherwise it is set up already, and not ours to discard."""
+        return worktree.id not in self._there
+
+    def begin(self, session_id: str) -> None:
+        self.begun.append(session_id)
+        self._look()
+
+    def fail(self, why: str) -> None:
+        self.failed.append(why)
+        self._look()
+
+    def _look(self) -> None:
+        if len(self.begun) + len(self.failed) == len(self.beginning.sessions):
+            self.over.set()
+
+    @property
+    def told(self) -> Started:
+        sessions = self.beginning.sessions
+        some = f"{len(self.begun)} of {len(sessions)} versions have begun."
+        return Started(
+            session_ids=tuple(each for each in sessions if each in self.begun),
+            notes=(*((some,) if self.failed else ()), *dict.fromkeys(self.notes)),
+            failed=tuple(self.failed),
+        )
+
+
+class Apart:
+    def __init__(self, access: WorktreeAccess, setting_up: SettingUp) -> None:
+        self._access = access
+        self._supervisor = access.supervisor
+        self._preparations = access.supervisor.preparations
+        self._setting_up = setting_up
+        self._room = anyio.CapacityLimiter(SET_UP_AT_ONCE)
+
+    async def begin(self, beginning: Beginning) -> Started:
+        """Raises `CommandRejected` if none could begin; then nothing is left of them but those to
+        whom the user has said more by then, which is kept with them."""
+        course = _Course(beginning)
+        self._supervisor.group.start_soon(self._run, course)
+        await course.over.wait()
+        if not course.begun:
+            for session_id in beginning.sessions:
+                shown = self._supervisor.session(session_id)
+                if shown and not shown.mail:
+                    await self._supervisor.remove(session_id)
+            raise CommandRejected(course.failed[0])
+        return course.told
+
+    async def _run(self, course: _Course) -> None:
+        async with anyio.create_task_group() as group:
+            try:
+                made = await self._access.tried(partial(self._make, course, group))
+                why = made.text if isinstance(made, Obstacle) else ""
+            except CommandRejected as error:
+                why = str(error)
+            for number in tuple(course.waiting):
+                self._ready(course, group, number, why)
+
+    def _make(self, course: _Course, group: TaskGroup) -> VersionsMade | Obstacle | None:
+        """All worktrees, one after the other. In a thread."""
+        wanted, desk = course.beginning, self._access.desk
+
+        def told(step: Step) -> None:
+            anyio.from_thread.run_sync(self._tell, course, step)
+
+        def ready(number: int, made: Created | Obstacle) -> None:
+            kp("manager.worktree_made")
+            anyio.from_thread.run_sync(self._ready, course, group, number, made)
+
+        if len(wanted.sessions) > 1:
+            return desk.create_versions(
+                wanted.branch,
+                label=wanted.label,
+                versions=len(wanted.sessions),
+                base=wanted.base,
+                group_id=wanted.group_id,
+                told=told,
+                ready=ready,
+            )
+        if wanted.branch_is_there:
+            told(Step.CREATING)
+            course.note_those_there(desk.listed())
+            one = desk.import_branch(wanted.branch, label=wanted.label, parent=wanted.base)
+        else:
+            one = desk.create(wanted.branch, label=wanted.label, base=wanted.base, told=told)
+        ready(1, one)
+        return None
+
+    def _tell(self, course: _Course, step: Step) -> None:
+        """Raises `CommandRejected` once nobody wants any of them."""
+        wanted = [each for each in course.waiting.values() if self._is_told(each, step)]
+        if not wanted:
+            raise CommandRejected(CANCELLED)
+
+    def _is_told(self, session_id: str, step: Step) -> bool:
+        try:
+            self._preparations.preparing(session_id, step)
+        except CommandRejected:
+            return False
+        return True
+
+    def _ready(
+        self, course: _Course, group: TaskGroup, number: int, made: Created | Obstacle | str
+    ) -> None:
+        if session_id := course.waiting.pop(number, None):
+            group.start_soon(self._go_on, course, session_id, made)
+
+    async def _go_on(
+        self, course: _Course, session_id: str, made: Created | Obstacle | str
+    ) -> None:
+        if not isinstance(made, Created):
+            self._fail(course, session_id, made.text if isinstance(made, Obstacle) else made)
+            return
+        course.notes += made.notes
+        try:
+            async with self._room:
+                await self._set_up_and_launch(course, session_id, made.worktree)
+        except RookeryError as error:
+            self._fail(course, session_id, str(error))
+
+    async def _set_up_and_launch(
+        self, course: _Course, session_id: str, worktree: Worktree
+    ) -> None:
+        why = CANCELLED
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._stop_when_unwanted, session_id, group.cancel_scope)
+            try:
+                await self._set_up(course, session_id, worktree)
+                why = "" if self._launched(session_id, worktree) else CANCELLED
+            except RookeryError as error:  # which a group would wrap
+                why = str(error)
+            group.cancel_scope.cancel()
+        if not why:
+            course.begin(session_id)
+            return
+        if course.has_made(worktree) and not await self._setting_up.discard(worktree):
+            course.notes.append(KEPT.format(worktree.path))
+        raise CommandRejected(why)
+
+    async def _set_up(self, course: _Course, session_id: str, worktree: Worktree) -> None:
+        if not course.has_made(worktree) or not self._is_told(session_id, Step.SETUP):
+            return
+        note = partial(self._note, session_id)
+        course.notes += await self._setting_up.set_up(worktree, note)
+        kp("manager.worktree_set_up")
+
+    def _note(self, session_id: str, lines: Sequence[str]) -> None:
+        with suppress(CommandRejected):  # it was removed meanwhile
+            self._preparations.note(session_id, lines)
+
+    def _launched(self, session_id: str, worktree: Worktree) -> bool:
+        if not self._is_told(session_id, Step.STARTING):
+            return False
+        self._preparations.launch(
+            session_id,
+            workspace=Path(worktree.path),
+            parallel_mode=parallel_mode_of(worktree),
+            worktree_id=worktree.id,
+            env=environment_of(worktree, str(self._access.project)),
+        )
+        return True
+
+    async def _stop_when_unwanted(self, session_id: str, scope: anyio.CancelScope) -> None:
+        with suppress(CommandRejected):  # it was removed
+            await self._preparations.unwanted(session_id)
+        scope.cancel()
+
+    def _fail(self, course: _Course, session_id: str, why: str) -> None:
+        if self._supervisor.session(session_id):
+            self._preparations.fail(session_id, why)
+        course.fail(why)
+
+
+def parallel_mode_of(worktree: Worktree) -> ParallelMode:
+    return ParallelMode(
+        branch=worktree.branch,
+        worktree_path=worktree.path,
+        parent_branch=worktree.parent_branch,
+    )

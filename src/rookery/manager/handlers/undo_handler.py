@@ -1,25 +1,29 @@
-"""Going back in a session: to which moments, what that would do, and doing it.
+"""Checkpoints of a session: the list of them, what going back would do, and going back.
 
-A session that rests is opened again for it by its own process, as that alone may write its log.
+A session at rest is opened again for it by its own process, as only that may write its log.
 """
 
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol, cast
 
 import anyio
 import anyio.to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.commands import RestoreFiles, Rewind
-from rookery.core.facts import Event, Fact, FilesRestored, Noted, Rewound
+from rookery.core.facts import Event, Fact, FilesChanged, FilesRestored, Noted, Rewound
+from rookery.core.folds.points import Point, points
+from rookery.core.instructions import revealed
 from rookery.core.limits import Limits
 from rookery.core.queries import AskRehearsal, RestoreRehearsal
 from rookery.core.replies import NO_FILE_PUT_BACK, restored_files
 from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.handlers.router import Handlers
-from rookery.manager.moments import Moment, moments
 from rookery.manager.requests import (
     Done,
     ListCheckpoints,
@@ -43,6 +47,7 @@ SECONDS_TO_SETTLE = 5.0
 AT_WORK = "The session is working. Cancel it or wait until it rests, then go back."
 STILL_AT_IT = "The files are still being put back; the session tells when that is done."
 WORDS_STAYED = "The conversation stayed as it is."
+LONGEST_TITLE = 300
 
 
 class Hosts(Protocol):
@@ -61,6 +66,23 @@ class Hosts(Protocol):
         ...
 
     def mark_read(self, session_id: str) -> None: ...
+
+
+class _Told(Struct, frozen=True, kw_only=True):
+    """What became of the files: whether they are `back`, and what is to be known of it."""
+
+    back: bool
+    notes: tuple[str, ...]
+
+
+class Moment(Struct, frozen=True, kw_only=True):
+    """`steps` are the checkpoints between which files changed that nobody named beforehand."""
+
+    row: CheckpointRow
+    steps: tuple[tuple[str, str], ...] = ()
+
+    def having_changed(self, paths: Sequence[str]) -> CheckpointRow:
+        return replace(self.row, paths=tuple(paths))
 
 
 class UndoFamily:
@@ -180,13 +202,6 @@ async def _rehearsal(host: Host, task_id: str, to: int, *, overwrite: bool) -> R
     return await host.query(AskRehearsal(task_id=task_id, to=to, overwrite=overwrite))
 
 
-class _Told(Struct, frozen=True, kw_only=True):
-    """What became of the files: whether they are `back`, and what is to be known of it."""
-
-    back: bool
-    notes: tuple[str, ...]
-
-
 async def _told_of_restore(host: Host, task_id: str, after: int) -> _Told:
     notes: tuple[str, ...] = ()
     with anyio.move_on_after(SECONDS_TO_RESTORE) as patience:
@@ -216,3 +231,57 @@ async def _paths(workspace: Path, checkpoints: Path, moment: Moment) -> tuple[st
     shadow = ShadowCheckpoints(workspace, checkpoints, Limits())
     effects = [each for step in moment.steps for each in await shadow.effects(*step)]
     return tuple(dict.fromkeys(each.path for each in effects))
+
+
+def moments(events: Sequence[Event]) -> list[Moment]:
+    """In the order in which things happened: what the user said, calls that may have changed
+    files, and what was gone back to before."""
+    known, changes = points(events), _Changes(events)
+    ends = [later.to for _, later in pairwise(known)]
+    return [
+        Moment(
+            row=_row(point, _when(place, point)),
+            steps=changes.between(point.to, end) if _unnamed(point) else (),
+        )
+        for place, (point, end) in enumerate(zip(known, [*ends, len(events)], strict=True))
+    ]
+
+
+def _when(place: int, point: Point) -> str:
+    """Whoever goes back there undoes what the moment is named after, but for the task itself."""
+    if place == 0 and point.by_user:
+        return "at the start: "
+    return "before you said: " if point.by_user else "before "
+
+
+def _unnamed(point: Point) -> bool:
+    return point.changed_files and not point.paths
+
+
+def _row(point: Point, when: str) -> CheckpointRow:
+    paths = tuple(map(_shown, point.paths)) if point.changed_files else ()
+    return CheckpointRow(seq=point.to, ts=point.ts, title=_title(when + point.what), paths=paths)
+
+
+def _title(text: str) -> str:
+    line = _shown(" ".join(text.split()))
+    return line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1]}…"
+
+
+def _shown(text: str) -> str:
+    return revealed(text)[0]
+
+
+class _Changes:
+    """What was done to files, by where it began."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        found = (event.fact for event in events if isinstance(event.fact, FilesChanged))
+        self._found = sorted(found, key=lambda change: change.since)
+        self._since = [change.since for change in self._found]
+
+    def between(self, after: int, until: int) -> tuple[tuple[str, str], ...]:
+        """The checkpoints of what began after one event and no later than another."""
+        first, last = bisect_right(self._since, after), bisect_right(self._since, until)
+        steps = ((change.before, change.after) for change in self._found[first:last])
+        return tuple((before, now) for before, now in steps if before != now)

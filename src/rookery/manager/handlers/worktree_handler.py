@@ -6,12 +6,10 @@ from pathlib import Path
 
 from rookery import NAME, PROJECT_FOLDER
 from rookery.errors import CommandRejected
-from rookery.manager.handlers.agreed_scripts import AgreedScripts
 from rookery.manager.handlers.router import Handlers
-from rookery.manager.handlers.run_scripts import RunScripts
 from rookery.manager.handlers.worktree_access import WorktreeAccess
-from rookery.manager.handlers.worktree_finish import Finishing, told_of
-from rookery.manager.handlers.worktree_removal import Removing
+from rookery.manager.handlers.worktree_scripts import AgreedScripts, RunScripts
+from rookery.manager.handlers.worktree_teardown import Finishing, Removing, told_of
 from rookery.manager.requests import (
     AgreeScript,
     ApplyWorktree,

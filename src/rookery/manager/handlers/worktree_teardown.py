@@ -1,24 +1,34 @@
-"""Bringing a worktree's changes into its branch, in the agent's words if it finds some in time."""
+"""The end of a worktree: its changes committed to its branch, or the worktree removed.
+
+The commit message is the user's, or the agent's if it writes one in time. Before a removal
+whatever works there is stopped, and uncommitted work is kept.
+"""
 
 from contextlib import suppress
 from functools import partial
 
 import anyio
+import anyio.to_thread
 
 from rookery.errors import CommandRejected
 from rookery.manager.handlers.worktree_access import WorktreeAccess
-from rookery.manager.requests import Done
+from rookery.manager.handlers.worktree_scripts import RunScripts
+from rookery.manager.requests import Done, Plan
 from rookery.manager.sessions.session_states import TRUE_IN
 from rookery.manager.worktrees.worktree_values import (
+    BranchFate,
     Code,
     Finished,
+    Forgotten,
     Keep,
     Obstacle,
+    Removed,
     Worktree,
     counted,
 )
+from rookery.platform.paths import visible
 
-PATIENCE = 60.0
+SECONDS_TO_COMMIT = 60.0
 """Seconds that the agent has to commit what is staged."""
 BETWEEN_LOOKS = 1.0
 LOOKS_AT_REST = 2
@@ -30,6 +40,8 @@ COMMIT_IT = (
     "in the style of conventional commits that says what the change does and why. Stage nothing "
     "else, do not push, and change no file."
 )
+SECONDS_TO_STOP = 30.0
+"""Seconds that the processes of its sessions have to end."""
 
 
 class Finishing:
@@ -63,7 +75,7 @@ class Finishing:
         if not (session_id := await self._asked(worktree)):
             return False
         staged, looks_at_rest = partial(self._desk.staged, worktree), 0
-        with anyio.move_on_after(PATIENCE):
+        with anyio.move_on_after(SECONDS_TO_COMMIT):
             while await self._access.done(staged):
                 looks_at_rest = looks_at_rest + 1 if self._rests(session_id) else 0
                 if looks_at_rest > LOOKS_AT_REST:
@@ -92,3 +104,69 @@ class Finishing:
 def told_of(keep: Keep | None) -> tuple[str, ...]:
     """That something was kept, if it was."""
     return (keep.told,) if keep else ()
+
+
+class Removing:
+    def __init__(self, access: WorktreeAccess, scripts: RunScripts) -> None:
+        self._access = access
+        self._supervisor = access.supervisor
+        self._desk = access.desk
+        self._scripts = scripts
+
+    async def plan(self, worktree: Worktree) -> Plan:
+        found = await self._access.done(partial(self._desk.plan_removal, worktree))
+        running = self._running(worktree)
+        stops = [f"Still running there, and ended first: {', '.join(running)}."] if running else []
+        return Plan(
+            text=" ".join([visible(found.told), *stops]),
+            paths=tuple(map(visible, found.to_keep)),
+            token=found.token,
+        )
+
+    async def remove(self, worktree: Worktree, token: str, *, delete_branch: bool) -> Done:
+        """Raises `CommandRejected`, and then the worktree is there as it was."""
+        plan = await self._access.done(partial(self._desk.plan_removal, worktree))
+        if plan.token != token:
+            raise CommandRejected(
+                "Something has changed since you were shown what would be removed, so nothing "
+                "was. Look again."
+            )
+        self._access.closed.add(worktree.path)
+        try:
+            await self._stop_all(worktree)
+            fate = BranchFate.DELETE if delete_branch else BranchFate.KEEP
+            removed: Removed | Forgotten = await self._access.done(
+                lambda: self._desk.remove(plan, fate)
+            )
+            self._access.forget(worktree)
+        finally:
+            self._access.closed.discard(worktree.path)
+        if isinstance(removed, Forgotten):
+            return Done(notes=(f"{worktree.path} is yours, so it was only forgotten.",))
+        self._supervisor.group.start_soon(self._clear, removed)
+        gone = f"The branch {worktree.branch} was deleted." if removed.branch_deleted else ""
+        kept = removed.keep.told if removed.keep else ""
+        return Done(notes=tuple(filter(None, (kept, gone))))
+
+    def _running(self, worktree: Worktree) -> list[str]:
+        shown = map(self._supervisor.session, self._access.sessions_in(worktree))
+        names = [each.record.name for each in shown if each and each.session.process_open]
+        return [*names, *(["its run script"] if self._scripts.runs(worktree) else [])]
+
+    async def _stop_all(self, worktree: Worktree) -> None:
+        """Raises `CommandRejected` if something is not to be stopped."""
+        sessions = map(self._supervisor.find, self._access.sessions_in(worktree))
+        for session in list(sessions):
+            with anyio.move_on_after(SECONDS_TO_STOP) as waiting:
+                await session.end()
+            if waiting.cancelled_caught:
+                raise CommandRejected(
+                    f"{session.record.name} could not be stopped, so its worktree stays. Stop it, "
+                    "then remove the worktree."
+                )
+        await self._scripts.stop(worktree)
+
+    async def _clear(self, removed: Removed) -> None:
+        """May take long; whoever comes later does what we do not get done."""
+        clear = partial(self._desk.clear, removed)
+        await anyio.to_thread.run_sync(clear, abandon_on_cancel=True)
