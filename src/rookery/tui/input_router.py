@@ -10,9 +10,8 @@ from rookery.tui.ask_panel import AskPanel
 from rookery.tui.interfaces import Controller
 from rookery.tui.question_page import APPROVALS, TRIES, Step, answer_letters
 from rookery.tui.question_queue import Questions
-from rookery.tui.session_view import RESUMES, Question, Said, Session
+from rookery.tui.session_view import RESUMES, Question, Said, Session, TaskSwitcher
 from rookery.tui.status_updates import StatusUpdates
-from rookery.tui.task_switcher import TaskSwitcher
 
 TYPED_AHEAD = "That was typed before the question was in sight. Answer it now: y or n."
 UNREAD = "Read it to its end first: Tab, then ↓."

@@ -8,9 +8,8 @@ from rookery.tui.attachments import Attachments
 from rookery.tui.interfaces import Controller
 from rookery.tui.page import Page
 from rookery.tui.picker_control import PickerControl
-from rookery.tui.session_view import Session
+from rookery.tui.session_view import AT_WORK, Session
 from rookery.tui.status_updates import StatusUpdates
-from rookery.tui.task_switcher import AT_WORK
 
 
 def after(here: str, names: Sequence[str]) -> str:

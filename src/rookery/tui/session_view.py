@@ -1,4 +1,5 @@
-"""The task that is looked at: what it asks, who listens, and what is sent about it."""
+"""The task that is shown: what it asks, who listens, what is sent about it, and switching to
+another one."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -8,12 +9,24 @@ from msgspec import Struct
 
 from rookery.core.asks import AskKind, Choice, Reply
 from rookery.core.blocks import Image
-from rookery.core.commands import Answer, Cancel, Command, EditQueue, Speak, SwitchMode
+from rookery.core.commands import (
+    Answer,
+    Cancel,
+    CloseTask,
+    Command,
+    EditQueue,
+    OpenTask,
+    ReopenTask,
+    Speak,
+    SwitchMode,
+)
 from rookery.core.facts import Asked, Event
 from rookery.core.folds.view import View
+from rookery.errors import CommandRejected
 from rookery.protocol.client.question_text import Suggestion
 from rookery.protocol.host_interface import Host
 from rookery.tui.followed_tasks import Followed, Following, Start
+from rookery.tui.interfaces import Controller
 from rookery.tui.question_page import APPROVALS
 
 RESUMES = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
@@ -160,3 +173,81 @@ class Session:
 
     def stop(self) -> Cancel | None:
         return Cancel(task_id=self.task_id) if self.task_id else None
+
+
+AT_WORK = "A task is at work. Esc stops it."
+
+
+class TaskSwitcher:
+    def __init__(
+        self, controller: Controller, session: Session, *, start: Start, leave: Callable[[], None]
+    ) -> None:
+        """`start` has a task followed beside everything else; `leave` clears the screen of the
+        one that was looked at."""
+        self._controller = controller
+        self._session = session
+        self._start = start
+        self._leave = leave
+        self.has_begun = False
+        """There was a task, which one may want to go on with."""
+
+    async def begin(self, first: OpenTask | ReopenTask) -> None:
+        self._leave()
+        try:
+            await self._controller.host.send(first)
+        except CommandRejected as refusal:
+            self._controller.toast(str(refusal), "warning")
+        else:
+            self._look_at(first.task_id)
+
+    async def open(self, task_id: str) -> None:
+        """Another task, unless one works."""
+        if task_id == self._session.task_id or self._is_held():
+            return
+        if await self._controller.send(ReopenTask(task_id=task_id)):
+            await self._put_away()
+            self.turn_to(task_id)
+
+    async def renew(self) -> None:
+        """No task, unless one works."""
+        if not self._is_held():
+            await self._put_away()
+            self._leave()
+
+    async def take_up(self, command: ReopenTask) -> bool:
+        """Go on with a task that is over. Whether it can be gone on with."""
+        self._leave()
+        accepted = await self._controller.send(command)
+        if accepted:
+            self._look_at(command.task_id)
+        return accepted
+
+    def turn_to(self, task_id: str) -> None:
+        self._leave()
+        self._look_at(task_id)
+
+    def _is_held(self) -> bool:
+        works = self._session.works
+        if works:
+            self._controller.toast(AT_WORK, "warning")
+        return works
+
+    def _look_at(self, task_id: str) -> None:
+        self.has_begun = True
+        self._start(self._follow(task_id))
+
+    async def _follow(self, task_id: str) -> None:
+        try:
+            await self._session.following.follow(task_id)
+        except CommandRejected as refusal:
+            self._controller.toast(str(refusal), "error")
+
+    async def _put_away(self) -> None:
+        """The task that was looked at is over: done if it says so, and kept in any case."""
+        root, question = self._session.root, self._session.question
+        if root is None or root.over:
+            return
+        if question and question.asked.ask is AskKind.COMPLETION_RESULT:
+            await self._controller.send(question.answer("yes"))
+        else:
+            await self._controller.send(CloseTask(task_id=root.task_id))

@@ -29,9 +29,8 @@ from rookery.tui.composer import Remembered
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import Page
 from rookery.tui.question_queue import Questions
-from rookery.tui.session_view import Session
+from rookery.tui.session_view import Session, TaskSwitcher
 from rookery.tui.status_updates import StatusUpdates
-from rookery.tui.task_switcher import TaskSwitcher
 from rookery.tui.theme import THEMES, Theme, textual_theme
 from rookery.tui.transcript_updates import Rendering
 
