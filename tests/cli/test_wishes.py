@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rookery.cli.options import Wishes
+from rookery.cli.options import Options
 from rookery.core.text.characters import as_utf8
 from rookery.errors import SettingsError
 
 ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
-PLAIN = Wishes(
+PLAIN = Options(
     words=("fix", "it"),
     said=None,
     prompt_file=None,
@@ -136,12 +136,12 @@ def test_CL_13_2_row_13_17_what_needs_a_terminal_or_none(monkeypatch: pytest.Mon
     ],
 )
 def test_CL_13_1_ids_are_uuids_of_version_1_to_8(given: str, good: bool):
-    wishes = replace(PLAIN, create_with_session_id=given)
+    options = replace(PLAIN, create_with_session_id=given)
     if good:
-        wishes.check()
+        options.check()
         return
     with pytest.raises(SettingsError, match="takes a UUID"):
-        wishes.check()
+        options.check()
 
 
 @pytest.mark.parametrize(

@@ -188,12 +188,12 @@ class Briefing:
         return self._command_files.read().commands
 
     def _changed(self, mode: Mode) -> Mode:
-        wishes = self._settings.modes.get(mode.slug, {})
-        added = wishes.get("instructions", "")
+        changes = self._settings.modes.get(mode.slug, {})
+        added = changes.get("instructions", "")
         return replace(
             mode,
-            provider=wishes.get("provider", mode.provider),
-            model=wishes.get("model", mode.model),
+            provider=changes.get("provider", mode.provider),
+            model=changes.get("model", mode.model),
             instructions="\n\n".join(filter(None, [mode.instructions, added])),
         )
 
@@ -208,8 +208,8 @@ class Briefing:
         ]
 
     def _is_brief(self, provider: Provider) -> bool:
-        wish = self._settings.context.prompt
-        return wish == "compact" or (wish == "auto" and provider.model.window < LITTLE_ROOM)
+        wanted = self._settings.context.prompt
+        return wanted == "compact" or (wanted == "auto" and provider.model.window < LITTLE_ROOM)
 
     def _tell_problems(self, tell: Callable[[str], None], found: Sequence[str]) -> None:
         for problem in [*self._problems, *found]:

@@ -221,7 +221,7 @@ class CodeKnowledge:
         files: WorkspaceFiles,
         limits: Limits,
     ) -> None:
-        self._wish = settings.index
+        self._index_settings = settings.index
         self._workspace = workspace
         self._places = places
         self._files = files
@@ -272,22 +272,22 @@ class CodeKnowledge:
         return self._opened.enter_context(closing(index))
 
     def _embedder(self) -> "EndpointEmbedder | None":
-        wish = self._wish
-        if not (wish.provider and wish.model):
+        wanted = self._index_settings
+        if not (wanted.provider and wanted.model):
             return None
         from rookery.providers.embeddings import EndpointEmbedder
 
         key = find_key(
-            wish.provider,
+            wanted.provider,
             flag=None,
-            variable=KEY_VARIABLES.get(wish.provider),
+            variable=KEY_VARIABLES.get(wanted.provider),
             environ=os.environ,
             keys_file=self._places.keys_file,
         )
         embedder = EndpointEmbedder(
-            wish.provider,
-            wish.model,
-            base_url=wish.base_url or BASE_URLS.get(wish.provider) or "",
+            wanted.provider,
+            wanted.model,
+            base_url=wanted.base_url or BASE_URLS.get(wanted.provider) or "",
             key=key.reveal() if key else "",
             limits=self._limits,
         )

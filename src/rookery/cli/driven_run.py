@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from rookery.app.model_choice import NoKey
 from rookery.cli.exit_codes import exit_code
 from rookery.cli.host_run import run_client
-from rookery.cli.options import Wishes
+from rookery.cli.options import Options
 from rookery.cli.reports import children_of
 from rookery.cli.run_options import Run
 from rookery.compat.pipes import OutputQueue, input_lines
@@ -20,7 +20,7 @@ from rookery.core.text.terminal_text import harmless
 from rookery.errors import RookeryError
 
 
-def run_control_stream(run: Run, wishes: Wishes) -> int:
+def run_control_stream(run: Run, options: Options) -> int:
     from rookery.compat.control_stream.stream_client import StreamClient
 
     first = run.first
@@ -32,16 +32,16 @@ def run_control_stream(run: Run, wishes: Wishes) -> int:
             first=first,
             stored=run.stored,
             worked=(event for _, event in children_of(run.stored, run.store)),
-            stays=wishes.signal_only_exit,
+            stays=options.signal_only_exit,
             strict=run.settings.exit_on_error,
-            watch=_watcher(run, wishes, stack),
+            watch=_watcher(run, options, stack),
             complain=_complain,
             blame=_code_of,
         )
         return run_client(run, client)
 
 
-def run_engine_messages(run: Run, wishes: Wishes) -> int:
+def run_engine_messages(run: Run, options: Options) -> int:
     from rookery.compat.json_io.driven_client import EngineMessagesClient
 
     with ExitStack() as stack:
@@ -51,16 +51,16 @@ def run_engine_messages(run: Run, wishes: Wishes) -> int:
             exit_code=exit_code,
             first=run.first,
             opening=run.opening,
-            next_id=(wishes.create_with_session_id or "").lower(),
-            strict=wishes.exit_on_error,
-            watch=_watcher(run, wishes, stack),
+            next_id=(options.create_with_session_id or "").lower(),
+            strict=options.exit_on_error,
+            watch=_watcher(run, options, stack),
             complain=_complain,
         )
         return run_client(run, client)
 
 
-def _watcher(run: Run, wishes: Wishes, stack: ExitStack) -> Callable[[Event], None]:
-    if not wishes.debug:
+def _watcher(run: Run, options: Options, stack: ExitStack) -> Callable[[Event], None]:
+    if not options.debug:
         return lambda event: None
     from rookery.protocol.client.debug_log import open_debug_log
 

@@ -10,7 +10,7 @@ import anyio
 
 from rookery import NAME
 from rookery.cli.host_run import run_client
-from rookery.cli.options import Wishes
+from rookery.cli.options import Options
 from rookery.cli.run_options import Run
 from rookery.core.text.terminal_text import harmless
 from rookery.protocol.client.attend import Fate, RunEnd
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rookery.tui.app import FullScreen
 
 
-def run_full_screen(run: Run, wishes: Wishes) -> int:
-    client = FullScreenClient(run, wishes)
+def run_full_screen(run: Run, options: Options) -> int:
+    client = FullScreenClient(run, options)
     code = run_client(run, client)
     return 0 if client.left and code < KILLED else code
 
@@ -34,9 +34,9 @@ KILLED = 128
 class FullScreenClient:
     """A client. It ends when whoever sits in front of it leaves."""
 
-    def __init__(self, run: Run, wishes: Wishes) -> None:
+    def __init__(self, run: Run, options: Options) -> None:
         self._run = run
-        self._wishes = wishes
+        self._wishes = options
         self.left = False
         """Somebody left on purpose."""
         self._result = ""

@@ -277,9 +277,9 @@ class _Task(GroupedCommand):
 )
 @click.option("-e", "--extension", hidden=True, help="Accepted for other programs' sake.")
 @click.version_option(VERSION, "-V", "--version", message=f"{NAME} %(version)s")
-def task(**wishes: Any) -> int:
+def task(**options: Any) -> int:
     """Give the agent a task: fix a bug, add a feature, explain some code."""
-    from rookery.cli.options import Wishes
+    from rookery.cli.options import Options
     from rookery.cli.run import run_session
 
-    return run_session(Wishes(**wishes))
+    return run_session(Options(**options))

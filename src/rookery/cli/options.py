@@ -30,7 +30,7 @@ class FrontEnd(Enum):
     ENGINE_MESSAGES = "messages of the engine, both ways"
 
 
-class Wishes(Struct, frozen=True, kw_only=True):
+class Options(Struct, frozen=True, kw_only=True):
     words: tuple[str, ...]
     said: str | None
     """The prompt as an option gives it."""

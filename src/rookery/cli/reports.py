@@ -10,7 +10,7 @@ from typing import Protocol, TextIO
 import anyio
 
 from rookery import NAME, VERSION
-from rookery.cli.options import Wishes
+from rookery.cli.options import Options
 from rookery.cli.run_options import Run
 from rookery.core.blocks import Text
 from rookery.core.facts import AssistantSpoke, ChildBegan, CompletionOffered, Event, TaskOpened
@@ -40,15 +40,17 @@ class Report(Protocol):
 
 
 @contextmanager
-def open_report(run: Run, wishes: Wishes) -> Iterator[Report]:
+def open_report(run: Run, options: Options) -> Iterator[Report]:
     report: Report
-    if wishes.output_format != "text":
-        report = JsonReport(run, stream=wishes.output_format == "stream-json")
-    elif run.person and not wishes.once:
-        report = TextReport(run, out=sys.stdout, shows_result=True, resumable=not wishes.ephemeral)
+    if options.output_format != "text":
+        report = JsonReport(run, stream=options.output_format == "stream-json")
+    elif run.person and not options.once:
+        report = TextReport(run, out=sys.stdout, shows_result=True, resumable=not options.ephemeral)
     else:
-        report = PipeReport(run, out=sys.stderr, shows_result=False, resumable=not wishes.ephemeral)
-    if not wishes.debug:
+        report = PipeReport(
+            run, out=sys.stderr, shows_result=False, resumable=not options.ephemeral
+        )
+    if not options.debug:
         yield report
         return
     from rookery.protocol.client.debug_log import open_debug_log

@@ -15,7 +15,7 @@ from rookery.app.briefing import project_names
 from rookery.app.consent import Consent
 from rookery.app.model_choice import ModelChoice, choose_model, usable_models
 from rookery.cli.first_message import Checks, FirstWords, ask_for_first_words
-from rookery.cli.options import FrontEnd, Wishes
+from rookery.cli.options import FrontEnd, Options
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.effort import NOT_AT_ALL
 from rookery.core.facts import Event, RequestStarted, TaskOpened
@@ -97,55 +97,57 @@ class Run(Struct, frozen=True, kw_only=True):
         return choose_model(settings, os.environ, self.places.keys_file, None)
 
 
-def prepare(wishes: Wishes, usual: Places, store: TaskStore) -> Run:
+def prepare(options: Options, usual: Places, store: TaskStore) -> Run:
     """Raises `SettingsError` with one sentence for whatever cannot work."""
     early: list[str] = []
-    trust = _trust_of(wishes, usual, early.append)
-    trusted, acts_anyway = trust is _Trust.YES, _acts_anyway(wishes, trust)
-    task_id = chosen_session(store, wishes.session_id, wishes.workspace) if wishes.resumes else ""
-    stored = _stored(wishes, store, task_id)
-    settings = _settings(wishes, usual, _last_request(stored), trusted=trusted)
-    _check_mode(settings.mode, usual, wishes.workspace, trusted=trusted)
-    choice = choose_model(settings, os.environ, usual.keys_file, wishes.api_key)
-    if wishes.intent:
+    trust = _trust_of(options, usual, early.append)
+    trusted, acts_anyway = trust is _Trust.YES, _acts_anyway(options, trust)
+    task_id = (
+        chosen_session(store, options.session_id, options.workspace) if options.resumes else ""
+    )
+    stored = _stored(options, store, task_id)
+    settings = _settings(options, usual, _last_request(stored), trusted=trusted)
+    _check_mode(settings.mode, usual, options.workspace, trusted=trusted)
+    choice = choose_model(settings, os.environ, usual.keys_file, options.api_key)
+    if options.intent:
         from rookery.governance.projects import check_intent
 
-        check_intent(settings, wishes.workspace, wishes.intent)
-    prompt, draft = wishes.prompt(), "".join(early)
-    _note_oddities(wishes)
-    _note_lost_effort(wishes.reasoning_effort, settings, choice)
-    _check_command(prompt, usual, wishes.workspace, trusted=trusted)
+        check_intent(settings, options.workspace, options.intent)
+    prompt, draft = options.prompt(), "".join(early)
+    _note_oddities(options)
+    _note_lost_effort(options.reasoning_effort, settings, choice)
+    _check_command(prompt, usual, options.workspace, trusted=trusted)
     first: OpenTask | ReopenTask | None = None
-    if wishes.resumes:
+    if options.resumes:
         first = ReopenTask(task_id=task_id)
-    elif prompt.strip() or wishes.front_end is FrontEnd.LINES:
-        checks = _checks(settings, choice, usual, wishes.workspace, trusted=trusted)
-        first = _new_task(wishes, settings, choice, store, prompt, checks, draft)
+    elif prompt.strip() or options.front_end is FrontEnd.LINES:
+        checks = _checks(settings, choice, usual, options.workspace, trusted=trusted)
+        first = _new_task(options, settings, choice, store, prompt, checks, draft)
     return Run(
         settings=settings,
         choice=choice,
         store=store,
-        workspace=wishes.workspace,
+        workspace=options.workspace,
         first=first,
         stored=stored,
-        opening=prompt if wishes.resumes else "",
+        opening=prompt if options.resumes else "",
         draft=draft,
-        once=wishes.once,
-        person=wishes.interactive,
-        timeout=wishes.timeout,
+        once=options.once,
+        person=options.interactive,
+        timeout=options.timeout,
         consent=Consent(
-            automatic=settings.acts_unasked(once=wishes.once),
+            automatic=settings.acts_unasked(once=options.once),
             trusted=trusted,
             acts_anyway=acts_anyway,
-            outside=wishes.allow_outside,
-            protected=wishes.allow_protected,
-            mode=wishes.mode or "",
-            attended=wishes.interactive or wishes.front_end is not FrontEnd.LINES,
-            charter=Charter(intent=wishes.intent or "", allow=frozenset(wishes.governance_allow)),
+            outside=options.allow_outside,
+            protected=options.allow_protected,
+            mode=options.mode or "",
+            attended=options.interactive or options.front_end is not FrontEnd.LINES,
+            charter=Charter(intent=options.intent or "", allow=frozenset(options.governance_allow)),
         ),
         places=usual,
-        workspace_flag=wishes.workspace_flag(),
-        trust_note=_trust_note(wishes, trust, acts_anyway=acts_anyway),
+        workspace_flag=options.workspace_flag(),
+        trust_note=_trust_note(options, trust, acts_anyway=acts_anyway),
     )
 
 
@@ -186,10 +188,10 @@ def _check_command(prompt: str, places: Places, workspace: Path, *, trusted: boo
         raise SettingsError(wrong)
 
 
-def _note_oddities(wishes: Wishes) -> None:
-    if wishes.extension:
+def _note_oddities(options: Options) -> None:
+    if options.extension:
         note("Extensions are not supported; -e is ignored.")
-    if wishes.front_end is FrontEnd.LINES and not (wishes.once or wishes.interactive):
+    if options.front_end is FrontEnd.LINES and not (options.once or options.interactive):
         note("Not interactive: running as with --print. Actions that need approval are skipped.")
 
 
@@ -209,7 +211,7 @@ def note(sentence: str) -> None:
     print(f"note: {harmless(sentence)}", file=sys.stderr)
 
 
-def _stored(wishes: Wishes, store: TaskStore, task_id: str) -> Sequence[Event]:
+def _stored(options: Options, store: TaskStore, task_id: str) -> Sequence[Event]:
     """The events of the session to go on with. It must not go on in other files than it began
     in, unless those have moved away."""
     if not task_id:
@@ -217,7 +219,7 @@ def _stored(wishes: Wishes, store: TaskStore, task_id: str) -> Sequence[Event]:
     events = list(store.read(task_id))
     opened = events[0].fact if events else None
     home = opened.workspace if isinstance(opened, TaskOpened) else ""
-    if home and home != str(wishes.workspace) and Path(home).is_dir():
+    if home and home != str(options.workspace) and Path(home).is_dir():
         raise SettingsError(f"Session {task_id} is about {home}. Go on there, or with -w {home}.")
     return events
 
@@ -233,39 +235,39 @@ class _Trust(Enum):
     UNKNOWN = "the user was not asked"
 
 
-def _trust_of(wishes: Wishes, places: Places, keep: Callable[[str], None]) -> _Trust:
+def _trust_of(options: Options, places: Places, keep: Callable[[str], None]) -> _Trust:
     """Whether the folder is trusted. Whoever sits at the terminal is asked before anything of
     the folder counts. `keep` takes what they typed before the question, if it can be used."""
     store = TrustStore(places.trust_file)
-    if wishes.trust:
+    if options.trust:
         from rookery.permissions.cli.trust_command import agree_to_servers, agree_to_tools
 
-        agree_to_servers(wishes.workspace, only_new=True)
+        agree_to_servers(options.workspace, only_new=True)
         with suppress(StorageError, ToolError):  # then the run says that they are not offered
-            agree_to_tools(wishes.workspace, first_only=True)
-    if wishes.trust or store.trusts(wishes.workspace):
+            agree_to_tools(options.workspace, first_only=True)
+    if options.trust or store.trusts(options.workspace):
         return _Trust.YES
-    if wishes.interactive and not (wishes.yes and never_trusted(wishes.workspace)):
+    if options.interactive and not (options.yes and never_trusted(options.workspace)):
         from rookery.permissions.cli.trust_command import ask_trust
 
-        out = sys.stderr if wishes.once else sys.stdout
-        says_enough = wishes.said or wishes.words or wishes.prompt_file or wishes.resumes
-        usable = wishes.front_end is FrontEnd.SCREEN or not says_enough
-        trusted = ask_trust(store, wishes.workspace, out, keep if usable else None)
+        out = sys.stderr if options.once else sys.stdout
+        says_enough = options.said or options.words or options.prompt_file or options.resumes
+        usable = options.front_end is FrontEnd.SCREEN or not says_enough
+        trusted = ask_trust(store, options.workspace, out, keep if usable else None)
         return _Trust.YES if trusted else _Trust.NO
     if store.problem:
         note(store.problem)
     return _Trust.UNKNOWN
 
 
-def _acts_anyway(wishes: Wishes, trust: _Trust) -> bool:
+def _acts_anyway(options: Options, trust: _Trust) -> bool:
     """Whether a folder that is not trusted may be changed in this run. A program that drives us
     over the control stream speaks for its user; the answer no stands above every flag."""
-    return trust is _Trust.UNKNOWN and (wishes.yes or wishes.stdin_prompt_stream)
+    return trust is _Trust.UNKNOWN and (options.yes or options.stdin_prompt_stream)
 
 
-def _trust_note(wishes: Wishes, trust: _Trust, *, acts_anyway: bool) -> str:
-    if wishes.trust and not wishes.interactive:
+def _trust_note(options: Options, trust: _Trust, *, acts_anyway: bool) -> str:
+    if options.trust and not options.interactive:
         return "--trust: the folder is trusted for this run."
     if trust is not _Trust.UNKNOWN:
         return ""
@@ -278,29 +280,29 @@ def _trust_note(wishes: Wishes, trust: _Trust, *, acts_anyway: bool) -> str:
 
 
 def _settings(
-    wishes: Wishes, places: Places, before: RequestStarted | None, *, trusted: bool
+    options: Options, places: Places, before: RequestStarted | None, *, trusted: bool
 ) -> Settings:
     """What the flags and files say; a session goes on with the model it had, unless a flag
     names another. A folder that is not trusted is not heard."""
     flags: dict[str, str | float | None] = {
-        "provider": wishes.provider,
-        "model": wishes.model,
-        "base_url": wishes.base_url,
-        "mode": wishes.mode,
-        "approval": wishes.approval,
-        "sandbox.use": wishes.sandbox,
-        "reasoning_effort": wishes.reasoning_effort,
-        "mistake_limit": wishes.consecutive_mistake_limit,
-        "commands.shell": wishes.terminal_shell or None,
-        "followup_seconds": wishes.followup_timeout,
-        "exit_on_error": wishes.exit_on_error or None,
-        "ui.oneshot": wishes.oneshot or None,
+        "provider": options.provider,
+        "model": options.model,
+        "base_url": options.base_url,
+        "mode": options.mode,
+        "approval": options.approval,
+        "sandbox.use": options.sandbox,
+        "reasoning_effort": options.reasoning_effort,
+        "mistake_limit": options.consecutive_mistake_limit,
+        "commands.shell": options.terminal_shell or None,
+        "followup_seconds": options.followup_timeout,
+        "exit_on_error": options.exit_on_error or None,
+        "ui.oneshot": options.oneshot or None,
     }
-    if before and not wishes.provider:
+    if before and not options.provider:
         flags["provider"] = before.provider
-        flags["model"] = wishes.model or before.model
-        flags["base_url"] = wishes.base_url or before.base_url or None
-    heard = wishes.workspace if trusted else None
+        flags["model"] = options.model or before.model
+        flags["base_url"] = options.base_url or before.base_url or None
+    heard = options.workspace if trusted else None
     try:
         found = find_settings(places.settings_file, heard, os.environ, flags)
     except SettingsError as error:
@@ -308,7 +310,7 @@ def _settings(
     for sentence in found.refused:
         note(sentence)
     settings = found.settings
-    if wishes.driven and ("mistake_limit",) not in found.origins:
+    if options.driven and ("mistake_limit",) not in found.origins:
         settings = settings.with_mistake_limit(DRIVEN_MISTAKE_LIMIT)
     return _with_usable_shell(settings)
 
@@ -330,7 +332,7 @@ def _with_usable_shell(settings: Settings) -> Settings:
 
 
 def _new_task(
-    wishes: Wishes,
+    options: Options,
     settings: Settings,
     choice: ModelChoice,
     store: TaskStore,
@@ -339,11 +341,11 @@ def _new_task(
     draft: str,
 ) -> OpenTask:
     words = FirstWords(text=prompt, mode=settings.mode)
-    if not prompt.strip() and wishes.interactive:
-        words = ask_for_first_words(choice, settings.mode, str(wishes.workspace), checks, draft)
+    if not prompt.strip() and options.interactive:
+        words = ask_for_first_words(choice, settings.mode, str(options.workspace), checks, draft)
     if not words.text.strip():
         raise SettingsError("Say what to work on, as an argument or on standard input.")
-    task_id = (wishes.create_with_session_id or str(uuid.uuid4())).lower()
+    task_id = (options.create_with_session_id or str(uuid.uuid4())).lower()
     if store.exists(task_id):
         raise SettingsError(f"Session {task_id} exists already. Go on with --session-id {task_id}.")
     return OpenTask(

@@ -22,7 +22,7 @@ from anyio.abc import SocketAttribute, SocketListener, SocketStream
 from rookery import NAME
 from rookery.cli.host_run import Client, run_client
 from rookery.cli.main import task
-from rookery.cli.options import Wishes
+from rookery.cli.options import Options
 from rookery.cli.run_options import prepare
 from rookery.core.queries import AskRest
 from rookery.errors import SettingsError
@@ -262,12 +262,12 @@ def _run(
         raise SettingsError("--until-left is for a server at a Unix socket.")
     if sum((stdio, socket is not None, port is not None)) > 1:
         raise SettingsError("Give one of --stdio, --socket and --port.")
-    wishes = _wishes(flags)
-    wishes.check()
+    options = _options(flags)
+    options.check()
     places = find_places(os.environ)
     store = TaskStore(places)
     store.sweep()
-    run = prepare(wishes, places, store)
+    run = prepare(options, places, store)
     if not run.consent.may_act:
         print(f"note: The folder is not trusted, so it is only read: {NAME} trust", file=sys.stderr)
     private_folder(_folder(places))
@@ -280,11 +280,11 @@ def _run(
     return run_client(run, server)
 
 
-def _wishes(flags: dict[str, Any]) -> Wishes:
+def _options(flags: dict[str, Any]) -> Options:
     """What the flags of a server ask for. Nobody is asked at a terminal, just as for one who
     drives a run through pipes."""
     usual = task.make_context(NAME, []).params
-    return Wishes(**{**usual, **flags, "json_io": True})
+    return Options(**{**usual, **flags, "json_io": True})
 
 
 class _ServeOrManage(click.Command):
