@@ -20,8 +20,8 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from run import machine, table
 
+from rookery.code_index.chunks import expression_of
 from rookery.code_index.code_index import CodeIndex
-from rookery.code_index.search_words import expression_of
 from rookery.code_index.syntax import SyntaxReader
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit

@@ -13,7 +13,7 @@ from rookery.cli.main import run
 from rookery.core.failures import FailureKind
 from rookery.platform.user_folders import find_places
 from rookery.providers.registry import BASE_URLS, KEY_VARIABLES, NAMES
-from rookery.providers.script_files import read_script
+from rookery.providers.scripted import read_script
 from rookery.storage.artifacts import FOLDER
 
 ROOT = Path(__file__).parents[1]

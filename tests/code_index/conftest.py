@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from rookery.code_index.code_index import CodeIndex
-from rookery.code_index.sources import Embedder
-from rookery.code_index.syntax import SyntaxReader
+from rookery.code_index.syntax import Embedder, SyntaxReader
 from rookery.core.indexed_code import CodeHits, Listing, Source
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from rookery.code_index import update as updating
-from rookery.code_index.database import NAME, REBUILT
+from rookery.code_index.code_index import NAME, REBUILT
 from rookery.core.indexed_code import Source
 from rookery.engine.ports.actions import Permit
 from rookery.errors import Denied, ToolError

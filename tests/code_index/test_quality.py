@@ -41,7 +41,7 @@ full text search over past tasks in sqlite                  storage/index.py
 preview of command output with head and tail                core/text/output_preview.py
 summarise conversation when the context window is full      engine/context.py
 does the user trust this folder                             permissions/trust.py
-detect mime type and size of images                         core/image_facts.py
+detect mime type and size of images                         core/pictures.py
 judge whether a shell command is harmless                   commands/judge.py
 models and their prices                                     providers/models.py
 """

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.code_index.code_index import CodeIndex
-from rookery.code_index.vectors import (
+from rookery.code_index.store import (
     WORTHWHILE,
     cosine,
     nearest_signatures,

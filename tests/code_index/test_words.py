@@ -2,8 +2,8 @@ import time
 
 import pytest
 
-from rookery.code_index.excluded_files import is_unfit
-from rookery.code_index.search_words import expression_of, parts_of, searchable
+from rookery.code_index.chunks import expression_of, parts_of, searchable
+from rookery.code_index.update import is_unfit
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 from rookery.core.facts import Todo
-from rookery.prompting.environment_details import (
+from rookery.prompting.environment import (
     CommandNote,
     EnvironmentDetails,
     environment_details,

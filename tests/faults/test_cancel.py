@@ -35,8 +35,7 @@ from rookery.core.replies import STOPPED_BY_USER
 from rookery.core.undo_plan import steps_since
 from rookery.engine.engine import Engine
 from rookery.errors import ProviderError
-from rookery.providers.script_files import FileProvider, read_script
-from rookery.providers.scripted import MODEL
+from rookery.providers.scripted import MODEL, FileProvider, read_script
 from rookery.storage.verify import verify
 from scenario import BEFORE, EFFECTS, SCRIPT, UNIQUE
 from stage import TASK, Stage, call, finish, run, write

@@ -13,7 +13,7 @@ from rookery.engine.ports.model import (
     UsageChunk,
 )
 from rookery.errors import ProviderError
-from rookery.providers.joined_chunks import joined
+from rookery.providers.listener import joined
 
 STOP = StopChunk(StopReason.END)
 

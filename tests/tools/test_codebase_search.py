@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from rookery.code_index.code_index import CodeIndex
-from rookery.code_index.outline import Outliner
-from rookery.code_index.syntax import SyntaxReader
+from rookery.code_index.syntax import Outliner, SyntaxReader
 from rookery.core.indexed_code import CodeHit, CodeHits
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Action, Permit

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from rookery.code_index.outline import Outliner
-from rookery.code_index.syntax import SyntaxReader
+from rookery.code_index.syntax import Outliner, SyntaxReader
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.tools.read_file import TOOL

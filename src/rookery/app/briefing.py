@@ -34,11 +34,13 @@ from rookery.engine.ports.model import Provider, ToolSpec
 from rookery.engine.ports.tool import Tool
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import Places
-from rookery.prompting.environment import ModifiedFiles, git_branch, moment
-from rookery.prompting.environment_details import (
+from rookery.prompting.environment import (
     CommandNote,
     EnvironmentDetails,
+    ModifiedFiles,
     environment_details,
+    git_branch,
+    moment,
 )
 from rookery.prompting.mention_lookup import Gatherer
 from rookery.prompting.modes import ModeFiles

@@ -37,8 +37,7 @@ from rookery.workspace.files import WorkspaceFiles
 if TYPE_CHECKING:
     from rookery.browser.browser_session import BrowserSession, StartSoon
     from rookery.code_index.code_index import CodeIndex
-    from rookery.code_index.outline import Outliner
-    from rookery.code_index.syntax import SyntaxReader
+    from rookery.code_index.syntax import Outliner, SyntaxReader
     from rookery.providers.embeddings import EndpointEmbedder
     from rookery.workspace.source_files import WorkspaceSources
 
@@ -258,7 +257,7 @@ class CodeKnowledge:
 
     @cached_property
     def _outliner(self) -> "Outliner":
-        from rookery.code_index.outline import Outliner
+        from rookery.code_index.syntax import Outliner
 
         return Outliner(self._sources, self._syntax)
 

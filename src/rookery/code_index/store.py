@@ -1,27 +1,24 @@
 """The tables of the index: files, their chunks, the words in these, and vectors if there are any.
 
 Of a file's text only its words are here. What is shown is read from the file itself, if it still
-is the file that was indexed.
+is the file that was indexed. Vectors need no library: half-precision numbers are kept for
+comparing, and one bit of each to find the few that are worth comparing.
 """
 
+import math
 import sqlite3
+import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from heapq import nsmallest
 from itertools import groupby
-from operator import itemgetter
+from operator import itemgetter, mul
 from typing import Any
 
 from msgspec import Struct
 
 from rookery.code_index.chunks import Chunk
-from rookery.code_index.vectors import (
-    cosine,
-    nearest_signatures,
-    packed,
-    signature,
-    unpacked,
-)
 from rookery.core.indexed_code import Mark
 
 VERSION = 1
@@ -47,6 +44,7 @@ _PLACES = """
 _PROMISING = 10
 """For each chunk that a file may have, so many are compared in full: signatures are coarse."""
 _BELOW = "(?2 = '' OR files.path = ?2 OR substr(files.path, 1, length(?2) + 1) = ?2 || '/')"
+WORTHWHILE = 400
 
 
 class UnfitStore(Exception):
@@ -208,6 +206,36 @@ class Store:
 
     def _number(self, query: str) -> Any:
         return self._db.execute(query).fetchone()[0]
+
+
+def packed(vector: Sequence[float]) -> bytes:
+    """Of length one, so that a product of two is their cosine."""
+    length = math.sqrt(math.fsum(map(mul, vector, vector))) or 1.0
+    return struct.pack(f"<{len(vector)}e", *(number / length for number in vector))
+
+
+def unpacked(data: bytes) -> tuple[float, ...]:
+    return struct.unpack(f"<{len(data) // 2}e", data)
+
+
+def signature(vector: Sequence[float]) -> bytes:
+    """Which of the numbers are positive."""
+    bits = sum(1 << place for place, number in enumerate(vector) if number > 0)
+    return bits.to_bytes(-(-len(vector) // 8), "little")
+
+
+def nearest_signatures(wanted: bytes, known: Iterable[tuple[int, bytes]]) -> list[int]:
+    """The ids whose signatures differ least from the wanted one."""
+    bits = int.from_bytes(wanted, "little")
+    nearest = nsmallest(
+        WORTHWHILE,
+        (((int.from_bytes(each, "little") ^ bits).bit_count(), id) for id, each in known),
+    )
+    return [id for _, id in nearest]
+
+
+def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    return math.fsum(map(mul, one, other))
 
 
 def _few_of_each(ids: Iterable[int], file_of: Mapping[int, int], per_file: int) -> list[int]:

@@ -1,28 +1,65 @@
-"""What a language's grammar knows of a text, asked of a process that may die of it."""
+"""What a language's grammar knows of a text, and the outlines of files that follow from it.
+
+The grammar is asked of a process that may die of it. `Sources` is where the texts come from.
+"""
 
 import json
 import os
 import selectors
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from threading import Lock
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
+import anyio.to_thread
 from msgspec import Struct
 
 from rookery.code_index.languages import is_markdown, language_of
-from rookery.core.indexed_code import Definition, headings
+from rookery.core.indexed_code import Definition, Listing, Outline, Source, headings
 from rookery.core.limits import MIB
 from rookery.core.text.text_lines import rows_of
+from rookery.engine.ports.actions import Permit
+from rookery.errors import Denied
 
 LARGEST = MIB
 _WORKER = Path(__file__).with_name("parser_worker.py")
 _BOUNDS: Mapping[str, Any] = {"memory_bytes": 1024 * MIB, "seconds": 2.0}
 _PATIENCE = 10.0
 _CHUNK = 64 * 1024
+MOST_FILES = 200
+
+
+class Sources(Protocol):
+    """Without what is kept from the agent, or holds credentials."""
+
+    def list(self, most: int, largest: int) -> Listing:
+        """At most so many files, none of them larger than that in bytes."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or folder, whatever is indexed of it."""
+        ...
+
+    def in_folder(self, folder: str) -> Sequence[str] | None:
+        """The files in a folder, but not in folders in it; None if it is no folder."""
+        ...
+
+    def read(self, path: str, largest: int) -> Source | None:
+        """None if there is no such file any more, or none that can be read."""
+        ...
+
+
+class Embedder(Protocol):
+    """Makes vectors of texts. Vectors of different names cannot be compared."""
+
+    name: str
+
+    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """One vector for each, all of the same length. Raises `ProviderError`."""
+        ...
 
 
 class _Died(Exception):
@@ -126,6 +163,42 @@ class _Worker:
         self._process.kill()
         with self._process:
             pass
+
+
+class Outliner:
+    def __init__(self, sources: Sources, syntax: SyntaxReader) -> None:
+        self._sources = sources
+        self._syntax = syntax
+
+    async def outline(self, path: str, text: str) -> Sequence[Definition]:
+        """In the order of the file; nothing if its language is not known here."""
+        syntax = await anyio.to_thread.run_sync(
+            self._syntax.read, path, text, abandon_on_cancel=True
+        )
+        return syntax.definitions
+
+    async def outlines_in(
+        self, folder: str, permit: Permit, may_show: Callable[[str], bool]
+    ) -> Sequence[Outline] | None:
+        """Of the files in a folder, but not in folders in it; None if it is no folder."""
+        if folder not in permit.reads:
+            raise Denied(f"There is no permit to look into {folder}.")
+        return await anyio.to_thread.run_sync(
+            self._outlines_in, "" if folder == "." else folder, may_show, abandon_on_cancel=True
+        )
+
+    def _outlines_in(
+        self, folder: str, may_show: Callable[[str], bool]
+    ) -> Sequence[Outline] | None:
+        files = self._sources.in_folder(folder)
+        if files is None:
+            return None
+        outlines: list[Outline] = []
+        for path in files[:MOST_FILES]:
+            source = self._sources.read(path, LARGEST) if may_show(path) else None
+            if source is not None:
+                outlines.append(Outline(path, self._syntax.read(path, source.text).definitions))
+        return outlines
 
 
 def _syntax(answer: Mapping[str, Any], rows: list[str]) -> Syntax:

@@ -1,18 +1,22 @@
-"""Bringing the index up to date: nothing is read again that has not changed."""
+"""Bringing the index up to date: nothing is read again that has not changed.
 
+Files made by programs or made to hold secrets are left out. A search for exact text may look into
+the latter; an index would keep their words, and vectors of them may be made elsewhere.
+"""
+
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from fnmatch import translate
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.code_index.chunks import chunks, names_of
-from rookery.code_index.excluded_files import is_unfit
-from rookery.code_index.search_words import searchable
-from rookery.code_index.sources import Embedder, Sources
+from rookery.code_index.chunks import chunks, names_of, searchable
 from rookery.code_index.store import Known, Piece, Spot, Store
-from rookery.code_index.syntax import SyntaxReader
+from rookery.code_index.syntax import Embedder, Sources, SyntaxReader
+from rookery.core.credential_paths import holds_secrets
 from rookery.core.indexed_code import Found, Listing, Mark, Source
 from rookery.core.limits import MIB
 from rookery.core.text.characters import is_utf8
@@ -27,6 +31,8 @@ _UNSETTLED = 2_000_000_000
 """A file may be changed again within the same tick of its clock; after so many nanoseconds a
 change is seen by its time."""
 _NO_MARK: Mark = (-1, 0, 0, 0)
+_NOISE = "*.lock *-lock.json *-lock.yaml *.sum *.map *.min.js *.min.css *.svg"
+_UNFIT = re.compile("|".join(map(translate, _NOISE.split())))
 
 
 class Progress(Struct, frozen=True, kw_only=True):
@@ -148,6 +154,10 @@ class Update:
             with store.writing():
                 for path in gone[at : at + _FORGOTTEN_AT_ONCE]:
                     store.forget(path)
+
+
+def is_unfit(path: str) -> bool:
+    return holds_secrets(path) or _UNFIT.match(path.rpartition("/")[2].lower()) is not None
 
 
 def _is_known(found: Found, known: dict[str, Known]) -> bool:

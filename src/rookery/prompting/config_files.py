@@ -2,14 +2,18 @@
 
 A project's files were written by strangers: none may lead out of the workspace, to what is kept
 from the agent, or to where credentials are. The user's own may lie anywhere. Only regular files
-are opened, and no link is followed once it is known where a path leads.
+are opened, and no link is followed once it is known where a path leads. A `Look` remembers what
+it found, so that the same files need not be read again while nothing has changed.
 """
 
 import os
+import stat
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path, PurePosixPath
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -19,11 +23,16 @@ from rookery.engine.ports.files import FileText
 from rookery.errors import ToolError
 from rookery.platform.descriptors import content, opened_folder
 from rookery.platform.paths import visible
-from rookery.prompting.lookup_cache import Look
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.ignore import IGNORE_FILES
 from rookery.workspace.text_files import decoded
 
+_SECOND = 1_000_000_000
+_SETTLED = 2 * _SECOND
+"""Nanoseconds after a change from which on another must show in the times of a file."""
+
+Mark: TypeAlias = tuple[tuple[int, ...] | None, ...]
+T = TypeVar("T")
 LARGEST = 32 * KIB
 MOST_LINKS = 5
 DEEPEST = 10
@@ -34,20 +43,68 @@ MOST_LOOKED_AT = 10 * MOST_ENTRIES
 """Names that all walks of one look do."""
 
 
+class Look:
+    """One look at the disk: what it depended on, and what was wrong."""
+
+    def __init__(self) -> None:
+        self.marks: dict[str, Mark] = {}
+        self.problems: list[str] = []
+        self.entries = 0
+        """How many names in folders were looked at."""
+
+    def note(self, path: str) -> None:
+        self.marks.setdefault(path, _mark(path))
+
+    def complain(self, problem: str) -> None:
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+
+class Remembered(Generic[T]):
+    """What was read from files, read again only once one of them has changed. For `rest`
+    seconds after a look there is no other."""
+
+    def __init__(
+        self,
+        read: Callable[[Look], T],
+        now: Callable[[], int] = time.time_ns,
+        *,
+        rest: float = 0.0,
+    ) -> None:
+        self._read = read
+        self._now = now
+        self._rest = int(rest * _SECOND)
+        self._known: _Known[T] | None = None
+
+    def get(self) -> T:
+        if self._known is None or not self._holds(self._known):
+            look, began = Look(), self._now()
+            found = self._read(look)
+            settled = all(_latest(mark) < began - _SETTLED for mark in look.marks.values())
+            self._known = _Known(found, look.marks, settled, began)
+        return self._known.found
+
+    def _holds(self, known: "_Known[T]") -> bool:
+        if 0 <= self._now() - known.looked < self._rest:
+            return True
+        marks = known.marks.items()
+        return known.settled and all(_mark(path) == mark for path, mark in marks)
+
+
+class _Known(NamedTuple, Generic[T]):
+    """`settled` if no change since can go unnoticed."""
+
+    found: T
+    marks: dict[str, Mark]
+    settled: bool
+    looked: int
+
+
 class FoundFile(Struct, frozen=True):
     """`name` is its path below the folder that was searched, `path` its path on the disk."""
 
     name: str
     path: str
-
-
-def users_folder(path: Path, home: Path) -> "ConfigFolder":
-    inside = path.is_relative_to(home)
-    return ConfigFolder(path, str("~" / path.relative_to(home)) if inside else str(path))
-
-
-def projects_folder(boundaries: Boundaries) -> "ConfigFolder":
-    return ConfigFolder(boundaries.root, "", boundaries)
 
 
 class ConfigFolder:
@@ -263,6 +320,40 @@ class _Walk:
             names = [entry.name for entry in islice(entries, left + 1)]
         self._look.entries += len(names)
         return sorted(names[:left]), len(names) <= left
+
+
+def users_folder(path: Path, home: Path) -> "ConfigFolder":
+    inside = path.is_relative_to(home)
+    return ConfigFolder(path, str("~" / path.relative_to(home)) if inside else str(path))
+
+
+def projects_folder(boundaries: Boundaries) -> "ConfigFolder":
+    return ConfigFolder(boundaries.root, "", boundaries)
+
+
+def _mark(path: str) -> Mark:
+    """What tells whether something has changed, or what a link leads to."""
+    try:
+        there = os.lstat(path)
+    except (OSError, ValueError):
+        return (None,)
+    return (_times(there), _behind(path)) if stat.S_ISLNK(there.st_mode) else (_times(there),)
+
+
+def _behind(link: str) -> tuple[int, ...] | None:
+    try:
+        return _times(os.stat(link))
+    except OSError:
+        return None
+
+
+def _times(there: os.stat_result) -> tuple[int, ...]:
+    times = (there.st_mtime_ns, there.st_ctime_ns)
+    return (*times, there.st_dev, there.st_ino, there.st_size, stat.S_IFMT(there.st_mode))
+
+
+def _latest(mark: Mark) -> int:
+    return max((max(times[:2]) for times in mark if times), default=0)
 
 
 def _by_name(file: FoundFile) -> tuple[str, str]:

@@ -28,10 +28,11 @@ from rookery.core.modes import (
 )
 from rookery.prompting.config_files import (
     ConfigFolder,
+    Look,
+    Remembered,
     projects_folder,
     users_folder,
 )
-from rookery.prompting.lookup_cache import Look, Remembered
 from rookery.prompting.yaml_text import yaml_value
 from rookery.workspace.boundaries import Boundaries
 

@@ -17,10 +17,11 @@ from rookery.core.limits import KIB
 from rookery.prompting.config_files import (
     ConfigFolder,
     FoundFile,
+    Look,
+    Remembered,
     projects_folder,
     users_folder,
 )
-from rookery.prompting.lookup_cache import Look, Remembered
 from rookery.prompting.yaml_text import front_matter
 from rookery.workspace.boundaries import Boundaries
 

@@ -20,10 +20,10 @@ from rookery.governance.external_hooks.hook_trust import file_digest
 from rookery.prompting.config_files import (
     ConfigFolder,
     FoundFile,
+    Look,
     projects_folder,
     users_folder,
 )
-from rookery.prompting.lookup_cache import Look
 from rookery.tools.custom.custom_tool import ToolDefinition, tool_definition
 from rookery.workspace.boundaries import Boundaries
 

@@ -2,7 +2,8 @@
 
 Two clocks run. Any byte resets the one for the transport; only a chunk, something the
 answer is made of, resets the one for progress. A provider that sends nothing but keep-alives
-is found out by the second.
+is found out by the second. Neighbouring chunks that came over the network together are joined,
+so that all that is done with a chunk is done once instead of dozens of times.
 """
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
@@ -15,9 +16,15 @@ from msgspec import Struct
 
 from rookery.core.failures import FailureKind
 from rookery.core.limits import Limits
-from rookery.engine.ports.model import Chunk, SilenceChunk, StopChunk
+from rookery.engine.ports.model import (
+    CallChunk,
+    Chunk,
+    SilenceChunk,
+    StopChunk,
+    TextChunk,
+    ThinkingChunk,
+)
 from rookery.errors import ProviderError
-from rookery.providers.joined_chunks import joined
 from rookery.providers.provider_errors import Addressee, plain, redacted, refusal, status_named_in
 from rookery.providers.sse import EventReader, OversizedEvent, decode_event
 
@@ -27,6 +34,7 @@ TAIL_SECONDS = 0.05
 """How long the end of a body is waited for after the answer, to keep the connection."""
 
 _DONE = b"[DONE]"
+_Piece: TypeAlias = TextChunk | CallChunk | ThinkingChunk
 
 
 class Reading(Protocol):
@@ -262,3 +270,52 @@ class Listener:
     def _misplaced(self, what: str, status: int = 0) -> ProviderError:
         said = redacted(what, self._to.secret)
         return ProviderError(f"{self._to.host} {said}.", kind=FailureKind.MISPLACED, status=status)
+
+
+def joined(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """The same answer in fewer chunks. A failure comes after what was said before it."""
+    first: _Piece | None = None
+    rest: list[str] = []
+    try:
+        for chunk in chunks:
+            if first and (more := _continuation(first, chunk)) is not None:
+                rest.append(more)
+                continue
+            if first:
+                yield _whole(first, rest)
+            first, rest = None, []
+            if isinstance(chunk, TextChunk | CallChunk | ThinkingChunk):
+                first = chunk
+            else:
+                yield chunk
+    except ProviderError:
+        if first:
+            yield _whole(first, rest)
+        raise
+    if first:
+        yield _whole(first, rest)
+
+
+def _continuation(first: _Piece, chunk: Chunk) -> str | None:
+    """What `chunk` adds to what `first` began, if it is more of the same."""
+    if isinstance(chunk, TextChunk) and isinstance(first, TextChunk):
+        return chunk.text
+    if isinstance(chunk, CallChunk) and isinstance(first, CallChunk):
+        begins = chunk.id or chunk.name or chunk.index != first.index
+        return None if begins else chunk.arguments
+    if isinstance(chunk, ThinkingChunk) and isinstance(first, ThinkingChunk):
+        ends = chunk.signature or first.signature or chunk.source != first.source
+        return None if ends else chunk.text
+    return None
+
+
+def _whole(first: _Piece, rest: list[str]) -> _Piece:
+    match first:
+        case _ if not rest:
+            return first
+        case TextChunk(text):
+            return TextChunk("".join([text, *rest]))
+        case CallChunk(index, arguments, id, name):
+            return CallChunk(index, "".join([arguments, *rest]), id, name)
+        case ThinkingChunk(text, _, source):
+            return ThinkingChunk("".join([text, *rest]), "", source)

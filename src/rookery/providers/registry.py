@@ -100,7 +100,7 @@ def open_provider(
         raise SettingsError(f"Say which model of {name} to use, with --model.")
     info = replace(find_model(name, model, described or {}), base_url=base_url or "")
     if name == "scripted":
-        from rookery.providers.script_files import FileProvider, read_script
+        from rookery.providers.scripted import FileProvider, read_script
 
         return FileProvider(read_script(Path(model)), info)
     url = _checked(base_url or BASE_URLS[name]).rstrip("/")

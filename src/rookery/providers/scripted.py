@@ -1,16 +1,48 @@
 """A provider that says what a script says: for tests, demonstrations and bug reports.
 
-A script is a list of scenes, one for each request in the order they come. Scripts in files
-are read by `script_files`.
+Tests hand a list of scenes to `ScriptedProvider`, one for each request in the order they come.
+People write YAML files: `--provider scripted --model FILE.yaml`.
+
+A script is a list of answers. Which one is given depends only on the request: after n
+assistant turns it is the answer n + 1. So a task that was killed and resumed by another
+process goes on where it was.
+
+    - think: The user wants a greeting.
+      say: I will write it.
+      calls:
+        - tool: write_to_file
+          arguments: {path: hello.txt, content: "hello\n"}
+      usage: {tokens_in: 900, tokens_out: 40, cost: 0.002}
+    - fail: {kind: busy, message: Too many requests., retry_after: 2}
+      calls:
+        - tool: attempt_completion
+          arguments: {result: Done.}
+
+`pause` is the seconds before each word, `stop` overrides why the answer ended, and a call may
+be given an `id`. An answer that has `fail` beside words or calls fails `times` times (once)
+in each process before it is given; one that has nothing else fails whenever it is due.
+
+A run with sub-tasks has a script for each of them: a mapping of words to lists of answers. A
+task gets the list of the first words that its opening holds; those of `""` are for all others.
+
+    part one:
+      - calls:
+          - {tool: attempt_completion, arguments: {result: Part one is done.}}
+    "":
+      - calls:
+          - {tool: new_task, arguments: {mode: code, message: Do part one.}}
 """
 
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from typing import TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import anyio
 import msgspec
+import yaml
 
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.facts import StopReason, Usage
@@ -25,7 +57,7 @@ from rookery.engine.ports.model import (
     ThinkingChunk,
     UsageChunk,
 )
-from rookery.errors import ProviderError
+from rookery.errors import ProviderError, SettingsError
 
 SOURCE = "scripted"
 MODEL = ModelInfo(id="scripted", provider="scripted", images=True, thinking=True)
@@ -58,6 +90,81 @@ class ScriptedProvider:
         pass
 
 
+class CallLine(msgspec.Struct, forbid_unknown_fields=True):
+    tool: str
+    arguments: dict[str, Any] = {}
+    id: str = ""
+
+
+class Failure(msgspec.Struct, forbid_unknown_fields=True):
+    kind: FailureKind
+    message: str = "The script says so."
+    times: int = 1
+    status: int = 0
+    retry_after: float | None = None
+
+
+class Answer(msgspec.Struct, forbid_unknown_fields=True):
+    say: str = ""
+    think: str = ""
+    calls: list[CallLine] = []
+    fail: Failure | None = None
+    usage: Usage | None = None
+    stop: StopReason | None = None
+    pause: float = 0.0
+
+    def scene(self, *, failed: int) -> Scene:
+        said = self.say or self.think or self.calls
+        if self.fail and (not said or failed < self.fail.times):
+            return [_error(self.fail)]
+        lines: list[Line | None] = [
+            Thinking(text=self.think) if self.think else None,
+            self.say or None,
+            *(ToolCall(id=c.id, name=c.tool, arguments=c.arguments) for c in self.calls),
+            self.usage,
+            self.stop,
+        ]
+        return [line for line in lines if line is not None]
+
+
+Script: TypeAlias = list[Answer] | dict[str, list[Answer]]
+"""The answers for every task, or for each by words of its opening."""
+
+
+class FileProvider:
+    """Plays a script that was read from a file."""
+
+    def __init__(self, script: Script, model: ModelInfo) -> None:
+        self.model = model
+        self._parts = script if isinstance(script, dict) else {"": script}
+        self._asked_for: Counter[tuple[str, int]] = Counter()
+
+    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[Chunk]]:
+        words = self._part_for(_opening(request))
+        answers = self._parts[words]
+        number = sum(turn.role == "assistant" for turn in request.turns)
+        if number >= len(answers):
+            return performance([()] * len(answers), number)
+        answer, failed = answers[number], self._asked_for[words, number]
+        self._asked_for[words, number] += 1
+        scenes: list[Scene] = [()] * number
+        return performance([*scenes, answer.scene(failed=failed)], number, pause=answer.pause)
+
+    async def aclose(self) -> None:
+        pass
+
+    def _part_for(self, opening: str) -> str:
+        """The first words that the opening holds."""
+        found = [words for words in self._parts if words in opening]
+        if not found:
+            raise ProviderError(
+                f"The script has no answers for a task that begins with {opening[:80]!r}. Add a "
+                'list for words of it, or one for "".',
+                kind=FailureKind.REJECTED,
+            )
+        return min(found, key=lambda words: words == "")
+
+
 @asynccontextmanager
 async def performance(
     scenes: Sequence[Scene], number: int, *, pause: float = 0.0
@@ -70,12 +177,6 @@ async def performance(
         )
     async with aclosing(_play(scenes[number], number, pause)) as chunks:
         yield chunks
-
-
-async def _play(scene: Scene, number: int, pause: float) -> AsyncGenerator[Chunk, None]:
-    for chunk in chunks_of(scene, number):
-        await anyio.sleep(pause)
-        yield chunk
 
 
 def chunks_of(scene: Scene, number: int) -> Iterator[Chunk]:
@@ -104,7 +205,46 @@ def chunks_of(scene: Scene, number: int) -> Iterator[Chunk]:
     yield StopChunk(stop or (StopReason.CALLS if calls else StopReason.END))
 
 
+def read_script(path: Path) -> Script:
+    """Raises `SettingsError` that names the file and what is wrong with it."""
+    try:
+        script: Script = msgspec.convert(yaml.safe_load(path.read_bytes()), Script)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SettingsError(f"The script {path} cannot be read: {reason}.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = " ".join(str(error).split())
+        raise SettingsError(f"The script {path} is no YAML: {where}.") from error
+    except msgspec.ValidationError as error:
+        raise SettingsError(
+            f"The script {path} is no list of answers: {error}. An answer takes say, think, calls, "
+            "fail, usage, stop and pause; lists of answers may stand below the words they answer."
+        ) from error
+    return script
+
+
+async def _play(scene: Scene, number: int, pause: float) -> AsyncGenerator[Chunk, None]:
+    for chunk in chunks_of(scene, number):
+        await anyio.sleep(pause)
+        yield chunk
+
+
 def _call(call: ToolCall, index: int, scene: int) -> Iterator[Chunk]:
     yield CallChunk(index, "", id=call.id or f"call_{scene + 1}_{index + 1}", name=call.name)
     arguments = msgspec.json.encode(dict(call.arguments)).decode()
     yield from (CallChunk(index, piece) for piece in _PIECE.findall(arguments))
+
+
+def _opening(request: ModelRequest) -> str:
+    """What the user said first."""
+    blocks = (block for turn in request.turns if turn.role == "user" for block in turn.blocks)
+    return next((block.text for block in blocks if isinstance(block, Text)), "")
+
+
+def _error(failure: Failure) -> ProviderError:
+    return ProviderError(
+        failure.message,
+        kind=failure.kind,
+        status=failure.status,
+        retry_after=failure.retry_after,
+    )

@@ -12,10 +12,11 @@ from rookery.prompting.config_files import (
     MOST_LINKS,
     MOST_LOOKED_AT,
     ConfigFolder,
+    Look,
+    Remembered,
     projects_folder,
     users_folder,
 )
-from rookery.prompting.lookup_cache import Look, Remembered
 from rookery.workspace.boundaries import Boundaries
 
 

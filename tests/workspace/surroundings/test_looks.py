@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from rookery.prompting.lookup_cache import Look, Remembered
+from rookery.prompting.config_files import Look, Remembered
 
 MUCH_LATER = 60 * 10**9
 """Nanoseconds after which every change of a file shows in its times."""

@@ -1,31 +1,31 @@
-"""`rookery modes`: list modes, and hand them on to others."""
+"""`rookery modes`: list modes, and hand them on to others in the shape of Roo's export.
+
+Nothing that is there is ever replaced. What is added to a file of modes is written behind what
+stands in it, and is taken only if the file then says both.
+"""
 
 import json
 import os
+import re
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import click
+from msgspec import Struct
 
 from rookery import PROJECT_FOLDER
 from rookery.cli.main import resolve_folder
-from rookery.core.limits import Limits
-from rookery.core.modes import Mode, find_mode
+from rookery.core.limits import KIB, Limits
+from rookery.core.modes import Group, Mode, find_mode
 from rookery.core.text.terminal_text import harmless, visible_line
 from rookery.errors import SettingsError
 from rookery.permissions.trust import TrustStore
 from rookery.platform.disk import put, reason
 from rookery.platform.user_folders import find_places
-from rookery.prompting.mode_exchange import (
-    LARGEST_EXPORT,
-    HandedOn,
-    RuleFile,
-    added_to,
-    exported,
-    handed_on_in,
-)
-from rookery.prompting.modes import FILE_NAME, FoundModes, ModeFiles
+from rookery.prompting.modes import FILE_NAME, FoundModes, ModeFiles, modes_in
+from rookery.prompting.yaml_text import written, yaml_value
 from rookery.storage.cli.session_listing import confirmed, format_option
 from rookery.workspace.files import WorkspaceFiles
 
@@ -38,6 +38,23 @@ _HERE = click.option(
     help="The workspace folder.",
 )
 _READABLE = 0o644
+LARGEST_EXPORT = 512 * KIB
+_ITEM = re.compile(r"^( *)- ", re.MULTILINE)
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,100}")
+
+
+class RuleFile(Struct, frozen=True, kw_only=True):
+    """`path` is below the folder of the mode's rules."""
+
+    path: str
+    text: str
+
+
+class HandedOn(Struct, frozen=True, kw_only=True):
+    """A mode as it is handed on, with its rules."""
+
+    mode: Mode
+    rules: tuple[RuleFile, ...] = ()
 
 
 @click.group(invoke_without_command=True)
@@ -108,6 +125,41 @@ def import_command(file: Path, project: bool, yes: bool, workspace: Path) -> int
     _write(folder, target, text, found, shared=project)
     print(harmless(f"Added {', '.join(each.mode.slug for each in found)} to {target}."))
     return 0
+
+
+def exported(handed_on: Sequence[HandedOn]) -> str:
+    """The file to hand on."""
+    return written({"customModes": [_entry(each) for each in handed_on]})
+
+
+def handed_on_in(text: str) -> tuple[HandedOn, ...]:
+    """The modes in somebody's file. Raises `ValueError` with what is wrong."""
+    modes = modes_in(text, "user")
+    if not modes:
+        raise ValueError("it defines no mode")
+    entries = yaml_value(text)["customModes"]
+    return tuple(
+        HandedOn(mode=mode, rules=tuple(_rules_of_mode(entry, mode.slug)))
+        for mode, entry in zip(modes, entries, strict=True)
+    )
+
+
+def added_to(text: str, modes: Sequence[Mode]) -> str:
+    """A file of modes with more of them. Raises `ValueError` if it cannot be added to."""
+    present = modes_in(text, "user")
+    if both := {each.slug for each in present} & {each.slug for each in modes}:
+        raise ValueError(f"the mode {sorted(both)[0]} already exists")
+    entries = [_entry(HandedOn(mode=mode)) for mode in modes]
+    if not present:
+        new = written({"customModes": entries})
+        return f"{text.rstrip()}\n{new}" if _is_only_comments(text) else new
+    found = _ITEM.search(text)
+    indent = found[1] if found else "  "
+    more = "".join(f"{indent}{line}\n" for line in written(entries).splitlines())
+    after = f"{text.rstrip()}\n{more}"
+    if _as_read(after) != [*present, *_as_read(exported([HandedOn(mode=m) for m in modes]))]:
+        raise ValueError("its YAML layout cannot be edited automatically, so add the mode by hand")
+    return after
 
 
 def _modes(workspace: Path) -> FoundModes:
@@ -206,3 +258,62 @@ def _write(
             target.chmod(_READABLE)
     except OSError as error:
         raise SettingsError(f"{target} could not be written: {reason(error)}.") from error
+
+
+def _as_read(text: str) -> list[Mode]:
+    try:
+        return list(modes_in(text, "user"))
+    except ValueError:
+        return []
+
+
+def _is_only_comments(text: str) -> bool:
+    return all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines())
+
+
+def _entry(handed_on: HandedOn) -> dict[str, Any]:
+    mode = handed_on.mode
+    texts = {
+        "slug": mode.slug,
+        "name": mode.name,
+        "roleDefinition": mode.role,
+        "whenToUse": mode.when_to_use,
+        "description": mode.description,
+        "customInstructions": mode.instructions,
+    }
+    entry: dict[str, Any] = {name: text for name, text in texts.items() if text}
+    entry["groups"] = [_group(group) for group in mode.groups]
+    if handed_on.rules:
+        entry["rulesFiles"] = [
+            {"relativePath": f"rules-{mode.slug}/{rule.path}", "content": rule.text}
+            for rule in handed_on.rules
+        ]
+    return entry
+
+
+def _group(group: Group) -> str | list[Any]:
+    options = {"fileRegex": group.pattern, "description": group.description}
+    said = {name: text for name, text in options.items() if text}
+    return [group.name, said] if said else group.name
+
+
+def _rules_of_mode(entry: Mapping[str, Any], slug: str) -> Iterator[RuleFile]:
+    listed = entry.get("rulesFiles") or []
+    if not isinstance(listed, list):
+        raise ValueError(f"rulesFiles of mode {slug} is not a list")
+    for each in listed:
+        match each:
+            case {"relativePath": str(path), "content": str(text)}:
+                yield RuleFile(path=_checked_path(path, slug), text=text)
+            case _:
+                raise ValueError(f"mode {slug} has a rule without relativePath and content")
+
+
+def _checked_path(path: str, slug: str) -> str:
+    """Below the mode's own folder of rules, whatever it says."""
+    parts = PurePosixPath(path.replace("\\", "/")).parts
+    if parts[:1] == (f"rules-{slug}",):
+        parts = parts[1:]
+    if not parts or not all(_FILE_NAME.fullmatch(part) for part in parts):
+        raise ValueError(f"mode {slug} has a rule with the invalid path {path!r}")
+    return "/".join(parts)
