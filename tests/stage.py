@@ -34,7 +34,8 @@ from rookery.engine.ports.checkpoints import Checkpoints
 from rookery.engine.ports.commands import UnlistedCommands
 from rookery.engine.ports.hooks import Governance, Hook, Ungoverned
 from rookery.engine.ports.tool import ToolContext, not_judged
-from rookery.engine.task import Act, Attend, Gear, Task
+from rookery.engine.task import Task
+from rookery.engine.task_deps import Act, Attend, TaskDeps
 from rookery.engine.timers import Pace
 from rookery.permissions.allow_rules import Permissions
 from rookery.permissions.approval import ApprovalGate
@@ -118,7 +119,7 @@ class Stage:
                 raise OSError("It is broken.")
             return Gathered(text=f"looked up: {text}")
 
-        gear = Gear(
+        deps = TaskDeps(
             tools=TOOLS,
             equip=equip,
             sees_images=lambda state: self.model.model.images,
@@ -138,12 +139,12 @@ class Stage:
             artifacts=TaskArtifacts(self.store.folder(task_id)),
             clock=self.clock,
             new_id=lambda: f"id{next(self._ids)}",
-            spread=self._spread,
+            jitter=self._spread,
             limits=self._limits,
             turn=self._turn,
             pace=self._pace,
         )
-        return Task(task_id, log, gear, attend)
+        return Task(task_id, log, deps, attend)
 
     async def play(self, *answers: str, reopen: bool = False, within: float = 20) -> None:
         """Run the task, answering its questions in order.

@@ -49,7 +49,7 @@ LEFT = {
     ("engine.gate", "commands.git_use"),
     ("engine.gate", "commands.network_gate"),
     ("engine.ports.actions", "commands.git_use"),
-    ("engine.task", "commands.git_use"),
+    ("engine.task_deps", "commands.git_use"),
     ("engine.tool_turn", "commands.git_use"),
     ("engine.undo", "commands.git_use"),
     ("governance.criteria.criteria_checks", "commands.git_use"),

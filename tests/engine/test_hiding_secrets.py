@@ -9,7 +9,8 @@ from rookery.core.facts import Asked, CommandEnded, Ending, Fact, OutputStreamed
 from rookery.core.limits import Limits
 from rookery.core.secret_mask import HIDDEN, Hiding
 from rookery.engine.event_log import EventLog
-from rookery.engine.task import Attend, Gear, Task
+from rookery.engine.task import Task
+from rookery.engine.task_deps import Attend, TaskDeps
 from rookery.engine.task_shell import HidingShell
 from rookery.tools.execute_command import TOOL
 from stage import Stage, call, finish, run, write
@@ -24,10 +25,10 @@ HALVES = f"printf 'A={KEY[:9]}'; sleep 0.1; printf '{KEY[9:]} end'"
 class HidingStage(Stage):
     def make_task(self, task_id: str, log: EventLog, attend: Attend) -> Task:
         task = super().make_task(task_id, log, attend)
-        gear: Gear = task._gear
+        deps: TaskDeps = task._deps
         hide = Hiding([KEY])
-        gear = replace(gear, hide=hide, shell=HidingShell(gear.shell, hide))
-        return Task(task_id, log, gear, attend)
+        deps = replace(deps, hide=hide, shell=HidingShell(deps.shell, hide))
+        return Task(task_id, log, deps, attend)
 
 
 def kept_on_disk(folder: Path) -> str:

@@ -25,7 +25,8 @@ from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext, ToolGroup
-from rookery.engine.task import Act, Attend, Task
+from rookery.engine.task import Task
+from rookery.engine.task_deps import Act, Attend
 from rookery.tools.new_task import NewTask
 from rookery.tools.switch_mode import SwitchMode
 from stage import TASK, Stage, StageClock, call, finish, write
@@ -36,15 +37,15 @@ KEY = "sk-ant-0123456789abcdef"
 CEILING = "auto_approval_max_req_reached"
 
 
-class GearedStage(Stage):
-    """A stage some of whose gear is other than usual."""
+class StageWithDeps(Stage):
+    """A stage some of whose dependencies are other than usual."""
 
-    gear: ClassVar[dict[str, Any]] = {}
+    deps: ClassVar[dict[str, Any]] = {}
 
     def make_task(self, task_id: str, log: EventLog, attend: Attend) -> Task:
-        usual = super().make_task(task_id, log, attend)._gear
-        tools = {**usual.tools, **self.gear.get("tools", {})}
-        return Task(task_id, log, replace(usual, **{**self.gear, "tools": tools}), attend)
+        usual = super().make_task(task_id, log, attend)._deps
+        tools = {**usual.tools, **self.deps.get("tools", {})}
+        return Task(task_id, log, replace(usual, **{**self.deps, "tools": tools}), attend)
 
 
 class Work:
@@ -88,14 +89,14 @@ class PassingClock(StageClock):
         self._passed += seconds * 1000
 
 
-class LateUser(GearedStage):
+class LateUser(StageWithDeps):
     """Whoever is asked takes `thinking` seconds to answer, and work takes the time it says."""
 
     def __init__(self, folder: Path, *scenes: Any, thinking: int = 0, **more: Any) -> None:
         super().__init__(folder, *scenes, **more)
         self.clock = PassingClock()
         self._thinking = thinking
-        self.gear = {"tools": {"work": Work(self.clock.passing)}, "clock": self.clock}
+        self.deps = {"tools": {"work": Work(self.clock.passing)}, "clock": self.clock}
 
     async def _act(self, engine: Engine, task_id: str, asked: Asked, entry: str) -> None:
         self.clock.passing(self._thinking)
@@ -147,13 +148,13 @@ async def test_10_6_what_parent_and_child_work_counts_together(tmp_path: Path):
 
 
 async def test_5_2_what_the_mode_bars_is_not_even_prepared(tmp_path: Path):
-    stage = GearedStage(tmp_path, [work(1)], [finish()])
+    stage = StageWithDeps(tmp_path, [work(1)], [finish()])
     tool = Work()
 
     def barred(mode: str, name: str) -> str:
         return f"Mode {mode} has no {name}." if name == "work" else ""
 
-    stage.gear = {"tools": {"work": tool}, "barred": barred}
+    stage.deps = {"tools": {"work": tool}, "barred": barred}
     await stage.play("yes")
     first = next(fact for fact in stage.facts if isinstance(fact, ToolFinished))
     assert first.ending is Ending.MISTAKEN
@@ -166,8 +167,8 @@ async def test_S13_the_model_goes_over_to_another_mode_only_if_it_is_let(
     tmp_path: Path, answer: str
 ):
     switch = call("switch_mode", mode_slug="ask", reason="to explain")
-    stage = GearedStage(tmp_path, [switch], [finish()])
-    stage.gear = {"tools": {"switch_mode": SwitchMode(lambda: BUILT_IN)}}
+    stage = StageWithDeps(tmp_path, [switch], [finish()])
+    stage.deps = {"tools": {"switch_mode": SwitchMode(lambda: BUILT_IN)}}
     await stage.play(answer, "yes")
     assert stage.asks == ["tool", "completion_result"]
     switched = [fact.mode for fact in stage.facts if isinstance(fact, ModeSwitched)]
@@ -181,8 +182,8 @@ async def test_S13_whoever_is_asked_is_told_what_a_child_may_do_more(tmp_path: P
         Mode(slug="big", name="Big", role="r", groups=(read, command)),
     ]
     parts = [call("new_task", mode=mode.slug, message="Do it.") for mode in modes]
-    stage = GearedStage(tmp_path, [parts[0]], [parts[1]], [finish()])
-    stage.gear = {"tools": {"new_task": NewTask(lambda: modes)}}
+    stage = StageWithDeps(tmp_path, [parts[0]], [parts[1]], [finish()])
+    stage.deps = {"tools": {"new_task": NewTask(lambda: modes)}}
     await stage.play("no", "no", "yes")
     equal, more, _ = [fact for fact in stage.facts if isinstance(fact, Asked)]
     assert equal.notes == ()
@@ -193,8 +194,8 @@ async def test_SEC_4_what_is_looked_up_for_the_user_holds_no_secret(tmp_path: Pa
     async def gather(text: str, ctx: ToolContext, act: Act) -> Gathered:
         return Gathered(text=f"A={KEY}")
 
-    stage = GearedStage(tmp_path, [finish()], [finish()])
-    stage.gear = {"gather": gather, "hide": Hiding([KEY])}
+    stage = StageWithDeps(tmp_path, [finish()], [finish()])
+    stage.deps = {"gather": gather, "hide": Hiding([KEY])}
     await stage.play("message Look at @/.env first.", "yes")
     assert [fact.text for fact in stage.facts if isinstance(fact, Gathered)] == [f"A={HIDDEN}"]
     assert KEY not in repr(stage.model.requests)
@@ -207,9 +208,9 @@ async def test_6_1_how_things_stand_is_told_also_after_the_conversation_was_cond
         return "It is late."
 
     scenes = [[work(1)], [work(2)], ["In short."], [finish()]]
-    stage = GearedStage(tmp_path, *scenes)
+    stage = StageWithDeps(tmp_path, *scenes)
     stage.model.model = replace(stage.model.model, window=20_000, max_output=2_000)
-    stage.gear = {"tools": {"work": Work(result="word " * 5_000)}, "now": now}
+    stage.deps = {"tools": {"work": Work(result="word " * 5_000)}, "now": now}
     await stage.play("yes")
     assert [fact.summary for fact in stage.facts if isinstance(fact, Condensed)] == ["In short."]
     first, second, _, last = stage.model.requests
@@ -226,13 +227,13 @@ async def test_SBX_8_what_is_to_be_done_at_the_end_is_done_however_the_task_ends
     async def settle() -> None:
         done.append("settle")
 
-    async def farewell() -> None:
-        done.append("farewell")
+    async def on_task_closed() -> None:
+        done.append("closed")
 
-    stage = GearedStage(tmp_path, [finish()])
-    stage.gear = {"settle": settle, "farewell": farewell}
+    stage = StageWithDeps(tmp_path, [finish()])
+    stage.deps = {"settle": settle, "on_task_closed": on_task_closed}
     await stage.play(*answers)
-    assert done == ["settle", "farewell"]
+    assert done == ["settle", "closed"]
 
 
 class Elsewhere(Work):
@@ -251,8 +252,8 @@ class Elsewhere(Work):
 async def test_GIT_3_files_are_saved_only_before_what_can_change_them(
     tmp_path: Path, spares_files: bool
 ):
-    stage = GearedStage(tmp_path, [work(1)], [finish()], automatic=True, checkpoints=True)
-    stage.gear = {"tools": {"work": Elsewhere(spares_files=spares_files)}}
+    stage = StageWithDeps(tmp_path, [work(1)], [finish()], automatic=True, checkpoints=True)
+    stage.deps = {"tools": {"work": Elsewhere(spares_files=spares_files)}}
     await stage.play("yes")
     saved = [fact for fact in stage.facts if isinstance(fact, CheckpointSaved)]
     assert bool(saved) is not spares_files

@@ -13,7 +13,8 @@ from rookery.core.blocks import ToolCall
 from rookery.core.facts import Asked, Ending, Noted, ToolFinished, ToolStarted
 from rookery.core.instructions import quoted
 from rookery.engine.event_log import EventLog
-from rookery.engine.task import Attend, Task
+from rookery.engine.task import Task
+from rookery.engine.task_deps import Attend
 from rookery.mcp.always_allowed import AlwaysAllowed
 from rookery.mcp.hub import McpHub
 from rookery.mcp.server_guard import ServerGuard
@@ -27,11 +28,11 @@ class McpStage(Stage):
     hub: McpHub
 
     def make_task(self, task_id: str, log: EventLog, attend: Attend) -> Task:
-        gear = super().make_task(task_id, log, attend)._gear
+        deps = super().make_task(task_id, log, attend)._deps
         tool = UseMcpTool(self.hub)
-        tools = {**gear.tools, tool.name: tool}
-        hooks = [*gear.hooks, AlwaysAllowed(self.hub), ServerGuard(self.hub)]
-        return Task(task_id, log, replace(gear, tools=tools, hooks=hooks), attend)
+        tools = {**deps.tools, tool.name: tool}
+        hooks = [*deps.hooks, AlwaysAllowed(self.hub), ServerGuard(self.hub)]
+        return Task(task_id, log, replace(deps, tools=tools, hooks=hooks), attend)
 
     @property
     def finished(self) -> list[ToolFinished]:

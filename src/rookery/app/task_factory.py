@@ -35,7 +35,8 @@ from rookery.engine.ports.actions import Action
 from rookery.engine.ports.checkpoints import Checkpoints
 from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.tool import Tool
-from rookery.engine.task import Attend, Gear, Task
+from rookery.engine.task import Task
+from rookery.engine.task_deps import Attend, TaskDeps
 from rookery.engine.task_shell import HidingShell
 from rookery.engine.timers import Clock, Pace
 from rookery.governance.host_writes import was_written
@@ -114,13 +115,13 @@ def make_task(parts: HostParts, task_id: str, log: EventLog, attend: Attend) -> 
     governance = parts.oversight.of(task_id, log)
     guard = StaleGuard(lambda: log.events, files.known_text, tolerates=governance.tolerates_stale)
     rules = Permissions(parts.places.rules_file, parts.workspace, place=files.place, now=now)
-    gear = Gear(
+    deps = TaskDeps(
         tools=parts.tools | parts.browsers.tools(browser),
         equip=partial(briefing.equip, tell_user, governance.specs),
         sees_images=briefing.sees_images,
         now=situation(briefing, files, guard.known, now, governance.now, parts.finder.overview),
         gather=briefing.gatherer(log, extra.server_prompt),
-        meant=extra.meant,
+        resolve_alias=extra.meant,
         outline=extra.outline,
         barred=briefing.barred,
         hooks=[
@@ -141,17 +142,17 @@ def make_task(parts: HostParts, task_id: str, log: EventLog, attend: Attend) -> 
         shell=HidingShell(parts.shell, parts.hide),
         artifacts=TaskArtifacts(parts.store.folder(task_id)),
         settle=watch.settle,
-        farewell=browser.end,
+        on_task_closed=browser.end,
         command_list=parts.running.of(task_id, parts.workspace),
         clock=parts.clock,
         new_id=lambda: uuid.uuid4().hex,
-        spread=lambda most: random.uniform(0, most),
+        jitter=lambda most: random.uniform(0, most),
         pace=parts.pace,
         limits=settings.as_limits(),
         turn=_turn_rules(parts),
         hide=parts.hide,
     )
-    return Task(task_id, log, gear, attend)
+    return Task(task_id, log, deps, attend)
 
 
 def _git_watch(parts: HostParts, log: EventLog, automatic: Callable[[], bool]) -> GitWatch:

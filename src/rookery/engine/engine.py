@@ -49,7 +49,8 @@ from rookery.engine.ports.checkpoints import Restored
 from rookery.engine.ports.storage import LogStore, TaskLogs
 from rookery.engine.ports.tool import ChildEnd, ChildTask
 from rookery.engine.subtasks import end_of, governance_of, record_changes, recover
-from rookery.engine.task import Attend, Task
+from rookery.engine.task import Task
+from rookery.engine.task_deps import Attend
 from rookery.errors import CommandRejected, RookeryError, StorageError
 
 _debug = logging.getLogger(__name__)

@@ -1,25 +1,21 @@
 """A task: a log, and a loop that keeps asking what to do next and does it."""
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeAlias, assert_never
+from typing import assert_never
 
 import anyio
 import anyio.lowlevel
-from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.commands.git_use import GitUse
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Judgement
 from rookery.core.facts import (
     Answered,
     ApprovalSwitched,
     CommandEnded,
     CompletionOffered,
-    Effect,
     Event,
     Fact,
     Gathered,
@@ -32,9 +28,6 @@ from rookery.core.facts import (
     TaskClosed,
     ToolFinished,
 )
-from rookery.core.folds.task_state import TaskState
-from rookery.core.indexed_code import Definition
-from rookery.core.limits import Limits
 from rookery.core.next_step import (
     Ask,
     CallModel,
@@ -49,38 +42,26 @@ from rookery.core.next_step import (
     Skip,
     Step,
     Stop,
-    TurnRules,
     next_step,
 )
 from rookery.core.replies import HISTORY_REPAIRED, failed
-from rookery.core.secret_mask import Hiding
 from rookery.core.text.hidden_characters import marked
 from rookery.core.undo_plan import commands_running_on
-from rookery.engine.context import Context, Equipment
+from rookery.engine.context import Context
 from rookery.engine.dialogue import Dialogue, Prompts
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate
 from rookery.engine.model_turn import model_turn
 from rookery.engine.ports.actions import Action, Outcome
-from rookery.engine.ports.checkpoints import Checkpoints, Restored
-from rookery.engine.ports.commands import Artifacts, CommandList, Shell
-from rookery.engine.ports.files import Files, Finder
-from rookery.engine.ports.hooks import Governance, Hook, RuleBook, Ungoverned
-from rookery.engine.ports.tool import ChildEnd, ChildTask, Offer, Tool, ToolContext
+from rookery.engine.ports.checkpoints import Restored
+from rookery.engine.ports.tool import ChildTask, Offer, ToolContext
 from rookery.engine.subtasks import outcome_of, said_on_going_on
+from rookery.engine.task_deps import Attend, TaskDeps
 from rookery.engine.task_shell import BackgroundCommands
-from rookery.engine.timers import Clock, Pace, Turnstile, WorkTime
+from rookery.engine.timers import Turnstile, WorkTime
 from rookery.engine.tool_turn import finished, reconcile, tool_turn
 from rookery.engine.undo import Undo
 from rookery.errors import CommandRejected, StorageError
-
-Act: TypeAlias = Callable[[Action], Awaitable[Outcome]]
-"""Does what an action says, if the gate lets it through."""
-Gatherer: TypeAlias = Callable[[str, ToolContext, Act], Awaitable[Gathered]]
-"""Looks up what a text points at."""
-Attend: TypeAlias = Callable[[str, ChildTask], Awaitable[ChildEnd]]
-"""Has a child task do the work of a call."""
-
 
 MENTION = "mention"
 """What hooks are told of instead of a tool when the user's own words are looked up."""
@@ -89,88 +70,39 @@ MENTION = "mention"
 _debug = logging.getLogger(__name__)
 
 
-class Gear(Struct, frozen=True, kw_only=True):
-    """What a task works with, put together once by the composition root."""
-
-    tools: Mapping[str, Tool[Any]]
-    equip: Callable[[TaskState], Awaitable[Equipment]]
-    """Whom to ask next, and what to tell them."""
-    sees_images: Callable[[TaskState], bool]
-    """Whether the model that is asked next does."""
-    now: Callable[[EventLog], Awaitable[str]]
-    """How things stand, for the end of a request."""
-    gather: Gatherer
-    meant: Callable[[ToolCall], ToolCall] = lambda call: call
-    """A call in other words than ours as the call that it stands for."""
-    outline: Callable[[str, str], Awaitable[Sequence[Definition]]] | None = None
-    barred: Callable[[str, str], str] = lambda mode, tool: ""
-    """Why a mode does not let a tool be used; nothing if it does."""
-    hooks: Sequence[Hook]
-    governance: Governance = Ungoverned()
-    rules: RuleBook
-    checkpoints: Checkpoints
-    shielded: Callable[[Sequence[Effect], Collection[str]], Sequence[str]]
-    """Which files a command must not have changed without anybody having been asked: all that
-    it did, and the files about which somebody was."""
-    checked_out: Callable[[Sequence[Effect], GitUse, int], Collection[str]] = (
-        lambda effects, git, began: ()
-    )
-    """Which files are now as git has them, after a command that began then, in milliseconds."""
-    judge: Callable[[str, str], Judgement]
-    files: Files
-    finder: Finder
-    shell: Shell
-    artifacts: Artifacts
-    command_list: CommandList
-    settle: Callable[[], Coroutine[Any, Any, None]]
-    """To be done whenever a command has ended of which nobody had seen the end."""
-    farewell: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
-    """To be done once the task runs no more."""
-    clock: Clock
-    new_id: Callable[[], str]
-    spread: Callable[[float], float]
-    """Draws the wait before a retry from its upper bound, so that clients do not return in step."""
-    pace: Pace = Pace()
-    """How far requests are apart at least."""
-    limits: Limits
-    turn: TurnRules = TurnRules()
-    hide: Hiding = Hiding()
-    """Takes the secrets that are in use out of what tools return."""
-
-
 class Task:
-    def __init__(self, task_id: str, log: EventLog, gear: Gear, attend: Attend) -> None:
+    def __init__(self, task_id: str, log: EventLog, deps: TaskDeps, attend: Attend) -> None:
         self.id = task_id
         self._attend = attend
         self.log = log
-        self._work = WorkTime(gear.clock.now)
-        self._prompts = Prompts(log, gear.governance, gear.new_id)
+        self._work = WorkTime(deps.clock.now)
+        self._prompts = Prompts(log, deps.governance, deps.new_id)
         self.dialogue = Dialogue(
             log,
-            gear.new_id,
-            gear.hide,
+            deps.new_id,
+            deps.hide,
             pause=self._work.paused,
             prompts=self._prompts,
-            notify=gear.governance.notify,
+            notify=deps.governance.notify,
         )
-        self._gear = gear
-        self._gate = Gate(gear.hooks, self.dialogue, gear.rules, gear.governance)
+        self._deps = deps
+        self._gate = Gate(deps.hooks, self.dialogue, deps.rules, deps.governance)
         self._undo = Undo(
             log,
-            gear.checkpoints,
-            shielded=gear.shielded,
-            checked_out=gear.checked_out,
+            deps.checkpoints,
+            shielded=deps.shielded,
+            checked_out=deps.checked_out,
             start_soon=lambda work: self._beside.start_soon(work),
-            governance=gear.governance,
+            governance=deps.governance,
         )
         self._background = BackgroundCommands(lambda work: self._beside.start_soon(work))
         self._context = Context(
             log,
-            lambda: gear.equip(log.state),
-            lambda: gear.now(log),
+            lambda: deps.equip(log.state),
+            lambda: deps.now(log),
             task_id,
-            before_cut=gear.governance.condensing,
-            after_cut=gear.governance.remind,
+            before_cut=deps.governance.condensing,
+            after_cut=deps.governance.remind,
             turnstile=Turnstile(self._keep_pace, self._note_request),
         )
         self._step = anyio.CancelScope()
@@ -178,7 +110,7 @@ class Task:
         self._hurry = anyio.Event()
 
     def new_id(self) -> str:
-        return self._gear.new_id()
+        return self._deps.new_id()
 
     async def attend(self, call_id: str, child: ChildTask) -> Outcome:
         with self._work.paused():  # the child counts its own time
@@ -198,7 +130,7 @@ class Task:
         """Work until there is nothing left to do. What was left running ends with the task."""
         try:
             async with anyio.create_task_group() as self._beside:
-                await self._gear.governance.begin()
+                await self._deps.governance.begin()
                 await self._undo.tell_recovered()
                 while not isinstance(step := await self._next(), Stop):
                     with anyio.CancelScope() as self._step:
@@ -206,10 +138,10 @@ class Task:
                 self._beside.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
-                await self._gear.settle()
+                await self._deps.settle()
                 await self._undo.settle_rest()
-                await self._gear.governance.end()
-                await self._gear.farewell()
+                await self._deps.governance.end()
+                await self._deps.on_task_closed()
 
     def cancel(self) -> None:
         """Stop the step under way. The task then asks whether to go on."""
@@ -233,7 +165,7 @@ class Task:
 
     async def _select_intent(self, intent_id: str) -> None:
         try:
-            await self._gear.governance.select(intent_id)
+            await self._deps.governance.select(intent_id)
         except CommandRejected as error:
             self.dialogue.note(str(error))
 
@@ -289,7 +221,7 @@ class Task:
         await self._hear_prompts()
         spent = self.log.state.spent
         worked = replace(spent, seconds=spent.seconds + self._work.seconds)
-        return next_step(replace(self.log.state, spent=worked), self._gear.limits, self._gear.turn)
+        return next_step(replace(self.log.state, spent=worked), self._deps.limits, self._deps.turn)
 
     async def _hear_prompts(self) -> None:
         """Hooks hear what the user said before the model does; that can be stopped."""
@@ -338,22 +270,22 @@ class Task:
         """Once it is known what calls did to files, and unless something came up meanwhile."""
         await self._undo.settled()
         if not self.log.state.checked:
-            await self._gear.governance.check(self._act, self._tool_context)
-        return next_step(self.log.state, self._gear.limits, self._gear.turn) == step
+            await self._deps.governance.check(self._act, self._tool_context)
+        return next_step(self.log.state, self._deps.limits, self._deps.turn) == step
 
     async def _close_if_done(self) -> None:
         """Hooks may find that a child that claims to be done is not."""
         state = self.log.state
         if state.parent and state.completion is not None and not state.over:
-            await self._gear.governance.check(self._act, self._tool_context)
-        if isinstance(next_step(self.log.state, self._gear.limits, self._gear.turn), Close):
+            await self._deps.governance.check(self._act, self._tool_context)
+        if isinstance(next_step(self.log.state, self._deps.limits, self._deps.turn), Close):
             await self._close()
 
     async def _call_model(self, step: CallModel) -> None:
-        gear = self._gear
+        deps = self._deps
         if step.delay:
-            wait = step.delay if step.named_by_server else gear.spread(step.delay)
-            await self._pause(max(wait, gear.pace.left(gear.clock.now())), step.reason)
+            wait = step.delay if step.named_by_server else deps.jitter(step.delay)
+            await self._pause(max(wait, deps.pace.left(deps.clock.now())), step.reason)
         else:
             await self._keep_pace()
         ready = await self._context.request()
@@ -365,30 +297,30 @@ class Task:
             self.log,
             provider,
             request,
-            new_id=gear.new_id,
+            new_id=deps.new_id,
             attempt=step.attempt,
             size=self._context.size,
             seconds=self._work.lap(),
-            largest_arguments=gear.limits.arguments_bytes,
+            largest_arguments=deps.limits.arguments_bytes,
         )
 
     async def _keep_pace(self) -> None:
-        if left := self._gear.pace.left(self._gear.clock.now()):
+        if left := self._deps.pace.left(self._deps.clock.now()):
             await self._pause(left, paced=True)
 
     def _note_request(self) -> None:
-        self._gear.pace.sent(self._gear.clock.now())
+        self._deps.pace.sent(self._deps.clock.now())
 
     async def _pause(self, seconds: float, reason: str = "", *, paced: bool = False) -> None:
         self._hurry = anyio.Event()
         self.log.append(Pausing(seconds=seconds, reason=reason, paced=paced))
-        await self._gear.clock.wait(self._hurry, seconds)
+        await self._deps.clock.wait(self._hurry, seconds)
 
     async def _gather(self, text: str) -> None:
-        call = ToolCall(id=f"mention-{self._gear.new_id()}", name=MENTION)
+        call = ToolCall(id=f"mention-{self._deps.new_id()}", name=MENTION)
 
         try:
-            found = await self._gear.gather(
+            found = await self._deps.gather(
                 text, self._tool_context(call), partial(self._act, call)
             )
         except StorageError:
@@ -399,12 +331,12 @@ class Task:
             reason = f"What you mentioned could not be looked up ({type(error).__name__}: {error})."
             self.log.append(Noted(text=reason))
             found = Gathered(text=f"[automatic] {reason}")
-        self.log.append(replace(found, text=marked(self._gear.hide(found.text))))
+        self.log.append(replace(found, text=marked(self._deps.hide(found.text))))
 
     async def _act(self, call: ToolCall, action: Action) -> Outcome:
         """Do what no model asked for, if the gate lets it through."""
         permit, _ = await self._gate.pass_through(call, action)
-        await self._gear.governance.begun(call)
+        await self._deps.governance.begun(call)
         await self._undo.before(call, action)
         outcome = await action.perform(permit)
         outcome = await self._gate.report(call, action, outcome)
@@ -414,42 +346,42 @@ class Task:
     async def _run_tool(self, call: ToolCall) -> None:
         ctx = self._tool_context(call)
         await tool_turn(
-            self._gear.meant(call),
+            self._deps.resolve_alias(call),
             log=self.log,
             gate=self._gate,
             undo=self._undo,
-            tools={**self._gear.tools, **self._gear.governance.tools()},
+            tools={**self._deps.tools, **self._deps.governance.tools()},
             ctx=ctx,
-            hide=self._gear.hide,
+            hide=self._deps.hide,
         )
 
     def _tool_context(self, call: ToolCall) -> ToolContext:
-        gear = self._gear
+        deps = self._deps
         return ToolContext(
             call_id=call.id,
-            files=gear.files,
-            finder=gear.finder,
-            shell=gear.shell,
-            artifacts=gear.artifacts,
+            files=deps.files,
+            finder=deps.finder,
+            shell=deps.shell,
+            artifacts=deps.artifacts,
             append=self._append,
             ask=partial(self._ask_for, call),
-            limits=gear.limits,
-            judge=gear.judge,
+            limits=deps.limits,
+            judge=deps.judge,
             offer=partial(self._offer_for, call),
             background=self._background,
-            command_list=gear.command_list,
+            command_list=deps.command_list,
             mode=self.log.state.mode,
             depth=self.log.state.depth,
             children=self,
-            outline=gear.outline,
-            barred=partial(gear.barred, self.log.state.mode),
-            sees_images=gear.sees_images(self.log.state),
+            outline=deps.outline,
+            barred=partial(deps.barred, self.log.state.mode),
+            sees_images=deps.sees_images(self.log.state),
         )
 
     def _append(self, fact: Fact) -> Event:
         if isinstance(fact, CommandEnded):
             self._undo.settle_soon(fact.call_id)
-            self._beside.start_soon(self._gear.settle)
+            self._beside.start_soon(self._deps.settle)
         return self.log.append(fact)
 
     def _offer_for(
@@ -468,6 +400,6 @@ class Task:
             child = ChildTask.on_record(started)
             words = said_on_going_on(self.log.events)
             outcome = await self.attend(call.id, replace(child, words=words))
-            self.log.append(finished(call, outcome, self._gear.hide))
+            self.log.append(finished(call, outcome, self._deps.hide))
         else:
-            self.log.append(await reconcile(started, self._gear.files))
+            self.log.append(await reconcile(started, self._deps.files))
