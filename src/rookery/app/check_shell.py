@@ -8,7 +8,7 @@ from pathlib import Path
 from rookery.app.local_host import open_sandbox
 from rookery.commands.judge import CommandJudge
 from rookery.engine.ports.commands import Shell
-from rookery.governance.cli.intents_common import Desk
+from rookery.governance.cli.intents_common import GovernedFolder
 from rookery.platform.git.git_folders import own_repository
 from rookery.sandbox.launcher import Launching
 from rookery.workspace.files import WorkspaceFiles
@@ -16,28 +16,28 @@ from rookery.workspace.terminal import Terminal
 
 
 @contextmanager
-def shell_of(desk: Desk) -> Iterator[Shell]:
+def shell_of(governed: GovernedFolder) -> Iterator[Shell]:
     """Commands in it are confined as the settings say, and end with us."""
-    workspace, settings = desk.layout.workspace, desk.settings
-    with open_sandbox(settings, workspace, desk.places) as sandbox:
-        launching = Launching(_files(desk).boundaries, sandbox)
+    workspace, settings = governed.layout.workspace, governed.settings
+    with open_sandbox(settings, workspace, governed.places) as sandbox:
+        launching = Launching(_files(governed).boundaries, sandbox)
         shell = settings.commands.shell
         yield Terminal(workspace, settings.as_limits(), launching, shell=shell)
 
 
-def judge_of(desk: Desk) -> CommandJudge:
-    files = _files(desk)
+def judge_of(governed: GovernedFolder) -> CommandJudge:
+    files = _files(governed)
     return CommandJudge(
         files,
-        desk.layout.workspace,
+        governed.layout.workspace,
         home=Path.home(),
         hiding=files.boundaries.hiding,
-        leave=desk.settings.sandbox.leave,
+        leave=governed.settings.sandbox.leave,
         own_repository=partial(own_repository, str(files.boundaries.root)),
     )
 
 
-def _files(desk: Desk) -> WorkspaceFiles:
-    own = desk.places.own_folders
-    limits = desk.settings.as_limits()
-    return WorkspaceFiles(desk.layout.workspace, limits, own_folders=own, home=Path.home())
+def _files(governed: GovernedFolder) -> WorkspaceFiles:
+    own = governed.places.own_folders
+    limits = governed.settings.as_limits()
+    return WorkspaceFiles(governed.layout.workspace, limits, own_folders=own, home=Path.home())

@@ -15,7 +15,7 @@ from rookery.governance.cli.trace_export import agent_trace
 from rookery.governance.ledger.brief_records import BriefRecord, counted_records
 from rookery.governance.ledger.coverage import coverage
 from rookery.governance.ledger.ledger_index import LedgerIndex
-from rookery.governance.ledger.ledger_reader import Query, newest, oldest, record_named
+from rookery.governance.ledger.ledger_reader import Query, newest, oldest
 from rookery.governance.ledger.records import Entry
 from rookery.governance.ledger.segments import (
     compress,
@@ -130,14 +130,6 @@ def test_15_9_an_index_in_use_is_done_without(bench: LedgerBench):
         assert [record.id for record in index.find(Query())] == [
             record.id for record in newest(bench.folder)
         ]
-
-
-def test_20_2_a_record_is_found_by_the_beginning_of_its_id(bench: LedgerBench):
-    record = next(newest(bench.folder))
-    found = record_named(bench.folder, record.id[:13])
-    assert found is not None
-    assert found.id == record.id
-    assert record_named(bench.folder, "no such") is None
 
 
 LINEAGE = {

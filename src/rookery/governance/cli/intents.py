@@ -17,8 +17,8 @@ from rookery.governance.cli.intents_check import check_command
 from rookery.governance.cli.intents_close import close_command
 from rookery.governance.cli.intents_common import (
     SAID,
+    CommonOptions,
     GovernanceGroup,
-    Wishes,
     common,
     common_options,
 )
@@ -51,23 +51,23 @@ def command(ctx: click.Context, /, **given: Any) -> int:
 
 @click.command("init")
 @common
-def init_command(wishes: Wishes) -> int:
+def init_command(options: CommonOptions) -> int:
     """Begin to govern a folder: make the files that are needed, and no others."""
     settings = find_settings(find_places(os.environ).settings_file, None, os.environ, {}).settings
     vcs = settings.trace.vcs
-    made = init(wishes.folder, vcs=vcs)
-    mended = bring_in_line(Layout(wishes.folder, wishes.folder), vcs)
+    made = init(options.folder, vcs=vcs)
+    mended = bring_in_line(Layout(options.folder, options.folder), vcs)
     said = f"created {GOVERNANCE_FOLDER}/ ({', '.join(made)})"
     brought = [f"brought in line with trace.vcs = {vcs}: {', '.join(mended)}"] if mended else []
     other = "ignore" if vcs == "track" else "track"
-    wishes.say(
+    options.say(
         said if made else f"{GOVERNANCE_FOLDER}/ has all it needs already",
         *brought,
         f"ledger: {_LEDGER[vcs]} (change with: {NAME} config set trace.vcs {other})",
     )
-    wishes.tell(
+    options.tell(
         {
-            "folder": str(wishes.folder),
+            "folder": str(options.folder),
             "created": list(made),
             "changed": list(mended),
             "ledger": vcs,

@@ -15,12 +15,12 @@ from rookery import NAME
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import RookeryError, SettingsError
 from rookery.governance.cli.intents_common import (
-    Desk,
-    Wishes,
+    CommonOptions,
+    GovernedFolder,
     common,
     counted,
     now,
-    open_desk,
+    open_folder,
     stamp,
     who,
 )
@@ -64,16 +64,16 @@ class Made(Struct, frozen=True, kw_only=True):
 class Changing:
     """One command's changes. What the ledger cannot take is not done."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self.by = who(desk.layout.root)
+    def __init__(self, governed: GovernedFolder) -> None:
+        self._governed = governed
+        self.by = who(governed.layout.root)
         self._task = f"person-{uuid.uuid4().hex[:12]}"
         self._recording: Recording | None = None
 
     def change(self, command: str, plan: Callable[[IntentFile], Plan], *, reason: str = "") -> Made:
         """`plan` says what is to be done to the file as it stands, or raises."""
-        desk = self._desk
-        planned = plan(desk.usable)
+        governed = self._governed
+        planned = plan(governed.usable)
         recording = self._opened()
 
         def decide(file: IntentFile) -> Sequence[EditOf]:
@@ -81,11 +81,11 @@ class Changing:
             planned = plan(file)
             return _edits(planned)
 
-        after = IntentWriter(desk.layout).change(desk.text, _edits(planned), decide)
-        made = self._made(desk.file, after.file, planned.intent_id)
+        after = IntentWriter(governed.layout).change(governed.text, _edits(planned), decide)
+        made = self._made(governed.file, after.file, planned.intent_id)
         recording.note(self._entry(command, planned, made, reason))
         recording.close()
-        desk.text = after
+        governed.text = after
         return made
 
     def note_check(
@@ -98,7 +98,7 @@ class Changing:
             task_id=self._task,
             intent_id=intent.id,
             intent_rev=intent.revision,
-            intent_digest=digest(intent, self._desk.file.policy),
+            intent_digest=digest(intent, self._governed.file.policy),
             tool_name=CHECK_TOOL,
             tool_use_id=check_call_id(intent.id, criterion),
             command={"text": command, "exit_code": exit_code},
@@ -110,14 +110,14 @@ class Changing:
     def _opened(self) -> Recording:
         """Raises `LedgerUnwritable` before anything is done that could not be recorded."""
         if self._recording is None:
-            self._recording = self._desk.recording()
+            self._recording = self._governed.recording()
             self._recording.ledger.tail()
         return self._recording
 
     def _made(self, before: IntentFile, after: IntentFile, intent_id: str) -> Made:
         old, new = before.find(intent_id), after.find(intent_id)
         assert new is not None, "the writer has checked that it is there"
-        living = Leases(self._desk.layout).living(now=now())
+        living = Leases(self._governed.layout).living(now=now())
         return Made(
             before=old,
             after=new,
@@ -152,34 +152,34 @@ class Changing:
 @click.argument("intent_id", metavar="ID")
 @_REASON
 @common
-def start_command(wishes: Wishes, intent_id: str, reason: str) -> int:
+def start_command(options: CommonOptions, intent_id: str, reason: str) -> int:
     """Put an intent in progress, so that agents can work under it."""
-    desk = open_desk(wishes)
-    intent = desk.sound_intent(intent_id)
-    made = moved(desk, "start", intent, reason)
-    unmet = desk.file.unmet(intent)
+    governed = open_folder(options)
+    intent = governed.sound_intent(intent_id)
+    made = moved(governed, "start", intent, reason)
+    unmet = governed.file.unmet(intent)
     notes = [f"not completed yet: {', '.join(unmet)}"] if unmet else []
-    return told(wishes, made, notes)
+    return told(options, made, notes)
 
 
 @click.command("pause")
 @click.argument("intent_id", metavar="ID")
 @_REASON
 @common
-def pause_command(wishes: Wishes, intent_id: str, reason: str) -> int:
+def pause_command(options: CommonOptions, intent_id: str, reason: str) -> int:
     """Stop work under an intent. Tasks that run under it lose it."""
-    desk = open_desk(wishes)
-    return told(wishes, moved(desk, "pause", desk.intent(intent_id), reason))
+    governed = open_folder(options)
+    return told(options, moved(governed, "pause", governed.intent(intent_id), reason))
 
 
 @click.command("reopen")
 @click.argument("intent_id", metavar="ID")
 @_REASON
 @common
-def reopen_command(wishes: Wishes, intent_id: str, reason: str) -> int:
+def reopen_command(options: CommonOptions, intent_id: str, reason: str) -> int:
     """Take up an intent again that was completed or abandoned."""
-    desk = open_desk(wishes)
-    return told(wishes, moved(desk, "reopen", desk.intent(intent_id), reason))
+    governed = open_folder(options)
+    return told(options, moved(governed, "reopen", governed.intent(intent_id), reason))
 
 
 @click.command("expand")
@@ -187,15 +187,17 @@ def reopen_command(wishes: Wishes, intent_id: str, reason: str) -> int:
 @click.argument("patterns", nargs=-1, required=True, metavar="PATTERN...")
 @_REASON
 @common
-def expand_command(wishes: Wishes, intent_id: str, patterns: Sequence[str], reason: str) -> int:
+def expand_command(
+    options: CommonOptions, intent_id: str, patterns: Sequence[str], reason: str
+) -> int:
     """Add files or patterns to the scope of an intent."""
     _insist_on_patterns(patterns)
-    desk = open_desk(wishes)
-    intent = desk.sound_intent(intent_id)
+    governed = open_folder(options)
+    intent = governed.sound_intent(intent_id)
     new = tuple(dict.fromkeys(each for each in patterns if each not in intent.owned_scope))
     if not new:
-        wishes.say(f"{intent.id} has {_quoted(patterns)} in its scope already")
-        wishes.tell({"id": intent.id, "added": [], "revision": intent.revision})
+        options.say(f"{intent.id} has {_quoted(patterns)} in its scope already")
+        options.tell({"id": intent.id, "added": [], "revision": intent.revision})
         return 0
 
     def plan(file: IntentFile) -> Plan:
@@ -205,13 +207,13 @@ def expand_command(wishes: Wishes, intent_id: str, patterns: Sequence[str], reas
         edits += [SetField("updated_at", stamp(now()))] if there.updated_at else []
         return Plan(intent_id=there.id, edits=tuple(edits), more={"scope_added": added})
 
-    made = Changing(desk).change("expand", plan, reason=reason)
-    wishes.say(
+    made = Changing(governed).change("expand", plan, reason=reason)
+    options.say(
         f"added {_quoted(new)} to {made.after.id} (revision {made.after.revision}, "
         f"digest {_short(made.digest_before)} -> {_short(made.digest_after)})",
         "running tasks must select the intent again",
     )
-    wishes.tell(
+    options.tell(
         {
             "id": made.after.id,
             "added": list(new),
@@ -224,9 +226,9 @@ def expand_command(wishes: Wishes, intent_id: str, patterns: Sequence[str], reas
     return 0
 
 
-def moved(desk: Desk, command: str, intent: Intent, reason: str) -> Made:
+def moved(governed: GovernedFolder, command: str, intent: Intent, reason: str) -> Made:
     """Take an intent from its status to the next. Raises `NotPossible`."""
-    changing = Changing(desk)
+    changing = Changing(governed)
 
     def plan(file: IntentFile) -> Plan:
         there = _still(file, intent)
@@ -242,14 +244,14 @@ def moved(desk: Desk, command: str, intent: Intent, reason: str) -> Made:
     return changing.change(command, plan, reason=reason)
 
 
-def told(wishes: Wishes, made: Made, notes: Sequence[str] = ()) -> int:
+def told(options: CommonOptions, made: Made, notes: Sequence[str] = ()) -> int:
     old, new = made.before, made.after
     risen = f" (revision {new.revision})" if old and old.revision != new.revision else ""
-    wishes.say(
+    options.say(
         f"{new.id} {new.status}{risen}.{_tasks(made)}",
         *(f"  {harmless_line(note)}" for note in notes),
     )
-    wishes.tell(
+    options.tell(
         {
             "id": new.id,
             "status": str(new.status),

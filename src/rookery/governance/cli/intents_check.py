@@ -20,13 +20,13 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.errors import SettingsError, ToolError
 from rookery.governance.cli.intents_common import (
     FINDINGS,
-    Desk,
-    Wishes,
+    CommonOptions,
+    GovernedFolder,
     aligned,
     common,
     counted,
     now,
-    open_desk,
+    open_folder,
 )
 from rookery.governance.intents.intent import Intent, digest, selectable
 from rookery.governance.scope.active_scope import active_scope
@@ -72,7 +72,7 @@ SHORT_REVISION = 12
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @common
 def check_command(
-    wishes: Wishes,
+    options: CommonOptions,
     intent_id: str | None,
     line: str | None,
     staged: bool,
@@ -86,28 +86,28 @@ def check_command(
         raise SettingsError("Give paths, or one of --command, --staged and --range.")
     if message and not staged:
         raise SettingsError("--message is of the commit that --staged judges.")
-    desk = open_desk(wishes)
+    governed = open_folder(options)
     if revisions is not None:
-        return check_range(wishes, desk, revisions, intent_id)
+        return check_range(options, governed, revisions, intent_id)
     if staged:
-        return check_staged(wishes, desk, intent_id, message)
+        return check_staged(options, governed, intent_id, message)
     if intent_id is None:
         raise SettingsError("Say under which intent: --intent ID.")
-    intent = desk.sound_intent(intent_id)
+    intent = governed.sound_intent(intent_id)
     if line is not None:
-        return _check_command(wishes, desk, intent, line)
-    return _check_paths(wishes, desk, intent, paths)
+        return _check_command(options, governed, intent, line)
+    return _check_paths(options, governed, intent, paths)
 
 
-def rules_of(desk: Desk, intent: Intent) -> ScopeRules:
+def rules_of(governed: GovernedFolder, intent: Intent) -> ScopeRules:
     at = now()
-    known = [each.id for each in desk.file.intents]
+    known = [each.id for each in governed.file.intents]
     return active_scope(
         intent,
-        desk.file.policy,
-        read_intent_ignore(desk.layout, known, at),
+        governed.file.policy,
+        read_intent_ignore(governed.layout, known, at),
         now=at,
-        ignore_case=ignores_case(desk.layout.root),
+        ignore_case=ignores_case(governed.layout.root),
     )
 
 
@@ -157,31 +157,33 @@ def as_json(finding: PathFinding) -> dict[str, object]:
     }
 
 
-def check_staged(wishes: Wishes, desk: Desk, intent_id: str | None, message: Path | None) -> int:
-    git = CommittedChanges(desk.layout)
+def check_staged(
+    options: CommonOptions, governed: GovernedFolder, intent_id: str | None, message: Path | None
+) -> int:
+    git = CommittedChanges(governed.layout)
     change = git.staged()
     named = (intent_id,) if intent_id else _named_in(message) if message else ()
     if not change.files or (not named and git.only_governance(change)):
         what = f"nothing but {GOVERNANCE_FOLDER}/" if change.files else "nothing"
-        wishes.say(f"{what} is staged, which needs no intent")
-        wishes.tell({"intent": None, "intents": [], "targets": [], "ok": True})
+        options.say(f"{what} is staged, which needs no intent")
+        options.tell({"intent": None, "intents": [], "targets": [], "ok": True})
         return 0
     if message and not named:
         print(
             f"Error: The message has no line such as `Intent: INT-001` (see {NAME} intents list).",
             file=sys.stderr,
         )
-        wishes.tell({"intent": None, "intents": [], "targets": [], "ok": False})
+        options.tell({"intent": None, "intents": [], "targets": [], "ok": False})
         return FINDINGS
     source = " (from the message)" if message and not intent_id else ""
     if not named:
         branch = _of_branch(git)
         named, source = (branch.intent_id,), f" (from {branch.source})"
-    intents = [desk.sound_intent(each) for each in named]
-    found = _best([git.judged(change, rules_of(desk, each)) for each in intents])
+    intents = [governed.sound_intent(each) for each in named]
+    found = _best([git.judged(change, rules_of(governed, each)) for each in intents])
     ids = [each.id for each in intents]
-    wishes.say(f"{', '.join(ids)}{source}  {counts(found)}", *rows(astray(found)))
-    wishes.tell(
+    options.say(f"{', '.join(ids)}{source}  {counts(found)}", *rows(astray(found)))
+    options.tell(
         {
             "intent": ids[0],
             "intents": ids,
@@ -192,20 +194,28 @@ def check_staged(wishes: Wishes, desk: Desk, intent_id: str | None, message: Pat
     return 0 if all_fine(found) else FINDINGS
 
 
-def check_range(wishes: Wishes, desk: Desk, revisions: str, intent_id: str | None) -> int:
-    git = CommittedChanges(desk.layout)
-    told = [_check_commit(wishes, desk, git, each, intent_id) for each in git.commits(revisions)]
+def check_range(
+    options: CommonOptions, governed: GovernedFolder, revisions: str, intent_id: str | None
+) -> int:
+    git = CommittedChanges(governed.layout)
+    told = [
+        _check_commit(options, governed, git, each, intent_id) for each in git.commits(revisions)
+    ]
     bad = sum(not each["ok"] for each in told)
-    wishes.say(f"{counted(len(told), 'commit')}, {bad} with findings")
-    wishes.tell({"commits": told, "ok": not bad})
+    options.say(f"{counted(len(told), 'commit')}, {bad} with findings")
+    options.tell({"commits": told, "ok": not bad})
     return FINDINGS if bad else 0
 
 
-def _check_paths(wishes: Wishes, desk: Desk, intent: Intent, paths: Sequence[str]) -> int:
+def _check_paths(
+    options: CommonOptions, governed: GovernedFolder, intent: Intent, paths: Sequence[str]
+) -> int:
     named = [NamedPath(path, Op.MODIFY) for path in paths]
-    found = judge_paths(desk.layout, rules_of(desk, intent), named, cwd=os.fspath(wishes.folder))
-    wishes.say(*_standing(intent), *rows(found))
-    wishes.tell(
+    found = judge_paths(
+        governed.layout, rules_of(governed, intent), named, cwd=os.fspath(options.folder)
+    )
+    options.say(*_standing(intent), *rows(found))
+    options.tell(
         {
             "intent": intent.id,
             "selectable": selectable(intent, now()),
@@ -216,18 +226,20 @@ def _check_paths(wishes: Wishes, desk: Desk, intent: Intent, paths: Sequence[str
     return 0 if all_fine(found) else FINDINGS
 
 
-def _check_command(wishes: Wishes, desk: Desk, intent: Intent, line: str) -> int:
-    standing = _standing_of(desk, intent)
-    action = _action(desk, line, os.fspath(wishes.folder))
-    verdict = judge_call(_call(line), action, standing, desk.layout)
+def _check_command(
+    options: CommonOptions, governed: GovernedFolder, intent: Intent, line: str
+) -> int:
+    standing = _standing_of(governed, intent)
+    action = _action(governed, line, os.fspath(options.folder))
+    verdict = judge_call(_call(line), action, standing, governed.layout)
     told, found = verdict.reach or Reach(kind=Kind.UNBOUNDED), verdict.findings
     against = [each.refusal for each in verdict.objections if each.finding is None]
     ok = all_fine(found) and not against
     allowed = _allowing(standing, action) if ok else ""
-    wishes.say(*_standing(intent), *_command_rows(told, found, line))
-    wishes.say(*([f"  allowed by {harmless_line(allowed)}"] if allowed else []))
-    wishes.say(*(f"  {each.code}  {harmless_line(each.message)}" for each in against))
-    wishes.tell(
+    options.say(*_standing(intent), *_command_rows(told, found, line))
+    options.say(*([f"  allowed by {harmless_line(allowed)}"] if allowed else []))
+    options.say(*(f"  {each.code}  {harmless_line(each.message)}" for each in against))
+    options.tell(
         {
             "intent": intent.id,
             "selectable": selectable(intent, now()),
@@ -256,29 +268,29 @@ def _command_rows(told: Reach, found: Sequence[PathFinding], line: str) -> list[
     )
 
 
-def _standing_of(desk: Desk, intent: Intent) -> Standing:
+def _standing_of(governed: GovernedFolder, intent: Intent) -> Standing:
     """What holds for a task that works under the intent."""
-    policy, wrong = read_command_policy(desk.layout)
+    policy, wrong = read_command_policy(governed.layout)
     return Standing(
         intent=intent,
-        policy=desk.file.policy,
-        digest=digest(intent, desk.file.policy),
-        rules=rules_of(desk, intent),
+        policy=governed.file.policy,
+        digest=digest(intent, governed.file.policy),
+        rules=rules_of(governed, intent),
         commands=policy,
         commands_wrong=wrong[0].message if wrong else "",
     )
 
 
-def _action(desk: Desk, line: str, folder: str) -> Action:
+def _action(governed: GovernedFolder, line: str, folder: str) -> Action:
     from rookery.app.check_shell import judge_of
 
-    cwd = os.path.relpath(folder, desk.layout.workspace)
+    cwd = os.path.relpath(folder, governed.layout.workspace)
     return Action(
         title=line,
         perform=_never,
         command=line,
         cwd="" if cwd == "." else cwd,
-        judgement=judge_of(desk)(line, cwd),
+        judgement=judge_of(governed)(line, cwd),
     )
 
 
@@ -327,8 +339,8 @@ def _of_branch(git: CommittedChanges) -> BranchIntent:
 
 
 def _check_commit(
-    wishes: Wishes,
-    desk: Desk,
+    options: CommonOptions,
+    governed: GovernedFolder,
     git: CommittedChanges,
     change: CommittedChange,
     intent_id: str | None,
@@ -338,25 +350,25 @@ def _check_commit(
     head = f"{change.revision[:SHORT_REVISION]}"
     said: dict[str, object] = {"commit": change.revision, "intents": list(ids), "targets": []}
     if not change.files or (not ids and git.only_governance(change)):
-        wishes.say(f"{head}  no files of an intent")
+        options.say(f"{head}  no files of an intent")
         return {**said, "problem": None, "ok": True}
-    problem = _problem(desk, ids)
+    problem = _problem(governed, ids)
     if problem:
-        wishes.say(f"{head}  {harmless_line(problem)}: {harmless_line(change.subject)}")
+        options.say(f"{head}  {harmless_line(problem)}: {harmless_line(change.subject)}")
         return {**said, "problem": problem, "ok": False}
-    found = _best([git.judged(change, rules_of(desk, desk.intent(each))) for each in ids])
-    wishes.say(f"{head}  {', '.join(ids)}  {counts(found)}", *rows(astray(found)))
+    found = _best([git.judged(change, rules_of(governed, governed.intent(each))) for each in ids])
+    options.say(f"{head}  {', '.join(ids)}  {counts(found)}", *rows(astray(found)))
     targets = [as_json(each) for each in found]
     return {**said, "targets": targets, "problem": None, "ok": all_fine(found)}
 
 
-def _problem(desk: Desk, ids: Sequence[str]) -> str:
+def _problem(governed: GovernedFolder, ids: Sequence[str]) -> str:
     if not ids:
         return "no Intent: line"
-    missing = [each for each in ids if desk.usable.find(each) is None]
+    missing = [each for each in ids if governed.usable.find(each) is None]
     if missing:
         return f"there is no {missing[0]}"
-    broken = [each for each in ids if desk.intent(each).id in desk.file.broken]
+    broken = [each for each in ids if governed.intent(each).id in governed.file.broken]
     return f"{broken[0]} has errors" if broken else ""
 
 

@@ -19,14 +19,14 @@ from rookery.governance.cli.intents_changes import (
 )
 from rookery.governance.cli.intents_common import (
     FINDINGS,
-    Desk,
-    Wishes,
+    CommonOptions,
+    GovernedFolder,
     asked,
     at_a_terminal,
     common,
     counted,
     now,
-    open_desk,
+    open_folder,
     stamp,
 )
 from rookery.governance.criteria.criteria_checks import CheckResult, check_criterion
@@ -72,30 +72,40 @@ class Checked(Struct, frozen=True, kw_only=True):
 )
 @common
 def close_command(
-    wishes: Wishes, intent_id: str, abandon: bool, force: bool, reason: str, met: Sequence[str]
+    options: CommonOptions,
+    intent_id: str,
+    abandon: bool,
+    force: bool,
+    reason: str,
+    met: Sequence[str],
 ) -> int:
     """Complete an intent. Its checks are run first, and each is shown before it runs."""
-    desk = open_desk(wishes)
+    governed = open_folder(options)
     if force and not reason.strip():
         raise SettingsError("--force closes without proof, so it needs --reason.")
     if abandon:
-        return told(wishes, moved(desk, "abandon", desk.intent(intent_id), reason))
-    intent = desk.sound_intent(intent_id)
-    possible_move("close", intent, desk.usable)
+        return told(options, moved(governed, "abandon", governed.intent(intent_id), reason))
+    intent = governed.sound_intent(intent_id)
+    possible_move("close", intent, governed.usable)
     if force:
-        return told(wishes, moved(desk, "close", intent, f"forced: {reason}"))
-    return _Closing(desk, wishes, intent, reason, met).close()
+        return told(options, moved(governed, "close", intent, f"forced: {reason}"))
+    return _Closing(governed, options, intent, reason, met).close()
 
 
 class _Closing:
     def __init__(
-        self, desk: Desk, wishes: Wishes, intent: Intent, reason: str, met: Sequence[str]
+        self,
+        governed: GovernedFolder,
+        options: CommonOptions,
+        intent: Intent,
+        reason: str,
+        met: Sequence[str],
     ) -> None:
-        self._desk = desk
-        self._wishes = wishes
+        self._governed = governed
+        self._options = options
         self._intent = intent
         self._reason = reason
-        self._changing = Changing(desk)
+        self._changing = Changing(governed)
         all_of_them = [
             Numbered(number=number, criterion=each)
             for number, each in enumerate(intent.acceptance_criteria, start=1)
@@ -125,14 +135,14 @@ class _Closing:
             "close", lambda file: self._plan(file, checked, held), reason=self._reason
         )
         tasks = f" {counted(made.tasks, 'running task')} will be told." if made.tasks else ""
-        self._wishes.say(f"{made.after.id} {made.after.status}.{tasks}")
+        self._options.say(f"{made.after.id} {made.after.status}.{tasks}")
         self._tell(str(made.after.status), checked, unmet)
         return 0
 
     @property
     def _attended(self) -> bool:
         """Whether somebody can be asked: not in the middle of a document for a program."""
-        return at_a_terminal() and not self._wishes.as_json
+        return at_a_terminal() and not self._options.as_json
 
     def _insist_on_somebody(self) -> None:
         """Before anything is run that would have been in vain."""
@@ -146,7 +156,7 @@ class _Closing:
             )
 
     def _insist_on_trust(self) -> None:
-        if not self._checks or self._desk.trusted:
+        if not self._checks or self._governed.trusted:
             return
         commands = [
             f"  {harmless_line(each.criterion.verify.command)}"
@@ -167,20 +177,20 @@ class _Closing:
 
         if not self._checks:
             return []
-        self._wishes.say(f"running {counted(len(self._checks), 'check')}")
+        self._options.say(f"running {counted(len(self._checks), 'check')}")
         return anyio.run(self._run_checks)
 
     async def _run_checks(self) -> list[Checked]:
         from rookery.app.check_shell import shell_of
 
         done: list[Checked] = []
-        with shell_of(self._desk) as shell:
+        with shell_of(self._governed) as shell:
             for place, each in enumerate(self._checks, start=1):
                 verify = each.criterion.verify
                 assert verify is not None
                 head = f"  [{place}/{len(self._checks)}] {harmless_line(verify.command)} "
                 self._begin(head)
-                result = await check_criterion(verify, self._desk.layout, shell)
+                result = await check_criterion(verify, self._governed.layout, shell)
                 self._end(head, result)
                 trace_id = self._changing.note_check(
                     self._intent, each.id, verify.command, result.exit_code, ok=result.ok
@@ -189,16 +199,16 @@ class _Closing:
         return done
 
     def _begin(self, head: str) -> None:
-        if not (self._wishes.quiet or self._wishes.as_json):
+        if not (self._options.quiet or self._options.as_json):
             print(head, end="", flush=True)
 
     def _end(self, head: str, result: CheckResult) -> None:
-        paint = self._wishes.paint
+        paint = self._options.paint
         word = paint.green("ok") if result.ok else paint.red(_how(result))
         dots = "." * max(3, WIDTH - cells_of(head))
-        self._wishes.say(f"{dots} {word} ({result.seconds:.1f} s)")
+        self._options.say(f"{dots} {word} ({result.seconds:.1f} s)")
         if not result.ok:
-            self._wishes.say(*(f"    {harmless_line(line)}" for line in result.tail))
+            self._options.say(*(f"    {harmless_line(line)}" for line in result.tail))
 
     def _is_met(self, numbered: Numbered) -> bool:
         if numbered.id in self._met:
@@ -243,7 +253,7 @@ class _Closing:
     def _unchanged(self, file: IntentFile) -> Intent:
         """What was checked is what is closed: whoever edits the file meanwhile has the last
         word."""
-        if file is not self._desk.file:
+        if file is not self._governed.file:
             raise NotPossible(
                 f"The intent file was changed while {self._intent.id} was being closed; it is "
                 "left as it is now. Look at it, and close it again."
@@ -258,7 +268,7 @@ class _Closing:
 
     def _tell(self, status: str, checked: Sequence[Checked], unmet: Sequence[Numbered]) -> None:
         not_met = {each.id for each in unmet}
-        self._wishes.tell(
+        self._options.tell(
             {
                 "id": self._intent.id,
                 "status": status,

@@ -71,7 +71,7 @@ class GovernanceGroup(click.Group):
             return next(code for kind, code in _CODES.items() if isinstance(error, kind))
 
 
-class Wishes(Struct, frozen=True, kw_only=True):
+class CommonOptions(Struct, frozen=True, kw_only=True):
     """The options that every command has."""
 
     folder: Path
@@ -123,14 +123,14 @@ def common(command: Callable[..., int]) -> Callable[..., int]:
 
     @common_options
     @functools.wraps(command)
-    def with_wishes(folder: Path, as_json: bool, plain: bool, quiet: bool, **given: Any) -> int:
-        wishes = Wishes(folder=folder.resolve(), as_json=as_json, plain=plain, quiet=quiet)
-        return command(wishes, **given)
+    def with_options(folder: Path, as_json: bool, plain: bool, quiet: bool, **given: Any) -> int:
+        options = CommonOptions(folder=folder.resolve(), as_json=as_json, plain=plain, quiet=quiet)
+        return command(options, **given)
 
-    return with_wishes
+    return with_options
 
 
-class Desk:
+class GovernedFolder:
     """One governed folder, as its files are at this moment."""
 
     def __init__(self, layout: Layout, places: Places) -> None:
@@ -200,16 +200,16 @@ class Desk:
         )
 
 
-def open_desk(wishes: Wishes) -> Desk:
+def open_folder(options: CommonOptions) -> GovernedFolder:
     """Raises `NotInitialised`."""
-    found = find_layout(wishes.folder, workspace_of(wishes.folder))
+    found = find_layout(options.folder, workspace_of(options.folder))
     if found.layout is None:
         raise NotInitialised(
             found.notice
-            or f"No intents govern {wishes.folder}. Begin with them here: {NAME} intents init"
+            or f"No intents govern {options.folder}. Begin with them here: {NAME} intents init"
         )
     places = find_places(os.environ)
-    return Desk(replace(found.layout, written=places.host_writes), places)
+    return GovernedFolder(replace(found.layout, written=places.host_writes), places)
 
 
 def workspace_of(folder: Path) -> Path:

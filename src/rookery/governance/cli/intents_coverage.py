@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from rookery.governance.cli.intents_common import (
     FINDINGS,
-    Desk,
-    Wishes,
+    CommonOptions,
+    GovernedFolder,
     aligned,
     common,
     counted,
-    open_desk,
+    open_folder,
 )
 from rookery.governance.criteria.criteria_standing import (
     CriterionStanding,
@@ -49,15 +49,15 @@ FAULTS = frozenset({"outdated", "uncovered", "orphan"})
     help="Do not fail because of this state. Repeatable.",
 )
 @common
-def coverage_command(wishes: Wishes, allowed: Sequence[str]) -> int:
+def coverage_command(options: CommonOptions, allowed: Sequence[str]) -> int:
     """Compare intents with recorded changes: what is proved, what is left behind, what has no
     reason. Fails if something is outdated, uncovered or an orphan."""
-    desk = open_desk(wishes)
-    found = coverage_of(desk).coverage
+    governed = open_folder(options)
+    found = coverage_of(governed).coverage
     states = {each.state for each in found.intents} | ({"orphan"} if found.orphans else set())
     faults = (states & FAULTS) - set(allowed)
-    wishes.say(*_lines(found))
-    wishes.tell(
+    options.say(*_lines(found))
+    options.tell(
         {
             "intents": [_as_json(each) for each in found.intents],
             "orphans": list(found.orphans),
@@ -70,12 +70,12 @@ def coverage_command(wishes: Wishes, allowed: Sequence[str]) -> int:
 
 @click.command("map")
 @common
-def map_command(wishes: Wishes) -> int:
+def map_command(options: CommonOptions) -> int:
     """Print which files and functions each intent lives in, as Markdown. Writes no file."""
-    desk = open_desk(wishes)
-    entries = intent_map(desk.layout, desk.usable.intents, oldest(desk.layout.folder))
-    wishes.say(map_text(entries).rstrip("\n"))
-    wishes.tell({"intents": [_entry_as_json(each) for each in entries]})
+    governed = open_folder(options)
+    entries = intent_map(governed.layout, governed.usable.intents, oldest(governed.layout.folder))
+    options.say(map_text(entries).rstrip("\n"))
+    options.tell({"intents": [_entry_as_json(each) for each in entries]})
     return 0
 
 
@@ -100,20 +100,20 @@ class Proved(Struct, frozen=True, kw_only=True):
     standings: Mapping[str, tuple[CriterionStanding, ...]]
 
 
-def coverage_of(desk: Desk) -> Proved:
+def coverage_of(governed: GovernedFolder) -> Proved:
     """In one pass: a ledger may hold hundreds of thousands of records."""
     last_changes: dict[str, str] = {}
     checks: list[TracedRecord] = []
 
     def counted_records() -> Iterator[Counted]:
-        for line, record in counted_lines(desk.layout.folder):
+        for line, record in counted_lines(governed.layout.folder):
             if is_check(record):
                 checks.extend(filter(is_check, records_on(line)))
             if any(not is_by_product(file.path) for file in record.files):
                 last_changes[record.intent_id] = record.time
             yield record
 
-    intents, policy = desk.usable.intents, desk.file.policy
+    intents, policy = governed.usable.intents, governed.file.policy
     known = [
         KnownIntent(
             id=each.id,
@@ -124,7 +124,7 @@ def coverage_of(desk: Desk) -> Proved:
         )
         for each in intents
     ]
-    found = coverage(known, counted_records(), _Hashes(desk.layout.root))
+    found = coverage(known, counted_records(), _Hashes(governed.layout.root))
     standings = {each.id: criteria_standing(each, policy, checks) for each in intents}
     proved = {id for id in standings if _verified(standings[id], last_changes.get(id, ""))}
     judged = tuple(_judged(each, proved) for each in found.intents)

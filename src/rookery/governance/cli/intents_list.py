@@ -12,13 +12,13 @@ from rookery import NAME
 from rookery.core.findings import Problem
 from rookery.core.text.terminal_text import Paint, cells_of, harmless_line
 from rookery.governance.cli.intents_common import (
-    Desk,
-    Wishes,
+    CommonOptions,
+    GovernedFolder,
     aligned,
     common,
     counted,
     now,
-    open_desk,
+    open_folder,
 )
 from rookery.governance.cli.intents_coverage import coverage_of
 from rookery.governance.cli.intents_validate import problems_of
@@ -62,23 +62,23 @@ class _Shown(Struct, frozen=True, kw_only=True):
 @click.option("--touching", metavar="PATH", help="Only those that may change this file.")
 @common
 def list_command(
-    wishes: Wishes, statuses: Sequence[str], tags: Sequence[str], touching: str | None
+    options: CommonOptions, statuses: Sequence[str], tags: Sequence[str], touching: str | None
 ) -> int:
     """Print the intents: those in progress first, closed ones last."""
-    desk = open_desk(wishes)
+    governed = open_folder(options)
     found = [
         each
-        for each in in_order(desk.usable.intents)
+        for each in in_order(governed.usable.intents)
         if (not statuses or str(each.status) in statuses)
         and set(tags) <= set(each.tags)
-        and (touching is None or _owns(desk, each, touching, wishes.folder))
+        and (touching is None or _owns(governed, each, touching, options.folder))
     ]
-    done = activity(counted_records(desk.layout.folder))
-    problems = problems_of(desk)
-    wishes.say(*_table(found, done, wishes.paint), _sums(found, desk, problems))
-    wishes.tell(
+    done = activity(counted_records(governed.layout.folder))
+    problems = problems_of(governed)
+    options.say(*_table(found, done, options.paint), _sums(found, governed, problems))
+    options.tell(
         {
-            "intents": [_as_json(each, done, desk) for each in found],
+            "intents": [_as_json(each, done, governed) for each in found],
             "problems": [each.to_json() for each in problems],
         }
     )
@@ -99,22 +99,22 @@ def scope_shown(intent: Intent) -> str:
 @click.command("show")
 @click.argument("intent_id", metavar="ID")
 @common
-def show_command(wishes: Wishes, intent_id: str) -> int:
+def show_command(options: CommonOptions, intent_id: str) -> int:
     """Print an intent: its scope, how one can tell that it is done, and what was done under it."""
-    desk = open_desk(wishes)
-    shown = _looked_up(desk, desk.intent(intent_id))
-    wishes.say(*_lines(shown))
-    wishes.tell(_whole_as_json(shown, desk))
+    governed = open_folder(options)
+    shown = _looked_up(governed, governed.intent(intent_id))
+    options.say(*_lines(shown))
+    options.tell(_whole_as_json(shown, governed))
     return 0
 
 
-def _owns(desk: Desk, intent: Intent, said: str, folder: Path) -> bool:
-    if intent.id in desk.file.broken:
+def _owns(governed: GovernedFolder, intent: Intent, said: str, folder: Path) -> bool:
+    if intent.id in governed.file.broken:
         return False
-    at = find_location(desk.layout, said, Op.MODIFY, cwd=os.fspath(folder))
+    at = find_location(governed.layout, said, Op.MODIFY, cwd=os.fspath(folder))
     if isinstance(at, PathFinding) or not at.governed or at.outside:
         return False
-    owned = scope(intent.owned_scope, ignore_case=ignores_case(desk.layout.root))
+    owned = scope(intent.owned_scope, ignore_case=ignores_case(governed.layout.root))
     return owned.covers(at.named) and owned.covers(at.real)
 
 
@@ -148,19 +148,21 @@ def _coloured(line: str, intent: Intent, paint: Paint) -> str:
             return line
 
 
-def _sums(intents: Sequence[Intent], desk: Desk, problems: Sequence[Problem]) -> str:
+def _sums(intents: Sequence[Intent], governed: GovernedFolder, problems: Sequence[Problem]) -> str:
     counts = Counter(each.status for each in intents)
     words = [
         f"{counts[each]} {each.value.lower().replace('_', ' ')}" for each in ORDER if counts[each]
     ]
     told = f"{counted(len(intents), 'intent')}{': ' if words else ''}{', '.join(words)}."
     where = f" See: {NAME} intents validate" if problems else ""
-    return f"{told} {summary(desk.file, problems)}{where}"
+    return f"{told} {summary(governed.file, problems)}{where}"
 
 
-def _as_json(intent: Intent, done: Mapping[str, Activity], desk: Desk) -> dict[str, object]:
+def _as_json(
+    intent: Intent, done: Mapping[str, Activity], governed: GovernedFolder
+) -> dict[str, object]:
     own = done.get(intent.id, _NOTHING)
-    broken = intent.id in desk.file.broken
+    broken = intent.id in governed.file.broken
     return {
         "id": intent.id,
         "name": intent.name,
@@ -174,15 +176,15 @@ def _as_json(intent: Intent, done: Mapping[str, Activity], desk: Desk) -> dict[s
     }
 
 
-def _looked_up(desk: Desk, intent: Intent) -> _Shown:
-    records = counted_records(desk.layout.folder)
+def _looked_up(governed: GovernedFolder, intent: Intent) -> _Shown:
+    records = counted_records(governed.layout.folder)
     done = activity(each for each in records if each.intent_id == intent.id)
-    proved = coverage_of(desk)
+    proved = coverage_of(governed)
     states = {each.intent_id: each.state for each in proved.coverage.intents}
-    living = Leases(desk.layout).living(now=now())
+    living = Leases(governed.layout).living(now=now())
     return _Shown(
         intent=intent,
-        digest=digest(intent, desk.file.policy),
+        digest=digest(intent, governed.file.policy),
         done=done.get(intent.id, Activity()),
         state=states.get(intent.id, ""),
         criteria=proved.standings[intent.id],
@@ -271,7 +273,7 @@ def _changes(done: Activity) -> str:
     )
 
 
-def _whole_as_json(shown: _Shown, desk: Desk) -> dict[str, object]:
+def _whole_as_json(shown: _Shown, governed: GovernedFolder) -> dict[str, object]:
     intent, done = shown.intent, shown.done
     return {
         "id": intent.id,
@@ -299,5 +301,7 @@ def _whole_as_json(shown: _Shown, desk: Desk) -> dict[str, object]:
         "approved_outside_scope": done.approved_outside,
         "running_tasks": [each.task for each in shown.leases],
         "digest": shown.digest,
-        "problems": [each.to_json() for each in desk.file.problems if each.intent_id == intent.id],
+        "problems": [
+            each.to_json() for each in governed.file.problems if each.intent_id == intent.id
+        ],
     }

@@ -16,14 +16,14 @@ from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import RookeryError, SettingsError
 from rookery.governance.cli.intents_changes import Changing, Plan
 from rookery.governance.cli.intents_common import (
-    Wishes,
+    CommonOptions,
     aligned,
     asked,
     at_a_terminal,
     common,
     counted,
     now,
-    open_desk,
+    open_folder,
     stamp,
 )
 from rookery.governance.intents.intent import (
@@ -111,7 +111,7 @@ class Described(Struct, frozen=True, kw_only=True):
 @click.option("--parent", default="", metavar="ID", help="The intent it is a part of.")
 @common
 def new_command(
-    wishes: Wishes,
+    options: CommonOptions,
     name: str | None,
     intent_id: str,
     scope: Sequence[str],
@@ -124,10 +124,10 @@ def new_command(
 ) -> int:
     """Describe something that is to be done. Without options it asks field by field."""
     _insist_on_id(intent_id)
-    desk = open_desk(wishes)
+    governed = open_folder(options)
     by_answers = name is None and not (scope or criteria or checks or constraints)
     if by_answers and at_a_terminal():
-        _free_id(desk.usable, intent_id)  # before anybody types in vain
+        _free_id(governed.usable, intent_id)  # before anybody types in vain
         described = _described_by_answers(description, tuple(depends_on), parent)
     elif name is None:
         raise SettingsError("An intent needs a name: give --name.")
@@ -149,8 +149,8 @@ def new_command(
         return Plan(intent_id=chosen, edits=(edit,), more={"name": described.name})
 
     with _kept_words(described) if by_answers else nullcontext():
-        made = Changing(desk).change("new", plan)
-    _tell(wishes, made.after, FilesInScope(desk.layout.root))
+        made = Changing(governed).change("new", plan)
+    _tell(options, made.after, FilesInScope(governed.layout.root))
     return 0
 
 
@@ -290,7 +290,7 @@ def _intent(intent_id: str, described: Described) -> Intent:
     )
 
 
-def _tell(wishes: Wishes, intent: Intent, files: FilesInScope) -> None:
+def _tell(options: CommonOptions, intent: Intent, files: FilesInScope) -> None:
     scope = [
         ["  scope", each, "" if each[:1] == "!" else _matches(files, each)]
         for each in intent.owned_scope
@@ -300,12 +300,12 @@ def _tell(wishes: Wishes, intent: Intent, files: FilesInScope) -> None:
         for each in intent.acceptance_criteria
     ]
     rows = [*scope, *criteria]
-    wishes.say(
+    options.say(
         f"{intent.id} created, status {intent.status}",
         *(aligned(rows) if rows else []),
         f"start it with: {NAME} intents start {intent.id}",
     )
-    wishes.tell(
+    options.tell(
         {
             "id": intent.id,
             "name": intent.name,

@@ -12,12 +12,12 @@ from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.governance.cli.intents_common import (
     FINDINGS,
     WARNINGS,
-    Desk,
-    Wishes,
+    CommonOptions,
+    GovernedFolder,
     common,
     counted,
     now,
-    open_desk,
+    open_folder,
 )
 from rookery.governance.external_hooks.hook_files import HookPlaces, find_hooks
 from rookery.governance.external_hooks.hook_trust import HookTrust
@@ -48,24 +48,24 @@ class Examined(Struct, frozen=True, kw_only=True):
 @click.command("validate")
 @click.option("--strict", is_flag=True, help="Exit with 3 if there are only warnings.")
 @common
-def validate_command(wishes: Wishes, strict: bool) -> int:
+def validate_command(options: CommonOptions, strict: bool) -> int:
     """Look through the files of governance and list everything that is wrong with them."""
-    desk = open_desk(wishes)
-    examined = examined_files(desk)
+    governed = open_folder(options)
+    examined = examined_files(governed)
     problems = [problem for each in examined for problem in each.problems]
     errors = sum(each.severity is Severity.ERROR for each in problems)
     warnings = len(problems) - errors
-    wishes.say(
-        *(line for each in examined for line in _lines(each, wishes.paint)),
-        f"{counted(errors, 'error')}, {counted(warnings, 'warning')}{_broken(desk)}",
+    options.say(
+        *(line for each in examined for line in _lines(each, options.paint)),
+        f"{counted(errors, 'error')}, {counted(warnings, 'warning')}{_broken(governed)}",
     )
-    wishes.tell(
+    options.tell(
         {
             "files": [{"file": each.file, "holds": each.holds} for each in examined],
             "problems": [each.to_json() for each in problems],
             "errors": errors,
             "warnings": warnings,
-            "unusable": sorted(desk.file.broken),
+            "unusable": sorted(governed.file.broken),
         }
     )
     if errors:
@@ -73,17 +73,17 @@ def validate_command(wishes: Wishes, strict: bool) -> int:
     return WARNINGS if warnings and strict else 0
 
 
-def examined_files(desk: Desk) -> list[Examined]:
-    return [found for look in LOOKS if (found := look(desk))]
+def examined_files(governed: GovernedFolder) -> list[Examined]:
+    return [found for look in LOOKS if (found := look(governed))]
 
 
-def problems_of(desk: Desk) -> list[Problem]:
+def problems_of(governed: GovernedFolder) -> list[Problem]:
     """Everything that is wrong with the files of governance."""
-    return [problem for each in examined_files(desk) for problem in each.problems]
+    return [problem for each in examined_files(governed) for problem in each.problems]
 
 
-def _intents(desk: Desk) -> Examined:
-    files = FilesInScope(desk.layout.root)
+def _intents(governed: GovernedFolder) -> Examined:
+    files = FilesInScope(governed.layout.root)
 
     def matches(pattern: str) -> bool:
         try:
@@ -91,55 +91,55 @@ def _intents(desk: Desk) -> Examined:
         except PatternError:
             return True  # which is told as an error of its own
 
-    file = desk.reader.with_unmatched(desk.text, matches)
+    file = governed.reader.with_unmatched(governed.text, matches)
     return Examined(
-        file=desk.layout.shown(desk.layout.intent_file),
+        file=governed.layout.shown(governed.layout.intent_file),
         holds=counted(len(file.intents), "intent"),
-        problems=(*file.problems, *_changed_unseen(desk), *nested_roots(desk.layout)),
+        problems=(*file.problems, *_changed_unseen(governed), *nested_roots(governed.layout)),
     )
 
 
-def _changed_unseen(desk: Desk) -> list[Problem]:
+def _changed_unseen(governed: GovernedFolder) -> list[Problem]:
     """Intents that mean something else than when they were last selected, under the same
     number."""
-    if not desk.layout.ledger.exists():
+    if not governed.layout.ledger.exists():
         return []
-    found = [_changed(desk, each) for each in desk.file.intents]
+    found = [_changed(governed, each) for each in governed.file.intents]
     return [each for each in found if each]
 
 
-def _changed(desk: Desk, intent: Intent) -> Problem | None:
-    if intent.id in desk.file.broken:
+def _changed(governed: GovernedFolder, intent: Intent) -> Problem | None:
+    if intent.id in governed.file.broken:
         return None
-    last = next((each for each in _selections(desk, intent) if each.intent_digest), None)
+    last = next((each for each in _selections(governed, intent) if each.intent_digest), None)
     if last is None or last.intent_rev is None:
         return None
     # only what is in progress can be selected, so it is compared as if it still were
     as_selected = replace(intent, status=Status.IN_PROGRESS)
     return changed_without_revision(
-        desk.layout.shown(desk.layout.intent_file),
+        governed.layout.shown(governed.layout.intent_file),
         intent,
-        digest=digest(as_selected, desk.file.policy),
+        digest=digest(as_selected, governed.file.policy),
         last_digest=last.intent_digest,
         last_revision=last.intent_rev,
     )
 
 
-def _selections(desk: Desk, intent: Intent) -> Iterator[TracedRecord]:
+def _selections(governed: GovernedFolder, intent: Intent) -> Iterator[TracedRecord]:
     """When the intent was selected, newest first."""
     wanted = Query(intent=intent.id, kind="intent_selected")
     try:
-        heads = KnownHeads(governed_places(desk.layout, desk.places).heads)
-        yield from LedgerIndex(desk.layout.folder, heads.index).find(wanted)
+        heads = KnownHeads(governed_places(governed.layout, governed.places).heads)
+        yield from LedgerIndex(governed.layout.folder, heads.index).find(wanted)
     except OSError:  # a folder that may only be read has no index
-        yield from newest(desk.layout.folder, wanted)
+        yield from newest(governed.layout.folder, wanted)
 
 
-def _exemptions(desk: Desk) -> Examined | None:
-    if not desk.layout.ignore_file.exists():
+def _exemptions(governed: GovernedFolder) -> Examined | None:
+    if not governed.layout.ignore_file.exists():
         return None
     at = now()
-    found = read_intent_ignore(desk.layout, [each.id for each in desk.file.intents], at)
+    found = read_intent_ignore(governed.layout, [each.id for each in governed.file.intents], at)
     over = [each for each in found.exemptions if each.over(at)]
     entries = len(found.exemptions)
     holds = f"{entries} {'entry' if entries == 1 else 'entries'}"
@@ -147,30 +147,32 @@ def _exemptions(desk: Desk) -> Examined | None:
         named = ", ".join(f"{each.intent_id or each.pattern} until {each.until}" for each in over)
         holds += f", {len(over)} expired ({named})"
     return Examined(
-        file=desk.layout.shown(desk.layout.ignore_file), holds=holds, problems=found.problems
+        file=governed.layout.shown(governed.layout.ignore_file),
+        holds=holds,
+        problems=found.problems,
     )
 
 
-def _command_policy(desk: Desk) -> Examined | None:
-    policy, problems = read_command_policy(desk.layout)
+def _command_policy(governed: GovernedFolder) -> Examined | None:
+    policy, problems = read_command_policy(governed.layout)
     if not (policy.rules or policy.safe or policy.destructive or problems):
         return None
     rules = len(policy.rules) + len(policy.safe) + len(policy.destructive)
     return Examined(
-        file=desk.layout.shown(desk.layout.command_policy_file),
+        file=governed.layout.shown(governed.layout.command_policy_file),
         holds=counted(rules, "rule"),
         problems=problems,
     )
 
 
-def _hooks(desk: Desk) -> Examined | None:
-    if not desk.layout.hooks_file.exists():
+def _hooks(governed: GovernedFolder) -> Examined | None:
+    if not governed.layout.hooks_file.exists():
         return None
-    name = desk.layout.shown(desk.layout.hooks_file)
-    found = find_hooks(HookPlaces(workspace=desk.layout.root))
+    name = governed.layout.shown(governed.layout.hooks_file)
+    found = find_hooks(HookPlaces(workspace=governed.layout.root))
     return Examined(
         file=name,
-        holds=f"{counted(len(found.hooks), 'hook')}{_trusted(desk, found.hooks)}",
+        holds=f"{counted(len(found.hooks), 'hook')}{_trusted(governed, found.hooks)}",
         problems=tuple(
             Problem(file=name, code="HOOK", path=each.where, message=each.text)
             for each in found.problems
@@ -178,19 +180,19 @@ def _hooks(desk: Desk) -> Examined | None:
     )
 
 
-def _trusted(desk: Desk, hooks: Sequence[KnownHook]) -> str:
+def _trusted(governed: GovernedFolder, hooks: Sequence[KnownHook]) -> str:
     try:
-        kept = governed_places(desk.layout, desk.places).hook_trust
+        kept = governed_places(governed.layout, governed.places).hook_trust
     except OSError as error:
         return f", trust not known ({error.strerror})"
-    trust = HookTrust(kept, desk.layout.root, workspace_trusted=desk.trusted)
+    trust = HookTrust(kept, governed.layout.root, workspace_trusted=governed.trusted)
     standings = Counter(str(trust.status(each)) for each in hooks)
     if list(standings) == [str(TrustStatus.TRUSTED)]:
         return ", trusted"
     return "".join(f", {number} {standing}" for standing, number in sorted(standings.items()))
 
 
-LOOKS: tuple[Callable[[Desk], Examined | None], ...] = (
+LOOKS: tuple[Callable[[GovernedFolder], Examined | None], ...] = (
     _intents,
     _exemptions,
     _hooks,
@@ -213,8 +215,8 @@ def _told(problem: Problem, paint: Paint) -> list[str]:
     return [paint.yellow(line)]
 
 
-def _broken(desk: Desk) -> str:
-    if not desk.file.usable:
+def _broken(governed: GovernedFolder) -> str:
+    if not governed.file.usable:
         return ". No intent can be selected until the file is mended."
-    broken = sorted(desk.file.broken)
+    broken = sorted(governed.file.broken)
     return f". Not selectable: {', '.join(broken)}." if broken else ""

@@ -13,8 +13,8 @@ from rookery.core.text.terminal_text import harmless_line
 from rookery.governance.cli.trace_blame import blame_command
 from rookery.governance.cli.trace_common import (
     CannotAnswer,
-    Desk,
     Ending,
+    OpenedLedger,
     ledger_command,
     point_in_time,
     print_lines,
@@ -96,7 +96,7 @@ for each in (
 @click.option("-f", "--follow", is_flag=True, help="Go on as records come, until interrupted.")
 @ledger_command
 def log_command(
-    desk: Desk,
+    opened: OpenedLedger,
     count: int | None,
     everything: bool,
     since: str | None,
@@ -114,26 +114,26 @@ def log_command(
         kind=kind or "",
         outcome=outcome or "",
         # a program leaves out itself what it does not want
-        without=frozenset() if everything or kind or desk.as_json else HOUSEKEEPING,
+        without=frozenset() if everything or kind or opened.as_json else HOUSEKEEPING,
         **asked,
     )
     most = None if everything else count or SHOWN
     if follow:
-        _follow(desk, query, most)
-    found: Iterable[TracedRecord] = _newest(desk, query, most)
-    if not _print_log(desk, reversed(list(found)) if reverse else found):
-        _refuse_unknown(desk, query.intent)
-        desk.say("Nothing is recorded yet." if query.takes_all else "No record matches.")
+        _follow(opened, query, most)
+    found: Iterable[TracedRecord] = _newest(opened, query, most)
+    if not _print_log(opened, reversed(list(found)) if reverse else found):
+        _refuse_unknown(opened, query.intent)
+        opened.say("Nothing is recorded yet." if query.takes_all else "No record matches.")
     return Ending.FINE
 
 
-def _refuse_unknown(desk: Desk, intent: str) -> None:
+def _refuse_unknown(opened: OpenedLedger, intent: str) -> None:
     from rookery.governance.intents.intent_file import IntentReader
     from rookery.governance.ledger.ledger_reader import newest
 
-    if not intent or IntentReader(desk.layout).read().file.find(intent):
+    if not intent or IntentReader(opened.layout).read().file.find(intent):
         return
-    if next(newest(desk.folder, Query(intent=intent)), None) is None:
+    if next(newest(opened.folder, Query(intent=intent)), None) is None:
         raise CannotAnswer(
             f"No record matches: there is no intent {intent}. They are listed with: "
             f"{NAME} intents list",
@@ -141,84 +141,86 @@ def _refuse_unknown(desk: Desk, intent: str) -> None:
         )
 
 
-def _follow(desk: Desk, query: Query, most: int | None) -> NoReturn:
+def _follow(opened: OpenedLedger, query: Query, most: int | None) -> NoReturn:
     """The last ones, oldest first, and all that come. What comes meanwhile is printed once."""
     from rookery.governance.ledger.ledger_reader import followed
 
-    coming = followed(desk.folder)
-    last = list(_newest(desk, query, most))[::-1]
+    coming = followed(opened.folder)
+    last = list(_newest(opened, query, most))[::-1]
     columns = Columns()
-    _print_each(desk, last, columns, page=PAGE)
+    _print_each(opened, last, columns, page=PAGE)
     known = {record.id for record in last}
     new = (each for each in coming if query.matches(each) and each.id not in known)
-    _print_each(desk, new, columns, page=1)
+    _print_each(opened, new, columns, page=1)
     raise AssertionError("A ledger is followed for ever.")
 
 
-def _newest(desk: Desk, query: Query, most: int | None) -> Iterator[TracedRecord]:
+def _newest(opened: OpenedLedger, query: Query, most: int | None) -> Iterator[TracedRecord]:
     from rookery.governance.ledger.ledger_reader import newest
 
     if most is None:
-        return newest(desk.folder, query)
+        return newest(opened.folder, query)
     return recent_records(
-        desk.folder, lambda: desk.heads.index, query, most, looked_through=LOOKED_THROUGH
+        opened.folder, lambda: opened.heads.index, query, most, looked_through=LOOKED_THROUGH
     )
 
 
-def _print_log(desk: Desk, records: Iterable[TracedRecord]) -> int:
+def _print_log(opened: OpenedLedger, records: Iterable[TracedRecord]) -> int:
     """How many were printed. For a program they are one document, made as it is printed."""
-    if desk.as_json:
+    if opened.as_json:
         printed = 0
         print('{"records": [', end="")
         for printed, record in enumerate(records, 1):
             print("," if printed > 1 else "", json.dumps(record.raw), sep="", end="")
         print("]}")
         return printed
-    return _print_rows(desk, records, Columns(), page=PAGE)
+    return _print_rows(opened, records, Columns(), page=PAGE)
 
 
-def _print_rows(desk: Desk, records: Iterable[TracedRecord], columns: Columns, *, page: int) -> int:
+def _print_rows(
+    opened: OpenedLedger, records: Iterable[TracedRecord], columns: Columns, *, page: int
+) -> int:
     printed, coming = 0, iter(records)
     while together := list(islice(coming, page)):
         lines = list(log_lines(together, today=today()))
         for line, row in zip(lines, columns.rows(lines), strict=True):
-            print(_painted(desk, row, line.kind), flush=True)
+            print(_painted(opened, row, line.kind), flush=True)
         printed += len(lines)
     return printed
 
 
 def _print_each(
-    desk: Desk, records: Iterable[TracedRecord], columns: Columns, *, page: int
+    opened: OpenedLedger, records: Iterable[TracedRecord], columns: Columns, *, page: int
 ) -> None:
     """One by one as they come; for a program each is a document of its own, on its line."""
-    if not desk.as_json:
-        _print_rows(desk, records, columns, page=page)
+    if not opened.as_json:
+        _print_rows(opened, records, columns, page=page)
         return
     for record in records:
         print(json.dumps(record.raw), flush=True)
 
 
-def _painted(desk: Desk, row: str, kind: str) -> str:
+def _painted(opened: OpenedLedger, row: str, kind: str) -> str:
     text = harmless_line(row)
-    colour = {"blocked": desk.paint.red, "decision": desk.paint.yellow}.get(kind)
+    colour = {"blocked": opened.paint.red, "decision": opened.paint.yellow}.get(kind)
     return text.replace(kind, colour(kind), 1) if colour else text
 
 
 @command.command("show")
 @click.argument("id")
 @ledger_command
-def show_command(desk: Desk, id: str) -> int:
+def show_command(opened: OpenedLedger, id: str) -> int:
     """Print one record. The first digits of its id will do."""
-    record, before = _record_and_before(desk, id)
+    record, before = _record_and_before(opened, id)
     chain = chain_of(record, before)
-    if desk.as_json:
+    if opened.as_json:
         print(json.dumps({"chain": chain, "record": record.raw}))
     else:
         print_lines(record_page(record, chain).splitlines())
     return Ending.FINDINGS if "differs" in chain else Ending.FINE
 
 
-def _record_and_before(desk: Desk, id: str) -> tuple[TracedRecord, TracedRecord | None]:
+def _record_and_before(opened: OpenedLedger, id: str) -> tuple[TracedRecord, TracedRecord | None]:
     from rookery.governance.ledger.line_records import record_and_before
 
     if len(id) < SHORTEST_ID:
@@ -226,7 +228,7 @@ def _record_and_before(desk: Desk, id: str) -> tuple[TracedRecord, TracedRecord 
             f"{id} is too short for the id of a record; write {SHORTEST_ID} of its digits or more.",
             Ending.NOT_FOUND,
         )
-    found = record_and_before(desk.folder, id, most=SEARCHED_BEFORE)
+    found = record_and_before(opened.folder, id, most=SEARCHED_BEFORE)
     if found is None:
         raise CannotAnswer(
             f"There is no record {id}. They are listed with: {NAME} trace log", Ending.NOT_FOUND
@@ -237,14 +239,14 @@ def _record_and_before(desk: Desk, id: str) -> tuple[TracedRecord, TracedRecord 
 @command.command("stats")
 @click.option("--since", metavar="WHEN", help="Only from then on: 7d, 12h or a date.")
 @ledger_command
-def stats_command(desk: Desk, since: str | None) -> int:
+def stats_command(opened: OpenedLedger, since: str | None) -> int:
     """Print what was done, refused and approved, and where the lines went."""
     from rookery.governance.ledger.brief_records import counted_records
 
     begin = point_in_time(since)
-    records = counted_records(desk.folder)
+    records = counted_records(opened.folder)
     found = statistics(record for record in records if not begin or record.time >= begin)
-    if desk.as_json:
+    if opened.as_json:
         pairs = {
             name: dict(held) if isinstance(held, tuple) else held
             for name, held in to_builtins(found).items()

@@ -11,8 +11,8 @@ import click
 from rookery.errors import SettingsError
 from rookery.governance.cli.trace_common import (
     CannotAnswer,
-    Desk,
     Ending,
+    OpenedLedger,
     ledger_command,
     print_lines,
 )
@@ -36,7 +36,7 @@ Span = tuple[int, int]
 @click.option("--why", is_flag=True, help="Say what stands behind each call.")
 @click.option("--porcelain", "for_tools", is_flag=True, help="Print lines with tabs, for tools.")
 @ledger_command
-def blame_command(desk: Desk, where: str, span: str, why: bool, for_tools: bool) -> int:
+def blame_command(opened: OpenedLedger, where: str, span: str, why: bool, for_tools: bool) -> int:
     """Print who wrote each line of a file: an agent for an intent, a person, or nobody knows.
 
     With a LINE, print also the call that wrote it, the intent and its criteria, and who let the
@@ -45,16 +45,16 @@ def blame_command(desk: Desk, where: str, span: str, why: bool, for_tools: bool)
     from rookery.governance.ledger.git_history import history_of
     from rookery.governance.ledger.line_history import line_history, whys_behind
 
-    path, one = _place(desk, where)
+    path, one = _place(opened, where)
     wanted = (one, one) if one else _span(span)
-    relative = path.relative_to(desk.layout.root).as_posix()
-    history = history_of(desk.layout.root)
-    owned = line_history(desk.folder, relative, _text(path), history)
+    relative = path.relative_to(opened.layout.root).as_posix()
+    history = history_of(opened.layout.root)
+    owned = line_history(opened.folder, relative, _text(path), history)
     if wanted and wanted[0] > len(owned):
         raise CannotAnswer(f"{relative} has only {len(owned)} lines.", Ending.NOT_FOUND)
     lines = owned[wanted[0] - 1 : wanted[1]] if wanted else owned
-    whys = whys_behind(desk.layout, lines) if why or one or desk.as_json else {}
-    if desk.as_json:
+    whys = whys_behind(opened.layout, lines) if why or one or opened.as_json else {}
+    if opened.as_json:
         print(json.dumps({"file": relative, "lines": [as_json(line, whys) for line in lines]}))
     elif for_tools:
         print_lines_with_tabs(map(porcelain, lines))
@@ -80,17 +80,17 @@ def print_lines_with_tabs(rows: Iterable[str]) -> None:
         print("\t".join(map(harmless_line, row.split("\t"))))
 
 
-def _place(desk: Desk, where: str) -> tuple[Path, int]:
+def _place(opened: OpenedLedger, where: str) -> tuple[Path, int]:
     """The file and the line, 0 for none. A file may have a colon in its name."""
     named, line = where, 0
     if not Path(where).exists() and (found := _LINE.fullmatch(where)):
         named, line = found[1], int(found[2])
     # somebody in a sub-folder names a file as it is seen from there
     path = next(
-        (each for each in (Path(named), desk.layout.root / named) if each.is_file()), Path(named)
+        (each for each in (Path(named), opened.layout.root / named) if each.is_file()), Path(named)
     ).resolve()
-    if not path.is_relative_to(desk.layout.root):
-        raise SettingsError(f"{named} is outside of {desk.layout.root}, whose ledger is asked.")
+    if not path.is_relative_to(opened.layout.root):
+        raise SettingsError(f"{named} is outside of {opened.layout.root}, whose ledger is asked.")
     if not path.is_file():
         raise CannotAnswer(f"There is no file {named}.", Ending.NOT_FOUND)
     return path, line

@@ -55,7 +55,7 @@ class CannotAnswer(RookeryError):
         self.ending = ending
 
 
-class Desk:
+class OpenedLedger:
     """One ledger, and how to print what is found in it."""
 
     def __init__(self, layout: Layout, *, paint: Paint, as_json: bool, quiet: bool) -> None:
@@ -91,7 +91,7 @@ class Desk:
 
 
 def ledger_command(run: Callable[..., int]) -> Callable[..., int]:
-    """A command about a ledger: it gets a desk, and the options that all of them have."""
+    """A command about a ledger: it gets the opened ledger and the common options."""
 
     @click.option(
         "-w",
@@ -110,8 +110,8 @@ def ledger_command(run: Callable[..., int]) -> Callable[..., int]:
     def answered(root: Path, as_json: bool, no_color: bool, quiet: bool, **given: Any) -> int:
         try:
             paint = Paint(False) if no_color else paint_for_output(find_places(os.environ))
-            desk = Desk(_layout(root), paint=paint, as_json=as_json, quiet=quiet)
-            return run(desk, **given)
+            opened = OpenedLedger(_layout(root), paint=paint, as_json=as_json, quiet=quiet)
+            return run(opened, **given)
         except CannotAnswer as error:
             return _ended(error, error.ending)
         except LedgerBusy as error:

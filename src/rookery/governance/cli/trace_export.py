@@ -14,8 +14,8 @@ import click
 from rookery.errors import StorageError
 from rookery.governance.cli.trace_common import (
     CannotAnswer,
-    Desk,
     Ending,
+    OpenedLedger,
     ledger_command,
     write_out,
 )
@@ -38,9 +38,11 @@ FORMATS = ("agent-trace",)
     "-o", "--output", type=click.Path(path_type=Path), help="The file to write; else it is printed."
 )
 @ledger_command
-def export_command(desk: Desk, form: str, intent: str, strip: bool, output: Path | None) -> int:
+def export_command(
+    opened: OpenedLedger, form: str, intent: str, strip: bool, output: Path | None
+) -> int:
     """Write the ledger out for other programs, as JSON Lines."""
-    records = oldest(desk.folder, Query(intent=intent))
+    records = oldest(opened.folder, Query(intent=intent))
     write_out(output, agent_trace(records, strip=strip))
     return Ending.FINE
 
@@ -54,7 +56,7 @@ def agent_trace(records: Iterable[TracedRecord], *, strip: bool = False) -> Iter
 @click.command("finalize")
 @click.argument("commit", default="HEAD")
 @ledger_command
-def finalize_command(desk: Desk, commit: str) -> int:
+def finalize_command(opened: OpenedLedger, commit: str) -> int:
     """Put a note on a commit that says which of its lines were written for which intent.
 
     Lines are found by their content, so that a commit that was amended, squashed or rebased can
@@ -62,42 +64,42 @@ def finalize_command(desk: Desk, commit: str) -> int:
     """
     from rookery.governance.ledger.commit_notes import finalise, recent_writers
 
-    history = _needed_history(desk)
+    history = _needed_history(opened)
     try:
         meant = history.commit(commit)
     except GitFailed as error:
         raise CannotAnswer(str(error), Ending.NOT_FOUND) from error
-    found = finalise(history, meant, recent_writers(desk.folder))
-    if desk.as_json:
+    found = finalise(history, meant, recent_writers(opened.folder))
+    if opened.as_json:
         print(json.dumps({"commit": meant.revision, **_counts(found)}))
     else:
-        desk.say(f"{meant.revision[:12]}: {_told(found)}")
+        opened.say(f"{meant.revision[:12]}: {_told(found)}")
     return Ending.FINE
 
 
 @click.command("install-hooks")
 @ledger_command
-def install_hooks_command(desk: Desk) -> int:
+def install_hooks_command(opened: OpenedLedger) -> int:
     """Have every new commit noted: install a hook that runs finalize after it.
 
     A hook that is there already is left alone, and you are told what to add to it.
     """
     from rookery.governance.ledger.commit_notes import HOOK, HOOK_LINE, install_hook
 
-    folder = _needed_history(desk).hooks_folder
+    folder = _needed_history(opened).hooks_folder
     try:
         outcome = install_hook(folder)
     except OSError as error:
         raise StorageError(
             f"The hook could not be written ({error.strerror}); nothing was changed."
         ) from error
-    if desk.as_json:
+    if opened.as_json:
         print(json.dumps({"hook": str(folder / HOOK), "outcome": outcome}))
     match outcome:
         case "installed":
-            desk.say(f"Installed {folder / HOOK}.")
+            opened.say(f"Installed {folder / HOOK}.")
         case "there":
-            desk.say(f"{folder / HOOK} does it already.")
+            opened.say(f"{folder / HOOK} does it already.")
         case "foreign":
             raise CannotAnswer(
                 f"There is another {HOOK} hook, which is as it was. Add this line to "
@@ -115,11 +117,11 @@ def _stripped(raw: dict[str, Any]) -> dict[str, Any]:
     return {**rest, "metadata": metadata} if metadata else rest
 
 
-def _needed_history(desk: Desk) -> GitHistory:
-    history = history_of(desk.layout.root)
+def _needed_history(opened: OpenedLedger) -> GitHistory:
+    history = history_of(opened.layout.root)
     if history is None:
         raise CannotAnswer(
-            f"{desk.layout.root} is in no git repository, or git is not installed.",
+            f"{opened.layout.root} is in no git repository, or git is not installed.",
             Ending.NOT_FOUND,
         )
     return history

@@ -8,8 +8,8 @@ from msgspec import to_builtins
 from rookery.governance.cli.trace_common import (
     TASK,
     CannotAnswer,
-    Desk,
     Ending,
+    OpenedLedger,
     ledger_command,
     point_in_time,
 )
@@ -21,21 +21,21 @@ from rookery.storage.cli.session_listing import confirmed, counted
 
 @click.command("recover")
 @ledger_command
-def recover_command(desk: Desk) -> int:
+def recover_command(opened: OpenedLedger) -> int:
     """Record the calls that a crash cut off, by comparing what they were about with the disk."""
-    recording = desk.recording()
-    found = recording.recover(desk.layout.root)
+    recording = opened.recording()
+    found = recording.recover(opened.layout.root)
     recording.close()
-    if desk.as_json:
+    if opened.as_json:
         print(json.dumps(to_builtins(found)))
         return Ending.FINE
     if found.put_away:
         entries = f"{found.put_away} entr{'y' if found.put_away == 1 else 'ies'} of the journal"
-        desk.say(f"{entries} nobody here wrote; put away in .orchestration/.state/quarantine.")
+        opened.say(f"{entries} nobody here wrote; put away in .orchestration/.state/quarantine.")
     if not (found.changed or found.unchanged or found.known):
-        desk.say("No call was cut off.")
+        opened.say("No call was cut off.")
     else:
-        desk.say(
+        opened.say(
             f"{counted(found.changed, 'call')} had changed something and "
             f"{counted(found.unchanged, 'call')} nothing; {found.known} were recorded already."
         )
@@ -44,20 +44,20 @@ def recover_command(desk: Desk) -> int:
 
 @click.command("seal")
 @ledger_command
-def seal_command(desk: Desk) -> int:
+def seal_command(opened: OpenedLedger) -> int:
     """Close the ledger's file for good, and go on with a new one."""
     from rookery.governance.ledger.segments import sealed_files
 
-    ledger = desk.recording().ledger
-    before = set(sealed_files(desk.folder))
+    ledger = opened.recording().ledger
+    before = set(sealed_files(opened.folder))
     ledger.seal(TASK)
     ledger.close()
-    made = [path for path in sealed_files(desk.folder) if path not in before]
-    names = [path.relative_to(desk.layout.root).as_posix() for path in made]
-    if desk.as_json:
+    made = [path for path in sealed_files(opened.folder) if path not in before]
+    names = [path.relative_to(opened.layout.root).as_posix() for path in made]
+    if opened.as_json:
         print(json.dumps({"sealed": names}))
     else:
-        desk.say(f"Sealed {', '.join(names)}." if names else "There is nothing to seal.")
+        opened.say(f"Sealed {', '.join(names)}." if names else "There is nothing to seal.")
     return Ending.FINE
 
 
@@ -66,7 +66,7 @@ def seal_command(desk: Desk) -> int:
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @ledger_command
-def prune_command(desk: Desk, before: str, dry_run: bool, yes: bool) -> int:
+def prune_command(opened: OpenedLedger, before: str, dry_run: bool, yes: bool) -> int:
     """Remove sealed files whose records are all older. What was in them is gone then.
 
     The ledger keeps a record of what was removed, so that verify can tell it from a loss. To
@@ -75,11 +75,11 @@ def prune_command(desk: Desk, before: str, dry_run: bool, yes: bool) -> int:
     from rookery.governance.ledger.seal import segments_before
     from rookery.governance.ledger.verification import verified
 
-    segments = segments_before(desk.folder, point_in_time(before))
-    names = [segment.path.relative_to(desk.layout.root).as_posix() for segment in segments]
+    segments = segments_before(opened.folder, point_in_time(before))
+    names = [segment.path.relative_to(opened.layout.root).as_posix() for segment in segments]
     records = sum(segment.records for segment in segments)
     told = f"{counted(len(names), 'file')} with {counted(records, 'record')}"
-    if not verified(desk.folder, known=desk.known_head(), keys=desk.heads.trace_keys).whole:
+    if not verified(opened.folder, known=opened.known_head(), keys=opened.heads.trace_keys).whole:
         raise CannotAnswer(
             "Nothing was removed, because the ledger does not verify, and what is removed could "
             "not be examined later. Run `rookery trace verify` to see what is wrong.",
@@ -87,14 +87,14 @@ def prune_command(desk: Desk, before: str, dry_run: bool, yes: bool) -> int:
         )
     if names and not dry_run:
         if not yes and not confirmed(f"Remove {told} for good?"):
-            desk.say("Nothing was removed.")
+            opened.say("Nothing was removed.")
             return Ending.FINDINGS
-        prune(desk.recording().ledger, segments, task_id=TASK)
-    if desk.as_json:
+        prune(opened.recording().ledger, segments, task_id=TASK)
+    if opened.as_json:
         print(json.dumps({"files": names, "records": records, "removed": not dry_run}))
     else:
         would = "would be removed" if dry_run else "removed"
-        desk.say(f"{told} {would}: {', '.join(names)}" if names else "Nothing is as old as that.")
+        opened.say(f"{told} {would}: {', '.join(names)}" if names else "Nothing is as old as that.")
     return Ending.FINE
 
 

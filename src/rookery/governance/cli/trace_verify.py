@@ -11,7 +11,13 @@ from msgspec import Struct
 
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import SettingsError, StorageError
-from rookery.governance.cli.trace_common import TASK, Desk, Ending, ledger_command, point_in_time
+from rookery.governance.cli.trace_common import (
+    TASK,
+    Ending,
+    OpenedLedger,
+    ledger_command,
+    point_in_time,
+)
 from rookery.governance.ledger.verification import lost_records, mend_tail, told_here, verified
 from rookery.governance.ledger.verify_ledger import KnownHead, Report, known_head
 from rookery.storage.cli.session_listing import confirmed
@@ -48,7 +54,7 @@ class Remembered(Struct, frozen=True, kw_only=True):
 )
 @ledger_command
 def verify_command(
-    desk: Desk,
+    opened: OpenedLedger,
     since: str | None,
     expect: str,
     require_chain: bool,
@@ -60,25 +66,25 @@ def verify_command(
 ) -> int:
     """Check that no record was altered, removed or forged. The exit code is 0 only if so."""
     if script:
-        return _write_script(desk, script)
-    if fix_tail and mend_tail(desk.recording().ledger, task_id=TASK):
-        desk.say("The last line was mended.")
-    known = _known(desk, checkpoint)
+        return _write_script(opened, script)
+    if fix_tail and mend_tail(opened.recording().ledger, task_id=TASK):
+        opened.say("The last line was mended.")
+    known = _known(opened, checkpoint)
     report = verified(
-        desk.folder,
+        opened.folder,
         since=point_in_time(since),
         known=known.head,
         expected=expect or known.state,
         require_chain=require_chain,
-        keys=desk.heads.trace_keys,
+        keys=opened.heads.trace_keys,
     )
     lost = 0 if since else lost_records(report, known.head)
-    if desk.as_json:
+    if opened.as_json:
         print(json.dumps(_as_json(report)))
-    elif not desk.quiet:
-        _print(desk, told_here(report, lost=lost, noted=known.noted, strict=strict))
+    elif not opened.quiet:
+        _print(opened, told_here(report, lost=lost, noted=known.noted, strict=strict))
     if accept:
-        return _accepted(desk, report)
+        return _accepted(opened, report)
     return _ending(report, strict=strict)
 
 
@@ -89,11 +95,11 @@ def _ending(report: Report, *, strict: bool) -> int:
     return Ending.WARNINGS if strict and warned else Ending.FINE
 
 
-def _known(desk: Desk, checkpoint: Path | None) -> Remembered:
+def _known(opened: OpenedLedger, checkpoint: Path | None) -> Remembered:
     """From a file, or from what this machine remembers."""
     if checkpoint is None:
-        head = desk.known_head()
-        noted = _day_noted(desk.heads.path.read_text(encoding="utf-8")) if head else ""
+        head = opened.known_head()
+        noted = _day_noted(opened.heads.path.read_text(encoding="utf-8")) if head else ""
         return Remembered(head=head, noted=noted)
     try:
         text = checkpoint.read_text(encoding="utf-8")
@@ -111,8 +117,8 @@ def _day_noted(heads: str) -> str:
     return str(json.loads(heads).get("time", ""))[:10]
 
 
-def _print(desk: Desk, text: str) -> None:
-    colours = {"FAIL": desk.paint.red, "WARN": desk.paint.yellow}
+def _print(opened: OpenedLedger, text: str) -> None:
+    colours = {"FAIL": opened.paint.red, "WARN": opened.paint.yellow}
     for line in map(harmless_line, text.splitlines()):
         colour = colours.get(line[:4])
         print(colour(line[:4]) + line[4:] if colour else line)
@@ -136,11 +142,11 @@ def _as_json(report: Report) -> dict[str, object]:
     }
 
 
-def _accepted(desk: Desk, report: Report) -> int:
+def _accepted(opened: OpenedLedger, report: Report) -> int:
     """What this machine remembers is its only proof of a cut-off end: only a person at a terminal
     can have it forgotten."""
     if report.failures:
-        desk.say("Nothing was accepted: records are damaged, and would stay so.")
+        opened.say("Nothing was accepted: records are damaged, and would stay so.")
         return Ending.FINDINGS
     if not sys.stdin.isatty():
         raise SettingsError(
@@ -148,12 +154,12 @@ def _accepted(desk: Desk, report: Report) -> int:
         )
     if not confirmed("Forget the heads that this ledger no longer holds, and go on from here?"):
         return Ending.FINDINGS
-    desk.heads.accept(desk.recording().ledger.tail())
-    desk.say("The ledger is taken as it is now.")
+    opened.heads.accept(opened.recording().ledger.tail())
+    opened.say("The ledger is taken as it is now.")
     return Ending.FINE
 
 
-def _write_script(desk: Desk, target: Path) -> int:
+def _write_script(opened: OpenedLedger, target: Path) -> int:
     from rookery.governance.ledger import verify_ledger
 
     try:
@@ -162,6 +168,14 @@ def _write_script(desk: Desk, target: Path) -> int:
         target.chmod(0o755)
     except OSError as error:
         raise StorageError(f"{target} could not be written ({error.strerror}).") from error
-    words = ["python3", "-I", "-S", str(target), "--head", str(desk.heads.path), str(desk.folder)]
+    words = [
+        "python3",
+        "-I",
+        "-S",
+        str(target),
+        "--head",
+        str(opened.heads.path),
+        str(opened.folder),
+    ]
     print(harmless(f"An auditor runs: {shlex.join(words)}"), file=sys.stderr)
     return Ending.FINE

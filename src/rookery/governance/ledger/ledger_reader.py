@@ -140,11 +140,6 @@ def oldest(folder: Path, query: Query | None = None) -> Iterator[TracedRecord]:
     return (record for record in records_in(oldest_first(folder)) if wanted.matches(record))
 
 
-def record_named(folder: Path, id: str) -> TracedRecord | None:
-    """The record with this id, or the newest whose id begins so."""
-    return next((record for record in newest(folder) if record.id.startswith(id)), None)
-
-
 def _from(file: IO[bytes] | None, path: Path) -> Iterator[TracedRecord]:
     while True:
         if file:
