@@ -1,14 +1,25 @@
-"""One run, from checked flags to an exit code."""
+"""One run, from checked options to an exit code.
+
+Two ways to run are driven by another program, each loaded only when it is chosen:
+`--stdin-prompt-stream` and `--json-io`.
+"""
 
 import os
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
+from rookery.app.model_choice import NoKey
+from rookery.cli.exit_codes import exit_code
 from rookery.cli.host_run import run_client
 from rookery.cli.options import FrontEnd, Options
-from rookery.cli.reports import open_report
+from rookery.cli.reports import children_of, open_report
 from rookery.cli.run_options import Run, prepare
 from rookery.cli.terminal_run import AttendedTask
+from rookery.core.commands import ReopenTask
+from rookery.core.facts import Event
+from rookery.core.text.terminal_text import harmless
+from rookery.errors import RookeryError
 from rookery.platform.user_folders import (
     Places,
     find_places,
@@ -40,12 +51,8 @@ def _run_front_end(run: Run, options: Options) -> int:
 
             return run_full_screen(run, options)
         case FrontEnd.CONTROL_STREAM:
-            from rookery.cli.driven_run import run_control_stream
-
             return run_control_stream(run, options)
         case FrontEnd.ENGINE_MESSAGES:
-            from rookery.cli.driven_run import run_engine_messages
-
             return run_engine_messages(run, options)
         case FrontEnd.LINES:
             if options.wants_screen:
@@ -56,3 +63,62 @@ def _run_front_end(run: Run, options: Options) -> int:
 
 def _places(options: Options, usual: Places) -> AbstractContextManager[Places]:
     return temporary_places(usual) if options.ephemeral else nullcontext(usual)
+
+
+def run_control_stream(run: Run, options: Options) -> int:
+    from rookery.compat.control_stream.stream_client import StreamClient
+    from rookery.compat.pipes import OutputQueue, input_lines
+
+    first = run.first
+    assert first is None or isinstance(first, ReopenTask)
+    with ExitStack() as stack:
+        client = StreamClient(
+            input_lines(sys.stdin.fileno()),
+            OutputQueue(sys.stdout.fileno()),
+            first=first,
+            stored=run.stored,
+            worked=(event for _, event in children_of(run.stored, run.store)),
+            stays=options.signal_only_exit,
+            strict=run.settings.exit_on_error,
+            watch=_watcher(run, options, stack),
+            complain=_complain,
+            blame=_code_of,
+        )
+        return run_client(run, client)
+
+
+def run_engine_messages(run: Run, options: Options) -> int:
+    from rookery.compat.json_io.driven_client import EngineMessagesClient
+    from rookery.compat.pipes import OutputQueue, input_lines
+
+    with ExitStack() as stack:
+        client = EngineMessagesClient(
+            input_lines(sys.stdin.fileno()),
+            OutputQueue(sys.stdout.fileno()),
+            exit_code=exit_code,
+            first=run.first,
+            opening=run.opening,
+            next_id=(options.create_with_session_id or "").lower(),
+            strict=options.exit_on_error,
+            watch=_watcher(run, options, stack),
+            complain=_complain,
+        )
+        return run_client(run, client)
+
+
+def _watcher(run: Run, options: Options, stack: ExitStack) -> Callable[[Event], None]:
+    if not options.debug:
+        return lambda event: None
+    from rookery.protocol.client.debug_log import open_debug_log
+
+    return stack.enter_context(open_debug_log(run.places.debug_log, run.hide)).show
+
+
+def _code_of(refusal: RookeryError) -> str:
+    """Why a task could not be started, for programs. A host only says in words what is wrong."""
+    no_key = isinstance(refusal, NoKey) or isinstance(refusal.__cause__, NoKey)
+    return "auth_failed" if no_key else "task_failed"
+
+
+def _complain(sentence: str) -> None:
+    print(f"Error: {harmless(sentence)}", file=sys.stderr)
