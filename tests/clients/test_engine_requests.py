@@ -8,11 +8,11 @@ import anyio
 import pytest
 
 from played_host import ABOUT, PlayedHost
+from rookery.compat.driver import StartSettings
 from rookery.compat.json_io import request_types as wants
 from rookery.compat.json_io.carry_out import EngineRequests
 from rookery.compat.json_io.message_rows import Wire
 from rookery.compat.json_io.messages import EngineMessages
-from rookery.compat.start_settings import StartSettings
 from rookery.core import commands
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer, Cancel, CloseTask, OpenTask, Speak, StopCommand

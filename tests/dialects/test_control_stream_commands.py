@@ -21,7 +21,7 @@ from rookery.compat.control_stream.stream_commands import (
     StreamCommand,
     read_command,
 )
-from rookery.compat.start_settings import StartSettings, approval_problem, start_settings
+from rookery.compat.driver import StartSettings, approval_problem, start_settings
 from rookery.core.blocks import Image
 from stream_schemas import commands_schema
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from engine_schema import FILE, problem_with, text
 from json_io_driver import rows_in
 from logs import ANY_LOG, log
+from rookery.compat.driver import StartSettings
 from rookery.compat.json_io.client import ExtensionClient
 from rookery.compat.json_io.message_rows import Wire, read_row, spelled
 from rookery.compat.json_io.messages import EngineMessages, title
 from rookery.compat.json_io.state_message import grants
 from rookery.compat.json_io.task_rows import PACE, SHORT
-from rookery.compat.start_settings import StartSettings
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image, Text, ToolCall
 from rookery.core.facts import (

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine_schema import EVENTS, FILE, TYPES, engine_messages_schema, problem_with
+from rookery.compat.driver import StartSettings
 from rookery.compat.json_io import request_types as wants
 from rookery.compat.json_io.message_reader import KINDS, BadMessage, read_request
-from rookery.compat.start_settings import StartSettings
 
 ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
 

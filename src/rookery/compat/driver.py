@@ -1,28 +1,34 @@
-"""What clients have in common that a program drives with lines: how those are read, how tasks
-are followed, how the driver is told what happens, and how all of it ends.
+"""What clients have in common that a program drives with lines.
 
-The words are each client's own, and so is what it does with them.
+How lines are read, what of a start's `configuration` has a meaning here, how tasks are followed,
+how the driver is told what happens, and how all of it ends. The words are each client's own, and
+so is what it does with them.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from rookery.compat.pipes import LONGEST, OutputQueue
 from rookery.compat.structured_output.writer import JsonWriter, ReaderLeft
 from rookery.core.facts import Event
 from rookery.core.failures import FailureKind
+from rookery.core.unknown_fields import misspelled_field
 from rookery.errors import CommandRejected
 from rookery.protocol.client.attend import Fate, RunEnd
 from rookery.protocol.client.outcomes import SETTLED_BY_THE_ENGINE
 from rookery.protocol.host_interface import Host
 
+APPROVAL = "autoApprovalEnabled"
+MODELS = ("model", "apiModelId")
+"""The first that is given counts."""
+
 Wanted = TypeVar("Wanted")
 Bad = TypeVar("Bad", bound=Exception)
-
 ENDING = 3.0
 """Seconds that a task is given to come to rest when the run ends."""
 PATIENCE = 5.0
@@ -34,6 +40,43 @@ MENDED = (*SETTLED_BY_THE_ENGINE, FailureKind.EMPTY)
 """What the engine sees to by itself, however strict the driver is."""
 DONE = RunEnd(Fate.COMPLETED)
 REFUSED = "A hook refused the message:"
+
+
+class StartSettings(Struct, frozen=True, kw_only=True):
+    """Nothing, or None, leaves a thing as the run was started."""
+
+    mode: str = ""
+    provider: str = ""
+    model: str = ""
+    automatic: bool | None = None
+    ignored: tuple[str, ...] = ()
+    """What was given and has no meaning here, or not with such a value."""
+
+
+def start_settings(given: Mapping[str, Any]) -> StartSettings:
+    words = {name: text for name, text in given.items() if isinstance(text, str) and text.strip()}
+    models = [words[name] for name in MODELS if name in words]
+    automatic = given.get(APPROVAL)
+    known = {name for name in ("mode", "apiProvider", *MODELS) if name in words}
+    if isinstance(automatic, bool):
+        known.add(APPROVAL)
+    return StartSettings(
+        mode=words.get("mode", ""),
+        provider=words.get("apiProvider", ""),
+        model=models[0] if models else "",
+        automatic=automatic if isinstance(automatic, bool) else None,
+        ignored=tuple(name for name in given if name not in known),
+    )
+
+
+def approval_problem(settings: StartSettings) -> str:
+    """Why a start is refused: what it says of approval cannot be understood. Other settings that
+    have no meaning here are let through, because other programs send many."""
+    if APPROVAL in settings.ignored:
+        return f"{APPROVAL} must be true or false. Nothing was done."
+    if clause := misspelled_field(settings.ignored, [APPROVAL]):
+        return f"The configuration {clause} Nothing was done."
+    return ""
 
 
 class LineReader(Generic[Wanted, Bad]):

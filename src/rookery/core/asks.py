@@ -122,14 +122,6 @@ def is_interactive_ask(ask: str | None) -> bool:
     return category(ask) is AskCategory.INTERACTIVE
 
 
-def is_idle_ask(ask: str | None) -> bool:
-    return category(ask) is AskCategory.IDLE
-
-
-def is_resumable_ask(ask: str | None) -> bool:
-    return category(ask) is AskCategory.RESUMABLE
-
-
 def is_non_blocking_ask(ask: str | None) -> bool:
     return category(ask) is AskCategory.NON_BLOCKING
 

@@ -18,7 +18,7 @@ from rookery.compat.control_stream.stream_commands import (
     Start,
     StreamCommand,
 )
-from rookery.compat.start_settings import StartSettings, approval_problem, start_settings
+from rookery.compat.driver import StartSettings, approval_problem, start_settings
 from rookery.compat.structured_output.output_rows import Output
 from rookery.core.asks import Choice, Reply, takes
 from rookery.core.blocks import Image

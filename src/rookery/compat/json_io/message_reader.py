@@ -20,9 +20,9 @@ from rookery.compat.control_stream.stream_commands import (
     Field,
     Shape,
 )
+from rookery.compat.driver import StartSettings, start_settings
 from rookery.compat.json_io import request_types as wants
 from rookery.compat.json_io.message_rows import Wire
-from rookery.compat.start_settings import StartSettings, start_settings
 from rookery.core.asks import CHOICES, Reply, reply_of
 from rookery.core.text.characters import whole_values
 

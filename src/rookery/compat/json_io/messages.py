@@ -13,11 +13,11 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from rookery.compat.driver import StartSettings
 from rookery.compat.json_io import state_message as state
 from rookery.compat.json_io.message_rows import Wire
 from rookery.compat.json_io.task_events import RunningCommands, TaskEvents
 from rookery.compat.json_io.task_rows import ShownTask
-from rookery.compat.start_settings import StartSettings
 from rookery.compat.structured_output.output_rows import output
 from rookery.core.asks import CATEGORY, AskCategory, AskKind
 from rookery.core.facts import (

@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from rookery.compat.start_settings import StartSettings
+from rookery.compat.driver import StartSettings
 from rookery.core.asks import Choice, Reply
 
 Span: TypeAlias = Literal["checkpoint", "from-init", "to-current", "full"]

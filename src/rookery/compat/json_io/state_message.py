@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
+from rookery.compat.driver import StartSettings
 from rookery.compat.json_io.message_rows import Wire
 from rookery.compat.json_io.task_rows import ShownTask
-from rookery.compat.start_settings import StartSettings
 from rookery.compat.structured_output.output_rows import output
 from rookery.core.folds.run_tallies import Totals
 from rookery.core.queries import About, KnownTask

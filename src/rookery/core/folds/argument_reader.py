@@ -58,10 +58,6 @@ class ArgumentReader:
     def growing_text(self) -> str:
         return self._words.text() if self.growing_key is not None else ""
 
-    @property
-    def growing_length(self) -> int:
-        return self._words.length if self.growing_key is not None else 0
-
     def known(self) -> dict[str, Any]:
         """The complete fields, and the growing one as far as it has come."""
         if self.growing_key is None:
@@ -206,7 +202,6 @@ class _Words:
     """
 
     def __init__(self) -> None:
-        self.length = 0
         self.in_escape = False
         self._pieces: list[str] = []
         self._escape = ""
@@ -254,7 +249,6 @@ class _Words:
 
     def _keep(self, text: str) -> None:
         self._pieces.append(text)
-        self.length += len(text)
 
 
 def _unescaped(escape: str) -> str:
