@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rookery.manager.worktrees.fetch import Fetching
+from rookery.manager.worktrees.create import Fetching
 from rookery.manager.worktrees.operations import WorktreeDesk
 from rookery.manager.worktrees.worktree_values import (
     BranchFate,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.manager.worktrees.names import (
+from rookery.manager.worktrees.branch_names import (
     automatic_branch,
     folder_name,
     free_branch,

@@ -23,7 +23,7 @@ from rookery.manager.request_json import request_to_json
 from rookery.manager.requests import ListWorktrees, Started, StartSessions
 from rookery.manager.sessions.session_summary import Shown
 from rookery.manager.shown_rows import WorktreeRow
-from rookery.manager.worktrees.fetch import Fetching
+from rookery.manager.worktrees.create import Fetching
 from rookery.manager.worktrees.project_scripts import project_script
 from text_process import start_text
 from worktree_bench import PROJECT_FILES, git, put

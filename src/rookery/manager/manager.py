@@ -30,7 +30,7 @@ from rookery.manager.sessions.session_store import held_by, manager_folder
 from rookery.manager.sessions.session_summary import Shown
 from rookery.manager.sessions.supervisor import Supervisor, open_supervisor
 from rookery.manager.shown_rows import Overview
-from rookery.manager.worktrees.fetch import Fetching
+from rookery.manager.worktrees.create import Fetching
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places
 

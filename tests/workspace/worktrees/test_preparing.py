@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from rookery.manager.worktrees.port_blocks import free_block
-from rookery.manager.worktrees.setup_script import SetupScript, run_setup, setup_script
+from rookery.manager.worktrees.create import free_block
+from rookery.manager.worktrees.project_scripts import ProjectScript, run_setup, setup_script
 from rookery.manager.worktrees.worktree_values import Copied, PortBlock, environment_of
 from worktree_bench import WorktreeBench, git, put
 
@@ -88,7 +88,7 @@ def test_9_3_a_block_that_somebody_listens_in_is_not_given_out():
     assert free_block("/a/place", [first]) != first
 
 
-def written(bench: WorktreeBench, text: str) -> SetupScript:
+def written(bench: WorktreeBench, text: str) -> ProjectScript:
     put(bench.folder, {".roo/setup-script": text.encode()})
     script = setup_script(bench.folder)
     assert script

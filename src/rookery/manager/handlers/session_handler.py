@@ -62,7 +62,7 @@ from rookery.manager.sessions.session_record import (
 from rookery.manager.sessions.session_summary import Shown
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import InboxRow, Overview
-from rookery.manager.worktrees.names import slug
+from rookery.manager.worktrees.branch_names import slug
 from rookery.protocol.channels import LONGEST_MESSAGE
 from rookery.storage.sessions import TaskStore, fork
 

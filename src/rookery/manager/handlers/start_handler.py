@@ -26,7 +26,7 @@ from rookery.manager.handlers.worktree_scripts import SettingUp
 from rookery.manager.requests import Done, Started, StartSessions, TrustProject
 from rookery.manager.sessions.session_folders import Wish
 from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode, label_of
-from rookery.manager.worktrees.names import MOST_VERSIONS, automatic_branch, own_branch
+from rookery.manager.worktrees.branch_names import MOST_VERSIONS, automatic_branch, own_branch
 from rookery.manager.worktrees.worktree_values import (
     Created,
     Listed,

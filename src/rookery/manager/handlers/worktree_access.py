@@ -20,7 +20,7 @@ from rookery.errors import CommandRejected
 from rookery.manager.review.reviews import ReviewDesk
 from rookery.manager.sessions.session_record import SessionRecord
 from rookery.manager.sessions.supervisor import Supervisor
-from rookery.manager.worktrees.fetch import Fetching
+from rookery.manager.worktrees.create import Fetching
 from rookery.manager.worktrees.operations import WorktreeDesk
 from rookery.manager.worktrees.worktree_values import KEEP_REFS, Listed, Obstacle, State, Worktree
 from rookery.permissions.trust import TrustStore

@@ -26,10 +26,11 @@ from rookery.manager.sessions.session_process import SessionProcess, born, lives
 from rookery.manager.worktrees.project_scripts import (
     ProjectScript,
     project_script,
+    run_setup,
     script_command,
     script_environment,
+    setup_script,
 )
-from rookery.manager.worktrees.setup_script import run_setup, setup_script
 from rookery.manager.worktrees.worktree_project import RUN_SCRIPT, SETUP_SCRIPT
 from rookery.manager.worktrees.worktree_values import BranchFate, Obstacle, Removed, Worktree
 from rookery.platform.disk import PRIVATE_FILE, private_folder, put, reason

@@ -13,7 +13,7 @@ from rookery.manager.review.generated_files import generated
 from rookery.manager.review.line_changes import line_changes
 from rookery.manager.review.raw_changes import GitScope, RawChange, raw_changes
 from rookery.manager.shown_rows import ChangedFile, Review
-from rookery.manager.worktrees.contents import LINK
+from rookery.manager.worktrees.checkout_files import LINK
 from rookery.platform.paths import visible
 
 MOST_SHOWN = 20 * MIB

@@ -3,8 +3,7 @@
 from msgspec import Struct
 
 from rookery.manager.worktrees.worktree_git import Git
-from rookery.manager.worktrees.worktree_project import Project
-from rookery.manager.worktrees.worktree_state import git_of
+from rookery.manager.worktrees.worktree_project import Project, git_of
 from rookery.manager.worktrees.worktree_values import Worktree
 
 _UNRELATED = "It has no commit in common with where it comes from; everything counts as new."

@@ -11,8 +11,7 @@ from rookery.manager.review.checkouts import Checkout, checkout_of, parents_of
 from rookery.manager.review.raw_changes import RawChange, raw_changes
 from rookery.manager.shown_rows import WorktreeStats
 from rookery.manager.worktrees.worktree_git import Git
-from rookery.manager.worktrees.worktree_project import Project
-from rookery.manager.worktrees.worktree_state import git_of
+from rookery.manager.worktrees.worktree_project import Project, git_of
 from rookery.manager.worktrees.worktree_values import Worktree
 
 _STATUS = ("status", "--porcelain=v2", "--branch", "-z", "--no-renames", "--untracked-files=all")

@@ -8,7 +8,7 @@ from rookery.manager.review.file_sides import LARGEST_SHOWN, Side, new_side, old
 from rookery.manager.review.line_changes import ChangedLine, line_changes
 from rookery.manager.review.raw_changes import GitScope, RawChange, raw_changes
 from rookery.manager.shown_rows import ChangedFile
-from rookery.manager.worktrees.contents import LINK
+from rookery.manager.worktrees.checkout_files import LINK
 from rookery.manager.worktrees.worktree_git import Git, InTheWay
 from rookery.manager.worktrees.worktree_values import Code
 from rookery.platform.paths import visible

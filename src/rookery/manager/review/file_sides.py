@@ -12,7 +12,7 @@ from rookery.core.limits import KIB, MIB
 from rookery.core.pictures import image_facts
 from rookery.manager.review.checkouts import Checkout
 from rookery.manager.review.raw_changes import RawChange
-from rookery.manager.worktrees.contents import LINK, PLAIN, PROGRAM
+from rookery.manager.worktrees.checkout_files import LINK, PLAIN, PROGRAM
 from rookery.manager.worktrees.worktree_git import Git
 from rookery.platform.descriptors import opened_folder
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from pathlib import PurePosixPath
 
 from rookery.manager.review.checkouts import Checkout
-from rookery.manager.worktrees.temporary_index import own_index
+from rookery.manager.worktrees.worktree_git import own_index
 
 LOCK_FILES = frozenset(
     {

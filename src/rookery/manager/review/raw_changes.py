@@ -14,9 +14,8 @@ from msgspec.structs import replace
 
 from rookery.manager.review.checkouts import Checkout
 from rookery.manager.shown_rows import FileKind
-from rookery.manager.worktrees.contents import MODULE
-from rookery.manager.worktrees.temporary_index import own_index
-from rookery.manager.worktrees.worktree_git import Git
+from rookery.manager.worktrees.checkout_files import MODULE
+from rookery.manager.worktrees.worktree_git import Git, own_index
 
 GitScope: TypeAlias = Literal["branch", "staged", "unstaged"]
 

@@ -18,9 +18,9 @@ from rookery.manager.review.changed_files import digest_of
 from rookery.manager.review.checkouts import Checkout
 from rookery.manager.review.file_sides import new_side
 from rookery.manager.review.raw_changes import GitScope, RawChange, raw_changes
-from rookery.manager.worktrees.contents import LINK, PROGRAM
-from rookery.manager.worktrees.finish import demand_no_filter
-from rookery.manager.worktrees.uncommitted import keep_files
+from rookery.manager.worktrees.checkout_files import LINK, PROGRAM
+from rookery.manager.worktrees.keep import keep_files
+from rookery.manager.worktrees.merge import demand_no_filter
 from rookery.manager.worktrees.worktree_git import InTheWay
 from rookery.manager.worktrees.worktree_values import Code, Keep
 from rookery.platform.descriptors import opened_folder

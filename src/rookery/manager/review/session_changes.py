@@ -13,7 +13,7 @@ from rookery.manager.review.file_diffs import TextDiff, diff_of_sides
 from rookery.manager.review.file_sides import LARGEST_SHOWN, NOTHING, Side
 from rookery.manager.review.line_changes import line_changes
 from rookery.manager.shown_rows import ChangedFile, FileKind, Review, WorktreeStats
-from rookery.manager.worktrees.contents import PLAIN
+from rookery.manager.worktrees.checkout_files import PLAIN
 from rookery.manager.worktrees.worktree_git import InTheWay
 from rookery.manager.worktrees.worktree_values import Code
 

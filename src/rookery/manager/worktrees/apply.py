@@ -13,14 +13,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import faults
-from rookery.manager.worktrees.contents import tree_of
-from rookery.manager.worktrees.finish import demand_no_conflict, demand_no_filter, stage_all
-from rookery.manager.worktrees.temporary_index import own_index
-from rookery.manager.worktrees.tree_merge import Conflict, merged_tree
-from rookery.manager.worktrees.uncommitted import keep_files
-from rookery.manager.worktrees.worktree_git import Git, GitFailed, InTheWay
-from rookery.manager.worktrees.worktree_project import Project
-from rookery.manager.worktrees.worktree_state import git_of
+from rookery.manager.worktrees.checkout_files import tree_of
+from rookery.manager.worktrees.keep import keep_files
+from rookery.manager.worktrees.merge import (
+    Conflict,
+    demand_no_conflict,
+    demand_no_filter,
+    merged_tree,
+    stage_all,
+)
+from rookery.manager.worktrees.worktree_git import Git, GitFailed, InTheWay, own_index
+from rookery.manager.worktrees.worktree_project import Project, git_of
 from rookery.manager.worktrees.worktree_values import Applied, ApplyPlan, Code, Worktree
 from rookery.platform.attributes import Attributes, attributes_at, keep_attributes
 

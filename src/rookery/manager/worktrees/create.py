@@ -1,31 +1,92 @@
-"""Making worktrees: one, or several versions of one piece of work."""
+"""Making worktrees: one, or several versions of one piece of work.
+
+A new branch begins at what the remote has now, if it answers. `Fetching` is the one place where
+git may use the network: it never prompts and runs no program that the repository names. Each
+worktree gets a block of ports, so that several of one project can be run side by side.
+"""
 
 import secrets
+import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from hashlib import sha256
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import faults
-from rookery.manager.worktrees.fetch import Fetching, StartPoint, start_point
-from rookery.manager.worktrees.free_names import free_name
-from rookery.manager.worktrees.names import VersionPlan, folder_name, version_plans
-from rookery.manager.worktrees.port_blocks import free_block
+from rookery.manager.worktrees.branch_names import (
+    VersionPlan,
+    folder_name,
+    free_name,
+    version_plans,
+)
 from rookery.manager.worktrees.worktree_git import GitFailed, InTheWay
-from rookery.manager.worktrees.worktree_project import Project
-from rookery.manager.worktrees.worktree_state import all_listed, note, registered_at
+from rookery.manager.worktrees.worktree_project import Project, all_listed, note, registered_at
 from rookery.manager.worktrees.worktree_values import (
     Code,
     Created,
     Obstacle,
+    PortBlock,
     Step,
     VersionsMade,
     Worktree,
+    block_order,
 )
 from rookery.platform.processes.own_programs import find_own_program
 
+PROTOCOLS = ("https", "ssh")
+FRESH_SECONDS = 60.0
+LONGEST = 30.0
+_NO_PROGRAMS = ("-c", "credential.helper=", "-c", "core.alternateRefsCommand=true")
+_OPTIONS = (
+    "--no-tags",
+    "--no-recurse-submodules",
+    "--no-write-fetch-head",
+    "--no-auto-maintenance",
+    "--upload-pack=git-upload-pack",
+)
 _POINTERS = "Large files are pointers until `git lfs pull` is run in the worktree."
+
+
+class StartPoint(Struct, frozen=True, kw_only=True):
+    branch: str
+    commit: str
+    remote: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class Fetching:
+    """Remembers for a minute what it has fetched. No protocols: it fetches nothing."""
+
+    def __init__(
+        self, protocols: Sequence[str] = PROTOCOLS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._protocols = tuple(protocols)
+        self._clock = clock
+        self._fetched: dict[tuple[str, str, str], float] = {}
+
+    def fetch(self, project: Project, remote: str, branch: str) -> bool:
+        key = (str(project.common), remote, branch)
+        if self._clock() - self._fetched.get(key, float("-inf")) < FRESH_SECONDS:
+            return True
+        if not self._protocols or not self._asked(project, remote, branch):
+            return False
+        self._fetched[key] = self._clock()
+        return True
+
+    def _asked(self, project: Project, remote: str, branch: str) -> bool:
+        allowed = {
+            "GIT_ALLOW_PROTOCOL": ":".join(self._protocols),
+            "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=10",
+        }
+        spec = f"+refs/heads/{branch}:refs/remotes/{remote}/{branch}"
+        try:
+            words = (*_NO_PROGRAMS, "fetch", *_OPTIONS, "--", remote, spec)
+            return not project.git.ask(*words, variables=allowed, seconds=LONGEST).status
+        except InTheWay:
+            return False
 
 
 def create(
@@ -94,11 +155,34 @@ def create_versions(
     return VersionsMade(made=tuple(made), models=tuple(used), failed=tuple(failed))
 
 
-def _made_or_not(project: Project, start: StartPoint, plan: VersionPlan) -> Created | Obstacle:
-    try:
-        return _made(project, start, branch=plan.branch, label=plan.label, group=plan.group_id)
-    except InTheWay as error:
-        return error.obstacle
+def start_point(
+    project: Project, fetching: Fetching, *, base: str = "", default: str = ""
+) -> StartPoint:
+    """`base` is what the user wants, `default` what is set for the project and may be gone."""
+    branch = base or _chosen(project, default)
+    remote = _remote_of(project, branch)
+    tracking = f"refs/remotes/{remote}/{branch}"
+    fetched = bool(remote) and fetching.fetch(project, remote, branch)
+    there, here = project.git.commit(tracking), project.git.commit(f"refs/heads/{branch}")
+    notes: tuple[str, ...] = ()
+    if remote and there and not fetched:
+        notes = (f"{remote} did not answer; {branch} may be older than what it has.",)
+    if there and not (here and project.git.succeeds("merge-base", "--is-ancestor", there, here)):
+        return StartPoint(branch=branch, commit=there, remote=remote, notes=notes)
+    if here:
+        return StartPoint(branch=branch, commit=here, remote=remote, notes=notes)
+    if base and (named := project.git.commit(base)):
+        return StartPoint(branch=base, commit=named)
+    raise InTheWay(Code.BASE_NOT_FOUND, f"There is no branch {branch} to begin with; name another.")
+
+
+def free_block(place: str, taken: Collection[PortBlock]) -> PortBlock | None:
+    """One that no other worktree of the project has and nobody listens in now. Where a folder
+    lies decides which is tried first: two projects seldom get the same."""
+    held = {block.first for block in taken}
+    wish = int.from_bytes(sha256(place.encode("utf-8", "surrogateescape")).digest()[:4], "big")
+    order = (block for block in block_order(wish) if block.first not in held)
+    return next((block for block in order if all(map(_is_free, block.ports))), None)
 
 
 def check_out(project: Project, folder: Path, branch: str, *, commit: str = "") -> None:
@@ -149,6 +233,47 @@ def large_files(project: Project, commit: str) -> tuple[str, ...]:
             Code.LFS_MISSING, "This repository keeps large files with git-lfs; install that."
         )
     return (_POINTERS,)
+
+
+def _chosen(project: Project, default: str) -> str:
+    local = project.branches
+    for remote in project.remotes:
+        head = project.git.ask("symbolic-ref", "-q", "--short", f"refs/remotes/{remote}/HEAD")
+        named = head.text.strip().removeprefix(f"{remote}/")
+        if default and project.git.commit(f"refs/remotes/{remote}/{default}"):
+            return default
+        if named and default not in local:
+            return named
+    first = local[0] if local else ""
+    return default if default in local else project.current_branch or first
+
+
+def _remote_of(project: Project, branch: str) -> str:
+    """Its own, else `origin`, else the only one there is."""
+    remotes = project.remotes
+    own = project.git.ask("config", "--get", f"branch.{branch}.remote").text.strip()
+    if own in remotes:
+        return own
+    if "origin" in remotes:
+        return "origin"
+    return remotes[0] if len(remotes) == 1 else ""
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _made_or_not(project: Project, start: StartPoint, plan: VersionPlan) -> Created | Obstacle:
+    try:
+        return _made(project, start, branch=plan.branch, label=plan.label, group=plan.group_id)
+    except InTheWay as error:
+        return error.obstacle
 
 
 def _made(

@@ -10,19 +10,18 @@ from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from rookery.manager.worktrees import apply as applying
-from rookery.manager.worktrees import copy_included as preparing
-from rookery.manager.worktrees import create as creating
-from rookery.manager.worktrees import finish as finishing
-from rookery.manager.worktrees import free_names as naming
-from rookery.manager.worktrees import keep as keeping
-from rookery.manager.worktrees import merge as merging
-from rookery.manager.worktrees import remove as removing
-from rookery.manager.worktrees import restore as bringing_back
-from rookery.manager.worktrees import resume as resuming
-from rookery.manager.worktrees import take_over as importing
-from rookery.manager.worktrees import worktree_state as state
-from rookery.manager.worktrees.fetch import Fetching
+from rookery.manager.worktrees import (
+    apply,
+    branch_names,
+    checkout_files,
+    create,
+    keep,
+    merge,
+    remove,
+    reuse,
+    worktree_project,
+)
+from rookery.manager.worktrees.create import Fetching
 from rookery.manager.worktrees.worktree_git import InTheWay
 from rookery.manager.worktrees.worktree_project import Project
 from rookery.manager.worktrees.worktree_values import (
@@ -98,7 +97,7 @@ class WorktreeDesk:
         default_base: str = "",
         told: Callable[[Step], None] = lambda step: None,
     ) -> Created:
-        return creating.create(
+        return create.create(
             self._project,
             self._fetching,
             branch=branch,
@@ -122,7 +121,7 @@ class WorktreeDesk:
         told: Callable[[Step], None] = lambda step: None,
         ready: Callable[[int, Created | Obstacle], None] = lambda number, made: None,
     ) -> VersionsMade:
-        return creating.create_versions(
+        return create.create_versions(
             self._project,
             self._fetching,
             branch=branch,
@@ -139,89 +138,89 @@ class WorktreeDesk:
     @answered
     def branches(self) -> list[str]:
         """All that work could begin with: that of the project first, then those of remotes."""
-        return naming.known_branches(self._project)
+        return branch_names.known_branches(self._project)
 
     @answered
     def copy_included(
         self, worktree: Worktree, progress: Callable[[int, int], None] = lambda done, of: None
     ) -> Copied:
-        return preparing.copy_included(self._project, worktree, progress)
+        return checkout_files.copy_included(self._project, worktree, progress)
 
     @answered
     def listed(self) -> list[Listed]:
-        return state.all_listed(self._project)
+        return worktree_project.all_listed(self._project)
 
     @answered
     def state_of(self, worktree: Worktree) -> State:
-        return state.state_of(self._project, worktree)
+        return worktree_project.state_of(self._project, worktree)
 
     @answered
     def resume(self, worktree: Worktree) -> Resumed:
-        return resuming.resume(self._project, worktree)
+        return reuse.resume(self._project, worktree)
 
     @answered
     def stage(self, worktree: Worktree) -> Finished:
-        return finishing.stage(self._project, worktree)
+        return merge.stage(self._project, worktree)
 
     @answered
     def staged(self, worktree: Worktree) -> list[str]:
         """What is staged and not committed yet."""
-        return finishing.staged(state.git_of(self._project, worktree))
+        return merge.staged(worktree_project.git_of(self._project, worktree))
 
     @answered
     def finish(self, worktree: Worktree, message: str = "") -> Finished:
-        return finishing.finish(self._project, worktree, message)
+        return merge.finish(self._project, worktree, message)
 
     @answered
     def plan_apply(self, worktree: Worktree, only: Sequence[str] = ()) -> ApplyPlan:
-        return applying.plan_apply(self._project, worktree, only)
+        return apply.plan_apply(self._project, worktree, only)
 
     @answered
     def apply(
         self, worktree: Worktree, only: Sequence[str] = (), *, agreed: str | None = None
     ) -> Applied:
-        return applying.apply(self._project, worktree, only, agreed=agreed)
+        return apply.apply(self._project, worktree, only, agreed=agreed)
 
     @answered
     def merge(self, worktree: Worktree) -> Merged:
-        return merging.merge(self._project, worktree)
+        return merge.merge(self._project, worktree)
 
     @answered
     def plan_removal(self, worktree: Worktree) -> RemovalPlan:
-        return removing.plan_removal(self._project, worktree)
+        return remove.plan_removal(self._project, worktree)
 
     @answered
     def remove(self, plan: RemovalPlan, fate: BranchFate = BranchFate.KEEP) -> Removed | Forgotten:
-        return removing.remove(self._project, plan, fate)
+        return remove.remove(self._project, plan, fate)
 
     @answered
     def clear(self, removed: Removed) -> None:
         """Delete what a removal has left, which may take a while."""
         if removed.leftover:
-            removing.delete(Path(removed.leftover))
+            remove.delete(Path(removed.leftover))
 
     @answered
     def recover(self) -> Recovered:
-        return removing.recover(self._project)
+        return remove.recover(self._project)
 
     @answered
     def keeps(self) -> list[Keep]:
-        return keeping.keeps(self._project.git)
+        return keep.keeps(self._project.git)
 
     @answered
     def bring_back(self, keep: Keep, branch: str, *, label: str = "") -> Created:
-        return bringing_back.bring_back(self._project, keep.ref, branch=branch, label=label)
+        return reuse.bring_back(self._project, keep.ref, branch=branch, label=label)
 
     @answered
     def importable(self) -> Importable:
-        return importing.importable(self._project)
+        return reuse.importable(self._project)
 
     @answered
     def import_branch(self, branch: str, *, label: str = "", parent: str = "") -> Created:
-        return importing.import_branch(
+        return reuse.import_branch(
             self._project, self._fetching, branch, label=label, parent=parent
         )
 
     @answered
     def import_worktree(self, folder: Path, *, label: str = "", parent: str = "") -> Created:
-        return importing.import_worktree(self._project, folder, label=label, parent=parent)
+        return reuse.import_worktree(self._project, folder, label=label, parent=parent)

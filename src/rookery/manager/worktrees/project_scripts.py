@@ -1,24 +1,40 @@
-"""Programs that a project brings for its worktrees: one that sets them up, one that runs what is in
-them.
+"""Scripts that a project brings for its worktrees: one to set them up, one to run what is in them.
 
-They run outside of the sandbox, so each is run only as the very text that somebody has agreed to.
+They run outside of the sandbox, so each is run only as the very text that somebody has agreed to,
+whatever the file holds by then.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Collection, Mapping
 from hashlib import sha256
 from pathlib import Path
 
+import anyio
 from msgspec import Struct
 
 from rookery import PROJECT_FOLDER
-from rookery.core.limits import KIB
-from rookery.manager.worktrees.worktree_project import OWN_FOLDER
+from rookery.core.limits import KIB, MIB
+from rookery.errors import ToolError
+from rookery.manager.worktrees.worktree_project import OWN_FOLDER, SETUP_SCRIPT
 from rookery.manager.worktrees.worktree_values import Worktree, environment_of
 from rookery.platform.git.git_folders import regular_content
 from rookery.platform.processes.command_environment import command_environment
+from rookery.platform.processes.guarded_process import GuardedProcess, guarded
 from rookery.platform.processes.own_programs import find_own_program
+from rookery.platform.processes.wardens import WaitingWarden, Wardens
 
 LARGEST = 100 * KIB
+
+LONGEST = 300.0
+KEPT_OUTPUT = 1 * MIB
+GRACE = 2.0
+PATIENCE = 3.0
+"""How much longer than the grace a warden may take before it is killed itself."""
+TEMPLATE = """\
+#!/bin/sh
+# Run in each new worktree, with WORKTREE_PATH, REPO_PATH, WORKTREE_PORT and WORKTREE_PORTS set.
+set -e
+"""
 
 
 class ProjectScript(Struct, frozen=True, kw_only=True):
@@ -26,6 +42,13 @@ class ProjectScript(Struct, frozen=True, kw_only=True):
     text: str
     digest: str
     """What an approval is bound to."""
+
+
+class SetupRun(Struct, frozen=True, kw_only=True):
+    output: str
+    """The last of it, if there was more than is kept."""
+    trouble: str = ""
+    """One sentence; empty if all went well. The worktree can be used nevertheless."""
 
 
 def project_script(project: Path, name: str) -> ProjectScript | None:
@@ -51,3 +74,115 @@ def script_environment(
 ) -> dict[str, str]:
     usual = command_environment(environ, confined=False)
     return {**usual, **environment_of(worktree, str(project))}
+
+
+def setup_script(project: Path) -> ProjectScript | None:
+    """None if the project has none that can be run."""
+    return project_script(project, SETUP_SCRIPT)
+
+
+async def run_setup(
+    script: ProjectScript,
+    worktree: Worktree,
+    project: Path,
+    *,
+    approved: str,
+    heard: Callable[[str], None],
+    environ: Mapping[str, str] | None = None,
+    seconds: float = LONGEST,
+    wardens: Wardens | None = None,
+    spared: Callable[[], Collection[int]] = tuple,
+) -> SetupRun:
+    """`approved` is the digest that was agreed to; `heard` is given the output as it comes.
+    `spared` tells which other processes have been started apart from us by then: a script that
+    kills its warden is ended with all that could be its own, and that could be they."""
+    if script.digest != approved:
+        return SetupRun(
+            output="", trouble=f"{script.path} has not been agreed to as it is now; look at it."
+        )
+    try:
+        process = guarded(
+            wardens or Wardens(),
+            script_command(script, project),
+            grace=GRACE,
+            folder=Path(worktree.path),
+            environment=script_environment(
+                worktree, project, os.environ if environ is None else environ
+            ),
+        )
+    except ToolError as error:
+        return SetupRun(output="", trouble=f"The set-up script did not run. {error}")
+    return await _attended(process, heard, seconds, spared)
+
+
+async def _attended(
+    process: GuardedProcess,
+    heard: Callable[[str], None],
+    seconds: float,
+    spared: Callable[[], Collection[int]],
+) -> SetupRun:
+    kept = bytearray()
+
+    def take() -> None:
+        while data := process.read():
+            kept.extend(data)
+            del kept[:-KEPT_OUTPUT]
+            heard(data.decode("utf-8", "replace"))
+
+    try:
+        with anyio.move_on_after(seconds) as time:
+            while process.status is None and not process.gone:
+                await _heard_of(process)
+                take()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _finish(process)
+            take()
+            _close(process, {*spared()})
+    said = kept.decode("utf-8", "replace")
+    return SetupRun(
+        output=said, trouble=_trouble(process, seconds if time.cancelled_caught else 0.0)
+    )
+
+
+async def _heard_of(process: GuardedProcess) -> None:
+    async with anyio.create_task_group() as group:
+
+        async def wait(file: int) -> None:
+            await anyio.wait_readable(file)
+            group.cancel_scope.cancel()
+
+        for file in process.sources:
+            group.start_soon(wait, file)
+    process.listen()
+
+
+async def _finish(process: GuardedProcess) -> None:
+    """End whatever is left of it."""
+    process.stop()
+    with anyio.move_on_after(GRACE + PATIENCE):
+        while not process.gone:
+            await anyio.wait_readable(process.sources[0])
+            process.listen()
+    if not process.gone:
+        process.kill()
+
+
+def _close(process: GuardedProcess, spared: set[int]) -> None:
+    others = spared - WaitingWarden.pids
+    WaitingWarden.pids.update(others)
+    try:
+        process.close()
+    finally:
+        WaitingWarden.pids.difference_update(others)
+
+
+def _trouble(process: GuardedProcess, after: float) -> str:
+    if after:
+        return f"The set-up script was ended after {after:g} s."
+    if process.failure or not process.pid:
+        return "The set-up script could not be started."
+    if process.status is None:
+        return "The set-up script ended, nobody saw how."
+    code = os.waitstatus_to_exitcode(process.status)
+    return f"The set-up script ended with status {code}." if code else ""

@@ -13,14 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rookery import faults
-from rookery.manager.worktrees.contents import contents_of
-from rookery.manager.worktrees.keep import keep
-from rookery.manager.worktrees.names import folder_name
-from rookery.manager.worktrees.resume import dismissed
-from rookery.manager.worktrees.uncommitted import survey
+from rookery.manager.worktrees.branch_names import folder_name
+from rookery.manager.worktrees.checkout_files import contents_of
+from rookery.manager.worktrees.keep import keep, survey
+from rookery.manager.worktrees.reuse import dismissed
 from rookery.manager.worktrees.worktree_git import Git, InTheWay
-from rookery.manager.worktrees.worktree_project import DELETING, REMOVING, Project
-from rookery.manager.worktrees.worktree_state import (
+from rookery.manager.worktrees.worktree_project import (
+    DELETING,
+    REMOVING,
+    Project,
     Registered,
     first_name,
     half_removed,

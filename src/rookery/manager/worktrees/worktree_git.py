@@ -1,12 +1,15 @@
 """Git for worktrees: the hardened one, with no filter, merge driver or hook of anybody's.
 
 The repository is always named, never looked for: what lies in a checkout, its `.git` file too, may
-have been written by whoever works there.
+have been written by whoever works there. `own_index` gives a copy of the index to try things in.
 """
 
 import os
+import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -186,6 +189,16 @@ class Git:
                 name = f"GIT_{who}_{what}"
                 said[name] = os.environ.get(name) or held.get(key) or otherwise
         return said
+
+
+@contextmanager
+def own_index(git: Git) -> Iterator[dict[str, str]]:
+    """A copy of the index that can be changed at will, as the variable that names it."""
+    with tempfile.TemporaryDirectory(prefix="worktree-") as folder:
+        index = Path(folder) / "index"
+        if (git.git_folder / "index").exists():
+            shutil.copy2(git.git_folder / "index", index)
+        yield {"GIT_INDEX_FILE": str(index)}
 
 
 def without_git_variables() -> dict[str, str]:

@@ -1,18 +1,37 @@
-"""A project with its repository, and the places in it that worktrees are kept in."""
+"""A project with its repository, its worktrees, and the state of each.
+
+What is known of a worktree is noted in the folder that git has for it, so that it is known as long
+as git knows the worktree, whatever becomes of our own files.
+"""
 
 import fcntl
+import json
 import os
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from rookery import NAME, PROJECT_FOLDER
 from rookery.manager.worktrees.worktree_git import Git, InTheWay
-from rookery.manager.worktrees.worktree_values import Code
-from rookery.platform.git.git_folders import common_folder, is_folder
+from rookery.manager.worktrees.worktree_values import Code, Listed, PortBlock, State, Worktree
+from rookery.platform.git.git_folders import (
+    NOTE_OF_WORKTREE,
+    common_folder,
+    entries,
+    is_folder,
+    regular_content,
+)
 from rookery.platform.processes.own_programs import find_own_program
+
+_LARGEST = 64 * 1024
+_INITIALIZING = b"initializing"
 
 OWN_FOLDER = ".roo"
 WORKTREES = "worktrees"
@@ -22,6 +41,18 @@ REMOVING, DELETING = ".removing-", ".deleting-"
 WAIT = 120.0
 """Seconds after which somebody who works on the same repository is not waited for any longer."""
 _PAUSE = 0.05
+
+
+class Registered(Struct, frozen=True, kw_only=True):
+    """A worktree as git has it; `admin` is git's own folder for it."""
+
+    admin: Path
+    folder: Path
+    branch: str
+    """Empty if a commit is checked out rather than a branch."""
+    locked: bool
+    unfinished: bool = False
+    """Git locks what it is about to make."""
 
 
 class Project:
@@ -102,6 +133,166 @@ class Project:
     @cached_property
     def object_format(self) -> str:
         return self.git.said("rev-parse", "--show-object-format")
+
+
+def registered(project: Project) -> list[Registered]:
+    """All linked ones, whether their folders are there or not."""
+    return list(_registered(project))
+
+
+def registered_at(project: Project, folder: Path) -> Registered | None:
+    return next((each for each in _registered(project) if each.folder == folder), None)
+
+
+def holder_of(project: Project, branch: str) -> Path | None:
+    """The checkout that a branch is checked out in, if its folder is there."""
+    main = project.common.parent
+    if _head_branch(project.common) == branch and (main / ".git").exists():
+        return main
+    held = (each for each in _registered(project) if each.branch == branch)
+    return next((each.folder for each in held if each.folder.exists()), None)
+
+
+def all_listed(project: Project) -> list[Listed]:
+    """The worktrees that are noted as ours or lie where ours do; the oldest first."""
+    found = (known_of(project, each) for each in _registered(project))
+    known = sorted(filter(None, found), key=lambda each: (each.created_at, each.path))
+    return [Listed(worktree=each, state=state_of(project, each)) for each in known]
+
+
+def known_of(project: Project, found: Registered) -> Worktree | None:
+    """None if it is not ours. Somebody may have been killed before anything was noted."""
+    if noted := noted_of(found.admin):
+        return replace(noted, path=str(found.folder))
+    if found.folder.parent != project.place or found.folder.name.startswith("."):
+        return None
+    return Worktree(id=found.folder.name, branch=found.branch, path=str(found.folder))
+
+
+def state_of(project: Project, worktree: Worktree) -> State:
+    folder = Path(worktree.path)
+    if not os.path.lexists(folder):
+        there = worktree.branch and worktree.branch in project.branches
+        return State.MISSING if there else State.LOST
+    whole = is_folder(worktree.path) and common_folder(worktree.path) == str(project.common)
+    found = registered_at(project, folder)
+    if not whole or not found:
+        return State.BROKEN
+    return State.UNFINISHED if found.unfinished else State.READY
+
+
+def git_of(project: Project, worktree: Worktree) -> Git:
+    """Git on a worktree. Raises `InTheWay` if it is not there."""
+    state = state_of(project, worktree)
+    if state in (State.MISSING, State.LOST):
+        raise InTheWay(
+            Code.MISSING,
+            f"The worktree {worktree.path} is gone; resume it to make it again from its branch."
+            if state is State.MISSING
+            else f"The worktree {worktree.path} and its branch {worktree.branch} are gone.",
+        )
+    found = registered_at(project, Path(worktree.path))
+    if state is State.UNFINISHED:
+        raise InTheWay(
+            Code.UNFINISHED,
+            f"The worktree {worktree.path} was not made to its end; remove it and start again.",
+        )
+    if state is State.BROKEN or found is None:
+        raise InTheWay(
+            Code.BROKEN,
+            f"{worktree.path} is not a worktree of this project any more; `git worktree repair` "
+            "mends it.",
+        )
+    return project.git.at(found.admin, found.folder)
+
+
+def demand_branch(git: Git, worktree: Worktree) -> None:
+    on = _head_branch(git.git_folder)
+    if on != worktree.branch:
+        said = on or "no branch"
+        raise InTheWay(
+            Code.CHANGED,
+            f"The worktree is on {said}, not on {worktree.branch}; check that out there first.",
+        )
+
+
+def note(admin: Path, worktree: Worktree) -> None:
+    data = json.dumps(to_builtins(worktree), indent=1).encode()
+    unfinished = admin / f".{NOTE_OF_WORKTREE}-{secrets.token_hex(4)}"
+    with unfinished.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(admin / NOTE_OF_WORKTREE)
+
+
+def noted_of(admin: Path) -> Worktree | None:
+    """What is noted of a worktree; None if nothing is, or nothing that can be read."""
+    data = regular_content(str(admin / NOTE_OF_WORKTREE), _LARGEST)
+    try:
+        said: Any = json.loads(data or b"")
+        first = (said["ports"] or {}).get("first")
+        return Worktree(
+            id=str(said["id"]),
+            branch=str(said["branch"]),
+            path=str(said["path"]),
+            parent_branch=str(said["parent_branch"]),
+            remote=str(said["remote"]),
+            created_at=int(said["created_at"]),
+            group_id=str(said["group_id"]),
+            label=str(said["label"]),
+            ports=PortBlock(first=int(first)) if first else None,
+            imported=bool(said["imported"]),
+            branch_owned=bool(said["branch_owned"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def first_name(away: Path) -> Path:
+    """What a folder was called before it was on its way out."""
+    bare = away.name.removeprefix(REMOVING).removeprefix(DELETING)
+    return away.with_name(bare.rpartition("-")[0])
+
+
+def half_removed(project: Project) -> list[Path]:
+    found = entries(str(project.place))
+    return [Path(each) for each in found if os.path.basename(each).startswith((REMOVING, DELETING))]
+
+
+def _registered(project: Project) -> Iterator[Registered]:
+    """Whoever works in one worktree can make git a folder that names another one's files."""
+    found: dict[Path, list[Registered]] = {}
+    for each in _said_to_be(project):
+        found.setdefault(each.folder, []).append(each)
+    for claims in found.values():
+        yield next((each for each in claims if _is_named_by_its_files(each)), claims[0])
+
+
+def _is_named_by_its_files(claim: Registered) -> bool:
+    said = (regular_content(str(claim.folder / ".git"), 4096) or b"").split(b"\n", 1)[0]
+    own = os.fsdecode(said).removeprefix("gitdir:").strip()
+    return bool(own) and os.path.realpath(claim.folder / own) == os.path.realpath(claim.admin)
+
+
+def _said_to_be(project: Project) -> Iterator[Registered]:
+    for admin in filter(is_folder, entries(str(project.common / "worktrees"))):
+        git = (regular_content(f"{admin}/gitdir", 4096) or b"").decode("utf-8", "surrogateescape")
+        if git.strip():
+            place = Path(os.path.join(admin, git.strip())).parent
+            reason = (regular_content(f"{admin}/locked", 4096) or b"").strip()
+            yield Registered(
+                admin=Path(admin),
+                folder=place.parent.resolve() / place.name,
+                branch=_head_branch(Path(admin)),
+                locked=os.path.lexists(f"{admin}/locked") and reason != _INITIALIZING,
+                unfinished=reason == _INITIALIZING,
+            )
+
+
+def _head_branch(git_folder: Path) -> str:
+    said = (regular_content(str(git_folder / "HEAD"), 4096) or b"").decode("utf-8", "replace")
+    return said.strip().removeprefix("ref: refs/heads/") if said.startswith("ref: ") else ""
 
 
 def _named_by(file: Path) -> Path:

@@ -1,20 +1,24 @@
-"""What branches and folders of worktrees are called.
+"""What branches and folders of worktrees are called, and which names are taken.
 
 A name must be free as a branch and as a folder, and git allows no branch `a/b` beside a branch
 `a`.
 """
 
+import os
 import re
 from collections.abc import Collection, Sequence
 from itertools import count
 
 from msgspec import Struct
 
+from rookery.manager.worktrees.worktree_git import InTheWay
+from rookery.manager.worktrees.worktree_project import Project, registered
+from rookery.manager.worktrees.worktree_values import Code
+
 LONGEST = 50
 PREFIX = "agent/"
 MOST_VERSIONS = 4
 LABEL = 40
-
 _OTHER = re.compile(r"[^a-z0-9_]+")
 _FIRST = ("amber", "brisk", "calm", "clear", "early", "gentle", "green", "keen", "quiet", "swift")
 _SECOND = ("brook", "cedar", "field", "finch", "harbor", "maple", "meadow", "pine", "river", "rook")
@@ -109,3 +113,32 @@ def free_for_versions(
         if all(is_free(each, branches, folders) for each in family):
             return name
         taken.append(name)
+
+
+def taken_folders(project: Project) -> list[str]:
+    """What lies in the place for worktrees, whatever it is, and what git says should."""
+    there = os.listdir(project.place) if project.place.is_dir() else []
+    known = (each.folder for each in registered(project))
+    return there + [folder.name for folder in known if folder.parent == project.place]
+
+
+def known_branches(project: Project) -> list[str]:
+    """Each by its own name, wherever it is: the one that is checked out, others, and those that
+    only a remote has."""
+    form = "--format=%(refname:lstrip=3)"
+    there = project.git.said("for-each-ref", form, "refs/remotes").splitlines()
+    here = [project.current_branch, *project.branches]
+    return list(dict.fromkeys(name for name in (*here, *there) if name and name != "HEAD"))
+
+
+def demand_name(project: Project, branch: str) -> None:
+    if not project.git.succeeds("check-ref-format", "--branch", branch):
+        raise InTheWay(Code.BAD_NAME, f"{branch!r} is no name for a branch; choose another.")
+
+
+def free_name(project: Project, wanted: str, *, versions: int = 1) -> str:
+    demand_name(project, wanted)
+    branches, folders = project.branches, taken_folders(project)
+    if versions > 1:
+        return free_for_versions(wanted, versions, branches, folders)
+    return free_branch(wanted, branches, folders)

@@ -1,0 +1,241 @@
+"""The files of a checkout, byte by byte, and how they differ from its commit.
+
+Neither the index nor attributes have a say: a file counts as unchanged only if its bytes are the
+commit's, so no flag of git's and no conversion can hide a change. Of the files that git ignores, a
+new worktree gets copies: `.env` files, and what the project lists in `.worktreeinclude`.
+"""
+
+import fnmatch
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from msgspec import Struct
+
+from rookery.manager.worktrees.worktree_git import Git, InTheWay
+from rookery.manager.worktrees.worktree_project import OWN_FOLDER, Project, git_of
+from rookery.manager.worktrees.worktree_values import Code, Copied, Worktree
+from rookery.platform.git.git_folders import regular_content
+
+INCLUDE_FILE = ".worktreeinclude"
+_ENVIRONMENT = (".env", ".env.*")
+LINK, PLAIN, PROGRAM, MODULE = "120000", "100644", "100755", "160000"
+_CHUNK = 1024 * 1024
+
+
+class Found(Struct, frozen=True):
+    """A file or a link; `seen` changes whenever it does."""
+
+    mode: str
+    seen: tuple[int, int, int, int]
+
+
+class Stored(Struct, frozen=True):
+    """A file as git has it."""
+
+    mode: str
+    id: str
+
+
+class Contents(Struct, frozen=True, kw_only=True):
+    files: Mapping[str, Found]
+    nested: tuple[str, ...]
+    """Folders with a repository of their own."""
+    unreadable: tuple[str, ...]
+
+
+def contents_of(folder: Path) -> Contents:
+    files: dict[str, Found] = {}
+    nested: list[str] = []
+    unreadable: list[str] = []
+    waiting = [""]
+    while waiting:
+        inside = waiting.pop()
+        try:
+            with os.scandir(folder / inside) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError:
+            unreadable.append(f"{inside}/")
+            continue
+        for entry in entries:
+            path = f"{inside}/{entry.name}" if inside else entry.name
+            there = entry.stat(follow_symlinks=False)
+            if entry.name == ".git":
+                nested += [inside] if inside else []
+            elif stat.S_ISDIR(there.st_mode):
+                waiting.append(path)
+            elif mode := _mode(there.st_mode):
+                seen = (there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns)
+                files[path] = Found(mode, seen)
+    return Contents(files=files, nested=tuple(nested), unreadable=tuple(unreadable))
+
+
+def contents_at(folder: Path, paths: Iterable[str]) -> Contents:
+    """Only what is at these paths."""
+    files: dict[str, Found] = {}
+    for path in paths:
+        try:
+            there = os.lstat(folder / path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if mode := _mode(there.st_mode):
+            seen = (there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns)
+            files[path] = Found(mode, seen)
+    return Contents(files=files, nested=(), unreadable=())
+
+
+def changed_files(
+    folder: Path,
+    contents: Contents,
+    committed: Mapping[str, Stored],
+    wanted: Callable[[str], bool],
+    algorithm: str,
+) -> dict[str, Stored]:
+    """The wanted files whose bytes or kind are not the commit's, as git would store them."""
+    return dict(_changed(folder, contents, committed, wanted, algorithm))
+
+
+def id_of(path: Path, mode: str, algorithm: str) -> str:
+    """The name that git would give a file's bytes as they are."""
+    digest = hashlib.new(algorithm, usedforsecurity=False)
+    if mode == LINK:
+        target = os.fsencode(os.readlink(path))
+        digest.update(b"blob %d\0" % len(target) + target)
+        return digest.hexdigest()
+    with open_plain(path) as file:
+        digest.update(b"blob %d\0" % os.fstat(file.fileno()).st_size)
+        while data := file.read(_CHUNK):
+            digest.update(data)
+    return digest.hexdigest()
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """No link is followed, and no pipe waited for."""
+    return open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+
+
+def tree_of(git: Git, commit: str) -> dict[str, Stored]:
+    """All files of a commit or tree."""
+    if not commit:
+        return {}
+    lines = git.names("ls-tree", "-r", "-z", "--full-tree", commit)
+    split = (line.split("\t", 1) for line in lines)
+    return {path: Stored(about.split()[0], about.split()[2]) for about, path in split}
+
+
+def index_of(git: Git) -> dict[int, dict[str, Stored]]:
+    """What is staged, by stage: 0, and for conflicts 1 to 3."""
+    staged: dict[int, dict[str, Stored]] = {}
+    for line in git.names("ls-files", "-s", "-z"):
+        about, path = line.split("\t", 1)
+        mode, known, stage = about.split()
+        staged.setdefault(int(stage), {})[path] = Stored(mode, known)
+    return staged
+
+
+def included_files(project: Project, git: Git) -> list[str]:
+    """Those that are there, in the project's checkout or in a worktree."""
+    listed = project.folder / INCLUDE_FILE
+    found: set[str] = set()
+    if regular_content(str(listed), 1) is not None:
+        others = ("ls-files", "-o", "-i", "-z")
+        named = git.names(*others, f"--exclude-from={listed}")
+        found = {*named} & {*git.names(*others, "--exclude-standard")}
+    environment = [name for name in os.listdir(git.folder) if _is_environment(name)]
+    tracked = git.names("ls-files", "-z", "--", *environment) if environment else []
+    found |= {*environment} - {*tracked}
+    return sorted(path for path in found if _is_outside_own(path))
+
+
+def copy_included(
+    project: Project, worktree: Worktree, progress: Callable[[int, int], None]
+) -> Copied:
+    """Nothing that is there is overwritten. `progress` hears how many of how many are done."""
+    target = git_of(project, worktree).folder
+    paths = included_files(project, project.git)
+    copied: list[str] = []
+    skipped: list[str] = []
+    for at, path in enumerate(paths, 1):
+        (copied if _copied(project.folder / path, target, path) else skipped).append(path)
+        progress(at, len(paths))
+    return Copied(paths=tuple(copied), skipped=tuple(skipped))
+
+
+def _copied(source: Path, root: Path, path: str) -> bool:
+    if not _made_way(root, path):
+        return False
+    try:
+        opened = open_plain(source)
+    except OSError:
+        return False  # a link, or nothing that we may read
+    with opened as file:
+        there = os.fstat(file.fileno())
+        return stat.S_ISREG(there.st_mode) and _written(file, root / path, there.st_mode & 0o777)
+
+
+def _written(file: BinaryIO, target: Path, mode: int) -> bool:
+    unfinished = target.with_name(f".copy-{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        with open(os.open(unfinished, flags, mode), "wb") as to:
+            while data := file.read(_CHUNK):
+                to.write(data)
+        os.link(unfinished, target)  # unlike a rename it never replaces what is there
+    except FileExistsError:
+        return False
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return True
+
+
+def _made_way(root: Path, path: str) -> bool:
+    """Make the folders above a file; False if something else is in their place, such as a link
+    that leads out of the worktree."""
+    at = root
+    for name in Path(path).parts[:-1]:
+        at = at / name
+        if at.is_symlink() or (at.exists() and not at.is_dir()):
+            return False
+        at.mkdir(exist_ok=True)
+    return True
+
+
+def _is_environment(name: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in _ENVIRONMENT)
+
+
+def _is_outside_own(path: str) -> bool:
+    return not path.endswith("/") and not path.startswith(f"{OWN_FOLDER}/")
+
+
+def _changed(
+    folder: Path,
+    contents: Contents,
+    committed: Mapping[str, Stored],
+    wanted: Callable[[str], bool],
+    algorithm: str,
+) -> Iterator[tuple[str, Stored]]:
+    for path, found in contents.files.items():
+        if path not in committed and not wanted(path):
+            continue
+        try:
+            now = Stored(found.mode, id_of(folder / path, found.mode, algorithm))
+        except OSError as error:
+            raise InTheWay(
+                Code.NOT_KEPT, f"{path} cannot be read ({error.strerror}); see to that.", [path]
+            ) from error
+        if committed.get(path) != now:
+            yield path, now
+
+
+def _mode(mode: int) -> str:
+    """Empty for what holds no bytes: sockets, pipes and devices."""
+    if stat.S_ISLNK(mode):
+        return LINK
+    if not stat.S_ISREG(mode):
+        return ""
+    return PROGRAM if mode & stat.S_IXUSR else PLAIN

@@ -1,0 +1,237 @@
+"""Worktrees from what exists already, instead of a new branch.
+
+One is resumed, made again if its folder is gone, restored from a keep, or imported: a branch or a
+checkout of the user's own. An imported checkout stays the user's and is never removed.
+"""
+
+import os
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from rookery import faults
+from rookery.manager.worktrees.branch_names import demand_name, folder_name, free_name
+from rookery.manager.worktrees.checkout_files import LINK, MODULE, PROGRAM, Stored, tree_of
+from rookery.manager.worktrees.create import Fetching, check_out, large_files, new_worktree, noted
+from rookery.manager.worktrees.keep import STAGED, keep, without_files
+from rookery.manager.worktrees.worktree_git import Git, InTheWay
+from rookery.manager.worktrees.worktree_project import (
+    Project,
+    Registered,
+    first_name,
+    git_of,
+    half_removed,
+    holder_of,
+    known_of,
+    noted_of,
+    registered,
+    registered_at,
+    state_of,
+)
+from rookery.manager.worktrees.worktree_values import (
+    KEEP_REFS,
+    Code,
+    Created,
+    Importable,
+    Keep,
+    Resumed,
+    State,
+    Worktree,
+)
+from rookery.platform.git.git_folders import common_folder
+
+
+def resume(project: Project, worktree: Worktree) -> Resumed:
+    """Raises `InTheWay` where nothing can be worked in; no other folder ever takes its place."""
+    with project.alone():
+        if state_of(project, worktree) is not State.MISSING:
+            git_of(project, worktree)
+            return Resumed(worktree=worktree, recreated=False)
+        return _made_again(project, worktree)
+
+
+def dismissed(project: Project, found: Registered) -> Keep | None:
+    """Have git forget a worktree whose folder is gone, once what was staged there is kept."""
+    if any(first_name(each) == found.folder for each in half_removed(project)):
+        raise InTheWay(
+            Code.UNFINISHED, f"The removal of {found.folder} was broken off; recover it first."
+        )
+    if found.locked:
+        raise InTheWay(Code.LOCKED, f"{found.folder} is locked; `git worktree unlock` frees it.")
+    git = project.git.at(found.admin, found.folder)
+    work = without_files(project, git)
+    about = f"What was staged in {found.folder.name}, whose folder was gone"
+    kept = keep(git, found.folder.name, about, work) if work else None
+    faults.kp("worktree.dismissing")
+    project.git.run("worktree", "remove", "--force", "--", str(found.folder))
+    return kept
+
+
+def bring_back(project: Project, ref: str, *, branch: str, label: str = "") -> Created:
+    """A new worktree with a new branch: files and index as they were. The reference stays."""
+    with project.alone():
+        kept = project.git.commit(ref) if ref.startswith(KEEP_REFS) else ""
+        if not kept:
+            raise InTheWay(Code.BRANCH_NOT_FOUND, f"Nothing is kept as {ref}.")
+        parents = project.git.said("rev-list", "--parents", "-n", "1", kept).split()[1:]
+        base = parents[0] if parents else kept
+        project.make_place()
+        name = free_name(project, branch)
+        folder = project.place / folder_name(name)
+        check_out(project, folder, name, commit=base)
+        worktree = replace(
+            new_worktree(project, folder, name),
+            label=label,
+            parent_branch=project.current_branch,
+            branch_owned=True,
+        )
+        noted(project, worktree)
+        _fill(project, worktree, kept, base)
+        _stage(project, worktree, parents[1:])
+        return Created(worktree=worktree, base=base)
+
+
+def importable(project: Project) -> Importable:
+    """Branches that nobody has checked out, and worktrees that are not taken up yet."""
+    free = [branch for branch in project.branches if not holder_of(project, branch)]
+    others = [each for each in registered(project) if each.folder.is_dir()]
+    unknown = [str(each.folder) for each in others if not known_of(project, each)]
+    return Importable(branches=tuple(free), worktrees=tuple(unknown))
+
+
+def import_branch(
+    project: Project, fetching: Fetching, branch: str, *, label: str = "", parent: str = ""
+) -> Created:
+    """A worktree for a branch that is there, here or on a remote."""
+    with project.alone():
+        project.demand_commits()
+        demand_name(project, branch)
+        if holder := holder_of(project, branch):
+            return _attached(project, holder, branch)
+        remote = "" if branch in project.branches else _found_on(project, fetching, branch)
+        tip = project.git.commit(
+            f"refs/remotes/{remote}/{branch}" if remote else f"refs/heads/{branch}"
+        )
+        folder = project.place / folder_name(branch)
+        if folder.exists() or folder.is_symlink():
+            raise InTheWay(
+                Code.PATH_EXISTS, f"{folder} is there already; move it away first.", [str(folder)]
+            )
+        notes = large_files(project, tip)
+        project.make_place()
+        check_out(project, folder, branch, commit=tip if remote else "")
+        worktree = replace(
+            new_worktree(project, folder, branch),
+            label=label,
+            parent_branch=parent or project.current_branch,
+            remote=remote,
+        )
+        return Created(worktree=noted(project, worktree), base=tip, notes=notes)
+
+
+def import_worktree(
+    project: Project, folder: Path, *, label: str = "", parent: str = ""
+) -> Created:
+    """A worktree that the user has made. It is never removed from here, only forgotten."""
+    with project.alone():
+        place = folder.parent.resolve() / folder.name
+        found = registered_at(project, place)
+        if not found or common_folder(str(place)) != str(project.common):
+            raise InTheWay(Code.BROKEN, f"{place} is no worktree of this project.")
+        known = noted_of(found.admin)
+        if known:
+            return Created(worktree=known, base=_head(project, known))
+        worktree = replace(
+            new_worktree(project, place, found.branch),
+            label=label,
+            parent_branch=parent or project.current_branch,
+            imported=place.parent != project.place,
+        )
+        return Created(worktree=noted(project, worktree), base=_head(project, worktree))
+
+
+def _attached(project: Project, holder: Path, branch: str) -> Created:
+    """If it is in a worktree of ours already, that is it."""
+    found = registered_at(project, holder)
+    known = known_of(project, found) if found else None
+    if not known or known.imported:
+        raise InTheWay(
+            Code.BRANCH_CHECKED_OUT, f"{branch} is checked out in {holder}; import that instead."
+        )
+    return Created(worktree=known, base=project.git.commit(f"refs/heads/{branch}"))
+
+
+def _found_on(project: Project, fetching: Fetching, branch: str) -> str:
+    for remote in project.remotes:
+        fetching.fetch(project, remote, branch)
+        if project.git.commit(f"refs/remotes/{remote}/{branch}"):
+            return remote
+    raise InTheWay(
+        Code.BRANCH_NOT_FOUND, f"There is no branch {branch}, neither here nor on a remote."
+    )
+
+
+def _head(project: Project, worktree: Worktree) -> str:
+    found = registered_at(project, Path(worktree.path))
+    assert found
+    return project.git.at(found.admin, found.folder).commit("HEAD")
+
+
+def _fill(project: Project, worktree: Worktree, kept: str, base: str) -> None:
+    git = git_of(project, worktree)
+    wanted, there = tree_of(git, kept), tree_of(git, base)
+    for path in there.keys() - wanted.keys():
+        (git.folder / path).unlink(missing_ok=True)
+        _drop_empty((git.folder / path).parent, git.folder)
+    for path, held in wanted.items():
+        if there.get(path) != held and held.mode != MODULE:
+            _write(git, git.folder / path, held)
+
+
+def _write(git: Git, place: Path, held: Stored) -> None:
+    """The bytes as they were: no conversion has a say."""
+    data = git.run("cat-file", "blob", held.id).out
+    place.unlink(missing_ok=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if held.mode == LINK:
+        place.symlink_to(os.fsdecode(data))
+        return
+    place.write_bytes(data)
+    if held.mode == PROGRAM:
+        place.chmod(0o755)
+
+
+def _drop_empty(folder: Path, root: Path) -> None:
+    while folder != root and folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent
+
+
+def _stage(project: Project, worktree: Worktree, others: list[str]) -> None:
+    git = git_of(project, worktree)
+    said = [(each, git.said("log", "-1", "--format=%s", each)) for each in others[:1]]
+    for commit, about in said:
+        if about == STAGED:
+            git.run("read-tree", commit)
+
+
+def _made_again(project: Project, worktree: Worktree) -> Resumed:
+    folder = Path(worktree.path)
+    if worktree.imported:
+        raise InTheWay(
+            Code.MISSING, f"The imported worktree {folder} is gone; make it again yourself."
+        )
+    if folder.parent != project.place or folder.parent.is_symlink():
+        raise InTheWay(Code.OUTSIDE, f"{folder} is not in {project.place}; nothing is made there.")
+    if holder := holder_of(project, worktree.branch):
+        raise InTheWay(
+            Code.BRANCH_CHECKED_OUT, f"{worktree.branch} is checked out in {holder}; free it there."
+        )
+    notes: tuple[str, ...] = ()
+    if found := registered_at(project, folder):
+        kept = dismissed(project, found)
+        notes = (kept.told,) if kept else ()
+    project.make_place()
+    check_out(project, folder, worktree.branch)
+    again = noted(project, replace(worktree, path=str(folder)))
+    return Resumed(worktree=again, recreated=True, notes=notes)
