@@ -9,9 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from access_lists import restrict, still_restricted
-from rookery.manager.review.raw_changes import GitScope
-from rookery.manager.review.revert import Reverted
-from rookery.manager.review.reviews import ReviewDesk
+from rookery.manager.review.checkout_changes import GitScope
+from rookery.manager.review.reviews import Reverted, ReviewDesk
 from rookery.manager.shown_rows import Review
 from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
 from warm_programs import run_program

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rookery.manager.review.line_changes import ChangedLine, line_changes
+from rookery.manager.review.file_sides import ChangedLine, line_changes
 
 GIT = shutil.which("git") or ""
 PIECES = (

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from rookery.manager.review.checkout_changes import GitScope
 from rookery.manager.review.file_diffs import TextDiff
-from rookery.manager.review.raw_changes import GitScope
 from rookery.manager.review.reviews import ReviewDesk
 from rookery.manager.shown_rows import ChangedFile, Review, WorktreeStats
 from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
@@ -188,7 +188,7 @@ def test_10_large_binary_generated_and_pictures_are_marked(bench: WorktreeBench,
 def test_10_all_files_together_are_shown_up_to_a_limit(
     bench: WorktreeBench, desk: ReviewDesk, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("rookery.manager.review.changed_files.MOST_SHOWN", 10)
+    monkeypatch.setattr("rookery.manager.review.file_diffs.MOST_SHOWN", 10)
     worktree = bench.made()
     put(Path(worktree.path), {"one": b"12345678\n", "two": b"12345678\n", "x": b"1\n"})
     assert [each.too_large for each in files(desk, worktree).values()] == [False, False, True]
@@ -197,7 +197,7 @@ def test_10_all_files_together_are_shown_up_to_a_limit(
 def test_10_more_files_than_anybody_reads_are_counted(
     bench: WorktreeBench, desk: ReviewDesk, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("rookery.manager.review.changed_files.MOST_LISTED", 2)
+    monkeypatch.setattr("rookery.manager.review.file_diffs.MOST_LISTED", 2)
     worktree = bench.made()
     put(Path(worktree.path), {f"new-{number}": b"new\n" for number in range(5)})
     found = review(desk, worktree)
@@ -310,7 +310,7 @@ def test_10_statistics_are_counted_again_only_if_something_changed(
     expected = WorktreeStats(files=5, added=5, removed=3, ahead=1, behind=0, uncommitted=5)
     assert desk.stats(worktree) == expected
     counted: list[str] = []
-    from rookery.manager.review import diff_stats as statistics
+    from rookery.manager.review import checkout_changes as statistics
 
     honest = statistics.raw_changes
     monkeypatch.setattr(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rookery.manager.review.changed_files import changes_of
-from rookery.manager.review.checkouts import checkout_of
+from rookery.manager.review.checkout_changes import checkout_of
+from rookery.manager.review.file_diffs import changes_of
 from rookery.manager.worktrees import worktree_git as named_git
 from rookery.manager.worktrees.worktree_project import Project, all_listed, registered_at
 from rookery.manager.worktrees.worktree_values import (

@@ -2,7 +2,7 @@
 
 from rookery.manager.rendering.code_html import lines_of
 from rookery.manager.review.file_diffs import TextDiff
-from rookery.manager.review.line_changes import ChangedLine
+from rookery.manager.review.file_sides import ChangedLine
 from rookery.manager.shown_rows import DiffLine
 
 NO_END = '<span class="unseen">no newline at the end</span>'

@@ -1,17 +1,61 @@
-"""One file that differs, line by line."""
+"""The files that differ, each in one line, and one of them line by line.
+
+Files that a program has made are marked as such, and what is too large is named but not shown.
+"""
+
+import os
+from collections.abc import Collection, Iterator
+from hashlib import sha256
+from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from rookery.manager.review.changed_files import Listed, listed
-from rookery.manager.review.checkouts import Checkout
-from rookery.manager.review.file_sides import LARGEST_SHOWN, Side, new_side, old_side
-from rookery.manager.review.line_changes import ChangedLine, line_changes
-from rookery.manager.review.raw_changes import GitScope, RawChange, raw_changes
-from rookery.manager.shown_rows import ChangedFile
+from rookery.core.limits import MIB
+from rookery.manager.review.checkout_changes import (
+    Checkout,
+    GitScope,
+    RawChange,
+    raw_changes,
+    stats_of,
+)
+from rookery.manager.review.file_sides import (
+    LARGEST_SHOWN,
+    ChangedLine,
+    Side,
+    line_changes,
+    new_side,
+    old_side,
+)
+from rookery.manager.shown_rows import ChangedFile, Review
 from rookery.manager.worktrees.checkout_files import LINK
-from rookery.manager.worktrees.worktree_git import Git, InTheWay
+from rookery.manager.worktrees.worktree_git import Git, InTheWay, own_index
 from rookery.manager.worktrees.worktree_values import Code
 from rookery.platform.paths import visible
+
+LOCK_FILES = frozenset(
+    {
+        *("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lockb"),
+        *("bun.lock", "composer.lock", "Gemfile.lock", "Cargo.lock", "poetry.lock", "uv.lock"),
+        *("pdm.lock", "Pipfile.lock", "go.sum", "flake.lock", "mix.lock", "pubspec.lock"),
+        *("Podfile.lock", "packages.lock.json", "gradle.lockfile", "deno.lock"),
+    }
+)
+_ENDINGS = (".min.js", ".min.css", ".min.mjs", ".js.map", ".css.map", ".snap", "_pb2.py", ".pb.go")
+_ATTRIBUTE = "linguist-generated"
+_SAYS_NO = (b"unspecified", b"unset", b"false")
+MOST_SHOWN = 20 * MIB
+"""Of the files of one review together; whatever comes later is only named."""
+MOST_LISTED = 3000
+MOST_COUNTED = 100
+"""Files whose lines are counted here, because git was told not to."""
+_LONGEST_LIST = 5
+
+
+class ListedFile(Struct, frozen=True):
+    """A file that differs, as it is shown and as it is."""
+
+    shown: ChangedFile
+    raw: RawChange
 
 
 class Picture(Struct, frozen=True, kw_only=True):
@@ -31,6 +75,49 @@ class TextDiff(Struct, frozen=True, kw_only=True):
     new_picture: Picture | None = None
 
 
+def changes_of(checkout: Checkout, scope: GitScope) -> Review:
+    found = raw_changes(checkout, scope)
+    files = list(listed(checkout, scope, found.files[:MOST_LISTED]))
+    more = len(found.files) - len(files)
+    notes = [
+        *([f"{more} files more have changed, which are not listed."] if more else []),
+        *checkout.notes,
+        *(f"{visible(path)} is a repository of its own; it is not shown." for path in found.nested),
+        *_marked(checkout),
+    ]
+    return Review(
+        scope=scope,
+        base=checkout.base,
+        stats=stats_of(checkout, found.files),
+        files=tuple(each.shown for each in files),
+        notes=tuple(notes),
+    )
+
+
+def listed(
+    checkout: Checkout, scope: GitScope, found: tuple[RawChange, ...]
+) -> Iterator[ListedFile]:
+    made = generated(checkout, [each.path for each in found])
+    room, counted = MOST_SHOWN, 0
+    for raw in found:
+        new = new_side(checkout, raw, read=room > 0)
+        room -= new.size if new.data is not None else 0
+        uncounted = raw.added is None and not raw.is_module and counted < MOST_COUNTED
+        counted += uncounted
+        old = old_side(checkout.git, raw, read=uncounted)
+        yield ListedFile(_shown(checkout, scope, raw, old, new, is_generated=raw.path in made), raw)
+
+
+def find_change(checkout: Checkout, scope: GitScope, path: str) -> ListedFile:
+    """A file by its path as it is shown."""
+    chosen = tuple(
+        each for each in raw_changes(checkout, scope).files if visible(each.path) == path
+    )
+    for found in listed(checkout, scope, chosen):
+        return found
+    raise InTheWay(Code.NOTHING_TO_DO, f"{path} has no changes here any more; look again.", [path])
+
+
 def diff_of(checkout: Checkout, scope: GitScope, path: str, *, context: int) -> TextDiff:
     """Of a file by its path as it is shown. Raises `InTheWay` if it does not differ."""
     found = find_change(checkout, scope, path)
@@ -40,16 +127,6 @@ def diff_of(checkout: Checkout, scope: GitScope, path: str, *, context: int) -> 
         return TextDiff(file=found.shown, note=said)
     new = _as_git_stores(checkout.git, found.raw, old, new)
     return diff_of_sides(checkout.git.program, found.shown, old, new, context=context)
-
-
-def find_change(checkout: Checkout, scope: GitScope, path: str) -> Listed:
-    """A file by its path as it is shown."""
-    chosen = tuple(
-        each for each in raw_changes(checkout, scope).files if visible(each.path) == path
-    )
-    for found in listed(checkout, scope, chosen):
-        return found
-    raise InTheWay(Code.NOTHING_TO_DO, f"{path} has no changes here any more; look again.", [path])
 
 
 def diff_of_sides(
@@ -69,6 +146,94 @@ def diff_of_sides(
     was, now = old.data or b"", new.data or b""
     lines = line_changes(program, was, now, context=context)
     return TextDiff(file=file, lines=lines, note=_about(old, new), old=was, new=now)
+
+
+def generated(checkout: Checkout, paths: Collection[str]) -> set[str]:
+    """Which of them are: by their names, or because the base says so. What the files here say
+    does not count: whoever changed them could hide other changes with that."""
+    named = {path for path in paths if _looks_generated(path)}
+    return named | _declared(checkout, [path for path in paths if path not in named])
+
+
+def digest_of(scope: GitScope, raw: RawChange, new: Side) -> str:
+    """Names exactly what is compared: another content, place or base has another one."""
+    parts = (scope, raw.path, raw.old_path, raw.old_mode, raw.old_id, new.mode, new.known_by)
+    return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _looks_generated(path: str) -> bool:
+    name = PurePosixPath(path).name
+    return name in LOCK_FILES or name.endswith(_ENDINGS)
+
+
+def _declared(checkout: Checkout, paths: Collection[str]) -> set[str]:
+    if not paths or not checkout.base:
+        return set()
+    git = checkout.git
+    given = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    with own_index(git) as index:
+        git.run("read-tree", checkout.base, variables=index)
+        words = ("check-attr", "--cached", "-z", "--stdin", _ATTRIBUTE)
+        said = git.run(*words, given=given, variables=index).out.split(b"\0")
+    rows = zip(said[::3], said[2::3], strict=False)
+    return {os.fsdecode(path) for path, held in rows if held not in _SAYS_NO}
+
+
+def _shown(
+    checkout: Checkout,
+    scope: GitScope,
+    raw: RawChange,
+    old: Side,
+    new: Side,
+    *,
+    is_generated: bool,
+) -> ChangedFile:
+    added, removed = _counts(checkout, raw, old, new)
+    binary = old.is_binary or new.is_binary
+    too_large = not raw.is_module and (
+        max(old.size, new.size) > LARGEST_SHOWN or (new.is_there and new.data is None)
+    )
+    return ChangedFile(
+        path=visible(raw.path),
+        kind=raw.kind,
+        old_path=visible(raw.old_path),
+        added=added,
+        removed=removed,
+        binary=binary,
+        image=bool(old.picture or new.picture),
+        generated=is_generated,
+        too_large=too_large,
+        digest=digest_of(scope, raw, new),
+    )
+
+
+def _counts(checkout: Checkout, raw: RawChange, old: Side, new: Side) -> tuple[int, int]:
+    """Attributes can keep git from counting lines, but not us."""
+    if raw.added is not None and raw.removed is not None:
+        return raw.added, raw.removed
+    either_lacks = any(side.is_there and side.data is None for side in (old, new))
+    if either_lacks or old.is_binary or new.is_binary:
+        return 0, 0
+    if LINK in (old.mode, new.mode) and old.mode != new.mode:
+        return 0, 0
+    lines = line_changes(checkout.git.program, old.data or b"", new.data or b"", context=0)
+    kinds = [line.kind for line in lines]
+    return kinds.count("added"), kinds.count("removed")
+
+
+def _marked(checkout: Checkout) -> Iterator[str]:
+    """What is in conflict; and what git was told to overlook, so that it tells nobody of it."""
+    tagged = checkout.git.names("ls-files", "-v", "-z")
+    conflicts = dict.fromkeys(visible(each[2:]) for each in tagged if each[0] == "M")
+    hidden = [visible(each[2:]) for each in tagged if each[0] == "S" or each[0].islower()]
+    if conflicts:
+        yield f"In conflict: {_named(list(conflicts))}."
+    if hidden:
+        yield f"Git was told to overlook changes of these, so they are not shown: {_named(hidden)}."
+
+
+def _named(paths: list[str]) -> str:
+    return ", ".join(paths[:_LONGEST_LIST]) + (", …" if paths[_LONGEST_LIST:] else "")
 
 
 def _as_git_stores(git: Git, raw: RawChange, old: Side, new: Side) -> Side:

@@ -1,23 +1,54 @@
-"""All that can be looked at in the worktrees of a project, each as one call.
+"""Everything a review can ask of a project's worktrees, each as one call, and reverting one file.
 
-Like `WorktreeDesk`: what is in the way is an answer, everything blocks, and the project must be
-trusted.
+Like `WorktreeDesk`: an obstacle is an answer, everything blocks, and the project must be trusted. A
+file is put back only if it is as the user saw it, and what it holds is kept first.
 """
 
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from rookery.manager.review import changed_files as listing
-from rookery.manager.review import file_diffs
-from rookery.manager.review import revert as reverting
-from rookery.manager.review.checkouts import checkout_of
-from rookery.manager.review.diff_stats import Statistics
-from rookery.manager.review.file_diffs import TextDiff
-from rookery.manager.review.raw_changes import GitScope
-from rookery.manager.review.revert import Reverted
+from msgspec import Struct
+
+from rookery import faults
+from rookery.checkpoints.file_restore import put_back
+from rookery.checkpoints.file_versions import proper, version_at
+from rookery.core.facts import Effect, Version
+from rookery.core.limits import MIB
+from rookery.core.undo_plan import folder_with, is_folder, is_unknown
+from rookery.manager.review.checkout_changes import (
+    Checkout,
+    GitScope,
+    RawChange,
+    Statistics,
+    checkout_of,
+    raw_changes,
+)
+from rookery.manager.review.file_diffs import TextDiff, changes_of, diff_of, digest_of
+from rookery.manager.review.file_sides import new_side
 from rookery.manager.shown_rows import Review, WorktreeStats
+from rookery.manager.worktrees.checkout_files import LINK, PROGRAM
+from rookery.manager.worktrees.keep import keep_files
+from rookery.manager.worktrees.merge import demand_no_filter
 from rookery.manager.worktrees.operations import answered
+from rookery.manager.worktrees.worktree_git import InTheWay
 from rookery.manager.worktrees.worktree_project import Project
-from rookery.manager.worktrees.worktree_values import Worktree
+from rookery.manager.worktrees.worktree_values import Code, Keep, Worktree
+from rookery.platform.descriptors import opened_folder
+from rookery.platform.git.git_packs import Kind, object_id
+from rookery.platform.paths import visible
+
+LARGEST = 20 * MIB
+_UNDOABLE: tuple[GitScope, ...] = ("branch", "unstaged")
+_FOLDER_RIGHTS = 0o755
+_NOT_AS_SHOWN = "is not what you were shown any more, so it stays as it is; look again."
+
+
+class Reverted(Struct, frozen=True, kw_only=True):
+    path: str
+    keep: Keep | None = None
 
 
 class ReviewDesk:
@@ -34,26 +65,182 @@ class ReviewDesk:
 
     @answered
     def changes(self, worktree: Worktree | None, scope: GitScope) -> Review:
-        return listing.changes_of(checkout_of(self._project, worktree), scope)
+        return changes_of(checkout_of(self._project, worktree), scope)
 
     @answered
     def diff(
         self, worktree: Worktree | None, scope: GitScope, path: str, *, context: int = 3
     ) -> TextDiff:
         checkout = checkout_of(self._project, worktree)
-        return file_diffs.diff_of(checkout, scope, path, context=context)
+        return diff_of(checkout, scope, path, context=context)
 
     @answered
     def revert(self, worktree: Worktree | None, path: str, digest: str) -> Reverted:
-        return reverting.revert(checkout_of(self._project, worktree), path, digest)
+        return revert(checkout_of(self._project, worktree), path, digest)
 
     @answered
     def revert_to(
         self, worktree: Worktree | None, path: str, *, now: bytes | None, then: bytes | None
     ) -> Reverted:
         """A file to other bytes than those it holds."""
-        return reverting.revert_to(checkout_of(self._project, worktree), path, now=now, then=then)
+        return revert_to(checkout_of(self._project, worktree), path, now=now, then=then)
 
     @answered
     def stats(self, worktree: Worktree) -> WorktreeStats:
         return self._statistics.of(self._project, worktree)
+
+
+def revert(checkout: Checkout, path: str, digest: str) -> Reverted:
+    """A file by its path and the digest under which it was shown, which also says what it was
+    compared with. Raises `InTheWay` if it has changed since; then nothing was done."""
+    project = checkout.project
+    with project.alone():
+        raw = _as_shown(checkout, path, digest)
+        _demand_proper(raw)
+        demand_no_filter(checkout.git, _places(raw))
+        changes = list(_changes(checkout, raw))
+        about = f"{path} before it was put back"
+        kept = keep_files(project, _places(raw), about, git=checkout.git, name=checkout.name)
+        faults.kp("review.kept")
+        _write(checkout, raw, changes, kept)
+        faults.kp("review.reverted")
+        return Reverted(path=path, keep=kept)
+
+
+def revert_to(checkout: Checkout, path: str, *, now: bytes | None, then: bytes | None) -> Reverted:
+    """A file that is still what it should be `now`, which it is then not any more. None is no
+    file. Raises `InTheWay` if it is something else; then nothing was done."""
+    root = checkout.git.folder
+    with checkout.project.alone():
+        names = proper(path)
+        there = version_at(root, path, LARGEST) if names else None
+        if names is None or not _holds(there, now):
+            raise InTheWay(Code.CHANGED, f"{path} {_NOT_AS_SHOWN}", [path])
+        mode = there.mode if there else stat.S_IFREG | 0o644
+        after = Version(_blob(then), mode) if then is not None else None
+        changes = [*(_folders(root, path) if after else ()), Effect(path, there, after)]
+        about = f"{path} before it was put back"
+        kept = keep_files(checkout.project, [path], about, git=checkout.git, name=checkout.name)
+        faults.kp("review.kept")
+        _put(checkout, path, changes, lambda _: then or b"", kept)
+        faults.kp("review.reverted")
+        return Reverted(path=path, keep=kept)
+
+
+def _holds(there: Version | None, data: bytes | None) -> bool:
+    if there is None or data is None:
+        return there is None and data is None
+    return stat.S_ISREG(there.mode) and there.blob == _blob(data)
+
+
+def _blob(data: bytes) -> str:
+    return object_id(Kind.BLOB, data).hex()
+
+
+def _as_shown(checkout: Checkout, path: str, digest: str) -> RawChange:
+    """A file is shown by its bytes or, where there were too many, by the moment it was changed."""
+    for scope in _UNDOABLE:
+        for raw in raw_changes(checkout, scope).files:
+            if visible(raw.path) == path and digest in _digests(checkout, scope, raw):
+                return raw
+    raise InTheWay(
+        Code.CHANGED,
+        f"{path} {_NOT_AS_SHOWN}",
+        [path],
+    )
+
+
+def _digests(checkout: Checkout, scope: GitScope, raw: RawChange) -> Iterator[str]:
+    for read in (True, False):
+        yield digest_of(scope, raw, new_side(checkout, raw, read=read))
+
+
+def _demand_proper(raw: RawChange) -> None:
+    if raw.is_module:
+        raise InTheWay(
+            Code.NOT_KEPT, f"{raw.path} is a submodule; put it back with git.", [raw.path]
+        )
+    for path in _places(raw):
+        if proper(path) is None:
+            raise InTheWay(Code.OUTSIDE, f"{path!r} is no path inside the worktree.", [path])
+
+
+def _places(raw: RawChange) -> tuple[str, ...]:
+    return (raw.path, raw.old_path) if raw.old_path else (raw.path,)
+
+
+def _changes(checkout: Checkout, raw: RawChange) -> Iterator[Effect]:
+    """From what is there to what was, folders included."""
+    root = checkout.git.folder
+    back = raw.old_path or raw.path
+    for path in _places(raw):
+        now = version_at(root, path, LARGEST)
+        if is_unknown(now) or is_folder(now):
+            raise InTheWay(
+                Code.NOT_KEPT, f"{path} is a folder or too large; put it back with git.", [path]
+            )
+        then = _old_version(raw, now) if path == back and raw.old_mode else None
+        if then:
+            yield from _folders(root, path)
+        if now != then:
+            yield Effect(path, now, then)
+
+
+def _old_version(raw: RawChange, now: Version | None) -> Version:
+    """With the rights that the file has, unless the mode is what has changed."""
+    if raw.old_mode == LINK:
+        return Version(raw.old_id, stat.S_IFLNK)
+    if now and stat.S_ISREG(now.mode) and raw.old_mode == raw.new_mode:
+        return Version(raw.old_id, now.mode)
+    return Version(raw.old_id, stat.S_IFREG | (0o755 if raw.old_mode == PROGRAM else 0o644))
+
+
+def _folders(root: Path, path: str) -> Iterator[Effect]:
+    names = path.split("/")[:-1]
+    for depth in range(1, len(names) + 1):
+        folder = "/".join(names[:depth])
+        if version_at(root, folder, 0) is None:
+            yield Effect(folder, None, folder_with(_FOLDER_RIGHTS))
+
+
+def _write(checkout: Checkout, raw: RawChange, changes: list[Effect], kept: Keep | None) -> None:
+    git, path = checkout.git, raw.old_path or raw.path
+
+    def content(known: str) -> bytes:
+        if raw.old_mode == LINK:
+            return git.run("cat-file", "blob", known).out
+        return git.run("cat-file", "--filters", f"--path={path}", known).out
+
+    _put(checkout, raw.path, changes, content, kept)
+
+
+def _put(
+    checkout: Checkout,
+    path: str,
+    changes: Sequence[Effect],
+    content: Callable[[str], bytes],
+    kept: Keep | None,
+) -> None:
+    git = checkout.git
+    done = put_back(git.folder, changes, content, most=LARGEST, aside=git.git_folder)
+    for change in changes:
+        if change.after is None:
+            _drop_empty(git.folder, change.path)
+    if len(done.done) < len(changes):
+        why = "; ".join(f"{where}: {said}" for where, said in done.failed) or "it has changed"
+        raise InTheWay(
+            Code.CHANGED,
+            f"{path} could not be put back ({why})"
+            f"{f'; {kept.ref} has what it held' if kept else ''}. Look again.",
+            [path],
+        )
+
+
+def _drop_empty(root: Path, path: str) -> None:
+    """Folders that held nothing else, from the innermost."""
+    names = path.split("/")[:-1]
+    with suppress(OSError):  # something is in it, or it is gone
+        while names:
+            with opened_folder(root, names[:-1]) as folder:
+                os.rmdir(names[-1], dir_fd=folder)
+            names = names[:-1]

@@ -10,8 +10,7 @@ from rookery.core.facts import Effect, Event, FilesChanged, FilesRestored
 from rookery.core.limits import MIB
 from rookery.core.undo_plan import is_leaf
 from rookery.manager.review.file_diffs import TextDiff, diff_of_sides
-from rookery.manager.review.file_sides import LARGEST_SHOWN, NOTHING, Side
-from rookery.manager.review.line_changes import line_changes
+from rookery.manager.review.file_sides import LARGEST_SHOWN, NOTHING, Side, line_changes
 from rookery.manager.shown_rows import ChangedFile, FileKind, Review, WorktreeStats
 from rookery.manager.worktrees.checkout_files import PLAIN
 from rookery.manager.worktrees.worktree_git import InTheWay

@@ -1,24 +1,30 @@
-"""Which files differ, as git tells it: with what is not tracked yet, and nothing stored for it.
+"""A checkout, the files in it that differ from its base, and how much that is.
 
-Nothing that a repository names is run: see `worktrees.git`. Files that are not tracked are made
-known to an index of our own, by their names only, so that git also finds what was moved.
+Git is asked, but runs nothing that the repository names: see `worktree_git`. Files that are not
+tracked yet are added to a copy of the index, by their names only, so that git also finds renames
+among them; nothing is stored in the repository. `Statistics` is asked again and again, and counts
+only when something has changed.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.manager.review.checkouts import Checkout
-from rookery.manager.shown_rows import FileKind
+from rookery.manager.shown_rows import FileKind, WorktreeStats
 from rookery.manager.worktrees.checkout_files import MODULE
 from rookery.manager.worktrees.worktree_git import Git, own_index
+from rookery.manager.worktrees.worktree_project import Project, git_of
+from rookery.manager.worktrees.worktree_values import Worktree
 
-GitScope: TypeAlias = Literal["branch", "staged", "unstaged"]
-
+_STATUS = ("status", "--porcelain=v2", "--branch", "-z", "--no-renames", "--untracked-files=all")
+_WORDS_BEFORE_PATH = {b"1": 8, b"u": 10, b"?": 1}
+_UNRELATED = "It has no commit in common with where it comes from; everything counts as new."
 LARGEST_COMPARED = "1m"
 MOST_RENAMES = 1000
 _WORDS = (
@@ -29,6 +35,24 @@ _MODULES = ("diff", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames")
 _KINDS: dict[str, FileKind] = {"A": "added", "D": "removed", "R": "renamed"}
 _NO_MODE = "000000"
 _IN_CONFLICT = "U"
+GitScope: TypeAlias = Literal["branch", "staged", "unstaged"]
+
+
+class Checkout(Struct, frozen=True, kw_only=True):
+    project: Project
+    git: Git
+    name: str
+    """For references that keep something of it."""
+    base: str
+    """The commit that it went on from; empty if there is none."""
+    parents: tuple[str, ...] = ()
+    """Commits that it may be ahead or behind of; the first counts."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def from_tree(self) -> str:
+        """What to compare with: the base, or nothing at all."""
+        return self.base or self.git.said("hash-object", "-t", "tree", "--stdin")
 
 
 class RawChange(Struct, frozen=True):
@@ -57,6 +81,50 @@ class RawChanges(Struct, frozen=True, kw_only=True):
     """Folders that are repositories of their own and that git knows nothing of."""
 
 
+class _Status(Struct, frozen=True):
+    fingerprint: str
+    uncommitted: int
+
+
+class Statistics:
+    """Remembers what was counted last of each worktree, by what git said of its state then."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, WorktreeStats]] = {}
+
+    def of(self, project: Project, worktree: Worktree) -> WorktreeStats:
+        """Raises `InTheWay` if the worktree is not there."""
+        git = git_of(project, worktree)
+        seen = _seen(git, parents_of(project, worktree))
+        fingerprint, stats = self._known.get(worktree.id, ("", WorktreeStats()))
+        if fingerprint == seen.fingerprint:
+            return stats
+        checkout = checkout_of(project, worktree)
+        stats = stats_of(checkout, raw_changes(checkout, "branch").files, seen.uncommitted)
+        self._known[worktree.id] = (seen.fingerprint, stats)
+        return stats
+
+
+def checkout_of(project: Project, worktree: Worktree | None) -> Checkout:
+    """Of the project itself if there is no worktree. Raises `InTheWay` if it is not there."""
+    if worktree is None:
+        own = project.git.commit("@{upstream}")
+        return _based(project, project.git, "project", (own,) if own else ())
+    git = git_of(project, worktree)
+    parents = parents_of(project, worktree) or (project.git.commit("HEAD"),)
+    return _based(project, git, worktree.branch.replace("/", "-") or worktree.id, parents)
+
+
+def parents_of(project: Project, worktree: Worktree) -> tuple[str, ...]:
+    """The tips of what it comes from: on its remote, and here."""
+    if not worktree.parent_branch:
+        return ()
+    names = [f"refs/heads/{worktree.parent_branch}"]
+    if worktree.remote:
+        names.insert(0, f"refs/remotes/{worktree.remote}/{worktree.parent_branch}")
+    return tuple(filter(None, map(project.git.commit, names)))
+
+
 def raw_changes(checkout: Checkout, scope: GitScope) -> RawChanges:
     git = checkout.git
     match scope:
@@ -73,6 +141,69 @@ def raw_changes(checkout: Checkout, scope: GitScope) -> RawChanges:
                 found = git.run(*_WORDS, tree, variables=index).out
             files = _sorted(_read(found, staged=False), _modules(git, tree))
             return RawChanges(files=files, nested=nested)
+
+
+def stats_of(
+    checkout: Checkout, files: Iterable[RawChange], uncommitted: int | None = None
+) -> WorktreeStats:
+    counted = list(files)
+    ahead, behind = _distance(checkout)
+    if uncommitted is None:
+        uncommitted = _seen(checkout.git, ()).uncommitted
+    return WorktreeStats(
+        files=len(counted),
+        added=sum(each.added or 0 for each in counted),
+        removed=sum(each.removed or 0 for each in counted),
+        ahead=ahead,
+        behind=behind,
+        uncommitted=uncommitted,
+    )
+
+
+def _distance(checkout: Checkout) -> tuple[int, int]:
+    if not checkout.parents:
+        return 0, 0
+    said = checkout.git.ask(
+        "rev-list", "--left-right", "--count", f"HEAD...{checkout.parents[0]}"
+    ).text.split()
+    return (int(said[0]), int(said[1])) if len(said) == 2 else (0, 0)
+
+
+def _seen(git: Git, parents: Iterable[str]) -> _Status:
+    said = git.run(*_STATUS).out
+    paths = list(_paths(said))
+    moments = "\0".join(_moment(git.folder / path) for path in paths)
+    parts = (said, moments.encode(), " ".join(parents).encode())
+    return _Status(sha256(b"\0".join(parts)).hexdigest(), len(paths))
+
+
+def _paths(said: bytes) -> Iterator[str]:
+    for row in said.split(b"\0"):
+        if words := _WORDS_BEFORE_PATH.get(row[:1]):
+            yield os.fsdecode(row.split(b" ", words)[words])
+
+
+def _moment(path: Path) -> str:
+    try:
+        there = os.lstat(path)
+    except OSError:
+        return ""
+    return f"{there.st_ino} {there.st_size} {there.st_mtime_ns} {there.st_ctime_ns}"
+
+
+def _based(project: Project, git: Git, name: str, parents: tuple[str, ...]) -> Checkout:
+    head = git.commit("HEAD")
+    base = head
+    if head and parents:
+        base = git.ask("merge-base", "HEAD", *parents).text.strip()
+    return Checkout(
+        project=project,
+        git=git,
+        name=name,
+        base=base,
+        parents=parents,
+        notes=(_UNRELATED,) if head and not base else (),
+    )
 
 
 @contextmanager
