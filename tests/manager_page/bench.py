@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, e
 from llm_server.parts import Answer
 from manager_page.played_model import Model
 from rookery.manager.sessions.session_store import manager_folder
-from rookery.manager.web.launch_socket import Links, ask_for_links
+from rookery.manager.web.server_links import Links, ask_for_links
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 from warm_start import start_warm

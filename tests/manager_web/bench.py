@@ -23,13 +23,11 @@ from rookery.manager.requests import (
     RenameSession,
     SendWords,
 )
-from rookery.manager.web.access_watch import Watch
-from rookery.manager.web.device_handler import DeviceFamily
-from rookery.manager.web.devices import Devices
+from rookery.manager.web.devices import DeviceFamily, Devices, Keys
+from rookery.manager.web.listeners import Plan
 from rookery.manager.web.page_files import PageFiles
-from rookery.manager.web.visitors import Visitors
-from rookery.manager.web.web_server import Plan, WebServer, web_server
-from rookery.manager.web.web_tokens import Keys
+from rookery.manager.web.visitors import Visitors, Watch
+from rookery.manager.web.web_server import WebServer, web_server
 from rookery.protocol.channels import Channel
 from rookery.protocol.jsonrpc import METHOD_NOT_FOUND, Disconnected, Params, Peer, RpcError
 

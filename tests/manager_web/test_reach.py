@@ -32,15 +32,20 @@ from manager_web.bench import (
     served,
 )
 from rookery.errors import SettingsError
-from rookery.manager.web import certificates
+from rookery.manager.web import listeners
 from rookery.manager.web import web_server as server
-from rookery.manager.web.certificates import Certificate, self_made
-from rookery.manager.web.host_names import doors_at
-from rookery.manager.web.listen_sockets import Address, address_of, sockets_at
-from rookery.manager.web.qr_code import qr_code
-from rookery.manager.web.reach_options import Reach, told_plainly
+from rookery.manager.web.listeners import (
+    Address,
+    Certificate,
+    Reach,
+    address_of,
+    self_made,
+    sockets_at,
+)
+from rookery.manager.web.request_guard import doors_at
+from rookery.manager.web.server_links import qr_code
 from rookery.manager.web.web_limits import CONNECTIONS
-from rookery.manager.web.web_server import Plan
+from rookery.manager.web.web_server import Plan, told_plainly
 
 pytestmark = pytest.mark.anyio
 
@@ -165,7 +170,7 @@ def test_WEB_1_a_certificate_is_made_for_the_address_and_kept_private(
     tmp_path: Path, maker: str, monkeypatch: pytest.MonkeyPatch
 ):
     if maker == "_made_by_program":
-        monkeypatch.setattr(certificates, "find_spec", lambda _: None)
+        monkeypatch.setattr(listeners, "find_spec", lambda _: None)
     made = self_made(tmp_path / "tls", ELSEWHERE)
     assert stat.S_IMODE(made.certificate.stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "tls").stat().st_mode) == 0o700
@@ -187,7 +192,7 @@ def test_WEB_1_an_old_certificate_is_made_anew(tmp_path: Path):
 
 
 def test_WEB_1_where_none_can_be_made_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(certificates, "find_spec", lambda _: None)
+    monkeypatch.setattr(listeners, "find_spec", lambda _: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SettingsError, match="neither the Python package"):
         self_made(tmp_path / "tls", ELSEWHERE)

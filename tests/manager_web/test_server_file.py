@@ -11,8 +11,7 @@ import pytest
 
 from rookery.errors import SettingsError, StorageError
 from rookery.manager.sessions.session_process import born
-from rookery.manager.web.launch_socket import Links, ask_for_links, giving_links
-from rookery.manager.web.server_file import noted, running_at
+from rookery.manager.web.server_links import Links, ask_for_links, giving_links, noted, running_at
 
 pytestmark = pytest.mark.anyio
 

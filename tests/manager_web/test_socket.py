@@ -13,7 +13,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from manager_web.bench import LOOPBACK, PATIENCE, PIECE, Served, call, introduction, served
-from rookery.manager.web import page_channel
+from rookery.manager.web import routes
 from rookery.manager.web.web_limits import FIRST_FRAME, FRAME
 from rookery.protocol.jsonrpc import OUTBOX
 
@@ -84,8 +84,8 @@ async def test_WEB_4_what_is_sent_behind_a_wrong_token_is_not_heard(tmp_path: Pa
 async def test_WEB_4_who_says_nothing_is_let_go_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    assert page_channel.INTRODUCTION == 5.0
-    monkeypatch.setattr(page_channel, "INTRODUCTION", 0.2)
+    assert routes.INTRODUCTION == 5.0
+    monkeypatch.setattr(routes, "INTRODUCTION", 0.2)
     async with served(tmp_path) as server, server.socket() as page:
         assert await closed_with(page) == 1013
         assert server.blocked == 1
@@ -179,7 +179,7 @@ async def test_WEB_9_a_slow_reader_costs_little_memory_and_is_let_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """What is on its way to them is bounded: an outbox, one message, and what systems hold."""
-    monkeypatch.setattr(page_channel, "STALLED", 0.5)
+    monkeypatch.setattr(routes, "STALLED", 0.5)
     async with served(tmp_path) as server:
         with socket.create_connection((LOOPBACK, server.port)) as far:
             far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -14,10 +14,9 @@ from manager_web.bench import LOOPBACK, SESSION, served
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.handlers.router import Desk
 from rookery.manager.requests import ListDevices, RevokeDevice
-from rookery.manager.web.device_handler import DeviceFamily
-from rookery.manager.web.devices import Devices
-from rookery.manager.web.failed_guesses import WrongGuesses
-from rookery.manager.web.peer_user import is_of_another_user
+from rookery.manager.web.devices import DeviceFamily, Devices, Keys, OneTimeCodes
+from rookery.manager.web.routes import is_of_another_user
+from rookery.manager.web.visitors import WrongGuesses
 from rookery.manager.web.web_limits import (
     ADDRESSES_REMEMBERED,
     CODES,
@@ -26,7 +25,6 @@ from rookery.manager.web.web_limits import (
     PAIRING_CODE,
     WRONG_PER_MINUTE,
 )
-from rookery.manager.web.web_tokens import Keys, OneTimeCodes
 
 pytestmark = pytest.mark.anyio
 

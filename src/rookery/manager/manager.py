@@ -148,8 +148,7 @@ class UnservedDevices:
         return {ListDevices: self._do, RevokeDevice: self._do}
 
     async def _do(self, request: Any) -> Any:
-        from rookery.manager.web.device_handler import DeviceFamily
-        from rookery.manager.web.devices import Devices
+        from rookery.manager.web.devices import DeviceFamily, Devices
 
         return await DeviceFamily(Devices(self._file), _is_away).handlers[type(request)](request)
 

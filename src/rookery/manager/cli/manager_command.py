@@ -32,11 +32,11 @@ from rookery.platform.user_folders import Places, find_places
 if TYPE_CHECKING:
     from rookery.manager.handlers.router import Family
     from rookery.manager.manager import Manager
-    from rookery.manager.web.access_watch import Watch
-    from rookery.manager.web.launch_socket import Links
+    from rookery.manager.web.listeners import Plan, Reach
     from rookery.manager.web.page_files import PageFiles
-    from rookery.manager.web.reach_options import Reach
-    from rookery.manager.web.web_server import Plan, WebServer
+    from rookery.manager.web.server_links import Links
+    from rookery.manager.web.visitors import Watch
+    from rookery.manager.web.web_server import WebServer
 
 SECONDS_FOR_OTHERS = 10.0
 """For whoever has the sessions open for a moment."""
@@ -74,7 +74,7 @@ def _run(
 ) -> int:
     if any(find_spec(package) is None for package in NEEDED):
         raise SettingsError(f"The page needs more packages. Run in your clone of {NAME}: make web")
-    from rookery.manager.web.reach_options import Reach
+    from rookery.manager.web.listeners import Reach
 
     wishes = Wishes(
         workspace=workspace,
@@ -97,8 +97,8 @@ def _run(
 
 async def _manage(wishes: Wishes, places: Places) -> int:
     from rookery.manager.sessions.session_store import manager_folder
-    from rookery.manager.web.launch_socket import ask_for_links
     from rookery.manager.web.page_files import HOW_TO_BUILD, PageFiles
+    from rookery.manager.web.server_links import ask_for_links
 
     folder = manager_folder(places, wishes.workspace)
     if links := await ask_for_links(folder, pair=wishes.pair):
@@ -136,11 +136,8 @@ async def _use_the_one_that_runs(wishes: Wishes, links: "Links") -> int:
 
 
 async def _serve(wishes: Wishes, home: Home) -> int:
-    from rookery.manager.web.access_watch import Watch
-    from rookery.manager.web.device_handler import DeviceFamily
-    from rookery.manager.web.devices import Devices
-    from rookery.manager.web.visitors import Visitors
-    from rookery.manager.web.web_tokens import Keys
+    from rookery.manager.web.devices import DeviceFamily, Devices, Keys
+    from rookery.manager.web.visitors import Visitors, Watch
 
     devices, visitors = Devices(home.folder / "devices.json"), Visitors()
     families = [DeviceFamily(devices, visitors.send_away)]
@@ -190,8 +187,7 @@ async def _opened(
 async def _be_there(wishes: Wishes, home: Home, manager: "Manager", watch: "Watch") -> None:
     from rookery.manager.manager_socket import listening
     from rookery.manager.service import serve_manager
-    from rookery.manager.web.launch_socket import giving_links
-    from rookery.manager.web.server_file import noted
+    from rookery.manager.web.server_links import giving_links, noted
     from rookery.manager.web.web_server import web_server
     from rookery.protocol.channels import Channel
 
@@ -225,7 +221,7 @@ async def _unless_read_only(
 
 
 def _links(server: "WebServer", pair: bool) -> "Links":
-    from rookery.manager.web.launch_socket import Links
+    from rookery.manager.web.server_links import Links
 
     return Links(
         url=server.url,
@@ -236,7 +232,7 @@ def _links(server: "WebServer", pair: bool) -> "Links":
 
 
 async def _welcome(wishes: Wishes, plan: "Plan", server: "WebServer") -> None:
-    from rookery.manager.web.reach_options import told_plainly
+    from rookery.manager.web.web_server import told_plainly
 
     for line in told_plainly(plan, server):
         tell(line)
@@ -354,7 +350,7 @@ def announce(links: "Links", *, as_json: bool) -> None:
 
 
 def show_pairing(link: str) -> None:
-    from rookery.manager.web.qr_code import qr_code
+    from rookery.manager.web.server_links import qr_code
 
     if sys.stderr.isatty():
         print(qr_code(link), file=sys.stderr, end="", flush=True)

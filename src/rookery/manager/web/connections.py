@@ -15,9 +15,8 @@ from uvicorn.server import ServerState
 from websockets.http11 import Request
 
 from rookery.core.limits import KIB
-from rookery.manager.web.access_watch import Watch
-from rookery.manager.web.error_responses import refusal
-from rookery.manager.web.visitors import Visitor
+from rookery.manager.web.request_guard import refusal
+from rookery.manager.web.visitors import Visitor, Watch
 from rookery.manager.web.web_limits import FIRST_FRAME, FRAME, HEAD, HEADERS, STRANGERS_FRAMES
 
 _LONGEST_LINE = 8_000

@@ -1,5 +1,7 @@
-"""The phones and other machines that were paired with a project's manager. Their tokens are kept as
-digests, which let nobody in."""
+"""What lets somebody in: a token per start, one-time codes, and the tokens of paired devices.
+
+None of it is ever written down, except the digests of the devices' tokens, which let nobody in.
+"""
 
 import hashlib
 import hmac
@@ -8,21 +10,54 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.errors import CommandRejected, StorageError
+from rookery.manager.handlers.router import Handlers
+from rookery.manager.requests import Done, ListDevices, RevokeDevice
 from rookery.manager.shown_rows import Device
-from rookery.manager.web.web_limits import DEVICES
+from rookery.manager.web.web_limits import CODES, DEVICES, LAUNCH_CODE, PAIRING_CODE
 from rookery.platform.disk import private_folder, put, reason
-from rookery.protocol.handshake import new_token
+from rookery.protocol.handshake import new_token, same_token
 
 _LARGEST_FILE = 2**20
 _LONGEST_NAME = 60
 _SEEN_AGAIN = 60_000
 """Milliseconds that have to pass before it is written down again that a device was there."""
+
+
+class Guest(Struct, frozen=True):
+    """Somebody who is known: the user at this machine, or one of their devices."""
+
+    token: str
+    device_id: str = ""
+
+
+class OneTimeCodes:
+    """Each is good once, and for a while."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._open: dict[str, float] = {}
+
+    def new(self) -> str:
+        code = new_token()
+        self._open[code] = self._clock() + self._seconds
+        while len(self._open) > CODES:
+            del self._open[next(iter(self._open))]
+        return code
+
+    def redeem(self, given: object) -> bool:
+        """Whether it was one; from now on it is none."""
+        now = self._clock()
+        # all are compared, so that the time it takes tells nothing
+        fitting = [code for code in self._open if same_token(code, given)]
+        return any([self._open.pop(code) > now for code in fitting])
 
 
 class _Kept(Struct, frozen=True, kw_only=True):
@@ -107,6 +142,37 @@ class Devices:
                 f"{self._file} cannot be written ({reason(error)}). The paired devices are as "
                 "they were."
             ) from error
+
+
+class Keys:
+    def __init__(self, devices: Devices, clock: Callable[[], float] = monotonic) -> None:
+        self.token = new_token()
+        self.launch_codes = OneTimeCodes(LAUNCH_CODE, clock)
+        self.pairing_codes = OneTimeCodes(PAIRING_CODE, clock)
+        self.devices = devices
+
+    def guest(self, given: object, *, outside: bool) -> Guest | None:
+        """Who has this token. From outside only that of a device counts."""
+        if same_token(self.token, given):
+            return None if outside else Guest(self.token)
+        if isinstance(given, str) and (device_id := self.devices.whose(given)):
+            return Guest(given, device_id)
+        return None
+
+
+class DeviceFamily:
+    def __init__(self, devices: Devices, send_away: Callable[[str], None]) -> None:
+        self._devices = devices
+        self._send_away = send_away
+        self.handlers: Handlers = {ListDevices: self._list, RevokeDevice: self._revoke}
+
+    async def _list(self, _: ListDevices) -> tuple[Device, ...]:
+        return self._devices.all()
+
+    async def _revoke(self, request: RevokeDevice) -> Done:
+        name = self._devices.revoke(request.id)
+        self._send_away(request.id)
+        return Done(notes=(f"{name} is let in no more.",))
 
 
 def _read(file: Path) -> list[_Kept]:

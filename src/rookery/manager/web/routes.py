@@ -1,8 +1,18 @@
-"""What can be asked for. The guard has looked at all of it before it comes here."""
+"""What can be asked for, over HTTP or the page's WebSocket.
 
-from collections.abc import Awaitable, Callable
+The guard has looked at all of it before it comes here. Before a page has said its token, nothing is
+sent to it and nothing but the token is read. Launch codes are refused to other users of this
+machine, who can see the arguments of a browser while it starts.
+"""
+
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, Protocol, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
 
 import anyio
 import msgspec
@@ -10,27 +20,30 @@ from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route, Router, WebSocketRoute
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
 from rookery import NAME, VERSION
 from rookery.core.queries import Asking
 from rookery.core.unknown_fields import repeated_field
 from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.request_json import reply_to_json, request_from_json
-from rookery.manager.web.access_watch import Watch
-from rookery.manager.web.error_responses import headers_of_refusal
-from rookery.manager.web.page_channel import TURNED_AWAY, PageChannel
+from rookery.manager.web.devices import Guest
 from rookery.manager.web.page_files import PageFiles
-from rookery.manager.web.peer_user import is_of_another_user
-from rookery.manager.web.request_guard import API, SOCKET
-from rookery.manager.web.web_limits import BODY, WHOLE_BODY
-from rookery.manager.web.web_tokens import Guest
+from rookery.manager.web.request_guard import API, SOCKET, headers_of_refusal
+from rookery.manager.web.visitors import Visitor, Watch
+from rookery.manager.web.web_limits import BODY, FIRST_FRAME, INTRODUCTION, STALLED, WHOLE_BODY
 from rookery.protocol.channels import Channel, ChannelEnded
 from rookery.protocol.codec import PROTOCOL, answer_to_json
 from rookery.protocol.jsonrpc import error_of
 
-Talk: TypeAlias = Callable[[Channel, str], Awaitable[None]]
-"""Serves whoever is at the other end of a channel, and has this token."""
+_TABLES = {socket.AF_INET: Path("/proc/net/tcp"), socket.AF_INET6: Path("/proc/net/tcp6")}
+_ROOT = 0
+_NO_FILE = "0"
+TURNED_AWAY = 1008
+TRY_AGAIN = 1013
+NOT_TEXT = 1003
+TOO_LONG = 1009
+_GONE = (WebSocketDisconnect, WebSocketDisconnected, OSError)
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _UNREADABLE = (
     msgspec.MsgspecError,
@@ -39,25 +52,73 @@ _UNREADABLE = (
     ClientDisconnect,
     TimeoutError,
 )
+Talk: TypeAlias = Callable[[Channel, str], Awaitable[None]]
+"""Serves whoever is at the other end of a channel, and has this token."""
+
+
+class PageChannel:
+    def __init__(self, socket: WebSocket, visitor: Visitor) -> None:
+        self._socket = socket
+        self._visitor = visitor
+        self._heard: list[bytes] = []
+
+    async def introduction(self) -> str | None:
+        """The token in the first words, which are heard once more afterwards. None if they do
+        not come in time, or are others. Raises `ChannelEnded`."""
+        first = b""
+        with anyio.move_on_after(INTRODUCTION) as waiting:
+            first = await self.receive()
+        if waiting.cancelled_caught:
+            await self.aclose(TRY_AGAIN)
+        elif len(first) > FIRST_FRAME:
+            await self.aclose(TOO_LONG)
+        else:
+            with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
+                token = _read_introduction(first).params.token
+                self._heard.append(first)
+                return token
+        return None
+
+    async def receive(self) -> bytes:
+        if self._heard:
+            return self._heard.pop()
+        try:
+            message = await self._socket.receive()
+        except _GONE as error:
+            raise ChannelEnded from error
+        if message["type"] == "websocket.disconnect":
+            raise ChannelEnded
+        text = message.get("text")
+        if text is None:
+            await self.aclose(NOT_TEXT)
+            raise ChannelEnded
+        return str(text).encode()
+
+    async def send(self, messages: Sequence[bytes]) -> None:
+        """Whoever does not take what is sent to them for long is let go. They come again, and
+        are told what there is by then."""
+        for message in messages:
+            with anyio.move_on_after(STALLED) as waiting:
+                await self._send({"type": "websocket.send", "text": message.decode()})
+            if waiting.cancelled_caught:
+                self._visitor.send_away()
+                raise ChannelEnded
+
+    async def aclose(self, code: int = 1000) -> None:
+        with suppress(ChannelEnded), anyio.move_on_after(INTRODUCTION):
+            await self._send({"type": "websocket.close", "code": code})
+
+    async def _send(self, message: dict[str, object]) -> None:
+        try:
+            await self._socket.send(message)
+        except _GONE as error:
+            raise ChannelEnded from error
 
 
 class AtTheDesk(Protocol):
     """The manager's desk."""
 
     async def do(self, request: Asking[Any]) -> Any: ...
-
-
-class _Launch(Struct, frozen=True, kw_only=True):
-    code: str
-
-
-class _Pairing(Struct, frozen=True, kw_only=True):
-    code: str
-    name: str = ""
-
-
-_read_launch = msgspec.json.Decoder(_Launch).decode
-_read_pairing = msgspec.json.Decoder(_Pairing).decode
 
 
 class Routes:
@@ -169,6 +230,52 @@ class Routes:
     def _refusal(self, status: HTTPStatus) -> Response:
         self._watch.block()
         return _bare(status)
+
+
+class _Params(Struct, frozen=True, kw_only=True):
+    token: str
+
+
+class _Introduction(Struct, frozen=True, kw_only=True):
+    method: Literal["initialize"]
+    params: _Params
+
+
+_read_introduction = msgspec.json.Decoder(_Introduction).decode
+
+
+class _Launch(Struct, frozen=True, kw_only=True):
+    code: str
+
+
+class _Pairing(Struct, frozen=True, kw_only=True):
+    code: str
+    name: str = ""
+
+
+_read_launch = msgspec.json.Decoder(_Launch).decode
+_read_pairing = msgspec.json.Decoder(_Pairing).decode
+
+
+def is_of_another_user(client: tuple[str, int], server: tuple[str, int]) -> bool:
+    """Whether the system says so; where it says nothing, the code alone must do. Of an end that is
+    closed already it is not known whose it was."""
+    family = socket.AF_INET6 if ":" in client[0] else socket.AF_INET
+    wanted = f"{_spelled(family, client)} {_spelled(family, server)}"
+    try:
+        lines = _TABLES[family].read_text(encoding="ascii").splitlines()
+    except OSError:
+        return False
+    found = [line.split() for line in lines if " ".join(line.split()[1:3]) == wanted]
+    closed = any(words[9] == _NO_FILE for words in found)
+    return closed or bool({int(words[7]) for words in found} - {os.geteuid(), _ROOT})
+
+
+def _spelled(family: socket.AddressFamily, end: tuple[str, int]) -> str:
+    """As it stands in the table: words of the machine's own byte order."""
+    packed = socket.inet_pton(family, end[0])
+    words = struct.unpack(f"={len(packed) // 4}I", packed)
+    return "".join(f"{word:08X}" for word in words) + f":{end[1]:04X}"
 
 
 def _bare(status: HTTPStatus) -> Response:

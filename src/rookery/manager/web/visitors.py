@@ -1,25 +1,32 @@
-"""Who is connected. Nobody can keep others out: whoever is not known has little time, and the
-one who has stood in the door longest goes when there is no room for the next. Those from other
-machines take no room from those on this one, and one device has only so much of it."""
+"""Who is connected, who may come in, and who was turned away.
+
+Nobody can keep others out: whoever is not known has little time, and the one who has waited
+longest goes when there is no room for the next. Connections from other machines take no room from
+those on this one, and each device has a limit. Wrong tokens and codes are counted by address.
+"""
 
 import asyncio
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from http import HTTPStatus
+from time import monotonic
 
 import anyio
 
+from rookery.manager.web.devices import Guest, Keys
 from rookery.manager.web.web_limits import (
+    ADDRESSES_REMEMBERED,
     BETWEEN_REQUESTS,
     CONNECTIONS,
     CONNECTIONS_OF_A_DEVICE,
     INTRODUCTION,
     STALLED,
     STRANGERS_REQUEST,
+    WRONG_PER_MINUTE,
 )
 
-if TYPE_CHECKING:
-    from rookery.manager.web.web_tokens import Guest
+_MINUTE = 60.0
 
 
 class Visitors:
@@ -51,11 +58,52 @@ class Visitors:
             visitor.send_away()
 
 
-def _make_room(beside: list["Visitor"]) -> bool:
-    oldest = next((visitor for visitor in beside if not visitor.guest), None)
-    if oldest:
-        oldest.send_away()
-    return oldest is not None
+class Watch:
+    def __init__(self, keys: Keys, visitors: Visitors, tell: Callable[[int], None]) -> None:
+        self.keys = keys
+        self.visitors = visitors
+        self.wrong_tokens = WrongGuesses()
+        self.wrong_codes = WrongGuesses()
+        self.blocked_requests = 0
+        self._tell = tell
+
+    def block(self) -> None:
+        """A request was refused, of which the user is told."""
+        self.blocked_requests += 1
+        self._tell(self.blocked_requests)
+
+    def guest(self, token: object, *, outside: bool, address: str) -> Guest | HTTPStatus:
+        """Who has the token. Nobody who has one is kept out by what others get wrong, so that
+        a page of yesterday that tries again and again does not lock out that of today."""
+        if guest := self.keys.guest(token, outside=outside):
+            return guest
+        return _wrong(self.wrong_tokens, address)
+
+    def wrong_code(self, address: str) -> HTTPStatus:
+        """What somebody is told. Whoever has a right one is let in whatever others try: all who
+        come through a tunnel have one address, and it is that of the user at this machine."""
+        return _wrong(self.wrong_codes, address)
+
+
+class WrongGuesses:
+    """Of tokens, or of codes. Of each address no more is remembered than it takes to say no."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._by_address: dict[str, deque[float]] = {}
+
+    def note(self, address: str) -> None:
+        times = self._by_address.pop(address, None) or deque(maxlen=WRONG_PER_MINUTE)
+        times.append(self._clock())
+        self._by_address[address] = times
+        while len(self._by_address) > ADDRESSES_REMEMBERED:
+            del self._by_address[next(iter(self._by_address))]
+
+    def too_many(self, address: str) -> bool:
+        times = self._by_address.get(address)
+        if not times or len(times) < WRONG_PER_MINUTE:
+            return False
+        return self._clock() - times[0] < _MINUTE
 
 
 class Visitor:
@@ -81,7 +129,7 @@ class Visitor:
         self._allow_any_time()
         self._visitors.forget(self)
 
-    def introduce(self, guest: "Guest") -> None:
+    def introduce(self, guest: Guest) -> None:
         """From now on it takes as long as it takes."""
         self.guest = guest
         self._allow_any_time()
@@ -130,3 +178,16 @@ class Visitor:
             self.allow(STALLED)  # they take what is sent to them, only slowly
         else:
             self.send_away()
+
+
+def _wrong(guesses: WrongGuesses, address: str) -> HTTPStatus:
+    too_many = guesses.too_many(address)
+    guesses.note(address)
+    return HTTPStatus.TOO_MANY_REQUESTS if too_many else HTTPStatus.UNAUTHORIZED
+
+
+def _make_room(beside: list["Visitor"]) -> bool:
+    oldest = next((visitor for visitor in beside if not visitor.guest), None)
+    if oldest:
+        oldest.send_away()
+    return oldest is not None

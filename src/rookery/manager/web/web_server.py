@@ -12,20 +12,16 @@ from functools import partial
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
-from msgspec import Struct
 from starlette.types import ASGIApp
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from rookery.manager.web.access_watch import Watch
-from rookery.manager.web.certificates import Certificate
 from rookery.manager.web.connections import HttpConnection, WebSocketConnection
-from rookery.manager.web.host_names import Door, Doors, bracketed, doors_at
-from rookery.manager.web.listen_sockets import LOOPBACK, LOOPBACK_6, Address, Sockets, sockets_at
+from rookery.manager.web.listeners import LOOPBACK, LOOPBACK_6, Plan, Sockets, sockets_at
 from rookery.manager.web.page_files import PageFiles
-from rookery.manager.web.request_guard import Guard
+from rookery.manager.web.request_guard import Door, Doors, Guard, bracketed, doors_at
 from rookery.manager.web.routes import AtTheDesk, Routes, Talk
-from rookery.manager.web.visitors import Visitor
+from rookery.manager.web.visitors import Visitor, Watch
 from rookery.manager.web.web_limits import (
     BETWEEN_REQUESTS,
     FRAME,
@@ -35,55 +31,6 @@ from rookery.manager.web.web_limits import (
     PING,
 )
 from rookery.protocol.channels import NO_ROOM, SECONDS_UNTIL_ROOM
-
-
-class Plan(Struct, frozen=True, kw_only=True):
-    """Where the server is to be reached. Without an address or a tunnel only from this machine."""
-
-    port: int = 0
-    address: Address | None = None
-    certificate: Certificate | None = None
-    """Without one, what goes to the address can be read by anybody on the way."""
-    tunnel: str = ""
-    """The origin of pages that come through it, such as https://name."""
-
-    @property
-    def scheme(self) -> str:
-        return "https" if self.certificate else "http"
-
-
-def _nobody(_: str) -> None:
-    pass
-
-
-@asynccontextmanager
-async def web_server(
-    plan: Plan,
-    watch: Watch,
-    desk: AtTheDesk,
-    talk: Talk,
-    *,
-    page: PageFiles,
-    paired: Callable[[str], None] = _nobody,
-) -> AsyncIterator["WebServer"]:
-    """Serves the page and what it asks for. `paired` is told the id of every new device. Raises
-    `SettingsError` if it cannot be where it is to be."""
-    tls = plan.certificate.context() if plan.certificate else None
-    app = Routes(desk, talk, watch, page, paired).app()
-    with sockets_at(plan.port, plan.address) as sockets:
-        inside = _Entrance(app, Doors(_inside(plan, sockets.port)), watch)
-        outside = _Entrance(app, Doors(_outside(plan, sockets.port)), watch, tls, outside=True)
-        async with anyio.create_task_group() as group:
-            for listener in sockets.inside:
-                group.start_soon(inside.let_in, listener, group)
-            if sockets.outside:
-                group.start_soon(outside.let_in, sockets.outside, group)
-            try:
-                yield WebServer(plan, sockets, watch)
-            finally:
-                group.cancel_scope.cancel()
-                with anyio.CancelScope(shield=True):
-                    await _say_goodbye(watch, inside, outside)
 
 
 class WebServer:
@@ -116,18 +63,6 @@ class WebServer:
         if not self.outside_url:
             return ""
         return f"{self.outside_url}#pair={self._watch.keys.pairing_codes.new()}"
-
-
-def _inside(plan: Plan, port: int) -> list[Door]:
-    doors = doors_at("http", ("localhost", LOOPBACK, LOOPBACK_6), port)
-    if plan.tunnel:
-        doors.append(Door(plan.tunnel.partition("://")[2], plan.tunnel, outside=True))
-    return doors
-
-
-def _outside(plan: Plan, port: int) -> list[Door]:
-    names = plan.address.names if plan.address else ()
-    return doors_at(plan.scheme, names, port, outside=True)
 
 
 class _Entrance:
@@ -186,6 +121,77 @@ class _Entrance:
         finally:
             if not arrived:
                 visitor.left()
+
+
+def _nobody(_: str) -> None:
+    pass
+
+
+@asynccontextmanager
+async def web_server(
+    plan: Plan,
+    watch: Watch,
+    desk: AtTheDesk,
+    talk: Talk,
+    *,
+    page: PageFiles,
+    paired: Callable[[str], None] = _nobody,
+) -> AsyncIterator["WebServer"]:
+    """Serves the page and what it asks for. `paired` is told the id of every new device. Raises
+    `SettingsError` if it cannot be where it is to be."""
+    tls = plan.certificate.context() if plan.certificate else None
+    app = Routes(desk, talk, watch, page, paired).app()
+    with sockets_at(plan.port, plan.address) as sockets:
+        inside = _Entrance(app, Doors(_inside(plan, sockets.port)), watch)
+        outside = _Entrance(app, Doors(_outside(plan, sockets.port)), watch, tls, outside=True)
+        async with anyio.create_task_group() as group:
+            for listener in sockets.inside:
+                group.start_soon(inside.let_in, listener, group)
+            if sockets.outside:
+                group.start_soon(outside.let_in, sockets.outside, group)
+            try:
+                yield WebServer(plan, sockets, watch)
+            finally:
+                group.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True):
+                    await _say_goodbye(watch, inside, outside)
+
+
+def told_plainly(plan: Plan, server: WebServer) -> list[str]:
+    """What it means that other machines reach the server, if they do."""
+    if plan.tunnel:
+        return [
+            f"Paired devices reach it at {server.outside_url}, through a tunnel that forwards to "
+            f"{server.url}. Whoever runs the tunnel can read everything that passes."
+        ]
+    if not plan.address:
+        return []
+    if not plan.certificate:
+        return [
+            f"Paired devices reach it at {server.outside_url}. WARNING: nothing is encrypted. "
+            "Whoever is in that network can read everything, and with what they read do everything "
+            "that the device can do: run commands here as you."
+        ]
+    lines = [f"Paired devices reach it at {server.outside_url}, encrypted."]
+    if plan.certificate.self_made:
+        lines += [
+            "The certificate was made here, so a browser warns of it once. Go on only if it shows "
+            "this SHA-256 fingerprint:",
+            plan.certificate.fingerprint,
+        ]
+    return lines
+
+
+def _inside(plan: Plan, port: int) -> list[Door]:
+    doors = doors_at("http", ("localhost", LOOPBACK, LOOPBACK_6), port)
+    if plan.tunnel:
+        doors.append(Door(plan.tunnel.partition("://")[2], plan.tunnel, outside=True))
+    return doors
+
+
+def _outside(plan: Plan, port: int) -> list[Door]:
+    names = plan.address.names if plan.address else ()
+    return doors_at(plan.scheme, names, port, outside=True)
 
 
 def _config(app: ASGIApp) -> Config:

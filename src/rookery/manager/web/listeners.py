@@ -1,0 +1,341 @@
+"""Where the server listens: the user's options, the sockets, and the certificates.
+
+Other machines are let near only when the user says how their connections are protected: with their
+own certificate, with one that is made here, or with none in a network they trust.
+"""
+
+import errno
+import hashlib
+import ipaddress
+import os
+import re
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+
+from msgspec import Struct
+
+from rookery import NAME
+from rookery.errors import SettingsError
+from rookery.platform.disk import private_folder, put
+
+_DAYS = 397
+"""Longer ones are not taken by all phones."""
+_DAYS_USED = 300
+LOOPBACK, LOOPBACK_6 = "127.0.0.1", "::1"
+_TRIES = 20
+_BACKLOG = 1024
+_NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT)
+_TUNNEL = re.compile(r"https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?")
+_PROTECTIONS = "--tls, or --tls-cert and --tls-key"
+
+
+class Certificate(Struct, frozen=True):
+    certificate: Path
+    key: Path
+    self_made: bool = False
+
+    @property
+    def fingerprint(self) -> str:
+        """As browsers show it."""
+        digest = hashlib.sha256(_first_in(self.certificate)).hexdigest().upper()
+        return ":".join(digest[at : at + 2] for at in range(0, len(digest), 2))
+
+    def context(self) -> ssl.SSLContext:
+        """Raises `SettingsError` if it cannot be used."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        try:
+            context.load_cert_chain(self.certificate, self.key, password=_no_password)
+        except (OSError, ValueError) as error:
+            raise SettingsError(
+                f"{self.certificate} and {self.key} are no certificate and its key ({error})."
+            ) from error
+        return context
+
+
+class Address(Struct, frozen=True):
+    """One of this machine, by the name that the user gave it."""
+
+    name: str
+    address: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((self.name, self.address)))
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """Where the server is to be reached. Without an address or a tunnel only from this machine."""
+
+    port: int = 0
+    address: Address | None = None
+    certificate: Certificate | None = None
+    """Without one, what goes to the address can be read by anybody on the way."""
+    tunnel: str = ""
+    """The origin of pages that come through it, such as https://name."""
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.certificate else "http"
+
+
+class Reach(Struct, frozen=True, kw_only=True):
+    """What the flags say."""
+
+    port: int = 0
+    host: str = ""
+    tls: bool = False
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    behind_tunnel: str = ""
+    plain_text: bool = False
+
+    @property
+    def _ways(self) -> int:
+        return sum((self.tls, bool(self.tls_cert or self.tls_key), self.plain_text))
+
+    def plan(self, certificates: Path) -> Plan:
+        """Raises `SettingsError` if it is not said how, or in several ways. Certificates that are
+        made here are kept in the folder."""
+        self._check()
+        if self.behind_tunnel:
+            return Plan(port=self.port, tunnel=_origin(self.behind_tunnel))
+        address = address_of(self.host) if self.host else None
+        if not address:
+            return Plan(port=self.port)
+        if not self._ways:
+            raise SettingsError(
+                f"--host {self.host} lets other machines reach the manager, and without encryption "
+                f"whoever is in the network could read along and take it over. Add {_PROTECTIONS}; "
+                "or use --behind-tunnel instead. --plain-text does without, in a network you trust."
+            )
+        certificate = None if self.plain_text else self._certificate(certificates, address)
+        return Plan(port=self.port, address=address, certificate=certificate)
+
+    def _check(self) -> None:
+        if self._ways > 1:
+            raise SettingsError(f"Give one of {_PROTECTIONS}, or --plain-text.")
+        if self._ways and not self.host:
+            raise SettingsError(
+                "How connections are encrypted counts only with --host: this machine's own address "
+                "needs nothing of it."
+            )
+        if self.host and self.behind_tunnel:
+            raise SettingsError(
+                "A tunnel ends at this machine's own address. Leave out --host, or --behind-tunnel."
+            )
+
+    def _certificate(self, certificates: Path, address: Address) -> Certificate:
+        if self.tls:
+            return self_made(certificates, address)
+        if not (self.tls_cert and self.tls_key):
+            raise SettingsError("Give both --tls-cert and --tls-key.")
+        return Certificate(self.tls_cert, self.tls_key)
+
+
+class Sockets(Struct, frozen=True):
+    port: int
+    inside: tuple[socket.socket, ...]
+    outside: socket.socket | None = None
+
+
+class _NotHere(Exception):
+    """The machine has no such address."""
+
+
+@contextmanager
+def sockets_at(port: int, outside: Address | None) -> Iterator[Sockets]:
+    """All at the same port; 0 takes any that is free everywhere."""
+    for _ in range(_TRIES):
+        opened = _opened(port, outside)
+        if opened:
+            break
+    else:
+        raise SettingsError("No port is free at all addresses. Name one with --port.")
+    try:
+        yield opened
+    finally:
+        for each in (*opened.inside, opened.outside):
+            if each:
+                each.close()
+
+
+def address_of(name: str) -> Address | None:
+    """The address that is meant by `--host`; None if it is this machine's own, where the server
+    is anyway. Raises `SettingsError`."""
+    try:
+        found = socket.getaddrinfo(name, 0, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise SettingsError(f"--host: nobody knows the address of {name}.") from error
+    address = ipaddress.ip_address(str(found[0][4][0]).partition("%")[0])
+    if address.is_unspecified:
+        raise SettingsError(
+            f"--host {name} would open the manager to every network that this machine is in. Name "
+            "the one address to use, such as 192.168.1.5."
+        )
+    return None if address.is_loopback else Address(name.lower(), str(address))
+
+
+def self_made(folder: Path, address: Address) -> Certificate:
+    """The one that was made for this address before, or a new one, in a file of its own that
+    nobody else can read."""
+    name = hashlib.sha256(" ".join(address.names).encode()).hexdigest()[:16]
+    path = private_folder(folder) / f"{name}.pem"
+    if not _is_young(path):
+        make = _made_by_library if find_spec("cryptography") else _made_by_program
+        put(path, [make(folder, address)])
+    return Certificate(path, path, self_made=True)
+
+
+def _is_young(path: Path) -> bool:
+    try:
+        return time.time() - path.stat().st_mtime < _DAYS_USED * 24 * 3600
+    except OSError:
+        return False
+
+
+def _first_in(path: Path) -> bytes:
+    text = path.read_text(encoding="ascii", errors="replace")
+    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+    body = text[text.index(begin) :]
+    return ssl.PEM_cert_to_DER_cert(body[: body.index(end) + len(end)])
+
+
+def _no_password() -> str:
+    raise ValueError("the key has a password; give one that has none")
+
+
+def _made_by_library(folder: Path, address: Address) -> bytes:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAME)])
+    now = datetime.now(UTC)
+    names = [
+        x509.IPAddress(ipaddress.ip_address(each)) if _is_address(each) else x509.DNSName(each)
+        for each in address.names
+    ]
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=_DAYS - 1))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    ) + made.public_bytes(serialization.Encoding.PEM)
+
+
+def _made_by_program(folder: Path, address: Address) -> bytes:
+    import subprocess
+    import tempfile
+
+    kinds = [f"{'IP' if _is_address(each) else 'DNS'}:{each}" for each in address.names]
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        key, made = Path(place) / "key", Path(place) / "certificate"
+        command = [
+            *("openssl", "req", "-x509", "-nodes", "-days", str(_DAYS), "-subj", f"/CN={NAME}"),
+            *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+            *("-addext", f"subjectAltName={','.join(kinds)}"),
+            *("-addext", "extendedKeyUsage=serverAuth"),
+            *("-keyout", str(key), "-out", str(made)),
+        ]
+        try:
+            subprocess.run(
+                command, check=True, capture_output=True, env={"PATH": os.environ.get("PATH", "")}
+            )
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise SettingsError(
+                "No certificate can be made here: neither the Python package cryptography nor the "
+                "program openssl does it. Install one of them, or give --tls-cert and --tls-key."
+            ) from error
+        return key.read_bytes() + made.read_bytes()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _opened(port: int, outside: Address | None) -> Sockets | None:
+    """None if another port should be tried."""
+    there: list[socket.socket] = []
+    try:
+        there.append(_listener(LOOPBACK, port))
+        found = int(there[0].getsockname()[1])
+        with suppress(_NotHere):
+            there.append(_listener(LOOPBACK_6, found))
+        inside = tuple(there)
+        if outside:
+            there.append(_listener(outside.address, found))
+        return Sockets(found, inside, there[-1] if outside else None)
+    except _NotHere as error:
+        _close(there)
+        raise SettingsError(f"--host: {error} is no address of this machine.") from error
+    except OSError as error:
+        _close(there)
+        if port == 0 and error.errno == errno.EADDRINUSE:
+            return None
+        raise SettingsError(
+            f"Nobody can listen at port {port} ({error.strerror or error}). Name another with "
+            "--port, or 0 for any that is free."
+        ) from error
+
+
+def _listener(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        # only of a socket that says so is it known that small pieces need not wait for others
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    except OSError as error:
+        raise _NotHere(address) from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind((address, port))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        if error.errno in _NO_SUCH_ADDRESS:
+            raise _NotHere(address) from error
+        raise
+    return listener
+
+
+def _close(sockets: list[socket.socket]) -> None:
+    for each in sockets:
+        each.close()
+
+
+def _origin(said: str) -> str:
+    origin = said.lower().rstrip("/")
+    if not _TUNNEL.fullmatch(origin):
+        raise SettingsError(
+            "--behind-tunnel takes the address that the tunnel is reached at, such as "
+            "https://name.example, without a path. It has to begin with https."
+        )
+    return origin.removesuffix(":443")
