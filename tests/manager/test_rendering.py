@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manager.html_check import looked_at
-from rookery.manager.rendering import code_html as code
 from rookery.manager.rendering import markdown_html as markdown
-from rookery.manager.rendering.code_html import lines_of
-from rookery.manager.rendering.code_languages import LANGUAGES
+from rookery.manager.rendering import safe_html as code
 from rookery.manager.rendering.markdown_blocks import BlockScanner
 from rookery.manager.rendering.markdown_html import LONGEST_TEXT, GrowingMarkdown, rendered, units
+from rookery.manager.rendering.safe_html import LANGUAGES, lines_of
 
 EXAMPLES = 500 if os.environ.get("ROOKERY_TORTURE") else 120
 """What they are drawn from is small."""

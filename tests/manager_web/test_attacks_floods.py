@@ -26,11 +26,10 @@ from manager_web.bench import (
     said_to,
     served,
 )
-from rookery.manager.web.listeners import Address
+from rookery.manager.web.listeners import Address, Plan
 from rookery.manager.web.routes import is_of_another_user
 from rookery.manager.web.server_links import NAME_OF_SOCKET, Links, ask_for_links, giving_links
 from rookery.manager.web.web_limits import CONNECTIONS, CONNECTIONS_OF_A_DEVICE, STRANGERS_FRAMES
-from rookery.manager.web.web_server import Plan
 
 pytestmark = pytest.mark.anyio
 

@@ -37,6 +37,7 @@ from rookery.manager.web import web_server as server
 from rookery.manager.web.listeners import (
     Address,
     Certificate,
+    Plan,
     Reach,
     address_of,
     self_made,
@@ -45,7 +46,7 @@ from rookery.manager.web.listeners import (
 from rookery.manager.web.request_guard import doors_at
 from rookery.manager.web.server_links import qr_code
 from rookery.manager.web.web_limits import CONNECTIONS
-from rookery.manager.web.web_server import Plan, told_plainly
+from rookery.manager.web.web_server import told_plainly
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from rookery.core.folds.rows import Rows
 from rookery.core.folds.view import View
 from rookery.core.message import Message
 from rookery.errors import CommandRejected
-from rookery.manager.rendering.row_html import RowLooks
+from rookery.manager.rendering.session_rows import RowLooks
 from rookery.manager.sessions.session_task import FollowedTask
 from rookery.manager.sessions.stored_session import Glimpse, Recollection
 from rookery.manager.sessions.supervised_session import SupervisedSession

@@ -1,6 +1,6 @@
 """The lines of a diff as HTML: highlighted, sanitised, and with nothing hidden."""
 
-from rookery.manager.rendering.code_html import lines_of
+from rookery.manager.rendering.safe_html import lines_of
 from rookery.manager.review.file_diffs import TextDiff
 from rookery.manager.review.file_sides import ChangedLine
 from rookery.manager.shown_rows import DiffLine

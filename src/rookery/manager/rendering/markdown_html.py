@@ -16,11 +16,16 @@ from msgspec import Struct
 
 from rookery.core.limits import KIB
 from rookery.core.text.characters import whole
-from rookery.manager.rendering.code_html import highlighted
-from rookery.manager.rendering.code_languages import language_named
 from rookery.manager.rendering.markdown_blocks import BlockScanner
-from rookery.manager.rendering.sanitiser import ALIGNMENTS, CODE, SCHEMES, sanitised
-from rookery.manager.rendering.visible_html import plain
+from rookery.manager.rendering.safe_html import (
+    ALIGNMENTS,
+    CODE,
+    SCHEMES,
+    highlighted,
+    language_named,
+    plain,
+    sanitised,
+)
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
