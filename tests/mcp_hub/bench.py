@@ -17,10 +17,10 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.commands import Shell
 from rookery.engine.ports.files import Files, Finder
 from rookery.engine.ports.tool import ToolContext
-from rookery.mcp.access_mcp_resource import AccessMcpResource
 from rookery.mcp.agreements import agree_to_project
 from rookery.mcp.hub import McpHub, open_hub
-from rookery.mcp.server_context import Patience
+from rookery.mcp.offered_tools import AccessMcpResource
+from rookery.mcp.server_programs import Patience
 from rookery.mcp.use_mcp_tool import UseMcpTool
 from rookery.storage.artifacts import TaskArtifacts
 

@@ -10,7 +10,7 @@ from mcp_hub.bench import Bench
 from mcp_hub.test_in_a_task import McpStage, greet
 from rookery.core.facts import Asked, Ending
 from rookery.errors import ToolError
-from rookery.mcp.agreements import FILE_NAME, Agreements
+from rookery.mcp.agreements import AGREEMENTS_FILE, Agreements
 from rookery.mcp.config import ServerDefinition, parse
 from stage import finish
 
@@ -43,7 +43,7 @@ CHANGES = (
 def test_TRUST_4_any_change_of_a_definition_needs_a_new_agreement(
     field: str, before: dict[str, Any], change: dict[str, Any], tmp_path: Path
 ):
-    agreements = Agreements(tmp_path / FILE_NAME, tmp_path)
+    agreements = Agreements(tmp_path / AGREEMENTS_FILE, tmp_path)
     first = defined(before)
     assert agreements.missing(first)
     agreements.agree(first)
@@ -54,14 +54,14 @@ def test_TRUST_4_any_change_of_a_definition_needs_a_new_agreement(
 
 def test_TRUST_4_what_a_variable_stands_for_is_part_of_the_definition(tmp_path: Path):
     said = {"command": "${env:HOME}/run"}
-    agreements = Agreements(tmp_path / FILE_NAME, tmp_path)
+    agreements = Agreements(tmp_path / AGREEMENTS_FILE, tmp_path)
     agreements.agree(defined(said, HOME="/home/me"))
     assert not agreements.missing(defined(said, HOME="/home/me"))
     assert agreements.missing(defined(said, HOME="/tmp"))
 
 
 def test_an_agreement_is_for_one_folder_and_holds_no_secret(tmp_path: Path):
-    file = tmp_path / FILE_NAME
+    file = tmp_path / AGREEMENTS_FILE
     server = defined({"command": "run", "args": ["--token=canary-1"]})
     Agreements(file, tmp_path / "a").agree(server)
     assert Agreements(file, tmp_path / "b").missing(server)
@@ -69,13 +69,13 @@ def test_an_agreement_is_for_one_folder_and_holds_no_secret(tmp_path: Path):
 
 
 def test_the_users_own_servers_need_none(tmp_path: Path):
-    assert not Agreements(tmp_path / FILE_NAME, tmp_path).missing(defined(LOCAL, "user"))
+    assert not Agreements(tmp_path / AGREEMENTS_FILE, tmp_path).missing(defined(LOCAL, "user"))
 
 
 def test_a_damaged_file_is_no_agreement(tmp_path: Path):
-    (tmp_path / FILE_NAME).write_text("[")
+    (tmp_path / AGREEMENTS_FILE).write_text("[")
     with pytest.raises(ToolError, match="it is damaged"):
-        Agreements(tmp_path / FILE_NAME, tmp_path).missing(defined(LOCAL))
+        Agreements(tmp_path / AGREEMENTS_FILE, tmp_path).missing(defined(LOCAL))
 
 
 class Changed:

@@ -13,8 +13,8 @@ from mcp_hub.bench import Bench
 from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Decision, Ruling
 from rookery.mcp.hub import McpHub
-from rookery.mcp.server_context import A_TICK
 from rookery.mcp.server_guard import ServerGuard
+from rookery.mcp.server_programs import A_TICK
 from terminal_session import Installed
 
 pytestmark = pytest.mark.anyio

@@ -15,8 +15,8 @@ import pytest
 from mcp_hub.bench import AMPLE, START_SECONDS, Bench
 from rookery.core.limits import KIB, MIB
 from rookery.errors import ToolError
-from rookery.mcp import flood_limit as flood
-from rookery.mcp.sdk import load_sdk
+from rookery.mcp import received
+from rookery.mcp.connection import load_sdk
 from rookery.mcp.server import State
 
 pytestmark = pytest.mark.anyio
@@ -235,7 +235,8 @@ async def test_MCP_6_whatever_a_flood_is_called_it_does_not_fill_the_memory(
 async def test_MCP_6_messages_without_end_end_the_connection_soon(
     bench: Bench, way: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(flood, "FLOOD_MESSAGES", 1_000)  # as many as a busy machine sends in time
+    # as many as a busy machine sends in time
+    monkeypatch.setattr(received, "FLOOD_MESSAGES", 1_000)
     with serving(way) as server:
         bench.configure(far={"type": "streamable-http", "url": server.url, "timeout": 60})
         async with bench.hub() as hub:

@@ -18,17 +18,14 @@ from rookery.core.facts import Noted
 from rookery.core.rulings import Decision
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
-from rookery.mcp.access_mcp_resource import AccessMcpResource
-from rookery.mcp.always_allowed import AlwaysAllowed
-from rookery.mcp.catalogue import LARGEST_FILE, Memory
+from rookery.mcp.catalogue import LARGEST_FILE, Catalogue, Memory, ToolOffer
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.hub import LONGEST_LINE, McpHub
-from rookery.mcp.offered_tools import as_it_was_meant, mcp_tools
-from rookery.mcp.offers import Catalogue, ToolOffer
+from rookery.mcp.offered_tools import AccessMcpResource, as_it_was_meant, mcp_tools
 from rookery.mcp.presence import is_configured
 from rookery.mcp.server import State
 from rookery.mcp.server_files import ConfigFiles
-from rookery.mcp.server_guard import CHANGED, ServerGuard
+from rookery.mcp.server_guard import CHANGED, AlwaysAllowed, ServerGuard
 from rookery.mcp.use_mcp_tool import UseMcpTool
 from rookery.tools.registry import spec_of
 
@@ -38,8 +35,8 @@ GREET = {"server": "one", "tool": "greet", "arguments": {"whom": "you"}}
 
 def test_importing_the_hub_does_not_import_the_sdk():
     program = (
-        "import sys, rookery.mcp.use_mcp_tool, rookery.mcp.access_mcp_resource, rookery.mcp.hub\n"
-        "import rookery.mcp.always_allowed, rookery.mcp.overview\n"
+        "import sys, rookery.mcp.use_mcp_tool, rookery.mcp.offered_tools, rookery.mcp.hub\n"
+        "import rookery.mcp.server_guard, rookery.mcp.overview\n"
         "print([each for each in ('mcp', 'mcp_types', 'httpx2') if each in sys.modules])"
     )
     done = subprocess.run(

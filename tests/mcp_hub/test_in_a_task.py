@@ -15,9 +15,8 @@ from rookery.core.instructions import quoted
 from rookery.engine.event_log import EventLog
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Attend
-from rookery.mcp.always_allowed import AlwaysAllowed
 from rookery.mcp.hub import McpHub
-from rookery.mcp.server_guard import ServerGuard
+from rookery.mcp.server_guard import AlwaysAllowed, ServerGuard
 from rookery.mcp.use_mcp_tool import UseMcpTool
 from stage import Stage, call, finish
 

@@ -16,8 +16,7 @@ from rookery.core.facts import Noted, OutputStreamed
 from rookery.core.secret_mask import HIDDEN
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, ToolError
-from rookery.mcp import flood_limit as flood
-from rookery.mcp import use_mcp_tool
+from rookery.mcp import received, use_mcp_tool
 from rookery.mcp.server import State
 
 pytestmark = pytest.mark.anyio
@@ -164,8 +163,8 @@ async def test_MCP_7_an_answer_to_another_question_is_no_answer(bench: Bench):
 @pytest.fixture
 def small_flood(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many messages as a busy machine sends in time."""
-    assert flood.FLOOD_MESSAGES == 10_000
-    monkeypatch.setattr(flood, "FLOOD_MESSAGES", 1_000)
+    assert received.FLOOD_MESSAGES == 10_000
+    monkeypatch.setattr(received, "FLOOD_MESSAGES", 1_000)
 
 
 @pytest.mark.usefixtures("small_flood")

@@ -12,10 +12,9 @@ import pytest
 from mcp_hub.bench import Bench
 from rookery.core.facts import Noted
 from rookery.errors import ToolError
+from rookery.mcp.agreements import Pins
 from rookery.mcp.config import ServerDefinition, Transport
-from rookery.mcp.named_files import ChangedFiles, NamedFiles
-from rookery.mcp.pins import Pins
-from rookery.mcp.server_context import Surroundings
+from rookery.mcp.server_programs import ChangedFiles, NamedFiles, Surroundings
 
 pytestmark = pytest.mark.anyio
 GREET = {"server": "one", "tool": "greet", "arguments": {"whom": "you"}}

@@ -11,13 +11,11 @@ from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Decision, strictest
 from rookery.engine.ports.actions import Action
 from rookery.errors import ToolError
-from rookery.mcp.always_allowed import AlwaysAllowed
-from rookery.mcp.catalogue import Memory
+from rookery.mcp.agreements import Pins
+from rookery.mcp.catalogue import Catalogue, Memory, ToolOffer
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.hub import McpHub
-from rookery.mcp.offers import Catalogue, ToolOffer
-from rookery.mcp.pins import Pins
-from rookery.mcp.server_guard import CHANGED, ServerGuard
+from rookery.mcp.server_guard import CHANGED, AlwaysAllowed, ServerGuard
 from terminal_session import Installed
 
 pytestmark = pytest.mark.anyio

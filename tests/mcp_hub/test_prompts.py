@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.errors import BadArguments
-from rookery.mcp.offers import PromptArgument, PromptOffer
-from rookery.mcp.prompt_commands import PromptCommand, arguments_for, called
+from rookery.mcp.catalogue import PromptArgument, PromptOffer
+from rookery.mcp.tool_names import PromptCommand, arguments_for, called
 
 WEATHER = PromptOffer(
     name="weather",

@@ -9,9 +9,8 @@ from rookery.core.blocks import ToolCall
 from rookery.core.rulings import Decision
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
-from rookery.mcp.always_allowed import AlwaysAllowed
-from rookery.mcp.server_guard import ServerGuard
-from rookery.mcp.server_prompts import prompt_action
+from rookery.mcp.offered_tools import prompt_action
+from rookery.mcp.server_guard import AlwaysAllowed, ServerGuard
 
 pytestmark = pytest.mark.anyio
 LINE = "/mcp:sky:weather Oslo"

@@ -158,11 +158,9 @@ async def _with_servers(
     trusted: bool,
     may_act: bool,
 ) -> ExtraTools:
-    from rookery.mcp.always_allowed import AlwaysAllowed
     from rookery.mcp.hub import open_hub
-    from rookery.mcp.offered_tools import as_it_was_meant, mcp_tools
-    from rookery.mcp.server_guard import ServerGuard
-    from rookery.mcp.server_prompts import prompt_action
+    from rookery.mcp.offered_tools import as_it_was_meant, mcp_tools, prompt_action
+    from rookery.mcp.server_guard import AlwaysAllowed, ServerGuard
 
     secret = set(KEY_VARIABLES.values())
     hub = await stack.enter_async_context(

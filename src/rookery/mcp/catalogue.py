@@ -1,14 +1,16 @@
-"""What is remembered of servers from one run to the next.
+"""What servers offer, and what is remembered of it from one run to the next.
 
-The memory is a cache: it lets a model and a person know a server's tools without a connection.
-It may be deleted any time. What was allowed of a server is kept elsewhere, in `pins`.
+The memory is a cache: it lets a model and a person know a server's tools without a connection. It
+may be deleted any time. What was allowed of a server is kept elsewhere, in `agreements`.
 """
 
+import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -17,10 +19,51 @@ from msgspec.structs import replace
 from rookery.core.limits import KIB, MIB
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.file_write import write_whole
-from rookery.mcp.offers import Catalogue
 
 MOST_REMEMBERED = 100
 LARGEST_FILE = 4 * MIB
+
+
+class ToolOffer(msgspec.Struct, frozen=True, dict=True):
+    """A tool as its server describes it, with everything hidden in the words made visible."""
+
+    name: str
+    description: str = ""
+    schema: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+    @cached_property
+    def digest(self) -> str:
+        scope = (self.name, self.description, self.schema)
+        return hashlib.sha256(msgspec.json.encode(scope, order="sorted")).hexdigest()
+
+
+class PromptArgument(Struct, frozen=True, kw_only=True):
+    name: str
+    description: str = ""
+    required: bool = False
+
+
+class PromptOffer(Struct, frozen=True, kw_only=True):
+    name: str
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+
+
+class ResourceOffer(Struct, frozen=True, kw_only=True):
+    """Something that can be read; of a template the `uri` has places to fill in."""
+
+    uri: str
+    name: str = ""
+    description: str = ""
+    template: bool = False
+
+
+class Catalogue(Struct, frozen=True, kw_only=True):
+    tools: tuple[ToolOffer, ...] = ()
+    prompts: tuple[PromptOffer, ...] = ()
+    resources: tuple[ResourceOffer, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What of it was left out, and why."""
 
 
 class Remembered(Struct, frozen=True, kw_only=True):
@@ -65,6 +108,10 @@ class Memory:
         everything = {**self._read(), server.digest: news}
         with suppress(OSError):  # a full disk costs only the memory
             write_whole(self._file, msgspec.json.encode(_newest(everything)))
+
+
+def named(tools: Iterable[ToolOffer]) -> dict[str, ToolOffer]:
+    return {tool.name: tool for tool in tools}
 
 
 def _newest(everything: Mapping[str, Remembered]) -> dict[str, msgspec.Raw]:

@@ -17,14 +17,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.unknown_fields import misspelled_field
-from rookery.mcp.secret_words import (
+from rookery.mcp.variables import (
+    Filling,
+    Source,
     is_secret_name,
     masked,
     parts_of,
     secrets_in,
     secrets_within,
 )
-from rookery.mcp.variables import Filling, Source
 
 SERVERS = "mcpServers"
 EVERY_TOOL = "*"

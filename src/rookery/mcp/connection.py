@@ -5,28 +5,30 @@ Everybody else waits until it is `settled`, and calls. Nothing is polled: what a
 of reaches its `fate`, and its owner is waiting for that.
 """
 
+import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from rookery import NAME, VERSION
+from rookery.mcp.catalogue import Catalogue
 from rookery.mcp.config import ServerDefinition, Transport
-from rookery.mcp.failure_text import in_words
-from rookery.mcp.offers import Catalogue
-from rookery.mcp.program_transport import last_words, to_program
+from rookery.mcp.failure import Failure, in_words
 from rookery.mcp.received import Fate
-from rookery.mcp.sdk import load_sdk
-from rookery.mcp.server_context import Surroundings
 from rookery.mcp.server_lists import catalogue_of
 from rookery.mcp.server_process import ServerProcess
-from rookery.mcp.url_transport import to_url
+from rookery.mcp.server_programs import Surroundings
+from rookery.mcp.transports import last_words, to_program, to_url
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
     from mcp.client.client import Client
+
+_LOUD = ("mcp", "client", "httpx2")
 
 
 class Connection:
@@ -149,3 +151,23 @@ class Connection:
             async with wanted as changes:
                 async for _ in changes:
                     self.stale = True
+
+
+async def load_sdk() -> None:
+    """Import it beside the loop, which meanwhile goes on."""
+    try:
+        await anyio.to_thread.run_sync(_load)
+    except ImportError as error:
+        raise Failure(f"The package mcp is missing ({error}). Install it with {NAME}.") from error
+
+
+def _load() -> None:
+    import mcp.client.client
+    import mcp.client.sse  # noqa: F401
+
+    for name in _LOUD:
+        logger = logging.getLogger(name)
+        # what it complains about is said elsewhere; without a handler it would reach the terminal
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())
+            logger.propagate = False

@@ -16,19 +16,20 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from rookery.errors import BadArguments
-from rookery.mcp.agreements import FILE_NAME as AGREED
-from rookery.mcp.agreements import Agreements
-from rookery.mcp.catalogue import Memory
-from rookery.mcp.changed_code import changed_code
+from rookery.mcp.agreements import AGREEMENTS_FILE, PINS_FILE, Agreements, Pins
+from rookery.mcp.catalogue import Catalogue, Memory, ToolOffer, named
 from rookery.mcp.config import EVERY_TOOL, Problem, ServerDefinition
-from rookery.mcp.offers import Catalogue, ToolOffer, named
-from rookery.mcp.pins import FILE_NAME, Pins
-from rookery.mcp.prompt_commands import PromptCommand, arguments_for, called
 from rookery.mcp.server import McpServer, Progress, ServerHealth, State
-from rookery.mcp.server_context import Patience, Surroundings, now
-from rookery.mcp.server_environment import EMPTY_FOLDER
 from rookery.mcp.server_files import ConfigFiles
-from rookery.mcp.tool_names import all_names, looked_up, same_name
+from rookery.mcp.server_programs import EMPTY_FOLDER, Patience, Surroundings, changed_code, now
+from rookery.mcp.tool_names import (
+    PromptCommand,
+    all_names,
+    arguments_for,
+    called,
+    looked_up,
+    same_name,
+)
 from rookery.mcp.visible_text import visible_line
 
 LONGEST_LINE = 600
@@ -284,7 +285,7 @@ async def open_hub(
         patience=patience or Patience(),
         since=now(),
     )
-    pins = Pins(user_file.with_name(FILE_NAME))
+    pins = Pins(user_file.with_name(PINS_FILE))
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
         hub = McpHub(
@@ -292,7 +293,7 @@ async def open_hub(
             files,
             Memory(memory_file),
             pins,
-            Agreements(user_file.with_name(AGREED), workspace),
+            Agreements(user_file.with_name(AGREEMENTS_FILE), workspace),
             surroundings,
             may_act=may_act,
         )

@@ -1,19 +1,102 @@
-"""What a model can call of MCP servers: two tools, whichever servers there are."""
+"""What a model can call of MCP servers, whichever there are: two tools, and prompts for the user.
+
+The tools are the same for all servers, so that prompts can be cached. A call by a name that a
+server's tool would have elsewhere is turned into a call of ours.
+"""
 
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
+import msgspec
 from msgspec.structs import replace
 
+from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
-from rookery.engine.ports.tool import Tool
-from rookery.mcp.access_mcp_resource import AccessMcpResource
+from rookery.core.instructions import quoted
+from rookery.core.mentions import server_prompt
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.tool import Tool, ToolContext, ToolGroup
+from rookery.errors import ToolError
+from rookery.mcp.catalogue import ResourceOffer
 from rookery.mcp.hub import McpHub
-from rookery.mcp.use_mcp_tool import UseMcpTool
+from rookery.mcp.results import capped, resource_outcome
+from rookery.mcp.server import State
+from rookery.mcp.use_mcp_tool import LOST, UseMcpTool, insist, startable
+from rookery.mcp.visible_text import visible_line
 
+LONGEST_LINE = 2000
+QUOTED = "mcp_resources"
 _ELSEWHERE = {"server_name": "server", "tool_name": "tool"}
+
+
+class AccessMcpResourceArgs(msgspec.Struct, forbid_unknown_fields=True):
+    server: Annotated[str, msgspec.Meta(description="The server's name.")]
+    uri: Annotated[
+        str | None, msgspec.Meta(description="What to read; without it the resources are listed.")
+    ] = None
+
+
+class AccessMcpResource:
+    name: ClassVar[str] = "access_mcp_resource"
+    description: ClassVar[str] = (
+        "Read a resource of one of the user's MCP servers. With server alone you get the "
+        "resources it has."
+    )
+    arguments: ClassVar[type[msgspec.Struct]] = AccessMcpResourceArgs
+    group: ClassVar[ToolGroup] = ToolGroup.MCP
+
+    def __init__(self, hub: McpHub) -> None:
+        self._hub = hub
+
+    async def prepare(self, args: AccessMcpResourceArgs, ctx: ToolContext) -> Action:
+        name, uri = startable(self._hub, args.server, ctx), args.uri
+        if uri is None:
+            running = self._hub.server(name).state is State.CONNECTED
+            return self._listing(name, ctx) if running else self._starting(name, ctx)
+
+        async def perform(permit: Permit) -> Outcome:
+            insist(permit, action, self._hub, name)
+            return resource_outcome(await self._hub.server(name).read(uri), ctx)
+
+        action = Action(
+            title=f"Read {visible_line(uri, 200)} of the MCP server {name}",
+            perform=perform,
+            external=f"mcp {name} {uri}",
+            ask_as=AskKind.USE_MCP_SERVER,
+            notes=[f"uri: {uri}"],
+            payload={"type": "access_mcp_resource", "serverName": name, "uri": uri},
+        )
+        return action
+
+    def _listing(self, name: str, ctx: ToolContext) -> Action:
+        async def perform(permit: Permit) -> Outcome:
+            catalogue = await self._hub.server(name).current()
+            if catalogue is None:
+                raise ToolError(LOST.format(name))
+            return Outcome(text=capped(_listed(name, catalogue.resources), ctx))
+
+        return Action(
+            title=f"List the resources of the MCP server {name}",
+            perform=perform,
+            payload={"type": "access_mcp_resource", "serverName": name},
+        )
+
+    def _starting(self, name: str, ctx: ToolContext) -> Action:
+        async def perform(permit: Permit) -> Outcome:
+            insist(permit, action, self._hub, name)
+            catalogue = await self._hub.server(name).catalogue()
+            return Outcome(text=capped(_listed(name, catalogue.resources), ctx))
+
+        action = Action(
+            title=f"Start the MCP server {name} and list its resources",
+            perform=perform,
+            external=f"mcp {name}",
+            ask_as=AskKind.USE_MCP_SERVER,
+            payload={"type": "access_mcp_resource", "serverName": name},
+        )
+        return action
 
 
 def mcp_tools(hub: McpHub) -> dict[str, Tool[Any]]:
@@ -35,6 +118,40 @@ def as_it_was_meant(call: ToolCall, hub: McpHub) -> ToolCall:
     server, tool = meant
     arguments = {"server": server, "tool": tool, "arguments": dict(call.arguments)}
     return replace(call, name=UseMcpTool.name, arguments=arguments)
+
+
+def prompt_action(hub: McpHub, line: str) -> Action:
+    """What `/mcp:server:prompt words` asks for. Raises `ToolError` if there is no such server, or
+    it must not be started."""
+    server = hub.server(server_prompt(line))
+    server.insist_on_leave()
+    name = server.definition.name
+
+    async def perform(permit: Permit) -> Outcome:
+        insist(permit, action, hub, name)
+        await hub.tools(name)  # its prompts may not be known yet
+        return Outcome(text=await hub.prompt_of(line))
+
+    action = Action(
+        title=f"Get a prompt of the MCP server {name}",
+        perform=perform,
+        external=f"mcp {name}",
+        ask_as=AskKind.USE_MCP_SERVER,
+        notes=[f"sends: {visible_line(line, LONGEST_LINE)}"],
+        payload={"type": "use_mcp_tool", "serverName": name},
+    )
+    return action
+
+
+def _listed(server: str, resources: tuple[ResourceOffer, ...]) -> str:
+    if not resources:
+        return f"The MCP server {server} offers no resources."
+    lines = []
+    for each in resources:
+        kind = " (template: fill in the places in braces)" if each.template else ""
+        lines.append(f"- {each.uri}{kind}: {each.name} {each.description}".rstrip())
+    head = f"Resources of the MCP server {server}, as it describes them:"
+    return "\n".join([head, quoted(QUOTED, "\n".join(lines))])
 
 
 def _in_our_words(arguments: Mapping[str, Any]) -> dict[str, Any]:

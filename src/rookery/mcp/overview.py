@@ -5,9 +5,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from rookery.mcp.catalogue import Memory
+from rookery.mcp.catalogue import Catalogue, Memory
 from rookery.mcp.config import Problem, ServerDefinition
-from rookery.mcp.offers import Catalogue
 from rookery.mcp.server import ServerHealth, State
 from rookery.mcp.server_files import ConfigFiles
 

@@ -1,8 +1,9 @@
-"""What the SDK hears of any server, and why one day it hears no more.
+"""What the SDK receives from any server, within limits, and why it ends.
 
 Descriptions of tools that nobody could understand are left out on the way: for one of them the
 SDK would refuse the whole list. An answer that cannot be understood is an answer all the same,
-and says so. The secrets that a server was given are in nothing that it says.
+and says so. The secrets that a server was given are in nothing that it says. `Flood` ends a server
+that sends more than anybody would.
 """
 
 import re
@@ -13,22 +14,57 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 import msgspec
 
+from rookery.core.limits import MIB
 from rookery.core.secret_mask import Hiding
 from rookery.mcp.config import ServerDefinition
-from rookery.mcp.failure import Failure
-from rookery.mcp.failure_text import CLOSED, in_words
-from rookery.mcp.flood_limit import Flood
+from rookery.mcp.failure import CLOSED, Failure, in_words
 
 if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream
     from mcp.shared.message import SessionMessage
 
+FLOOD_SECONDS = 10.0
+FLOOD_MESSAGES = 10_000
+FLOOD_BYTES = 64 * MIB
 
 NOT_UNDERSTOOD = "It answered with something that cannot be understood: {}"
 MOST_ANSWERED = 4
 _ENDS = 300
 """Characters at either end of a message among which its id is looked for."""
 _ID = re.compile(r'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,100})")')
+
+
+class Flood:
+    """Raises `Failure` when a server sends too much within a while."""
+
+    def __init__(self) -> None:
+        self._since = anyio.current_time()
+        self._messages = self._bytes = 0
+
+    def add(self, size: int) -> None:
+        """One more message."""
+        self._begin_anew()
+        self._messages += 1
+        self._bytes += size
+        if self._messages > FLOOD_MESSAGES:
+            raise Failure(f"It sent {self._messages} lines in less than {FLOOD_SECONDS:g} s.")
+        self._insist_on_size()
+
+    def add_bytes(self, size: int) -> None:
+        """More of what will be a message."""
+        self._begin_anew()
+        self._bytes += size
+        self._insist_on_size()
+
+    def _begin_anew(self) -> None:
+        now = anyio.current_time()
+        if now - self._since > FLOOD_SECONDS:
+            self._since, self._messages, self._bytes = now, 0, 0
+
+    def _insist_on_size(self) -> None:
+        if self._bytes > FLOOD_BYTES:
+            size = f"{FLOOD_BYTES // MIB} MiB"
+            raise Failure(f"It sent more than {size} in less than {FLOOD_SECONDS:g} s.")
 
 
 class Fate:

@@ -13,15 +13,12 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from rookery.errors import ToolError
-from rookery.mcp.agreements import Agreements, how_to_agree
-from rookery.mcp.catalogue import Memory
+from rookery.mcp.agreements import Agreements, Pins, how_to_agree
+from rookery.mcp.catalogue import Catalogue, Memory
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.connection import Connection
-from rookery.mcp.failure_text import CLOSED, is_closed
-from rookery.mcp.named_files import NamedFiles
-from rookery.mcp.offers import Catalogue
-from rookery.mcp.pins import Pins
-from rookery.mcp.server_context import Surroundings
+from rookery.mcp.failure import CLOSED, is_closed
+from rookery.mcp.server_programs import NamedFiles, Surroundings
 from rookery.mcp.variables import Source
 from rookery.mcp.visible_text import visible_line
 

@@ -1,15 +1,19 @@
-"""What is asked about MCP servers, whatever else allows it."""
+"""The hooks for MCP servers: what the user's configuration allows, and what is always asked.
+
+`ServerGuard` asks before a server is started or when its code has changed, whatever else allows
+it. `AlwaysAllowed` spares the question for tools that the user's own file names.
+"""
 
 from collections.abc import Iterator
 
 from rookery.core.blocks import ToolCall
-from rookery.core.rulings import Ruling, ask, joined
+from rookery.core.rulings import Ruling, allow, ask, joined
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.mcp.agreements import how_to_agree
 from rookery.mcp.config import Pairs, ServerDefinition, Transport
 from rookery.mcp.hub import McpHub
 from rookery.mcp.presence import FILE_NAME
-from rookery.mcp.secret_words import is_secret_name
+from rookery.mcp.variables import is_secret_name
 from rookery.mcp.visible_text import visible_line
 
 LONGEST_PLACE = 1000
@@ -51,6 +55,28 @@ class ServerGuard:
             return what_starts
         file = visible_line(changed, LONGEST_PATH)
         return joined([ask(MAY_LOAD.format(file)), what_starts])
+
+
+class AlwaysAllowed:
+    """A hook. It allows the tools that `alwaysAllow` of the user's file names, as long as their
+    server describes them as it did when they were first seen, and to start a server all of whose
+    tools it names."""
+
+    def __init__(self, hub: McpHub) -> None:
+        self._hub = hub
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        server, tool = action.payload.get("serverName"), action.payload.get("toolName")
+        if not isinstance(server, str):
+            return Ruling()
+        if isinstance(tool, str):
+            mine = action.external == f"mcp {server} {tool}"
+            return allow() if mine and self._hub.always_allowed(server, tool) else Ruling()
+        mine = action.external == f"mcp {server}"
+        return allow() if mine and self._hub.may_start(server) else Ruling()
+
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+        pass
 
 
 def _what_starts(server: ServerDefinition) -> Iterator[str]:

@@ -7,14 +7,14 @@ import anyio
 from msgspec import Struct
 
 from rookery.core.limits import KIB
-from rookery.mcp.offers import (
+from rookery.mcp.catalogue import (
     Catalogue,
     PromptArgument,
     PromptOffer,
     ResourceOffer,
     ToolOffer,
 )
-from rookery.mcp.server_context import LIST_SECONDS
+from rookery.mcp.server_programs import LIST_SECONDS
 from rookery.mcp.visible_text import visible, visible_line
 
 if TYPE_CHECKING:

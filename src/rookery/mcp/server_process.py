@@ -13,7 +13,7 @@ import anyio
 from rookery.core.limits import KIB
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.failure import Failure
-from rookery.mcp.server_environment import (
+from rookery.mcp.server_programs import (
     environment_for,
     make_empty,
     programs_for,

@@ -1,25 +1,41 @@
-"""One name for each tool of each server: `mcp--server--tool`.
+"""Names for what servers offer: `mcp--server--tool` for tools, `/mcp:server:prompt` for prompts.
 
-Names are cut to what providers take. What is cut, or would be the name of another tool too,
-ends in a hash of the whole, so that every name stands for exactly one tool and can be looked up.
+Names of tools are cut to what providers take. What is cut, or would be the name of another tool
+too, ends in a hash of the whole, so that every name stands for exactly one tool and can be looked
+up.
 """
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from rookery.errors import BadArguments
+from rookery.mcp.catalogue import PromptOffer
 
 PREFIX = "mcp"
 BETWEEN = "--"
 LONGEST = 64
 _HASH = 8
-
 OWN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 """What a server may be called by whoever adds one: it stays itself wherever it is said."""
 OWN_NAME_IN_WORDS = "1 to 64 letters a to z, digits, _ . and -, of which the first is no mark"
-
 _BLANKS = re.compile(r"\s+")
 _OTHERS = re.compile(r"[^A-Za-z0-9_-]")
 _HYPHENS = re.compile(r"-{2,}")
+
+
+class PromptCommand(Struct, frozen=True):
+    """A prompt that can be called; `name` is what is typed after the slash."""
+
+    server: str
+    prompt: PromptOffer
+
+    @property
+    def name(self) -> str:
+        return "_".join(f"{PREFIX}:{self.server}:{self.prompt.name}".split())
 
 
 def tool_name(server: str, tool: str) -> str:
@@ -65,6 +81,37 @@ def sanitised(part: str) -> str:
 def folded(name: str) -> str:
     """What two names have in common that differ only in hyphens and underscores."""
     return sanitised(name).replace("-", "_").replace("__", "_").strip("_").casefold()
+
+
+def called(name: str, commands: Sequence[PromptCommand]) -> PromptCommand:
+    """The command of that name. Raises `BadArguments` if there is none."""
+    names = [command.name for command in commands]
+    found = same_name(name.removeprefix("/"), names)
+    if found is None:
+        there = ", ".join(f"/{each}" for each in names) or "none"
+        raise BadArguments(f"There is no prompt /{name.removeprefix('/')}. There are: {there}.")
+    return commands[names.index(found)]
+
+
+def arguments_for(prompt: PromptOffer, words: str) -> dict[str, str]:
+    """What a line of words gives to a prompt: `name=value` by name, other words in their order,
+    and all that is left over to the last. Raises `BadArguments` for what is missing."""
+    try:
+        given = shlex.split(words)
+    except ValueError:
+        given = words.split()
+    names = [each.name for each in prompt.arguments]
+    by_name = dict(word.split("=", 1) for word in given if word.partition("=")[0] in names)
+    loose = [word for word in given if word.partition("=")[0] not in names]
+    free = [name for name in names if name not in by_name]
+    filled = dict(zip(free, loose, strict=False))
+    if free and len(loose) > len(free):
+        filled[free[-1]] = " ".join(loose[len(free) - 1 :])
+    arguments = {**filled, **by_name}
+    required = [each.name for each in prompt.arguments if each.required]
+    if missing := [name for name in required if name not in arguments]:
+        raise BadArguments(f"The prompt {prompt.name} needs {' and '.join(missing)}.")
+    return arguments
 
 
 def _marked(name: str, server: str, tool: str) -> str:

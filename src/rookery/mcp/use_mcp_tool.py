@@ -6,7 +6,8 @@ only ever started by what was permitted: before that, what is remembered of it m
 """
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar
 
 import anyio
@@ -18,23 +19,48 @@ from rookery.core.instructions import quoted
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext, ToolGroup
 from rookery.errors import BadArguments, Denied, ToolError
+from rookery.mcp.catalogue import ToolOffer, named
 from rookery.mcp.hub import McpHub
-from rookery.mcp.named_files import ChangedFiles
-from rookery.mcp.offers import ToolOffer, named
-from rookery.mcp.progress import ShownProgress
 from rookery.mcp.results import capped, tool_outcome
 from rookery.mcp.server import LATE, WrongArguments
 from rookery.mcp.server_guard import CHANGED
 from rookery.mcp.server_lists import LONGEST_NAME
+from rookery.mcp.server_programs import ChangedFiles
 from rookery.mcp.tool_names import same_name
 from rookery.mcp.tool_schemas import normalised, problems
 from rookery.mcp.visible_text import visible_line
+
+LONGEST_PROGRESS = 300
+MOST_PER_SECOND = 20
 
 QUOTED = "mcp_tools"
 LONGEST_LISTING = 12_000
 """Characters of schemas that are told at once; of more only the names and first words."""
 LOST = "The MCP server {} was lost. Ask again to have it started."
 NOT_CALLED = "It was not called; call it again to have it allowed as it is now."
+
+
+class ShownProgress:
+    """Called for each report of a server, it shows those that come slowly enough, as lines."""
+
+    def __init__(self, show: Callable[[str], object]) -> None:
+        self._show = show
+        self._since = -math.inf
+        self._count = 0
+
+    def __call__(self, done: float, total: float | None, message: str | None) -> None:
+        if not self._is_due():
+            return
+        of = f"/{total:g}" if total is not None else ""
+        said = f" {visible_line(message, LONGEST_PROGRESS)}" if message else ""
+        self._show(f"{done:g}{of}{said}\n")
+
+    def _is_due(self) -> bool:
+        now = anyio.current_time()
+        if now - self._since > 1:
+            self._since, self._count = now, 0
+        self._count += 1
+        return self._count <= MOST_PER_SECOND
 
 
 class UseMcpToolArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -177,22 +203,6 @@ def startable(hub: McpHub, name: str, ctx: ToolContext) -> str:
     return server.definition.name
 
 
-def _meant(name: str, tools: Sequence[ToolOffer]) -> ToolOffer | None:
-    by_name = named(tools)
-    found = same_name(name, by_name)
-    return by_name[found] if found else None
-
-
-def _no_tool(server: str, name: str, tools: Sequence[ToolOffer]) -> BadArguments:
-    wrong = f"{server} has no tool {visible_line(name, 100)!r}, or it is switched off."
-    return BadArguments(f"{wrong}\n{described(server, tools)}" if tools else wrong)
-
-
-def _check(server: str, tool: ToolOffer, arguments: dict[str, Any]) -> None:
-    if wrongs := problems(arguments, tool.schema):
-        raise BadArguments(f"{' '.join(wrongs)}\n{described(server, [tool])}")
-
-
 def insist(permit: Permit, action: Action, hub: McpHub, server: str) -> None:
     """Raises `Denied` if the permit is for something else. Who was asked about the call was shown
     what starts for it."""
@@ -213,6 +223,22 @@ def described(server: str, tools: Sequence[ToolOffer]) -> str:
     brief = [f"- {tool.name}: {visible_line(tool.description, 100)}" for tool in tools]
     more = "Call one without arguments to be told which it takes, if it needs any."
     return "\n".join([head, quoted(QUOTED, "\n".join(brief)), more])
+
+
+def _meant(name: str, tools: Sequence[ToolOffer]) -> ToolOffer | None:
+    by_name = named(tools)
+    found = same_name(name, by_name)
+    return by_name[found] if found else None
+
+
+def _no_tool(server: str, name: str, tools: Sequence[ToolOffer]) -> BadArguments:
+    wrong = f"{server} has no tool {visible_line(name, 100)!r}, or it is switched off."
+    return BadArguments(f"{wrong}\n{described(server, tools)}" if tools else wrong)
+
+
+def _check(server: str, tool: ToolOffer, arguments: dict[str, Any]) -> None:
+    if wrongs := problems(arguments, tool.schema):
+        raise BadArguments(f"{' '.join(wrongs)}\n{described(server, [tool])}")
 
 
 def _described(tool: ToolOffer) -> str:

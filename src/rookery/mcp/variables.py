@@ -1,13 +1,30 @@
-"""Variables in the words of a configuration file: `${env:NAME}` and `${workspaceFolder}`."""
+"""Variables and secrets in the words of a server's definition.
+
+Variables are `${env:NAME}` and `${workspaceFolder}`. A name says that a value is secret, as in
+`--token=…`, `API_KEY=…` or `Authorization: …`; so does the form of some values. What is taken for a
+secret and is none costs nothing but a mask.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from rookery.mcp.secret_words import is_secret_name
-
-Source: TypeAlias = Literal["user", "project"]
-
+MASK = "***"
+_SECRET = (
+    r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH(?!ORS?(?![A-Z]))|COOKIE|"
+    r"(?<![A-Z])(?:PASS|PAT)(?![A-Z])|_PWD(?![A-Z])"
+)
+_NAME = re.compile(_SECRET, re.IGNORECASE)
+_NAMED = re.compile(
+    rf"(?P<name>[\w.-]*(?:{_SECRET})[\w.-]*\s*[=:]\s*)"
+    r"(?P<value>(?:(?:Bearer|Basic|Token)\s+)?[^\s&;'\"]+)",
+    re.IGNORECASE,
+)
+_LOGIN = re.compile(r"(?P<name>\w://)(?P<value>[^/\s@]+)(?=@)")
+_FORMS = re.compile(
+    r"(?P<name>\b)(?P<value>(?:sk-|gh[oprsu]_|github_pat_|glpat-|xox[abprs]-|AKIA|eyJ)[\w.=-]{8,})"
+)
+_ANY_VARIABLE = re.compile(r"\$\{[^}]*\}")
 WORKSPACE = "workspaceFolder"
 _VARIABLE = re.compile(r"\$\{(env:[^}]+|workspaceFolder)\}")
 _HARMLESS = {
@@ -16,6 +33,8 @@ _HARMLESS = {
     *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"),
 }
 """Variables in which nobody keeps a secret, whatever `LC_*` there is besides."""
+
+Source: TypeAlias = Literal["user", "project"]
 
 
 class Filling:
@@ -57,6 +76,59 @@ class Filling:
         if is_secret_name(name):
             self.secrets.append(self._variables.get(name, ""))
         return self._variables.get(name, found[0])
+
+
+def is_secret_name(name: str) -> bool:
+    return bool(_NAME.search(name))
+
+
+def masked(words: Sequence[str]) -> list[str]:
+    """The words of a command line without what is secret in them."""
+    return [
+        MASK if follows and not _ANY_VARIABLE.search(word) else _masked(word)
+        for word, follows in _with_what_follows(words)
+    ]
+
+
+def secrets_in(words: Sequence[str]) -> Iterator[str]:
+    """The secrets among the words of a command line."""
+    for word, follows in _with_what_follows(words):
+        if follows:
+            yield from parts_of(word)
+        yield from secrets_within(word)
+
+
+def secrets_within(text: str) -> Iterator[str]:
+    for form in (_NAMED, _LOGIN, _FORMS):
+        for found in form.finditer(text):
+            yield from parts_of(found["value"])
+
+
+def parts_of(secret: str) -> Iterable[str]:
+    """A secret, and what of it may be repeated without the rest. A variable that nobody has set
+    is none."""
+    if _ANY_VARIABLE.search(secret):
+        return ()
+    last_word, password = secret.split()[-1:], secret.partition(":")[2]
+    return dict.fromkeys(filter(None, [secret.strip(), *last_word, password.strip()]))
+
+
+def _with_what_follows(words: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """Each word, and whether it is the value of a secret option before it."""
+    for before, word in zip(("", *words), words, strict=False):
+        option = before.startswith("-") and "=" not in before and " " not in before
+        yield word, option and is_secret_name(before) and not word.startswith("-")
+
+
+def _masked(word: str) -> str:
+    for form in (_NAMED, _LOGIN, _FORMS):
+        word = form.sub(_mask, word)
+    return word
+
+
+def _mask(found: re.Match[str]) -> str:
+    """A variable is no secret: what it holds is."""
+    return found[0] if _ANY_VARIABLE.search(found["value"]) else f"{found['name']}{MASK}"
 
 
 def _is_harmless(name: str) -> bool:

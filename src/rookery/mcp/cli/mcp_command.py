@@ -13,11 +13,17 @@ import click
 
 from rookery import NAME
 from rookery.core.text.terminal_text import cells_of, visible_line
-from rookery.errors import SettingsError, ToolError
-from rookery.mcp.cli.servers_file import ServersFile
+from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.permissions.trust import TrustStore
+from rookery.platform.attributes import attributes_at
+from rookery.platform.disk import private_folder, put, reason
 from rookery.platform.user_folders import Places, find_places
 from rookery.storage.cli.session_listing import GAP, age
+
+SERVERS = "mcpServers"
+SHOWN_OF_A_NAME = 80
+OPEN_FILE = 0o644
+"""What a file of a project is for others."""
 
 _HERE = click.option(
     "-w",
@@ -27,6 +33,87 @@ _HERE = click.option(
     help="The folder whose servers are meant.",
 )
 _PROJECT = click.option("--project", is_flag=True, help="In the project's file, not in yours.")
+
+
+class ServersFile:
+    """The user's file, or one of a project if its `root` is given."""
+
+    def __init__(self, path: Path, root: Path | None = None) -> None:
+        self.path = path
+        self._root = root
+
+    def names(self) -> list[str]:
+        return list(self._table().get(SERVERS, {}))
+
+    def add(self, name: str, definition: dict[str, Any]) -> Sequence[str]:
+        """What may not be meant about it. Raises `SettingsError` if the definition is wrong or
+        the name odd or taken; then nothing is changed."""
+        from rookery.mcp.config import parse
+        from rookery.mcp.tool_names import OWN_NAME, OWN_NAME_IN_WORDS
+        from rookery.mcp.visible_text import visible_line
+
+        shown = visible_line(name, SHOWN_OF_A_NAME)
+        as_written = json.dumps({SERVERS: {name: definition}}).encode()
+        parsed = parse(as_written, "project" if self._root else "user", os.environ)
+        if parsed.problems:
+            raise SettingsError(f"{shown} was not added: {parsed.problems[0].text}.")
+        if not OWN_NAME.fullmatch(name):
+            raise SettingsError(f"{shown} was not added: a server's name is {OWN_NAME_IN_WORDS}.")
+        table = self._table()
+        servers = table.setdefault(SERVERS, {})
+        if name in servers:
+            raise SettingsError(f"{self.path} has a server {name} already; remove it first.")
+        servers[name] = definition
+        self._write(table)
+        return parsed.doubts
+
+    def remove(self, name: str) -> bool:
+        """Whether it was there."""
+        table = self._table()
+        if name not in table.get(SERVERS, {}):
+            return False
+        del table[SERVERS][name]
+        self._write(table)
+        return True
+
+    def _table(self) -> dict[str, Any]:
+        try:
+            table = json.loads(self._place().read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except OSError as error:
+            raise SettingsError(f"{self.path} cannot be read ({reason(error)}).") from error
+        except (ValueError, RecursionError) as error:
+            raise SettingsError(
+                f"{self.path} is no valid JSON ({error}), so nothing was changed; correct it."
+            ) from error
+        if not isinstance(table, dict) or not isinstance(table.get(SERVERS, {}), dict):
+            raise SettingsError(
+                f'{self.path} has no object "{SERVERS}", so nothing was changed; correct it.'
+            )
+        return table
+
+    def _write(self, table: dict[str, Any]) -> None:
+        place = self._place()
+        try:
+            if self._root:
+                place.parent.mkdir(exist_ok=True)
+            else:
+                private_folder(place.parent)
+            like = attributes_at(place)
+            text = json.dumps(table, indent=2, ensure_ascii=False) + "\n"
+            put(place, [text.encode()], like=like)
+            if like is None and self._root:
+                place.chmod(OPEN_FILE)
+        except OSError as error:
+            raise StorageError(f"{self.path} could not be written ({reason(error)}).") from error
+
+    def _place(self) -> Path:
+        """The file itself, wherever links lead; for a project only inside it."""
+        place = self.path.resolve()
+        if self._root and not place.is_relative_to(self._root.resolve()):
+            raise SettingsError(f"{self.path} leads out of the project, so it is left alone.")
+        return place
 
 
 @click.group(invoke_without_command=True)
