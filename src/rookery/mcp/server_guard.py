@@ -1,7 +1,8 @@
 """The hooks for MCP servers: what the user's configuration allows, and what is always asked.
 
-`ServerGuard` asks before a server is started or when its code has changed, whatever else allows
-it. `AlwaysAllowed` spares the question for tools that the user's own file names.
+`ServerGuard` has a person asked about a tool that is not what it was, and before a server starts
+that may load changed code, whatever else allows it. `AlwaysAllowed` spares the question for tools
+that the user's own file names.
 """
 
 from collections.abc import Iterator

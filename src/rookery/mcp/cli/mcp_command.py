@@ -1,4 +1,7 @@
-"""`rookery mcp`: the MCP servers that the agent may use."""
+"""`rookery mcp`: the MCP servers that the agent may use.
+
+`ServersFile` changes a configuration file with care: what is not touched stays as it is.
+"""
 
 import json
 import os
