@@ -191,7 +191,7 @@ class TraceSettings(_Section, frozen=True):
         Meta(description="Whether changes are refused while the ledger is not whole."),
     ] = "warn"
     signing_key: Annotated[
-        _Name | None, Meta(description="A file with the key that exports are signed with.")
+        _Name | None, Meta(description="No longer used: exports are not signed.")
     ] = None
 
 
