@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from rookery.sandbox.confinement import Launch
 from rookery.sandbox.sandbox import Sandbox
-from rookery.sandbox.sandbox_options import Launch
 
 
 class WithoutLandlock(Sandbox):

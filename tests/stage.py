@@ -8,8 +8,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from rookery.checkpoints.checkpoints import ShadowCheckpoints
-from rookery.checkpoints.without_checkpoints import WithoutCheckpoints
+from rookery.checkpoints.checkpoints import ShadowCheckpoints, WithoutCheckpoints
 from rookery.core.asks import CATEGORY, AskCategory
 from rookery.core.blocks import ToolCall
 from rookery.core.commands import (
@@ -37,8 +36,7 @@ from rookery.engine.ports.tool import ToolContext, not_judged
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Act, Attend, TaskDeps
 from rookery.engine.timers import Pace
-from rookery.permissions.allow_rules import Permissions
-from rookery.permissions.approval import ApprovalGate
+from rookery.permissions.approval import ApprovalGate, Permissions
 from rookery.permissions.protected_changes import shielded
 from rookery.platform.user_folders import find_places
 from rookery.providers.scripted import Line, ScriptedProvider

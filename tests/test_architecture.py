@@ -94,8 +94,8 @@ LEFT = {
     ("permissions.cli.trust_command", "mcp.presence"),
     ("permissions.cli.trust_command", "providers.registry"),
     ("permissions.cli.trust_command", "workspace.files"),
-    ("permissions.trust_gate", "commands.wrappers"),
-    ("platform.git.git_config_files", "sandbox.confinement"),
+    ("permissions.restrictions", "commands.wrappers"),
+    ("platform.git.git_programs", "sandbox.confinement"),
     ("platform.git.git_index", "core.facts"),
     ("platform.git.git_index", "core.limits"),
     ("platform.http_proxy", "core.limits"),
@@ -106,7 +106,7 @@ LEFT = {
     ("platform.processes.own_programs", "sandbox.confinement"),
     ("platform.processes.own_programs", "sandbox.hidden_places"),
     ("platform.processes.wardens", "core.limits"),
-    ("platform.small_files", "core.limits"),
+    ("platform.disk", "core.limits"),
     ("prompting.tool_files", "commands.tool_programs"),
     ("prompting.tool_files", "governance.external_hooks.fingerprints"),
     ("prompting.tool_files", "governance.external_hooks.hook_trust"),
@@ -120,7 +120,7 @@ LEFT = {
     ("storage.settings_files", "permissions.trust"),
     ("tools.custom.custom_tool", "governance.scope.permission_rules"),
     ("workspace.terminal", "sandbox.confinement"),
-    ("workspace.terminal", "sandbox.write_limits"),
+    ("workspace.terminal", "sandbox.confinement"),
 }
 """Exceptions that go, one by one. Nothing is added here."""
 

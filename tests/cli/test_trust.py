@@ -10,7 +10,7 @@ from rookery.core.command_lines import Judgement
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.files import Place
 from rookery.errors import SettingsError
-from rookery.permissions.allow_rules import Permissions
+from rookery.permissions.approval import Permissions
 from rookery.permissions.cli.trust_command import (
     STAYS_UNTRUSTED,
     ask_trust,

@@ -6,10 +6,8 @@ import pytest
 
 from rookery.core.hosts import Host, covered
 from rookery.platform.http_proxy import OutOfReach, Request
-from rookery.sandbox.egress.addresses import check_addresses
-from rookery.sandbox.egress.registries import registries
-from rookery.sandbox.egress.remotes import remote_host, remotes
-from rookery.sandbox.egress.upstream import upstream_for
+from rookery.sandbox.egress.known_hosts import registries, remote_host, remotes
+from rookery.sandbox.egress.upstream import check_addresses, upstream_for
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from rookery.core.modes import BUILT_IN, find_mode
 from rookery.core.rulings import Decision, strictest
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.permissions.approval import ApprovalGate
-from rookery.permissions.mode_limits import ModeLimits
+from rookery.permissions.restrictions import ModeLimits
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from rookery.core.modes import BUILT_IN, Group, Mode, find_mode
 from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.errors import BadArguments
-from rookery.permissions.mode_limits import ModeLimits
+from rookery.permissions.restrictions import ModeLimits
 
 pytestmark = pytest.mark.anyio
 

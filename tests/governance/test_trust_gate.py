@@ -8,7 +8,7 @@ from rookery.core.command_lines import Judgement, Pipeline, PlainCommand
 from rookery.core.facts import Change
 from rookery.core.rulings import Ruling, deny
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.permissions.trust_gate import NOT_TRUSTED, TrustGate
+from rookery.permissions.restrictions import NOT_TRUSTED, TrustGate
 
 pytestmark = pytest.mark.anyio
 CALL = ToolCall(id="c1", name="any")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from command_bench import Bench, bench
-from rookery.sandbox.plain_argv import plain_argv
+from rookery.sandbox.launcher import plain_argv
 
 KEPT_BACK = ("secret.txt", "link_secret", "link_out", "link_keys", "dangling", "with space.txt")
 

@@ -17,7 +17,7 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.files import Place
 from rookery.engine.ports.hooks import RuleBook
 from rookery.errors import CommandRejected, StorageError, ToolError
-from rookery.permissions.allow_rules import (
+from rookery.permissions.approval import (
     LASTS,
     AllowRule,
     Permissions,
@@ -25,7 +25,7 @@ from rookery.permissions.allow_rules import (
     problem_with_rules,
     stored_rules,
 )
-from rookery.permissions.folder_marks import FolderMark
+from rookery.permissions.trust import FolderMark
 
 NOW = 1_800_000_000_000
 EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

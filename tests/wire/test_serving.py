@@ -16,7 +16,7 @@ from rookery.core.commands import Answer, OpenTask, ReopenTask
 from rookery.core.facts import Asked, Event, Noted, TaskOpened, TextStreamed
 from rookery.core.queries import AskAbout
 from rookery.errors import CommandRejected, StorageError
-from rookery.permissions.folder_marks import FolderGone
+from rookery.permissions.trust import FolderGone
 from rookery.protocol import relay as following
 from rookery.protocol.channels import LONGEST_MESSAGE, LineChannel
 from rookery.protocol.codec import event_to_json

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.checkpoints.checkpoints import ShadowCheckpoints
-from rookery.checkpoints.without_checkpoints import NOT_KEPT, ProtectedFilesOnly
+from rookery.checkpoints.checkpoints import NOT_KEPT, ProtectedFilesOnly, ShadowCheckpoints
 from rookery.core.facts import Effect, Version
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.undo_plan import folder_with

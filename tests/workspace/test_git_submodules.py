@@ -10,7 +10,7 @@ from rookery.commands.programs import reading
 from rookery.commands.tables.tool_table import GIT_READERS
 from rookery.commands.words import words
 from rookery.core.command_lines import Pipeline, PlainCommand
-from rookery.sandbox.plain_argv import plain_argv
+from rookery.sandbox.launcher import plain_argv
 
 GIT = shutil.which("git") or "/usr/bin/git"
 IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@example.org")

@@ -1,5 +1,5 @@
 from rookery.engine.ports.files import FileBytes, FileText
-from rookery.workspace.known_texts import KnownTexts
+from rookery.workspace.files import KnownTexts
 
 
 def text(sha: str, length: int) -> FileText:

@@ -11,7 +11,7 @@ import pytest
 from rookery.commands.git_use import GitUse
 from rookery.core.blocks import ToolCall
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.sandbox.confinement import Network
+from rookery.sandbox.confinement import Network, SandboxWishes
 from rookery.sandbox.launcher import (
     MOST_LOOKED_AT,
     MOST_MASKED,
@@ -21,7 +21,6 @@ from rookery.sandbox.launcher import (
 )
 from rookery.sandbox.layers import PROGRAMS
 from rookery.sandbox.sandbox import Sandbox
-from rookery.sandbox.sandbox_options import SandboxWishes
 from rookery.workspace.boundaries import Boundaries
 
 SECRET = "decoy-77a1"

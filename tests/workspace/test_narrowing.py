@@ -22,10 +22,10 @@ from rookery.engine.ports.actions import Permit
 from rookery.errors import Denied
 from rookery.governance.scope.scope_suggestions import writable_prefixes
 from rookery.sandbox.confine import landlock_version
+from rookery.sandbox.confinement import MOST_BESIDE
 from rookery.sandbox.launcher import Launching
 from rookery.sandbox.layers import CONFINE, INTERPRETER, PROGRAMS
 from rookery.sandbox.sandbox import Launch, Sandbox, SandboxWishes
-from rookery.sandbox.write_limits import MOST_BESIDE
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.terminal import Terminal
 
@@ -624,7 +624,7 @@ import sys
 from pathlib import Path
 from rookery.errors import Denied
 from rookery.sandbox.sandbox import Sandbox
-from rookery.sandbox.sandbox_options import SandboxWishes
+from rookery.sandbox.confinement import SandboxWishes
 folder = Path(sys.argv[1])
 for mode in ("on", "required", "off"):
     sandbox = Sandbox(SandboxWishes(root=folder, home=folder, mode=mode), "/nonexistent")

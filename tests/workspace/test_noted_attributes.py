@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from access_lists import ACL, acl
-from rookery.checkpoints.checkpoint_commits import snapshot_of
-from rookery.checkpoints.noted_attributes import (
+from rookery.checkpoints.file_versions import (
     MOST_OF_A_FILE,
     MOST_OF_ALL,
     NotedAttributes,
@@ -15,6 +14,7 @@ from rookery.checkpoints.noted_attributes import (
     note_of,
     noted_attributes,
 )
+from rookery.checkpoints.shadow_repository import snapshot_of
 from rookery.checkpoints.snapshot_trees import UNSEEN
 
 NOTED = NotedAttributes((7, 8), {ACL: acl(), "user.tag": b"red"})
@@ -45,7 +45,7 @@ def test_attributes_that_are_too_large_are_not_noted(
     file.write_text("x")
     os.setxattr(file, "user.small", b"red")
     assert noted_attributes(note_at(file)).extended == {"user.small": b"red"}
-    monkeypatch.setattr("rookery.checkpoints.noted_attributes.MOST_OF_A_FILE", 2)
+    monkeypatch.setattr("rookery.checkpoints.file_versions.MOST_OF_A_FILE", 2)
     assert note_at(file) == ""
 
 

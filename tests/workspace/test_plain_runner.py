@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from rookery.commands.tables.tool_table import GIT_READERS
 from rookery.core.command_lines import Pipeline, Plain, PlainCommand
 from rookery.platform.git.git_hardening import git_hardening, hardened
-from rookery.sandbox.plain_argv import plain_argv
+from rookery.sandbox.launcher import plain_argv
 
 GIT = shutil.which("git") or "/usr/bin/git"
 

@@ -23,10 +23,10 @@ from old_kernel import WithoutLandlock
 from patience import patience
 from rookery.errors import Denied, ToolError
 from rookery.sandbox.confine import landlock_version
+from rookery.sandbox.confinement import SandboxWishes
 from rookery.sandbox.guarantees import Holds, guarantees
 from rookery.sandbox.layers import CONFINE, INTERPRETER, PROGRAMS
 from rookery.sandbox.sandbox import Sandbox
-from rookery.sandbox.sandbox_options import SandboxWishes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is made for Linux")
 
@@ -567,7 +567,7 @@ from pathlib import Path
 from rookery.errors import Denied
 from rookery.sandbox.guarantees import guarantees
 from rookery.sandbox.sandbox import Sandbox
-from rookery.sandbox.sandbox_options import SandboxWishes
+from rookery.sandbox.confinement import SandboxWishes
 folder = Path(sys.argv[1])
 for mode in ("on", "required"):
     sandbox = Sandbox(SandboxWishes(root=folder, home=folder, mode=mode), "/nonexistent")
@@ -826,7 +826,7 @@ UNPRIVILEGED = """
 import subprocess, sys
 from pathlib import Path
 from rookery.sandbox.sandbox import Sandbox
-from rookery.sandbox.sandbox_options import SandboxWishes
+from rookery.sandbox.confinement import SandboxWishes
 folder = Path(sys.argv[1])
 sandbox = Sandbox(SandboxWishes(root=folder / "work", home=folder / "home"), sys.argv[2])
 command = "cat ~/.ssh/key; echo x > ~/new; echo x > new && id -u; grep CapEff /proc/self/status"

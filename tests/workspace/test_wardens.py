@@ -14,7 +14,7 @@ import pytest
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.errors import ToolError
-from rookery.platform.processes.own_scripts import own_script
+from rookery.platform.processes.own_programs import own_script
 from rookery.platform.processes.wardens import WaitingWarden, WardensInAdvance
 from rookery.workspace.terminal import Terminal
 

@@ -18,7 +18,7 @@ from rookery.core.findings import Finding, Health
 from rookery.core.limits import MIB
 from rookery.core.settings import Settings
 from rookery.errors import SettingsError
-from rookery.permissions.allow_rules import problem_with_rules
+from rookery.permissions.approval import problem_with_rules
 from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.disk import reason
 from rookery.platform.user_folders import HOME_VARIABLE, Places

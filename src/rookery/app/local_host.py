@@ -28,10 +28,9 @@ from rookery.app.host import Contents, Knowledge, Workplace
 from rookery.app.model_choice import ModelChoice, Models
 from rookery.app.task_factory import HostParts, make_task, only_known_hosts
 from rookery.checkpoints.checkpoint_upkeep import drop_unneeded
-from rookery.checkpoints.checkpoints import ShadowCheckpoints
+from rookery.checkpoints.checkpoints import ProtectedFilesOnly, ShadowCheckpoints
 from rookery.checkpoints.repositories.git_copies import drop_copies
 from rookery.checkpoints.repositories.git_views import GitEyes
-from rookery.checkpoints.without_checkpoints import ProtectedFilesOnly
 from rookery.core.command_lines import Judgement
 from rookery.core.queries import About
 from rookery.core.secret_mask import Hiding
@@ -45,12 +44,11 @@ from rookery.platform.git.git_folders import own_repository, repository_config
 from rookery.platform.processes.wardens import WardensInAdvance
 from rookery.platform.user_folders import Places
 from rookery.providers.registry import KEY_VARIABLES, OTHER_KEY_VARIABLES
-from rookery.sandbox.egress.known_hosts import KnownHosts
-from rookery.sandbox.egress.remotes import remotes
+from rookery.sandbox.confinement import SandboxWishes
+from rookery.sandbox.egress.known_hosts import KnownHosts, remotes
 from rookery.sandbox.egress.way_out import Egress
 from rookery.sandbox.launcher import Launching
 from rookery.sandbox.sandbox import Sandbox
-from rookery.sandbox.sandbox_options import SandboxWishes
 from rookery.storage.keys import all_keys
 from rookery.storage.running_commands import RunningCommands
 from rookery.storage.sessions import TaskStore

@@ -11,7 +11,7 @@ from msgspec import Struct
 from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.tool import Tool
 from rookery.errors import StorageError, ToolError
-from rookery.permissions.tool_agreements import HOW_TO_AGREE, ToolAgreements
+from rookery.permissions.trust import HOW_TO_AGREE, ToolAgreements
 from rookery.platform.user_folders import Places
 from rookery.prompting.tool_files import (
     FoundTool,

@@ -41,17 +41,14 @@ from rookery.engine.task_shell import HidingShell
 from rookery.engine.timers import Clock, Pace
 from rookery.governance.host_writes import was_written
 from rookery.governance.oversight import Oversight
-from rookery.permissions.allow_rules import Permissions
-from rookery.permissions.approval import ApprovalGate
-from rookery.permissions.mode_limits import ModeLimits
+from rookery.permissions.approval import ApprovalGate, Permissions
 from rookery.permissions.protected_changes import (
     nothing_shielded,
     shielded,
     shielded_where_it_is_mounted,
 )
-from rookery.permissions.restrictions import Restrictions
+from rookery.permissions.restrictions import ModeLimits, Restrictions, TrustGate
 from rookery.permissions.stale_files import StaleGuard
-from rookery.permissions.trust_gate import TrustGate
 from rookery.platform.git.git_index import checked_out
 from rookery.platform.user_folders import Places
 from rookery.sandbox.confinement import within_any

@@ -1,5 +1,6 @@
-"""Taking steps back: what is planned, what is put back, and how that can be undone."""
+"""Restoring: what is planned, what is put back, how to undo that, and what the user is told."""
 
+import os
 import secrets
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -9,27 +10,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import faults
-from rookery.checkpoints.checkpoint_commits import Snapshot, Steps
 from rookery.checkpoints.checkpoint_reader import blob, differences, made_repositories
 from rookery.checkpoints.checkpoint_snapshot import Pause, Taking
-from rookery.checkpoints.checkpoint_texts import (
-    failures,
-    kept_aside,
-    never_saved,
-    not_kept,
-    presentable,
-    said,
-)
-from rookery.checkpoints.file_restore import put_back
+from rookery.checkpoints.file_restore import PutBack, put_back
 from rookery.checkpoints.file_versions import version_at
 from rookery.checkpoints.quarantine import set_aside
-from rookery.checkpoints.shadow_repository import ShadowRepository
+from rookery.checkpoints.shadow_repository import ShadowRepository, Snapshot, Steps
 from rookery.core.credential_paths import holds_secrets
 from rookery.core.facts import Effect, Version
 from rookery.core.undo_plan import Plan, is_leaf, only_takes_back, plan, worth_telling
 from rookery.engine.ports.checkpoints import Restored
 from rookery.errors import StorageError
 from rookery.platform.paths import visible
+
+_NOT_WHOLE = ("Desktop", "Documents", "Downloads")
+_NAMED_FAILURES = 3
+_NAMED = 20
 
 
 class Wish(Struct, frozen=True):
@@ -184,3 +180,57 @@ class Restoring:
         ):
             return Version("", now.mode)
         return now
+
+
+def refusal(root: Path) -> str:
+    """Why a folder is too much to be kept: people have their whole lives in it."""
+    home = Path(os.path.expanduser("~")).resolve()
+    if root == home or root in home.parents:
+        return f"{root} is the home folder or holds it; work in a folder inside"
+    if root.parent == home and root.name in _NOT_WHOLE:
+        return f"{root} holds more than one project; work in a folder inside"
+    return ""
+
+
+def presentable(effects: Sequence[Effect]) -> tuple[Effect, ...]:
+    """With names that can be shown and written down, whatever is in them."""
+    return tuple(Effect(visible(e.path), e.before, e.after) for e in effects)
+
+
+def failures(put: PutBack) -> str:
+    if not put.failed:
+        return ""
+    named = _listed([f"{visible(path)}: {why}" for path, why in put.failed], _NAMED_FAILURES)
+    return f"These were not put back ({named}); restore again once that is mended."
+
+
+def kept_aside(put: PutBack) -> str:
+    if not put.aside:
+        return ""
+    named = _listed([f"{visible(path)} to {visible(where)}" for path, where in put.aside], _NAMED)
+    return f"No checkpoint holds what was there, so it was moved: {named}."
+
+
+def never_saved(paths: Sequence[str]) -> str:
+    if not paths:
+        return ""
+    named = _listed([visible(path) for path in paths], _NAMED)
+    return f"These could not be kept, being too large or no files, and stay as they are: {named}."
+
+
+def not_kept(secrets: Sequence[str]) -> str:
+    if not secrets:
+        return ""
+    named = _listed([visible(path) for path in secrets], _NAMED)
+    return f"Checkpoints do not store ignored files that may hold secrets: {named}."
+
+
+def _listed(what: Sequence[str], most: int) -> str:
+    more = len(what) - most
+    return "; ".join([*what[:most], *([f"and {more} more"] if more > 0 else [])])
+
+
+def said(error: Exception) -> str:
+    """What an error says, in the middle of a sentence."""
+    text = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+    return text[:1].lower() + text[1:].rstrip(".")

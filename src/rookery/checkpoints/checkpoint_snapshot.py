@@ -7,14 +7,12 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.checkpoints.checkpoint_commits import Beside, Snapshot
+from rookery.checkpoints.file_versions import bounded
 from rookery.checkpoints.folder_search import DEPENDENCIES, FolderSearch
-from rookery.checkpoints.ignore_memory import IGNORE_FILE, IgnoreMemory
-from rookery.checkpoints.noted_attributes import bounded
-from rookery.checkpoints.shadow_repository import ShadowRepository
+from rookery.checkpoints.shadow_repository import Beside, ShadowRepository, Snapshot
+from rookery.checkpoints.snapshot_selection import IGNORE_FILE, Followed, IgnoreMemory, is_anothers
 from rookery.checkpoints.snapshot_trees import UNSEEN, Trees, uncovered_among
-from rookery.checkpoints.snapshots import Survey, is_anothers
-from rookery.checkpoints.tracked_paths import Followed
+from rookery.checkpoints.snapshots import Survey
 from rookery.core.credential_paths import holds_secrets
 from rookery.core.limits import Limits
 from rookery.core.protected_paths import OF_BUILDS, protected

@@ -2,6 +2,10 @@
 
 All work is done in threads, one at a time for each workspace, whichever process it is in. What
 goes wrong is told and never raised: a task goes on without checkpoints if it must.
+
+`WithoutCheckpoints` is for users who want none: what a call did cannot be undone.
+`ProtectedFilesOnly` remembers those files alone, so that those which a command changes by itself
+can be put back after it.
 """
 
 import threading
@@ -15,7 +19,6 @@ from typing import TypeVar
 import anyio
 import anyio.to_thread
 
-from rookery.checkpoints.checkpoint_commits import Steps
 from rookery.checkpoints.checkpoint_reader import (
     content,
     contents,
@@ -23,12 +26,18 @@ from rookery.checkpoints.checkpoint_reader import (
     differences,
     files_at,
 )
-from rookery.checkpoints.checkpoint_restore import Restoring, Wish
-from rookery.checkpoints.checkpoint_snapshot import WHOLE_WORKSPACE, OutOfTime, Pause, Scope, Taking
-from rookery.checkpoints.checkpoint_texts import presentable, refusal, said
+from rookery.checkpoints.checkpoint_restore import Restoring, Wish, presentable, refusal, said
+from rookery.checkpoints.checkpoint_snapshot import (
+    PROTECTED_FILES,
+    WHOLE_WORKSPACE,
+    OutOfTime,
+    Pause,
+    Scope,
+    Taking,
+)
 from rookery.checkpoints.checkpoint_upkeep import drop_oldest, forget_damage
 from rookery.checkpoints.object_store import ObjectStore
-from rookery.checkpoints.shadow_repository import ShadowRepository
+from rookery.checkpoints.shadow_repository import ShadowRepository, Steps
 from rookery.core.facts import Effect, Version
 from rookery.core.limits import MIB, Limits
 from rookery.core.undo_plan import is_unknown, worth_telling
@@ -36,6 +45,8 @@ from rookery.engine.ports.checkpoints import Checkpoint, Restored
 from rookery.errors import StorageError
 
 T = TypeVar("T")
+
+NOT_KEPT = "Files cannot be put back: checkpoints are switched off in the settings."
 
 
 class ShadowCheckpoints:
@@ -243,3 +254,62 @@ async def _beside(work: Callable[[Pause], T], seconds: float) -> T:
         return await anyio.to_thread.run_sync(work, pause, abandon_on_cancel=True)
     finally:
         stopped.set()
+
+
+class WithoutCheckpoints:
+    async def save(self, paths: Sequence[str] | None) -> Checkpoint:
+        return Checkpoint()
+
+    async def effects(self, before: str, after: str) -> Sequence[Effect]:
+        return ()
+
+    async def changed_files(self, before: str, after: str) -> bool:
+        return False
+
+    async def tidy(self, keep: Collection[str]) -> str:
+        return ""
+
+    async def restore(
+        self,
+        steps: Sequence[tuple[str, str]],
+        *,
+        overwrite: bool,
+        rehearse: bool = False,
+        only: Collection[str] | None = None,
+    ) -> Restored:
+        return Restored(problem=NOT_KEPT)
+
+
+class ProtectedFilesOnly:
+    """`home` is the folder of the shadow repositories, as it is for checkpoints of everything."""
+
+    def __init__(
+        self, root: Path, home: Path, limits: Limits, *, private: Collection[Path] = ()
+    ) -> None:
+        self._kept = ShadowCheckpoints(root, home, limits, private=private, scope=PROTECTED_FILES)
+
+    async def save(self, paths: Sequence[str] | None) -> Checkpoint:
+        """Nothing for what file tools do: they have asked about protected files by name."""
+        return await self._kept.save(None) if paths is None else Checkpoint()
+
+    async def effects(self, before: str, after: str) -> Sequence[Effect]:
+        return await self._kept.effects(before, after)
+
+    async def changed_files(self, before: str, after: str) -> bool:
+        return await self._kept.changed_files(before, after)
+
+    async def tidy(self, keep: Collection[str]) -> str:
+        return await self._kept.tidy(keep)
+
+    async def restore(
+        self,
+        steps: Sequence[tuple[str, str]],
+        *,
+        overwrite: bool,
+        rehearse: bool = False,
+        only: Collection[str] | None = None,
+    ) -> Restored:
+        """Only single files, never all that a call did."""
+        if only is None:
+            return Restored(problem=NOT_KEPT)
+        return await self._kept.restore(steps, overwrite=overwrite, rehearse=rehearse, only=only)

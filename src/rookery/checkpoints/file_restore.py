@@ -17,14 +17,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import faults
-from rookery.checkpoints.file_versions import NOT_A_FOLDER, version_in
-from rookery.checkpoints.noted_attributes import (
+from rookery.checkpoints.file_versions import (
+    NOT_A_FOLDER,
     NotedAttributes,
+    name_for_unfinished,
     noted_attributes,
     put_users_attributes,
+    version_in,
 )
 from rookery.checkpoints.quarantine import keep_also, keep_aside, move_aside
-from rookery.checkpoints.unfinished_names import name_for_unfinished
 from rookery.core.facts import Effect, Version
 from rookery.core.undo_plan import is_folder, is_leaf, is_unknown
 from rookery.errors import StorageError

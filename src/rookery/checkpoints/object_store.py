@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rookery import faults
 from rookery.errors import StorageError
-from rookery.platform.git.git_packs import (
+from rookery.platform.git.git_objects import (
     UNFINISHED,
     Kind,
     Packing,

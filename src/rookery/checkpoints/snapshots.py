@@ -14,52 +14,40 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.checkpoints.file_versions import content_of, is_gits_own, proper, status_of
-from rookery.checkpoints.folder_search import DEPENDENCIES
-from rookery.checkpoints.ignore_memory import (
-    IGNORE_FILE,
-    IgnoreMemory,
-    Rules,
-    in_ignored_folder,
-    settle,
+from rookery.checkpoints.file_versions import (
+    content_of,
+    is_gits_own,
+    is_unfinished_edit,
+    is_unfinished_restore,
+    proper,
+    status_of,
 )
+from rookery.checkpoints.folder_search import DEPENDENCIES
 from rookery.checkpoints.object_store import ObjectStore
-from rookery.checkpoints.skipped import Skipped
+from rookery.checkpoints.snapshot_selection import (
+    IGNORE_FILE,
+    Followed,
+    IgnoreMemory,
+    Skipped,
+    WalkedFolder,
+    in_ignored_folder,
+    is_anothers,
+    is_protected,
+    left_out,
+    settle,
+    why_not,
+)
 from rookery.checkpoints.snapshot_trees import FOLDERS_OWN, UNSEEN, Folder, Trees
-from rookery.checkpoints.tracked_paths import Followed
-from rookery.checkpoints.unfinished_names import is_unfinished_edit, is_unfinished_restore
 from rookery.core.credential_paths import holds_secrets
-from rookery.core.governance_mode import GOVERNANCE_FOLDER, LEDGER_NAMES
 from rookery.core.limits import Limits
-from rookery.core.protected_paths import protected
 from rookery.platform.git.git_index import GitIndexes
-from rookery.platform.git.git_packs import Kind
+from rookery.platform.git.git_objects import Kind
 from rookery.platform.stat_index import Row, Rows, is_settled, row_of
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST = 200
-_GOVERNANCE = f"/{GOVERNANCE_FOLDER}/"
-_WORKTREES = ("worktrees", "/.roo/")
-
-
-def is_protected(path: str) -> bool:
-    return bool(protected(path, new=True))
-
-
-class _Place(Struct, frozen=True):
-    """A folder of the workspace, and what holds in it. A path ends with a slash."""
-
-    path: str
-    depth: int
-    rules: Rules | None
-    followed: Followed
-
-    def inside(self, name: str) -> "_Place":
-        path, inner = f"{self.path}{name}/", self.followed.inside(name)
-        return _Place(path, self.depth + 1, self.rules, inner)
 
 
 class Survey:
@@ -110,7 +98,7 @@ class Survey:
         self._ignoring.begin()
         root = os.open(self._root, _FOLDER)
         try:
-            return self._folder(root, _Place("", 0, None, followed))
+            return self._folder(root, WalkedFolder("", 0, None, followed))
         finally:
             os.close(root)
 
@@ -152,11 +140,11 @@ class Survey:
                     entries.put_folder(name, trees)
                 elif inner is not None:
                     last = Followed(self._store, partial(entries.folder, name))
-                    place = _Place(f"{here}/", len(path.split("/")), None, last)
+                    place = WalkedFolder(f"{here}/", len(path.split("/")), None, last)
                     entries.put_folder(name, self._folder(inner, place))
         return entries.store()
 
-    def _folder(self, folder: int, place: _Place) -> Trees:
+    def _folder(self, folder: int, place: WalkedFolder) -> Trees:
         self._pause()
         with os.scandir(folder) as scan:
             found = list(scan)
@@ -181,7 +169,7 @@ class Survey:
                 if name == ".git":
                     self.repositories.append(path + name)
                 continue
-            ignored = rules and settle(verdicts, name, partial(_left_out, path + name, rules))
+            ignored = rules and settle(verdicts, name, partial(left_out, path + name, rules))
             if ignored and not place.followed.has_file(name):
                 entries.put_uncovered(name)
                 continue
@@ -201,7 +189,7 @@ class Survey:
             self._file(entries, folder, name, place, status, secret=secret)
         return entries.store()
 
-    def _as_told(self, folder: int, place: _Place, names: Collection[str]) -> _Place:
+    def _as_told(self, folder: int, place: WalkedFolder, names: Collection[str]) -> WalkedFolder:
         """The place, with what the folder itself says of what is in it."""
         if ".git" in names:
             tracked = self._indexes.tracked_in(place.path.removesuffix("/"))
@@ -216,7 +204,7 @@ class Survey:
         entries: Folder,
         folder: int,
         name: str,
-        place: _Place,
+        place: WalkedFolder,
         status: os.stat_result,
         *,
         secret: bool,
@@ -248,7 +236,7 @@ class Survey:
         entries: Folder,
         folder: int,
         name: str,
-        place: _Place,
+        place: WalkedFolder,
         verdicts: dict[str, bool],
     ) -> None:
         here, rules, inside = place.path + name, place.rules, place.inside(name)
@@ -280,7 +268,7 @@ class Survey:
             if inner is not None:
                 entries.put_folder(name, self._folder(inner, inside))
 
-    def _followed_only(self, entries: Folder, folder: int, name: str, inside: _Place) -> None:
+    def _followed_only(self, entries: Folder, folder: int, name: str, inside: WalkedFolder) -> None:
         """Of a folder that is ignored, what is followed in it."""
         names = inside.followed.names()
         if not names or is_gits_own(name) or inside.depth > _DEEPEST:
@@ -303,7 +291,7 @@ class Survey:
                     self.followed.add(inside.path + each)
             entries.put_folder(name, known.store())
 
-    def _followed_folder(self, known: Folder, folder: int, name: str, place: _Place) -> None:
+    def _followed_folder(self, known: Folder, folder: int, name: str, place: WalkedFolder) -> None:
         inside = place.inside(name)
         if not place.followed.was_no_folder(name):
             self._followed_only(known, folder, name, inside)
@@ -362,7 +350,7 @@ class Survey:
             self._skip(entries, name, path, (error.strerror or "unreadable").lower(), status)
             return None
         if content is None or is_gits_own(name):
-            self._skip(entries, name, path, _why_not(name, status), status)
+            self._skip(entries, name, path, why_not(name, status), status)
             return None
         self.attributes[path] = content.attributes
         secret = secret and stat.S_ISREG(content.status.st_mode)
@@ -372,7 +360,7 @@ class Survey:
         row = row_of(content.status, blob)
         return row if content.steady and is_settled(row, self._began) else None
 
-    def _counted(self, entries: Folder, name: str, place: _Place) -> bool:
+    def _counted(self, entries: Folder, name: str, place: WalkedFolder) -> bool:
         self._files += 1
         full = self._files > self._limits.checkpoint_files
         if full and not (place.followed.was_known(name) or is_protected(place.path + name)):
@@ -397,24 +385,5 @@ class Survey:
         self.skipped.add(path, why)
 
 
-def is_anothers(name: str, path: str) -> bool:
-    """What other tasks write while this one works: the ledger, and the worktrees that other
-    sessions have in the project. It is not ours to save, and not ours to put back."""
-    folder = f"/{path}"
-    return (name in LEDGER_NAMES and folder.endswith(_GOVERNANCE)) or (
-        name == _WORKTREES[0] and folder.endswith(_WORKTREES[1])
-    )
-
-
-def _left_out(path: str, rules: Rules) -> bool:
-    return rules.ignore(path, is_folder=False) and not is_protected(path)
-
-
 def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
-
-
-def _why_not(name: str, status: os.stat_result) -> str:
-    if is_gits_own(name):
-        return "git could take it for its own"
-    return "too large" if stat.S_ISREG(status.st_mode) else "no file"

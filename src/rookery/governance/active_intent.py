@@ -31,7 +31,7 @@ from rookery.governance.scope.call_verdict import Standing
 from rookery.governance.scope.command_policy import CommandPolicy
 from rookery.governance.scope.command_reach import Kind, reach
 from rookery.governance.scope.scope_patterns import scope
-from rookery.platform.small_files import Unreadable, small_file
+from rookery.platform.disk import Unreadable, small_file
 
 NoteIntent = Callable[[Any, str, Mapping[str, Any] | None], Awaitable[None]]
 MOST_NAMED = 20

@@ -6,7 +6,7 @@ from rookery.core.limits import MIB
 from rookery.errors import RookeryError
 from rookery.governance.layout import GIT_LINES, Layout, LedgerHome, git_lines
 from rookery.governance.replaced_files import replace_file
-from rookery.platform.small_files import Unreadable, small_file
+from rookery.platform.disk import Unreadable, small_file
 
 
 def bring_in_line(layout: Layout, vcs: LedgerHome) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from rookery.platform.git.git_packs import Kind, object_id
+from rookery.platform.git.git_objects import Kind, object_id
 
 
 def note_write(folder: Path | None, path: Path, data: bytes) -> None:

@@ -1,14 +1,35 @@
-"""The user's approval settings. What nothing allows here is asked about."""
+"""The user's approval: by settings, and by what was allowed for good. The rest is asked about.
+
+A rule for a command is kept on disk, in a file of the user's and never in a project: this very
+text, in this folder of this workspace, for thirty days. So is a rule for a host that commands may
+reach. Rules for edits, for a tool of an MCP server and for sub-tasks end with the task. What
+always has to be asked about can have no rule, and is looked at anew every time.
+"""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
 
+from msgspec import Struct
+
+from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
+from rookery.core.command_lines import Deed
+from rookery.core.facts import Change
 from rookery.core.rulings import Ruling, allow, ask
 from rookery.engine.ports.actions import Action, Outcome
+from rookery.engine.ports.files import Place
 from rookery.engine.ports.hooks import RuleBook
+from rookery.errors import CommandRejected, ToolError
+from rookery.permissions.trust import FolderMark
+from rookery.platform.list_file import KeptList
 
 EMPTY = hashlib.sha256(b"").hexdigest()
+
+DAYS = 30
+LASTS = DAYS * 24 * 60 * 60 * 1000
+_KEPT = ("command", "host")
 
 
 class ApprovalGate:
@@ -52,3 +73,192 @@ class ApprovalGate:
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         pass
+
+
+class AllowRule(Struct, frozen=True, kw_only=True):
+    """One thing that is allowed in one workspace. `expires` is in milliseconds since the epoch;
+    without it the rule ends with the task, and `command` is in words what it allows.
+    """
+
+    tool: Literal["command", "edits", "mcp", "subtasks", "host"]
+    workspace: FolderMark
+    command: str = ""
+    cwd: str = ""
+    expires: int = 0
+
+    @property
+    def words(self) -> str:
+        if self.tool == "edits":
+            return f"edits of files in {self.workspace.path}, until this task ends"
+        if self.tool == "host":
+            return f"commands in {self.workspace.path} may reach {self.command}, for {DAYS} days"
+        if self.tool != "command":
+            return f"{self.command}, until this task ends"
+        where = f"{self.cwd} of {self.workspace.path}" if self.cwd else self.workspace.path
+        return f"exactly this command in {where}, for {DAYS} days: {self.command}"
+
+    def covers(self, other: "AllowRule") -> bool:
+        """The other says the same; when it would end does not matter."""
+        return (self.tool, self.workspace, self.command, self.cwd) == (
+            other.tool,
+            other.workspace,
+            other.command,
+            other.cwd,
+        )
+
+    def holds(self, now: int) -> bool:
+        """Neither over nor from a future that no answer of today reaches into."""
+        return now < self.expires <= now + LASTS
+
+
+class Permissions:
+    """The rules that one task goes by; fills the port `RuleBook`. `place` is that of the task's
+    files, `now` the clock in milliseconds.
+    """
+
+    def __init__(
+        self, file: Path, workspace: Path, *, place: Callable[[str], Place], now: Callable[[], int]
+    ) -> None:
+        self._kept = KeptList(file, AllowRule)
+        self._workspace = FolderMark.of(workspace)
+        self._place = place
+        self._now = now
+        self._until_the_end: list[AllowRule] = []
+        self._hosts: dict[str, None] = {}
+
+    def allows(self, action: Action) -> bool:
+        rule = self._rule(action)
+        if rule is None:
+            return False
+        kept = stored_rules(self._kept.file, self._now())
+        return any(old.covers(rule) for old in (*self._until_the_end, *kept))
+
+    def rule_for(self, action: Action) -> str:
+        rule = self._rule(action)
+        return rule.words if rule else ""
+
+    def add(self, action: Action) -> None:
+        """Raises `CommandRejected` if there can be no rule, `StorageError` if it is not kept."""
+        rule = self._rule(action)
+        if rule is None:
+            raise CommandRejected("This is asked about every time, so no rule was added.")
+        if rule.tool != "command":
+            self._until_the_end.append(rule)
+            return
+        self._keep([rule])
+
+    def hosts(self) -> Sequence[str]:
+        kept = stored_rules(self._kept.file, self._now())
+        ours = [rule for rule in kept if rule.tool == "host" and rule.workspace == self._workspace]
+        return [*self._hosts, *(rule.command for rule in ours)]
+
+    def rule_for_hosts(self, hosts: Sequence[str]) -> str:
+        if self._kept.problem or not hosts:
+            return ""
+        return self._host_rule(", ".join(hosts)).words
+
+    def allow_hosts(self, hosts: Sequence[str], *, always: bool) -> None:
+        self._hosts.update(dict.fromkeys(hosts))
+        if always:
+            self._keep([self._host_rule(host) for host in hosts])
+
+    def _host_rule(self, host: str) -> AllowRule:
+        return AllowRule(
+            tool="host", workspace=self._workspace, command=host, expires=self._now() + LASTS
+        )
+
+    def _keep(self, rules: Sequence[AllowRule]) -> None:
+        now = self._now()
+
+        def is_kept(old: AllowRule) -> bool:
+            return old.holds(now) and not any(old.covers(rule) for rule in rules)
+
+        self._kept.update(lambda kept: [*filter(is_kept, kept), *rules])
+
+    def _rule(self, action: Action) -> AllowRule | None:
+        if action.ask_as is AskKind.USE_MCP_SERVER:
+            return self._mcp_rule(action)
+        if action.external or (action.judgement and action.judgement.needs_keys):
+            return None
+        if action.child:
+            return self._subtask_rule(action)
+        if action.command and not action.changes:
+            return self._command_rule(action)
+        if action.changes and not action.command and all(map(self._is_plain_edit, action.changes)):
+            return AllowRule(tool="edits", workspace=self._workspace)
+        return None
+
+    def _mcp_rule(self, action: Action) -> AllowRule | None:
+        """For all arguments; not if there is more to say of the call than those."""
+        server, tool = action.payload.get("serverName"), action.payload.get("toolName")
+        only_this = action.external == f"mcp {server} {tool}" and not action.command
+        unremarkable = all(note.startswith("arguments: ") for note in action.notes)
+        if not tool or action.changes or not (only_this and unremarkable):
+            return None
+        return self._until_the_task_ends(
+            "mcp", f"every call of {tool!r} of the MCP server {server!r}"
+        )
+
+    def _subtask_rule(self, action: Action) -> AllowRule | None:
+        """What is said of the mode is part of the rule: from another mode it may be more."""
+        if action.changes or action.command or not action.payload.get("mode"):
+            return None
+        about = " ".join(action.notes)
+        allowed = f"sub-tasks in {action.payload['mode']} mode"
+        return self._until_the_task_ends("subtasks", f"{allowed} ({about})" if about else allowed)
+
+    def _until_the_task_ends(self, tool: Literal["mcp", "subtasks"], words: str) -> AllowRule:
+        return AllowRule(tool=tool, workspace=self._workspace, command=words)
+
+    def _command_rule(self, action: Action) -> AllowRule | None:
+        judged = action.judgement
+        if judged is None or judged.grave or any(target.outside for target in judged.targets):
+            return None
+        if self._kept.problem:
+            return None
+        places = [(target.path, target.deed is not Deed.READ) for target in judged.targets]
+        if not all(self._is_ordinary(path, changed) for path, changed in places):
+            return None
+        if action.cwd and not self._is_ordinary(action.cwd, changed=False):
+            return None
+        return AllowRule(
+            tool="command",
+            workspace=self._workspace,
+            command=action.command,
+            cwd=action.cwd,
+            expires=self._now() + LASTS,
+        )
+
+    def _is_plain_edit(self, change: Change) -> bool:
+        """It leaves something behind: who allows edits has not allowed losing files."""
+        empties = change.before and change.after == EMPTY
+        return bool(change.after) and not empties and self._is_ordinary(change.path, changed=True)
+
+    def _is_ordinary(self, path: str, changed: bool) -> bool:
+        """Nothing about the file has to be asked about every time."""
+        try:
+            place = self._place(path)
+        except ToolError:
+            return False
+        special = place.outside or place.ignored or place.credential
+        return not (special or (changed and place.protected))
+
+
+def stored_rules(file: Path, now: int) -> list[AllowRule]:
+    """The rules on disk that hold; none if the file is damaged. Only those for commands and hosts
+    belong there."""
+    kept = KeptList(file, AllowRule).believed()
+    return [rule for rule in kept if rule.tool in _KEPT and rule.holds(now)]
+
+
+def problem_with_rules(file: Path) -> str:
+    """Why no rule on disk counts, in a sentence; usually nothing."""
+    return KeptList(file, AllowRule).problem
+
+
+def clear_rules(file: Path) -> int:
+    """Forget every rule on disk; how many there were. Raises `StorageError`."""
+    kept = KeptList(file, AllowRule)
+    count = len(kept.read())
+    kept.update(lambda _: ())
+    return count

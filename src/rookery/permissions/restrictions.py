@@ -1,17 +1,40 @@
-"""What no setting allows by itself: files kept from the agent, credentials, what lies outside
-the workspace, and files by which text becomes execution or policy.
+"""What no setting allows by itself.
+
+`TrustGate`: an untrusted folder is read-only. `Restrictions`: files kept from the agent,
+credentials, what lies outside the workspace, and files by which text becomes execution or policy.
+`ModeLimits`: what the current mode does not let an agent do, whichever way it tries. A call that
+the mode has no tools for is the model's mistake, not somebody's refusal, and so is an edit of a
+file that the mode does not edit. A switch to a mode that may do more is asked about, also where a
+command brings it along or a sub-task would be in it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
+from rookery.commands.wrappers import program_name
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed
+from rookery.core.modes import (
+    BUILT_IN,
+    EVERYWHERE,
+    Mode,
+    find_mode,
+    gains,
+    may_change,
+    offers,
+    why_not,
+)
 from rookery.core.protected_paths import ORDINARY_BY_HAND
 from rookery.core.replies import CREDENTIALS, KEPT_FROM_YOU
 from rookery.core.rulings import Ruling, ask, deny, joined
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.files import Files, Place
-from rookery.errors import ToolError
+from rookery.errors import BadArguments, ToolError
+
+NOT_TRUSTED = (
+    "This folder is not trusted, so it is read-only: nothing in it may be run or changed. "
+    "The user can trust it with `rookery trust`, or by answering yes at the start; `--trust` or "
+    "`-y` allows it for one run."
+)
 
 
 class Restrictions:
@@ -83,3 +106,107 @@ class Restrictions:
         ordinary = place.protected in ORDINARY_BY_HAND and not self._automatic()
         if place.protected and not ordinary and not self._allow_protected:
             yield ask(f"protected, because {place.protected}: {place.path}")
+
+
+class ModeLimits:
+    """`mode` is the task's at the moment, `group_of` the group of a tool by its name, and
+    `modes` all there are. In `automatic` runs nobody is asked; what goes beyond the mode that
+    the user has `chosen` for the run is denied there. Gains that are `approved` are left to
+    whoever rules on the step itself.
+
+    A mode without tools of its own is there to hand work on: that is what it may do, and what
+    it hands on to is no gain.
+    """
+
+    def __init__(
+        self,
+        mode: Callable[[], Mode],
+        group_of: Callable[[str], str],
+        *,
+        modes: Callable[[], Sequence[Mode]] = lambda: BUILT_IN,
+        automatic: Callable[[], bool] = lambda: False,
+        approved: bool = False,
+        chosen: str = "",
+    ) -> None:
+        self._mode = mode
+        self._group_of = group_of
+        self._modes = modes
+        self._automatic = automatic
+        self._approved = approved
+        self._chosen = chosen
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        """Raises `BadArguments` if the mode forbids it."""
+        mode = self._mode()
+        group = self._group_of(call.name)
+        if not offers(mode, group):
+            raise BadArguments(why_not(mode, call.name))
+        if action.external and group in EVERYWHERE and not offers(mode, "mcp"):
+            raise BadArguments(why_not(mode, call.name))
+        for change in action.changes:
+            if not may_change(mode, change.path):
+                raise BadArguments(why_not(mode, call.name, change.path))
+        return self._on_other_mode(mode, action)
+
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+        pass
+
+    def _on_other_mode(self, mode: Mode, action: Action) -> Ruling:
+        slug = str(action.payload.get("mode", "")) if action.child else action.mode
+        target = find_mode(self._modes(), slug)
+        more = self._gains(mode, target, action) if target else ()
+        if not (target and more):
+            return Ruling()
+        if self._automatic():
+            return self._unasked(target, action)
+        if self._approved:
+            return Ruling()
+        return ask(f"mode {slug} may do more than mode {mode.slug}: {', '.join(more)}")
+
+    def _unasked(self, target: Mode, action: Action) -> Ruling:
+        chosen = find_mode(self._modes(), self._chosen)
+        more = self._gains(chosen, target, action) if chosen else ()
+        if not (chosen and more):
+            return Ruling()
+        return deny(
+            f"The user has chosen mode {chosen.slug} for this run, and nobody is there to allow "
+            f"what mode {target.slug} may do beyond it: {', '.join(more)}. Do without it, or "
+            "finish and say what is left to do."
+        )
+
+    def _gains(self, here: Mode, target: Mode, action: Action) -> tuple[str, ...]:
+        """What would be gained by a step to another mode, in this task or one of its own."""
+        if action.child and _hands_on(here):
+            return ()
+        reached = self._modes() if _hands_on(target) else (target,)
+        return tuple(dict.fromkeys(name for mode in reached for name in gains(here, mode)))
+
+
+def _hands_on(mode: Mode) -> bool:
+    return not mode.groups
+
+
+class TrustGate:
+    """`acts_anyway` is the user's word for this run (`-y`), or that of the program that drives
+    it. What the folder itself configures is not applied for that.
+    """
+
+    def __init__(self, *, trusted: bool, acts_anyway: bool) -> None:
+        self._may_act = trusted or acts_anyway
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        if self._may_act or not action.changes_things or _is_known_reader(action):
+            return Ruling()
+        return deny(NOT_TRUSTED)
+
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+        pass
+
+
+def _is_known_reader(action: Action) -> bool:
+    """A command of known programs that only read. Git is not one of them here: it runs
+    programs that the repository's configuration names."""
+    judged = action.judgement
+    if judged is None or action.may_change_files or action.changes or action.external:
+        return False
+    return all(program_name(said[0]) != "git" for said in judged.commands)

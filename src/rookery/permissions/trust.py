@@ -1,20 +1,68 @@
-"""Which folders the user trusts: until then nothing in a folder is run, changed or obeyed.
+"""Which folders the user trusts, and which tools of a project a person has agreed to.
 
-Trust is for one folder, by its canonical path and by what it is on its device. Folders above,
-below or in its place, other clones and worktrees each need their own.
+Until a folder is trusted nothing in it is run, changed or obeyed. Trust is for one folder, by its
+canonical path and by what it is on its device: folders above, below or in its place, other clones
+and worktrees each need their own. A model or a command may write a tool's files, so an agreement
+is for one content of them.
 """
 
+import fcntl
 import os
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 from msgspec import Struct
 
-from rookery.errors import SettingsError
-from rookery.permissions.folder_marks import FolderMark
+from rookery import NAME
+from rookery.errors import SettingsError, StorageError
 from rookery.platform.disk import reason
 from rookery.platform.list_file import KeptList
+
+_FS_IOC_GETVERSION = 0x80087601
+_AT_EMPTY_PATH, _STATX_BTIME = 0x1000, 0x800
+_STATX_SIZE, _BORN_AT = 256, 80
+
+HOW_TO_AGREE = f"To approve it, run: {NAME} trust"
+_FOLDER_ITSELF = ""
+
+
+class FolderGone(StorageError, OSError):
+    """There is no such folder, or none that can be opened."""
+
+    def __str__(self) -> str:
+        return (
+            f"The folder {self.filename} cannot be opened ({self.strerror}). Put it back, or work "
+            "in another one."
+        )
+
+
+class FolderMark(Struct, frozen=True):
+    """A folder by its canonical path, its number on its device, and the generation of that
+    number: file systems give the number of a removed folder to the next one at once.
+    """
+
+    path: str
+    device: int
+    inode: int
+    generation: int = 0
+    """Zero where the file system does not tell."""
+
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """Raises `FolderGone`."""
+        try:
+            canonical = folder.resolve(strict=True)
+            fd = os.open(canonical, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise FolderGone(error.errno, error.strerror, str(folder)) from error
+        try:
+            status = os.fstat(fd)
+            return cls(str(canonical), status.st_dev, status.st_ino, _generation(fd, status))
+        finally:
+            os.close(fd)
 
 
 class TrustedFolder(Struct, frozen=True):
@@ -105,3 +153,75 @@ def _homes() -> list[Path]:
     with suppress(KeyError):
         homes.append(pwd.getpwuid(os.geteuid()).pw_dir)
     return [Path(home).resolve() for home in homes if os.path.isabs(home)]
+
+
+def _generation(fd: int, status: os.stat_result) -> int:
+    """The generation, or the time of birth where there is none, such as in a container."""
+    try:
+        return int.from_bytes(fcntl.ioctl(fd, _FS_IOC_GETVERSION, bytes(8)), "little")
+    except OSError:
+        return int(getattr(status, "st_birthtime", 0) * 1000) or _born(fd)
+
+
+def _born(fd: int) -> int:
+    """When it was made, in nanoseconds since the epoch, as `statx` of Linux tells; 0 if unknown."""
+    import ctypes
+    import struct
+
+    answer = ctypes.create_string_buffer(_STATX_SIZE)
+    try:
+        failed = ctypes.CDLL(None).statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, answer)
+    except (OSError, AttributeError):
+        return 0
+    (told,) = struct.unpack_from("=I", answer)
+    seconds, nanoseconds = struct.unpack_from("=qI", answer, _BORN_AT)
+    known = not failed and told & _STATX_BTIME
+    return int(seconds * 1_000_000_000 + nanoseconds) if known else 0
+
+
+class AgreedTool(Struct, frozen=True):
+    """`file` defines the tool; it is empty in the entry that says that a person looked at the
+    folder's tools."""
+
+    folder: FolderMark
+    file: str
+    fingerprint: str
+
+
+class ToolAgreements:
+    """Of one workspace. Several processes may use the file at once."""
+
+    def __init__(self, file: Path, workspace: Path) -> None:
+        self._kept = KeptList(file, AgreedTool)
+        self._folder = FolderMark.of(workspace)
+
+    def missing(self, file: str, fingerprint: str) -> str:
+        """Why a person has to agree first, in a sentence; empty if nobody has to."""
+        if problem := self._kept.problem:
+            return problem
+        agreed = [each.fingerprint for each in self._here() if each.file == file]
+        if fingerprint in agreed:
+            return ""
+        if agreed:
+            return f"{file} or its program has changed since you approved this tool."
+        return f"You have not approved this project's tool yet ({file})."
+
+    @property
+    def were_looked_at(self) -> bool:
+        """Whether a person has agreed to this folder's tools before, even if it had none."""
+        return any(each.file == _FOLDER_ITSELF for each in self._here())
+
+    def agree(self, fingerprints: Mapping[str, str]) -> None:
+        """A person agrees to these contents, by the files that define the tools. Raises
+        `StorageError`."""
+        wanted = {_FOLDER_ITSELF: "", **fingerprints}
+        new = [AgreedTool(self._folder, file, print_) for file, print_ in wanted.items()]
+        self._kept.update(
+            lambda kept: [
+                *(each for each in kept if each.folder != self._folder or each.file not in wanted),
+                *new,
+            ]
+        )
+
+    def _here(self) -> list[AgreedTool]:
+        return [each for each in self._kept.believed() if each.folder == self._folder]

@@ -1,10 +1,19 @@
-"""Where commands find credentials, sockets to powerful servers, and room for their caches."""
+"""Where commands find credentials, sockets to powerful servers, and room for their caches.
 
+Most tools can be told where their cache is, and many fail if they cannot write there. So they
+are led to a private folder that looks like the user's own one: what is there is linked, to be
+read, and to be written where it is shared. What is new is private, and gone with the sandbox; a
+later run sweeps what a killed one left.
+"""
+
+import fcntl
 import os
-from collections.abc import Iterable, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from rookery.core.credential_paths import CREDENTIAL_PLACES, SYSTEM_CREDENTIALS
-from rookery.sandbox.confinement import depth, within_any
+from rookery.sandbox.confinement import depth, within, within_any
 
 SOCKETS = (
     "/run/user",
@@ -105,6 +114,39 @@ OTHER_CACHES = (
 )
 """Commands only read these, yet a program in one of them is nobody's choice."""
 
+VARIABLES = {
+    "XDG_CACHE_HOME": ".cache",
+    "npm_config_cache": ".npm",
+    "BUN_INSTALL_CACHE_DIR": ".bun/install/cache",
+}
+"""By which variable tools are led to the private folder for which one at home."""
+
+FRESH = (
+    ".bun/install/cache",
+    ".cache/bazel",
+    ".cache/ccache",
+    ".cache/deno",
+    ".cache/pip/wheels",
+    ".cache/pnpm",
+    ".cache/pypoetry/artifacts",
+    ".cache/pypoetry/cache",
+    ".cache/uv",
+    ".cache/zig",
+    ".npm/_npx",
+)
+"""Tools that find one of these unwritable give up. So they find nothing, and make it anew."""
+
+OPENED = (
+    ".cache/node/corepack/v1/npm",
+    ".cache/node/corepack/v1/pnpm",
+    ".cache/node/corepack/v1/yarn",
+    ".cache/pypoetry/virtualenvs",
+)
+"""Whatever is in one of these is used as it is, and new things are put beside it."""
+
+MOST_LINKED = 2_000
+_FOLDER = "caches"
+
 
 def hidden_places(home: str, more: Iterable[str]) -> tuple[str, ...]:
     """The ones that exist, canonical; a place inside another is hidden with it."""
@@ -158,3 +200,69 @@ def folders_between(writable: Sequence[str], hidden: Sequence[str]) -> list[str]
             found.append(folder)
             folder = os.path.dirname(folder)
     return found
+
+
+class PrivateCaches:
+    """`writable` and `hidden` are canonical places, which are not the private folder's matter."""
+
+    def __init__(self, home: str, *, writable: Sequence[str], hidden: Sequence[str]) -> None:
+        self._home = home
+        self._left_alone = (*writable, *hidden)
+        self._led = {
+            variable: place
+            for variable, place in VARIABLES.items()
+            if not within_any(os.path.realpath(os.path.join(home, place)), writable)
+        }
+
+    def make(self, temporary: str) -> None:
+        for place in self._led.values():
+            self._open(place, os.path.join(temporary, _FOLDER))
+
+    def environment(self, temporary: str) -> dict[str, str]:
+        """`temporary` is the same folder as the command sees it."""
+        return {
+            variable: os.path.join(temporary, _FOLDER, place)
+            for variable, place in self._led.items()
+        }
+
+    def _open(self, place: str, private: str) -> None:
+        os.makedirs(os.path.join(private, place), mode=0o700, exist_ok=True)
+        for name in self._names(place):
+            inner = f"{place}/{name}"
+            real = os.path.join(self._home, inner)
+            if self._is_opened(inner, real):
+                self._open(inner, private)
+            else:
+                os.symlink(real, os.path.join(private, inner))
+
+    def _is_opened(self, place: str, real: str) -> bool:
+        if within_any(os.path.realpath(real), self._left_alone) or not os.path.isdir(real):
+            return False
+        return any(within(known, place) for known in (*SHARED_CACHES, *FRESH, *OPENED))
+
+    def _names(self, place: str) -> Iterator[str]:
+        if place in FRESH:
+            return iter(())
+        try:
+            return islice(os.listdir(os.path.join(self._home, place)), MOST_LINKED)
+        except OSError:
+            return iter(())  # what is not there or cannot be listed is no cache to read from
+
+
+def held(folder: str) -> int:
+    """A lock that ends with this process, however it ends: what is left without one is swept by a
+    later run. It is held before it can be seen."""
+    lock = os.open(os.path.join(folder, "lock.new"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    os.rename(os.path.join(folder, "lock.new"), os.path.join(folder, "lock"))
+    return lock
+
+
+def remove_tree(folder: str, lock: int) -> None:
+    """Also what commands made unwritable or unreadable in it."""
+    for place, folders, _ in os.walk(folder):
+        for name in folders:
+            if not os.path.islink(inner := os.path.join(place, name)):
+                os.chmod(inner, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.close(lock)

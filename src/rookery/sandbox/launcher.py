@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
@@ -12,17 +12,17 @@ from msgspec.structs import replace
 
 from rookery.commands.git_use import GitUse
 from rookery.core.blocks import ToolCall
+from rookery.core.command_lines import Plain, PlainCommand
 from rookery.core.protected_paths import OF_BUILDS, protected
 from rookery.core.rulings import Ruling
 from rookery.core.text.characters import folded, folded_names
 from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.platform.git.git_hardening import git_hardening, hardened, is_git, sub_command
 from rookery.platform.git.git_index import GitIndexes
-from rookery.sandbox.confinement import WayOut, within
-from rookery.sandbox.plain_argv import plain_argv
+from rookery.sandbox.confinement import NEVER_WRITABLE, Launch, WayOut, check_not_narrowed, within
+from rookery.sandbox.layers import INTERPRETER
 from rookery.sandbox.sandbox import Sandbox
-from rookery.sandbox.sandbox_options import Launch
 from rookery.sandbox.shared_network import SharedNetwork
-from rookery.sandbox.write_limits import NEVER_WRITABLE, check_not_narrowed
 from rookery.workspace.boundaries import Boundaries, Hiding
 from rookery.workspace.ignore import IGNORE_FILES
 
@@ -37,6 +37,8 @@ long, and these take about half a second."""
 MOST_NAMED = 5
 _NEVER_LEFT_TO_GIT = frozenset(map(folded, NEVER_WRITABLE))
 _WITHOUT_PROTECTED = {"node_modules", "__pycache__"}
+
+RUNNER = Path(__file__).parents[1] / "platform" / "processes" / "plain_runner.py"
 
 
 class _Special(Struct, frozen=True):
@@ -249,3 +251,34 @@ def _entries(folder: Path) -> list["os.DirEntry[str]"]:
             return list(scan)
     except OSError:
         return []  # nobody can read it, and so nobody needs to be kept from it
+
+
+def plain_argv(plain: Plain, *, root: str = "") -> list[str]:
+    """The argv that runs it. Every command must begin with the absolute path of its program.
+
+    Git among them is run with `git_hardening` for the workspace `root`.
+    """
+    variables, options = git_hardening(root)
+    words = [*_counted([f"{name}={text}" for name, text in variables.items()])]
+    for pipeline in plain:
+        words += [pipeline.when, str(len(pipeline.commands))]
+        for command in pipeline.commands:
+            words += [command.errors, command.output, command.folder, command.source]
+            words += _words(command, options)
+    return [INTERPRETER, "-I", "-S", str(RUNNER), *words]
+
+
+def _words(command: PlainCommand, options: Sequence[str]) -> list[str]:
+    """How many words stand before git's sub-command (none for other programs), and all."""
+    program = command.words[0]
+    if not program.startswith("/"):
+        raise ValueError(f"{program!r} is not the path of a program.")
+    if not is_git(program):
+        return ["0", *_counted(command.words)]
+    words = hardened(command.words, options)
+    return [str(sub_command(words)), *_counted(words)]
+
+
+def _counted(words: Sequence[str]) -> Iterator[str]:
+    yield str(len(words))
+    yield from words

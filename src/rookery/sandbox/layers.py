@@ -17,8 +17,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from rookery.platform.processes.orphans import take_orphans_in
-from rookery.platform.processes.own_scripts import own_script
+from rookery.platform.processes.own_programs import own_script
+from rookery.platform.processes.wardens import take_orphans_in
 from rookery.sandbox.bubblewrap import Abilities, bubblewrap, mounted
 from rookery.sandbox.confinement import Confinement, Handoff, Network, Spot
 from rookery.sandbox.hidden_places import SOCKET_VARIABLES

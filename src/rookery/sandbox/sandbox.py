@@ -27,9 +27,14 @@ from rookery.sandbox.bubblewrap import TEMPORARY, prepare_private
 from rookery.sandbox.confinement import (
     Confinement,
     Handoff,
+    Launch,
     Narrowed,
+    SandboxWishes,
     Spot,
     WayOut,
+    narrow,
+    never_writable,
+    not_kept,
     outermost,
     spot,
     spots,
@@ -39,8 +44,11 @@ from rookery.sandbox.confinement import (
 )
 from rookery.sandbox.hidden_places import (
     WAYS_TO_NAMES,
+    PrivateCaches,
     folders_between,
+    held,
     hidden_places,
+    remove_tree,
     shared_caches,
     without,
 )
@@ -53,11 +61,7 @@ from rookery.sandbox.layers import (
     no_layers,
     prefix,
 )
-from rookery.sandbox.private_caches import PrivateCaches
-from rookery.sandbox.private_folder import held, remove_tree
-from rookery.sandbox.sandbox_options import Launch, SandboxWishes
 from rookery.sandbox.shared_network import SharedNetwork, shared_network
-from rookery.sandbox.write_limits import narrow, never_writable, not_kept
 
 MOST_PINNED = 500
 """Each pinned folder is a mount, and a mount costs the start of every command some time."""

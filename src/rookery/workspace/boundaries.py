@@ -16,7 +16,7 @@ from rookery.core.protected_paths import (
 )
 from rookery.engine.ports.files import Place
 from rookery.errors import ToolError
-from rookery.platform.git.git_config_files import ObeyedByGit
+from rookery.platform.git.git_programs import ObeyedByGit
 from rookery.platform.hard_links import HardLinks, TooManyEntries
 from rookery.platform.paths import Located, lexical, locate
 from rookery.workspace.ignore import IgnoreFiles, IgnoreRules

@@ -18,7 +18,7 @@ from msgspec import Struct
 from rookery.core.facts import Change
 from rookery.errors import ChangedMeanwhile, ToolError
 from rookery.faults import kp
-from rookery.platform.attributes import Attributes, attributes_of, keep_attributes
+from rookery.platform.attributes import Attributes, NotKept, attributes_of, keep_attributes
 from rookery.platform.descriptors import (
     hash_of,
     name_anew,
@@ -28,11 +28,25 @@ from rookery.platform.descriptors import (
     regular_file,
     same_file,
 )
-from rookery.platform.folder_locks import alone_in
-from rookery.workspace.file_errors import explained
+from rookery.platform.locks import alone_in
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
+
+_REASONS = {
+    errno.ENOSPC: "its file system is full",
+    errno.EDQUOT: "the disk quota of its file system is used up",
+    errno.EFBIG: "the file would be larger than the system allows",
+    errno.EIO: "its file system reported an error",
+    errno.EROFS: "its file system is read-only",
+    errno.EACCES: "permission is denied",
+    errno.EPERM: "the operation is not permitted",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.ETXTBSY: "it is a program that is running",
+    errno.EBUSY: "it is in use",
+    errno.ENOTDIR: "a part of its path is not a folder",
+    errno.ELOOP: "a part of its path has become a symbolic link",
+}
 
 
 class Edit(Struct, frozen=True):
@@ -313,3 +327,13 @@ def _clear(steps: Sequence[_Step]) -> None:
         for name in filter(None, (step.temporary, step.kept)):
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=step.folder)
+
+
+@contextmanager
+def explained(path: str, done: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        said = (error.strerror or str(error)).lower()
+        reason = said if isinstance(error, NotKept) else _REASONS.get(error.errno or 0, said)
+        raise ToolError(f"{path} was not {done}: {reason}.") from error

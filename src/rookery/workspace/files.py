@@ -1,4 +1,8 @@
-"""The files that the agent works on: found, read, and changed with a permit."""
+"""The files that the agent works on: found, read, and changed with a permit.
+
+Texts that were read are remembered by their hashes, as many of the newest as there is room for.
+They tell what has changed about a file since the model read it.
+"""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -18,12 +22,15 @@ from rookery.engine.ports.files import FileBytes, FileText, Place
 from rookery.errors import Denied, ToolError
 from rookery.platform.descriptors import content, hash_of, opened_folder, regular_file
 from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.file_edits import Edit, make, unfinished
-from rookery.workspace.file_errors import explained
-from rookery.workspace.known_texts import KnownTexts
+from rookery.workspace.file_edits import Edit, explained, make, unfinished
 from rookery.workspace.text_files import decoded, sha
 
 T = TypeVar("T")
+
+MOST = 4 * MIB
+"""Characters of all texts together."""
+
+Noted = TypeVar("Noted", bound=FileText | FileBytes | None)
 
 
 class WorkspaceFiles:
@@ -172,3 +179,26 @@ def _refuse_collision(top: Path, names: Sequence[str], path: str) -> None:
                     there = (at / twin).relative_to("/" if path.startswith("/") else top)
                     raise ToolError(f"There is no {path}, but there is {there}: use that name.")
         return
+
+
+class KnownTexts:
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._texts: dict[str, str] = {}
+        self._size = 0
+
+    def get(self, sha: str) -> str | None:
+        return self._texts.get(sha)
+
+    def noted(self, file: Noted) -> Noted:
+        """The file itself. A text whose hash is not known is not kept, and no very long one."""
+        if isinstance(file, FileText) and file.sha and len(file.text) <= self._most:
+            self._drop(file.sha)
+            self._texts[file.sha] = file.text
+            self._size += len(file.text)
+            while self._size > self._most:
+                self._drop(next(iter(self._texts)))
+        return file
+
+    def _drop(self, sha: str) -> None:
+        self._size -= len(self._texts.pop(sha, ""))

@@ -30,7 +30,7 @@ from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.found_lines import FoundLines
 
 if TYPE_CHECKING:
-    from rookery.workspace.open_files import Opener, OpenFile
+    from rookery.workspace.source_files import Opener, OpenFile
     from rookery.workspace.tree import Entry, Tree
 
 _LONGEST_REGEX = 10_000
@@ -233,7 +233,7 @@ class _Search:
     """One search under way: which files are still to be looked into, and what was found."""
 
     def __init__(self, tree: "Tree", limits: Limits, glob: str | None) -> None:
-        from rookery.workspace.globs import file_filter
+        from rookery.workspace.tree import file_filter
 
         self.found = FoundLines(limits)
         self._tree = tree
@@ -249,7 +249,7 @@ class _Search:
         return await anyio.to_thread.run_sync(self._next_batch, abandon_on_cancel=True)
 
     def _next_batch(self) -> "Sequence[OpenFile]":
-        from rookery.workspace.open_files import Opener, files_at_once
+        from rookery.workspace.source_files import Opener, files_at_once
 
         opener = Opener(self._tree.root)
         try:

@@ -28,8 +28,7 @@ from rookery.platform.processes.command_environment import command_environment
 from rookery.platform.processes.guarded_process import GuardedProcess, guarded, not_started
 from rookery.platform.processes.own_programs import find_own_program
 from rookery.platform.processes.wardens import Wardens
-from rookery.sandbox.confinement import WayOut
-from rookery.sandbox.write_limits import check_not_narrowed
+from rookery.sandbox.confinement import WayOut, check_not_narrowed
 from rookery.workspace.command_output import KeptOutput
 
 PIECE = 4 * KIB

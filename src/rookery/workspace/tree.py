@@ -3,6 +3,9 @@
 No symbolic link is followed, and none that takes a folder's place while it is walked through.
 What cannot be read is counted, not hidden. Paths are plain strings relative to the workspace,
 whose own is empty: there may be a great many of them.
+
+`file_filter` reads file patterns as models write them: `*.py`, `src/**/*.ts`, `*.{ts,tsx}`,
+`!*.lock`.
 """
 
 import os
@@ -17,8 +20,9 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from rookery.core.limits import KIB
+from rookery.errors import BadArguments
 from rookery.platform.descriptors import opened_folder, present
-from rookery.platform.patterns import FileRules
+from rookery.platform.patterns import LONGEST, FileRules, file_pattern
 from rookery.workspace.boundaries import Hiding
 
 NEVER_OPENED = {"node_modules", ".git", "__pycache__", "venv", "env"}
@@ -42,6 +46,9 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 Rules: TypeAlias = tuple[tuple[str, FileRules], ...]
 """The ignore files above a folder, the nearest first, each with the folder it is in."""
+
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_MOST = 64
 
 
 class Entry(Struct, frozen=True):
@@ -215,3 +222,38 @@ def _read_rules(folder: int) -> FileRules | None:
             return None
         text = file.read(_IGNORE_FILE_BYTES).decode("utf-8", "replace")
     return FileRules.of_ignore_file(text.removeprefix("\ufeff").split("\n"))
+
+
+def file_filter(glob: str | None, start: str) -> Callable[[str], bool]:
+    """Whether a file is wanted. A pattern with a slash may begin at the workspace or at `start`."""
+    if not glob or not glob.strip():
+        return lambda path: True
+    if len(glob) > LONGEST:
+        raise BadArguments(f"The file pattern is longer than {LONGEST} characters.")
+    unwanted, pattern = glob.startswith("!"), glob.strip().removeprefix("!")
+    try:
+        patterns = [file_pattern(choice) for choice in _alternatives(pattern)]
+    except ValueError as error:
+        raise BadArguments(f"The file pattern {glob!r} cannot be used: {error}.") from error
+    rules = FileRules(tuple(filter(None, patterns)))
+
+    def wanted(path: str) -> bool:
+        inner = path.removeprefix(f"{start}/")
+        return (rules.cover(path) or rules.cover(inner)) is not unwanted
+
+    return wanted
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """The pattern for every choice that its braces leave."""
+    finished, waiting = list[str](), [pattern]
+    while waiting and len(finished) + len(waiting) <= _MOST:
+        current = waiting.pop()
+        if braces := _BRACES.search(current):
+            before, after = current[: braces.start()], current[braces.end() :]
+            waiting += [before + choice + after for choice in braces[1].split(",")]
+        else:
+            finished.append(current)
+    if waiting:
+        raise BadArguments(f"The file pattern {pattern!r} has too many alternatives.")
+    return finished

@@ -16,7 +16,7 @@ from rookery.governance.external_hooks.hook_answers import HookRun
 from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent
 from rookery.governance.external_hooks.hook_process import CAPTURE, FLOOD
 from rookery.governance.external_hooks.hook_runner import AT_ONCE, HookRunner
-from rookery.platform.processes.own_scripts import own_script
+from rookery.platform.processes.own_programs import own_script
 from rookery.platform.processes.wardens import WARDEN, WardensInAdvance
 
 pytestmark = pytest.mark.anyio

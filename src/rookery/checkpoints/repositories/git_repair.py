@@ -15,8 +15,7 @@ from msgspec import Struct
 
 from rookery.checkpoints.folder_search import DEPENDENCIES
 from rookery.checkpoints.repositories.git_copies import GitCopy, files_in
-from rookery.checkpoints.repositories.git_damages import Damages, packed_references
-from rookery.checkpoints.repositories.git_references import lost_references
+from rookery.checkpoints.repositories.git_damages import Damages, lost_references, packed_references
 from rookery.platform.git.git_folders import common_folder, is_folder, separate_folder
 from rookery.platform.git.git_objects import has_all, has_object, listed_objects
 

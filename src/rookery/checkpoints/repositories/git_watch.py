@@ -20,8 +20,15 @@ from msgspec.structs import replace
 
 from rookery.checkpoints.quarantine import move_aside, set_aside
 from rookery.checkpoints.repositories.git_repair import GitMending
-from rookery.checkpoints.repositories.git_views import LARGEST, Found, GitEyes, GitView, moved_from
-from rookery.checkpoints.repositories.harmless_repositories import is_harmless, is_harmless_worktree
+from rookery.checkpoints.repositories.git_views import (
+    LARGEST,
+    Found,
+    GitEyes,
+    GitView,
+    is_harmless,
+    is_harmless_worktree,
+    moved_from,
+)
 from rookery.commands.git_use import GitUse, git_use, keeps_references, only_moves_files
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed

@@ -12,7 +12,7 @@ from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.limits import MIB
 from rookery.governance.external_hooks.hook_config import read_hooks
 from rookery.governance.external_hooks.known_hooks import FileProblem, HookSource, KnownHook
-from rookery.platform.small_files import Unreadable, small_file
+from rookery.platform.disk import Unreadable, small_file
 
 HOOK_FILE = "hooks.json"
 MANAGED_FILE = Path("/etc") / NAME / HOOK_FILE

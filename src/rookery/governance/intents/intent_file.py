@@ -22,7 +22,7 @@ from rookery.governance.intents.node_reader import Reading
 from rookery.governance.layout import Layout
 from rookery.governance.scope.floating_patterns import floating_fault
 from rookery.governance.yaml_nodes import problems_of, yaml_nodes
-from rookery.platform.small_files import Unreadable, small_file
+from rookery.platform.disk import Unreadable, small_file
 
 LARGEST = MIB
 LOOKS = 3

@@ -20,8 +20,8 @@ from rookery.governance.intents.intent_edits import AddIntent, Edit, edited, exp
 from rookery.governance.intents.intent_file import LARGEST, IntentText, parsed
 from rookery.governance.layout import Layout
 from rookery.platform.attributes import attributes_at, keep_attributes
+from rookery.platform.disk import Unreadable, small_file
 from rookery.platform.locks import file_lock
-from rookery.platform.small_files import Unreadable, small_file
 
 _BOM = b"\xef\xbb\xbf"
 

@@ -20,7 +20,7 @@ from rookery.core.limits import KIB
 from rookery.governance.layout import Layout
 from rookery.governance.scope.braces import PatternError
 from rookery.governance.scope.scope_relations import overlaps
-from rookery.platform.small_files import Unreadable, small_file
+from rookery.platform.disk import Unreadable, small_file
 
 HEARTBEAT_SECONDS = 30.0
 DEAD_AFTER = timedelta(minutes=5)

@@ -9,7 +9,7 @@ from rookery.governance.intents.intent import Intent
 from rookery.governance.intents.intent_map import MapEntry, map_entries
 from rookery.governance.layout import Layout
 from rookery.governance.ledger.traced import TracedRecord
-from rookery.platform.small_files import Unreadable, small_file
+from rookery.platform.disk import Unreadable, small_file
 
 LARGEST_SOURCE = 2 * MIB
 

@@ -30,7 +30,7 @@ from rookery.governance.ledger.verify_ledger import (
     own_part,
     tips_in,
 )
-from rookery.platform.small_files import UnfitFile, regular_file, whole_file
+from rookery.platform.disk import UnfitFile, regular_file, whole_file
 
 _LARGEST = 64 * MIB
 _BLOCK = 256 * 1024

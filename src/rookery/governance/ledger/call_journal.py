@@ -22,7 +22,7 @@ from rookery.faults import kp
 from rookery.governance.ledger.ledger_errors import unwritable
 from rookery.governance.ledger.records import FileHash, new_ulid
 from rookery.governance.ledger.state_files import MARK, JournalKey, make_state_folder
-from rookery.platform.small_files import UnfitFile, regular_file
+from rookery.platform.disk import UnfitFile, regular_file
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 

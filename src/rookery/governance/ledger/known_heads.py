@@ -14,7 +14,7 @@ from rookery.governance.ledger.active_file import LedgerTail
 from rookery.governance.ledger.ledger_errors import LedgerUnreadable
 from rookery.governance.ledger.state_files import key_at, made_once, make_state_folder
 from rookery.governance.ledger.verify_ledger import NO_BYTES, KnownHead, Tip, known_head, state_id
-from rookery.platform.small_files import UnfitFile, whole_file
+from rookery.platform.disk import UnfitFile, whole_file
 
 HEADS = "heads.json"
 ABSENT = 64

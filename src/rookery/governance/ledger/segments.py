@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 from rookery.core.limits import MIB
 from rookery.governance.ledger.ledger_errors import LedgerUnreadable
 from rookery.governance.ledger.verify_ledger import LONGEST_LINE, bounded_lines
-from rookery.platform.small_files import UnfitFile, regular_file
+from rookery.platform.disk import UnfitFile, regular_file
 
 if TYPE_CHECKING:
     from gzip import GzipFile

@@ -23,7 +23,7 @@ from typing import Any
 
 from rookery.core.limits import MIB
 from rookery.governance.ledger.ledger_errors import busy, unwritable
-from rookery.platform.small_files import whole_file
+from rookery.platform.disk import whole_file
 
 MARK = "mark"
 LARGEST_ENTRY = 16 * MIB

@@ -10,7 +10,7 @@ from rookery.governance.intents.file_nodes import ListNode, MapNode, Node
 from rookery.governance.layout import Layout
 from rookery.governance.scope.command_policy import CommandPolicy, read_policy
 from rookery.governance.yaml_nodes import problems_of, yaml_nodes
-from rookery.platform.small_files import Unreadable, small_file
+from rookery.platform.disk import Unreadable, small_file
 
 LARGEST = 256 * KIB
 OLDER_NAME = "command-policy.json"

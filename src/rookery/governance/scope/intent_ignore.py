@@ -14,7 +14,7 @@ from rookery.core.limits import KIB
 from rookery.governance.layout import Layout
 from rookery.governance.scope.floating_patterns import covers, floating_fault
 from rookery.governance.scope.scope_verdict import BIDIRECTIONAL
-from rookery.platform.small_files import Unreadable, small_file
+from rookery.platform.disk import Unreadable, small_file
 
 LARGEST = 256 * KIB
 

@@ -198,7 +198,7 @@ def _file_in(workspace: Path, path: str) -> Path:
 
 
 def _text_of(file: Path, workspace: Path) -> str:
-    from rookery.platform.small_files import Unreadable, small_file
+    from rookery.platform.disk import Unreadable, small_file
 
     name = _shown(file.relative_to(workspace).as_posix())
     try:

@@ -37,7 +37,7 @@ from rookery.manager.worktrees.worktree_git import InTheWay
 from rookery.manager.worktrees.worktree_project import Project
 from rookery.manager.worktrees.worktree_values import Code, Keep, Worktree
 from rookery.platform.descriptors import opened_folder
-from rookery.platform.git.git_packs import Kind, object_id
+from rookery.platform.git.git_objects import Kind, object_id
 from rookery.platform.paths import visible
 
 LARGEST = 20 * MIB

@@ -15,7 +15,7 @@ import click
 from rookery import NAME, PROJECT_FOLDER
 from rookery.core.text.terminal_text import visible_line
 from rookery.errors import SettingsError, StorageError, ToolError
-from rookery.permissions.allow_rules import AllowRule, clear_rules, problem_with_rules, stored_rules
+from rookery.permissions.approval import AllowRule, clear_rules, problem_with_rules, stored_rules
 from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.user_folders import Places, find_places
 

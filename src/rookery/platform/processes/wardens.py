@@ -3,21 +3,26 @@
 A warden is started without knowing what for, and is given its command through the socket between
 us: so one can be started in advance, while the command before runs or the model answers. It does
 nothing until it is given one, and ends when we do.
+
+A command may kill its warden. Who loses its parent goes to the nearest ancestor that takes orphans
+in: the warden as long as it lives, and after it us. Then `end_orphans` ends them.
 """
 
 import errno
 import os
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from rookery.core.limits import MIB
-from rookery.platform.processes.orphans import take_orphans_in
-from rookery.platform.processes.own_scripts import own_script
+from rookery.platform.processes.own_programs import own_script
+from rookery.platform.processes.warden import PR_SET_CHILD_SUBREAPER, prctl
 
 WARDEN = Path(__file__).with_name("warden.py")
 ORDER_SECONDS = 10.0
@@ -30,6 +35,9 @@ WORD_OVERHEAD = 9
 """A null character and a pointer."""
 ROWS, COLUMNS = 40, 120
 ROOT = "/"
+
+_ROUNDS = 1000
+"""How often the children of those who were killed are looked for: some fork without end."""
 
 
 class WaitingWarden:
@@ -164,3 +172,57 @@ def _open_terminal() -> tuple[int, int]:
     ours, theirs = os.openpty()
     termios.tcsetwinsize(ours, (ROWS, COLUMNS))
     return ours, theirs
+
+
+class _Process(NamedTuple):
+    parent: int
+    session: int
+    born: int
+
+
+@cache
+def take_orphans_in() -> None:
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def birth(pid: int) -> int:
+    """When a process began, in ticks since the system did; 0 where that cannot be known."""
+    process = _process(pid)
+    return process.born if process else 0
+
+
+def end_orphans(since: int, wardens: Collection[int]) -> None:
+    """Kill every child of ours that we did not start ourselves, if it began after `since`.
+
+    Of those we start only wardens have a session of their own, and all that descends from a
+    warden has another than we: nobody can come back to one that was left.
+    """
+    for _ in range(_ROUNDS):
+        orphans = [pid for pid in _orphans(since) if pid not in wardens]
+        if not any([_end(pid) for pid in orphans]):
+            return
+
+
+def _end(pid: int) -> bool:
+    try:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    except (PermissionError, ChildProcessError):
+        return False  # it has become another user's, or is reaped by somebody else
+    return True
+
+
+def _orphans(since: int) -> Iterator[int]:
+    us, here = os.getpid(), os.getsid(0)
+    for entry in Path("/proc").glob("[0-9]*"):
+        process = _process(int(entry.name))
+        if process and process.parent == us and process.session != here and process.born >= since:
+            yield int(entry.name)
+
+
+def _process(pid: int) -> _Process | None:
+    try:
+        said = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None  # it is gone, or this system has no /proc
+    return _Process(parent=int(said[1]), session=int(said[3]), born=int(said[19]))

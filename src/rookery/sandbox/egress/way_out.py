@@ -20,10 +20,13 @@ from anyio.abc import SocketListener, SocketStream
 
 from rookery.core.hosts import Entry, Host, covered, entries, host
 from rookery.platform.http_proxy import Dialled, OutOfReach, Request, attend, connect, splice
-from rookery.sandbox.egress.addresses import Find, find_addresses
-from rookery.sandbox.egress.local_servers import listening_here, refused_ports
-from rookery.sandbox.egress.published_ports import Inside, PublishedPorts
-from rookery.sandbox.egress.upstream import dial_through, upstream_for
+from rookery.sandbox.egress.local_ports import (
+    Inside,
+    PublishedPorts,
+    listening_here,
+    refused_ports,
+)
+from rookery.sandbox.egress.upstream import Find, dial_through, find_addresses, upstream_for
 
 MOST_CONNECTIONS = 100
 """At the same time, of one command; more wait."""

@@ -1,10 +1,13 @@
-"""Servers that commands run, under `localhost` of this machine too.
+"""Servers on `localhost`: those of commands, and those of this machine that they cannot reach.
 
 Commands have a network of their own. A person who opens the page of a server that the agent has
-started expects it under the same address as anybody else, and so does the agent's browser.
+started expects it under the same address as anybody else, so it is published here. Nothing of
+ours sees a command connect to this machine's servers: that is read from what it says, and only
+ports on which this machine really listens count.
 """
 
 import logging
+import re
 import socket
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -21,6 +24,15 @@ MOST_PUBLISHED = 50
 HERE = "127.0.0.1"
 
 _debug = logging.getLogger(__name__)
+
+_REFUSED = re.compile(r"refused|couldn't connect|can't connect|cannot connect", re.IGNORECASE)
+_HERE = r"(?:localhost|127\.0\.0\.1|\[?::1\]?)"
+_PORT = re.compile(
+    rf"{_HERE}[\"'()|,\s]*(?:{_HERE}[\"'()|,\s]*)?(?::|,?\s*port\b[=\s]*)\s*(\d{{1,5}})\b",
+    re.IGNORECASE,
+)
+_LISTENING = "0A"
+_TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
 
 
 class Inside(Protocol):
@@ -82,3 +94,27 @@ class PublishedPorts:
         with scope:
             async with await SocketListener.from_socket(listening) as listener:
                 await listener.serve(attend)
+
+
+def refused_ports(command: str, said: str) -> list[int]:
+    """Ports of `localhost` that are named where a connection was refused."""
+    if not _REFUSED.search(said):
+        return []
+    found = (int(port) for port in _PORT.findall(f"{said}\n{command}"))
+    return [port for port in dict.fromkeys(found) if 0 < port < 65536]
+
+
+def listening_here() -> set[int]:
+    """The ports that something on this machine listens on, outside of any sandbox."""
+    found: set[int] = set()
+    for table in _TABLES:
+        with suppress(OSError), open(table) as file:
+            found.update(port for line in file if (port := _listened_on(line)))
+    return found
+
+
+def _listened_on(line: str) -> int:
+    fields = line.split()
+    if len(fields) < 4 or fields[3] != _LISTENING:
+        return 0
+    return int(fields[1].rpartition(":")[2], 16)
