@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from browser.bench import Bench
@@ -125,9 +126,10 @@ def test_a_browser_is_found_in_whole_paths_only(tmp_path: Path):
     assert find_browser(str(program), "") == str(program)
 
 
-def test_without_the_extra_the_user_is_told_its_name():
+def test_without_the_extra_the_user_is_told_its_name(tmp_path: Path):
+    (tmp_path / "msgspec").symlink_to(Path(msgspec.__file__).parent)
     script = "from rookery.browser.find_browser import find_browser; find_browser('', '')"
-    done = _python("-S", "-c", script)
+    done = _python("-S", "-c", script, packages=tmp_path)
     assert done.stderr.splitlines()[-1].endswith(NO_EXTRA)
 
 
@@ -139,10 +141,10 @@ def test_nothing_heavy_is_imported_before_a_browser_is_wanted():
     assert _python("-c", script).stdout == "False\n"
 
 
-def _python(*arguments: str) -> "subprocess.CompletedProcess[str]":
+def _python(*arguments: str, packages: Path = SOURCE) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, *arguments],
-        env={"PYTHONPATH": str(SOURCE)},
+        env={"PYTHONPATH": f"{SOURCE}:{packages}"},
         capture_output=True,
         text=True,
         check=False,
