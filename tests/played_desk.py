@@ -41,7 +41,7 @@ def played_desk(
     """In a thread of its own, so that a command can be run in this one."""
     family = PlayedFamily(answers)
     surroundings = UsualSurroundings(project, places, environ)
-    opened = open_manager(project, places, environ, surroundings, families=[family])
+    opened = open_manager(project, places, environ, surroundings, handlers=[family])
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(opened) as manager,

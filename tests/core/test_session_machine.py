@@ -18,7 +18,6 @@ from rookery.manager.sessions.session_events import (
     Deliver,
     Event,
     LastExit,
-    Letter,
     Order,
     PendingAsk,
     ProcessError,
@@ -34,6 +33,7 @@ from rookery.manager.sessions.session_events import (
     StartSession,
     StartTask,
     Terminate,
+    UserMessage,
 )
 from rookery.manager.sessions.session_failures import ErrorKind, failure_of_ask
 from rookery.manager.sessions.session_states import SessionState as S
@@ -41,7 +41,7 @@ from session_play import ASK_TS, GENERATION, NEWER, standing
 
 NEXT = GENERATION + 1
 SEND = SendMessage(text="hi", ask_ts=ASK_TS)
-HI = (Letter(text="hi"),)
+HI = (UserMessage(text="hi"),)
 EXIT = ProcessExit(generation=GENERATION)
 CREATED = SessionCreated(generation=GENERATION, session_id="s")
 
@@ -55,10 +55,10 @@ def gone(session: Session) -> Session:
 
 
 def answer(reply: str, text: str = "") -> Answer:
-    return Answer(ask_ts=ASK_TS, reply=reply, letter=Letter(text=text))
+    return Answer(ask_ts=ASK_TS, reply=reply, letter=UserMessage(text=text))
 
 
-def respawn(*letters: Letter) -> Respawn:
+def respawn(*letters: UserMessage) -> Respawn:
     return Respawn(generation=NEXT, letters=letters)
 
 
@@ -230,7 +230,7 @@ def test_4_4_what_is_said_in_creation_is_delivered_in_order_once_the_session_is_
         assert done.orders == ()
         session = done.session
     done = step(session, SessionCreated(generation=1, session_id="s"))
-    assert done.orders == (Deliver(letters=(Letter(text="one"), Letter(text="two"))),)
+    assert done.orders == (Deliver(letters=(UserMessage(text="one"), UserMessage(text="two"))),)
     assert done.session.outbox == ()
 
 
@@ -239,7 +239,7 @@ def test_18_1_a_failed_start_loses_neither_the_prompt_nor_what_was_said_since():
     session = advance(session, SendMessage(text="more"))
     session = advance(session, ProcessError(generation=1, text="no such file"))
     done = step(session, Retry())
-    letters = (Letter(text="task"), Letter(text="more"))
+    letters = (UserMessage(text="task"), UserMessage(text="more"))
     assert done.orders == (Respawn(generation=2, letters=letters),)
     announced = step(done.session, SessionCreated(generation=2, session_id="s"))
     assert (announced.session.outbox, announced.orders) == ((), ())
@@ -252,7 +252,7 @@ def test_nothing_is_delivered_to_what_is_stopping_and_nothing_twice():
     done = step(session, SessionCreated(generation=1, session_id="s"))
     assert done.orders == ()
     resumed = step(done.session, ResumeSession())
-    assert resumed.orders == (Respawn(generation=2, letters=(Letter(text="more"),)),)
+    assert resumed.orders == (Respawn(generation=2, letters=(UserMessage(text="more"),)),)
 
 
 def test_a_respawned_process_takes_input_only_after_it_announced_itself():
@@ -279,7 +279,7 @@ def test_4_2_start_session_resets_everything_but_the_ids():
         generation=NEXT,
         process_open=True,
         answered_ask_ts=ASK_TS,
-        outbox=(Letter(text="again"),),
+        outbox=(UserMessage(text="again"),),
         handed=1,
     )
 

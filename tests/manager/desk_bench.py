@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from manager.bench import PATIENCE, WRITES, Project, Watched
 from rookery.core.queries import Asking
 from rookery.core.settings import Settings
-from rookery.manager.handlers.router import Desk
+from rookery.manager.handlers.router import Router
 from rookery.manager.handlers.worktree_scripts import AgreedScripts
-from rookery.manager.manager import worktree_families
+from rookery.manager.manager import worktree_handlers
 from rookery.manager.request_json import request_to_json
 from rookery.manager.requests import ListWorktrees, Started, StartSessions
 from rookery.manager.sessions.session_summary import Shown
@@ -67,7 +67,7 @@ def write(project: Project, name: str, text: str, *, agreed: bool = True) -> Non
 
 
 class AtDesk:
-    def __init__(self, project: Project, watched: Watched, desk: Desk) -> None:
+    def __init__(self, project: Project, watched: Watched, desk: Router) -> None:
         self.project = project
         self.watched = watched
         self.supervisor = watched.supervisor
@@ -106,14 +106,14 @@ class AtDesk:
 @asynccontextmanager
 async def at_desk(project: Project, *, limit: int = 5) -> AsyncIterator[AtDesk]:
     async with project.supervised(limit=limit) as watched:
-        families = worktree_families(
+        families = worktree_handlers(
             watched.supervisor,
             project.places,
             project.environ,
             Settings,
             fetching=Fetching(("file",)),
         )
-        yield AtDesk(project, watched, Desk(families))
+        yield AtDesk(project, watched, Router(families))
 
 
 def killed(project: Project, request: Asking[Any], point: str) -> None:

@@ -10,8 +10,8 @@ import anyio
 import anyio.abc
 
 from manager.bench import PATIENCE, Project, Watched
-from rookery.manager.handlers.router import Desk
-from rookery.manager.handlers.session_handler import SessionFamily, overview_of
+from rookery.manager.handlers.router import Router
+from rookery.manager.handlers.session_handler import SessionHandler, overview_of
 from rookery.manager.service import serve_manager
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import Overview
@@ -24,7 +24,7 @@ class Served:
 
     def __init__(self, supervisor: Supervisor) -> None:
         self.supervisor = supervisor
-        self.desk = Desk([SessionFamily(supervisor)])
+        self.desk = Router([SessionHandler(supervisor)])
 
     def overview(self) -> Overview:
         return overview_of(self.supervisor)

@@ -12,9 +12,9 @@ from manager.bench import IMPATIENT, PATIENCE, Project
 from rookery.core.facts import Event, UserSpoke
 from rookery.core.folds.view import View, see
 from rookery.manager.sessions.conversation import Conversation, HandOver
-from rookery.manager.sessions.session_events import Letter
+from rookery.manager.sessions.session_events import UserMessage
 from rookery.manager.sessions.session_folders import Wish
-from rookery.manager.sessions.session_record import Mail
+from rookery.manager.sessions.session_record import QueuedMessage
 from rookery.manager.sessions.session_task import FollowedTask
 from rookery.platform.user_folders import find_places
 from rookery.protocol.host_interface import Host
@@ -42,7 +42,9 @@ class Ear:
 
     def __init__(self) -> None:
         self.told: list[object] = []
-        self.mail: Mail | None = Mail(number=1, letter=Letter(text="also this"))
+        self.mail: QueuedMessage | None = QueuedMessage(
+            number=1, letter=UserMessage(text="also this")
+        )
         self.connections: list[anyio.CancelScope] = []
         self.result = anyio.Event()
         self.begun = 0
@@ -57,13 +59,13 @@ class Ear:
     def taken_over(self) -> None:
         self.begun += 1
 
-    def waiting_mail(self) -> Mail | None:
+    def waiting_mail(self) -> QueuedMessage | None:
         return self.mail
 
-    def mail_sent(self, mail: Mail) -> None:
+    def mail_sent(self, mail: QueuedMessage) -> None:
         self.mail = None
 
-    def mail_refused(self, mail: Mail, problem: str) -> None:
+    def mail_refused(self, mail: QueuedMessage, problem: str) -> None:
         raise AssertionError(problem)
 
     def silent_for(self, seconds: float) -> None:
@@ -90,7 +92,7 @@ async def listening(host: Host, socket: Path, ear: Ear) -> AsyncIterator[None]:
 async def test_a_connection_that_breaks_is_made_again_and_all_is_heard_once(tmp_path: Path):
     ear, root = Ear(), FollowedTask(TASK)
     root.listen_to(1, new_task=True)
-    given = HandOver(new_task=True, letters=(Letter(text="Do it"),), first=0)
+    given = HandOver(new_task=True, letters=(UserMessage(text="Do it"),), first=0)
     async with workplace(tmp_path, TALKS) as host, listening(host, tmp_path / "s", ear):
         conversation = Conversation(tmp_path / "s", root, ear, IMPATIENT, given)
         with anyio.fail_after(PATIENCE):

@@ -23,8 +23,8 @@ from rookery.core.folds.view import View, see
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.dependencies import Form
 from rookery.manager.handlers import session_handler as forking_family
-from rookery.manager.handlers.router import Desk
-from rookery.manager.handlers.session_handler import ForkFamily, event_of_row
+from rookery.manager.handlers.router import Router
+from rookery.manager.handlers.session_handler import ForkHandler, event_of_row
 from rookery.manager.requests import ExportSession, ForkSession
 from rookery.manager.sessions.message_queue import message_id_of
 from rookery.manager.sessions.session_folders import SessionFolders, Workspaces
@@ -43,9 +43,9 @@ class Documents:
         return session_document(self._tasks, task_id, form)
 
 
-def desk_of(project: Project, watched: Watched) -> Desk:
+def desk_of(project: Project, watched: Watched) -> Router:
     workspaces = Workspaces(project.path, project.places)
-    return Desk([ForkFamily(watched.supervisor, workspaces, Documents(project))])
+    return Router([ForkHandler(watched.supervisor, workspaces, Documents(project))])
 
 
 async def done(project: Project, watched: Watched, **more: object) -> str:

@@ -12,8 +12,8 @@ from ledger_bench import GOLDEN_LINES
 from rookery.errors import CommandRejected, RookeryError
 from rookery.governance.ledger.ledger_reader import recent_records
 from rookery.governance.ledger.segments import compress, sealed_files
-from rookery.manager.handlers.governance_handler import GovernanceFamily
-from rookery.manager.handlers.router import Desk
+from rookery.manager.handlers.governance_handler import GovernanceHandler
+from rookery.manager.handlers.router import Router
 from rookery.manager.requests import BlameFile, ListIntents, ReadTrace
 from rookery.manager.sessions.session_folders import Launch, SessionFolders, Workspaces
 from rookery.manager.shown_rows import BlamedLine, IntentRow
@@ -34,9 +34,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return project
 
 
-def desk_of(project: Path) -> Desk:
+def desk_of(project: Path) -> Router:
     places = find_places(os.environ)
-    return Desk([GovernanceFamily(Workspaces(project, places), places)])
+    return Router([GovernanceHandler(Workspaces(project, places), places)])
 
 
 def session_in(project: Path, workspace: Path) -> str:

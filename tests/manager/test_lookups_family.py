@@ -8,8 +8,8 @@ import pytest
 from manager.test_settings_family import Told
 from rookery.core.queries import FoundPath
 from rookery.errors import CommandRejected, StorageError
-from rookery.manager.handlers.router import Desk
-from rookery.manager.handlers.settings_handler import LookupsFamily
+from rookery.manager.handlers.router import Router
+from rookery.manager.handlers.settings_handler import LookupHandler
 from rookery.manager.requests import FindPaths, ListModels, ListModes
 from rookery.manager.sessions.session_folders import Launch, SessionFolders, Workspaces
 from rookery.platform.user_folders import Places, find_places
@@ -23,7 +23,7 @@ class House:
         self.project.mkdir()
         self.places: Places = find_places({"ROOKERY_HOME": str(folder / "home")})
         workspaces = Workspaces(self.project, self.places)
-        self.desk = Desk([LookupsFamily(Told(), workspaces, self.places)])
+        self.desk = Router([LookupHandler(Told(), workspaces, self.places)])
 
     def session_in(self, workspace: Path) -> str:
         session_id = str(uuid.uuid4())

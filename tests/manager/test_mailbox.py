@@ -7,22 +7,22 @@ from rookery.manager.sessions.message_queue import (
     MOST,
     MOST_RETRIES,
     SHOWN,
-    Mailbox,
+    MessageQueue,
     check,
     images_of,
 )
-from rookery.manager.sessions.session_events import Letter
+from rookery.manager.sessions.session_events import UserMessage
 
 
-def posted(*texts: str) -> Mailbox:
-    box = Mailbox(3, ())
-    box.post([Letter(text=text) for text in texts])
+def posted(*texts: str) -> MessageQueue:
+    box = MessageQueue(3, ())
+    box.post([UserMessage(text=text) for text in texts])
     return box
 
 
 def test_8_letters_keep_their_order_and_their_numbers():
     box = posted("a", "b")
-    box.post([Letter(text="c")])
+    box.post([UserMessage(text="c")])
     assert [(mail.number, mail.letter.text) for mail in box.mail] == [(3, "a"), (4, "b"), (5, "c")]
     first = box.next()
     assert first
@@ -35,7 +35,7 @@ def test_8_letters_keep_their_order_and_their_numbers():
 def test_8_what_was_being_sent_when_its_manager_died_is_sent_again():
     box = posted("a")
     box.next()
-    again = Mailbox(box.taken, box.unsent).next()
+    again = MessageQueue(box.taken, box.unsent).next()
     assert again
     assert again.number == 3
 
@@ -59,7 +59,7 @@ def test_8_a_refusal_stops_the_delivery_until_the_user_wants_it():
     assert box.unsent == ()
 
 
-@pytest.mark.parametrize("act", [Mailbox.retry, Mailbox.discard])
+@pytest.mark.parametrize("act", [MessageQueue.retry, MessageQueue.discard])
 @pytest.mark.parametrize("number", [3, 99])
 def test_8_only_what_failed_is_retried_or_discarded(act, number: int):
     with pytest.raises(CommandRejected):
@@ -70,13 +70,13 @@ def test_what_was_sent_is_not_remembered_for_ever():
     box = posted(*"abc" * SHOWN)
     while mail := box.next():
         box.sent(mail.number)
-    box.post([Letter(text="z")])
+    box.post([UserMessage(text="z")])
     assert len(box.mail) == SHOWN + 1
 
 
 def test_16_pictures_are_data_uris_and_few():
     uri = "data:image/PNG;base64,aGk="
-    assert images_of(check(Letter(images=(uri,))))[0].media_type == "image/png"
+    assert images_of(check(UserMessage(images=(uri,))))[0].media_type == "image/png"
     for images in ((uri,) * (MOST + 1), ("/etc/passwd",), ("data:text/html;base64,aGk=",)):
         with pytest.raises(CommandRejected):
-            check(Letter(images=images))
+            check(UserMessage(images=images))

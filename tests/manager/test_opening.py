@@ -67,7 +67,7 @@ class Answers:
 def opened(project: Project, *families: Any, **more: Any) -> AbstractAsyncContextManager[Manager]:
     surroundings = UsualSurroundings(project.path, project.places, project.environ)
     return open_manager(
-        project.path, project.places, project.environ, surroundings, families=families, **more
+        project.path, project.places, project.environ, surroundings, handlers=families, **more
     )
 
 

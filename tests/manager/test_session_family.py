@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from manager.bench import SPEAKS_LONG, WRITES, Project, Watched
 from rookery.core.facts import Answered, ApprovalSwitched, ModeSwitched, UserSpoke
 from rookery.errors import CommandRejected
-from rookery.manager.handlers.router import Desk
-from rookery.manager.handlers.session_handler import SessionFamily, model_named
+from rookery.manager.handlers.router import Router
+from rookery.manager.handlers.session_handler import SessionHandler, model_named
 from rookery.manager.requests import (
     ApproveAction,
     ArchiveSession,
@@ -41,8 +41,8 @@ ASKS = """\
 """
 
 
-def desk_of(watched: Watched) -> Desk:
-    return Desk([SessionFamily(watched.supervisor)])
+def desk_of(watched: Watched) -> Router:
+    return Router([SessionHandler(watched.supervisor)])
 
 
 async def test_sessions_are_listed_searched_renamed_put_away_and_removed(project: Project):

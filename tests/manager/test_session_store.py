@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.manager.sessions.session_events import LastExit, Letter
+from rookery.manager.sessions.session_events import LastExit, UserMessage
 from rookery.manager.sessions.session_failures import ErrorKind, Failure
 from rookery.manager.sessions.session_record import (
     KeptSession,
-    Mail,
     ParallelMode,
+    QueuedMessage,
     SessionRecord,
     TodoStats,
     session_from_json,
@@ -26,7 +26,9 @@ from rookery.manager.sessions.session_store import SessionStore
 ID = "0b5b42ff-6f8e-4b5a-8a3c-0c8f2b7a9d10"
 
 letters = st.builds(
-    lambda text, images: Letter(text=text, images=tuple(images)), st.text(), st.lists(st.text())
+    lambda text, images: UserMessage(text=text, images=tuple(images)),
+    st.text(),
+    st.lists(st.text()),
 )
 records = st.fixed_dictionaries(
     {"session_id": st.just(ID)},
@@ -58,9 +60,9 @@ def kept(**more: object) -> KeptSession:
 
 @given(records, st.booleans(), st.lists(letters))
 def test_6_1_what_is_spelled_is_read_again(
-    record: SessionRecord, announced: bool, said: list[Letter]
+    record: SessionRecord, announced: bool, said: list[UserMessage]
 ):
-    mail = tuple(Mail(number=n, letter=letter) for n, letter in enumerate(said))
+    mail = tuple(QueuedMessage(number=n, letter=letter) for n, letter in enumerate(said))
     whole = KeptSession(record=record, announced=announced, taken=len(said), mail=mail)
     spelled = json.loads(json.dumps(session_to_json(whole)))
     assert session_from_json({**spelled, "ofALaterVersion": 1}) == whole

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rookery.core.queries import KnownMode, KnownModel
 from rookery.core.settings import Settings, all_settings
 from rookery.errors import RookeryError, SettingsError
-from rookery.manager.handlers.router import Desk
-from rookery.manager.handlers.settings_handler import OFFERED, SettingsFamily
+from rookery.manager.handlers.router import Router
+from rookery.manager.handlers.settings_handler import OFFERED, SettingsHandler
 from rookery.manager.requests import ChangeSetting, ReadSettings
 from rookery.manager.shown_rows import SettingRow
 from rookery.permissions.trust import TrustStore
@@ -43,7 +43,7 @@ class House:
         self.environ = {"ROOKERY_HOME": str(folder / "home"), **environ}
         self.places: Places = find_places(self.environ)
         self.file = self.places.settings_file
-        self.desk = Desk([SettingsFamily(self.project, self.places, self.environ, Told())])
+        self.desk = Router([SettingsHandler(self.project, self.places, self.environ, Told())])
 
     async def row(self, key: str) -> SettingRow:
         return next(row for row in await self.desk.do(ReadSettings()) if row.key == key)

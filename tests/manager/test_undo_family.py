@@ -22,8 +22,8 @@ from rookery.core.facts import (
 )
 from rookery.core.replies import NO_FILE_PUT_BACK
 from rookery.errors import CommandRejected
-from rookery.manager.handlers.router import Desk
-from rookery.manager.handlers.undo_handler import LONGEST_TITLE, UndoFamily, moments
+from rookery.manager.handlers.router import Router
+from rookery.manager.handlers.undo_handler import LONGEST_TITLE, UndoHandler, moments
 from rookery.manager.requests import (
     ListCheckpoints,
     RehearseRestore,
@@ -50,9 +50,9 @@ WRITES_TWICE = """\
 """
 
 
-def desk_of(project: Project, watched: Watched) -> Desk:
+def desk_of(project: Project, watched: Watched) -> Router:
     workspaces = Workspaces(project.path, project.places)
-    return Desk([UndoFamily(watched.supervisor, workspaces, project.places)])
+    return Router([UndoHandler(watched.supervisor, workspaces, project.places)])
 
 
 async def written(project: Project, watched: Watched) -> str:

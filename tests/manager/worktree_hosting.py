@@ -10,8 +10,8 @@ import anyio
 
 from manager.bench import PATIENT
 from rookery.core.settings import Settings
-from rookery.manager.handlers.router import Desk
-from rookery.manager.manager import worktree_families
+from rookery.manager.handlers.router import Router
+from rookery.manager.manager import worktree_handlers
 from rookery.manager.request_json import request_from_json
 from rookery.manager.sessions.supervisor import open_supervisor
 from rookery.platform.user_folders import find_places
@@ -20,7 +20,7 @@ from rookery.platform.user_folders import find_places
 async def host(project: Path, request: dict[str, Any]) -> None:
     places = find_places(os.environ)
     async with open_supervisor(project, places, os.environ, timings=PATIENT) as supervisor:
-        desk = Desk(worktree_families(supervisor, places, os.environ, Settings))
+        desk = Router(worktree_handlers(supervisor, places, os.environ, Settings))
         print(await desk.do(request_from_json(request)), flush=True)
         await anyio.sleep_forever()
 

@@ -14,7 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from rookery.core.queries import KnownMode
 from rookery.errors import CommandRejected
-from rookery.manager.handlers.router import Desk, Handlers
+from rookery.manager.handlers.router import Handlers, Router
 from rookery.manager.requests import (
     Done,
     ListBranches,
@@ -235,7 +235,7 @@ async def served(
     told: list[int] = []
     watch = Watch(Keys(devices), visitors, told.append)
     talk, requests = Talk(), FewRequests()
-    desk = Desk([requests, DeviceFamily(devices, visitors.send_away)])
+    desk = Router([requests, DeviceFamily(devices, visitors.send_away)])
     paired: list[str] = []
     async with web_server(
         plan or Plan(),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from manager_web.bench import LOOPBACK, SESSION, served
 from rookery.errors import CommandRejected, StorageError
-from rookery.manager.handlers.router import Desk
+from rookery.manager.handlers.router import Router
 from rookery.manager.requests import ListDevices, RevokeDevice
 from rookery.manager.web.devices import DeviceFamily, Devices, Keys, OneTimeCodes
 from rookery.manager.web.routes import is_of_another_user
@@ -205,7 +205,7 @@ def test_WEB_13_devices_are_kept_as_digests_in_a_private_file(tmp_path: Path, de
 
 async def test_WEB_9_a_revoked_device_is_let_in_no_more(tmp_path: Path, devices: Devices):
     sent_away: list[str] = []
-    desk = Desk([DeviceFamily(devices, sent_away.append)])
+    desk = Router([DeviceFamily(devices, sent_away.append)])
     device_id, token = devices.pair("My phone")
     other_id, other = devices.pair("Tablet")
     assert [each.name for each in await desk.do(ListDevices())] == ["My phone", "Tablet"]

@@ -12,15 +12,15 @@ import anyio
 
 from rookery.core.settings import Settings
 from rookery.manager.dependencies import Surroundings
-from rookery.manager.handlers.governance_handler import GovernanceFamily
-from rookery.manager.handlers.review_handler import ReviewFamily
-from rookery.manager.handlers.router import Desk, Family, Handlers, LookingOnly
-from rookery.manager.handlers.session_handler import ForkFamily, SessionFamily, overview_of
-from rookery.manager.handlers.settings_handler import LookupsFamily, SettingsFamily
-from rookery.manager.handlers.start_handler import StartFamily
-from rookery.manager.handlers.undo_handler import UndoFamily
+from rookery.manager.handlers.governance_handler import GovernanceHandler
+from rookery.manager.handlers.review_handler import ReviewHandler
+from rookery.manager.handlers.router import Handler, Handlers, LookingOnly, Router
+from rookery.manager.handlers.session_handler import ForkHandler, SessionHandler, overview_of
+from rookery.manager.handlers.settings_handler import LookupHandler, SettingsHandler
+from rookery.manager.handlers.start_handler import StartHandler
+from rookery.manager.handlers.undo_handler import UndoHandler
 from rookery.manager.handlers.worktree_access import WorktreeAccess
-from rookery.manager.handlers.worktree_handler import WorktreeFamily
+from rookery.manager.handlers.worktree_handler import WorktreeHandler
 from rookery.manager.handlers.worktree_scripts import AgreedScripts, RunScripts, SettingUp
 from rookery.manager.queue_keeper import CALLED, start_keepers
 from rookery.manager.requests import ListDevices, RevokeDevice
@@ -39,7 +39,7 @@ SECONDS_TO_SETTLE = 40.0
 
 
 class Manager:
-    desk: Desk
+    desk: Router
 
     def __init__(self, supervisor: Supervisor, places: Places) -> None:
         self.supervisor = supervisor
@@ -82,40 +82,40 @@ async def open_manager(
     environ: Mapping[str, str],
     surroundings: Surroundings,
     *,
-    families: Iterable[Family] = (),
+    handlers: Iterable[Handler] = (),
     called: str = "manager",
 ) -> AsyncIterator[Manager]:
-    """The manager of a project; leaving ends no session. `families` are those of whoever opens it,
+    """The manager of a project; leaving ends no session. `handlers` are those of whoever opens it,
     instead of ours for the same requests. They are `called` so when somebody else wants to know
     who has it open."""
     limit = surroundings.settings().manager.running_limit
     async with open_supervisor(project, places, environ, limit=limit) as supervisor:
         manager = Manager(supervisor, places)
-        all_families = (*_families(manager, places, environ, surroundings), *families)
+        all_handlers = (*_handlers(manager, places, environ, surroundings), *handlers)
         if supervisor.read_only:
-            manager.desk = Desk([LookingOnly(all_families, supervisor.read_only)])
+            manager.desk = Router([LookingOnly(all_handlers, supervisor.read_only)])
             yield manager
             return
-        manager.desk = Desk(all_families)
+        manager.desk = Router(all_handlers)
         if called != CALLED:
             supervisor.group.start_soon(start_keepers, supervisor, environ)
         with held_by(places, supervisor.project, called):
             yield manager
 
 
-def _families(
+def _handlers(
     manager: Manager, places: Places, environ: Mapping[str, str], surroundings: Surroundings
-) -> Iterable[Family]:
+) -> Iterable[Handler]:
     supervisor = manager.supervisor
     workspaces = Workspaces(supervisor.project, places)
     return (
-        SessionFamily(supervisor, manager.overview),
-        *worktree_families(supervisor, places, environ, surroundings.settings),
-        UndoFamily(supervisor, workspaces, places),
-        GovernanceFamily(workspaces, places),
-        SettingsFamily(supervisor.project, places, environ, surroundings),
-        LookupsFamily(surroundings, workspaces, places),
-        ForkFamily(supervisor, workspaces, surroundings),
+        SessionHandler(supervisor, manager.overview),
+        *worktree_handlers(supervisor, places, environ, surroundings.settings),
+        UndoHandler(supervisor, workspaces, places),
+        GovernanceHandler(workspaces, places),
+        SettingsHandler(supervisor.project, places, environ, surroundings),
+        LookupHandler(surroundings, workspaces, places),
+        ForkHandler(supervisor, workspaces, surroundings),
         UnservedDevices(manager_folder(places, supervisor.project) / "devices.json"),
     )
 
@@ -157,24 +157,24 @@ def _is_away(device_id: str) -> None:
     """There is no connection of it to be ended."""
 
 
-def worktree_families(
+def worktree_handlers(
     supervisor: Supervisor,
     places: Places,
     environ: Mapping[str, str],
     settings: Callable[[], Settings],
     *,
     fetching: Fetching | None = None,
-) -> tuple[Family, ...]:
+) -> tuple[Handler, ...]:
     """They see to it that no session runs where it does not belong, and go on with removals that
     were broken off."""
     access = WorktreeAccess(supervisor, places, fetching=fetching)
     agreed = AgreedScripts(access.project, places)
     scripts = RunScripts(access.project, places, environ, supervisor.group)
-    worktrees = WorktreeFamily(access, agreed, scripts)
+    worktrees = WorktreeHandler(access, agreed, scripts)
     supervisor.ready_to_run = access.ready_to_run
     supervisor.group.start_soon(worktrees.recover)
     return (
-        StartFamily(access, SettingUp(access, agreed, scripts, environ), settings),
+        StartHandler(access, SettingUp(access, agreed, scripts, environ), settings),
         worktrees,
-        ReviewFamily(access, places, settings),
+        ReviewHandler(access, places, settings),
     )

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected, RookeryError
-from rookery.manager.handlers.router import Desk
+from rookery.manager.handlers.router import Router
 from rookery.manager.rendering.markdown_html import make_ready
 from rookery.manager.rendering.session_rows import inbox_row, session_row
 from rookery.manager.request_json import reply_to_json, request_from_json
@@ -65,7 +65,7 @@ USUAL_TAIL, LONGEST_TAIL = 200, 10_000
 
 class ServedManager(Protocol):
     @property
-    def desk(self) -> Desk: ...
+    def desk(self) -> Router: ...
 
     @property
     def supervisor(self) -> Supervisor: ...
@@ -142,9 +142,9 @@ class _Client:
 
     async def _do(self, request: Asking[Any]) -> object:
         """What was begun is not left half done because whoever wanted it has gone."""
-        errand = _Errand(self._manager.desk, request)
-        self._manager.supervisor.group.start_soon(errand.run)
-        return await errand.outcome()
+        running = _RunningRequest(self._manager.desk, request)
+        self._manager.supervisor.group.start_soon(running.run)
+        return await running.outcome()
 
     def _follow_session(self, fields: Mapping[str, Any]) -> object:
         session_id, task_id = fields.get("session_id"), fields.get("task_id")
@@ -186,10 +186,10 @@ class _Client:
         self._follows.end(_number(fields))
 
 
-class _Errand:
+class _RunningRequest:
     """A request that is carried out whether or not anybody waits for it."""
 
-    def __init__(self, desk: Desk, request: Asking[Any]) -> None:
+    def __init__(self, desk: Router, request: Asking[Any]) -> None:
         self._desk = desk
         self._request = request
         self._answer: object = None

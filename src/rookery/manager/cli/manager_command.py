@@ -30,7 +30,7 @@ from rookery.errors import SettingsError, StorageError
 from rookery.platform.user_folders import Places, find_places
 
 if TYPE_CHECKING:
-    from rookery.manager.handlers.router import Family
+    from rookery.manager.handlers.router import Handler
     from rookery.manager.manager import Manager
     from rookery.manager.web.listeners import Plan, Reach
     from rookery.manager.web.page_files import PageFiles
@@ -54,7 +54,7 @@ class Home(Struct, frozen=True, kw_only=True):
     page: "PageFiles"
 
 
-class Wishes(Struct, frozen=True, kw_only=True):
+class ManagerOptions(Struct, frozen=True, kw_only=True):
     workspace: Path
     reach: "Reach"
     open: bool = True
@@ -76,7 +76,7 @@ def _run(
         raise SettingsError(f"The page needs more packages. Run in your clone of {NAME}: make web")
     from rookery.manager.web.listeners import Reach
 
-    wishes = Wishes(
+    options = ManagerOptions(
         workspace=workspace,
         reach=Reach(**{name: said for name, said in reach.items() if said is not None}),
         open=not no_open,
@@ -87,7 +87,7 @@ def _run(
     # what a library warns of is nothing for our users
     logging.getLogger("asyncio").addHandler(logging.NullHandler())
     try:
-        return anyio.run(_manage, wishes, find_places(os.environ))
+        return anyio.run(_manage, options, find_places(os.environ))
     except BaseExceptionGroup as group:
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup):
@@ -95,57 +95,57 @@ def _run(
         raise error from group
 
 
-async def _manage(wishes: Wishes, places: Places) -> int:
+async def _manage(options: ManagerOptions, places: Places) -> int:
     from rookery.manager.sessions.session_store import manager_folder
     from rookery.manager.web.page_files import HOW_TO_BUILD, PageFiles
     from rookery.manager.web.server_links import ask_for_links
 
-    folder = manager_folder(places, wishes.workspace)
-    if links := await ask_for_links(folder, pair=wishes.pair):
-        return await _use_the_one_that_runs(wishes, links)
-    if wishes.pair:
+    folder = manager_folder(places, options.workspace)
+    if links := await ask_for_links(folder, pair=options.pair):
+        return await _use_the_one_that_runs(options, links)
+    if options.pair:
         raise SettingsError(
             f"No manager of this project runs that a device could be paired with. Start one with "
-            f"{wishes.again} --host, or --behind-tunnel."
+            f"{options.again} --host, or --behind-tunnel."
         )
     page = PageFiles()
-    if not page.is_built and wishes.open:
+    if not page.is_built and options.open:
         raise SettingsError(
             f"The page is not built in this checkout. Run {HOW_TO_BUILD}, which needs Node; or "
             "start with --no-open for programs only."
         )
-    plan = wishes.reach.plan(places.state / "manager" / "tls")
+    plan = options.reach.plan(places.state / "manager" / "tls")
     home = Home(places=places, folder=folder, plan=plan, page=page)
-    return await _serve(wishes, home)
+    return await _serve(options, home)
 
 
-async def _use_the_one_that_runs(wishes: Wishes, links: "Links") -> int:
-    if wishes.pair and not links.pairing_url:
+async def _use_the_one_that_runs(options: ManagerOptions, links: "Links") -> int:
+    if options.pair and not links.pairing_url:
         raise SettingsError(
             f"The manager that runs (process {links.pid}) is reached from this machine only. End "
             "it, and start it with --host or --behind-tunnel."
         )
-    if not wishes.as_json:
+    if not options.as_json:
         tell(f"A manager of this project runs already, as process {links.pid}.")
-    announce(links, as_json=wishes.as_json)
-    if wishes.pair:
+    announce(links, as_json=options.as_json)
+    if options.pair:
         show_pairing(links.pairing_url)
-    elif wishes.open:
+    elif options.open:
         await open_browser(links.launch_url)
     return Exit.DONE
 
 
-async def _serve(wishes: Wishes, home: Home) -> int:
+async def _serve(options: ManagerOptions, home: Home) -> int:
     from rookery.manager.web.devices import DeviceFamily, Devices, Keys
     from rookery.manager.web.visitors import Visitors, Watch
 
     devices, visitors = Devices(home.folder / "devices.json"), Visitors()
-    families = [DeviceFamily(devices, visitors.send_away)]
+    handlers = [DeviceFamily(devices, visitors.send_away)]
     leaving = _Leaving()
     with anyio.open_signal_receiver(*_heeded()) as signals:
         async with (
             anyio.create_task_group() as group,
-            _opened(wishes.workspace, home.places, families) as manager,
+            _opened(options.workspace, home.places, handlers) as manager,
         ):
             group.start_soon(leaving.watch, signals)
 
@@ -154,16 +154,16 @@ async def _serve(wishes: Wishes, home: Home) -> int:
 
             watch = Watch(Keys(devices), visitors, count)
             with leaving.scopes[0]:
-                await _be_there(wishes, home, manager, watch)
+                await _be_there(options, home, manager, watch)
             with leaving.scopes[1]:
-                await _part(wishes, manager)
+                await _part(options, manager)
             group.cancel_scope.cancel()
     return KILLED_BY + leaving.signal
 
 
 @asynccontextmanager
 async def _opened(
-    project: Path, places: Places, families: "Iterable[Family]"
+    project: Path, places: Places, handlers: "Iterable[Handler]"
 ) -> "AsyncIterator[Manager]":
     """The manager of the project, once nobody else has it."""
     from rookery.manager.cli.host_dependencies import UsualSurroundings
@@ -173,7 +173,7 @@ async def _opened(
     around = UsualSurroundings(project, places)
     give_up = anyio.current_time() + SECONDS_FOR_OTHERS
     while True:
-        async with open_manager(project, places, os.environ, around, families=families) as manager:
+        async with open_manager(project, places, os.environ, around, handlers=handlers) as manager:
             if not manager.is_locked_out:
                 yield manager
                 return
@@ -184,7 +184,9 @@ async def _opened(
             )
 
 
-async def _be_there(wishes: Wishes, home: Home, manager: "Manager", watch: "Watch") -> None:
+async def _be_there(
+    options: ManagerOptions, home: Home, manager: "Manager", watch: "Watch"
+) -> None:
     from rookery.manager.manager_socket import listening
     from rookery.manager.service import serve_manager
     from rookery.manager.web.server_links import giving_links, noted
@@ -196,7 +198,7 @@ async def _be_there(wishes: Wishes, home: Home, manager: "Manager", watch: "Watc
 
     def paired(device_id: str) -> None:
         (device,) = (each for each in watch.keys.devices.all() if each.id == device_id)
-        tell(f"{harmless_line(device.name)} is paired. Another one: {wishes.again} --pair")
+        tell(f"{harmless_line(device.name)} is paired. Another one: {options.again} --pair")
 
     async with (
         web_server(home.plan, watch, manager.desk, talk, page=home.page, paired=paired) as server,
@@ -204,7 +206,7 @@ async def _be_there(wishes: Wishes, home: Home, manager: "Manager", watch: "Watc
         _unless_read_only(manager, partial(listening, manager, home.places)),
     ):
         with noted(home.folder, server.port):
-            await _welcome(wishes, home.plan, server)
+            await _welcome(options, home.plan, server)
             await anyio.sleep_forever()
 
 
@@ -231,7 +233,7 @@ def _links(server: "WebServer", pair: bool) -> "Links":
     )
 
 
-async def _welcome(wishes: Wishes, plan: "Plan", server: "WebServer") -> None:
+async def _welcome(options: ManagerOptions, plan: "Plan", server: "WebServer") -> None:
     from rookery.manager.web.web_server import told_plainly
 
     for line in told_plainly(plan, server):
@@ -239,21 +241,21 @@ async def _welcome(wishes: Wishes, plan: "Plan", server: "WebServer") -> None:
     links = _links(server, bool(server.outside_url))
     if links.pairing_url:
         show_pairing(links.pairing_url)
-    announce(links, as_json=wishes.as_json)
-    if not wishes.as_json:
-        tell(f"Ctrl-C ends it, and sessions run on. A new link, any time: {wishes.again}")
-    if wishes.open:
+    announce(links, as_json=options.as_json)
+    if not options.as_json:
+        tell(f"Ctrl-C ends it, and sessions run on. A new link, any time: {options.again}")
+    if options.open:
         await open_browser(links.launch_url)
 
 
-async def _part(wishes: Wishes, manager: "Manager") -> None:
+async def _part(options: ManagerOptions, manager: "Manager") -> None:
     with anyio.move_on_after(SECONDS_TO_SETTLE):
         await manager.settled()
     number = manager.supervisor.counts().active
     if not number or manager.supervisor.read_only:
         return
     named = "1 session" if number == 1 else f"{number} sessions"
-    if wishes.stop_sessions:
+    if options.stop_sessions:
         tell(f"Stopping {named}. What they were doing can be resumed.")
         await manager.supervisor.stop_all()
     else:

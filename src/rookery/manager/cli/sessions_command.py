@@ -17,10 +17,10 @@ from rookery.manager.cli import sessions_lookups as lookups
 from rookery.manager.cli import sessions_review as review
 from rookery.manager.cli import sessions_worktrees as worktrees
 from rookery.manager.cli.sessions_common import (
-    Desk,
+    ManagerClient,
     as_json,
-    at_the_desk,
     json_option,
+    with_manager,
     words_of,
     workspace_option,
 )
@@ -123,8 +123,8 @@ def _for_all_in(found: click.Command, said: dict[str, Any]) -> dict[str, Any]:
 
 @click.command("do")
 @click.argument("request", metavar="JSON")
-@at_the_desk
-async def do_command(desk: Desk, request: str) -> int:
+@with_manager
+async def do_command(client: ManagerClient, request: str) -> int:
     """Make any request, written as JSON, and print its answer. - reads standard input."""
     text = words_of(request)
     try:
@@ -135,7 +135,7 @@ async def do_command(desk: Desk, request: str) -> int:
         raise SettingsError('A request is an object, such as {"kind": "list_sessions"}.')
     if clause := repeated_field(text):
         raise SettingsError(f"The request {clause} Nothing was done.")
-    print(as_json(await desk.do(request_from_json(fields))), flush=True)
+    print(as_json(await client.do(request_from_json(fields))), flush=True)
     return Exit.DONE
 
 

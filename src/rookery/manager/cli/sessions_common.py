@@ -34,7 +34,7 @@ T = TypeVar("T")
 MOST_NAMED = 5
 
 
-class Desk:
+class ManagerClient:
     """One command's visit to the manager of a project."""
 
     def __init__(self, manager: RemoteManager, folder: Path, *, as_json: bool) -> None:
@@ -166,8 +166,8 @@ one_session: Callable[[Callable[..., Any]], Callable[..., Any]] = click.argument
 )
 
 
-def at_the_desk(body: Body) -> Callable[..., int]:
-    """Gives a command the common options and, when it is called, a desk."""
+def with_manager(body: Body) -> Callable[..., int]:
+    """Gives a command the common options and, when it is called, a client."""
     return _command(body, stays=False)
 
 
@@ -204,4 +204,4 @@ async def _visit(folder: Path, body: Body, *, as_json: bool, stays: bool) -> int
     async with connect_manager(
         folder, places, os.environ, surroundings, called=called, stays=stays
     ) as manager:
-        return await body(Desk(manager, folder, as_json=as_json))
+        return await body(ManagerClient(manager, folder, as_json=as_json))

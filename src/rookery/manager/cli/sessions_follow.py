@@ -19,12 +19,12 @@ from rookery.core.message import Message
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import CommandRejected
 from rookery.manager.cli.sessions_common import (
-    Desk,
+    ManagerClient,
     as_json,
-    at_the_desk,
     for_a_while,
     one_session,
     short,
+    with_manager,
 )
 from rookery.manager.cli.sessions_list import lines_of, state_of, words_for
 from rookery.manager.requests import ListQuestions
@@ -49,12 +49,14 @@ _GRAVEST = (Exit.AUTH, Exit.BUDGET, Exit.STALLED, Exit.FAILED, Exit.NEEDS_HUMAN)
 
 @click.command("show")
 @one_session
-@at_the_desk
-async def show_command(desk: Desk, session: str) -> int:
+@with_manager
+async def show_command(client: ManagerClient, session: str) -> int:
     """Print how a session is and what it waits for."""
-    row = await desk.session(session)
-    asked = [each for each in await desk.do(ListQuestions()) if each.session_id == row.session_id]
-    desk.tell(row, [*_facts(row), *(line for each in asked for line in lines_of(each, desk.paint))])
+    row = await client.session(session)
+    asked = [each for each in await client.do(ListQuestions()) if each.session_id == row.session_id]
+    client.tell(
+        row, [*_facts(row), *(line for each in asked for line in lines_of(each, client.paint))]
+    )
     return Exit.DONE
 
 
@@ -62,19 +64,19 @@ async def show_command(desk: Desk, session: str) -> int:
 @one_session
 @click.option("--tail", type=click.IntRange(1, 2_000), default=200, help="Begin so many rows back.")
 @for_a_while
-async def follow_command(desk: Desk, session: str, tail: int) -> int:
+async def follow_command(client: ManagerClient, session: str, tail: int) -> int:
     """Print what happens in a session until it rests."""
-    row = await desk.session(session)
+    row = await client.session(session)
     transcript = click.get_current_context().ensure_object(Transcript)
     async with anyio.create_task_group() as group:
-        news = desk.manager.follow_session(row.session_id, tail=tail)
-        reader = _Reader(desk, transcript, news)
+        news = client.manager.follow_session(row.session_id, tail=tail)
+        reader = _Reader(client, transcript, news)
         group.start_soon(reader.run)
-        (row,) = await _at_rest(desk, [row.session_id])
+        (row,) = await _at_rest(client, [row.session_id])
         with anyio.move_on_after(SECONDS_FOR_LAST_WORDS):
             await reader.caught_up()
         group.cancel_scope.cancel()
-    if desk.as_json:
+    if client.as_json:
         print(as_json({"session": row}), flush=True)
         return _code(row)
     reader.tell(to_the_end=True)
@@ -86,18 +88,20 @@ async def follow_command(desk: Desk, session: str, tail: int) -> int:
 @click.argument("sessions", nargs=-1, required=True, metavar="ID...")
 @click.option("--timeout", "patience", type=Seconds(min=0), help="Seconds after which to give up.")
 @for_a_while
-async def wait_command(desk: Desk, sessions: Sequence[str], patience: float | None) -> int:
+async def wait_command(
+    client: ManagerClient, sessions: Sequence[str], patience: float | None
+) -> int:
     """Wait until sessions rest. The exit code is 0 if all are completed, and 6 if one asks."""
-    wanted = [(await desk.session(each)).session_id for each in sessions]
+    wanted = [(await client.session(each)).session_id for each in sessions]
     rows: list[SessionRow] = []
     with anyio.move_on_after(patience) as waiting:
-        rows = await _at_rest(desk, wanted)
+        rows = await _at_rest(client, wanted)
     if waiting.cancelled_caught:  # a last look: with no time at all it is the only one
-        known = {row.session_id: row for row in await desk.sessions()}
+        known = {row.session_id: row for row in await client.sessions()}
         rows = [known[each] for each in wanted if each in known]
         if not _all_rest(rows, len(wanted)):
             return Exit.TIMED_OUT
-    desk.tell(tuple(rows), (f"{short(row.session_id)} {_how_it_rests(row)}" for row in rows))
+    client.tell(tuple(rows), (f"{short(row.session_id)} {_how_it_rests(row)}" for row in rows))
     codes = set(map(_code, rows))
     return next((code for code in _GRAVEST if code in codes), Exit.DONE)
 
@@ -207,9 +211,9 @@ class _Reader:
     """Prints what comes of one session."""
 
     def __init__(
-        self, desk: Desk, transcript: Transcript, news: AsyncIterator[Mapping[str, Any]]
+        self, client: ManagerClient, transcript: Transcript, news: AsyncIterator[Mapping[str, Any]]
     ) -> None:
-        self._desk = desk
+        self._client = client
         self._transcript = transcript
         self._news = news
         self._changed = anyio.Event()
@@ -217,7 +221,7 @@ class _Reader:
     async def run(self) -> None:
         async for news in self._news:
             self._transcript.take(news)
-            if self._desk.as_json:
+            if self._client.as_json:
                 print(as_json(news), flush=True)
             else:
                 self.tell()
@@ -225,7 +229,7 @@ class _Reader:
             self._changed = anyio.Event()
 
     def tell(self, *, to_the_end: bool = False) -> None:
-        for piece in self._transcript.fresh(self._desk.paint, to_the_end=to_the_end):
+        for piece in self._transcript.fresh(self._client.paint, to_the_end=to_the_end):
             print(piece, end="", flush=True)
 
     async def caught_up(self) -> None:
@@ -233,14 +237,14 @@ class _Reader:
             await self._changed.wait()
 
 
-async def _at_rest(desk: Desk, wanted: Sequence[str]) -> list[SessionRow]:
+async def _at_rest(client: ManagerClient, wanted: Sequence[str]) -> list[SessionRow]:
     """The sessions once all of them rest."""
     rows: dict[str, SessionRow] = {}
     changed = anyio.Event()
 
     async def watch() -> None:
         nonlocal changed
-        async for news in desk.manager.follow_list():
+        async for news in client.manager.follow_list():
             rows.update({row.session_id: row for row in news.rows if row.session_id in wanted})
             if gone := set(wanted) & set(news.removed):
                 raise CommandRejected(f"Session {short(min(gone))} was removed meanwhile.")

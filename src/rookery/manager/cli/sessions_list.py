@@ -25,7 +25,13 @@ from rookery.core.text.terminal_text import (
 )
 from rookery.errors import CommandRejected, SettingsError
 from rookery.governance.cli.intents_common import aligned
-from rookery.manager.cli.sessions_common import Desk, at_the_desk, one_session, short, words_of
+from rookery.manager.cli.sessions_common import (
+    ManagerClient,
+    one_session,
+    short,
+    with_manager,
+    words_of,
+)
 from rookery.manager.requests import (
     ApproveAction,
     ListQuestions,
@@ -59,13 +65,13 @@ _WORDS = {
 @click.command("list")
 @click.argument("words", nargs=-1)
 @click.option("--archived", is_flag=True, help="Also those that were put away.")
-@at_the_desk
-async def list_command(desk: Desk, words: Sequence[str], archived: bool) -> int:
+@with_manager
+async def list_command(client: ManagerClient, words: Sequence[str], archived: bool) -> int:
     """Print the sessions, those at work first. With WORDS only those that hold all of them."""
-    listing = await desk.do(ListSessions(words=" ".join(words), archived=archived))
-    sums = _sums(listing.overview, bool(words)) or _none_here(desk)
-    desk.tell(listing, [*_table(listing.sessions, desk.paint), sums])
-    if not desk.as_json:
+    listing = await client.do(ListSessions(words=" ".join(words), archived=archived))
+    sums = _sums(listing.overview, bool(words)) or _none_here(client)
+    client.tell(listing, [*_table(listing.sessions, client.paint), sums])
+    if not client.as_json:
         tell_notices(listing.overview)
     return Exit.DONE
 
@@ -143,10 +149,10 @@ def _sums(overview: Overview, searched: bool) -> str:
     return everything + waiting
 
 
-def _none_here(desk: Desk) -> str:
+def _none_here(client: ManagerClient) -> str:
     """Perhaps the project above is meant."""
-    for above in desk.folder.parents:
-        if number := sessions_kept(manager_folder(desk.places, above)):
+    for above in client.folder.parents:
+        if number := sessions_kept(manager_folder(client.places, above)):
             folder = harmless_line(shlex.quote(str(above)))
             return f"There are no sessions here; {folder} has {number}: {NAME} sessions -w {folder}"
     return f'There are no sessions here. Start one: {NAME} sessions start "your task"'
@@ -165,11 +171,11 @@ _ts_option = click.option(
 
 
 @click.command("inbox")
-@at_the_desk
-async def inbox_command(desk: Desk) -> int:
+@with_manager
+async def inbox_command(client: ManagerClient) -> int:
     """Print what sessions wait for: questions first, then failures, then results."""
-    rows = await desk.do(ListQuestions())
-    desk.tell(rows, _inbox(rows, desk.paint))
+    rows = await client.do(ListQuestions())
+    client.tell(rows, _inbox(rows, client.paint))
     return Exit.DONE
 
 
@@ -180,9 +186,9 @@ async def inbox_command(desk: Desk) -> int:
 @click.option("--choice", type=click.Choice(_YES), help="How far a yes to governance goes.")
 @click.option("--digest", help="Approve only what has this digest, as the inbox tells it.")
 @_ts_option
-@at_the_desk
+@with_manager
 async def approve_command(
-    desk: Desk,
+    client: ManagerClient,
     session: str,
     note: str,
     always: bool,
@@ -191,14 +197,14 @@ async def approve_command(
     ts: int | None,
 ) -> int:
     """Say yes to what a session asks for, which is printed."""
-    row = await _question(desk, session, ts, SessionState.WAITING_APPROVAL)
+    row = await _question(client, session, ts, SessionState.WAITING_APPROVAL)
     if digest is not None and digest != row.digest:
         raise CommandRejected(
             f"Session {short(row.session_id)} asks for something else by now, so nothing was "
             f"approved. Look again: {NAME} sessions inbox"
         )
-    if not desk.as_json:
-        print("\n".join(lines_of(row, desk.paint)), flush=True)
+    if not client.as_json:
+        print("\n".join(lines_of(row, client.paint)), flush=True)
     request = ApproveAction(
         session_id=row.session_id,
         ask_ts=row.ts,
@@ -207,7 +213,7 @@ async def approve_command(
         always=always,
         choice=choice,
     )
-    return await desk.carry_out(request, "Approved.")
+    return await client.carry_out(request, "Approved.")
 
 
 @click.command("reject")
@@ -215,27 +221,29 @@ async def approve_command(
 @click.argument("reason", default="")
 @click.option("--halt", is_flag=True, help="Also stop the task, where governance asks.")
 @_ts_option
-@at_the_desk
-async def reject_command(desk: Desk, session: str, reason: str, halt: bool, ts: int | None) -> int:
+@with_manager
+async def reject_command(
+    client: ManagerClient, session: str, reason: str, halt: bool, ts: int | None
+) -> int:
     """Say no to what a session asks for. The model is told the reason."""
-    row = await _question(desk, session, ts, SessionState.WAITING_APPROVAL)
+    row = await _question(client, session, ts, SessionState.WAITING_APPROVAL)
     request = RejectAction(
         session_id=row.session_id, ask_ts=row.ts, text=reason, choice="halt" if halt else None
     )
-    return await desk.carry_out(request, f"Rejected: {_subject(row)}")
+    return await client.carry_out(request, f"Rejected: {_subject(row)}")
 
 
 @click.command("answer")
 @one_session
 @click.argument("text")
 @_ts_option
-@at_the_desk
-async def answer_command(desk: Desk, session: str, text: str, ts: int | None) -> int:
+@with_manager
+async def answer_command(client: ManagerClient, session: str, text: str, ts: int | None) -> int:
     """Answer a question. A number picks what the question offers; - reads standard input."""
-    row = await _question(desk, session, ts)
+    row = await _question(client, session, ts)
     said = _answer_to(row, words_of(text))
     request = SendWords(session_id=row.session_id, text=said, ask_ts=row.ts)
-    return await desk.carry_out(request, f"Answered: {harmless(said)}")
+    return await client.carry_out(request, f"Answered: {harmless(said)}")
 
 
 def _answer_to(row: InboxRow, said: str) -> str:
@@ -247,12 +255,12 @@ def _answer_to(row: InboxRow, said: str) -> str:
 
 
 async def _question(
-    desk: Desk, given: str, ts: int | None, state: SessionState | None = None
+    client: ManagerClient, given: str, ts: int | None, state: SessionState | None = None
 ) -> InboxRow:
     """The open question of a session, of those that are answered in a `state`."""
-    session = await desk.session(given)
+    session = await client.session(given)
     rows = [
-        each for each in await desk.do(ListQuestions()) if each.session_id == session.session_id
+        each for each in await client.do(ListQuestions()) if each.session_id == session.session_id
     ]
     states = [state] if state else WAITING
     fitting = [each for each in rows if ts in (None, each.ts) and each.state in states]

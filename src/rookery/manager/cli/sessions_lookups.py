@@ -11,7 +11,7 @@ from rookery.cli.exit_codes import Exit
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError
 from rookery.governance.cli.intents_common import aligned
-from rookery.manager.cli.sessions_common import Desk, at_the_desk
+from rookery.manager.cli.sessions_common import ManagerClient, with_manager
 from rookery.manager.requests import (
     BlameFile,
     ChangeSetting,
@@ -32,60 +32,60 @@ _session_option = click.option(
 )
 
 
-def _tell(desk: Desk, answer: object, rows: Iterable[list[str]], nothing: str) -> int:
+def _tell(client: ManagerClient, answer: object, rows: Iterable[list[str]], nothing: str) -> int:
     table = list(rows)
-    desk.tell(answer, aligned(table) if table else [nothing])
+    client.tell(answer, aligned(table) if table else [nothing])
     return Exit.DONE
 
 
-async def _session_id(desk: Desk, given: str) -> str:
-    return (await desk.session(given)).session_id if given else ""
+async def _session_id(client: ManagerClient, given: str) -> str:
+    return (await client.session(given)).session_id if given else ""
 
 
 @click.command("models")
-@at_the_desk
-async def models_command(desk: Desk) -> int:
+@with_manager
+async def models_command(client: ManagerClient) -> int:
     """Print the models that a session could be started with."""
-    found = await desk.do(ListModels())
-    return _tell(desk, found, ([each.provider, each.model] for each in found), "There is none.")
+    found = await client.do(ListModels())
+    return _tell(client, found, ([each.provider, each.model] for each in found), "There is none.")
 
 
 @click.command("modes")
-@at_the_desk
-async def modes_command(desk: Desk) -> int:
+@with_manager
+async def modes_command(client: ManagerClient) -> int:
     """Print the modes that a session could be started in."""
-    found = await desk.do(ListModes())
-    return _tell(desk, found, ([each.slug, each.name] for each in found), "There is none.")
+    found = await client.do(ListModes())
+    return _tell(client, found, ([each.slug, each.name] for each in found), "There is none.")
 
 
 @click.command("branches")
-@at_the_desk
-async def branches_command(desk: Desk) -> int:
+@with_manager
+async def branches_command(client: ManagerClient) -> int:
     """Print the branches of the project."""
-    found = await desk.do(ListBranches())
-    return _tell(desk, found, ([each] for each in found), "There is none.")
+    found = await client.do(ListBranches())
+    return _tell(client, found, ([each] for each in found), "There is none.")
 
 
 @click.command("paths")
 @click.argument("letters", default="")
 @click.option("--most", type=click.IntRange(1, 1000), default=20, help="So many at most.")
 @_session_option
-@at_the_desk
-async def paths_command(desk: Desk, letters: str, most: int, session: str) -> int:
+@with_manager
+async def paths_command(client: ManagerClient, letters: str, most: int, session: str) -> int:
     """Print files and folders that fit some LETTERS, the best first."""
-    session_id = await _session_id(desk, session)
-    found = await desk.do(FindPaths(letters=letters, session_id=session_id, most=most))
+    session_id = await _session_id(client, session)
+    found = await client.do(FindPaths(letters=letters, session_id=session_id, most=most))
     rows = ([f"{each.path}/" if each.folder else each.path] for each in found)
-    return _tell(desk, found, rows, "Nothing fits.")
+    return _tell(client, found, rows, "Nothing fits.")
 
 
 @click.command("intents")
-@at_the_desk
-async def intents_command(desk: Desk) -> int:
+@with_manager
+async def intents_command(client: ManagerClient) -> int:
     """Print the intents of the project."""
-    found = await desk.do(ListIntents())
+    found = await client.do(ListIntents())
     rows = ([each.id, each.status, str(each.writes), each.name or each.problem] for each in found)
-    return _tell(desk, found, rows, "There are no intents here.")
+    return _tell(client, found, rows, "There are no intents here.")
 
 
 @click.command("trace")
@@ -93,44 +93,48 @@ async def intents_command(desk: Desk) -> int:
 @click.option("--path", default="", help="Only what was done to this file.")
 @click.option("--most", type=click.IntRange(1, 10_000), default=100, help="So many at most.")
 @_session_option
-@at_the_desk
-async def trace_command(desk: Desk, intent: str, path: str, most: int, session: str) -> int:
+@with_manager
+async def trace_command(
+    client: ManagerClient, intent: str, path: str, most: int, session: str
+) -> int:
     """Print what was done and recorded, newest first."""
-    session_id = await _session_id(desk, session)
+    session_id = await _session_id(client, session)
     request = ReadTrace(intent=intent, path=path, session_id=session_id, most=most)
-    found = await desk.do(request)
-    return _tell(desk, found, map(_record, found), "Nothing is recorded.")
+    found = await client.do(request)
+    return _tell(client, found, map(_record, found), "Nothing is recorded.")
 
 
 @click.command("blame")
 @click.argument("path")
 @_session_option
-@at_the_desk
-async def blame_command(desk: Desk, path: str, session: str) -> int:
+@with_manager
+async def blame_command(client: ManagerClient, path: str, session: str) -> int:
     """Print for each line of a file for which intent it was written."""
-    session_id = await _session_id(desk, session)
-    found = await desk.do(BlameFile(path=path, session_id=session_id))
-    return _tell(desk, found, map(_blamed, found), "There is no line.")
+    session_id = await _session_id(client, session)
+    found = await client.do(BlameFile(path=path, session_id=session_id))
+    return _tell(client, found, map(_blamed, found), "There is no line.")
 
 
 @click.command("settings")
 @click.argument("key", required=False)
 @click.argument("value", required=False)
 @click.option("--reset", is_flag=True, help="Back to what is usual.")
-@at_the_desk
-async def settings_command(desk: Desk, key: str | None, value: str | None, reset: bool) -> int:
+@with_manager
+async def settings_command(
+    client: ManagerClient, key: str | None, value: str | None, reset: bool
+) -> int:
     """Print the settings that matter here. With a VALUE one is changed, for you."""
     if key is not None and (reset or value is not None):
         if reset and value is not None:
             raise SettingsError("Give a VALUE or --reset, not both.")
         request = ChangeSetting(key=key, value=None if value is None else _as_json(value))
-        return await desk.carry_out(request, f"Changed {harmless_line(key)}.")
-    found = await desk.do(ReadSettings())
+        return await client.carry_out(request, f"Changed {harmless_line(key)}.")
+    found = await client.do(ReadSettings())
     wanted = tuple(each for each in found if key in (None, each.key))
     if not wanted:
         raise SettingsError(f"There is no setting {key} here.")
     rows = ([each.key, each.value, each.source, each.summary] for each in wanted)
-    return _tell(desk, wanted, rows, "")
+    return _tell(client, wanted, rows, "")
 
 
 @click.group("devices")
@@ -139,20 +143,20 @@ def devices_group() -> None:
 
 
 @devices_group.command("list")
-@at_the_desk
-async def devices_list_command(desk: Desk) -> int:
+@with_manager
+async def devices_list_command(client: ManagerClient) -> int:
     """Print the devices that were paired."""
-    found = await desk.do(ListDevices())
+    found = await client.do(ListDevices())
     rows = ([each.id, each.name, _when(each.paired), _when(each.seen)] for each in found)
-    return _tell(desk, found, rows, "No device is paired.")
+    return _tell(client, found, rows, "No device is paired.")
 
 
 @devices_group.command("revoke")
 @click.argument("device", metavar="DEVICE")
-@at_the_desk
-async def devices_revoke_command(desk: Desk, device: str) -> int:
+@with_manager
+async def devices_revoke_command(client: ManagerClient, device: str) -> int:
     """Let a device in no longer."""
-    return await desk.carry_out(RevokeDevice(id=device), f"{harmless_line(device)} is revoked.")
+    return await client.carry_out(RevokeDevice(id=device), f"{harmless_line(device)} is revoked.")
 
 
 def _as_json(value: str) -> str:

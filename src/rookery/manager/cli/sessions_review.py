@@ -17,7 +17,13 @@ from rookery.core.queries import RestoreRehearsal
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import CommandRejected, SettingsError
 from rookery.governance.cli.intents_common import aligned
-from rookery.manager.cli.sessions_common import Desk, at_the_desk, one_session, short, some
+from rookery.manager.cli.sessions_common import (
+    ManagerClient,
+    one_session,
+    short,
+    some,
+    with_manager,
+)
 from rookery.manager.cli.sessions_list import words_for
 from rookery.manager.requests import (
     Comment,
@@ -59,20 +65,20 @@ _scope_option = click.option(
 @click.argument("path", required=False)
 @_scope_option
 @click.option("--context", type=click.IntRange(0, 1000), default=3, help="Lines around a change.")
-@at_the_desk
+@with_manager
 async def diff_command(
-    desk: Desk, session: str, path: str | None, scope: Scope, context: int
+    client: ManagerClient, session: str, path: str | None, scope: Scope, context: int
 ) -> int:
     """Print what a session has changed, or one file of it line by line."""
-    row = await desk.session(session)
+    row = await client.session(session)
     if path is None:
-        review = await desk.do(ReviewChanges(session_id=row.session_id, scope=scope))
-        desk.tell(review, _review(review))
+        review = await client.do(ReviewChanges(session_id=row.session_id, scope=scope))
+        client.tell(review, _review(review))
         return Exit.DONE
-    diff = await desk.do(
+    diff = await client.do(
         ReadDiff(session_id=row.session_id, path=path, scope=scope, context=context)
     )
-    desk.tell(diff, _diff(diff, desk.paint))
+    client.tell(diff, _diff(diff, client.paint))
     return Exit.DONE
 
 
@@ -81,50 +87,50 @@ async def diff_command(
 @click.argument("notes", nargs=-1, required=True, metavar="PATH:LINE TEXT...")
 @click.option("--old", is_flag=True, help="The lines are those of the text before the change.")
 @click.option("--words", default="", help="What else to say, before the comments.")
-@at_the_desk
+@with_manager
 async def comment_command(
-    desk: Desk, session: str, notes: Sequence[str], old: bool, words: str
+    client: ManagerClient, session: str, notes: Sequence[str], old: bool, words: str
 ) -> int:
     """Comment on lines that a session has changed, all in one message."""
     if len(notes) % 2:
         raise SettingsError("Give each comment as PATH:LINE and its text.")
     pairs = zip(notes[::2], notes[1::2], strict=True)
     comments = tuple(_comment(place, text, old=old) for place, text in pairs)
-    row = await desk.session(session)
+    row = await client.session(session)
     request = SendComments(session_id=row.session_id, comments=comments, text=words)
-    return await desk.carry_out(request, f"Sent {counted(len(comments), 'comment')}.")
+    return await client.carry_out(request, f"Sent {counted(len(comments), 'comment')}.")
 
 
 @click.command("revert")
 @one_session
 @click.argument("path")
 @click.option("--digest", help="Only if the file still has this digest, as diff --json tells it.")
-@at_the_desk
-async def revert_command(desk: Desk, session: str, path: str, digest: str | None) -> int:
+@with_manager
+async def revert_command(client: ManagerClient, session: str, path: str, digest: str | None) -> int:
     """Put one file back as it was. What it held is kept under a reference."""
-    row = await desk.session(session)
-    review = await desk.do(ReviewChanges(session_id=row.session_id))
+    row = await client.session(session)
+    review = await client.do(ReviewChanges(session_id=row.session_id))
     file = next((each for each in review.files if each.path == path), None)
     if file is None:
         raise SettingsError(f"{path} is not changed. See {NAME} sessions diff {session}.")
     if digest not in (None, file.digest):
         raise CommandRejected(f"{path} has changed since, so it was left as it is. Look again.")
     request = RevertFile(session_id=row.session_id, path=path, digest=file.digest)
-    return await desk.carry_out(request, f"Reverted {harmless_line(path)}.")
+    return await client.carry_out(request, f"Reverted {harmless_line(path)}.")
 
 
 @click.command("compare")
 @click.argument("which", metavar="ID|GROUP")
-@at_the_desk
-async def compare_command(desk: Desk, which: str) -> int:
+@with_manager
+async def compare_command(client: ManagerClient, which: str) -> int:
     """Print the versions of one prompt side by side. Any of their sessions names them."""
-    groups = {each.group_id for each in await desk.sessions() if each.group_id}
-    group = which if which in groups else (await desk.session(which)).group_id
+    groups = {each.group_id for each in await client.sessions() if each.group_id}
+    group = which if which in groups else (await client.session(which)).group_id
     if not group:
         raise SettingsError(f"Session {which} is no version of several.")
-    versions = await desk.do(CompareVersions(group_id=group))
+    versions = await client.do(CompareVersions(group_id=group))
     notes = [f"{short(each.session_id)}: {harmless(each.note)}" for each in versions if each.note]
-    desk.tell(versions, [*aligned([_HEAD, *map(_version, versions)]), *notes])
+    client.tell(versions, [*aligned([_HEAD, *map(_version, versions)]), *notes])
     return Exit.DONE
 
 
@@ -194,13 +200,13 @@ def _version(version: Version) -> list[str]:
 @click.command("fork")
 @one_session
 @click.option("--ts", type=int, help="With what came up to the row of this time; else all of it.")
-@at_the_desk
-async def fork_command(desk: Desk, session: str, ts: int | None) -> int:
+@with_manager
+async def fork_command(client: ManagerClient, session: str, ts: int | None) -> int:
     """Start a second session that begins as this one did."""
-    row = await desk.session(session)
-    started = await desk.do(ForkSession(session_id=row.session_id, ts=ts))
-    desk.tell(started, started.session_ids)
-    if not desk.as_json:
+    row = await client.session(session)
+    started = await client.do(ForkSession(session_id=row.session_id, ts=ts))
+    client.tell(started, started.session_ids)
+    if not client.as_json:
         for note in started.notes:
             print(harmless(note), file=sys.stderr, flush=True)
     return Exit.DONE
@@ -209,26 +215,26 @@ async def fork_command(desk: Desk, session: str, ts: int | None) -> int:
 @click.command("export")
 @one_session
 @click.option("--format", type=click.Choice(["markdown", "json", "html"]), default="markdown")
-@at_the_desk
+@with_manager
 async def export_command(
-    desk: Desk, session: str, format: Literal["markdown", "json", "html"]
+    client: ManagerClient, session: str, format: Literal["markdown", "json", "html"]
 ) -> int:
     """Print a session as a document. Look before you pass it on."""
-    row = await desk.session(session)
-    exported = await desk.do(ExportSession(session_id=row.session_id, format=format))
+    row = await client.session(session)
+    exported = await client.do(ExportSession(session_id=row.session_id, format=format))
     text = harmless(exported.text) if sys.stdout.isatty() else exported.text
-    desk.tell(exported, [text.rstrip("\n")])
+    client.tell(exported, [text.rstrip("\n")])
     return Exit.DONE
 
 
 @click.command("checkpoints")
 @one_session
-@at_the_desk
-async def checkpoints_command(desk: Desk, session: str) -> int:
+@with_manager
+async def checkpoints_command(client: ManagerClient, session: str) -> int:
     """Print the moments that one can go back to, newest last."""
-    row = await desk.session(session)
-    found = await desk.do(ListCheckpoints(session_id=row.session_id))
-    desk.tell(found, map(_moment, found) if found else ["There is nothing to go back to."])
+    row = await client.session(session)
+    found = await client.do(ListCheckpoints(session_id=row.session_id))
+    client.tell(found, map(_moment, found) if found else ["There is nothing to go back to."])
     return Exit.DONE
 
 
@@ -239,9 +245,9 @@ async def checkpoints_command(desk: Desk, session: str) -> int:
 @click.option("--conversation", is_flag=True, help="Also forget what was said since.")
 @click.option("--overwrite", is_flag=True, help="Also what somebody else has changed since.")
 @click.option("--dry-run", is_flag=True, help="Only say what would happen to files.")
-@at_the_desk
+@with_manager
 async def restore_command(
-    desk: Desk,
+    client: ManagerClient,
     session: str,
     to: int,
     files: bool,
@@ -252,12 +258,12 @@ async def restore_command(
     """Go back to an earlier moment of a session."""
     if not (files or conversation):
         raise SettingsError("Say what to go back with: --files, --conversation, or both.")
-    row = await desk.session(session)
+    row = await client.session(session)
     if dry_run:
-        rehearsal = await desk.do(
+        rehearsal = await client.do(
             RehearseRestore(session_id=row.session_id, to=to, overwrite=overwrite)
         )
-        desk.tell(rehearsal, _rehearsed(rehearsal))
+        client.tell(rehearsal, _rehearsed(rehearsal))
         return Exit.DONE
     request = RestoreSession(
         session_id=row.session_id,
@@ -266,7 +272,7 @@ async def restore_command(
         conversation=conversation,
         overwrite=overwrite,
     )
-    return await desk.carry_out(request, f"{short(row.session_id)} is back at {to}.")
+    return await client.carry_out(request, f"{short(row.session_id)} is back at {to}.")
 
 
 def _moment(row: CheckpointRow) -> str:

@@ -15,7 +15,7 @@ from rookery.core.text.terminal_text import (
 )
 from rookery.errors import SettingsError
 from rookery.governance.cli.intents_common import aligned
-from rookery.manager.cli.sessions_common import Desk, at_the_desk, short
+from rookery.manager.cli.sessions_common import ManagerClient, short, with_manager
 from rookery.manager.cli.sessions_review import stats_of
 from rookery.manager.requests import (
     AgreeScript,
@@ -50,37 +50,39 @@ _HEAD = ["ID", "BRANCH", "STATE", "FROM", "SESSIONS", "FOLDER"]
 @_one_worktree
 @click.argument("paths", nargs=-1)
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
-@at_the_desk
-async def apply_command(desk: Desk, which: str, paths: Sequence[str], dry_run: bool) -> int:
+@with_manager
+async def apply_command(
+    client: ManagerClient, which: str, paths: Sequence[str], dry_run: bool
+) -> int:
     """Bring a worktree's changes into the project. If there are conflicts nothing is changed."""
-    row = await desk.worktree(which)
-    plan = await desk.do(PlanApply(worktree_id=row.id, paths=tuple(paths)))
+    row = await client.worktree(which)
+    plan = await client.do(PlanApply(worktree_id=row.id, paths=tuple(paths)))
     if dry_run or not plan.token:
-        desk.tell(plan, _plan(plan))
+        client.tell(plan, _plan(plan))
         return Exit.FAILED if plan.conflicts else Exit.DONE
     request = ApplyWorktree(worktree_id=row.id, paths=tuple(paths), token=plan.token)
-    return await desk.bring_home(request, f"Applied {harmless_line(row.branch)}.")
+    return await client.bring_home(request, f"Applied {harmless_line(row.branch)}.")
 
 
 @click.command("merge")
 @_one_worktree
-@at_the_desk
-async def merge_command(desk: Desk, which: str) -> int:
+@with_manager
+async def merge_command(client: ManagerClient, which: str) -> int:
     """Merge a worktree's branch into the one it came from."""
-    row = await desk.worktree(which)
+    row = await client.worktree(which)
     request = MergeWorktree(worktree_id=row.id)
-    return await desk.bring_home(request, f"Merged {harmless_line(row.branch)}.")
+    return await client.bring_home(request, f"Merged {harmless_line(row.branch)}.")
 
 
 @click.command("finish")
 @_one_worktree
 @click.option("-m", "--message", default="", help="For the commit; else the agent is asked.")
-@at_the_desk
-async def finish_command(desk: Desk, which: str, message: str) -> int:
+@with_manager
+async def finish_command(client: ManagerClient, which: str, message: str) -> int:
     """Commit all that is in a worktree to its branch."""
-    row = await desk.worktree(which)
+    row = await client.worktree(which)
     request = FinishWorktree(worktree_id=row.id, message=message)
-    return await desk.bring_home(request, f"Committed to {harmless_line(row.branch)}.")
+    return await client.bring_home(request, f"Committed to {harmless_line(row.branch)}.")
 
 
 @click.group("worktrees")
@@ -89,22 +91,22 @@ def worktrees_group() -> None:
 
 
 @worktrees_group.command("list")
-@at_the_desk
-async def list_command(desk: Desk) -> int:
+@with_manager
+async def list_command(client: ManagerClient) -> int:
     """Print the worktrees there are."""
-    rows = await desk.do(ListWorktrees())
-    desk.tell(rows, aligned([_HEAD, *map(_cells, rows)]) if rows else ["There is no worktree."])
+    rows = await client.do(ListWorktrees())
+    client.tell(rows, aligned([_HEAD, *map(_cells, rows)]) if rows else ["There is no worktree."])
     return Exit.DONE
 
 
 @worktrees_group.command("stats")
 @_one_worktree
-@at_the_desk
-async def stats_command(desk: Desk, which: str) -> int:
+@with_manager
+async def stats_command(client: ManagerClient, which: str) -> int:
     """Print how much is in a worktree that the branch it came from does not have."""
-    row = await desk.worktree(which)
-    stats = await desk.do(ReadStats(worktree_id=row.id))
-    desk.tell(stats, [stats_of(stats)])
+    row = await client.worktree(which)
+    stats = await client.do(ReadStats(worktree_id=row.id))
+    client.tell(stats, [stats_of(stats)])
     return Exit.DONE
 
 
@@ -113,116 +115,116 @@ async def stats_command(desk: Desk, which: str) -> int:
 @click.option("--delete-branch", is_flag=True, help="Also the branch, and what only it holds.")
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask first.")
-@at_the_desk
+@with_manager
 async def remove_command(
-    desk: Desk, which: str, delete_branch: bool, dry_run: bool, yes: bool
+    client: ManagerClient, which: str, delete_branch: bool, dry_run: bool, yes: bool
 ) -> int:
     """Stop a worktree's sessions and remove its folder. Uncommitted work is kept."""
-    row = await desk.worktree(which)
-    plan = await desk.do(PlanRemoval(worktree_id=row.id))
+    row = await client.worktree(which)
+    plan = await client.do(PlanRemoval(worktree_id=row.id))
     if dry_run:
-        desk.tell(plan, _plan(plan))
+        client.tell(plan, _plan(plan))
         return Exit.DONE
     if not yes:
         print("\n".join(_plan(plan)), flush=True)
         if not confirmed(f"Remove {harmless_line(row.branch)}?"):
             return Exit.FAILED
     request = RemoveWorktree(worktree_id=row.id, token=plan.token, delete_branch=delete_branch)
-    return await desk.carry_out(request, f"Removed {harmless_line(row.branch)}.")
+    return await client.carry_out(request, f"Removed {harmless_line(row.branch)}.")
 
 
 @worktrees_group.command("importable")
-@at_the_desk
-async def importable_command(desk: Desk) -> int:
+@with_manager
+async def importable_command(client: ManagerClient) -> int:
     """Print branches and folders that could be imported."""
-    found = await desk.do(ListImportable())
+    found = await client.do(ListImportable())
     branches = [f"branch  {harmless_line(each)}" for each in found.branches]
     folders = [f"folder  {harmless_line(each)}" for each in found.worktrees]
-    desk.tell(found, [*branches, *folders] or ["There is nothing to import."])
+    client.tell(found, [*branches, *folders] or ["There is nothing to import."])
     return Exit.DONE
 
 
 @worktrees_group.command("import")
 @click.option("--branch", default="", help="A branch to work on in a new worktree.")
 @click.option("--folder", default="", help="A worktree that is there already.")
-@at_the_desk
-async def import_command(desk: Desk, branch: str, folder: str) -> int:
+@with_manager
+async def import_command(client: ManagerClient, branch: str, folder: str) -> int:
     """Take up work that was begun elsewhere: a branch, or a worktree."""
     if bool(branch) == bool(folder):
         raise SettingsError("Give --branch or --folder, one of them.")
-    return _tell_row(desk, await desk.do(ImportWork(branch=branch, folder=folder)))
+    return _tell_row(client, await client.do(ImportWork(branch=branch, folder=folder)))
 
 
 @worktrees_group.command("recreate")
 @_one_worktree
-@at_the_desk
-async def recreate_command(desk: Desk, which: str) -> int:
+@with_manager
+async def recreate_command(client: ManagerClient, which: str) -> int:
     """Make the folder of a worktree again that is gone, from its branch."""
-    row = await desk.worktree(which)
+    row = await client.worktree(which)
     request = RecreateWorktree(worktree_id=row.id)
-    return await desk.carry_out(request, f"{harmless_line(row.branch)} is there again.")
+    return await client.carry_out(request, f"{harmless_line(row.branch)} is there again.")
 
 
 @worktrees_group.command("kept")
-@at_the_desk
-async def kept_command(desk: Desk) -> int:
+@with_manager
+async def kept_command(client: ManagerClient) -> int:
     """Print work that was kept when a worktree was removed or a file reverted."""
-    found = await desk.do(ListKept())
+    found = await client.do(ListKept())
     lines = [f"{harmless_line(each.ref)}  {harmless_line(each.about)}" for each in found]
-    desk.tell(found, lines or ["Nothing is kept."])
+    client.tell(found, lines or ["Nothing is kept."])
     return Exit.DONE
 
 
 @worktrees_group.command("bring-back")
 @click.argument("ref")
 @click.argument("branch")
-@at_the_desk
-async def bring_back_command(desk: Desk, ref: str, branch: str) -> int:
+@with_manager
+async def bring_back_command(client: ManagerClient, ref: str, branch: str) -> int:
     """Put kept work into a new worktree, on a new BRANCH."""
-    return _tell_row(desk, await desk.do(BringBack(ref=ref, branch=branch)))
+    return _tell_row(client, await client.do(BringBack(ref=ref, branch=branch)))
 
 
 @worktrees_group.command("run")
 @_one_worktree
-@at_the_desk
-async def run_command(desk: Desk, which: str) -> int:
+@with_manager
+async def run_command(client: ManagerClient, which: str) -> int:
     """Start the project's run script in a worktree."""
-    row = await desk.worktree(which)
+    row = await client.worktree(which)
     request = RunScript(worktree_id=row.id)
-    return await desk.carry_out(request, f"Runs in {harmless_line(row.path)}.")
+    return await client.carry_out(request, f"Runs in {harmless_line(row.path)}.")
 
 
 @worktrees_group.command("stop")
 @_one_worktree
-@at_the_desk
-async def stop_command(desk: Desk, which: str) -> int:
+@with_manager
+async def stop_command(client: ManagerClient, which: str) -> int:
     """End the run script of a worktree."""
-    row = await desk.worktree(which)
-    return await desk.carry_out(StopScript(worktree_id=row.id), "Stopped.")
+    row = await client.worktree(which)
+    return await client.carry_out(StopScript(worktree_id=row.id), "Stopped.")
 
 
 @worktrees_group.command("scripts")
-@at_the_desk
-async def scripts_command(desk: Desk) -> int:
+@with_manager
+async def scripts_command(client: ManagerClient) -> int:
     """Print the programs that the project brings for its worktrees."""
-    found = await desk.do(ListScripts())
-    desk.tell(found, [line for row in found for line in _script(row)] or ["It brings none."])
+    found = await client.do(ListScripts())
+    client.tell(found, [line for row in found for line in _script(row)] or ["It brings none."])
     return Exit.DONE
 
 
 @worktrees_group.command("agree")
 @click.argument("digest")
-@at_the_desk
-async def agree_command(desk: Desk, digest: str) -> int:
+@with_manager
+async def agree_command(client: ManagerClient, digest: str) -> int:
     """Let a script of the project run as it is now. Its DIGEST is printed by scripts."""
-    found = [row for row in await desk.do(ListScripts()) if row.digest.startswith(digest)]
+    found = [row for row in await client.do(ListScripts()) if row.digest.startswith(digest)]
     if len({row.digest for row in found}) != 1 or len(digest) < SHORTEST_DIGEST:
         raise SettingsError(
             f"No script has the digest {digest}. See {NAME} sessions worktrees scripts."
         )
     names = " and ".join(harmless_line(row.name) for row in found)
     request = AgreeScript(digest=found[0].digest)
-    return await desk.carry_out(request, f"{names} may run as it is.")
+    return await client.carry_out(request, f"{names} may run as it is.")
 
 
 def _script(row: ScriptRow) -> Iterator[str]:
@@ -233,8 +235,8 @@ def _script(row: ScriptRow) -> Iterator[str]:
     yield from (f"  {line}" for line in plainly_visible(row.text).split("\n"))
 
 
-def _tell_row(desk: Desk, row: WorktreeRow) -> int:
-    desk.tell(row, aligned([_HEAD, _cells(row)]))
+def _tell_row(client: ManagerClient, row: WorktreeRow) -> int:
+    client.tell(row, aligned([_HEAD, _cells(row)]))
     return Exit.DONE
 
 

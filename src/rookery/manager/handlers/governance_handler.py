@@ -36,7 +36,7 @@ MOST_RECORDS = 1_000
 T = TypeVar("T")
 
 
-class GovernanceFamily:
+class GovernanceHandler:
     def __init__(self, workspaces: Workspaces, places: Places) -> None:
         self._workspaces = workspaces
         self._places = places

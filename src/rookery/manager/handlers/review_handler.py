@@ -58,7 +58,7 @@ Steps: TypeAlias = tuple[tuple[str, str], ...]
 T = TypeVar("T")
 
 
-class ReviewFamily:
+class ReviewHandler:
     """`settings` gives those that hold now."""
 
     def __init__(

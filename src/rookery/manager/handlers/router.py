@@ -40,18 +40,18 @@ LOOKING: frozenset[type[Any]] = frozenset(
 """What needs neither the sessions' processes nor a place to write to."""
 
 
-class Family(Protocol):
+class Handler(Protocol):
     """Some requests that belong together, and what carries each out."""
 
     @property
     def handlers(self) -> Handlers: ...
 
 
-class Desk:
-    def __init__(self, families: Iterable[Family]) -> None:
+class Router:
+    def __init__(self, handlers: Iterable[Handler]) -> None:
         self._handlers: dict[type[Any], Callable[[Any], Awaitable[Any]]] = {}
-        for family in families:
-            self._handlers.update(family.handlers)
+        for handler in handlers:
+            self._handlers.update(handler.handlers)
 
     @property
     def requests(self) -> frozenset[type[Any]]:
@@ -66,15 +66,15 @@ class Desk:
 
 
 class LookingOnly:
-    """Instead of some families, with the reason why nothing can be changed."""
+    """Instead of some handlers, with the reason why nothing can be changed."""
 
-    def __init__(self, families: Iterable[Family], why: str) -> None:
-        self._families = tuple(families)
+    def __init__(self, handlers: Iterable[Handler], why: str) -> None:
+        self._wrapped = tuple(handlers)
         self._why = why
 
     @property
     def handlers(self) -> Handlers:
-        known = {kind: do for each in self._families for kind, do in each.handlers.items()}
+        known = {kind: do for each in self._wrapped for kind, do in each.handlers.items()}
         return {kind: do if kind in LOOKING else self._refuse for kind, do in known.items()}
 
     async def _refuse(self, request: Any) -> NoReturn:

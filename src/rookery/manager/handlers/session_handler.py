@@ -66,7 +66,7 @@ from rookery.manager.worktrees.branch_names import slug
 from rookery.protocol.channels import LONGEST_MESSAGE
 from rookery.storage.sessions import TaskStore, fork
 
-__all__ = ["SessionFamily", "inbox_row", "overview_of", "session_row"]
+__all__ = ["SessionHandler", "inbox_row", "overview_of", "session_row"]
 DONE = Done()
 ENDINGS: dict[Form, str] = {"markdown": "md", "json": "json", "html": "html"}
 LONGEST_DOCUMENT = LONGEST_MESSAGE - MIB
@@ -108,7 +108,7 @@ def overview_of(
     )
 
 
-class SessionFamily:
+class SessionHandler:
     def __init__(
         self, supervisor: Supervisor, overview: Callable[[], Overview] | None = None
     ) -> None:
@@ -236,7 +236,7 @@ def _check_choice(choice: Choice | None, reply: str) -> None:
         raise CommandRejected(f"{choice!r} is no way to say {reply}. Nothing was answered.")
 
 
-class ForkFamily:
+class ForkHandler:
     def __init__(self, sessions: Sessions, workspaces: Workspaces, documents: Documents) -> None:
         self._sessions = sessions
         self._workspaces = workspaces

@@ -63,7 +63,7 @@ MOST_PATHS = 200
 LONGEST_LETTERS = 1_000
 
 
-class SettingsFamily:
+class SettingsHandler:
     def __init__(
         self,
         project: Path,
@@ -162,7 +162,7 @@ def _bare(kind: Any) -> Any:
     return kind
 
 
-class LookupsFamily:
+class LookupHandler:
     def __init__(self, surroundings: Surroundings, workspaces: Workspaces, places: Places) -> None:
         self._surroundings = surroundings
         self._workspaces = workspaces

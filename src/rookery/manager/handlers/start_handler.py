@@ -57,7 +57,7 @@ class Beginning(Struct, frozen=True, kw_only=True):
     group_id: str = ""
 
 
-class StartFamily:
+class StartHandler:
     """`settings` gives those that hold now."""
 
     def __init__(

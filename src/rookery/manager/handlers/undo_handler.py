@@ -85,7 +85,7 @@ class Moment(Struct, frozen=True, kw_only=True):
         return replace(self.row, paths=tuple(paths))
 
 
-class UndoFamily:
+class UndoHandler:
     def __init__(self, hosts: Hosts, workspaces: Workspaces, places: Places) -> None:
         self._hosts = hosts
         self._workspaces = workspaces

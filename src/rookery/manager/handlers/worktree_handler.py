@@ -52,7 +52,7 @@ from rookery.platform.paths import visible
 UNPLANNED = "Look first at what it would do, and give back the token of that plan."
 
 
-class WorktreeFamily:
+class WorktreeHandler:
     def __init__(self, access: WorktreeAccess, agreed: AgreedScripts, scripts: RunScripts) -> None:
         self._access = access
         self._desk = access.desk

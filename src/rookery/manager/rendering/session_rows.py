@@ -16,7 +16,7 @@ from msgspec import Struct
 from rookery.core.folds.rows import Rows
 from rookery.core.message import Message
 from rookery.manager.rendering.markdown_html import Cut, GrowingMarkdown, Rendered, rendered, units
-from rookery.manager.sessions.session_record import Mail
+from rookery.manager.sessions.session_record import QueuedMessage
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_summary import Question, Shown
 from rookery.manager.shown_rows import InboxRow, MailRow, SessionRow
@@ -195,7 +195,7 @@ def _change(made: Made, row: Message) -> dict[str, Any]:
     return {"ts": made.ts, name: look.blocks, "html_upto": upto}
 
 
-def _mail_row(mail: Mail) -> MailRow:
+def _mail_row(mail: QueuedMessage) -> MailRow:
     return MailRow(
         number=mail.number,
         text=_beginning(mail.letter.text, WORDS_SHOWN),

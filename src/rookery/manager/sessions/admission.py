@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.sessions.message_queue import check
-from rookery.manager.sessions.session_events import Letter, ProcessError, StartSession
+from rookery.manager.sessions.session_events import ProcessError, StartSession, UserMessage
 from rookery.manager.sessions.session_folders import Wish, launch_of, record_of
 from rookery.manager.sessions.session_process import lives
 from rookery.manager.sessions.session_record import KeptSession, ParallelMode
@@ -111,7 +111,7 @@ class Preparations:
         launched. Raises `CommandRejected` or `StorageError`, and then there is none."""
         if not (wish.prompt.strip() or wish.images):
             raise CommandRejected("Say what to work on.")
-        check(Letter(text=wish.prompt, images=wish.images))
+        check(UserMessage(text=wish.prompt, images=wish.images))
         session_id = str(uuid.uuid4())
         session = self._supervisor.add(KeptSession(record=record_of(wish, session_id)))
         session.is_preparing, session.step = True, step

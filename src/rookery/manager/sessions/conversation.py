@@ -22,8 +22,8 @@ from rookery.errors import CommandRejected, SettingsError
 from rookery.faults import kp
 from rookery.manager.sessions.message_queue import NOT_AS_SHOWN, Terms, images_of, message_id_of
 from rookery.manager.sessions.session_events import Answer as AnswerOrder
-from rookery.manager.sessions.session_events import Letter
-from rookery.manager.sessions.session_record import Mail
+from rookery.manager.sessions.session_events import UserMessage
+from rookery.manager.sessions.session_record import QueuedMessage
 from rookery.manager.sessions.session_task import RESUMING, FollowedTask, events_of, host_at
 from rookery.protocol.host_interface import Host
 from rookery.protocol.jsonrpc import Disconnected, RpcError
@@ -66,7 +66,7 @@ class HandOver(Struct, frozen=True, kw_only=True):
     and asks, until somebody answers, whether to go on."""
 
     new_task: bool
-    letters: tuple[Letter, ...]
+    letters: tuple[UserMessage, ...]
     first: int
     mode: str | None = None
     intent: str = ""
@@ -83,11 +83,11 @@ class Listener(Protocol):
     def taken_over(self) -> None:
         """The process has what it was started with."""
 
-    def waiting_mail(self) -> Mail | None: ...
+    def waiting_mail(self) -> QueuedMessage | None: ...
 
-    def mail_sent(self, mail: Mail) -> None: ...
+    def mail_sent(self, mail: QueuedMessage) -> None: ...
 
-    def mail_refused(self, mail: Mail, problem: str) -> None: ...
+    def mail_refused(self, mail: QueuedMessage, problem: str) -> None: ...
 
     def silent_for(self, seconds: float) -> None:
         """So long nothing was heard and nothing answered; 0 once something is."""
@@ -197,7 +197,7 @@ class Conversation:
         if not given.new_task:
             await host.send(ReopenTask(task_id=task_id))
             return
-        prompt = given.letters[0] if given.letters else Letter()
+        prompt = given.letters[0] if given.letters else UserMessage()
         images = images_of(prompt)
         opening = OpenTask(task_id=task_id, text=prompt.text, images=images)
         if given.mode:
@@ -289,7 +289,7 @@ class Conversation:
             else:
                 self._note_life()
 
-    def _speech(self, number: int, letter: Letter) -> Speak:
+    def _speech(self, number: int, letter: UserMessage) -> Speak:
         return Speak(
             task_id=self._root.task_id,
             message_id=message_id_of(number),
@@ -324,7 +324,7 @@ class Conversation:
             self._listener.silent_for(quiet)
 
 
-def _resumption(task_id: str, ask: Message, letter: Letter | None, number: int) -> Answer:
+def _resumption(task_id: str, ask: Message, letter: UserMessage | None, number: int) -> Answer:
     """With words it may be given again, by who does not know that it was: therefore the number."""
     return Answer(
         task_id=task_id,

@@ -23,7 +23,6 @@ from rookery.manager.sessions.session_events import (
     Deliver,
     Event,
     LastExit,
-    Letter,
     Order,
     PendingAsk,
     ProcessError,
@@ -41,6 +40,7 @@ from rookery.manager.sessions.session_events import (
     StartSession,
     StartTask,
     Terminate,
+    UserMessage,
     ask_of,
     is_answered,
     settled,
@@ -136,15 +136,15 @@ def _acted(session: Session, event: Event, signal: Signal) -> Step:
         case SendMessage():
             return _sent(session, event, signal)
         case ApproveAction(text=text):
-            return _answered(session, "yes", Letter(text=text))
+            return _answered(session, "yes", UserMessage(text=text))
         case RejectAction(text=text):
-            return _answered(session, "no", Letter(text=text))
+            return _answered(session, "no", UserMessage(text=text))
         case AutoApproved():
             return Step(_at(SessionState.STREAMING, settled(session)))
         case ResumeSession(text=text) if text:
-            return _carried_on(session, "message", Letter(text=text))
+            return _carried_on(session, "message", UserMessage(text=text))
         case ResumeSession() | Retry():
-            return _carried_on(session, "yes", Letter())
+            return _carried_on(session, "yes", UserMessage())
         case CancelSession():
             return _cancelled(session)
         case SessionCreated(session_id=session_id):
@@ -199,7 +199,7 @@ def _at(state: SessionState, session: Session, failure: Failure | None = None) -
     return replace(session, state=state, failure=failure)
 
 
-def _started(session: Session, letter: Letter) -> Step:
+def _started(session: Session, letter: UserMessage) -> Step:
     generation = session.generation + 1
     letters = (letter,)
     fresh = Session(
@@ -224,8 +224,8 @@ def _queued(session: Session, event: SendMessage) -> Step:
     return Step(replace(session, outbox=(*session.outbox, _letter(event))))
 
 
-def _letter(event: StartSession | SendMessage) -> Letter:
-    return Letter(text=event.text, images=event.images)
+def _letter(event: StartSession | SendMessage) -> UserMessage:
+    return UserMessage(text=event.text, images=event.images)
 
 
 def _delivering(done: Step) -> Step:
@@ -238,7 +238,7 @@ def _delivering(done: Step) -> Step:
     return Step(replace(after, outbox=()), orders)
 
 
-def _carried_on(session: Session, reply: Reply, letter: Letter) -> Step:
+def _carried_on(session: Session, reply: Reply, letter: UserMessage) -> Step:
     """Goes on with the process if it waits for such an answer, and with a new one if not. Yes
     to a result would end the task, so only words go on from there."""
     pending = session.pending_ask
@@ -252,19 +252,19 @@ def _takes_yes(ask: PendingAsk) -> bool:
     return ask.resumes or ask.signal is Signal.ASK_FAILURE
 
 
-def _answered(session: Session, reply: Reply, letter: Letter) -> Step:
+def _answered(session: Session, reply: Reply, letter: UserMessage) -> Step:
     if not (pending := session.pending_ask):
         return Step(session)
     if not session.process_open:
         again = AnswerAgain(ask_ts=pending.ts, reply=reply, letter=letter)
-        done = _respawned(session, Letter())
+        done = _respawned(session, UserMessage())
         return Step(done.session, (*done.orders, again))
     going = replace(settled(session), stop_requested=False)
     answer = Answer(ask_ts=pending.ts, reply=reply, letter=letter)
     return Step(_at(SessionState.STREAMING, going), (answer,))
 
 
-def _respawned(session: Session, letter: Letter) -> Step:
+def _respawned(session: Session, letter: UserMessage) -> Step:
     generation = session.generation + 1
     letters = (*session.outbox, letter) if letter else session.outbox
     going = replace(

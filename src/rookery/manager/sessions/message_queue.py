@@ -24,11 +24,11 @@ from rookery.manager.sessions.session_events import (
     ApiReqStarted,
     ApproveAction,
     Event,
-    Letter,
     RejectAction,
     SendMessage,
+    UserMessage,
 )
-from rookery.manager.sessions.session_record import Mail
+from rookery.manager.sessions.session_record import QueuedMessage
 from rookery.manager.sessions.session_states import Signal, ask_signal
 
 _DATA_URI = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})", re.IGNORECASE)
@@ -70,11 +70,11 @@ class HeldAnswer(Struct, frozen=True):
         return isinstance(said, ApiReqStarted) or ask_signal(said.ask) not in _NO_QUESTIONS
 
 
-def images_of(letter: Letter) -> tuple[Image, ...]:
+def images_of(letter: UserMessage) -> tuple[Image, ...]:
     return tuple(_image(uri) for uri in letter.images)
 
 
-def check(letter: Letter) -> Letter:
+def check(letter: UserMessage) -> UserMessage:
     """The letter, if its pictures are some. Raises `CommandRejected` with what is wrong."""
     if len(letter.images) > MOST:
         raise CommandRejected(f"A message takes {MOST} pictures at most. Leave some out.")
@@ -99,27 +99,30 @@ def number_of(message_id: str) -> int | None:
     return int(digits) if ours and len(digits) < 10 else None
 
 
-class Mailbox:
-    def __init__(self, taken: int, mail: Sequence[Mail]) -> None:
+class MessageQueue:
+    def __init__(self, taken: int, mail: Sequence[QueuedMessage]) -> None:
         self.taken = taken
         """The number of the next letter that leaves the outbox of the machine."""
         # what was under way when its manager died is sent again
         self.mail = tuple(_back_in_line(each) for each in mail)
 
-    def copy(self) -> "Mailbox":
-        return Mailbox(self.taken, self.mail)
+    def copy(self) -> "MessageQueue":
+        return MessageQueue(self.taken, self.mail)
 
     @property
-    def unsent(self) -> tuple[Mail, ...]:
+    def unsent(self) -> tuple[QueuedMessage, ...]:
         return tuple(each for each in self.mail if each.state != "sent")
 
-    def post(self, letters: Sequence[Letter]) -> None:
-        new = [Mail(number=self.taken + place, letter=each) for place, each in enumerate(letters)]
+    def post(self, letters: Sequence[UserMessage]) -> None:
+        new = [
+            QueuedMessage(number=self.taken + place, letter=each)
+            for place, each in enumerate(letters)
+        ]
         self.taken += len(letters)
         sent = [each for each in self.mail if each.state == "sent"][-SHOWN:]
         self.mail = (*sent, *self.unsent, *new)
 
-    def next(self) -> Mail | None:
+    def next(self) -> QueuedMessage | None:
         """The one to be sent now, which from now on is being sent."""
         for each in self.mail:
             if each.state in ("queued", "sending"):
@@ -141,7 +144,7 @@ class Mailbox:
             raise CommandRejected(f"It was refused {MOST_RETRIES + 1} times. Discard it.")
         self._put(replace(mail, state="queued", retries=mail.retries + 1, problem=""))
 
-    def edit(self, number: int, letter: Letter | None) -> bool:
+    def edit(self, number: int, letter: UserMessage | None) -> bool:
         """Other words in place of what was not sent yet, or none. Whether it was in time."""
         mail = next((each for each in self.mail if each.number == number), None)
         if mail is None or mail.state not in ("queued", "failed"):
@@ -156,23 +159,23 @@ class Mailbox:
         gone = self._failed(number)
         self.mail = tuple(each for each in self.mail if each is not gone)
 
-    def _failed(self, number: int) -> Mail:
+    def _failed(self, number: int) -> QueuedMessage:
         mail = self._find(number)
         if mail.state != "failed":
             raise CommandRejected("That message has not failed.")
         return mail
 
-    def _find(self, number: int) -> Mail:
+    def _find(self, number: int) -> QueuedMessage:
         for each in self.mail:
             if each.number == number:
                 return each
         raise CommandRejected("There is no such message.")
 
-    def _put(self, mail: Mail) -> None:
+    def _put(self, mail: QueuedMessage) -> None:
         self.mail = tuple(mail if each.number == mail.number else each for each in self.mail)
 
 
-def _back_in_line(mail: Mail) -> Mail:
+def _back_in_line(mail: QueuedMessage) -> QueuedMessage:
     return replace(mail, state="queued") if mail.state == "sending" else mail
 
 

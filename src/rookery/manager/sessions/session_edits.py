@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from rookery.core.commands import Command, SelectIntent, SwitchApproval, SwitchMode, SwitchModel
 from rookery.manager.sessions.message_queue import number_of
-from rookery.manager.sessions.session_events import Letter
+from rookery.manager.sessions.session_events import UserMessage
 from rookery.manager.sessions.session_folders import Launch, SessionFolder
-from rookery.manager.sessions.session_record import Mail
+from rookery.manager.sessions.session_record import QueuedMessage
 from rookery.manager.sessions.supervised_session import SupervisedSession
 
 
@@ -78,11 +78,11 @@ def _switched(launch: Launch, wanted: Switches) -> Launch:
     return launch
 
 
-def letters_in_line(session: SupervisedSession) -> tuple[Mail, ...]:
+def letters_in_line(session: SupervisedSession) -> tuple[QueuedMessage, ...]:
     """Those that wait for a process, beside the prompt."""
     first = session.mailbox.taken
     letters = tuple(
-        Mail(number=first + place, letter=letter)
+        QueuedMessage(number=first + place, letter=letter)
         for place, letter in enumerate(session.session.outbox)
     )
     return letters if session.announced else letters[1:]
@@ -91,7 +91,7 @@ def letters_in_line(session: SupervisedSession) -> tuple[Mail, ...]:
 def edit_unsent(session: SupervisedSession, message_id: str, text: str | None) -> bool:
     """Other words in place of some that no process has, or none. Whether it was in time."""
     number = number_of(message_id)
-    letter = Letter(text=text) if text else None
+    letter = UserMessage(text=text) if text else None
     if number is None or not (
         session.mailbox.edit(number, letter) or _edit_in_line(session, number, letter)
     ):
@@ -100,7 +100,7 @@ def edit_unsent(session: SupervisedSession, message_id: str, text: str | None) -
     return True
 
 
-def _edit_in_line(session: SupervisedSession, number: int, letter: Letter | None) -> bool:
+def _edit_in_line(session: SupervisedSession, number: int, letter: UserMessage | None) -> bool:
     """What a process is being started with cannot be changed any more."""
     outbox, place = session.session.outbox, number - session.mailbox.taken
     if not session.session.handed <= place < len(outbox):

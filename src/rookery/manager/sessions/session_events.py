@@ -156,7 +156,7 @@ Event: TypeAlias = (
 )
 
 
-class Letter(Struct, frozen=True, kw_only=True):
+class UserMessage(Struct, frozen=True, kw_only=True):
     """Text of the user, with its pictures as data URIs or paths."""
 
     text: str = ""
@@ -170,7 +170,7 @@ class StartTask(Struct, frozen=True, kw_only=True):
     """Start a process of this generation and give it the letters as a new task."""
 
     generation: int
-    letters: tuple[Letter, ...]
+    letters: tuple[UserMessage, ...]
 
 
 class Respawn(Struct, frozen=True, kw_only=True):
@@ -179,13 +179,13 @@ class Respawn(Struct, frozen=True, kw_only=True):
     still runs is ended first: two must never write to one task."""
 
     generation: int
-    letters: tuple[Letter, ...]
+    letters: tuple[UserMessage, ...]
 
 
 class Answer(Struct, frozen=True, kw_only=True):
     ask_ts: int
     reply: Reply
-    letter: Letter
+    letter: UserMessage
 
 
 class AnswerAgain(Struct, frozen=True, kw_only=True):
@@ -194,13 +194,13 @@ class AnswerAgain(Struct, frozen=True, kw_only=True):
 
     ask_ts: int
     reply: Reply
-    letter: Letter
+    letter: UserMessage
 
 
 class Deliver(Struct, frozen=True, kw_only=True):
     """Queue these on the engine, in this order."""
 
-    letters: tuple[Letter, ...]
+    letters: tuple[UserMessage, ...]
 
 
 class Cancel(Struct, frozen=True, kw_only=True):
@@ -255,7 +255,7 @@ class Session(Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
     completion_text: str = ""
     stop_requested: bool = False
-    outbox: tuple[Letter, ...] = ()
+    outbox: tuple[UserMessage, ...] = ()
     """What the user said and no process is known to have. It survives a failed start."""
     handed: int = 0
     """How many of these the process was started with. It has them once it announces itself."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.text.characters import caseless
-from rookery.manager.sessions.session_events import LastExit, Letter, Session
+from rookery.manager.sessions.session_events import LastExit, Session, UserMessage
 from rookery.manager.sessions.session_failures import Failure
 from rookery.manager.sessions.session_states import (
     ENDED,
@@ -85,7 +85,7 @@ class SessionRecord(Struct, frozen=True, kw_only=True):
     answered_ask_ts: int | None = None
     failure: Failure | None = None
     completion_text: str = ""
-    outbox: tuple[Letter, ...] = ()
+    outbox: tuple[UserMessage, ...] = ()
     handed: int = 0
     last_exit: LastExit | None = None
 
@@ -95,11 +95,11 @@ class SessionRecord(Struct, frozen=True, kw_only=True):
         return self.label if self.renamed or not self.title else self.title
 
 
-class Mail(Struct, frozen=True, kw_only=True):
+class QueuedMessage(Struct, frozen=True, kw_only=True):
     """Words on their way to the engine. The number makes sure that they arrive once."""
 
     number: int
-    letter: Letter
+    letter: UserMessage
     state: MailState = "queued"
     retries: int = 0
     problem: str = ""
@@ -111,7 +111,7 @@ class KeptSession(Struct, frozen=True, kw_only=True):
     """The engine has had the prompt."""
     taken: int = 0
     """How many letters have left the outbox of the machine."""
-    mail: tuple[Mail, ...] = ()
+    mail: tuple[QueuedMessage, ...] = ()
 
 
 class Counts(Struct, frozen=True, kw_only=True):

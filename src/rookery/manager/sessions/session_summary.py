@@ -13,7 +13,7 @@ from rookery.core.folds.view import View
 from rookery.core.message import Message
 from rookery.manager.sessions.session_edits import letters_in_line
 from rookery.manager.sessions.session_events import Session
-from rookery.manager.sessions.session_record import KeptSession, Mail, SessionRecord, flags
+from rookery.manager.sessions.session_record import KeptSession, QueuedMessage, SessionRecord, flags
 from rookery.manager.sessions.session_states import Flags, SessionState
 from rookery.manager.sessions.supervised_session import SupervisedSession
 
@@ -33,7 +33,7 @@ class Shown(Struct, frozen=True, kw_only=True):
     unresponsive: bool = False
     step: str = ""
     """What is being prepared for it, while it is."""
-    mail: tuple[Mail, ...] = ()
+    mail: tuple[QueuedMessage, ...] = ()
 
 
 class Question(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from rookery.errors import CommandRejected, StorageError
 from rookery.faults import kp
 from rookery.manager.sessions.conversation import HandOver
 from rookery.manager.sessions.machine import Step, lost, step, taken_up
-from rookery.manager.sessions.message_queue import HeldAnswer, Mailbox, Terms, held_answer
+from rookery.manager.sessions.message_queue import HeldAnswer, MessageQueue, Terms, held_answer
 from rookery.manager.sessions.process_keeper import ProcessKeeper, never_run
 from rookery.manager.sessions.session_events import (
     AgentAsked,
@@ -41,7 +41,7 @@ from rookery.manager.sessions.session_events import (
 from rookery.manager.sessions.session_folders import ProcessMark, SessionFolder
 from rookery.manager.sessions.session_record import (
     KeptSession,
-    Mail,
+    QueuedMessage,
     noted,
     recorded,
 )
@@ -65,7 +65,7 @@ class SupervisedSession:
         self.record = kept.record
         self.session = Session(session_id=self.id)
         self.root = FollowedTask(self.id)
-        self.mailbox = Mailbox(kept.taken, kept.mail)
+        self.mailbox = MessageQueue(kept.taken, kept.mail)
         self.is_queued = False
         self.is_preparing = False
         """What its process needs is not there yet."""
@@ -377,14 +377,14 @@ class SupervisedSession:
         kp("manager.announced")
         self.keeper.wake_for_mail()
 
-    def waiting_mail(self) -> Mail | None:
+    def waiting_mail(self) -> QueuedMessage | None:
         return self.mailbox.next()
 
-    def mail_sent(self, mail: Mail) -> None:
+    def mail_sent(self, mail: QueuedMessage) -> None:
         self.mailbox.sent(mail.number)
         self.keep()
 
-    def mail_refused(self, mail: Mail, problem: str) -> None:
+    def mail_refused(self, mail: QueuedMessage, problem: str) -> None:
         self.mailbox.refused(mail.number, problem)
         self.keep()
 

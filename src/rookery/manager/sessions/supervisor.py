@@ -21,13 +21,13 @@ from rookery.manager.sessions.session_edits import Switches, edit_unsent, switch
 from rookery.manager.sessions.session_events import (
     ApproveAction,
     CancelSession,
-    Letter,
     RejectAction,
     ResumeSession,
     Retry,
     SendMessage,
     StartSession,
     UserEvent,
+    UserMessage,
 )
 from rookery.manager.sessions.session_folders import (
     SessionFolder,
@@ -142,7 +142,7 @@ class Supervisor:
         self._check_writable()
         if not (wish.prompt.strip() or wish.images):
             raise CommandRejected("Say what to work on.")
-        check(Letter(text=wish.prompt, images=wish.images))
+        check(UserMessage(text=wish.prompt, images=wish.images))
         session_id = str(uuid.uuid4())
         folder = self._folders.of(session_id)
         folder.keep_launch(launch_of(wish, self.project))
@@ -182,7 +182,7 @@ class Supervisor:
         self, session_id: str, text: str, images: tuple[str, ...] = (), *, ask_ts: int | None = None
     ) -> None:
         """Words for a session: an answer to the question of `ask_ts`, or for later."""
-        check(Letter(text=text, images=images))
+        check(UserMessage(text=text, images=images))
         if not (text.strip() or images):
             raise CommandRejected("There is nothing in that message.")
         await self._act(session_id, SendMessage(text=text, images=images, ask_ts=ask_ts))
