@@ -7,13 +7,13 @@ from typing import Any
 
 from intent_files import SPEC_EXAMPLE, laid_out
 from rookery.governance.cli.trace import command
+from rookery.governance.layout import governed_places
 from rookery.governance.ledger.call_journal import BegunCall, Target
 from rookery.governance.ledger.known_heads import KnownHeads
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_recording import Recording, hash_of_file
 from rookery.governance.ledger.line_ranges import line_change
 from rookery.governance.ledger.records import Entry, TracedFile, Writer
-from rookery.governance.places import governed_places
 from rookery.platform.user_folders import find_places
 
 WRITER = Writer(name="rookery", version="1.0.0")

@@ -381,7 +381,7 @@ def test_20_a_lock_that_is_held_exits_5(
     governed: IntentsBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "rookery.governance.intents.intent_writer.file_lock",
+        "rookery.governance.intents.intent_edits.file_lock",
         lambda path: file_lock(path, wait=0.05),
     )
     layout = Layout(governed.root, governed.root)

@@ -8,7 +8,7 @@ from msgspec.structs import fields
 
 from intents_bench import IntentsBench
 from rookery.governance.intents.intent import Policy
-from rookery.governance.intents.policy_reader import _CHOICES, _COMMAND_CHOICES
+from rookery.governance.intents.intent_parts import _CHOICES, _COMMAND_CHOICES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "intents.md").read_text(encoding="utf-8")
 SAMPLE, COMMANDS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)

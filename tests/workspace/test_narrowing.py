@@ -20,7 +20,7 @@ from rookery.core.command_lines import Pipeline, PlainCommand
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.errors import Denied
-from rookery.governance.scope.scope_suggestions import writable_prefixes
+from rookery.governance.scope.scope_verdict import writable_prefixes
 from rookery.sandbox.confine import landlock_version
 from rookery.sandbox.confinement import MOST_BESIDE
 from rookery.sandbox.launcher import Launching

@@ -21,16 +21,14 @@ from rookery.core.refusals import Refusal
 from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports.actions import Action
 from rookery.governance.intents.intent import Intent, IntentFile, Permissions, digest, expired
-from rookery.governance.intents.intent_changes import Definition, Effect, change
-from rookery.governance.intents.intent_choice import fact_of, is_descendant
+from rookery.governance.intents.intent_changes import Definition, Effect, change, difference
 from rookery.governance.intents.intent_file import IntentText
-from rookery.governance.intents.selection import wanted_id
-from rookery.governance.intents.wording_diff import difference
+from rookery.governance.intents.selection import fact_of, is_descendant, wanted_id
 from rookery.governance.project import GovernedProject
 from rookery.governance.scope.call_verdict import Standing
 from rookery.governance.scope.command_policy import CommandPolicy
-from rookery.governance.scope.command_reach import Kind, reach
 from rookery.governance.scope.scope_patterns import scope
+from rookery.governance.scope.touched_paths import Kind, reach
 from rookery.platform.disk import Unreadable, small_file
 
 NoteIntent = Callable[[Any, str, Mapping[str, Any] | None], Awaitable[None]]

@@ -33,8 +33,7 @@ from rookery.governance.ledger.ledger_reader import newest
 from rookery.governance.ledger.records import Entry, Related, TracedFile
 from rookery.governance.project import GovernedProject
 from rookery.governance.scope.call_verdict import CallVerdict, Standing
-from rookery.governance.scope.command_reach import Kind
-from rookery.governance.scope.touched_paths import mcp_tool
+from rookery.governance.scope.touched_paths import Kind, mcp_tool
 
 MOST_LOOKED_THROUGH = 500
 """Records that may tell already what a command did."""

@@ -1,18 +1,43 @@
-"""The governance folder's `.gitignore` and `.gitattributes`, by what becomes of the ledger."""
+"""The governance folder's `.gitignore` and `.gitattributes`, by what becomes of the ledger.
 
+Files are replaced as a whole: the old one or the new one, never half. Links are not followed.
+"""
+
+import os
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 from rookery.core.limits import MIB
 from rookery.errors import RookeryError
+from rookery.governance.host_writes import note_write
 from rookery.governance.layout import GIT_LINES, Layout, LedgerHome, git_lines
-from rookery.governance.replaced_files import replace_file
+from rookery.platform.attributes import attributes_at, keep_attributes
 from rookery.platform.disk import Unreadable, small_file
+
+
+class NotReplaced(RookeryError):
+    """The file is as it was."""
 
 
 def bring_in_line(layout: Layout, vcs: LedgerHome) -> tuple[str, ...]:
     """Adds and removes our own lines, no others, and says which files are other ones now. Raises
     `RookeryError`."""
     return tuple(name for name, ours in git_lines(vcs).items() if _changed(layout, name, ours))
+
+
+def replace_file(layout: Layout, path: Path, data: bytes) -> None:
+    """Write a file in the governance folder. Raises `NotReplaced`. Links are not followed: whoever
+    wrote the repository could have things written elsewhere."""
+    name = layout.shown(path)
+    if layout.folder.is_symlink() or path.is_symlink():
+        raise NotReplaced(f"{name} is a link; nothing was written. Remove it.")
+    try:
+        note_write(layout.written, path, data)
+        _replace(path, data)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise NotReplaced(f"{name} cannot be written ({reason}); it is as it was.") from error
 
 
 def _changed(layout: Layout, name: str, ours: Sequence[str]) -> bool:
@@ -32,3 +57,21 @@ def _changed(layout: Layout, name: str, ours: Sequence[str]) -> bool:
         return False
     replace_file(layout, path, "".join(f"{line}\n" for line in after).encode())
     return True
+
+
+def _replace(path: Path, data: bytes) -> None:
+    like = attributes_at(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(handle, "wb") as opened:
+            opened.write(data)
+            opened.flush()
+            if like is None:
+                os.fchmod(handle, 0o644)
+            else:
+                keep_attributes(handle, like)
+            os.fsync(handle)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

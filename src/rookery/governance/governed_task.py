@@ -38,24 +38,24 @@ from rookery.governance.call_records import CallRecords, approval_of
 from rookery.governance.criteria.criteria_standing import CHECK_TOOL
 from rookery.governance.file_records import content, files_told
 from rookery.governance.intents.intent_changes import Definition
-from rookery.governance.intents.intent_choice import Chosen, choose, context_of
 from rookery.governance.intents.intent_context import ContextTooLarge, reminder, selectable_intents
 from rookery.governance.intents.scope_expansion import about_expansion, expand
+from rookery.governance.intents.selection import Chosen, choose, context_of
 from rookery.governance.ledger.ledger_errors import LedgerBusy, LedgerUnwritable
 from rookery.governance.ledger.statistics import is_by_product
 from rookery.governance.project import GovernedProject
 from rookery.governance.scope.call_verdict import CallVerdict, Objection, Standing, judge_call
-from rookery.governance.scope.judged_paths import NamedPath, judge_paths
+from rookery.governance.scope.locations import NamedPath, judge_paths
 from rookery.governance.scope.permission_rules import READ
 from rookery.governance.scope.read_rules import strictest_reading, withholding
-from rookery.governance.scope.refused_paths import displaced, unreadable
-from rookery.governance.scope.scope_suggestions import writable_prefixes
-from rookery.governance.scope.scope_verdict import Op, PathFinding, Verdict
+from rookery.governance.scope.scope_verdict import Op, PathFinding, Verdict, writable_prefixes
 from rookery.governance.scope.touched_paths import (
     CHANGING_TOOLS,
     EXPAND,
     SELECT,
+    displaced,
     is_destructive,
+    unreadable,
 )
 
 Contents: TypeAlias = Callable[

@@ -36,8 +36,8 @@ from rookery.platform.processes.wardens import Wardens
 from rookery.platform.user_folders import Places
 
 if TYPE_CHECKING:
+    from rookery.governance.external_hooks.hook_answers import HookVerdict
     from rookery.governance.external_hooks.hook_runs import CallSummary, ExternalHooks
-    from rookery.governance.external_hooks.hook_verdict import HookVerdict
 
 
 TOO_LATE = (
@@ -95,7 +95,7 @@ class HookedCalls:
 
     async def after(self, call: ToolCall, outcome: Outcome) -> Outcome:
         """What the model reads, with what hooks add to it."""
-        from rookery.governance.external_hooks.event_input import ToolResponse
+        from rookery.governance.external_hooks.hook_calls import ToolResponse
 
         response = ToolResponse(text=outcome.text, failed=outcome.ending is not Ending.DONE)
         verdict = await self._hooks.after_tool(call, response, self._summary(call))
@@ -137,7 +137,7 @@ class HookedCalls:
                 filter(None, (self._contexts.get(call.id), verdict.context))
             )
         if verdict.updated_input is not None and verdict.decision not in ("deny", "halt"):
-            from rookery.governance.external_hooks.hook_verdict import HookDecision
+            from rookery.governance.external_hooks.hook_answers import HookDecision
 
             late = HookDecision.DENY
             verdict = replace(verdict, decision=late, code="HOOK-002", reason=TOO_LATE)
@@ -233,14 +233,13 @@ def open_hooks(
         files += [workspace / ".claude" / name for name in ("settings.json", "settings.local.json")]
     if not any(path.exists() for path in files):
         return None
-    from rookery.governance.external_hooks.event_input import Situation
+    from rookery.governance.external_hooks.hook_calls import Situation
     from rookery.governance.external_hooks.hook_files import MANAGED_FILE, HookPlaces, find_hooks
-    from rookery.governance.external_hooks.hook_runner import HookRunner
+    from rookery.governance.external_hooks.hook_runner import HookDesk, HookRunner
     from rookery.governance.external_hooks.hook_runs import ExternalHooks
+    from rookery.governance.external_hooks.hook_transcript import TranscriptFile
     from rookery.governance.external_hooks.hook_trust import HookTrust
-    from rookery.governance.external_hooks.project_hooks import HookDesk
-    from rookery.governance.external_hooks.transcript_file import TranscriptFile
-    from rookery.governance.places import hook_trust_file
+    from rookery.governance.layout import hook_trust_file
 
     found = find_hooks(
         HookPlaces(

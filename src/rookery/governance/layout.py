@@ -1,7 +1,12 @@
-"""Where the files of governance are, and which of them a project starts with."""
+"""Where the files of governance are, inside the workspace and outside, and how a project starts.
+
+Every task looks here whether there are intents, so this loads nothing else of governance. What is
+kept outside of the workspace (`GovernedPlaces`) is there because no agent can reach it.
+"""
 
 import os
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -9,22 +14,28 @@ from msgspec import Struct
 
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.errors import RookeryError
+from rookery.platform.user_folders import Places
 
 if TYPE_CHECKING:
     from rookery.core.findings import Problem
 
+
 INTENT_FILE = "active_intents.yaml"
 LEDGER = "agent_trace.jsonl"
-
 _SKIPPED = {".git", ".hg", ".jj", ".svn", "node_modules", ".venv", "venv", "__pycache__"}
 _MOST_FOLDERS = 20_000
-
 _FIRST_INTENTS = """\
 schema_version: 1
 # One entry for each thing that is to be done: why, where, and how to tell that it is done.
 # Add one with: rookery intents new
 active_intents: []
 """
+LedgerHome: TypeAlias = Literal["ignore", "track", "notes"]
+GIT_LINES = {
+    ".gitignore": (".state/", LEDGER, "trace/"),
+    ".gitattributes": (f"{LEDGER} merge=union",),
+}
+"""What we may write into the files that git reads. Every other line in them is somebody's."""
 
 
 class Layout(Struct, frozen=True):
@@ -99,6 +110,22 @@ class Found(Struct, frozen=True, kw_only=True):
     notice: str = ""
 
 
+class GovernedPlaces(Struct, frozen=True):
+    folder: Path
+
+    @property
+    def heads(self) -> Path:
+        """What this machine remembers of the ledger's end."""
+        from rookery.governance.ledger.known_heads import HEADS
+
+        return self.folder / HEADS
+
+    @property
+    def hook_trust(self) -> Path:
+        """Which hooks of the project the user has looked at."""
+        return self.folder / "hook_trust.json"
+
+
 def find_layout(cwd: Path, workspace: Path) -> Found:
     """The nearest folder with intents, from the working directory up to the workspace's root."""
     top = workspace.resolve()
@@ -144,14 +171,6 @@ def nested_roots(layout: Layout) -> "tuple[Problem, ...]":
     )
 
 
-LedgerHome: TypeAlias = Literal["ignore", "track", "notes"]
-GIT_LINES = {
-    ".gitignore": (".state/", LEDGER, "trace/"),
-    ".gitattributes": (f"{LEDGER} merge=union",),
-}
-"""What we may write into the files that git reads. Every other line in them is somebody's."""
-
-
 def git_lines(vcs: LedgerHome) -> dict[str, tuple[str, ...]]:
     """Which of them stand there, by what becomes of the ledger."""
     tracked = vcs == "track"
@@ -175,6 +194,21 @@ def init(root: Path, *, vcs: LedgerHome = "ignore") -> tuple[str, ...]:
         return tuple(name for name, text in wanted.items() if text and _made(folder / name, text))
     except OSError as error:
         raise RookeryError(f"{folder} cannot be made ({error.strerror}).") from error
+
+
+def governed_places(layout: Layout, places: Places) -> GovernedPlaces:
+    from rookery.governance.ledger.known_heads import workspace_key
+
+    kept = places.governance
+    return GovernedPlaces(kept / workspace_key(layout.state, layout.root, kept))
+
+
+def hook_trust_file(workspace: Path, places: Places) -> Path:
+    """Where it is kept which hooks the user has looked at, also where there are no intents."""
+    if layout := find_layout(workspace, workspace).layout:
+        return governed_places(layout, places).hook_trust
+    key = sha256(os.fsencode(workspace.resolve())).hexdigest()[:16]
+    return places.governance / key / "hook_trust.json"
 
 
 def _made(path: Path, text: str) -> bool:

@@ -6,7 +6,6 @@ all it pays for, and nothing that governance needs is even loaded.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -215,6 +214,7 @@ class TaskOversight:
 
     async def _govern(self, layout: "Layout") -> None:
         from rookery.governance.governed_task import GovernedTask
+        from rookery.governance.intent_tools import intent_tools
 
         over, log = self._over, self._log
         project = over.project(layout)
@@ -227,7 +227,7 @@ class TaskOversight:
             confines=over.confines,
             contents=over.contents,
         )
-        self._tools = _tools(task)
+        self._tools = intent_tools(task)
         if project.keeps_records:
             await self._settle_the_past(project)
         await self._take_up(task, project)
@@ -457,7 +457,7 @@ class TaskOversight:
             return
         if not definition.intent.acceptance_criteria:
             return
-        from rookery.governance.criteria.completion_check import checked, failures_told, told
+        from rookery.governance.criteria.criteria_checks import checked, failures_told, told
 
         intent, layout = definition.intent, self._task.project.layout
         tell = lambda text: self._log.append(Noted(text=text))  # noqa: E731
@@ -510,15 +510,3 @@ def _size(file: Path) -> int:
         return file.stat().st_size
     except OSError:
         return 0
-
-
-def _tools(task: "GovernedTask") -> dict[str, Tool[Any]]:
-    from rookery.governance import intent_actions as own_tools
-    from rookery.governance.tools.request_scope_expansion import RequestScopeExpansion
-    from rookery.governance.tools.select_active_intent import SelectActiveIntent
-
-    made = (
-        SelectActiveIntent(partial(own_tools.select, task)),
-        RequestScopeExpansion(partial(own_tools.pattern_for, task), partial(own_tools.widen, task)),
-    )
-    return {tool.name: tool for tool in made}

@@ -11,19 +11,17 @@ from msgspec import Struct, field
 from rookery.core.limits import MIB
 from rookery.governance.intents.intent import Intent, Policy
 from rookery.governance.intents.intent_context import OtherWork, Surroundings, TraceLine
+from rookery.governance.intents.intent_edits import IntentWriter
 from rookery.governance.intents.intent_file import IntentReader, IntentText
-from rookery.governance.intents.intent_writer import IntentWriter
 from rookery.governance.intents.leases import Leases, Neighbours
 from rookery.governance.layout import Layout
 from rookery.governance.ledger.ledger_reader import Query
 from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.segments import newest_first
 from rookery.governance.ledger.traced import TracedRecord, records_on
-from rookery.governance.scope.active_scope import active_scope
-from rookery.governance.scope.command_policy import CommandPolicy
-from rookery.governance.scope.command_policy_file import read_command_policy
-from rookery.governance.scope.intent_ignore import read_intent_ignore
+from rookery.governance.scope.command_policy import CommandPolicy, read_command_policy
 from rookery.governance.scope.locations import ignores_case
+from rookery.governance.scope.scope_rules import active_scope, read_intent_ignore
 from rookery.governance.scope.scope_verdict import ScopeRules
 
 T = TypeVar("T")

@@ -17,13 +17,12 @@ from rookery.errors import IntentNotSelectable
 from rookery.governance.governed_task import GovernedTask
 from rookery.governance.intents.intent_file import IntentReader
 from rookery.governance.intents.selection import select
-from rookery.governance.layout import Layout, find_layout
+from rookery.governance.layout import Layout, find_layout, governed_places
 from rookery.governance.ledger.known_heads import KnownHeads
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.records import Writer
 from rookery.governance.ledger.secrets_filter import SecretsFilter
-from rookery.governance.places import governed_places
 from rookery.governance.project import GovernanceWishes, GovernedProject
 from rookery.platform.user_folders import Places
 

@@ -15,8 +15,7 @@ from msgspec import Struct
 from rookery import PROJECT_FOLDER
 from rookery.commands.tool_programs import files_in, loaded_by
 from rookery.errors import ToolError
-from rookery.governance.external_hooks.fingerprints import paths_in
-from rookery.governance.external_hooks.hook_trust import file_digest
+from rookery.governance.external_hooks.hook_trust import file_digest, paths_in
 from rookery.prompting.config_files import (
     ConfigFolder,
     FoundFile,

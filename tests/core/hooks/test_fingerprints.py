@@ -5,15 +5,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rookery.governance.external_hooks.fingerprints import (
+from rookery.governance.external_hooks.hook_config import (
+    Dialect,
+    HookCommand,
+    HookEvent,
+    Matcher,
+    OnFailure,
+)
+from rookery.governance.external_hooks.hook_trust import (
     covered,
     differences,
     from_json,
     named_paths,
     to_json,
 )
-from rookery.governance.external_hooks.hook_config import Dialect, HookCommand, HookEvent, OnFailure
-from rookery.governance.external_hooks.hook_matchers import Matcher
 
 ROOT = "/home/ada/project"
 HOOK = HookCommand(event=HookEvent.PRE_TOOL_USE, name="scan", command="sh tools/scan.sh")

@@ -9,14 +9,17 @@ from hypothesis import strategies as st
 
 from rookery.core.blocks import ToolCall
 from rookery.governance.external_hooks.hook_answers import (
+    Heard,
     HookAnswer,
+    HookDecision,
     HookRun,
     Opinion,
     answer_of,
+    joined,
+    refusal,
     untrusted,
 )
 from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent, OnFailure
-from rookery.governance.external_hooks.hook_verdict import Heard, HookDecision, joined, refusal
 
 PRE = HookEvent.PRE_TOOL_USE
 

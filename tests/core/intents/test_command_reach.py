@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from command_bench import Bench, bench
 from rookery.core.command_lines import Deed, Judgement, Target
-from rookery.governance.scope.command_reach import Kind, ReachTarget, all_commands_known, reach
 from rookery.governance.scope.scope_verdict import Op
+from rookery.governance.scope.touched_paths import Kind, ReachTarget, all_commands_known, reach
 
 
 @pytest.fixture(scope="module")

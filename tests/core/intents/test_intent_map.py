@@ -3,11 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from rookery.governance.intents.activity import Activity, FileActivity, activity
 from rookery.governance.intents.intent import Intent, Status
 from rookery.governance.intents.intent_map import (
+    Activity,
+    FileActivity,
     MapEntry,
     MapFile,
+    activity,
     map_entries,
     map_text,
     symbols,

@@ -2,7 +2,7 @@ import pytest
 
 from rookery.core.rulings import Decision
 from rookery.governance.intents.intent import Permissions
-from rookery.governance.scope.braces import PatternError
+from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.permission_rules import (
     ALIASES,
     COMMAND_TOOLS,

@@ -6,10 +6,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rookery.governance.scope.braces import PatternError, alternatives
-from rookery.governance.scope.scope_patterns import scope, scope_pattern
-from rookery.governance.scope.scope_relations import inside, overlaps, whole_workspace, within
-from rookery.governance.scope.scope_suggestions import nearest, smallest_pattern, writable_prefixes
+from rookery.governance.scope.name_patterns import PatternError, alternatives
+from rookery.governance.scope.scope_patterns import (
+    inside,
+    overlaps,
+    scope,
+    scope_pattern,
+    whole_workspace,
+    within,
+)
+from rookery.governance.scope.scope_verdict import nearest, smallest_pattern, writable_prefixes
 
 COMPOSED, DECOMPOSED = "src/caf\u00e9/**", "src/cafe\u0301/x"
 

@@ -8,6 +8,7 @@ from rookery.core.findings import Problem
 from rookery.core.governance_mode import Mode, ModeWishes, latched
 from rookery.core.refusals import Refusal
 from rookery.governance.intents.intent import (
+    LIFECYCLE,
     Criterion,
     Intent,
     IntentBudget,
@@ -15,8 +16,10 @@ from rookery.governance.intents.intent import (
     Policy,
     Status,
     digest,
+    first_step,
+    move,
+    possible_moves,
 )
-from rookery.governance.intents.lifecycle import LIFECYCLE, first_step, move, possible_moves
 from rookery.governance.intents.selection import Selected, select, wanted_id
 
 NOW = datetime(2026, 2, 20, tzinfo=UTC)

@@ -9,9 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.errors import StorageError
-from rookery.governance.external_hooks.hook_files import LARGEST, HookPlaces, find_hooks
+from rookery.governance.external_hooks.hook_files import (
+    LARGEST,
+    HookPlaces,
+    HookSource,
+    KnownHook,
+    TrustStatus,
+    find_hooks,
+)
 from rookery.governance.external_hooks.hook_trust import HookTrust
-from rookery.governance.external_hooks.known_hooks import HookSource, KnownHook, TrustStatus
 
 
 def document(*commands: str, **more: Any) -> str:

@@ -11,10 +11,13 @@ from rookery.core.rulings import Decision
 from rookery.errors import RookeryError
 from rookery.governance.intents.leases import Leases
 from rookery.governance.layout import Layout, find_layout, init, nested_roots
-from rookery.governance.scope.command_policy import opinion
-from rookery.governance.scope.command_policy_file import read_command_policy
-from rookery.governance.scope.floating_patterns import floating_fault, forbidding
-from rookery.governance.scope.intent_ignore import parsed_ignore, read_intent_ignore
+from rookery.governance.scope.command_policy import opinion, read_command_policy
+from rookery.governance.scope.scope_rules import (
+    floating_fault,
+    forbidding,
+    parsed_ignore,
+    read_intent_ignore,
+)
 from warm_programs import run_program
 
 KNOWN = ["INT-001", "INT-007"]

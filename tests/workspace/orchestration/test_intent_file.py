@@ -13,8 +13,7 @@ from intent_files import NAME, NOW, SPEC_EXAMPLE, laid_out, read, reader
 from rookery.governance.intents import intent_file
 from rookery.governance.intents.intent import IntentFile, Status, Verify, digest
 from rookery.governance.intents.intent_context import intent_context
-from rookery.governance.intents.intent_file import parsed
-from rookery.governance.intents.problem_report import rendered, summary
+from rookery.governance.intents.intent_file import parsed, rendered, summary
 from rookery.governance.scope.scope_patterns import scope, scope_pattern
 from rookery.governance.yaml_nodes import yaml_nodes
 

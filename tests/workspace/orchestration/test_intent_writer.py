@@ -19,6 +19,7 @@ from rookery.governance.intents.intent import (
     Status,
     StatusChange,
     Verify,
+    move,
 )
 from rookery.governance.intents.intent_edits import (
     AddHistory,
@@ -26,6 +27,9 @@ from rookery.governance.intents.intent_edits import (
     AddScope,
     CannotEdit,
     Edit,
+    EditOf,
+    IntentsNotWritten,
+    IntentWriter,
     SetField,
     SetVerification,
     edited,
@@ -33,8 +37,6 @@ from rookery.governance.intents.intent_edits import (
     expected,
 )
 from rookery.governance.intents.intent_file import parsed
-from rookery.governance.intents.intent_writer import EditOf, IntentsNotWritten, IntentWriter
-from rookery.governance.intents.lifecycle import move
 from rookery.governance.layout import Layout, init
 from rookery.platform.locks import LockTimeout, file_lock
 

@@ -7,9 +7,8 @@ import pytest
 from intent_files import NOW, laid_out
 from rookery.governance.intents.intent import Intent, Policy
 from rookery.governance.layout import Layout
-from rookery.governance.scope.active_scope import active_scope
-from rookery.governance.scope.intent_ignore import IntentIgnore
-from rookery.governance.scope.judged_paths import NamedPath, judge_paths
+from rookery.governance.scope.locations import NamedPath, judge_paths
+from rookery.governance.scope.scope_rules import IntentIgnore, active_scope
 from rookery.governance.scope.scope_verdict import Op, Verdict
 
 INTENT = Intent(id="INT-001", owned_scope=("src/auth/**", "!src/auth/legacy/**"))
@@ -76,7 +75,7 @@ def test_22_23_a_path_that_climbs_out_is_refused(layout: Layout) -> None:
 def test_too_many_files_are_not_taken_for_granted(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rookery.governance.scope.judged_paths.MOST_BELOW", 1)
+    monkeypatch.setattr("rookery.governance.scope.locations.MOST_BELOW", 1)
     (layout.root / "src/auth/deep/more.py").write_text("x", encoding="utf-8")
     [(_, _, verdict)] = judged(layout, "src/auth/deep")
     assert verdict == Verdict.REJECTED

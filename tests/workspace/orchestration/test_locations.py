@@ -10,9 +10,8 @@ from intent_files import NOW, laid_out
 from rookery.core.rulings import Decision
 from rookery.governance.intents.intent import Intent, Policy, Status
 from rookery.governance.layout import Layout
-from rookery.governance.scope.active_scope import active_scope
-from rookery.governance.scope.intent_ignore import IntentIgnore, parsed_ignore
 from rookery.governance.scope.locations import find_location, ignores_case
+from rookery.governance.scope.scope_rules import IntentIgnore, active_scope, parsed_ignore
 from rookery.governance.scope.scope_verdict import Location, Op, PathFinding, Verdict, judge
 
 INTENT = Intent(id="INT-001", name="n", status=Status.IN_PROGRESS, owned_scope=("src/auth/**",))

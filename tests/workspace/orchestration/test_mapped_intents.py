@@ -4,8 +4,7 @@ from pathlib import Path
 
 from intent_files import laid_out
 from rookery.governance.intents.intent import Intent, Status
-from rookery.governance.intents.intent_map import map_text
-from rookery.governance.intents.mapped_intents import intent_map
+from rookery.governance.intents.intent_map import intent_map, map_text
 from rookery.governance.layout import Layout
 from rookery.governance.ledger.ledger_recording import hash_of_file
 from rookery.governance.ledger.line_ranges import LineRange

@@ -28,8 +28,7 @@ def check_governed(workspace: Path, places: Places, hooks: HookSettings) -> Iter
 
 def check_intents(layout: Layout) -> Finding:
     from rookery.governance.intents.intent import Status
-    from rookery.governance.intents.intent_file import IntentReader
-    from rookery.governance.intents.problem_report import summary
+    from rookery.governance.intents.intent_file import IntentReader, summary
 
     file = IntentReader(layout).read().file
     running = sum(each.status is Status.IN_PROGRESS for each in file.intents)
@@ -80,7 +79,7 @@ def check_hooks(
         find_hooks,
     )
     from rookery.governance.external_hooks.hook_trust import HookTrust
-    from rookery.governance.places import hook_trust_file
+    from rookery.governance.layout import hook_trust_file
     from rookery.permissions.trust import TrustStore
 
     found = find_hooks(

@@ -16,21 +16,20 @@ from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import cells_of, harmless, visible_line
 from rookery.errors import SettingsError
 from rookery.governance.cli.hook_trial import SAMPLE_TOOL, Overheard, Trial, tried
+from rookery.governance.external_hooks.hook_answers import HookVerdict
 from rookery.governance.external_hooks.hook_config import HookEvent
 from rookery.governance.external_hooks.hook_files import (
     HOOK_FILE,
     MANAGED_FILE,
     FoundHooks,
     HookPlaces,
+    KnownHook,
+    TrustStatus,
     find_hooks,
 )
-from rookery.governance.external_hooks.hook_runner import HookRunner
+from rookery.governance.external_hooks.hook_runner import HookDesk, HookRunner
 from rookery.governance.external_hooks.hook_trust import HookTrust
-from rookery.governance.external_hooks.hook_verdict import HookVerdict
-from rookery.governance.external_hooks.known_hooks import KnownHook, TrustStatus
-from rookery.governance.external_hooks.project_hooks import HookDesk
-from rookery.governance.layout import find_layout
-from rookery.governance.places import hook_trust_file
+from rookery.governance.layout import find_layout, hook_trust_file
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places
 from rookery.storage.cli.session_listing import GAP, confirmed

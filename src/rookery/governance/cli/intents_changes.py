@@ -25,14 +25,27 @@ from rookery.governance.cli.intents_common import (
     who,
 )
 from rookery.governance.criteria.criteria_standing import CHECK_TOOL, check_call_id
-from rookery.governance.intents.intent import Intent, IntentFile, digest
-from rookery.governance.intents.intent_edits import AddScope, Edit, SetField, edits_for
-from rookery.governance.intents.intent_writer import EditOf, IntentWriter
+from rookery.governance.intents.intent import (
+    LIFECYCLE,
+    Intent,
+    IntentFile,
+    Move,
+    digest,
+    first_step,
+    move,
+)
+from rookery.governance.intents.intent_edits import (
+    AddScope,
+    Edit,
+    EditOf,
+    IntentWriter,
+    SetField,
+    edits_for,
+)
 from rookery.governance.intents.leases import Leases
-from rookery.governance.intents.lifecycle import LIFECYCLE, Move, first_step, move
 from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.records import Entry, Outcome, Related
-from rookery.governance.scope.braces import PatternError
+from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.scope_patterns import scope_pattern
 
 SHORT_DIGEST = 4

@@ -29,22 +29,19 @@ from rookery.governance.cli.intents_common import (
     open_folder,
 )
 from rookery.governance.intents.intent import Intent, digest, selectable
-from rookery.governance.scope.active_scope import active_scope
 from rookery.governance.scope.call_verdict import Standing, judge_call
-from rookery.governance.scope.command_policy import opinion
-from rookery.governance.scope.command_policy_file import read_command_policy
-from rookery.governance.scope.command_reach import Kind, Reach, all_commands_known
+from rookery.governance.scope.command_policy import opinion, read_command_policy
 from rookery.governance.scope.committed_changes import (
     BranchIntent,
     CommittedChange,
     CommittedChanges,
     intents_named,
 )
-from rookery.governance.scope.intent_ignore import read_intent_ignore
-from rookery.governance.scope.judged_paths import NamedPath, judge_paths
-from rookery.governance.scope.locations import ignores_case
+from rookery.governance.scope.locations import NamedPath, ignores_case, judge_paths
 from rookery.governance.scope.permission_rules import RuleCall, decide
+from rookery.governance.scope.scope_rules import active_scope, read_intent_ignore
 from rookery.governance.scope.scope_verdict import Op, PathFinding, ScopeRules, Verdict
+from rookery.governance.scope.touched_paths import Kind, Reach, all_commands_known
 
 _WORDS = {
     Verdict.IN_SCOPE: "in scope",

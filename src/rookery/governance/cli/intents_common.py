@@ -24,8 +24,7 @@ from rookery.core.text.terminal_text import Paint, cells_of, harmless, harmless_
 from rookery.errors import RookeryError, SettingsError, StorageError
 from rookery.governance.cli.trace_common import Ending
 from rookery.governance.intents.intent import Intent, IntentFile
-from rookery.governance.intents.intent_file import IntentReader, IntentText
-from rookery.governance.intents.problem_report import summary
+from rookery.governance.intents.intent_file import IntentReader, IntentText, summary
 from rookery.governance.layout import Layout, find_layout
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_recording import Recording
@@ -182,8 +181,8 @@ class GovernedFolder:
 
     def recording(self) -> Recording:
         """Raises `StorageError`."""
+        from rookery.governance.layout import governed_places
         from rookery.governance.ledger.known_heads import KnownHeads
-        from rookery.governance.places import governed_places
 
         try:
             heads = KnownHeads(governed_places(self.layout, self.places).heads)

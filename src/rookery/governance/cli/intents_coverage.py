@@ -24,8 +24,7 @@ from rookery.governance.criteria.criteria_standing import (
     to_the_second,
 )
 from rookery.governance.intents.intent import digest
-from rookery.governance.intents.intent_map import MapEntry, map_text
-from rookery.governance.intents.mapped_intents import intent_map
+from rookery.governance.intents.intent_map import MapEntry, intent_map, map_text
 from rookery.governance.ledger.brief_records import Counted, counted_lines
 from rookery.governance.ledger.coverage import (
     Coverage,

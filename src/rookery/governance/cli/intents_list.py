@@ -23,11 +23,18 @@ from rookery.governance.cli.intents_common import (
 from rookery.governance.cli.intents_coverage import coverage_of
 from rookery.governance.cli.intents_validate import problems_of
 from rookery.governance.criteria.criteria_standing import CriterionStanding
-from rookery.governance.intents.activity import Activity, activity
-from rookery.governance.intents.intent import Intent, Status, digest, expired, selectable
-from rookery.governance.intents.intent_order import ORDER, in_order
+from rookery.governance.intents.intent import (
+    ORDER,
+    Intent,
+    Status,
+    digest,
+    expired,
+    in_order,
+    selectable,
+)
+from rookery.governance.intents.intent_file import summary
+from rookery.governance.intents.intent_map import Activity, activity
 from rookery.governance.intents.leases import Lease, Leases
-from rookery.governance.intents.problem_report import summary
 from rookery.governance.ledger.brief_records import counted_records
 from rookery.governance.scope.locations import find_location, ignores_case
 from rookery.governance.scope.scope_patterns import scope

@@ -26,6 +26,7 @@ from rookery.governance.cli.intents_common import (
     open_folder,
     stamp,
 )
+from rookery.governance.intents.file_nodes import Fault
 from rookery.governance.intents.intent import (
     Constraint,
     Criterion,
@@ -37,9 +38,8 @@ from rookery.governance.intents.intent import (
 from rookery.governance.intents.intent_edits import AddIntent
 from rookery.governance.intents.intent_parts import LONGEST_CONSTRAINT
 from rookery.governance.intents.intent_reader import LONGEST_NAME
-from rookery.governance.intents.node_reader import Fault
-from rookery.governance.scope.braces import PatternError
-from rookery.governance.scope.files_in_scope import FilesInScope
+from rookery.governance.scope.locations import FilesInScope
+from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.scope_patterns import scope_pattern
 
 _CRITERION = "criterion, how one can tell that it is done; a command is run to find out"

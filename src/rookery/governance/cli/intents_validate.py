@@ -19,22 +19,25 @@ from rookery.governance.cli.intents_common import (
     now,
     open_folder,
 )
-from rookery.governance.external_hooks.hook_files import HookPlaces, find_hooks
+from rookery.governance.external_hooks.hook_files import (
+    HookPlaces,
+    KnownHook,
+    TrustStatus,
+    find_hooks,
+)
 from rookery.governance.external_hooks.hook_trust import HookTrust
-from rookery.governance.external_hooks.known_hooks import KnownHook, TrustStatus
 from rookery.governance.intents.intent import Intent, Status, digest
 from rookery.governance.intents.intent_checks import changed_without_revision
-from rookery.governance.intents.problem_report import rendered
-from rookery.governance.layout import nested_roots
+from rookery.governance.intents.intent_file import rendered
+from rookery.governance.layout import governed_places, nested_roots
 from rookery.governance.ledger.known_heads import KnownHeads
 from rookery.governance.ledger.ledger_index import LedgerIndex
 from rookery.governance.ledger.ledger_reader import Query, newest
 from rookery.governance.ledger.traced import TracedRecord
-from rookery.governance.places import governed_places
-from rookery.governance.scope.braces import PatternError
-from rookery.governance.scope.command_policy_file import read_command_policy
-from rookery.governance.scope.files_in_scope import FilesInScope
-from rookery.governance.scope.intent_ignore import read_intent_ignore
+from rookery.governance.scope.command_policy import read_command_policy
+from rookery.governance.scope.locations import FilesInScope
+from rookery.governance.scope.name_patterns import PatternError
+from rookery.governance.scope.scope_rules import read_intent_ignore
 
 
 class Examined(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What a hook's run means: its exit status and output, read as an answer.
+"""What hooks answer: the exit status and output of each, and the one verdict of all.
 
 Exit status 2 blocks, whatever else was written. 0 is success, and what looks like JSON must be
 JSON. Another status is a failure of the hook and no opinion: `on_failure` decides about it.
@@ -10,18 +10,19 @@ A failure never reads like somebody's refusal.
 
 import json
 import re
-from collections.abc import Mapping
-from enum import IntEnum
+from collections.abc import Mapping, Sequence
+from enum import IntEnum, StrEnum
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.core.blocks import ToolCall
+from rookery.core.refusals import Refusal
 from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent, OnFailure
 
 BLOCKED, FAILED, TIMED_OUT, UNTRUSTED = "HOOK-001", "HOOK-002", "HOOK-003", "HOOK-004"
 BLOCKS = 2
-
 _CAN_BLOCK = frozenset(
     {
         HookEvent.USER_PROMPT_SUBMIT,
@@ -98,6 +99,48 @@ class _Unreadable(Exception):
     """The hook's answer is not what the contract says. The text ends a sentence about it."""
 
 
+class HookDecision(StrEnum):
+    NONE = "none"
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+    HALT = "halt"
+
+
+_DECISION_OF = {
+    Opinion.NONE: HookDecision.NONE,
+    Opinion.ALLOW: HookDecision.ALLOW,
+    Opinion.ASK: HookDecision.ASK,
+    Opinion.DENY: HookDecision.DENY,
+    Opinion.HALT: HookDecision.HALT,
+}
+
+
+class HookVerdict(Struct, frozen=True, kw_only=True):
+    """`code` and `reason` are those of the decision. `updated_input` are whole arguments instead
+    of the call's. `context` is for the model, within the result; `system_messages` are for the
+    person. `warnings` are what went wrong with hooks, `notes` what the record should say.
+    `new_output` is what the model is to see instead of the result."""
+
+    decision: HookDecision = HookDecision.NONE
+    code: str = ""
+    reason: str = ""
+    updated_input: Mapping[str, Any] | None = None
+    context: str = ""
+    system_messages: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    new_output: str | None = None
+
+
+class Heard(Struct, frozen=True, kw_only=True):
+    """An answer, and whose it is. `arguments` is its updated input as a call of ours."""
+
+    hook: HookCommand
+    answer: HookAnswer
+    arguments: Mapping[str, Any] | None = None
+
+
 def answer_of(hook: HookCommand, run: HookRun) -> HookAnswer:
     if run.timed_out:
         return no_answer(hook, TIMED_OUT, f"timed out after {hook.timeout:g} s")
@@ -133,6 +176,43 @@ def unreadable(hook: HookCommand, what: str) -> HookAnswer:
     return failure(hook, FAILED, what)
 
 
+def untrusted(hook: HookCommand, why: str) -> HookAnswer:
+    return failure(hook, UNTRUSTED, f"was not run: {why}")
+
+
+def joined(heard: Sequence[Heard], *, interactive: bool) -> HookVerdict:
+    """In the order of the configuration. Nobody's yes outweighs another's no; of several new
+    inputs the last one counts, and that there were several is noted."""
+    opinion = max((each.answer.opinion for each in heard), default=Opinion.NONE)
+    decisive = [each for each in heard if each.answer.opinion is opinion]
+    if opinion is Opinion.DEFER:
+        opinion = Opinion.ASK if interactive else Opinion.DENY
+    rewriters = [each for each in heard if each.arguments is not None]
+    replacing = [each for each in heard if each.answer.new_output is not None]
+    return HookVerdict(
+        decision=_DECISION_OF[opinion],
+        code=_code(opinion, decisive),
+        reason=" ".join(_distinct(each.answer.reason for each in decisive)),
+        updated_input=rewriters[-1].arguments if rewriters else None,
+        context="\n".join(_labelled(each) for each in heard if each.answer.context),
+        system_messages=_distinct(each.answer.message for each in heard),
+        warnings=_distinct(each.answer.warning for each in heard),
+        notes=_conflict(rewriters),
+        new_output=replacing[-1].answer.new_output if replacing else None,
+    )
+
+
+def refusal(verdict: HookVerdict, call: ToolCall, *, intent_id: str = "") -> Refusal:
+    """A verdict of deny or halt as the model reads it."""
+    return Refusal(
+        code=verdict.code or BLOCKED,
+        message=verdict.reason,
+        intent_id=intent_id,
+        tool=call.name,
+        tool_use_id=call.id,
+    )
+
+
 def _failed_closed(hook: HookCommand, code: str, what: str) -> HookAnswer:
     text = f"The hook {hook.name} {what}."
     reason = f"{text} This is a failure, not a refusal. The hook must succeed first."
@@ -141,10 +221,6 @@ def _failed_closed(hook: HookCommand, code: str, what: str) -> HookAnswer:
 
 def _did_not_run(status: int | None) -> bool:
     return status in (None, _NOT_EXECUTABLE, _NOT_FOUND) or status in _SIGNALS
-
-
-def untrusted(hook: HookCommand, why: str) -> HookAnswer:
-    return failure(hook, UNTRUSTED, f"was not run: {why}")
 
 
 def _blocked(hook: HookCommand, run: HookRun) -> HookAnswer:
@@ -275,3 +351,26 @@ def _with_opinion(hook: HookCommand, opinion: Opinion, reason: str) -> HookAnswe
 def _text(said: Mapping[str, Any], key: str) -> str:
     text = said.get(key)
     return text if isinstance(text, str) else ""
+
+
+def _code(opinion: Opinion, decisive: Sequence[Heard]) -> str:
+    """Who refuses on purpose comes before who only failed."""
+    if opinion not in (Opinion.DENY, Opinion.HALT):
+        return ""
+    codes = sorted(each.answer.code or BLOCKED for each in decisive)
+    return codes[0] if codes else FAILED
+
+
+def _conflict(rewriters: Sequence[Heard]) -> tuple[str, ...]:
+    if len({repr(each.arguments) for each in rewriters}) < 2:
+        return ()
+    names = ", ".join(each.hook.name for each in rewriters)
+    return (f"Several hooks rewrote the input ({names}); that of the last one counts.",)
+
+
+def _labelled(heard: Heard) -> str:
+    return f"[hook {heard.hook.name}] {heard.answer.context}"
+
+
+def _distinct(texts: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for text in texts if text))

@@ -1,9 +1,11 @@
-"""Tool calls as hooks are shown them, and what a hook made of one as a call of ours again.
+"""What a hook is given: one JSON document for each event, and tool calls in the words hooks know.
 
-Scripts for the widespread contract know other names of tools and arguments, whole paths, and one
-file at a time. What they cannot see in those words is in the native pair beside them.
+Scripts for the widespread contract know other names of tools and arguments, absolute paths, and one
+file at a time. What those words cannot say is in the native pair beside them. `mapped_back` turns
+what a hook made of a call into a call of ours again.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from posixpath import isabs, join, normpath, relpath
 from typing import Any
@@ -15,12 +17,52 @@ from rookery.core.text.diff_blocks import DiffBlock
 from rookery.core.text.diff_blocks import parse as parse_diff
 from rookery.core.text.patch_text import Addition, Deletion, Section, Sign, Update
 from rookery.core.text.patch_text import parse as parse_patch
-from rookery.governance.external_hooks.hook_config import Dialect
+from rookery.governance.external_hooks.hook_config import Dialect, HookEvent
 
+_MATCHED_BY: dict[HookEvent, str] = {
+    HookEvent.SESSION_START: "source",
+    HookEvent.PRE_COMPACT: "trigger",
+    HookEvent.NOTIFICATION: "type",
+    HookEvent.SESSION_END: "reason",
+}
+"""The field of an event that matchers look at; those of other events look at nothing."""
+_NOTIFIED_AS = "notification_type"
+"""How others call the type of a notification."""
 _EDIT = {"file_path": "file_path", "old_string": "old_string", "new_string": "new_string"}
 _PATHS = ("file_path", "path")
 """Arguments that name a file or folder, as they are shown."""
 _IN_SECONDS = "timeout"
+_OTHER_NAMES = {"ask_followup_question": "AskUserQuestion"}
+_ALSO_CALLED = {"new_task": "Agent"}
+_MCP, _MCP_SHOWN = "mcp--", "mcp__"
+
+
+class Situation(Struct, frozen=True, kw_only=True):
+    """What is true of the task at the moment of an event. `permission_mode` is default,
+    acceptEdits, plan, dontAsk or bypassPermissions; `agent_id` is for sub-tasks only. `mode` is
+    that of governance."""
+
+    session_id: str
+    cwd: str
+    root: str
+    transcript_path: str = ""
+    permission_mode: str = "default"
+    model: str = ""
+    turn_id: str = ""
+    agent_id: str = ""
+    agent_type: str = ""
+    mode: str = "off"
+    intent_id: str = ""
+    intent_digest: str = ""
+    scope_verdict: str = ""
+
+
+class ToolResponse(Struct, frozen=True, kw_only=True):
+    """What became of a call, for those who hear of it afterwards."""
+
+    text: str
+    failed: bool = False
+    duration_ms: int = 0
 
 
 class _Form(Struct, frozen=True):
@@ -46,9 +88,6 @@ _FORMS: dict[str, _Form] = {
     "update_todo_list": _Form("TodoWrite", {"todos": "todos"}),
     "new_task": _Form("Task", {"message": "prompt", "mode": "subagent_type"}),
 }
-_OTHER_NAMES = {"ask_followup_question": "AskUserQuestion"}
-_ALSO_CALLED = {"new_task": "Agent"}
-_MCP, _MCP_SHOWN = "mcp--", "mcp__"
 
 
 class Presented(Struct, frozen=True, kw_only=True):
@@ -60,6 +99,61 @@ class Presented(Struct, frozen=True, kw_only=True):
 
 class CannotMap(ValueError):
     """What a hook wants to be called instead is no call of ours; the text says why."""
+
+
+def event_input(
+    event: HookEvent, situation: Situation, fields: Mapping[str, Any]
+) -> dict[str, Any]:
+    sub_task = {"agent_id": situation.agent_id, "agent_type": situation.agent_type}
+    return {
+        "session_id": situation.session_id,
+        "transcript_path": situation.transcript_path or None,
+        "cwd": situation.cwd,
+        "hook_event_name": str(event),
+        "permission_mode": situation.permission_mode,
+        "model": situation.model,
+        "turn_id": situation.turn_id,
+        **(sub_task if situation.agent_id else {}),
+        **fields,
+        "governance": {
+            "mode": situation.mode,
+            "intent_id": situation.intent_id or None,
+            "intent_digest": situation.intent_digest or None,
+            "scope_verdict": situation.scope_verdict or None,
+        },
+    }
+
+
+def call_fields(call: ToolCall, shown: Presented) -> dict[str, Any]:
+    return {
+        "tool_name": shown.tool_name,
+        "tool_input": dict(shown.tool_input),
+        "tool_use_id": call.id,
+        "native_tool_name": call.name,
+        "native_tool_input": dict(call.arguments),
+    }
+
+
+def response_fields(response: ToolResponse, shown: Presented) -> dict[str, Any]:
+    file = {"filePath": shown.tool_input["file_path"]} if "file_path" in shown.tool_input else {}
+    told = {"content": response.text, "success": not response.failed, **file}
+    error = {"error": response.text} if response.failed else {}
+    return {"tool_response": told, "duration_ms": response.duration_ms, **error}
+
+
+def matched_names(event: HookEvent, fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the matcher of an event that is not about a tool is compared with."""
+    key = _MATCHED_BY.get(event, "")
+    said = fields.get(key) or (fields.get(_NOTIFIED_AS) if key == "type" else None)
+    return (said,) if isinstance(said, str) else ()
+
+
+def heeds_matcher(event: HookEvent) -> bool:
+    return event.is_about_tool or event in _MATCHED_BY
+
+
+def encoded(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=True, default=str).encode("ascii")
 
 
 def names_of(call: ToolCall) -> tuple[str, ...]:
@@ -126,6 +220,10 @@ def mapped_back(
     if call.name not in _FORMS:
         return dict(updated)
     return _ours(call, before, updated, root)
+
+
+def whole_path(path: str, root: str) -> str:
+    return normpath(join(root, path))
 
 
 def _ours(
@@ -229,10 +327,6 @@ def _whole_paths(said: Mapping[str, Any], root: str) -> dict[str, Any]:
         name: whole_path(each, root) if name in _PATHS and isinstance(each, str) else each
         for name, each in said.items()
     }
-
-
-def whole_path(path: str, root: str) -> str:
-    return normpath(join(root, path))
 
 
 def _back(name: str, said: Any, root: str) -> Any:

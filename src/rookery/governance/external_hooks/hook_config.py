@@ -1,24 +1,56 @@
 """Hooks as a file says them: `{"version": 1, "hooks": {EVENT: [{matcher, hooks: [...]}]}}`.
 
-Whatever cannot be understood is a problem of its own entry, never of the rest of the file.
+Whatever cannot be understood is a problem of its own entry, never of the rest of the file. A
+matcher is a list of names or a regular expression. Expressions that could backtrack for ever are
+refused: a file of the project must not be able to hang whoever only asks whether it fits.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from shlex import join
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.governance.external_hooks.hook_matchers import FaultyMatcher, Matcher, matcher
 from rookery.governance.scope.permission_rules import rule_fault
 
+LONGEST = 500
+MOST_REPEATS = 3
+"""Of one alternative. Each multiplies the steps by the length of a name."""
+LONGEST_MATCHED = 128
+_NAMES = re.compile(r"[A-Za-z0-9_\-|,]+")
+_EVERYTHING = ("", "*")
+_BETWEEN = re.compile(r"[|,]")
+_NOT_REPEATED = ("", "(", "*", "+", "?", "}")
+"""After these a question mark says something else."""
+_SKIPPED = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 VERSION = 1
 USUAL_SECONDS = 60.0
 LEAST_SECONDS, MOST_SECONDS = 1.0, 3600.0
 LONGEST_NAME = 64
 UNSUPPORTED = ("http", "prompt", "agent", "mcp_tool")
+
+
+class FaultyMatcher(ValueError):
+    """Its text says what is wrong."""
+
+
+class Matcher(Struct, frozen=True):
+    text: str = ""
+
+    def fits(self, names: Iterable[str]) -> bool:
+        """Whether one of the names is meant. Without any name, only what is for everything fits."""
+        if self.text in _EVERYTHING:
+            return True
+        if _NAMES.fullmatch(self.text):
+            wanted = {name for name in _BETWEEN.split(self.text) if name}
+            return not wanted.isdisjoint(names)
+        pattern = _compiled(self.text)
+        return any(pattern.search(name[:LONGEST_MATCHED]) for name in names)
 
 
 class HookEvent(StrEnum):
@@ -103,6 +135,20 @@ class _Faulty(Exception):
         self.problem = ConfigProblem(where, text)
 
 
+def matcher(text: str) -> Matcher:
+    """Raises `FaultyMatcher`."""
+    if text not in _EVERYTHING and not _NAMES.fullmatch(text):
+        if len(text) > LONGEST:
+            raise FaultyMatcher(f"the matcher has more than {LONGEST} characters")
+        try:
+            _compiled(text)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise FaultyMatcher(f"the matcher is no regular expression ({error})") from error
+        if _may_take_for_ever(text):
+            raise FaultyMatcher("the matcher repeats what repeats itself, which may take for ever")
+    return Matcher(text)
+
+
 def read_hooks(document: object, *, imported: bool = False) -> HookFile:
     """The hooks of a decoded file. One that is `imported` was written for another product, has no
     version, and may say anything else beside its hooks."""
@@ -120,6 +166,37 @@ def read_hooks(document: object, *, imported: bool = False) -> HookFile:
         hook for event, groups in events.items() for hook in _of_event(event, groups, problems)
     ]
     return HookFile(tuple(hooks), tuple(problems))
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str) -> re.Pattern[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whoever wrote it is not the one who would read them
+        return re.compile(text)
+
+
+def _may_take_for_ever(text: str) -> bool:
+    """A group that is repeated must not repeat or choose inside, and few repeats stand in a row."""
+    plain = _SKIPPED.sub("x", text)
+    busy = [False]
+    repeats = 0
+    for at, sign in enumerate(plain):
+        if sign == "(":
+            busy.append(False)
+        elif sign == "|":
+            busy[-1] = True
+            repeats = 0 if len(busy) == 1 else repeats
+        elif sign == ")" and len(busy) > 1:
+            inner = busy.pop()
+            if inner and plain[at + 1 : at + 2] in ("*", "+", "{"):
+                return True
+            busy[-1] = busy[-1] or inner
+        elif sign in "*+{" or (sign == "?" and plain[at - 1 : at] not in _NOT_REPEATED):
+            busy[-1] = True
+            repeats += 1
+        if repeats > MOST_REPEATS:
+            return True
+    return False
 
 
 def _of_event(event: str, groups: object, problems: list[ConfigProblem]) -> list[HookCommand]:

@@ -1,8 +1,12 @@
-"""The files that hooks are written in. All of them add up, and none spoils another."""
+"""Hooks with where they come from, and the files they are written in.
+
+All files add up, and a broken one spoils no other.
+"""
 
 import json
 import os
 import stat
+from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
@@ -10,8 +14,7 @@ from msgspec import Struct
 from rookery import NAME
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.limits import MIB
-from rookery.governance.external_hooks.hook_config import read_hooks
-from rookery.governance.external_hooks.known_hooks import FileProblem, HookSource, KnownHook
+from rookery.governance.external_hooks.hook_config import HookCommand, read_hooks
 from rookery.platform.disk import Unreadable, small_file
 
 HOOK_FILE = "hooks.json"
@@ -19,6 +22,49 @@ MANAGED_FILE = Path("/etc") / NAME / HOOK_FILE
 """The administrator's."""
 IMPORTED_FILES = (".claude/settings.json", ".claude/settings.local.json")
 LARGEST = 1 * MIB
+
+
+class HookSource(StrEnum):
+    MANAGED = "managed"
+    """The administrator's."""
+    USER = "user"
+    PROJECT = "project"
+    IMPORTED = "claude"
+    """The project's too, but written for another product."""
+
+    @property
+    def is_of_project(self) -> bool:
+        return self in (HookSource.PROJECT, HookSource.IMPORTED)
+
+
+class TrustStatus(StrEnum):
+    MANAGED = "managed"
+    UNTRUSTED = "untrusted"
+    TRUSTED = "trusted"
+    MODIFIED = "modified"
+
+    @property
+    def may_run(self) -> bool:
+        return self in (TrustStatus.MANAGED, TrustStatus.TRUSTED)
+
+
+class KnownHook(Struct, frozen=True):
+    """`file` is where it is written, as it is shown."""
+
+    source: HookSource
+    file: str
+    hook: HookCommand
+
+
+class FileProblem(Struct, frozen=True):
+    """What is wrong in a file of hooks. `where` is the element; empty for the file as a whole."""
+
+    file: str
+    where: str
+    text: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.file, self.where, self.text) if part)
 
 
 class HookPlaces(Struct, frozen=True, kw_only=True):

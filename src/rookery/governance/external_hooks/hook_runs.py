@@ -1,44 +1,49 @@
-"""Programs of the user's that have a say: each event is told to those it concerns, and their
-answers are joined into one verdict.
+"""The user's programs around a call: runs those an event concerns and joins their answers.
 
-They can refuse, ask and rewrite. Their yes outweighs nobody's no, and what they rewrite is judged
-anew by everybody else, because they are heard before the call is prepared.
+They can refuse, ask and rewrite. An allow of theirs outweighs no refusal, and what they rewrite is
+judged again by everything else, because they run before the call is prepared.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeAlias
 
+import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
-from rookery.governance.external_hooks.event_input import (
+from rookery.governance.external_hooks.hook_answers import (
+    FAILED,
+    Heard,
+    HookAnswer,
+    HookDecision,
+    HookRun,
+    HookVerdict,
+    Opinion,
+    answer_of,
+    failure,
+    joined,
+    untrusted,
+)
+from rookery.governance.external_hooks.hook_calls import (
+    CannotMap,
+    Presented,
     Situation,
     ToolResponse,
     call_fields,
     encoded,
     event_input,
     heeds_matcher,
-    matched_names,
-    response_fields,
-)
-from rookery.governance.external_hooks.hook_answers import (
-    FAILED,
-    HookAnswer,
-    Opinion,
-    failure,
-)
-from rookery.governance.external_hooks.hook_calls import (
-    CannotMap,
-    Presented,
     mapped_back,
+    matched_names,
     names_of,
     presented,
+    response_fields,
     touched_paths,
 )
 from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent, OnFailure
-from rookery.governance.external_hooks.hook_round import Desk, Telling, Work, hear
-from rookery.governance.external_hooks.hook_verdict import Heard, HookDecision, HookVerdict, joined
+from rookery.governance.external_hooks.hook_files import KnownHook
 from rookery.governance.scope.permission_rules import Form, RuleCall, permission_rule
 
 MOST_HOLDS = 8
@@ -47,6 +52,9 @@ LONGEST_CONTEXT = 10_000
 """Characters of one hook's text that the model is given."""
 LONGEST_OUTPUT = 100_000
 """Characters of what a hook puts in the place of a result."""
+Work: TypeAlias = Callable[[], Awaitable[None]]
+_Run: TypeAlias = Callable[["Invocation"], Coroutine[Any, Any, None]]
+_Runs: TypeAlias = dict[tuple[object, ...], HookRun]
 
 
 class CallSummary(Struct, frozen=True, kw_only=True):
@@ -60,20 +68,39 @@ class CallSummary(Struct, frozen=True, kw_only=True):
 _NOTHING_KNOWN = CallSummary()
 
 
+class RunnableHooks(Protocol):
+    """The hooks that there are, and running them."""
+
+    @property
+    def hooks(self) -> Sequence[KnownHook]: ...
+
+    async def why_not(self, known: KnownHook) -> str:
+        """Why it must not run; empty if it may."""
+        ...
+
+    async def run(
+        self, known: KnownHook, document: bytes, *, task_id: str, intent_id: str
+    ) -> HookRun: ...
+
+    def keep(self, text: str) -> str:
+        """Where a text that is too long for the model can be read; empty if nowhere."""
+        ...
+
+
 class ExternalHooks:
     """The hooks of one task. `situation` says how things stand, `tell` shows a line to the person,
     and `background` takes what nobody waits for; without it, it is waited for."""
 
     def __init__(
         self,
-        desk: Desk,
+        runnable: RunnableHooks,
         *,
         situation: Callable[[], Situation],
         tell: Callable[[str], None],
         interactive: bool,
         background: Callable[[Work], None] | None = None,
     ) -> None:
-        self._desk = desk
+        self._runnable = runnable
         self._situation = situation
         self._tell = tell
         self._interactive = interactive
@@ -83,7 +110,7 @@ class ExternalHooks:
 
     def any_for(self, *events: HookEvent) -> bool:
         """Whether anybody wants to hear of them. Where nobody does, nothing need be worked out."""
-        return any(known.hook.event in events for known in self._desk.hooks)
+        return any(known.hook.event in events for known in self._runnable.hooks)
 
     async def before_tool(
         self, call: ToolCall, action_summary: CallSummary = _NOTHING_KNOWN
@@ -120,13 +147,13 @@ class ExternalHooks:
         names = matched_names(event, fields)
         concerned = [
             known
-            for known in self._desk.hooks
+            for known in self._runnable.hooks
             if known.hook.event is event
             and (not heeds_matcher(event) or known.hook.matcher.fits(names))
         ]
-        heard = await hear(
-            self._desk,
-            [Telling(known, document) for known in concerned],
+        heard = await collect_answers(
+            self._runnable,
+            [Invocation(known, document) for known in concerned],
             situation,
             self._background,
         )
@@ -147,7 +174,7 @@ class ExternalHooks:
         situation = self._situation()
         concerned = [
             known
-            for known in self._desk.hooks
+            for known in self._runnable.hooks
             if known.hook.event is event and _concerns(known.hook, call, summary, situation.root)
         ]
         shown_to = {
@@ -161,16 +188,16 @@ class ExternalHooks:
             fields = {**call_fields(call, shown), **extra, **became}
             return encoded(event_input(event, situation, fields))
 
-        tellings = [
-            Telling(known, document(shown), at)
+        invocations = [
+            Invocation(known, document(shown), at)
             for known in concerned
             for at, shown in enumerate(shown_to[known.hook.dialect])
         ]
-        heard = await hear(self._desk, tellings, situation, self._background)
+        heard = await collect_answers(self._runnable, invocations, situation, self._background)
         return self._joined(
             [
-                _rewritten(each, call, shown_to[each.hook.dialect], telling.at, situation.root)
-                for telling, each in heard
+                _rewritten(each, call, shown_to[each.hook.dialect], invocation.at, situation.root)
+                for invocation, each in heard
             ]
         )
 
@@ -194,7 +221,7 @@ class ExternalHooks:
     def _cut(self, text: str, most: int) -> str:
         if len(text) <= most:
             return text
-        place = self._desk.keep(text)
+        place = self._runnable.keep(text)
         rest = f"; all of it is in {place}" if place else ""
         return f"{text[:most]}\n[{len(text) - most} more characters left out{rest}]"
 
@@ -210,6 +237,54 @@ class ExternalHooks:
         warning = f"Hooks held the turn open {MOST_HOLDS} times in a row; it ends now all the same."
         self._tell(warning)
         return HookVerdict(warnings=(*verdict.warnings, warning))
+
+
+class Invocation(Struct, frozen=True):
+    """One hook, and what it is told. `at` is which of the files of a call it is about."""
+
+    known: KnownHook
+    document: bytes
+    at: int = 0
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Those with the same are run once."""
+        hook = self.known.hook
+        return hook.command, hook.args, hook.env, hook.background, self.document
+
+
+async def collect_answers(
+    runnable: RunnableHooks,
+    invocations: Sequence[Invocation],
+    situation: Situation,
+    background: Callable[[Work], None] | None,
+) -> list[tuple[Invocation, Heard]]:
+    """The answers in the order of the configuration, whoever was quicker. Who runs in the
+    background has none, but it is told if it does not run."""
+    runs: _Runs = {}
+    refused: dict[KnownHook, str] = {}
+    for known in dict.fromkeys(invocation.known for invocation in invocations):
+        if why := await runnable.why_not(known):
+            refused[known] = why
+
+    async def run(invocation: Invocation) -> None:
+        runs[invocation.key] = await runnable.run(
+            invocation.known,
+            invocation.document,
+            task_id=situation.session_id,
+            intent_id=situation.intent_id,
+        )
+
+    distinct: dict[tuple[object, ...], Invocation] = {}
+    for invocation in invocations:
+        if invocation.known not in refused:
+            distinct.setdefault(invocation.key, invocation)
+    await _run_all(list(distinct.values()), run, background)
+    return [
+        (invocation, Heard(hook=invocation.known.hook, answer=_answer(invocation, runs, refused)))
+        for invocation in invocations
+        if invocation.known in refused or not invocation.known.hook.background
+    ]
 
 
 def _concerns(hook: HookCommand, call: ToolCall, summary: CallSummary, root: str) -> bool:
@@ -239,3 +314,34 @@ def _rewritten(
         blocking = replace(heard.hook, on_failure=OnFailure.BLOCK)
         what = f"gave a new input that cannot be used: {error}"
         return replace(heard, answer=failure(blocking, FAILED, what))
+
+
+async def _run_all(
+    invocations: Sequence[Invocation], run: _Run, background: Callable[[Work], None] | None
+) -> None:
+    """All at once, but for those who wait for each other, and those nobody waits for."""
+    in_turn = [
+        each
+        for each in invocations
+        if each.known.hook.sequential and not each.known.hook.background
+    ]
+
+    async def run_in_turn() -> None:
+        for invocation in in_turn:
+            await run(invocation)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run_in_turn)
+        for invocation in invocations:
+            if invocation.known.hook.background and background:
+                background(partial(run, invocation))
+            elif invocation not in in_turn:
+                group.start_soon(run, invocation)
+
+
+def _answer(invocation: Invocation, runs: _Runs, refused: Mapping[KnownHook, str]) -> HookAnswer:
+    if invocation.known in refused:
+        answer = untrusted(invocation.known.hook, refused[invocation.known])
+        background = invocation.known.hook.background
+        return HookAnswer(warning=answer.warning) if background else answer
+    return answer_of(invocation.known.hook, runs[invocation.key])

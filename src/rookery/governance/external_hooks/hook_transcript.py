@@ -1,12 +1,15 @@
 """A task as lines of JSON, in the shape that hook scripts written for other agents read.
 
 Each line has a `type` (`user` or `assistant`) and a `message` with a `role` and `content`, as the
-Messages API of Anthropic has them. Tools have their own names.
+Messages API of Anthropic has them. Tools have their own names. `TranscriptFile` is the file that
+`transcript_path` names; it is brought up to date before each hook runs.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from rookery.core.blocks import Block, Text, Thinking, ToolCall
@@ -20,6 +23,33 @@ from rookery.core.facts import (
     ToolFinished,
     UserSpoke,
 )
+
+TRANSCRIPT = "transcript.jsonl"
+
+
+class TranscriptFile:
+    """`folder` is the task's own, which only its user can read."""
+
+    def __init__(self, folder: Path, task_id: str, cwd: str) -> None:
+        self._path = folder / TRANSCRIPT
+        self._task_id = task_id
+        self._cwd = cwd
+        self._written = 0
+
+    def brought_up_to_date(self, events: Sequence[Event]) -> str:
+        """Its path; empty if it cannot be written, so that no hook reads half of it."""
+        new = events[self._written :]
+        text = "".join(f"{line}\n" for line in transcript_lines(new, self._task_id, self._cwd))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags |= os.O_APPEND if self._written else os.O_TRUNC
+        try:
+            with open(os.open(self._path, flags, 0o600), "wb") as file:
+                file.write(text.encode("ascii"))
+        except OSError:
+            self._written = 0
+            return ""
+        self._written = len(events)
+        return str(self._path)
 
 
 def transcript_lines(events: Iterable[Event], session_id: str, cwd: str) -> Iterator[str]:

@@ -1,12 +1,27 @@
-"""A YAML file as a tree of texts, each with the place it stands at.
+"""A YAML file as a tree of texts, each with its place, and `Reading`, which makes values of them.
 
-Nothing in it was converted: `no` is the text "no". Lines and columns count from 1; `start` and
-`end` are places in the file's text, so that somebody who edits it can leave the rest alone.
+Nothing in the tree was converted: `no` is the text "no". Lines and columns count from 1; `start`
+and `end` are places in the file's text, so that an edit can leave the rest alone. `Reading` always
+gives back something usable and notes what was wrong.
 """
 
+import re
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
 from typing import TypeAlias
 
 from msgspec import Struct
+
+from rookery.core.findings import Problem
+
+_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+_NUMBER = re.compile(r"[+-]?\d{1,15}", re.ASCII)
+MOST_ALTERNATIVES = 20_000
+"""That the patterns of one file may stand for."""
+Fault = Callable[[str], str]
+"""What is wrong with a text; empty if nothing is."""
 
 
 class TextNode(Struct, frozen=True):
@@ -60,6 +75,148 @@ class MapNode(Struct, frozen=True):
 Node: TypeAlias = TextNode | ListNode | MapNode
 
 
+class Allowance:
+    """How much of something may still be done."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def take(self, much: int) -> bool:
+        self._left -= much
+        return self._left >= 0
+
+
+class Reading:
+    """Of one file, or of one intent in it. Whatever is asked for comes back as something usable;
+    what was wrong is among the problems."""
+
+    def __init__(self, file: str, lines: Sequence[str], intent_id: str = "") -> None:
+        self.file = file
+        self.lines = lines
+        self.intent_id = intent_id
+        self.problems: list[Problem] = []
+        self.alternatives = Allowance(MOST_ALTERNATIVES)
+
+    def about(self, intent_id: str) -> "Reading":
+        """The same for one intent, with the same list of problems."""
+        other = Reading(self.file, self.lines, intent_id)
+        other.problems, other.alternatives = self.problems, self.alternatives
+        return other
+
+    def note(self, code: str, node: Node, path: str, message: str, fix: str = "") -> None:
+        line = self.lines[node.line - 1] if node.line <= len(self.lines) else ""
+        self.problems.append(
+            Problem(
+                file=self.file,
+                line=node.line,
+                column=node.column,
+                code=code,
+                intent_id=self.intent_id,
+                path=path,
+                text=line.rstrip("\r"),
+                message=message,
+                fix=fix,
+            )
+        )
+
+    def text(self, node: Node | None, path: str, *, longest: int = 4000) -> str:
+        if node is None:
+            return ""
+        if not isinstance(node, TextNode):
+            self.note("E207", node, path, "this must be text", "write one text")
+            return ""
+        if node.is_nothing:
+            return ""
+        if len(node.text) > longest:
+            self.note(
+                "E208",
+                node,
+                path,
+                f"this has {len(node.text)} characters",
+                f"use at most {longest}",
+            )
+        return node.text
+
+    def line_of_text(self, node: Node | None, path: str, *, longest: int) -> str:
+        text = self.text(node, path, longest=longest).strip()
+        if node is not None and "\n" in text:
+            self.note("E207", node, path, "this must be one line", "write it on one line")
+        return text
+
+    def number(self, node: Node | None, path: str, *, least: int, code: str = "E207") -> int | None:
+        text = self.text(node, path).strip()
+        if node is None or (isinstance(node, TextNode) and node.is_nothing):
+            return None
+        if not _NUMBER.fullmatch(text) or int(text) < least:
+            if isinstance(node, TextNode):
+                self.note(
+                    code, node, path, f"this must be a whole number from {least}", f"e.g. {least}"
+                )
+            return None
+        return int(text)
+
+    def time(self, node: Node | None, path: str) -> datetime | None:
+        text = self.text(node, path).strip()
+        if not text or node is None:
+            return None
+        try:
+            if not _TIME.fullmatch(text):
+                raise ValueError(text)
+            return datetime.fromisoformat(text.upper().replace(" ", "T"))
+        except ValueError:
+            self.note("E213", node, path, "this is no time", 'write it like "2026-03-31T00:00:00Z"')
+            return None
+
+    def items(self, node: Node | None, path: str, *, most: int = 1000) -> Sequence[Node]:
+        if node is None or (isinstance(node, TextNode) and node.is_nothing):
+            return ()
+        if not isinstance(node, ListNode):
+            self.note(
+                "E207", node, path, "this must be a list", "put a dash in front of each entry"
+            )
+            return ()
+        if len(node.items) > most:
+            self.note(
+                "E208", node, path, f"this has {len(node.items)} entries", f"use at most {most}"
+            )
+        return node.items[:most]
+
+    def texts(self, node: Node | None, path: str, *, longest: int = 4000) -> tuple[str, ...]:
+        found = enumerate(self.items(node, path))
+        return tuple(self.text(each, f"{path}[{at}]", longest=longest) for at, each in found)
+
+    def fields(self, node: Node | None, path: str, known: Collection[str]) -> MapNode | None:
+        """A mapping; other keys than the known ones are noted, and kept in the file."""
+        if node is None or (isinstance(node, TextNode) and node.is_nothing):
+            return None
+        if not isinstance(node, MapNode):
+            self.note("E207", node, path, "this must have keys", f"e.g. {next(iter(known))}: …")
+            return None
+        self.unknown_keys(node, path, known)
+        return node
+
+    def unknown_keys(self, node: MapNode, path: str, known: Collection[str]) -> None:
+        for entry in node.entries:
+            key = entry.key.text
+            if key not in known and not key.startswith("x-"):
+                where = f"{path}.{key}" if path else key
+                what = f'"{key}" is not known and has no effect'
+                self.note("W301", entry.key, where, what, _near(key, known))
+
+    def choice(
+        self, node: Node | None, path: str, choices: Sequence[str], *, code: str = "E207"
+    ) -> str:
+        """One of the choices; the first if nothing was said."""
+        text = self.text(node, path).strip()
+        if node is None or (isinstance(node, TextNode) and node.is_nothing):
+            return choices[0]
+        if text not in choices:
+            if isinstance(node, TextNode):
+                self.note(code, node, path, "this is not known", f"one of {', '.join(choices)}")
+            return choices[0]
+        return text
+
+
 def last_place(node: Node) -> int:
     """Where what the node says ends. Blocks claim the blanks and comments after them; these do
     not belong to what they say."""
@@ -70,3 +227,10 @@ def last_place(node: Node) -> int:
             return last_place(entries[-1].value)
         case _:
             return node.end
+
+
+def _near(key: str, known: Collection[str]) -> str:
+    from difflib import get_close_matches
+
+    [near] = get_close_matches(key, sorted(known), n=1) or [""]
+    return f"did you mean {near}?" if near else ""

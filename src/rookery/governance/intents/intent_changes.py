@@ -1,16 +1,17 @@
 """What it means for a task that its intent was rewritten while it worked.
 
 Whatever takes something away holds at once. Whatever gives something holds when the intent is
-selected again, so that nobody's power grows unseen. A difference that is not known to be one of
-the first kind counts as one of the second.
+selected again, so that no task gains power unseen. A difference that is not known to be one of the
+first kind counts as one of the second. `difference` shows both wordings to a person.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import fields
 
 from rookery.governance.intents.intent import (
     Constraint,
@@ -22,8 +23,8 @@ from rookery.governance.intents.intent import (
     Status,
     expired,
 )
-from rookery.governance.scope.braces import PatternError
-from rookery.governance.scope.scope_relations import within
+from rookery.governance.scope.name_patterns import PatternError
+from rookery.governance.scope.scope_patterns import within
 
 _FROM_LOOSE_TO_STRICT: dict[str, tuple[str, ...]] = {
     "unknown_targets": ("ask", "deny"),
@@ -36,6 +37,7 @@ _FROM_LOOSE_TO_STRICT: dict[str, tuple[str, ...]] = {
     "dependencies": ("warn", "block"),
     "stale": ("context", "strict"),
 }
+UNCHANGED = "It is worded as before."
 
 
 class Effect(StrEnum):
@@ -82,6 +84,31 @@ def change(
     if Effect.WIDENED in effects.values():
         return Change(effect=Effect.WIDENED, fields=fields)
     return Change(effect=Effect.NARROWED, fields=fields)
+
+
+def tightest(policy: Policy, floor: Policy) -> tuple[Policy, tuple[str, ...]]:
+    """A project's policy where it is at least as strict as what user and administrator say, and
+    theirs where it is looser; with the keys at which it was looser."""
+    kept: dict[str, Any] = {}
+    looser: list[str] = []
+    for key, order in _FROM_LOOSE_TO_STRICT.items():
+        asked, least = getattr(policy, key), getattr(floor, key)
+        if order.index(asked) < order.index(least):
+            looser.append(key)
+        kept[key] = max(asked, least, key=order.index)
+    protect = tuple(dict.fromkeys((*floor.protect, *policy.protect)))
+    return (
+        Policy(**kept, protect=protect, max_in_progress=policy.max_in_progress),
+        tuple(looser),
+    )
+
+
+def difference(old: Definition, new: Definition) -> tuple[str, ...]:
+    """What was taken out of an intent, then what was put in."""
+    before, after = list(_lines(old)), list(_lines(new))
+    out = [f"- {line}" for line in before if line not in after]
+    put = [f"+ {line}" for line in after if line not in before]
+    return (*out, *put) or (UNCHANGED,)
 
 
 def _effects(old: Definition, new: Definition) -> dict[str, Effect]:
@@ -154,18 +181,20 @@ def _policy(old: Policy, new: Policy) -> Effect:
     return Effect.NARROWED if stricter else Effect.WIDENED
 
 
-def tightest(policy: Policy, floor: Policy) -> tuple[Policy, tuple[str, ...]]:
-    """A project's policy where it is at least as strict as what user and administrator say, and
-    theirs where it is looser; with the keys at which it was looser."""
-    kept: dict[str, Any] = {}
-    looser: list[str] = []
-    for key, order in _FROM_LOOSE_TO_STRICT.items():
-        asked, least = getattr(policy, key), getattr(floor, key)
-        if order.index(asked) < order.index(least):
-            looser.append(key)
-        kept[key] = max(asked, least, key=order.index)
-    protect = tuple(dict.fromkeys((*floor.protect, *policy.protect)))
-    return (
-        Policy(**kept, protect=protect, max_in_progress=policy.max_in_progress),
-        tuple(looser),
-    )
+def _lines(worded: Definition) -> Iterator[str]:
+    intent, policy = worded.intent, worded.policy
+    yield f"status: {intent.status}"
+    yield from (f"scope: {each}" for each in intent.owned_scope)
+    yield from (f"constraint: {each.text}" for each in intent.constraints)
+    for criterion in intent.acceptance_criteria:
+        check = f" (checked by {criterion.verify.command})" if criterion.verify else ""
+        yield f"criterion: {criterion.text}{check}"
+    for kind in fields(intent.permissions):
+        yield from (f"{kind.name}: {rule}" for rule in getattr(intent.permissions, kind.name))
+    for limit in fields(intent.budget):
+        if (most := getattr(intent.budget, limit.name)) is not None:
+            yield f"{limit.name}: {most}"
+    if intent.parent:
+        yield f"parent: {intent.parent}"
+    for rule in fields(policy):
+        yield f"policy {rule.name}: {getattr(policy, rule.name)}"

@@ -5,11 +5,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from rookery.core.findings import Problem
-from rookery.governance.intents.file_nodes import ListNode, MapNode, Node
+from rookery.governance.intents.file_nodes import Allowance, ListNode, MapNode, Node, Reading
 from rookery.governance.intents.intent import Intent, IntentFile, Status
-from rookery.governance.intents.node_reader import Allowance, Reading
-from rookery.governance.scope.scope_patterns import literal_folder, scope_pattern
-from rookery.governance.scope.scope_relations import inside, overlaps
+from rookery.governance.scope.scope_patterns import inside, literal_folder, overlaps, scope_pattern
 
 MOST_COMPARISONS = 50_000
 """Of patterns with each other: a stranger's file may ask for more than anybody waits for."""

@@ -1,24 +1,56 @@
-"""Edits of an intent file's text that touch nothing but the lines concerned.
+"""Changes of `active_intents.yaml` that the host makes on a person's order.
 
-People keep comments, an order and a way of quoting in the file. An edit knows where the nodes
-stand, and replaces or adds a piece of text there.
+An edit knows where the nodes stand and touches no other line: people keep comments, an order and a
+way of quoting in the file. Somebody may save the file between reading and renaming. Then the edit
+is refused: nothing that a person wrote is ever overwritten.
 """
 
 import json
-from collections.abc import Sequence
+import os
+import tempfile
+from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.errors import RookeryError
+from rookery.faults import kp
+from rookery.governance.host_writes import note_write
 from rookery.governance.intents.file_nodes import Entry, ListNode, MapNode, TextNode, last_place
-from rookery.governance.intents.intent import Intent, LastVerification, Status, StatusChange
-from rookery.governance.intents.lifecycle import Move
+from rookery.governance.intents.intent import (
+    Intent,
+    IntentFile,
+    LastVerification,
+    Move,
+    Status,
+    StatusChange,
+)
+from rookery.governance.intents.intent_file import LARGEST, IntentText, parsed
+from rookery.governance.layout import Layout
+from rookery.platform.attributes import attributes_at, keep_attributes
+from rookery.platform.disk import Unreadable, small_file
+from rookery.platform.locks import file_lock
+
+_BOM = b"\xef\xbb\xbf"
 
 
-class CannotEdit(RookeryError):
-    """The file is written in a way in which the edit has no place."""
+class IntentsNotWritten(RookeryError):
+    """The file is as it was."""
+
+
+class AddHistory(Struct, frozen=True):
+    change: StatusChange
+
+
+class AddIntent(Struct, frozen=True):
+    intent: Intent
+
+
+class AddScope(Struct, frozen=True):
+    pattern: str
 
 
 class SetField(Struct, frozen=True):
@@ -26,77 +58,109 @@ class SetField(Struct, frozen=True):
     text: str
 
 
-class AddScope(Struct, frozen=True):
-    pattern: str
-
-
-class AddHistory(Struct, frozen=True):
-    change: StatusChange
-
-
 class SetVerification(Struct, frozen=True):
     result: LastVerification
-
-
-class AddIntent(Struct, frozen=True):
-    intent: Intent
 
 
 Edit: TypeAlias = SetField | AddScope | AddHistory | SetVerification | AddIntent
 
 
-def edits_for(move: Move, intent: Intent, *, at: str, by: str, reason: str) -> Sequence[Edit]:
-    """What a change of status writes into the file."""
-    change = StatusChange(status=str(move.after), at=at, by=by, reason=reason)
-    raised = [SetField("revision", str(intent.revision + 1))] if move.raises_revision else []
-    dated = [SetField("updated_at", at)] if intent.updated_at else []
-    return (SetField("status", str(move.after)), *raised, *dated, AddHistory(change))
+class EditOf(Struct, frozen=True):
+    intent_id: str
+    edit: Edit
 
 
-def expected(intent: Intent, edit: Edit) -> Intent:
-    """The intent as it must be read after the edit."""
-    match edit:
-        case SetField("status", text):
-            return replace(intent, status=Status(text))
-        case SetField("revision", text):
-            return replace(intent, revision=int(text))
-        case SetField(_, text):
-            return replace(intent, updated_at=text)
-        case AddScope(pattern):
-            return replace(intent, owned_scope=(*intent.owned_scope, pattern))
-        case AddHistory(change):
-            return replace(intent, status_history=(*intent.status_history, change))
-        case SetVerification(result):
-            return replace(intent, last_verification=result)
-        case AddIntent(added):
-            return added
+Decide = Callable[[IntentFile], Sequence[EditOf]]
+"""What is to be changed in a file as it stands; it raises if nothing may be."""
 
 
-def edited(text: str, root: MapNode, intent_id: str, edit: Edit) -> str:
-    """The text after the edit. Raises `CannotEdit`."""
-    page = _Page(text)
-    if isinstance(edit, AddIntent):
-        return page.with_intent(root, edit.intent)
-    node = _found(root, intent_id)
-    match edit:
-        case SetField(key, said):
-            spelled = json.dumps(said) if key == "updated_at" else said
-            return page.with_field(node, key, spelled)
-        case AddScope(pattern):
-            return page.with_item(node, "owned_scope", _spelled(pattern))
-        case AddHistory(change):
-            return page.with_item(node, "status_history", _flow(_said_of_change(change)))
-        case SetVerification(result):
-            return page.with_field(node, "last_verification", _flow(_said_of_check(result)))
+class IntentWriter:
+    def __init__(
+        self,
+        layout: Layout,
+        *,
+        tools: Collection[str] = (),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._layout = layout
+        self._name = layout.shown(layout.intent_file)
+        self._tools = tools
+        self._now = now
+
+    def change(self, seen: IntentText, edits: Sequence[EditOf], decide: Decide) -> IntentText:
+        """Writes the edits that were decided on what was `seen`. If the file is another by now it
+        is decided once more. Raises `IntentsNotWritten` or `LockTimeout`; then nothing changed."""
+        with file_lock(self._layout.own_folder(self._layout.locks) / "intents"):
+            current = self._read()
+            if current.data != seen.data:
+                edits = decide(current.file)
+            result = self._edited(current, edits)
+            self._write(current.data, result.data)
+        return result
+
+    def _read(self) -> IntentText:
+        try:
+            data = small_file(self._layout.intent_file, self._layout.workspace, largest=LARGEST)
+        except (FileNotFoundError, Unreadable) as error:
+            raise self._not_written(f"it cannot be read ({error})") from error
+        return parsed(data, self._name, now=self._now(), tools=self._tools)
+
+    def _edited(self, current: IntentText, edits: Sequence[EditOf]) -> IntentText:
+        text = current
+        for each in edits:
+            if text.root is None or not text.file.usable:
+                raise self._not_written("it has errors; see: rookery intents validate")
+            after = edited(text.data.decode("utf-8-sig"), text.root, each.intent_id, each.edit)
+            bom = _BOM if current.data.startswith(_BOM) else b""
+            result = parsed(bom + after.encode(), self._name, now=self._now(), tools=self._tools)
+            self._check(text.file, result.file, each)
+            text = result
+        return text
+
+    def _check(self, before: IntentFile, after: IntentFile, made: EditOf) -> None:
+        """The edit did what it was to do, and nothing else. A status is read with care, so the
+        spelling of other intents never changes either."""
+        wanted = [_after(intent, made) for intent in before.intents]
+        if isinstance(made.edit, AddIntent):
+            wanted.append(made.edit.intent)
+        if not after.usable or list(after.intents) != wanted or after.policy != before.policy:
+            raise self._not_written("the change does not fit the way it is written")
+        new = [each for each in after.errors if each.intent_id == made.intent_id]
+        old = {each.code for each in before.errors if each.intent_id == made.intent_id}
+        for problem in new:
+            if problem.code not in old:
+                raise self._not_written(f"{problem.intent_id} would be wrong: {problem.message}")
+
+    def _write(self, before: bytes, after: bytes) -> None:
+        path = self._layout.intent_file.resolve(strict=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with open(handle, "wb") as opened:
+                opened.write(after)
+                opened.flush()
+                if like := attributes_at(path):
+                    keep_attributes(handle, like)
+                os.fsync(handle)
+            kp("intents.written")
+            if path.read_bytes() != before:
+                raise self._not_written("somebody else is changing it")
+            note_write(self._layout.written, path, after)
+            os.replace(temporary, path)
+            kp("intents.renamed")
+        except OSError as error:
+            Path(temporary).unlink(missing_ok=True)
+            raise self._not_written(f"it cannot be written ({error.strerror})") from error
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        _settle(path.parent)
+
+    def _not_written(self, why: str) -> IntentsNotWritten:
+        return IntentsNotWritten(f"{self._name} was left as it is: {why}.")
 
 
-def _found(root: MapNode, intent_id: str) -> MapNode:
-    listed = root.get("active_intents")
-    for node in listed.items if isinstance(listed, ListNode) else ():
-        its = node.get("id") if isinstance(node, MapNode) else None
-        if isinstance(node, MapNode) and isinstance(its, TextNode) and its.text == intent_id:
-            return node
-    raise CannotEdit(f"There is no {intent_id} in the intent file; nothing was changed.")
+class CannotEdit(RookeryError):
+    """The file is written in a way in which the edit has no place."""
 
 
 class _Page:
@@ -170,6 +234,75 @@ class _Page:
 
     def _replaced(self, start: int, end: int, said: str) -> str:
         return self._text[:start] + said + self._text[end:]
+
+
+def edits_for(move: Move, intent: Intent, *, at: str, by: str, reason: str) -> Sequence[Edit]:
+    """What a change of status writes into the file."""
+    change = StatusChange(status=str(move.after), at=at, by=by, reason=reason)
+    raised = [SetField("revision", str(intent.revision + 1))] if move.raises_revision else []
+    dated = [SetField("updated_at", at)] if intent.updated_at else []
+    return (SetField("status", str(move.after)), *raised, *dated, AddHistory(change))
+
+
+def expected(intent: Intent, edit: Edit) -> Intent:
+    """The intent as it must be read after the edit."""
+    match edit:
+        case SetField("status", text):
+            return replace(intent, status=Status(text))
+        case SetField("revision", text):
+            return replace(intent, revision=int(text))
+        case SetField(_, text):
+            return replace(intent, updated_at=text)
+        case AddScope(pattern):
+            return replace(intent, owned_scope=(*intent.owned_scope, pattern))
+        case AddHistory(change):
+            return replace(intent, status_history=(*intent.status_history, change))
+        case SetVerification(result):
+            return replace(intent, last_verification=result)
+        case AddIntent(added):
+            return added
+
+
+def edited(text: str, root: MapNode, intent_id: str, edit: Edit) -> str:
+    """The text after the edit. Raises `CannotEdit`."""
+    page = _Page(text)
+    if isinstance(edit, AddIntent):
+        return page.with_intent(root, edit.intent)
+    node = _found(root, intent_id)
+    match edit:
+        case SetField(key, said):
+            spelled = json.dumps(said) if key == "updated_at" else said
+            return page.with_field(node, key, spelled)
+        case AddScope(pattern):
+            return page.with_item(node, "owned_scope", _spelled(pattern))
+        case AddHistory(change):
+            return page.with_item(node, "status_history", _flow(_said_of_change(change)))
+        case SetVerification(result):
+            return page.with_field(node, "last_verification", _flow(_said_of_check(result)))
+
+
+def _after(intent: Intent, made: EditOf) -> Intent:
+    if isinstance(made.edit, AddIntent) or intent.id != made.intent_id:
+        return intent
+    return expected(intent, made.edit)
+
+
+def _settle(folder: Path) -> None:
+    """Makes the folder's entry as durable as the file."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _found(root: MapNode, intent_id: str) -> MapNode:
+    listed = root.get("active_intents")
+    for node in listed.items if isinstance(listed, ListNode) else ():
+        its = node.get("id") if isinstance(node, MapNode) else None
+        if isinstance(node, MapNode) and isinstance(its, TextNode) and its.text == intent_id:
+            return node
+    raise CannotEdit(f"There is no {intent_id} in the intent file; nothing was changed.")
 
 
 def _spelled(text: str) -> str:

@@ -1,10 +1,11 @@
 """`active_intents.yaml`: read whenever something is about to be changed, so read cheaply.
 
 The bytes are compared with those last read; only others are parsed. A file that cannot be used
-may be one that an editor is just saving, so it is looked at again before anybody is refused.
+may be one that an editor is just saving, so it is read again before anything is refused. `rendered`
+and `summary` show its problems in a terminal.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 
@@ -12,15 +13,14 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.findings import Problem
+from rookery.core.findings import Problem, Severity
 from rookery.core.limits import MIB
-from rookery.governance.intents.file_nodes import MapNode
+from rookery.governance.intents.file_nodes import MapNode, Reading
 from rookery.governance.intents.intent import IntentFile
 from rookery.governance.intents.intent_checks import unmatched_patterns
 from rookery.governance.intents.intent_reader import read_intents
-from rookery.governance.intents.node_reader import Reading
 from rookery.governance.layout import Layout
-from rookery.governance.scope.floating_patterns import floating_fault
+from rookery.governance.scope.scope_rules import floating_fault
 from rookery.governance.yaml_nodes import problems_of, yaml_nodes
 from rookery.platform.disk import Unreadable, small_file
 
@@ -28,6 +28,7 @@ LARGEST = MIB
 LOOKS = 3
 LOOK_EVERY = 0.1
 """Seconds. Three of them are the time an editor has to finish saving."""
+_QUOTES = ("'", '"')
 
 
 class IntentText(Struct, frozen=True, kw_only=True):
@@ -100,17 +101,6 @@ class IntentReader:
         return replace(found.file, problems=tuple(order))
 
 
-def _like_half(found: IntentText, active: str, before: IntentText | None) -> bool:
-    if not found.there or not found.file.usable:
-        return True
-    if active and (found.file.find(active) is None or active in found.file.broken):
-        return True
-    known = before.data if before else b""
-    return known.startswith(found.data) or (
-        known.endswith(b"\n") and not found.data.endswith(b"\n")
-    )
-
-
 def parsed(data: bytes, name: str, *, now: datetime, tools: Collection[str] = ()) -> IntentText:
     """What the bytes of an intent file say."""
     try:
@@ -133,3 +123,61 @@ def parsed(data: bytes, name: str, *, now: datetime, tools: Collection[str] = ()
         root, Reading(name, text.split("\n")), now=now, floating_fault=floating_fault, tools=tools
     )
     return IntentText(file=file, data=data, root=root if isinstance(root, MapNode) else None)
+
+
+def rendered(problem: Problem) -> str:
+    """The place, the line with a mark under what is meant, and a way out. A warning needs no
+    mark: its message names what it is about."""
+    place = f"{problem.file}:{problem.line}:{problem.column}" if problem.line else problem.file
+    element = " ".join(filter(None, (problem.intent_id, problem.path)))
+    head = f"{place}  {problem.severity} {problem.code}  {element}".rstrip()
+    if problem.severity is Severity.WARNING or not problem.text:
+        lines = [head, f"    {problem.message}"]
+    else:
+        lines = [head, f"    {problem.text.strip()}", f"    {_mark(problem)} {problem.message}"]
+    return "\n".join([*lines, *([f"  fix: {problem.fix}"] if problem.fix else [])])
+
+
+def summary(file: IntentFile, problems: Sequence[Problem] | None = None) -> str:
+    """How many problems there are, and which intents they leave usable. `problems` if more is
+    known than reading the file told."""
+    problems = file.problems if problems is None else problems
+    errors = sum(each.severity is Severity.ERROR for each in problems)
+    warnings = len(problems) - errors
+    if not problems:
+        return "No problems."
+    counted = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}."
+    if not file.usable:
+        return f"{counted} No intent can be selected until the file is mended."
+    broken = [each.id for each in file.intents if each.id in file.broken]
+    if not broken:
+        return counted
+    good = [each.id for each in file.intents if each.id not in file.broken]
+    stays = f"{_listed(good)} {'stays' if len(good) == 1 else 'stay'} usable; " if good else ""
+    return f"{counted} {stays}{_listed(broken)} cannot be selected."
+
+
+def _like_half(found: IntentText, active: str, before: IntentText | None) -> bool:
+    if not found.there or not found.file.usable:
+        return True
+    if active and (found.file.find(active) is None or active in found.file.broken):
+        return True
+    known = before.data if before else b""
+    return known.startswith(found.data) or (
+        known.endswith(b"\n") and not found.data.endswith(b"\n")
+    )
+
+
+def _mark(problem: Problem) -> str:
+    indent = len(problem.text) - len(problem.text.lstrip())
+    at = max(0, problem.column - 1)
+    inside_quotes = problem.text[at : at + 1] in _QUOTES
+    return " " * max(0, at - indent + inside_quotes) + "^"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

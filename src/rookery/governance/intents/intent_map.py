@@ -1,20 +1,30 @@
-"""The intent map: where each intent lives in the code, as Markdown.
+"""What was done under each intent, as the ledger says, and the map of where each lives in the code.
 
 Everything is sorted, so that the same ledger gives the same text.
 """
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from rookery.governance.intents.activity import Activity, FileActivity
+from rookery.core.limits import MIB
+from rookery.governance.criteria.criteria_standing import CHECK_TOOL
 from rookery.governance.intents.intent import Intent
+from rookery.governance.layout import Layout
 from rookery.governance.ledger.line_ranges import LineRange
+from rookery.governance.ledger.statistics import CALLS, REFUSED, CountedRecord, is_by_product
+from rookery.governance.ledger.traced import TracedRecord
+from rookery.platform.disk import Unreadable, small_file
 
+LARGEST_SOURCE = 2 * MIB
 TITLE = "# Intent map"
 SHORT_HASH = 12
 MOST_SYMBOLS = 12
+OUTSIDE_SCOPE = frozenset({"approved_once", "approved_task"})
+HOST_CALLS = frozenset({CHECK_TOOL})
+"""What the host runs to see how an intent stands, which is nobody's work under it."""
 
 
 class MapFile(Struct, frozen=True, kw_only=True):
@@ -28,6 +38,33 @@ class MapFile(Struct, frozen=True, kw_only=True):
 class MapEntry(Struct, frozen=True, kw_only=True):
     intent: Intent
     files: tuple[MapFile, ...] = ()
+
+
+class FileActivity(Struct):
+    """One file's changes under an intent. `ranges` are of the last of them."""
+
+    path: str
+    changes: int = 0
+    last_change: str = ""
+    after: str = ""
+    ranges: tuple[LineRange, ...] = ()
+
+
+class Activity(Struct):
+    files: dict[str, FileActivity] = field(default_factory=dict)
+    calls: int = 0
+    refused: int = 0
+    approved_outside: int = 0
+    lines: int = 0
+    last_change: str = ""
+
+
+def intent_map(
+    layout: Layout, intents: Sequence[Intent], records: Iterable[TracedRecord]
+) -> tuple[MapEntry, ...]:
+    """From all records, oldest first."""
+    activities = activity(records)
+    return map_entries(intents, activities, _texts(layout, activities))
 
 
 def map_text(entries: Sequence[MapEntry]) -> str:
@@ -68,6 +105,45 @@ def symbols(path: str, text: str, ranges: Sequence[LineRange]) -> tuple[str, ...
     names: dict[str, None] = {}
     _collect(tree, "", touched, names)
     return tuple(names)
+
+
+def activity(records: Iterable[CountedRecord]) -> dict[str, Activity]:
+    """By the intent's id, from records oldest first. What was refused changed nothing, and what
+    tools leave behind is no work."""
+    found: dict[str, Activity] = {}
+    for record in records:
+        take_record(found, record)
+    return found
+
+
+def take_record(found: dict[str, Activity], record: CountedRecord) -> None:
+    """The same for whoever hears the records one by one."""
+    if record.tool_name in HOST_CALLS:
+        return
+    own = found.setdefault(record.intent_id, Activity())
+    own.calls += record.kind in CALLS
+    if record.outcome in REFUSED:
+        own.refused += record.kind == "blocked"
+        return
+    worked = any(not is_by_product(each.path) for each in record.files)
+    own.approved_outside += worked and record.scope in OUTSIDE_SCOPE
+    _take_files(own, record)
+
+
+def _texts(layout: Layout, activities: Mapping[str, Activity]) -> dict[str, str]:
+    """Of files that are as they were left: in others, recorded lines may be other lines by now."""
+    wanted = {
+        (file.path, file.after) for each in activities.values() for file in each.files.values()
+    }
+    found: dict[str, str] = {}
+    for path, after in wanted:
+        try:
+            data = small_file(layout.root / path, layout.workspace, largest=LARGEST_SOURCE)
+        except (FileNotFoundError, Unreadable):
+            continue  # then it has no names here
+        if sha256(data).hexdigest() == after:
+            found[path] = data.decode("utf-8", "replace")
+    return found
 
 
 def _collect(node: ast.AST, above: str, touched: set[int], names: dict[str, None]) -> None:
@@ -125,3 +201,21 @@ def _words(text: str) -> str:
     """On one line, without anything that moves a cursor."""
     plain = "".join(sign if sign.isprintable() else " " for sign in text)
     return " ".join(plain.split()).replace("`", "'")
+
+
+def _take_files(own: Activity, record: CountedRecord) -> None:
+    for file in record.files:
+        if is_by_product(file.path):
+            continue
+        own.lines += file.lines_added + file.lines_deleted
+        own.last_change = max(own.last_change, record.time)
+        if file.op == "rename" and file.origin:
+            own.files.pop(file.origin, None)
+        if file.op == "delete":
+            own.files.pop(file.path, None)
+            continue
+        its = own.files.setdefault(file.path, FileActivity(file.path))
+        its.changes += 1
+        its.last_change = record.time
+        its.after = file.after.sha256 if file.after else ""
+        its.ranges = file.ranges

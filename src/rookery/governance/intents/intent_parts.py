@@ -1,8 +1,9 @@
-"""The parts of an intent that have parts themselves."""
+"""The parts of an intent file that have parts themselves: criteria, permissions, the policy."""
 
 from collections.abc import Collection
+from typing import Any
 
-from rookery.governance.intents.file_nodes import MapNode, Node, TextNode
+from rookery.governance.intents.file_nodes import Fault, MapNode, Node, Reading, TextNode
 from rookery.governance.intents.intent import (
     DEFAULT_VERIFY_SECONDS,
     Constraint,
@@ -10,15 +11,31 @@ from rookery.governance.intents.intent import (
     IntentBudget,
     LastVerification,
     Permissions,
+    Policy,
     Related,
     StatusChange,
     Verify,
 )
-from rookery.governance.intents.node_reader import Reading
 from rookery.governance.scope.permission_rules import rule_fault
 
 LONGEST_CONSTRAINT = 500
 LONGEST_CHECK_SECONDS = 3600
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "unknown_targets": ("ask", "deny"),
+    "out_of_scope": ("ask", "deny"),
+    "deletes": ("ask", "allow", "deny"),
+    "same_turn_writes": ("deny", "allow"),
+    "overlap": ("warn", "block"),
+    "dependencies": ("warn", "block"),
+    "stale": ("context", "strict"),
+}
+_COMMAND_CHOICES: dict[str, tuple[str, ...]] = {
+    "sandbox": ("off", "auto", "required"),
+    "on_out_of_scope_write": ("ask_revert", "report"),
+}
+_DOTTED = tuple(f"commands.{key}" for key in _COMMAND_CHOICES)
+_KEYS = (*_CHOICES, "commands", *_DOTTED, "protect", "max_in_progress")
+DEFAULT = Policy()
 
 
 def constraints(node: MapNode, reading: Reading) -> tuple[Constraint, ...]:
@@ -54,29 +71,6 @@ def criteria(node: MapNode, reading: Reading) -> tuple[Criterion, ...]:
         else:
             found.append(Criterion(text=reading.text(each, path)))
     return tuple(found)
-
-
-def _verify(node: Node | None, path: str, reading: Reading) -> Verify | None:
-    fields = reading.fields(node, path, ("command", "timeout_s", "cwd"))
-    if fields is None:
-        return None
-    command = reading.text(fields.get("command"), f"{path}.command")
-    if not command.strip():
-        reading.note("E207", fields, path, "verify needs a command", 'e.g. command: "pytest -q"')
-    seconds = reading.number(fields.get("timeout_s"), f"{path}.timeout_s", least=1)
-    if seconds is not None and seconds > LONGEST_CHECK_SECONDS:
-        reading.note(
-            "E208",
-            fields.get("timeout_s") or fields,
-            f"{path}.timeout_s",
-            f"{seconds} seconds are too long",
-            f"use at most {LONGEST_CHECK_SECONDS}",
-        )
-    cwd = reading.text(fields.get("cwd"), f"{path}.cwd")
-    if cwd.startswith(("/", "~")) or ".." in cwd.split("/"):
-        at = fields.get("cwd") or fields
-        reading.note("E207", at, f"{path}.cwd", "it lies outside the workspace", "e.g. cwd: tests")
-    return Verify(command=command, timeout_s=seconds or DEFAULT_VERIFY_SECONDS, cwd=cwd)
 
 
 def permissions(node: MapNode, reading: Reading, tools: Collection[str]) -> Permissions:
@@ -152,3 +146,68 @@ def time_text(node: MapNode, key: str, reading: Reading, path: str = "") -> str:
     """A time that is only shown: as it was written, if it is one."""
     its = node.get(key)
     return its.text if reading.time(its, path or key) and isinstance(its, TextNode) else ""
+
+
+def read_policy(reading: Reading, node: Node | None, floating_fault: Fault) -> Policy:
+    """`floating_fault` says what is wrong with a pattern of the kind that forbids."""
+    fields = reading.fields(node, "policy", _KEYS)
+    if fields is None:
+        return DEFAULT
+    chosen: dict[str, Any] = {
+        key: reading.choice(fields.get(key), f"policy.{key}", choices)
+        for key, choices in _CHOICES.items()
+    }
+    most = reading.number(fields.get("max_in_progress"), "policy.max_in_progress", least=1)
+    return Policy(
+        **chosen,
+        **_commands(reading, fields),
+        protect=_protect(reading, fields.get("protect"), floating_fault),
+        max_in_progress=most or DEFAULT.max_in_progress,
+    )
+
+
+def _verify(node: Node | None, path: str, reading: Reading) -> Verify | None:
+    fields = reading.fields(node, path, ("command", "timeout_s", "cwd"))
+    if fields is None:
+        return None
+    command = reading.text(fields.get("command"), f"{path}.command")
+    if not command.strip():
+        reading.note("E207", fields, path, "verify needs a command", 'e.g. command: "pytest -q"')
+    seconds = reading.number(fields.get("timeout_s"), f"{path}.timeout_s", least=1)
+    if seconds is not None and seconds > LONGEST_CHECK_SECONDS:
+        reading.note(
+            "E208",
+            fields.get("timeout_s") or fields,
+            f"{path}.timeout_s",
+            f"{seconds} seconds are too long",
+            f"use at most {LONGEST_CHECK_SECONDS}",
+        )
+    cwd = reading.text(fields.get("cwd"), f"{path}.cwd")
+    if cwd.startswith(("/", "~")) or ".." in cwd.split("/"):
+        at = fields.get("cwd") or fields
+        reading.note("E207", at, f"{path}.cwd", "it lies outside the workspace", "e.g. cwd: tests")
+    return Verify(command=command, timeout_s=seconds or DEFAULT_VERIFY_SECONDS, cwd=cwd)
+
+
+def _commands(reading: Reading, fields: MapNode) -> dict[str, Any]:
+    nested = reading.fields(fields.get("commands"), "policy.commands", _COMMAND_CHOICES)
+    return {
+        key: reading.choice(
+            (nested and nested.get(key)) or fields.get(f"commands.{key}"),
+            f"policy.commands.{key}",
+            choices,
+        )
+        for key, choices in _COMMAND_CHOICES.items()
+    }
+
+
+def _protect(reading: Reading, node: Node | None, floating_fault: Fault) -> tuple[str, ...]:
+    kept: list[str] = []
+    for at, each in enumerate(reading.items(node, "policy.protect")):
+        path = f"policy.protect[{at}]"
+        text = reading.text(each, path)
+        if text and (wrong := floating_fault(text)):
+            reading.note("E206", each, path, wrong, "write it as in .gitignore")
+        elif text:
+            kept.append(text)
+    return tuple(kept)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 from datetime import datetime
 
-from rookery.governance.intents.file_nodes import ListNode, MapNode, Node, TextNode
+from rookery.governance.intents.file_nodes import Fault, ListNode, MapNode, Node, Reading, TextNode
 from rookery.governance.intents.intent import (
     OPEN,
     Intent,
@@ -20,15 +20,13 @@ from rookery.governance.intents.intent_parts import (
     criteria,
     history,
     permissions,
+    read_policy,
     related,
     time_text,
     verification,
 )
-from rookery.governance.intents.node_reader import Fault, Reading
-from rookery.governance.intents.policy_reader import read_policy
-from rookery.governance.scope.braces import PatternError
-from rookery.governance.scope.scope_patterns import scope_pattern
-from rookery.governance.scope.scope_relations import whole_workspace
+from rookery.governance.scope.name_patterns import PatternError
+from rookery.governance.scope.scope_patterns import scope_pattern, whole_workspace
 from rookery.governance.scope.scope_verdict import always_protected
 
 MOST_INTENTS = 2000

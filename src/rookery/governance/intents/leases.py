@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from rookery.core.limits import KIB
 from rookery.governance.layout import Layout
-from rookery.governance.scope.braces import PatternError
-from rookery.governance.scope.scope_relations import overlaps
+from rookery.governance.scope.name_patterns import PatternError
+from rookery.governance.scope.scope_patterns import overlaps
 from rookery.platform.disk import Unreadable, small_file
 
 HEARTBEAT_SECONDS = 30.0

@@ -13,9 +13,8 @@ from rookery.errors import RookeryError
 from rookery.governance.active_intent import InForce
 from rookery.governance.intents.intent import IntentFile, digest
 from rookery.governance.intents.intent_changes import Definition
-from rookery.governance.intents.intent_choice import fact_of
-from rookery.governance.intents.intent_edits import AddScope, SetField
-from rookery.governance.intents.intent_writer import EditOf
+from rookery.governance.intents.intent_edits import AddScope, EditOf, SetField
+from rookery.governance.intents.selection import fact_of
 
 
 async def about_expansion(at: InForce, action: Action) -> Ruling:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rookery.governance.intents.activity import HOST_CALLS, Activity, take_record
+from rookery.governance.intents.intent_map import HOST_CALLS, Activity, take_record
 from rookery.governance.ledger.statistics import REFUSED, CountedRecord, is_by_product
 
 CoverageState = Literal["covered", "unverified", "outdated", "uncovered", "drifted", "orphan"]

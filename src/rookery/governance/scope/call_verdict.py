@@ -18,16 +18,29 @@ from rookery.engine.ports.actions import Action
 from rookery.governance.criteria.criteria_standing import CHECK_TOOL
 from rookery.governance.intents.intent import Intent, Policy
 from rookery.governance.layout import Layout
-from rookery.governance.scope.braces import PatternError
 from rookery.governance.scope.command_policy import CommandPolicy, opinion
-from rookery.governance.scope.command_reach import Kind, Reach, all_commands_known, reach
-from rookery.governance.scope.judged_paths import NamedPath, judge_paths
+from rookery.governance.scope.locations import NamedPath, judge_paths
+from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.permission_rules import RuleCall, decide
 from rookery.governance.scope.read_rules import reading_verdict
 from rookery.governance.scope.scope_patterns import scope
-from rookery.governance.scope.scope_suggestions import smallest_pattern, writable_prefixes
-from rookery.governance.scope.scope_verdict import Op, PathFinding, ScopeRules, Verdict
-from rookery.governance.scope.touched_paths import changed_paths, rule_names, server_paths
+from rookery.governance.scope.scope_verdict import (
+    Op,
+    PathFinding,
+    ScopeRules,
+    Verdict,
+    smallest_pattern,
+    writable_prefixes,
+)
+from rookery.governance.scope.touched_paths import (
+    Kind,
+    Reach,
+    all_commands_known,
+    changed_paths,
+    reach,
+    rule_names,
+    server_paths,
+)
 
 MOST_NAMED = 20
 LONGEST_GRANT = 300

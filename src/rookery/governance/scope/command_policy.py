@@ -1,4 +1,4 @@
-"""Extra rules for commands, as `command_policy.yaml` has them.
+"""Extra rules for commands, from `command_policy.yaml` and the older `command-policy.json`.
 
 A rule is a row of tokens that a simple command must begin with. Its examples are tried when the
 file is read: a rule that does not do what its author thought is an error, not a surprise. The
@@ -7,15 +7,24 @@ strictest rule that fits decides.
 
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from rookery.core.findings import Problem
+from rookery.core.limits import KIB
 from rookery.core.path_patterns import path_pattern
 from rookery.core.rulings import Decision
+from rookery.governance.intents.file_nodes import ListNode, MapNode, Node
+from rookery.governance.layout import Layout
+from rookery.governance.yaml_nodes import problems_of, yaml_nodes
+from rookery.platform.disk import Unreadable, small_file
 
 _DECISIONS = {"allow": Decision.ALLOW, "ask": Decision.ASK, "deny": Decision.DENY}
 _KEYS = {"prefix", "decision", "justification", "match", "not_match"}
+LARGEST = 256 * KIB
+OLDER_NAME = "command-policy.json"
 
 
 class CommandRule(Struct, frozen=True, kw_only=True):
@@ -81,6 +90,18 @@ def read_policy(said: Any) -> tuple[CommandPolicy, tuple[str, ...]]:
     destructive, bad_destructive = _expressions(said, "destructive")
     policy = CommandPolicy(rules=tuple(rules), safe=safe, destructive=destructive)
     return policy, (*faults, *bad_safe, *bad_destructive)
+
+
+def read_command_policy(layout: Layout) -> tuple[CommandPolicy, tuple[Problem, ...]]:
+    """The rules of both files together, and what is wrong with them."""
+    paths = (layout.command_policy_file, layout.folder / OLDER_NAME)
+    read = [_read(path, layout) for path in paths]
+    policy = CommandPolicy(
+        rules=tuple(rule for each, _ in read for rule in each.rules),
+        safe=tuple(source for each, _ in read for source in each.safe),
+        destructive=tuple(source for each, _ in read for source in each.destructive),
+    )
+    return policy, tuple(problem for _, problems in read for problem in problems)
 
 
 def _opinion_of(policy: CommandPolicy, words: Sequence[str], *, redirects: bool) -> Opinion:
@@ -150,3 +171,30 @@ def _expressions(said: Mapping[str, Any], key: str) -> tuple[tuple[str, ...], li
         except ValueError as error:
             faults.append(f"{key}: {source}: {error}")
     return tuple(good), faults
+
+
+def _read(path: Path, layout: Layout) -> tuple[CommandPolicy, Sequence[Problem]]:
+    name = layout.shown(path)
+    try:
+        text = small_file(path, layout.workspace, largest=LARGEST).decode("utf-8-sig")
+    except FileNotFoundError:
+        return CommandPolicy(), ()
+    except Unreadable as error:
+        return CommandPolicy(), (Problem(file=name, code=error.code, message=str(error)),)
+    except UnicodeDecodeError:
+        return CommandPolicy(), (Problem(file=name, code="E101", message="it is not UTF-8"),)
+    root, faults = yaml_nodes(text)
+    if root is None:
+        return CommandPolicy(), problems_of(name, text, faults)
+    policy, wrong = read_policy(_plain(root))
+    return policy, [Problem(file=name, code="E214", message=each) for each in wrong]
+
+
+def _plain(node: Node) -> Any:
+    match node:
+        case MapNode(entries=entries):
+            return {each.key.text: _plain(each.value) for each in entries}
+        case ListNode(items=items):
+            return [_plain(each) for each in items]
+        case _:
+            return node.text

@@ -1,13 +1,20 @@
-"""Patterns over one name of a path: `*`, `?`, `[a-z]`, `[!a]`, and `\\` before what is meant as it
-stands. They match leading dots too."""
+r"""Patterns over one name of a path: `*`, `?`, `[a-z]`, `[!a]`, `\` before a literal, and braces.
+
+`alternatives` expands the braces of a whole pattern; `name_pattern` reads one name of what is left.
+Wildcards match leading dots too.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from rookery.core.text.characters import caseless
+
+_PLAIN = re.compile(r"[^*?\[\\]*")
+MOST_ALTERNATIVES = 64
 
 
 class Star(Struct, frozen=True):
@@ -29,7 +36,6 @@ class Signs(Struct, frozen=True):
 
 Token: TypeAlias = str | Star | Signs
 """A text of one character is that character."""
-
 STAR = Star()
 ANY_SIGN = Signs((), unlike=True)
 
@@ -42,7 +48,13 @@ class Name(Struct, frozen=True):
 
 ANY_NAME = Name((STAR,))
 
-_PLAIN = re.compile(r"[^*?\[\\]*")
+
+class PatternError(ValueError):
+    """Its text says what is wrong with a pattern; `fix` is one way to put it right."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.fix = fix
 
 
 def name_pattern(text: str, *, ignore_case: bool = False) -> Name:
@@ -59,7 +71,7 @@ def name_pattern(text: str, *, ignore_case: bool = False) -> Name:
         elif sign == "?":
             tokens.append(ANY_SIGN)
         elif sign == "[":
-            signs, at = _signs(text, at, ignore_case=ignore_case)
+            signs, at = _character_class(text, at, ignore_case=ignore_case)
             tokens.append(signs)
         elif sign == "\\":
             at += 1
@@ -119,6 +131,29 @@ def contains(wide: Name, narrow: Name) -> bool:
     return wide in (narrow, ANY_NAME) or _walk(wide.tokens, narrow.tokens, both=False)
 
 
+def alternatives(text: str) -> list[str]:
+    """What a pattern's braces come to."""
+    if "{" not in text and "}" not in text:
+        return [text]
+    done, open_ones = list[str](), [text]
+    while open_ones:
+        current = open_ones.pop()
+        braces = _first_braces(current)
+        if braces is None:
+            done.append(current)
+        else:
+            start, end, commas = braces
+            edges = [start, *commas, end]
+            bodies = [current[a + 1 : b] for a, b in pairwise(edges)]
+            open_ones += [current[:start] + body + current[end + 1 :] for body in bodies]
+        if len(done) + len(open_ones) > MOST_ALTERNATIVES:
+            raise PatternError(
+                f"a pattern may stand for {MOST_ALTERNATIVES} alternatives at most",
+                "use several patterns",
+            )
+    return done[::-1]
+
+
 def _walk(one: Sequence[Token], other: Sequence[Token], *, both: bool) -> bool:
     """Through two rows of tokens at once, each pair of places once. Stars of the other row stand
     for something unknown unless the rows may `both` choose."""
@@ -169,7 +204,7 @@ def _literal(sign: str, *, ignore_case: bool) -> Sequence[str]:
     return tuple(caseless(sign)) if ignore_case else (sign,)
 
 
-def _signs(text: str, at: int, *, ignore_case: bool) -> tuple[Signs, int]:
+def _character_class(text: str, at: int, *, ignore_case: bool) -> tuple[Signs, int]:
     """The bracket that begins there, and where it ends."""
     start = at + 1
     unlike = text.startswith("!", start)
@@ -188,3 +223,42 @@ def _signs(text: str, at: int, *, ignore_case: bool) -> tuple[Signs, int]:
             raise ValueError(f"the range {first}-{last} is empty")
         ranges.append((first, last))
     return Signs(tuple(ranges), unlike, ignore_case), end
+
+
+def _first_braces(text: str) -> tuple[int, int, list[int]] | None:
+    """Where the first alternatives begin and end, and the commas between them."""
+    depth, start = 0, -1
+    commas: list[int] = []
+    for at, sign in _active_signs(text):
+        if sign == "{":
+            depth += 1
+            start = at if depth == 1 else start
+        elif sign == "}":
+            depth -= 1
+            if depth < 0:
+                raise _unbalanced("brace")
+            if depth == 0:
+                return start, at, commas
+        elif sign == "," and depth == 1:
+            commas.append(at)
+    if depth:
+        raise _unbalanced("brace")
+    return None
+
+
+def _active_signs(text: str) -> Iterable[tuple[int, str]]:
+    """The characters that mean something: neither behind a backslash nor in a bracket."""
+    at = 0
+    while at < len(text):
+        if text[at] == "\\":
+            at += 1
+        elif text[at] == "[":
+            end = text.find("]", at + (3 if text.startswith("[!", at) else 2))
+            at = max(at, end)
+        else:
+            yield at, text[at]
+        at += 1
+
+
+def _unbalanced(what: str) -> PatternError:
+    return PatternError(f"a {what} is not balanced", "close it, or put a backslash in front of it")

@@ -16,8 +16,7 @@ from msgspec import Struct
 
 from rookery.core.rulings import Decision
 from rookery.governance.intents.intent import Permissions
-from rookery.governance.scope.braces import PatternError
-from rookery.governance.scope.name_patterns import Name, fits, text_pattern
+from rookery.governance.scope.name_patterns import Name, PatternError, fits, text_pattern
 from rookery.governance.scope.scope_patterns import ScopePattern, scope_pattern
 
 _RULE = re.compile(r"(?P<tool>[A-Za-z0-9_.*-]+)(?:\((?P<specifier>.*)\))?", re.DOTALL)

@@ -1,9 +1,14 @@
-"""What the rules of an intent say about reading, whichever tool or command reads."""
+"""What the rules of an intent say about reading, whichever tool or command reads.
+
+Git can print files that are in no folder any more, so the files of old commits count too.
+"""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
+from pathlib import Path
 
+from rookery.commands.git_contents import Shown, other_repository, shown_by_git
 from rookery.commands.wrappers import program_name
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed, Judgement, Target
@@ -11,15 +16,21 @@ from rookery.core.rulings import Decision
 from rookery.engine.ports.actions import Action
 from rookery.governance.intents.intent import Permissions
 from rookery.governance.layout import Layout
-from rookery.governance.scope.braces import PatternError
-from rookery.governance.scope.git_reads import CannotTell, shown_files
+from rookery.governance.ledger.git_history import GitFailed, history_of
+from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.permission_rules import READ, about_reading, permission_rule, withheld
 from rookery.governance.scope.touched_paths import server_paths
+from rookery.platform.git.git_index import GitIndexes
 from rookery.platform.hard_links import HardLinks, TooManyEntries
 
 MOST_LOOKED_AT = 20_000
 TOO_MANY = "it reads too many files to check against the rules about reading"
 UNKNOWN_LINKS = "the file has hard links, and the folder is too large to look for its other names"
+SECONDS = 3.0
+
+
+class CannotTell(Exception):
+    """Git may show files that nobody can list beforehand."""
 
 
 def reading_verdict(
@@ -65,6 +76,24 @@ def withholding(
         return any(pattern.covers(name) for pattern in patterns for name in names)
 
     return is_withheld
+
+
+def shown_files(judged: Judgement, workspace: Path, cwd: str) -> Iterator[str]:
+    """Absolute paths, those that are tracked now before those of old commits. Raises
+    `CannotTell`."""
+    shown = max(map(shown_by_git, judged.commands), default=Shown.NOTHING)
+    if shown is Shown.NOTHING:
+        return
+    if judged.redefines or any(map(other_repository, judged.commands)):
+        raise CannotTell("git may use another repository, so what it prints is not known")
+    named = [os.path.normpath(workspace / each.path) for each in judged.targets]
+    folders = {os.path.normpath(workspace / cwd), str(workspace)}
+    yield from _words(judged, folders)
+    for files in (_tracked, _committed):
+        for top in _tops({*folders, *named}):
+            for path in files(top):
+                if shown is Shown.ANYTHING or _is_below(path, named):
+                    yield path
 
 
 def _read_paths(call: ToolCall, action: Action) -> Iterator[str]:
@@ -173,3 +202,44 @@ def _from_root(layout: Layout, path: str) -> str:
     absolute = os.path.normpath(layout.workspace / path)
     below = os.path.relpath(absolute, layout.root)
     return absolute if below.startswith("..") else below
+
+
+def _words(judged: Judgement, folders: set[str]) -> Iterator[str]:
+    """Words of a command that is not understood may be files it reads, tracked or not."""
+    for said in judged.commands:
+        if shown_by_git(said) is Shown.ANYTHING:
+            for word in said[2:]:
+                for text in (word, word[2:], word.partition("=")[2]):
+                    yield from (os.path.normpath(os.path.join(each, text)) for each in folders)
+
+
+def _tops(places: set[str]) -> list[Path]:
+    """The folders of the repositories in which these places lie."""
+    found = (_top(Path(place)) for place in sorted(places))
+    return list(dict.fromkeys(top for top in found if top))
+
+
+def _top(place: Path) -> Path | None:
+    return next((each for each in (place, *place.parents) if (each / ".git").exists()), None)
+
+
+def _tracked(top: Path) -> Iterator[str]:
+    for path in GitIndexes(str(top)).blobs_in(""):
+        yield os.path.join(top, os.fsdecode(path))
+
+
+def _committed(top: Path) -> Iterator[str]:
+    history = history_of(top)
+    if history is None:
+        return  # without git, git prints nothing
+    try:
+        paths = history.paths(SECONDS)
+    except GitFailed as error:
+        raise CannotTell(
+            f"git could print any file of old commits, and these cannot be listed: {error}"
+        ) from error
+    yield from (os.path.join(top, path) for path in paths)
+
+
+def _is_below(path: str, tops: list[str]) -> bool:
+    return any(path == top or path.startswith(f"{top}/") for top in tops)

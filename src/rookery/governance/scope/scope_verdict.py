@@ -5,9 +5,11 @@ real one behind it. Requiring both closes two holes: a link inside the scope tha
 and a link outside of it whose replacement would change a foreign folder's entry.
 """
 
+import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -16,8 +18,7 @@ from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.rulings import Decision
 from rookery.core.text.characters import folded, folded_names
 from rookery.governance.intents.intent import Policy
-from rookery.governance.scope.scope_patterns import Scope
-from rookery.governance.scope.scope_suggestions import nearest
+from rookery.governance.scope.scope_patterns import Scope, literal_folder, scope_pattern, split
 
 LONGEST_PATH = 4096
 BIDIRECTIONAL = frozenset(
@@ -25,15 +26,17 @@ BIDIRECTIONAL = frozenset(
 )
 """Characters that change the order in which others are shown."""
 _UNSEEN = frozenset("\u200b\u200c\u200d\u2060\ufeff\u00ad\u180e")
-
 _METADATA_FOLDERS = (".git", ".hg", ".jj", ".svn")
 _ALWAYS_PROTECTED = {
     folded(GOVERNANCE_FOLDER): "it decides what an intent may do",
     folded(PROJECT_FOLDER): "it decides what the agent may do",
     **dict.fromkeys(map(folded, _METADATA_FOLDERS), "it is the version control's own"),
 }
-
 _DELETIONS = {"allow": Decision.NONE, "ask": Decision.ASK, "deny": Decision.DENY}
+MOST_NAMED = 8
+"""More paths than these are covered by their folder rather than one by one."""
+_SIGN_AT_THE_START = re.compile(r"[!~]|\\\\|[A-Za-z][A-Za-z0-9+.-]*:|\s*$")
+_MEANING = re.compile(r"([\\*?\[\]{},])")
 
 
 class Op(StrEnum):
@@ -172,6 +175,41 @@ def judged(
             return ((path, op),)
 
 
+def nearest(patterns: Sequence[str], path: str) -> str:
+    """The granting pattern that has the most folders in common with the path, the first if there
+    are several; empty if there is none at all."""
+    granting = [text for text in patterns if not text.startswith("!")]
+    return max(granting, key=lambda text: _shared(text, path), default="")
+
+
+def smallest_pattern(paths: Sequence[str]) -> str:
+    """The narrowest pattern we can write that covers all of the paths."""
+    unique = list(dict.fromkeys(paths))
+    if len(unique) == 1:
+        return literally(unique[0])
+    folders = _common([path.split("/")[:-1] for path in unique])
+    rests = ["/".join(path.split("/")[len(folders) :]) for path in unique]
+    start = "".join(f"{literally(each, first=not at)}/" for at, each in enumerate(folders))
+    if len(unique) > MOST_NAMED:
+        return f"{start}**"
+    return f"{start}{{{','.join(literally(each, first=not folders) for each in rests)}}}"
+
+
+def writable_prefixes(patterns: Sequence[str]) -> tuple[str, ...]:
+    """What each granting pattern begins with before anything in it varies: a file or a folder, or
+    empty for the root. Nothing that any of them grants lies outside."""
+    granting = [scope_pattern(text) for text in patterns if not text.startswith("!")]
+    found = ("/".join(literal_folder(way)) for each in granting for way in each.ways)
+    return tuple(dict.fromkeys(found))
+
+
+def literally(path: str, *, first: bool = True) -> str:
+    """A pattern for that path and nothing else but what is below it. What stands `first` must not
+    be taken for a sign of its own."""
+    spelled = _MEANING.sub(r"\\\1", path)
+    return f"./{spelled}" if first and _SIGN_AT_THE_START.match(spelled) else spelled
+
+
 def _outside(location: Location, op: Op) -> PathFinding:
     if location.outside is Outside.WRITTEN:
         return _found(
@@ -273,3 +311,14 @@ def _found(
         matched=matched,
         once_only=once_only,
     )
+
+
+def _shared(text: str, path: str) -> int:
+    ways = scope_pattern(text).ways
+    return max(len(_common([literal_folder(way), split(path)])) for way in ways)
+
+
+def _common(rows: Sequence[Sequence[str]]) -> list[str]:
+    """What all of them begin with."""
+    columns = takewhile(lambda column: len(set(column)) == 1, zip(*rows, strict=False))
+    return [column[0] for column in columns]

@@ -1,17 +1,28 @@
-"""What a call would touch, as it says so itself and as is known of it."""
+"""What a call would touch: the paths it names, and the files its command line reaches.
+
+A command only reads, or every file it changes is known, or it may change anything. The last is the
+answer wherever there is a doubt: what an editor writes, where a download lands, where a new link
+leads. Known targets are reported even then.
+"""
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from os.path import realpath
 from typing import Any
 
+from msgspec import Struct
+
+from rookery.commands.wrappers import program_name
 from rookery.core.blocks import ToolCall
+from rookery.core.command_lines import Deed, Judgement, plain
 from rookery.core.facts import Change
+from rookery.core.refusals import Refusal, RefusedTarget
 from rookery.engine.ports.actions import Action
 from rookery.governance.layout import Layout
-from rookery.governance.scope.judged_paths import NamedPath
-from rookery.governance.scope.locations import find_location
-from rookery.governance.scope.scope_verdict import Op, PathFinding
+from rookery.governance.scope.locations import NamedPath, find_location
+from rookery.governance.scope.scope_verdict import Op, PathFinding, path_fault
 
 SELECT = "select_active_intent"
 EXPAND = "request_scope_expansion"
@@ -20,7 +31,6 @@ CHANGING_TOOLS = frozenset(
     | {"execute_command", "use_mcp_tool"}
 )
 HARMLESS = frozenset({"access_mcp_resource"})
-
 _PATCH_PATHS = re.compile(
     r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE
 )
@@ -29,6 +39,45 @@ _PATH_NAMES = frozenset(
     | {"target", "directory", "dir", "folder", "from", "to", "oldpath", "newpath", "uri"}
 )
 _OF_MANY_THINGS = frozenset({"from", "to", "source", "target", "uri"})
+_UNREADABLE = {
+    "nul": "it holds a NUL character",
+    "control_char": "it holds characters that cannot be seen",
+}
+MOST_COMMANDS = 500
+"""Of a line with more of them, not all were looked at."""
+_OPS = {Deed.WRITE: Op.MODIFY, Deed.DELETE: Op.DELETE}
+_WRITES_AS_IT_IS_TOLD = {
+    **dict.fromkeys(("vi", "vim", "nano", "ed", "ex"), "is an editor"),
+    "ln": "makes a link",
+    "mknod": "makes a device",
+}
+_COPIERS = {"cp", "install"}
+_RECURSIVE = re.compile(r"-[A-Za-z]*[rRaDd][A-Za-z]*|--(rec|arc|dir)[a-z-]*")
+_DELETERS = {"rm", "rmdir", "unlink", "shred", "srm", "trash"}
+_WORDS = re.compile(r"[^\s:,;]+")
+
+
+class Kind(StrEnum):
+    READ_ONLY = "read_only"
+    BOUNDED = "bounded"
+    UNBOUNDED = "unbounded"
+
+
+class ReachTarget(Struct, frozen=True):
+    """A file or folder that is changed. A folder stands for all that is in it. `path` is as
+    permits know it: relative to the workspace, or absolute outside of it."""
+
+    path: str
+    op: Op
+    outside: bool = False
+
+
+class Reach(Struct, frozen=True, kw_only=True):
+    """`why` says what is not known of a line that may change anything."""
+
+    kind: Kind
+    targets: tuple[ReachTarget, ...] = ()
+    why: str = ""
 
 
 def is_destructive(call: ToolCall, action: Action) -> bool:
@@ -62,12 +111,6 @@ def changed_paths(call: ToolCall, action: Action, layout: Layout) -> list[NamedP
     return [*known, *unclear]
 
 
-def _op(change: Change) -> Op:
-    if not change.before:
-        return Op.CREATE
-    return Op.MODIFY if change.after else Op.DELETE
-
-
 def said_paths(call: ToolCall) -> Iterator[str]:
     """The files that a call names itself."""
     for name in ("path", "file_path"):
@@ -85,6 +128,59 @@ def server_paths(call: ToolCall, action: Action) -> list[NamedPath]:
     except ValueError:
         return []
     return [NamedPath(path, Op.MODIFY) for path in dict.fromkeys(_paths_in(arguments))]
+
+
+def mcp_tool(action: Action) -> str:
+    """A server's tool by the name that rules use."""
+    server, tool = action.payload.get("serverName", ""), action.payload.get("toolName", "")
+    return f"mcp--{server}--{tool}"
+
+
+def rule_names(call: ToolCall, action: Action) -> tuple[str, ...]:
+    """The name by which rules know the tool, then names under which they can only forbid it. The
+    tools that users and projects define have one name, and are commands too."""
+    if action.payload.get("tool") == "customTool":
+        return "custom_tool", "execute_command"
+    return (mcp_tool(action) if action.external else call.name,)
+
+
+def unreadable(call: ToolCall, intent_id: str) -> Refusal | None:
+    """Before a tool looks for the file, which would refuse it in its own words."""
+    if call.name not in CHANGING_TOOLS:
+        return None
+    for path in said_paths(call):
+        if (fault := path_fault(path)) in _UNREADABLE:
+            return _refusal(path, fault, _UNREADABLE[fault], intent_id)
+    return None
+
+
+def displaced(action: Action, layout: Layout, intent_id: str) -> Refusal | None:
+    """Whatever a call changes is known by its real place, unless a link has come to be there."""
+    for change in action.changes:
+        at = str(layout.workspace / change.path)
+        if realpath(at) != at:
+            why = "it leads somewhere else than it did a moment ago"
+            return _refusal(change.path, "path_changed", why, intent_id)
+    return None
+
+
+def reach(judgement: Judgement) -> Reach:
+    targets = _targets(judgement)
+    if why := _unknown(judgement, targets):
+        return Reach(kind=Kind.UNBOUNDED, targets=targets, why=why)
+    return Reach(kind=Kind.BOUNDED if targets else Kind.READ_ONLY, targets=targets)
+
+
+def all_commands_known(command: str, judgement: Judgement) -> bool:
+    """Whether rules see every command of the line: then they can allow it, also if nobody knows
+    what one of them does. What a command in it runs by itself counts as that command's deed."""
+    return not judgement.too_deep and (not judgement.why_not or plain(command) is not None)
+
+
+def _op(change: Change) -> Op:
+    if not change.before:
+        return Op.CREATE
+    return Op.MODIFY if change.after else Op.DELETE
 
 
 def _paths_in(arguments: Any, name: str = "") -> Iterator[str]:
@@ -127,15 +223,51 @@ def _plain(name: str) -> str:
     return name.replace("_", "").replace("-", "").casefold()
 
 
-def mcp_tool(action: Action) -> str:
-    """A server's tool by the name that rules use."""
-    server, tool = action.payload.get("serverName", ""), action.payload.get("toolName", "")
-    return f"mcp--{server}--{tool}"
+def _refusal(path: str, reason: str, why: str, intent_id: str) -> Refusal:
+    shown = path.encode("unicode_escape").decode() if reason in _UNREADABLE else path
+    return Refusal(
+        code="REQ-015",
+        message=f"{shown} is not touched: {why}.",
+        intent_id=intent_id,
+        targets=(RefusedTarget(shown, "modify", "rejected"),),
+        reason=reason,
+    )
 
 
-def rule_names(call: ToolCall, action: Action) -> tuple[str, ...]:
-    """The name by which rules know the tool, then names under which they can only forbid it. The
-    tools that users and projects define have one name, and are commands too."""
-    if action.payload.get("tool") == "customTool":
-        return "custom_tool", "execute_command"
-    return (mcp_tool(action) if action.external else call.name,)
+def _targets(judgement: Judgement) -> tuple[ReachTarget, ...]:
+    """What is moved away is told as a rename, if nothing in the line deletes."""
+    programs = {program_name(words[0]) for words in judgement.commands if words}
+    moves = "mv" in programs and not programs & _DELETERS
+    ops = {**_OPS, Deed.DELETE: Op.RENAME} if moves else _OPS
+    found = (
+        ReachTarget(each.path, ops[each.deed], each.outside)
+        for each in judgement.targets
+        if each.deed in ops
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _unknown(judgement: Judgement, targets: Sequence[ReachTarget]) -> str:
+    """Why there may be more targets than those; empty if there are not."""
+    if judgement.why_not:
+        return judgement.why_not
+    if judgement.too_deep or len(judgement.commands) > MOST_COMMANDS:
+        return "it has more commands than can be looked at"
+    if judgement.network:
+        return "it uses the network"
+    told = {each.path for each in targets}
+    for reason in judgement.grave:
+        if not told.intersection(_WORDS.findall(reason)):
+            return f"it {reason}"
+    return next(filter(None, map(_as_told, judgement.commands)), "")
+
+
+def _as_told(words: Sequence[str]) -> str:
+    if not words:
+        return ""
+    name = program_name(words[0])
+    if what := _WRITES_AS_IT_IS_TOLD.get(name):
+        return f"{name} {what}"
+    if name in _COPIERS and any(_RECURSIVE.fullmatch(word) for word in words[1:]):
+        return f"{name} copies whole folders"
+    return ""

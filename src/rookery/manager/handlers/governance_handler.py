@@ -16,9 +16,8 @@ from rookery import NAME
 from rookery.core.instructions import revealed
 from rookery.core.limits import MIB
 from rookery.errors import CommandRejected
-from rookery.governance.intents.intent import Intent, IntentFile, expired
-from rookery.governance.intents.intent_order import in_order
-from rookery.governance.intents.problem_report import summary
+from rookery.governance.intents.intent import Intent, IntentFile, expired, in_order
+from rookery.governance.intents.intent_file import summary
 from rookery.governance.layout import Layout, find_layout, find_ledger
 from rookery.governance.ledger.blame_page import OwnedLine, Why
 from rookery.governance.ledger.ledger_reader import HOUSEKEEPING, Query

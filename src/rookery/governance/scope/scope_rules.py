@@ -1,23 +1,29 @@
-"""`.intentignore`: what is exempt from the scope. It exempts from nothing else.
+"""What is protected and what is exempt: `policy.protect` and `.intentignore`.
 
-A line that cannot be understood exempts nothing.
+`active_scope` puts both together with an intent's own patterns. These patterns are read as in
+.gitignore: without a `/` they hold anywhere. Patterns that forbid also ignore case and composition.
+`.intentignore` exempts from the scope and from nothing else; a faulty line exempts nothing.
 """
 
 import re
-from collections.abc import Callable, Collection
+import unicodedata
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, date, datetime
 
 from msgspec import Struct
 
 from rookery.core.findings import Problem
 from rookery.core.limits import KIB
+from rookery.core.text.characters import caseless
+from rookery.governance.intents.intent import Intent, Policy
 from rookery.governance.layout import Layout
-from rookery.governance.scope.floating_patterns import covers, floating_fault
-from rookery.governance.scope.scope_verdict import BIDIRECTIONAL
+from rookery.governance.scope.name_patterns import PatternError, alternatives
+from rookery.governance.scope.scope_patterns import scope
+from rookery.governance.scope.scope_verdict import BIDIRECTIONAL, ScopeRules
 from rookery.platform.disk import Unreadable, small_file
+from rookery.platform.patterns import FileRules, file_pattern
 
 LARGEST = 256 * KIB
-
 _UNTIL = re.compile(r"(?P<said>.*?)\s+until=(?P<day>\S*)")
 _LIKE_AN_ID = re.compile(r"[A-Z][A-Z0-9]*(?:-[A-Z0-9]+)*-\d+", re.ASCII)
 
@@ -62,6 +68,31 @@ class IntentIgnore(Struct, frozen=True, kw_only=True):
         return line_over
 
 
+def active_scope(
+    intent: Intent,
+    policy: Policy,
+    ignore: IntentIgnore,
+    *,
+    now: datetime,
+    ignore_case: bool = False,
+) -> ScopeRules:
+    """`ignore_case` if the volume does. The intent must be one without errors."""
+    over = forbidding(policy.protect)
+
+    def why_protected(path: str) -> str:
+        pattern = over(path)
+        return f"the policy protects {pattern}" if pattern else ""
+
+    return ScopeRules(
+        patterns=intent.owned_scope,
+        scope=scope(intent.owned_scope, ignore_case=ignore_case),
+        policy=policy,
+        protected=why_protected,
+        exempt=ignore.for_path(now),
+        exempt_intent=ignore.for_intent(intent.id, now),
+    )
+
+
 def read_intent_ignore(layout: Layout, known: Collection[str], now: datetime) -> IntentIgnore:
     """What the file says at this moment. `known` are the ids of all intents."""
     name = layout.shown(layout.ignore_file)
@@ -92,6 +123,39 @@ def parsed_ignore(
         if problem:
             problems.append(problem)
     return IntentIgnore(exemptions=tuple(exemptions), problems=tuple(problems))
+
+
+def floating_fault(text: str) -> str:
+    """What is wrong with a pattern; empty if nothing is."""
+    try:
+        return "" if file_pattern(text) else "a pattern may not be empty or a comment"
+    except ValueError as error:
+        return str(error)
+
+
+def forbidding(patterns: Sequence[str]) -> Callable[[str], str]:
+    """Says which of the patterns a path falls under; empty if under none."""
+    rules = [
+        (text, FileRules.of_ignore_file(spellings), FileRules.of_ignore_file(folded))
+        for text in patterns
+        for spellings in (_spellings(text),)
+        for folded in ([caseless(each) for each in spellings],)
+    ]
+
+    def pattern_over(path: str) -> str:
+        composed, plain = unicodedata.normalize("NFC", path), caseless(path)
+        found = (
+            text for text, exact, loose in rules if exact.cover(composed) or loose.cover(plain)
+        )
+        return next(found, "")
+
+    return pattern_over
+
+
+def covers(pattern: str, path: str) -> bool:
+    """Whether one exempting pattern means the path, exactly as it is spelled."""
+    rules = FileRules.of_ignore_file([unicodedata.normalize("NFC", pattern)])
+    return rules.cover(unicodedata.normalize("NFC", path))
 
 
 def _entry(
@@ -137,3 +201,11 @@ def _intent_id(said: str, known: Collection[str]) -> str | None:
     if said.startswith("intent:"):
         return said.removeprefix("intent:").strip()
     return said if said in known else None
+
+
+def _spellings(text: str) -> list[str]:
+    composed = unicodedata.normalize("NFC", text)
+    try:
+        return list(dict.fromkeys((composed, *alternatives(composed))))
+    except PatternError:
+        return [composed]
