@@ -110,7 +110,7 @@ def prepare(options: Options, usual: Places, store: TaskStore) -> Run:
     _check_mode(settings.mode, usual, options.workspace, trusted=trusted)
     choice = choose_model(settings, os.environ, usual.keys_file, options.api_key)
     if options.intent:
-        from rookery.governance.projects import check_intent
+        from rookery.governance.project_setup import check_intent
 
         check_intent(settings, options.workspace, options.intent)
     prompt, draft = options.prompt(), "".join(early)

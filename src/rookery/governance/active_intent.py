@@ -92,7 +92,7 @@ class InForce:
             commands=commands,
             commands_wrong=wrong,
             grants=state.grants,
-            allow=self.project.wishes.allow,
+            allow=self.project.options.allow,
         )
 
     async def reading_permissions(self) -> tuple[Permissions, ...] | Refusal:
@@ -110,7 +110,7 @@ class InForce:
         return tuple(dict.fromkeys(known))
 
     def _needs_none(self, action: Action) -> bool:
-        if not (self.project.wishes.read_only_without_intent and action.command):
+        if not (self.project.options.read_only_without_intent and action.command):
             return False
         judged = action.judgement
         return judged is not None and reach(judged).kind is Kind.READ_ONLY
@@ -220,7 +220,7 @@ class InForce:
     def _meant(self, file: IntentFile, wanted: str) -> Intent | None:
         """What would be selected: no id may stand for the only one there is."""
         choices = file.selectable(self.project.now())
-        if not wanted and self.project.wishes.auto_single and len(choices) == 1:
+        if not wanted and self.project.options.auto_single and len(choices) == 1:
             return choices[0]
         return file.find(wanted)
 

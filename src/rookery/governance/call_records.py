@@ -107,10 +107,10 @@ class CallRecords:
             self.entry(_kind(action), call, at),
             scope=label,
             approval=approval,
-            enforced=not self._observes,
+            enforced=not self.observes,
             command=_command(action, verdict),
             mcp=_mcp(action),
-            error=_would_be(verdict) if self._observes else None,
+            error=_would_be(verdict) if self.observes else None,
             more={"matched": verdict.matched} if label == "ignored" else None,
         )
         begun = partial(self._enter, call, action, verdict, entry)
@@ -296,7 +296,7 @@ class CallRecords:
         )
 
     @property
-    def _observes(self) -> bool:
+    def observes(self) -> bool:
         governed = self._state().governed
         return governed is not None and governed.mode == "observe"
 

@@ -7,7 +7,7 @@ forgotten or restarted can loosen it. Files are read again before each call that
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 import anyio
 import anyio.to_thread
@@ -16,39 +16,29 @@ from msgspec.structs import replace
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Answered,
-    Effect,
     Event,
     Fact,
     Noted,
-    OutOfScopeWritten,
     Reminded,
     ScopeGranted,
-    Unrecorded,
 )
 from rookery.core.folds.task_state import TaskState
-from rookery.core.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.refusals import KINDS, Refusal
 from rookery.core.rulings import Decision, Ruling, allow
-from rookery.core.undo_plan import commands_running_on
-from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.checkpoints import Restored
+from rookery.engine.ports.actions import Action, Permit
 from rookery.errors import CommandRejected, Denied, RookeryError
 from rookery.governance.active_intent import InForce
+from rookery.governance.call_effects import CallEffects, Contents, is_outside
 from rookery.governance.call_records import CallRecords, approval_of
-from rookery.governance.criteria.criteria_standing import CHECK_TOOL
-from rookery.governance.file_records import content, files_told
-from rookery.governance.intents.intent_changes import Definition
 from rookery.governance.intents.intent_context import ContextTooLarge, reminder, selectable_intents
 from rookery.governance.intents.scope_expansion import about_expansion, expand
 from rookery.governance.intents.selection import Chosen, choose, context_of
-from rookery.governance.ledger.ledger_errors import LedgerBusy, LedgerUnwritable
-from rookery.governance.ledger.statistics import is_by_product
+from rookery.governance.ledger.ledger_errors import LedgerUnwritable
 from rookery.governance.project import GovernedProject
 from rookery.governance.scope.call_verdict import CallVerdict, Objection, Standing, judge_call
-from rookery.governance.scope.locations import NamedPath, judge_paths
 from rookery.governance.scope.permission_rules import READ
 from rookery.governance.scope.read_rules import strictest_reading, withholding
-from rookery.governance.scope.scope_verdict import Op, PathFinding, Verdict, writable_prefixes
+from rookery.governance.scope.scope_verdict import writable_prefixes
 from rookery.governance.scope.touched_paths import (
     CHANGING_TOOLS,
     EXPAND,
@@ -58,16 +48,7 @@ from rookery.governance.scope.touched_paths import (
     unreadable,
 )
 
-Contents: TypeAlias = Callable[
-    [str, str], Awaitable[Sequence[tuple[str, bytes | None, bytes | None]]]
-]
-"""What was in each file that differs between two checkpoints."""
-
-LEDGER_NAME = f"{GOVERNANCE_FOLDER}/agent_trace.jsonl"
 FEW_FILES = 10
-MOST_TOLD = 20
-MOST_COMPARED = 500
-"""Files changed by one command of which the lines are told."""
 
 
 class GovernedTask:
@@ -87,12 +68,13 @@ class GovernedTask:
         self.project = project
         self.task_id = task_id
         self._state = state
-        self._events = events
         self._append = append
         self._confines = confines
-        self._contents = contents
         self._records = CallRecords(project, task_id, state, events, append)
         self.in_force = InForce(project, task_id, state, append, self._note)
+        self.effects = CallEffects(
+            self.in_force, self._records, state, events, append, contents=contents
+        )
         self._verdicts: dict[str, tuple[CallVerdict, Standing | None]] = {}
         self._withheld: dict[str, Callable[[str], bool] | None] = {}
         """What a call that looks through folders leaves out."""
@@ -102,42 +84,26 @@ class GovernedTask:
         """Why the ledger cannot be trusted, if that is to stop the task."""
         self._about_to: dict[str, Callable[[], Awaitable[None]]] = {}
         """What puts a call that is permitted on record, once it is about to be made."""
-        self._to_record: dict[str, Callable[[], Awaitable[None]]] = {}
-        """What puts a call that was made on record."""
-        self._intruders: dict[str, tuple[str, ...]] = {}
-        self._files_before: dict[str, str] = {}
-        self._running: dict[str, str] = {}
-        """Commands that run on, and what the files of governance were when each began."""
-        self._checks: set[str] = set()
-        """Calls that the host made itself, to see whether a criterion is met."""
-        self._held: dict[str, Definition | None] = {}
-        """What was in force when a command began."""
-
-    @property
-    def _observes(self) -> bool:
-        governed = self._state().governed
-        return governed is not None and governed.mode == "observe"
 
     # ── before a call ───────────────────────────────────────────────────────────────────
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
-        if self._running:
-            await self._look_after_running()
+        await self.effects.look_after_running()
         if call.name == SELECT:
-            return Ruling() if self._observes else await self.in_force.about_selection(call)
+            return Ruling() if self._records.observes else await self.in_force.about_selection(call)
         if call.name == EXPAND:
             return await about_expansion(self.in_force, action)
         if not is_destructive(call, action):
             return await self._about_reading(call, action)
         verdict, at = await self._judged(call, action)
         self._verdicts[call.id] = (verdict, at)
-        if at is not None and action.command and not self._observes:
+        if at is not None and action.command and not self._records.observes:
             rules = (at.intent.permissions,)
             self._withheld[call.id] = withholding(rules, READ, self.project.layout)
-        if self._observes:
+        if self._records.observes:
             return self._as_observed(verdict)
         edits = bool(action.changes) and not (action.command or action.external)
-        if self.project.wishes.in_scope_unasked and edits and verdict.label == "in_scope":
+        if self.project.options.in_scope_unasked and edits and verdict.label == "in_scope":
             return allow() if verdict.decision is Decision.NONE else verdict.ruling
         if at is not None and at.sandboxed:
             where = ", ".join(writable_prefixes(at.intent.owned_scope)) or "the whole workspace"
@@ -165,7 +131,7 @@ class GovernedTask:
         """Whether the policy lets files be edited that changed elsewhere since they were read.
         The model is shown what changed, so the rules about reading hold too."""
         at = self._verdicts[call.id][1] if call.id in self._verdicts else None
-        if self._observes or at is None or at.policy.stale != "context":
+        if self._records.observes or at is None or at.policy.stale != "context":
             return False
         rules = await self.in_force.reading_permissions()
         if isinstance(rules, Refusal) or not rules:
@@ -177,7 +143,7 @@ class GovernedTask:
 
     def _as_observed(self, verdict: CallVerdict) -> Ruling:
         """The verdict's ruling, unless governance only looks on here."""
-        if not self._observes:
+        if not self._records.observes:
             return verdict.ruling
         for each in verdict.objections:
             text = f"observed, not refused: {each.refusal.message} ({each.refusal.code})"
@@ -188,7 +154,7 @@ class GovernedTask:
         if self.broken:
             return _refused(Refusal(code="TRC-002", message=self.broken)), None
         why = await self._records.unwritten()
-        if why and self.project.wishes.block_unrecorded:
+        if why and self.project.options.block_unrecorded:
             return _refused(Refusal(code="TRC-001", message=why)), None
         found = await self.in_force.standing(call, action)
         if isinstance(found, Refusal):
@@ -247,12 +213,7 @@ class GovernedTask:
         if said is not None and at is not None and why.question:
             await self._widen(call, said, why, at)
         self._about_to[call.id] = partial(self._begin, call, action, verdict, at, approval, label)
-        self._checks.discard(call.id)  # ids are the model's to choose, and may be said again
-        if call.name == CHECK_TOOL:
-            self._checks.add(call.id)
-        if action.command or action.external:
-            self._files_before[call.id] = await self.in_force.fingerprint_now()
-            self._held[call.id] = self.in_force.definition
+        await self.effects.about_to_begin(call, action)
         if at is not None and at.sandboxed and permit.confined:
             prefixes = writable_prefixes(at.intent.owned_scope)
             return permit if "" in prefixes else replace(permit, writable=frozenset(prefixes))
@@ -267,7 +228,7 @@ class GovernedTask:
         self, verdict: CallVerdict, said: Answered | None
     ) -> tuple[str, Mapping[str, Any]]:
         codes = [each.refusal.code for each in verdict.objections]
-        if self._observes:
+        if self._records.observes:
             return (_observed(verdict), approval_of(said, codes))
         if verdict.by_flag:
             return verdict.label, {"answer": "once", "by": "flag", "reasons": list(verdict.by_flag)}
@@ -323,184 +284,13 @@ class GovernedTask:
         try:
             await self._records.begin(call, action, verdict, at, approval, label)
         except LedgerUnwritable as error:
-            if self.project.wishes.block_unrecorded:
+            if self.project.options.block_unrecorded:
                 refusal = Refusal(
                     code="TRC-001", message=str(error), tool=call.name, tool_use_id=call.id
                 )
                 text = json.dumps(refusal.to_json(), ensure_ascii=False)
                 raise Denied(text, code=refusal.code, retryable=True) from error
             self._append(Noted(text=str(error)))
-
-    # ── after a call ────────────────────────────────────────────────────────────────────
-
-    async def written(self, action: Action) -> dict[str, bytes | None]:
-        """What a call has made of files, before anybody else changes them again."""
-        return await anyio.to_thread.run_sync(self._records.contents_of, action)
-
-    async def ended(
-        self,
-        call: ToolCall,
-        action: Action,
-        outcome: Outcome | None,
-        *,
-        written: Mapping[str, bytes | None] | None = None,
-    ) -> Outcome | None:
-        """`written` is what the call itself wrote, if hooks may have changed that since."""
-        if not is_destructive(call, action):
-            return outcome
-        self._to_record[call.id] = partial(self._record, call, action, outcome, written)
-        if action.command or action.external or outcome is None:
-            await self.recorded(call.id)
-        return outcome
-
-    async def recorded(self, call_id: str) -> None:
-        if record := self._to_record.pop(call_id, None):
-            await record()
-
-    async def _record(
-        self,
-        call: ToolCall,
-        action: Action,
-        outcome: Outcome | None,
-        written: Mapping[str, bytes | None] | None,
-    ) -> None:
-        may_do_more = bool(action.command or action.external)
-        settles = may_do_more and action.may_change_files and self._contents is not None
-        if call.name == CHECK_TOOL:
-            settles = False
-        _, recorded = await self._records.end(call, outcome, settles=settles, written=written)
-        if not recorded:
-            self._append(Unrecorded(call_id=call.id, code=LedgerUnwritable.code))
-        if may_do_more:
-            await self._watch_own_files(call)
-
-    async def _watch_own_files(self, call: ToolCall) -> None:
-        """What a command or a server changes about governance, governs nothing until a person
-        has agreed to it. One that runs on is looked after for as long as it does."""
-        before = self._files_before.pop(call.id, None)
-        if before is None:
-            return
-        if call.id in commands_running_on(self._events()):
-            self._running[call.id] = before
-        await self._compare(before)
-        await self._look_at_ledger(call.id)
-
-    async def _compare(self, before: str) -> bool:
-        """Whether the files of governance are as they were."""
-        if before == await self.in_force.fingerprint_now():
-            return True
-        await self.in_force.lose_to_own_doing("A command changed the files of governance")
-        return False
-
-    async def _look_after_running(self) -> None:
-        """What commands that run on have done to the files of governance since anybody looked."""
-        still = commands_running_on(self._events())
-        for call_id, before in list(self._running.items()):
-            if call_id not in still:
-                del self._running[call_id]
-            await self._look_at_ledger(call_id)
-            if not await self._compare(before):
-                self._running = dict.fromkeys(self._running, await self.in_force.fingerprint_now())
-
-    async def _look_at_ledger(self, call_id: str) -> None:
-        if not await anyio.to_thread.run_sync(self._ledger_is_whole):
-            self._append(OutOfScopeWritten(call_id=call_id, paths=(LEDGER_NAME,)))
-            await self.in_force.lose_to_own_doing("The ledger was changed while a command ran")
-
-    def _ledger_is_whole(self) -> bool:
-        if not self.project.keeps_records:
-            return True
-        try:
-            return self.project.recording.ledger.holds_own(self.task_id)
-        except LedgerBusy:
-            return True  # another host writes to it: nobody can tell yet
-        except LedgerUnwritable:
-            return False
-
-    async def changed(
-        self, call_id: str, before: str, after: str, effects: Sequence[Effect]
-    ) -> None:
-        if self._contents is None:
-            return
-        paths = [each.path for each in effects if not is_hosts_own(each.path)]
-        # what tools leave behind as they run is on record, and nobody's trespass
-        work = [path for path in paths if not is_by_product(path)]
-        outside = await self._outside(call_id, work)
-        old, new = await self._before_and_after(before, after, paths)
-        await self._records.settle(call_id, old, new, outside=outside)
-        if outside and call_id in self._checks:
-            named = ", ".join(outside[:MOST_TOLD])
-            self._append(Noted(text=f"A check changed files outside the scope: {named}."))
-        elif outside:
-            self._tell_outside(call_id, outside)
-
-    async def _before_and_after(
-        self, before: str, after: str, paths: Sequence[str]
-    ) -> tuple[dict[str, bytes | None], dict[str, bytes | None]]:
-        assert self._contents
-        root, workspace = self.project.layout.root, self.project.layout.workspace
-        if len(paths) > MOST_COMPARED:
-            found: Sequence[tuple[str, bytes | None, bytes | None]] = ()
-        else:
-            found = await self._contents(before, after)
-        wanted = set(paths)
-        old: dict[str, bytes | None] = {}
-        new: dict[str, bytes | None] = {}
-        for path, was, now in found:
-            at = workspace / path
-            if path in wanted and at.is_relative_to(root):
-                name = at.relative_to(root).as_posix()
-                old[name], new[name] = was, now
-        return old, new
-
-    async def _outside(self, call_id: str, paths: Sequence[str]) -> tuple[str, ...]:
-        """Which of these files the intent does not own that a command ran for."""
-        definition = self._held.get(call_id) or self.in_force.definition
-        if definition is None:
-            return tuple(paths)
-        rules = self.project.rules(definition.intent, definition.policy)
-        named = [NamedPath(path, Op.MODIFY) for path in paths]
-        findings = await anyio.to_thread.run_sync(
-            partial(judge_paths, self.project.layout, rules, named)
-        )
-        granted = self.in_force.granted
-        return tuple(each.path for each in findings if _is_outside(each) and not granted(each.path))
-
-    def _tell_outside(self, call_id: str, paths: tuple[str, ...]) -> None:
-        named = ", ".join(paths[:MOST_TOLD])
-        intent = self._state().intent
-        self._append(OutOfScopeWritten(call_id=call_id, paths=paths))
-        notice = Refusal(
-            code="CMD-002",
-            message=f"The command changed files outside the scope: {named}.",
-            intent_id=intent.intent_id if intent else "",
-            tool_use_id=call_id,
-            details=(("files", list(paths[:MOST_TOLD])),),
-        )
-        self._append(Noted(text=notice.message))
-        said = json.dumps(notice.to_json(), ensure_ascii=False)
-        self._append(Reminded(text=f"[automatic] {said}"))
-        definition = self.in_force.definition
-        asks = definition is not None and definition.policy.on_out_of_scope_write == "ask_revert"
-        if asks and not self._observes:
-            self._intruders[call_id] = paths
-
-    def intruders(self, call_id: str) -> Sequence[str]:
-        return self._intruders.pop(call_id, ())
-
-    async def restored(self, done: Restored) -> None:
-        """Files were put back; the ledger itself never is."""
-        root = self.project.layout.root
-        paths = [each.path for each in done.effects]
-        now = {path: content(root / path) for path in paths}
-        told = files_told({path: None for path in paths}, now)
-        call = ToolCall(id="", name="")
-        entry = self._records.entry("rewind", call, None)
-        files = tuple(replace(each, before=None, ranges=()) for each in told.files)
-        more = {"removed": [path for path in paths if now[path] is None]}
-        await self._records.note(
-            replace(entry, outcome="success", files=files, contributor="human", more=more)
-        )
 
     # ── the intent ──────────────────────────────────────────────────────────────────────
 
@@ -548,7 +338,7 @@ class GovernedTask:
 
     def is_closed_to(self, call: ToolCall) -> bool:
         """Whether the call is one that is refused for want of an intent, whatever it says."""
-        none = self._state().intent is None and not self._observes
+        none = self._state().intent is None and not self._records.observes
         return none and call.name in CHANGING_TOOLS
 
     async def note_hook(self, call: ToolCall, code: str, why: str) -> None:
@@ -560,7 +350,7 @@ class GovernedTask:
         """Raises `Denied` for a call with a path of which nobody can tell where it leads."""
         active = self._state().intent
         refusal = unreadable(call, active.intent_id if active else "")
-        if refusal and not self._observes:
+        if refusal and not self._records.observes:
             await self._deny(call, refusal)
 
     async def _deny(self, call: ToolCall, refusal: Refusal) -> NoReturn:
@@ -590,9 +380,5 @@ def _refused(refusal: Refusal) -> CallVerdict:
 
 
 def _observed(verdict: CallVerdict) -> str:
-    outside = any(_is_outside(each) for each in verdict.findings)
+    outside = any(is_outside(each) for each in verdict.findings)
     return "out_of_scope" if outside else verdict.label
-
-
-def _is_outside(finding: PathFinding) -> bool:
-    return finding.verdict not in (Verdict.IN_SCOPE, Verdict.IGNORED)

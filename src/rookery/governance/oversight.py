@@ -5,7 +5,6 @@ all it pays for, and nothing that governance needs is even loaded.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,14 +20,11 @@ from rookery.core.facts import (
     CriteriaChecked,
     Effect,
     Governed,
-    IntentCleared,
-    IntentSelected,
     Noted,
     Reminded,
     TaskOpened,
     TaskReopened,
 )
-from rookery.core.limits import MIB
 from rookery.core.queries import KnownIntent
 from rookery.core.replies import sentence_in
 from rookery.core.rulings import Ruling, joined
@@ -46,14 +42,9 @@ from rookery.platform.user_folders import Places
 if TYPE_CHECKING:
     from rookery.governance.governed_task import GovernedTask
     from rookery.governance.layout import Layout
-    from rookery.governance.ledger.ledger_recording import Recording
     from rookery.governance.project import GovernedProject
 
 Contents = Callable[[str, str], Awaitable[Sequence[tuple[str, bytes | None, bytes | None]]]]
-
-
-LARGEST_CHECKED = 2 * MIB
-"""Bytes of a ledger that is looked through, beside the work, whenever a task begins."""
 
 
 class Charter(Struct, frozen=True, kw_only=True):
@@ -107,31 +98,13 @@ class Oversight:
         found = find_layout(self.workspace, self.workspace)
         if found.layout is None or self.settings.governance.mode == "off":
             return ()
-        from rookery.governance.intents.intent import selectable
+        from rookery.governance.project_setup import known_intents
 
-        project = self.project(found.layout)
-        file = (await project.intents()).file
-        now, broken = project.now(), file.broken
-        order = sorted(file.intents, key=lambda each: not selectable(each, now))
-        return tuple(
-            KnownIntent(
-                id=each.id,
-                name=each.name,
-                status=str(each.status),
-                revision=each.revision,
-                scope=each.owned_scope,
-                problem=""
-                if each.id not in broken and selectable(each, now)
-                else "it has errors"
-                if each.id in broken
-                else f"it is {each.status}",
-            )
-            for each in order
-        )
+        return await known_intents(self.project(found.layout))
 
     def project(self, layout: "Layout") -> "GovernedProject":
         if layout.root not in self._projects:
-            from rookery.governance.projects import open_project
+            from rookery.governance.project_setup import open_project
 
             self._projects[layout.root] = open_project(
                 self.settings, layout, self.places, allow=self.charter.allow
@@ -215,6 +188,12 @@ class TaskOversight:
     async def _govern(self, layout: "Layout") -> None:
         from rookery.governance.governed_task import GovernedTask
         from rookery.governance.intent_tools import intent_tools
+        from rookery.governance.project_setup import (
+            recovered,
+            take_up,
+            warn_if_broken,
+            why_broken,
+        )
 
         over, log = self._over, self._log
         project = over.project(layout)
@@ -228,77 +207,14 @@ class TaskOversight:
             contents=over.contents,
         )
         self._tools = intent_tools(task)
-        if project.keeps_records:
-            await self._settle_the_past(project)
-        await self._take_up(task, project)
+        is_new = self._is_new()
+        if project.keeps_records and await recovered(project, log):
+            if project.options.block_broken:
+                task.broken = await anyio.to_thread.run_sync(why_broken, project, over.places)
+            elif is_new:
+                over.start_beside(warn_if_broken, project, over.places, log)
+        await take_up(task, log, over.charter.intent, is_new=is_new)
         over.start_beside(self._stay_alive)
-
-    async def _settle_the_past(self, project: "GovernedProject") -> None:
-        """What processes that are gone have left unrecorded, and whether the ledger is whole."""
-        try:
-            found = await anyio.to_thread.run_sync(project.recording.recover, project.layout.root)
-        except RookeryError as error:
-            self._log.append(Noted(text=str(error)))
-            return
-        if found.put_away:
-            what = f"{found.put_away} notes of calls that nobody here wrote were put away"
-            self._log.append(Noted(text=f"{what}: .orchestration/.state/quarantine"))
-        if left := found.changed + found.unchanged:
-            many = "a call that was" if left == 1 else f"{left} calls that were"
-            self._log.append(Noted(text=f"The ledger now tells of {many} cut off."))
-        if project.wishes.block_broken and self._task:
-            self._task.broken = await anyio.to_thread.run_sync(self._why_broken, project)
-        elif self._is_new() and _size(project.layout.ledger) <= LARGEST_CHECKED:
-            self._over.start_beside(self._warn_if_broken, project)
-
-    async def _warn_if_broken(self, project: "GovernedProject") -> None:
-        if await anyio.to_thread.run_sync(self._why_broken, project) and not self._log.ended:
-            what = "The ledger is not whole; what it tells cannot be relied on."
-            self._log.append(Noted(text=f"{what} See: rookery trace verify"))
-
-    def _why_broken(self, project: "GovernedProject") -> str:
-        from rookery.governance.ledger.known_heads import KnownHeads
-        from rookery.governance.ledger.verification import verified
-        from rookery.governance.projects import heads_of
-
-        try:
-            heads = KnownHeads(heads_of(project.layout, self._over.places))
-            known = heads.read()
-        except ValueError as error:
-            return f"What is known of the ledger cannot be read ({error})."
-        whole = verified(project.layout.folder, known=known, keys=heads.trace_keys).whole
-        return "" if whole else "The ledger is not whole, so nothing may be changed."
-
-    async def _take_up(self, task: "GovernedTask", project: "GovernedProject") -> None:
-        """The intent that the task was begun for, or worked for when it was left."""
-        from rookery.governance.intents.intent import digest, selectable
-        from rookery.governance.intents.intent_changes import Definition
-
-        active = self._log.state.intent
-        facts = (event.fact for event in self._log.events)
-        task.in_force.inherited = next(
-            (f.intent_id for f in facts if isinstance(f, IntentSelected) and f.by == "parent"), ""
-        )
-        if active is None:
-            if self._over.charter.intent and self._is_new() and not self._log.state.parent:
-                await task.select(self._over.charter.intent)
-            return
-        file = (await project.intents()).file
-        intent = file.find(active.intent_id)
-        usable = intent and intent.id not in file.broken and selectable(intent, project.now())
-        if intent is None or not usable or digest(intent, file.policy) != active.digest:
-            reason = (
-                f"{active.intent_id} is not as it was when this task worked for it; select it "
-                "again to go on."
-            )
-            self._log.append(IntentCleared(reason=reason))
-            self._log.append(Noted(text=reason))
-            self._log.append(Reminded(text=f"[automatic] {reason}"))
-            return
-        task.in_force.know(Definition(intent, file.policy))
-        await anyio.to_thread.run_sync(task.in_force.take_lease)
-        if active.by == "parent" and self._is_new():
-            await task.remind()
 
     async def _stay_alive(self) -> None:
         """Other tasks must see that this one still works for its intent."""
@@ -389,28 +305,28 @@ class TaskOversight:
     ) -> Outcome | None:
         written = None
         if self._hooks and outcome is not None:
-            written = await self._task.written(action) if self._task else None
+            written = await self._task.effects.written(action) if self._task else None
             outcome = await self._hooks.after(call, outcome)
         if self._task is None:
             return outcome
-        return await self._task.ended(call, action, outcome, written=written)
+        return await self._task.effects.ended(call, action, outcome, written=written)
 
     async def recorded(self, call_id: str) -> None:
         if self._task:
-            await self._task.recorded(call_id)
+            await self._task.effects.recorded(call_id)
 
     async def changed(
         self, call_id: str, before: str, after: str, effects: Sequence[Effect]
     ) -> None:
         if self._task:
-            await self._task.changed(call_id, before, after, effects)
+            await self._task.effects.changed(call_id, before, after, effects)
 
     def intruders(self, call_id: str) -> Sequence[str]:
-        return self._task.intruders(call_id) if self._task else ()
+        return self._task.effects.intruders(call_id) if self._task else ()
 
     async def restored(self, done: Restored) -> None:
         if self._task:
-            await self._task.restored(done)
+            await self._task.effects.restored(done)
 
     async def select(self, intent_id: str) -> None:
         if self._task is None:
@@ -428,7 +344,7 @@ class TaskOversight:
         if self._task is None:
             return ""
         if self._task.project.keeps_records:
-            self._over.start_beside(_flush, self._task.project.recording)
+            self._over.start_beside(self._task.project.flush)
         return await self._task.now()
 
     def tools(self) -> Mapping[str, Tool[Any]]:
@@ -451,31 +367,21 @@ class TaskOversight:
                 child=bool(self._log.state.parent), said=self._log.state.completion or ""
             )
         definition = self._task.in_force.definition if self._task else None
-        if self._log.state.completion is None:
+        if self._log.state.completion is None or self._log.state.parent:
             return
-        if self._task is None or definition is None or self._log.state.parent:
-            return
-        if not definition.intent.acceptance_criteria:
+        if self._task is None or definition is None or not definition.intent.acceptance_criteria:
             return
         from rookery.governance.criteria.criteria_checks import checked, failures_told, told
 
         intent, layout = definition.intent, self._task.project.layout
         tell = lambda text: self._log.append(Noted(text=text))  # noqa: E731
         checks = await checked(intent, layout, act, context, tell)
-        state = await anyio.to_thread.run_sync(self._state_id)
+        state = await anyio.to_thread.run_sync(self._task.project.ledger_state)
         fact = CriteriaChecked(intent_id=intent.id, checks=checks, state_id=state)
         self._log.append(fact)
         self._log.append(Noted(text=told(intent.id, checks)))
         if self._log.state.completion is None:
             self._log.append(Reminded(text=failures_told(checks)))
-
-    def _state_id(self) -> str:
-        from rookery.governance.ledger.verify_ledger import state_id
-
-        assert self._task
-        if not self._task.project.layout.ledger.exists():
-            return ""
-        return state_id(self._task.project.recording.ledger.tail().tips)
 
     async def end(self) -> None:
         self._ended.set()
@@ -486,27 +392,8 @@ class TaskOversight:
             return
         await task.settle_rest()
         try:
-            await self._close(task)
+            await anyio.to_thread.run_sync(task.in_force.release)
+            await anyio.to_thread.run_sync(task.project.recording.close, self._task_id)
         except RookeryError as error:  # it disturbs nothing but what comes after it
             if not self._log.ended:
                 self._log.append(Noted(text=str(error)))
-
-    async def _close(self, task: "GovernedTask") -> None:
-        await anyio.to_thread.run_sync(task.in_force.release)
-        await anyio.to_thread.run_sync(task.project.recording.close, self._task_id)
-
-
-async def _flush(recording: "Recording") -> None:
-    """While the model is asked. What cannot be flushed is still in the call journal, and tried
-    again before the next request, and at the end, which says so."""
-    from rookery.governance.ledger.ledger_errors import LedgerUnwritable
-
-    with suppress(LedgerUnwritable):
-        await anyio.to_thread.run_sync(recording.flush)
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0

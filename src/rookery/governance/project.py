@@ -1,6 +1,7 @@
 """The intents of a workspace and the ledger of what was done for them, for all of its tasks."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -15,6 +16,7 @@ from rookery.governance.intents.intent_edits import IntentWriter
 from rookery.governance.intents.intent_file import IntentReader, IntentText
 from rookery.governance.intents.leases import Leases, Neighbours
 from rookery.governance.layout import Layout
+from rookery.governance.ledger.ledger_errors import LedgerUnwritable
 from rookery.governance.ledger.ledger_reader import Query
 from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.segments import newest_first
@@ -30,7 +32,7 @@ MOST_LOOKED_BACK = 4 * MIB
 """Bytes of the ledger in which work for an intent is looked for, so that a long one is as fast."""
 
 
-class GovernanceWishes(Struct, frozen=True, kw_only=True):
+class GovernanceOptions(Struct, frozen=True, kw_only=True):
     """What the user's settings and flags say about governance."""
 
     auto_single: bool = False
@@ -56,14 +58,14 @@ class GovernedProject:
         self,
         layout: Layout,
         recording: Recording,
-        wishes: GovernanceWishes,
+        options: GovernanceOptions,
         *,
         tools: Mapping[str, object],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.layout = layout
         self.recording = recording
-        self.wishes = wishes
+        self.options = options
         self.now = now
         self.leases = Leases(layout)
         self._reader = IntentReader(layout, tools=tuple(tools), now=now)
@@ -80,6 +82,18 @@ class GovernedProject:
         """Nobody but the user makes the folder; without it, or behind a link, is no ledger."""
         folder = self.layout.folder
         return folder.is_dir() and not folder.is_symlink()
+
+    async def flush(self) -> None:
+        """While the model is asked. What cannot be flushed is still in the call journal, and tried
+        again before the next request, and at the end, which says so."""
+        with suppress(LedgerUnwritable):
+            await anyio.to_thread.run_sync(self.recording.flush)
+
+    def ledger_state(self) -> str:
+        """Names the ledger's present content; empty if there is none."""
+        from rookery.governance.ledger.verify_ledger import state_id
+
+        return state_id(self.recording.ledger.tail().tips) if self.layout.ledger.exists() else ""
 
     def read_now(self) -> IntentText:
         return self._reader.read()

@@ -63,7 +63,7 @@ async def choose(
         wanted,
         now=project.now(),
         overlapping=overlapping,
-        auto_single=project.wishes.auto_single,
+        auto_single=project.options.auto_single,
     )
     if isinstance(found, Refusal):
         return found
@@ -98,7 +98,7 @@ async def context_of(project: GovernedProject, task_id: str, definition: Definit
         digest=digest(intent, definition.policy),
         generated=project.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         around=await project.surroundings(task_id, intent),
-        budget=project.wishes.context_chars,
+        budget=project.options.context_chars,
     )
 
 
