@@ -1,6 +1,6 @@
 """The intents of a workspace and the ledger of what was done for them, for all of its tasks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,7 +60,6 @@ class GovernedProject:
         recording: Recording,
         options: GovernanceOptions,
         *,
-        tools: Mapping[str, object],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.layout = layout
@@ -68,8 +67,8 @@ class GovernedProject:
         self.options = options
         self.now = now
         self.leases = Leases(layout)
-        self._reader = IntentReader(layout, tools=tuple(tools), now=now)
-        self.writer = IntentWriter(layout, tools=tuple(tools), now=now)
+        self._reader = IntentReader(layout, now=now)
+        self.writer = IntentWriter(layout, now=now)
         self._used: dict[str, Used] = {}
         self._ignores_case: bool | None = None
 
@@ -94,9 +93,6 @@ class GovernedProject:
         from rookery.governance.ledger.verify_ledger import state_id
 
         return state_id(self.recording.ledger.tail().tips) if self.layout.ledger.exists() else ""
-
-    def read_now(self) -> IntentText:
-        return self._reader.read()
 
     def rules(self, intent: Intent, policy: Policy, text: IntentText | None = None) -> ScopeRules:
         """`text` is the intent file, if somebody has just read it."""

@@ -62,7 +62,7 @@ def open_project(
         in_scope_unasked=settings.approve_in_scope,
         allow=allow,
     )
-    return GovernedProject(layout, recording, options, tools={})
+    return GovernedProject(layout, recording, options)
 
 
 class PastGovernance(Ungoverned):

@@ -14,7 +14,7 @@ from rookery.governance.intents.intent import (
     Verify,
     digest,
 )
-from rookery.governance.intents.intent_changes import Definition, Effect, change, tightest
+from rookery.governance.intents.intent_changes import Definition, Effect, change
 
 NOW = datetime(2026, 2, 20, tzinfo=UTC)
 LATER = datetime(2026, 3, 1, tzinfo=UTC)
@@ -117,13 +117,3 @@ def test_22_59_a_change_by_a_tool_needs_a_persons_yes():
         found = change(old, new, now=NOW, during_own_call=True)
         assert (found.effect, found.fields) == (Effect.LOST_TO_TOOL, ("owned_scope",))
     assert change(old, old, now=NOW, during_own_call=True).effect is Effect.NONE
-
-
-def test_4_3_a_workspace_can_only_tighten():
-    policy, looser = tightest(
-        Policy(deletes="allow", overlap="block", protect=("a",)),
-        Policy(deletes="ask", protect=("b",), stale="strict"),
-    )
-    assert (policy.deletes, policy.overlap, policy.stale) == ("ask", "block", "strict")
-    assert policy.protect == ("b", "a")
-    assert set(looser) == {"deletes", "stale"}

@@ -122,11 +122,6 @@ def test_E214_a_rule_that_is_faulty_or_never_fits_is_reported(rule: str, says: s
     assert rule_fault(rule)
 
 
-def test_a_tool_of_the_users_own_can_be_named():
-    assert rule_fault("deploy")
-    assert rule_fault("deploy", also=["deploy"]) is None
-
-
 @pytest.mark.parametrize("alias", ALIASES)
 def test_10_3_every_alias_stands_for_tools_there_are(alias: str):
     assert (PATH_TOOLS | COMMAND_TOOLS | OTHER_TOOLS).issuperset(ALIASES[alias])

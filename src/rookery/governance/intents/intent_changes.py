@@ -86,23 +86,6 @@ def change(
     return Change(effect=Effect.NARROWED, fields=fields)
 
 
-def tightest(policy: Policy, floor: Policy) -> tuple[Policy, tuple[str, ...]]:
-    """A project's policy where it is at least as strict as what user and administrator say, and
-    theirs where it is looser; with the keys at which it was looser."""
-    kept: dict[str, Any] = {}
-    looser: list[str] = []
-    for key, order in _FROM_LOOSE_TO_STRICT.items():
-        asked, least = getattr(policy, key), getattr(floor, key)
-        if order.index(asked) < order.index(least):
-            looser.append(key)
-        kept[key] = max(asked, least, key=order.index)
-    protect = tuple(dict.fromkeys((*floor.protect, *policy.protect)))
-    return (
-        Policy(**kept, protect=protect, max_in_progress=policy.max_in_progress),
-        tuple(looser),
-    )
-
-
 def difference(old: Definition, new: Definition) -> tuple[str, ...]:
     """What was taken out of an intent, then what was put in."""
     before, after = list(_lines(old)), list(_lines(new))

@@ -8,7 +8,7 @@ is refused: nothing that a person wrote is ever overwritten.
 import json
 import os
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -79,12 +79,10 @@ class IntentWriter:
         self,
         layout: Layout,
         *,
-        tools: Collection[str] = (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._layout = layout
         self._name = layout.shown(layout.intent_file)
-        self._tools = tools
         self._now = now
 
     def change(self, seen: IntentText, edits: Sequence[EditOf], decide: Decide) -> IntentText:
@@ -103,7 +101,7 @@ class IntentWriter:
             data = small_file(self._layout.intent_file, self._layout.workspace, largest=LARGEST)
         except (FileNotFoundError, Unreadable) as error:
             raise self._not_written(f"it cannot be read ({error})") from error
-        return parsed(data, self._name, now=self._now(), tools=self._tools)
+        return parsed(data, self._name, now=self._now())
 
     def _edited(self, current: IntentText, edits: Sequence[EditOf]) -> IntentText:
         text = current
@@ -112,7 +110,7 @@ class IntentWriter:
                 raise self._not_written("it has errors; see: rookery intents validate")
             after = edited(text.data.decode("utf-8-sig"), text.root, each.intent_id, each.edit)
             bom = _BOM if current.data.startswith(_BOM) else b""
-            result = parsed(bom + after.encode(), self._name, now=self._now(), tools=self._tools)
+            result = parsed(bom + after.encode(), self._name, now=self._now())
             self._check(text.file, result.file, each)
             text = result
         return text

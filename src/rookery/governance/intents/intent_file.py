@@ -5,7 +5,7 @@ may be one that an editor is just saving, so it is read again before anything is
 and `summary` show its problems in a terminal.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 
@@ -20,7 +20,6 @@ from rookery.governance.intents.intent import IntentFile
 from rookery.governance.intents.intent_checks import unmatched_patterns
 from rookery.governance.intents.intent_reader import read_intents
 from rookery.governance.layout import Layout
-from rookery.governance.scope.scope_rules import floating_fault
 from rookery.governance.yaml_nodes import problems_of, yaml_nodes
 from rookery.platform.disk import Unreadable, small_file
 
@@ -49,18 +48,16 @@ MISSING = IntentText(file=IntentFile(), there=False)
 
 
 class IntentReader:
-    """Of one governance root. `tools` are those that rules may name besides the usual ones."""
+    """Of one governance root."""
 
     def __init__(
         self,
         layout: Layout,
         *,
-        tools: Collection[str] = (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.layout = layout
         self._name = layout.shown(layout.intent_file)
-        self._tools = tools
         self._now = now
         self._last: IntentText | None = None
         self._settled: IntentText | None = None
@@ -75,7 +72,7 @@ class IntentReader:
             problem = Problem(file=self._name, code=error.code, message=str(error))
             return IntentText(file=IntentFile(problems=(problem,)))
         if self._last is None or self._last.data != data:
-            self._last = parsed(data, self._name, now=self._now(), tools=self._tools)
+            self._last = parsed(data, self._name, now=self._now())
         return self._last
 
     async def settled(self, active: str = "") -> IntentText:
@@ -101,7 +98,7 @@ class IntentReader:
         return replace(found.file, problems=tuple(order))
 
 
-def parsed(data: bytes, name: str, *, now: datetime, tools: Collection[str] = ()) -> IntentText:
+def parsed(data: bytes, name: str, *, now: datetime) -> IntentText:
     """What the bytes of an intent file say."""
     try:
         text = data.decode("utf-8-sig")
@@ -119,9 +116,7 @@ def parsed(data: bytes, name: str, *, now: datetime, tools: Collection[str] = ()
     if root is None:
         problems = problems_of(name, text, faults)
         return IntentText(file=IntentFile(problems=problems), data=data)
-    file = read_intents(
-        root, Reading(name, text.split("\n")), now=now, floating_fault=floating_fault, tools=tools
-    )
+    file = read_intents(root, Reading(name, text.split("\n")), now=now)
     return IntentText(file=file, data=data, root=root if isinstance(root, MapNode) else None)
 
 

@@ -1,9 +1,8 @@
 """The parts of an intent file that have parts themselves: criteria, permissions, the policy."""
 
-from collections.abc import Collection
 from typing import Any
 
-from rookery.governance.intents.file_nodes import Fault, MapNode, Node, Reading, TextNode
+from rookery.governance.intents.file_nodes import MapNode, Node, Reading, TextNode
 from rookery.governance.intents.intent import (
     DEFAULT_VERIFY_SECONDS,
     Constraint,
@@ -17,6 +16,7 @@ from rookery.governance.intents.intent import (
     Verify,
 )
 from rookery.governance.scope.permission_rules import rule_fault
+from rookery.governance.scope.scope_rules import floating_fault
 
 LONGEST_CONSTRAINT = 500
 LONGEST_CHECK_SECONDS = 3600
@@ -73,7 +73,7 @@ def criteria(node: MapNode, reading: Reading) -> tuple[Criterion, ...]:
     return tuple(found)
 
 
-def permissions(node: MapNode, reading: Reading, tools: Collection[str]) -> Permissions:
+def permissions(node: MapNode, reading: Reading) -> Permissions:
     fields = reading.fields(node.get("permissions"), "permissions", ("allow", "ask", "deny"))
     if fields is None:
         return Permissions()
@@ -83,7 +83,7 @@ def permissions(node: MapNode, reading: Reading, tools: Collection[str]) -> Perm
         rules = reading.items(fields.get(name), path)
         lists[name] = tuple(reading.text(each, f"{path}[{at}]") for at, each in enumerate(rules))
         for at, each in enumerate(rules):
-            fault = isinstance(each, TextNode) and rule_fault(each.text, also=tools)
+            fault = isinstance(each, TextNode) and rule_fault(each.text)
             if fault:
                 reading.note("E214", each, f"{path}[{at}]", str(fault), fault.fix)
     return Permissions(**lists)
@@ -148,8 +148,7 @@ def time_text(node: MapNode, key: str, reading: Reading, path: str = "") -> str:
     return its.text if reading.time(its, path or key) and isinstance(its, TextNode) else ""
 
 
-def read_policy(reading: Reading, node: Node | None, floating_fault: Fault) -> Policy:
-    """`floating_fault` says what is wrong with a pattern of the kind that forbids."""
+def read_policy(reading: Reading, node: Node | None) -> Policy:
     fields = reading.fields(node, "policy", _KEYS)
     if fields is None:
         return DEFAULT
@@ -161,7 +160,7 @@ def read_policy(reading: Reading, node: Node | None, floating_fault: Fault) -> P
     return Policy(
         **chosen,
         **_commands(reading, fields),
-        protect=_protect(reading, fields.get("protect"), floating_fault),
+        protect=_protect(reading, fields.get("protect")),
         max_in_progress=most or DEFAULT.max_in_progress,
     )
 
@@ -201,7 +200,7 @@ def _commands(reading: Reading, fields: MapNode) -> dict[str, Any]:
     }
 
 
-def _protect(reading: Reading, node: Node | None, floating_fault: Fault) -> tuple[str, ...]:
+def _protect(reading: Reading, node: Node | None) -> tuple[str, ...]:
     kept: list[str] = []
     for at, each in enumerate(reading.items(node, "policy.protect")):
         path = f"policy.protect[{at}]"

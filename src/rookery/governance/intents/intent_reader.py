@@ -1,10 +1,9 @@
 """An intent file's nodes made into intents, with everything that is wrong with them."""
 
 import re
-from collections.abc import Collection
 from datetime import datetime
 
-from rookery.governance.intents.file_nodes import Fault, ListNode, MapNode, Node, Reading, TextNode
+from rookery.governance.intents.file_nodes import ListNode, MapNode, Node, Reading, TextNode
 from rookery.governance.intents.intent import (
     OPEN,
     Intent,
@@ -50,18 +49,15 @@ def read_intents(
     reading: Reading,
     *,
     now: datetime,
-    floating_fault: Fault,
-    tools: Collection[str] = (),
 ) -> IntentFile:
-    """`tools` are those that rules may name besides the ones everybody has."""
-    policy, listed = _top(root, reading, floating_fault)
+    policy, listed = _top(root, reading)
     if listed is None:
         return IntentFile(policy=policy, problems=tuple(reading.problems))
     read: list[Read] = []
     for at, node in enumerate(listed.items):
         if not isinstance(node, MapNode):
             reading.note("E207", node, f"active_intents[{at}]", "an intent has keys", "e.g. id: …")
-        elif intent := _intent(node, at, reading, now=now, tools=tools):
+        elif intent := _intent(node, at, reading, now=now):
             read.append(Read(intent, node))
     check_together(read, reading, most_in_progress=policy.max_in_progress, listed=listed)
     order = sorted(reading.problems, key=lambda each: (each.line, each.column, each.code))
@@ -70,7 +66,7 @@ def read_intents(
     )
 
 
-def _top(root: Node, reading: Reading, floating_fault: Fault) -> tuple[Policy, ListNode | None]:
+def _top(root: Node, reading: Reading) -> tuple[Policy, ListNode | None]:
     if not isinstance(root, MapNode):
         reading.note("E109", root, "", "the top level has no keys", "begin with: active_intents:")
         return Policy(), None
@@ -80,7 +76,7 @@ def _top(root: Node, reading: Reading, floating_fault: Fault) -> tuple[Policy, L
         reading.note(
             "E112", version, "schema_version", "this version is not supported", "schema_version: 1"
         )
-    policy = read_policy(reading, root.get("policy"), floating_fault)
+    policy = read_policy(reading, root.get("policy"))
     return policy, _listed(root, reading)
 
 
@@ -103,9 +99,7 @@ def _listed(root: MapNode, reading: Reading) -> ListNode | None:
     return listed
 
 
-def _intent(
-    node: MapNode, at: int, whole: Reading, *, now: datetime, tools: Collection[str]
-) -> Intent | None:
+def _intent(node: MapNode, at: int, whole: Reading, *, now: datetime) -> Intent | None:
     intent_id = _id(node, at, whole)
     if not intent_id:
         return None
@@ -120,7 +114,7 @@ def _intent(
         owned_scope=_scope(node, reading, status),
         constraints=constraints(node, reading),
         acceptance_criteria=criteria(node, reading),
-        permissions=permissions(node, reading, tools),
+        permissions=permissions(node, reading),
         budget=budget(node, reading),
         depends_on=reading.texts(node.get("depends_on"), "depends_on"),
         parent=reading.text(node.get("parent"), "parent"),

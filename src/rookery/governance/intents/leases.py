@@ -74,11 +74,6 @@ class Leases:
     def living(self, *, now: datetime) -> tuple[Lease, ...]:
         return tuple(lease for lease in self._all() if alive(lease, now=now))
 
-    def clear_dead(self, *, now: datetime) -> None:
-        for lease in self._all():
-            if not alive(lease, now=now):
-                self.release(lease.task)
-
     def neighbours(
         self, task: str, intent_id: str, scope: Sequence[str], *, now: datetime
     ) -> Neighbours:

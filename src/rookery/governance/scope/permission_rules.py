@@ -117,12 +117,12 @@ def normal_tool(name: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def permission_rule(text: str, *, also: frozenset[str] = frozenset()) -> PermissionRule:
-    """Raises `PatternError` if it is faulty, or can never fit. `also` are tools nobody listed."""
+def permission_rule(text: str) -> PermissionRule:
+    """Raises `PatternError` if it is faulty, or can never fit."""
     parts = _RULE.fullmatch(text.strip())
     if parts is None:
         raise PatternError("a rule is Tool or Tool(specifier)", 'e.g. "execute_command(pytest *)"')
-    tools = _tools(parts["tool"], also)
+    tools = _tools(parts["tool"])
     said = parts["specifier"]
     if said is None:
         return PermissionRule(text, tools)
@@ -141,25 +141,22 @@ def permission_rule(text: str, *, also: frozenset[str] = frozenset()) -> Permiss
     )
 
 
-def rule_fault(text: str, *, also: Collection[str] = ()) -> PatternError | None:
+def rule_fault(text: str) -> PatternError | None:
     """What is wrong with a rule; None if nothing is."""
     try:
-        permission_rule(text, also=frozenset(also))
+        permission_rule(text)
     except PatternError as error:
         return error
     return None
 
 
-def decide(
-    permissions: Permissions, call: RuleCall, *, also: Collection[str] = ()
-) -> tuple[Decision, str]:
+def decide(permissions: Permissions, call: RuleCall) -> tuple[Decision, str]:
     """What the rules say about a call, and the rule that says so. Raises `PatternError`."""
-    known = frozenset(also)
     for decision, texts in ((Decision.DENY, permissions.deny), (Decision.ASK, permissions.ask)):
         for text in texts:
-            if permission_rule(text, also=known).touches(call):
+            if permission_rule(text).touches(call):
                 return decision, text
-    allowing = [permission_rule(text, also=known) for text in permissions.allow]
+    allowing = [permission_rule(text) for text in permissions.allow]
     covering = _covering(allowing, call)
     return (Decision.ALLOW, covering) if covering else (Decision.NONE, "")
 
@@ -218,13 +215,13 @@ def _covers(rule: PermissionRule, call: RuleCall, part: int, parts: int) -> bool
     return rule.allows(call, part)
 
 
-def _tools(name: str, also: Collection[str]) -> tuple[str, ...]:
+def _tools(name: str) -> tuple[str, ...]:
     if name in ALIASES:
         return ALIASES[name]
     normal = normal_tool(name)
     if normal.startswith(_MCP):
         return (_mcp_pattern(normal),)
-    if normal in PATH_TOOLS | COMMAND_TOOLS | OTHER_TOOLS or normal in also:
+    if normal in PATH_TOOLS | COMMAND_TOOLS | OTHER_TOOLS:
         return (normal,)
     raise PatternError(
         f"there is no tool {name}, so the rule never fits", "name a tool that is there"
