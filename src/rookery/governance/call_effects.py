@@ -31,10 +31,10 @@ from rookery.engine.ports.checkpoints import Restored
 from rookery.governance.active_intent import InForce
 from rookery.governance.call_records import CallRecords
 from rookery.governance.criteria.criteria_standing import CHECK_TOOL
-from rookery.governance.file_records import content, files_told
 from rookery.governance.intents.intent_changes import Definition
 from rookery.governance.ledger.ledger_errors import LedgerBusy, LedgerUnwritable
 from rookery.governance.ledger.statistics import is_by_product
+from rookery.governance.record_fields import content, traced_files
 from rookery.governance.scope.locations import NamedPath, judge_paths
 from rookery.governance.scope.scope_verdict import Op, PathFinding, Verdict
 from rookery.governance.scope.touched_paths import is_destructive
@@ -124,7 +124,7 @@ class CallEffects:
         settles = may_do_more and action.may_change_files and self._contents is not None
         if call.name == CHECK_TOOL:
             settles = False
-        _, recorded = await self._records.end(call, outcome, settles=settles, written=written)
+        recorded = await self._records.end(call, outcome, settles=settles, written=written)
         if not recorded:
             self._append(Unrecorded(call_id=call.id, code=LedgerUnwritable.code))
         if may_do_more:
@@ -251,10 +251,10 @@ class CallEffects:
         root = self._project.layout.root
         paths = [each.path for each in done.effects]
         now = {path: content(root / path) for path in paths}
-        told = files_told({path: None for path in paths}, now)
+        traced = traced_files({path: None for path in paths}, now)
         call = ToolCall(id="", name="")
         entry = self._records.entry("rewind", call, None)
-        files = tuple(replace(each, before=None, ranges=()) for each in told.files)
+        files = tuple(replace(each, before=None, ranges=()) for each in traced)
         more = {"removed": [path for path in paths if now[path] is None]}
         await self._records.note(
             replace(entry, outcome="success", files=files, contributor="human", more=more)

@@ -1,11 +1,9 @@
 """Puts a task's calls into the ledger: before they are made, and what became of them."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from hashlib import sha256
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 import anyio.to_thread
 from msgspec import Struct
@@ -14,7 +12,6 @@ from msgspec.structs import replace
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Answered,
-    Ending,
     Event,
     IntentSelected,
     Noted,
@@ -25,25 +22,31 @@ from rookery.core.folds.task_state import TaskState
 from rookery.core.refusals import KINDS, Refusal, shown
 from rookery.core.rulings import Ruling
 from rookery.engine.ports.actions import Action, Outcome
-from rookery.governance.file_records import FilesTold, content, files_told, hash_of
-from rookery.governance.git_base import git_base
 from rookery.governance.ledger.call_journal import BegunCall, Target
 from rookery.governance.ledger.ledger_errors import LedgerUnwritable
 from rookery.governance.ledger.ledger_reader import newest
 from rookery.governance.ledger.records import Entry, Related, TracedFile
 from rookery.governance.project import GovernedProject
+from rookery.governance.record_fields import (
+    approval_of,
+    command_fields,
+    content,
+    digest_of,
+    git_base,
+    gravest_objection,
+    hash_of,
+    input_digest,
+    kind_of,
+    outcome_of,
+    server_fields,
+    traced_files,
+)
 from rookery.governance.scope.call_verdict import CallVerdict, Standing
-from rookery.governance.scope.touched_paths import Kind, mcp_tool
 
 MOST_LOOKED_THROUGH = 500
 """Records that may tell already what a command did."""
 MOST_NAMED = 100
 """Files that a command names of which it is noted how they were before."""
-_OUTCOMES: Mapping[Ending, Literal["success", "failure", "denied", "interrupted"]] = {
-    Ending.DONE: "success",
-    Ending.DENIED: "denied",
-    Ending.UNKNOWN: "interrupted",
-}
 
 
 class Begun(Struct, frozen=True, kw_only=True):
@@ -104,13 +107,13 @@ class CallRecords:
     ) -> None:
         """Raises `LedgerUnwritable`; then nothing may be changed."""
         entry = replace(
-            self.entry(_kind(action), call, at),
+            self.entry(kind_of(action), call, at),
             scope=label,
             approval=approval,
             enforced=not self.observes,
-            command=_command(action, verdict),
-            mcp=_mcp(action),
-            error=_would_be(verdict) if self.observes else None,
+            command=command_fields(action, verdict),
+            mcp=server_fields(action),
+            error=gravest_objection(verdict) if self.observes else None,
             more={"matched": verdict.matched} if label == "ignored" else None,
         )
         begun = partial(self._enter, call, action, verdict, entry)
@@ -144,37 +147,36 @@ class CallRecords:
         *,
         settles: bool,
         written: Mapping[str, bytes | None] | None = None,
-    ) -> tuple[FilesTold, bool]:
-        """What the call did, and whether that is on record. Of a command that still `settles` it
-        is not known yet."""
+    ) -> bool:
+        """Whether it is on record what the call did. Of a command that still `settles` it is not
+        known yet."""
         begun = self._begun.pop(call.id, None)
         if begun is None:
-            return FilesTold(), True
-        entry = replace(begun.entry, outcome=_outcome(outcome))
+            return True
+        entry = replace(begun.entry, outcome=outcome_of(outcome))
         if entry.command is not None and outcome is not None and outcome.exit_code is not None:
             entry = replace(entry, command={**entry.command, "exit_code": outcome.exit_code})
         if settles:
             self._unsettled[call.id] = (entry, begun.journal)
-            return FilesTold(), True
+            return True
         done = partial(self._leave, begun, entry, written)
-        told, entry, error = await anyio.to_thread.run_sync(done)
+        entry, error = await anyio.to_thread.run_sync(done)
         self._count(entry)
-        return told, self._heard(error)
+        return self._heard(error)
 
     def _leave(
         self, begun: Begun, entry: Entry, written: Mapping[str, bytes | None] | None
-    ) -> tuple[FilesTold, Entry, LedgerUnwritable | None]:
+    ) -> tuple[Entry, LedgerUnwritable | None]:
         """The same, after the call."""
         recording = self._project.recording
         after = self._contents(list(begun.before))
         if entry.kind == "mutation" and entry.outcome != "success":
             after = self._own_doing(begun, after)
-        told = files_told(begun.before, after, written=written)
-        entry = replace(entry, files=told.files)
-        if not told.files and entry.kind == "mutation" and entry.outcome == "success":
+        entry = replace(entry, files=traced_files(begun.before, after, written=written))
+        if not entry.files and entry.kind == "mutation" and entry.outcome == "success":
             recording.drop(begun.journal)  # nothing is another than it was
-            return told, entry, None
-        return told, entry, self._tried(partial(recording.end, begun.journal, entry))
+            return entry, None
+        return entry, self._tried(partial(recording.end, begun.journal, entry))
 
     async def settle(
         self,
@@ -187,16 +189,15 @@ class CallRecords:
         """It is known now what a command did, or has done since it was last looked at."""
         known = self._unsettled.pop(call_id, None)
         follows = known is None
-        told = await anyio.to_thread.run_sync(
-            partial(files_told, before, after, attribution="window" if follows else "")
+        files = await anyio.to_thread.run_sync(
+            partial(traced_files, before, after, attribution="window" if follows else "")
         )
         if follows:
-            fresh = await anyio.to_thread.run_sync(self._not_told_yet, call_id, told.files)
-            told = replace(told, files=fresh)
-        if follows and not told.files:
+            files = await anyio.to_thread.run_sync(self._not_recorded_yet, call_id, files)
+        if follows and not files:
             return
         entry, journal = known or (self._follow_up(call_id), None)
-        entry = replace(entry, files=told.files)
+        entry = replace(entry, files=files)
         if outside:
             error = {"code": "CMD-002", "type": KINDS["CMD-002"].error_type}
             entry = replace(entry, scope="out_of_scope_detected", error=error)
@@ -207,7 +208,9 @@ class CallRecords:
         )
         await self._written(write)
 
-    def _not_told_yet(self, call_id: str, files: Sequence[TracedFile]) -> tuple[TracedFile, ...]:
+    def _not_recorded_yet(
+        self, call_id: str, files: Sequence[TracedFile]
+    ) -> tuple[TracedFile, ...]:
         """What no record of the same call tells: one that was cut off may have been recovered."""
         told = {
             (file.path, file.after)
@@ -325,7 +328,7 @@ class CallRecords:
         """What a call that failed can have done is what it wanted; all else was somebody else."""
         wanted = {self._named(each.path): each.after for each in begun.action.changes}
         return {
-            path: data if _sha(data) == wanted[path] else begun.before[path]
+            path: data if digest_of(data) == wanted[path] else begun.before[path]
             for path, data in after.items()
         }
 
@@ -368,58 +371,5 @@ def _target(file: tuple[str, bytes | None]) -> Target:
     return Target(path=path, before=hash_of(data))
 
 
-def approval_of(said: Answered | None, codes: Sequence[str] = ()) -> dict[str, Any]:
-    """Who let a call happen, and to what they said so."""
-    if said is None:
-        return {"answer": "allowed", "by": "rule"}
-    answer = said.choice or ("once" if said.reply == "yes" else "no")
-    told: dict[str, Any] = {
-        "approval_id": said.ask_id,
-        "answer": "always" if said.always else answer,
-        "by": "human" if said.by == "user" else "policy",
-        "reasons": list(codes),
-    }
-    return {**told, "text": said.text} if said.text else told
-
-
-def input_digest(call: ToolCall) -> str:
-    text = json.dumps([call.name, dict(call.arguments)], sort_keys=True, default=str)
-    return "sha256:" + sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _sha(data: bytes | None) -> str:
-    return "" if data is None else sha256(data).hexdigest()
-
-
 def _is_request(event: Event) -> bool:
     return isinstance(event.fact, RequestStarted)
-
-
-def _kind(action: Action) -> str:
-    if action.changes:
-        return "mutation"
-    return "command" if action.command else "external"
-
-
-def _command(action: Action, verdict: CallVerdict) -> dict[str, Any] | None:
-    if not action.command:
-        return None
-    analysis = verdict.reach.kind if verdict.reach else Kind.UNBOUNDED
-    return {"text": action.command, "cwd": action.cwd or ".", "analysis": str(analysis)}
-
-
-def _mcp(action: Action) -> dict[str, str] | None:
-    if not action.external:
-        return None
-    _, server, tool = mcp_tool(action).split("--", 2)
-    return {"server": server, "tool": tool}
-
-
-def _would_be(verdict: CallVerdict) -> dict[str, str] | None:
-    codes = [each.refusal.code for each in verdict.objections]
-    gravest = min(codes, key=lambda code: KINDS[code].rank) if codes else ""
-    return {"code": gravest, "type": KINDS[gravest].error_type} if gravest else None
-
-
-def _outcome(outcome: Outcome | None) -> Any:
-    return "cancelled" if outcome is None else _OUTCOMES.get(outcome.ending, "failure")

@@ -29,12 +29,13 @@ from rookery.engine.ports.actions import Action, Permit
 from rookery.errors import CommandRejected, Denied, RookeryError
 from rookery.governance.active_intent import InForce
 from rookery.governance.call_effects import CallEffects, Contents, is_outside
-from rookery.governance.call_records import CallRecords, approval_of
+from rookery.governance.call_records import CallRecords
 from rookery.governance.intents.intent_context import ContextTooLarge, reminder, selectable_intents
 from rookery.governance.intents.scope_expansion import about_expansion, expand
 from rookery.governance.intents.selection import Chosen, choose, context_of
 from rookery.governance.ledger.ledger_errors import LedgerUnwritable
 from rookery.governance.project import GovernedProject
+from rookery.governance.record_fields import approval_of
 from rookery.governance.scope.call_verdict import CallVerdict, Objection, Standing, judge_call
 from rookery.governance.scope.permission_rules import READ
 from rookery.governance.scope.read_rules import strictest_reading, withholding

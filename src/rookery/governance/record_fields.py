@@ -1,0 +1,201 @@
+"""The fields of a ledger record: what a call did to files, its commit, approval and outcome.
+
+Of files the ledger keeps hashes and lines, never content. The commit is read without asking git:
+it is looked up before every change.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import Answered, Ending
+from rookery.core.refusals import KINDS
+from rookery.engine.ports.actions import Action, Outcome
+from rookery.governance.ledger.line_ranges import line_change
+from rookery.governance.ledger.records import FileDeed, FileHash, TracedFile
+from rookery.governance.scope.call_verdict import CallVerdict
+from rookery.governance.scope.touched_paths import Kind, mcp_tool
+
+LARGEST = 8 * 1024 * 1024
+"""Bytes of a file up to which its lines are told."""
+_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_LARGEST = 4 * 1024 * 1024
+_OUTCOMES: Mapping[Ending, Literal["success", "failure", "denied", "interrupted"]] = {
+    Ending.DONE: "success",
+    Ending.DENIED: "denied",
+    Ending.UNKNOWN: "interrupted",
+}
+
+
+def content(path: Path) -> bytes | None:
+    """What is in a file; None if there is no such file. Links are not followed."""
+    try:
+        if path.is_symlink():
+            return str(path.readlink()).encode("utf-8", "surrogateescape")
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+
+
+def hash_of(data: bytes | None) -> FileHash | None:
+    return None if data is None else FileHash(sha256=sha256(data).hexdigest(), size=len(data))
+
+
+def traced_files(
+    before: Mapping[str, bytes | None],
+    after: Mapping[str, bytes | None],
+    *,
+    written: Mapping[str, bytes | None] | None = None,
+    attribution: str = "",
+) -> tuple[TracedFile, ...]:
+    """Of each path that is another now. `written` is what the call itself wrote, where somebody
+    changed that afterwards: a formatter, say."""
+    traced: list[TracedFile] = []
+    gone = {hash_of(data): path for path, data in before.items() if after[path] is None and data}
+    for path, new in after.items():
+        old = before[path]
+        if old == new:
+            continue
+        origin = gone.get(hash_of(new), "") if old is None and new is not None else ""
+        traced.append(_traced(path, old, new, (written or {}).get(path), origin, attribution))
+    return tuple(traced)
+
+
+def git_base(root: Path) -> dict[str, str] | None:
+    """The commit that is checked out; None where there is no repository, or none can be told."""
+    for folder in (root, *root.parents):
+        git = folder / ".git"
+        if git.exists():
+            revision = _revision(git)
+            return {"type": "git", "revision": revision} if _NAME.fullmatch(revision) else None
+    return None
+
+
+def approval_of(said: Answered | None, codes: Sequence[str] = ()) -> dict[str, Any]:
+    """Who let a call happen, and to what they said so."""
+    if said is None:
+        return {"answer": "allowed", "by": "rule"}
+    answer = said.choice or ("once" if said.reply == "yes" else "no")
+    told: dict[str, Any] = {
+        "approval_id": said.ask_id,
+        "answer": "always" if said.always else answer,
+        "by": "human" if said.by == "user" else "policy",
+        "reasons": list(codes),
+    }
+    return {**told, "text": said.text} if said.text else told
+
+
+def input_digest(call: ToolCall) -> str:
+    text = json.dumps([call.name, dict(call.arguments)], sort_keys=True, default=str)
+    return "sha256:" + sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def digest_of(data: bytes | None) -> str:
+    return "" if data is None else sha256(data).hexdigest()
+
+
+def kind_of(action: Action) -> str:
+    if action.changes:
+        return "mutation"
+    return "command" if action.command else "external"
+
+
+def command_fields(action: Action, verdict: CallVerdict) -> dict[str, Any] | None:
+    if not action.command:
+        return None
+    analysis = verdict.reach.kind if verdict.reach else Kind.UNBOUNDED
+    return {"text": action.command, "cwd": action.cwd or ".", "analysis": str(analysis)}
+
+
+def server_fields(action: Action) -> dict[str, str] | None:
+    if not action.external:
+        return None
+    _, server, tool = mcp_tool(action).split("--", 2)
+    return {"server": server, "tool": tool}
+
+
+def gravest_objection(verdict: CallVerdict) -> dict[str, str] | None:
+    codes = [each.refusal.code for each in verdict.objections]
+    gravest = min(codes, key=lambda code: KINDS[code].rank) if codes else ""
+    return {"code": gravest, "type": KINDS[gravest].error_type} if gravest else None
+
+
+def outcome_of(outcome: Outcome | None) -> Any:
+    return "cancelled" if outcome is None else _OUTCOMES.get(outcome.ending, "failure")
+
+
+def _traced(
+    path: str,
+    old: bytes | None,
+    new: bytes | None,
+    written: bytes | None,
+    origin: str,
+    attribution: str,
+) -> TracedFile:
+    deed: FileDeed = "modify"
+    if old is None:
+        deed = "rename" if origin else "create"
+    elif new is None:
+        deed = "delete"
+    bare = TracedFile(
+        path=path,
+        op=deed,
+        before=hash_of(old),
+        after=hash_of(new),
+        origin=origin,
+        attribution=attribution,
+    )
+    before, after = _text(old), _text(new)
+    if before is None or after is None:
+        return replace(bare, binary=True)
+    change = line_change(before, after)
+    own = _text(written) if written is not None and written != new else None
+    return replace(
+        bare,
+        ranges=change.written,
+        deleted_ranges=change.removed,
+        original_ranges=line_change(before, own).written if own is not None else (),
+        lines_added=change.added,
+        lines_deleted=change.deleted,
+        word_marks=change.words,
+    )
+
+
+def _text(data: bytes | None) -> str | None:
+    """None for what is no text, or too much of it."""
+    if data is None:
+        return ""
+    if len(data) > LARGEST or b"\0" in data:
+        return None
+    return data.decode("utf-8", "replace")
+
+
+def _revision(git: Path) -> str:
+    try:
+        if git.is_file():  # a worktree: the file says where its folder is
+            git = git.parent / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+        head = (git / "HEAD").read_text(encoding="utf-8").strip()
+        if not head.startswith("ref:"):
+            return head
+        name = head.removeprefix("ref:").strip()
+        common = git / "commondir"
+        shared = git / common.read_text(encoding="utf-8").strip() if common.exists() else git
+        for place in (git, shared):
+            if (place / name).is_file():
+                return (place / name).read_text(encoding="utf-8").strip()
+        return _packed(shared / "packed-refs", name)
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _packed(path: Path, name: str) -> str:
+    if not path.is_file() or path.stat().st_size > _LARGEST:
+        return ""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return next((line.split()[0] for line in lines if line.endswith(f" {name}")), "")
