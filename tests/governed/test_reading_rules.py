@@ -4,7 +4,8 @@ import shutil
 
 import pytest
 
-from governed.stage import FILE, Governed, choose, intents, read, run, wait, write
+from governed.stage import FILE, Governed, choose, intents, patch, read, run, wait, write
+from governed.test_hooks import hooked, script
 from hostile_repositories import git
 from llm_server import call
 from rookery.core.facts import Asked
@@ -232,4 +233,72 @@ def test_an_edit_of_a_stale_file_does_not_show_what_a_rule_keeps_from_the_agent(
         book=[somebody_adds],
     )
     assert told.codes == ["", "", "", "REQ-007"]
+    assert SECRET not in "".join(told.requests)
+
+
+OWN = "src/auth/own.py"
+LINES = ("first = 1", "second = 2", f"third = '{SECRET}'", "fourth = 4")
+NEARLY = f"second = 2\nthird = '{SECRET[:-1]}'\nfourth = 4"
+
+
+def blocks(*pairs: tuple[str, str]) -> str:
+    parts = [f"<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n" for old, new in pairs]
+    return "".join(parts)
+
+
+def quoted(tool: str, old: str, new: str) -> object:
+    return call(tool, file_path=OWN, old_string=old, new_string=new)
+
+
+def hunk(old: str, new: str) -> object:
+    removed = [f"-{line}" for line in old.splitlines()]
+    return patch(f"*** Update File: {OWN}", "@@", *removed, f"+{new}")
+
+
+@pytest.fixture
+def own(governed: Governed) -> Governed:
+    """A file that the agent may change, but not read."""
+    governed.put(FILE, intents(more=f'permissions: {{deny: ["Read({OWN})"]}}'))
+    governed.put(OWN, "".join(f"{line}\n" for line in LINES))
+    return governed
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        call("apply_diff", path=OWN, diff=blocks((NEARLY, "x"))),
+        call("apply_diff", path=OWN, diff=blocks(("first = 1", "first = 0"), (NEARLY, "x"))),
+        quoted("edit", NEARLY, "x"),
+        quoted("edit", " = ", "x"),
+        quoted("edit_file", NEARLY, "x"),
+        quoted("search_replace", NEARLY, "x"),
+        hunk(NEARLY, "x"),
+        patch(f"*** Update File: {OWN}", "*** Move to: src/auth/open.py", "@@", "-first = 1"),
+        write(OWN),
+    ],
+    ids=lambda made: str(made)[:60],
+)
+def test_an_edit_that_does_not_fit_shows_nothing_of_a_denied_file(own: Governed, edit: object):
+    told = own.play([choose()], [edit], flags=("-y",))
+    assert told.code(1) in ("CMD-001", "REQ-007")
+    assert SECRET not in "".join(told.requests)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        call("apply_diff", path=OWN, diff=blocks(("second = 2", "second = 0"))),
+        quoted("edit", "second = 2", "second = 0"),
+        quoted("edit_file", "second = 2", "second = 0"),
+        quoted("search_replace", "second = 2", "second = 0"),
+        hunk("second = 2", "second = 0"),
+    ],
+    ids=lambda made: str(made)[:60],
+)
+def test_what_a_formatter_does_to_a_denied_file_is_not_shown(own: Governed, edit: object):
+    formats = script(own, "format.sh", f"sed -i 's/ = /=/' {OWN}\n")
+    hooked(own, formats, event="PostToolUse", matcher="Edit")
+    told = own.play([choose()], [edit], flags=("-y",))
+    assert told.code(1) == ""
+    assert f"third='{SECRET}'" in (own.root / OWN).read_text(encoding="utf-8")
     assert SECRET not in "".join(told.requests)

@@ -13,11 +13,12 @@ from msgspec.structs import replace
 from rookery.core.facts import Change, Ending, Seen
 from rookery.core.replies import AMENDED, AS_SPECIFIED, NOT_AS_SPECIFIED
 from rookery.core.text.line_diff import shown_difference
-from rookery.engine.ports.actions import Action, Outcome
+from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.files import Files, FileText
 from rookery.errors import ToolError
 
 NOT_SHOWN = "(The changes are not known.)"
+WITHHELD = "(The changes are not shown: a rule does not let you read this file.)"
 
 
 async def texts_of(files: Files, action: Action) -> dict[str, FileText]:
@@ -32,7 +33,11 @@ async def texts_of(files: Files, action: Action) -> dict[str, FileText]:
 
 
 async def with_amendments(
-    files: Files, action: Action, written: Mapping[str, FileText], outcome: Outcome
+    files: Files,
+    action: Action,
+    permit: Permit,
+    written: Mapping[str, FileText],
+    outcome: Outcome,
 ) -> Outcome:
     """The outcome, with what others have changed about the files since they were written.
 
@@ -42,19 +47,22 @@ async def with_amendments(
         return outcome
     with anyio.CancelScope(shield=True):
         for change in action.changes:
-            outcome = await _amended(files, change, written.get(change.path), outcome)
+            outcome = await _amended(files, change, permit, written.get(change.path), outcome)
     return outcome
 
 
 async def _amended(
-    files: Files, change: Change, before: FileText | None, outcome: Outcome
+    files: Files, change: Change, permit: Permit, before: FileText | None, outcome: Outcome
 ) -> Outcome:
     sha = await _sha_of(files, change.path) if change.after else ""
     if sha in ("", change.after):
         return outcome
+    seen = Seen(change.path, sha, whole=False)
+    if permit.withheld and permit.withheld(change.path):
+        return _told(outcome, seen, WITHHELD)
     own = before if before and before.sha == change.after else None
-    now = await _text_of(files, change.path)
-    return await _told(outcome, Seen(change.path, sha, whole=False), own, now)
+    shown, all_of_it = await _difference(own, await _text_of(files, change.path))
+    return _told(outcome, replace(seen, amended=all_of_it), shown)
 
 
 async def _sha_of(files: Files, path: str) -> str:
@@ -72,15 +80,11 @@ async def _text_of(files: Files, path: str) -> FileText | None:
     return file if file and file.path == path else None  # a link may have taken its place
 
 
-async def _told(
-    outcome: Outcome, seen: Seen, before: FileText | None, now: FileText | None
-) -> Outcome:
-    shown, all_of_it = await _difference(before, now)
+def _told(outcome: Outcome, seen: Seen, shown: str) -> Outcome:
     text = outcome.text
     for said in AS_SPECIFIED:
         text = text.replace(said, NOT_AS_SPECIFIED)
     told = AMENDED.format(path=seen.path, difference=shown)
-    seen = replace(seen, amended=all_of_it)
     return replace(outcome, text=f"{text}\n\n{told}", seen=(*outcome.seen, seen))
 
 

@@ -134,7 +134,7 @@ async def _carried_out(
     kp("tool.performed")
     written = await texts_of(ctx.files, action)
     outcome = await gate.report(call, action, outcome)
-    outcome = await with_amendments(ctx.files, action, written, outcome)
+    outcome = await with_amendments(ctx.files, action, permit, written, outcome)
     return replace(outcome, text=approved_with(said, outcome.text)) if said else outcome
 
 

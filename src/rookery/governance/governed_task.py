@@ -98,9 +98,8 @@ class GovernedTask:
             return await self._about_reading(call, action)
         verdict, at = await self._judged(call, action)
         self._verdicts[call.id] = (verdict, at)
-        if at is not None and action.command and not self._records.observes:
-            rules = (at.intent.permissions,)
-            self._withheld[call.id] = withholding(rules, READ, self.project.layout)
+        if at is not None and not self._records.observes:
+            self._withheld[call.id] = await self._kept_back(call, action, at)
         if self._records.observes:
             return self._as_observed(verdict)
         edits = bool(action.changes) and not (action.command or action.external)
@@ -134,13 +133,27 @@ class GovernedTask:
         at = self._verdicts[call.id][1] if call.id in self._verdicts else None
         if self._records.observes or at is None or at.policy.stale != "context":
             return False
+        withheld = self._withheld.get(call.id)
+        return withheld is None or not any(withheld(change.path) for change in action.changes)
+
+    async def _kept_back(
+        self, call: ToolCall, action: Action, at: Standing
+    ) -> Callable[[str], bool] | None:
+        """Which files a call that changes something must not show. What others make of an edited
+        file is shown as if it were read; what a command reads is looked at before it runs."""
+        if action.command:
+            return withholding((at.intent.permissions,), READ, self.project.layout)
         rules = await self.in_force.reading_permissions()
         if isinstance(rules, Refusal) or not rules:
-            return False
-        reading = replace(action, reads=[change.path for change in action.changes])
+            return lambda path: True
         as_read = replace(call, name=READ)
-        decision, _ = strictest_reading(rules, as_read, reading, self.project.layout)
-        return decision < Decision.ASK
+
+        def is_withheld(path: str) -> bool:
+            reading = replace(action, reads=[path])
+            found = strictest_reading(rules, as_read, reading, self.project.layout)
+            return found[0] >= Decision.ASK
+
+        return is_withheld
 
     def _as_observed(self, verdict: CallVerdict) -> Ruling:
         """The verdict's ruling, unless governance only looks on here."""

@@ -212,6 +212,7 @@ def _together(steps: Sequence[_Step], ctx: ToolContext) -> Action:
     return Action(
         title=_title(changing),
         perform=perform,
+        reads=[*moved.values()],  # no rule about reading knows the new name
         changes=changes,
         searched={step.path: step.searched for step in steps if step.searched},
         diff=diff,
