@@ -225,6 +225,7 @@ THIRD_PARTY_HOMES = {
     "segno": ("manager",),
     "starlette": ("manager",),
     "textual": ("tui",),
+    "tomlkit": ("storage",),
     "uvicorn": ("manager",),
     "websockets": ("manager", "protocol"),
     "yaml": ("providers", "prompting", "storage", "governance"),

@@ -116,7 +116,7 @@ async def test_the_rest_of_the_file_stays_as_its_owner_wrote_it(house: House):
     await house.set("manager.running_limit", 2)
     await house.set("model", "b")
     assert house.file.read_text() == (
-        '# mine\nmodel = "b"  # the best\n\n[manager]\nnotify = false\nrunning_limit = 2\n'
+        '# mine\nmodel = "b" # the best\n\n[manager]\nnotify = false\nrunning_limit = 2\n'
     )
 
 

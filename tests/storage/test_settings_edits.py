@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from access_lists import restrict, still_restricted
 from rookery.core.settings import Key
 from rookery.errors import SettingsError
-from rookery.storage.settings_edits import change_settings, toml, with_value, without
+from rookery.storage.settings_edits import change_settings, with_value, without
 
 FILE = Path("settings.toml")
 TEXT = """\
@@ -43,7 +43,13 @@ allow = [
             ("commands", "allow"),
             ("ls",),
             'allow = [\n  "npm test",  # quick\n  "make",\n]',
-            '# quick\nallow = ["ls"]',
+            'allow = [\n  "ls",\n]',
+        ),
+        (
+            ("commands", "allow"),
+            ("npm test", "ls"),
+            '  "make",\n]',
+            '  "ls",\n]',
         ),
         (
             ("sandbox", "use"),
@@ -65,6 +71,10 @@ def test_a_value_is_set_where_one_would_set_it(key: Key, value: object, before: 
     assert with_value(TEXT, key, value, FILE) == TEXT.replace(before, after)
 
 
+INLINE = 'ui = {colour = "x", oneshot = true}\n'
+BELOW_A_TEXT = 'mode = """\n[ui]\n"""\n[ui]\ncolour = "x"\n'
+
+
 @pytest.mark.parametrize(
     ("text", "key", "after"),
     [
@@ -76,17 +86,15 @@ def test_a_value_is_set_where_one_would_set_it(key: Key, value: object, before: 
         ('ui.colour = "a"\n', ("ui", "colour"), 'ui.colour = "x"\n'),
         ("ui.oneshot = true\n", ("ui", "colour"), 'ui.oneshot = true\nui.colour = "x"\n'),
         ('mode = "a"\r\n', ("mode",), 'mode = "x"\r\n'),
-        ('mode = "a # b" # c\n', ("mode",), 'mode = "x"  # c\n'),
-        ('mode = """\n[ui]\n"""\n[ui]\n', ("ui", "colour"), None),
+        ('mode = "a # b" # c\n', ("mode",), 'mode = "x" # c\n'),
+        ('mode = "a"\r\n', ("ui", "colour"), 'mode = "a"\r\n\r\n[ui]\r\ncolour = "x"\r\n'),
+        ('ui = {colour = "a", oneshot = true}\n', ("ui", "colour"), INLINE),
+        ('mode = """\n[ui]\n"""\n[ui]\n', ("ui", "colour"), BELOW_A_TEXT),
         ('[models."a=b"]\nwindow = 1\n', ("mode",), 'mode = "x"\n\n[models."a=b"]\nwindow = 1\n'),
     ],
 )
-def test_files_are_written_in_many_ways(text: str, key: Key, after: str | None):
-    changed = with_value(text, key, "x", FILE)
-    if after is None:
-        assert changed == 'mode = """\n[ui]\n"""\n[ui]\ncolour = "x"\n'
-    else:
-        assert changed == after
+def test_files_are_written_in_many_ways(text: str, key: Key, after: str):
+    assert with_value(text, key, "x", FILE) == after
 
 
 @pytest.mark.parametrize(
@@ -105,7 +113,7 @@ def test_a_value_is_removed_with_its_line(key: Key, gone: str):
 
 def test_what_cannot_be_changed_safely_is_left_to_its_owner():
     with pytest.raises(SettingsError, match="only you can change: rookery config edit"):
-        with_value('ui = {colour = "a", oneshot = true}\n', ("ui", "colour"), "x", FILE)
+        with_value("ui = 5\n", ("ui", "colour"), "x", FILE)
 
 
 def test_a_faulty_file_is_not_touched():
@@ -140,13 +148,6 @@ def test_whatever_is_set_and_removed_the_file_says_it_and_keeps_its_comments(
     assert "# my settings\n" in text
     assert "# nothing flashy\n" in text
     assert tomllib.loads(text)["max_requests"] == 5
-
-
-@given(VALUES)
-def test_values_are_spelled_as_toml_spells_them(value: object):
-    read = tomllib.loads(f"x = {toml(value)}")["x"]
-    assert read == (list(value) if isinstance(value, tuple) else value)
-    assert type(read) is (list if isinstance(value, tuple) else type(value))
 
 
 class TestWriting:

@@ -30,6 +30,7 @@ from rookery.core.settings import (
 )
 from rookery.errors import SettingsError
 from rookery.permissions.trust import TrustStore
+from rookery.platform.disk import reason
 from rookery.platform.user_folders import HOME_VARIABLE, Places
 from rookery.storage.settings_values import (
     checked,
@@ -136,8 +137,8 @@ class _Layers:
     def _values_of(self, file: Path) -> list[tuple[Key, Any]]:
         values: list[tuple[Key, Any]] = []
         with self._noting():
-            if (text := _text_of(file, self._called(file))) is not None:
-                values += values_in(_table_in(text, self._called(file)))
+            called = self._called(file)
+            values += values_in(_table_in(text_of(file, called), called))
         return values
 
     @contextmanager
@@ -185,6 +186,39 @@ def find_settings(
         origins=layers.origins,
         refused=tuple(layers.refused),
     )
+
+
+def text_of(file: Path, called: str = "") -> str:
+    """What a settings file says; nothing if there is none."""
+    called = called or str(file)
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise SettingsError(f"{called} is no regular file; move it away.")
+        with file.open("rb") as stream:
+            data = stream.read(LARGEST_FILE + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        raise SettingsError(f"{called} cannot be read: {reason(error)}.") from error
+    if len(data) > LARGEST_FILE:
+        raise SettingsError(f"{called} is larger than {LARGEST_FILE} bytes; shorten it.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SettingsError(
+            f"{called} is not UTF-8 text (byte {error.start}); save it as UTF-8."
+        ) from error
+
+
+def table_of(text: str, called: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise SettingsError(f"{called} is nested too deeply; it needs two levels.") from None
+    except ValueError as error:
+        raise SettingsError(f"{called}: {_where(str(error))}.") from error
 
 
 def explain(found: FoundSettings) -> list[Row]:
@@ -250,41 +284,13 @@ def _value_at(settings: Settings, key: Key) -> Any:
     return value
 
 
-def _text_of(file: Path, called: str) -> str | None:
-    """What a file says, or None if there is none."""
-    try:
-        if not stat.S_ISREG(file.stat().st_mode):
-            raise SettingsError(f"{called} is no regular file; move it away.")
-        with file.open("rb") as stream:
-            data = stream.read(LARGEST_FILE + 1)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise SettingsError(f"{called} cannot be read: {error.strerror}.") from error
-    if len(data) > LARGEST_FILE:
-        raise SettingsError(f"{called} is larger than {LARGEST_FILE} bytes; shorten it.")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise SettingsError(
-            f"{called} is not UTF-8 text (byte {error.start}); save it as UTF-8."
-        ) from error
-
-
 def _table_in(text: str, called: str) -> dict[str, Any]:
-    import tomllib
-
     for number, line in enumerate(text.split("\n"), start=1):
         if len(line) > LONGEST_LINE:
             raise SettingsError(
                 f"{called}: line {number} is longer than {LONGEST_LINE} characters; shorten it."
             )
-    try:
-        return tomllib.loads(text)
-    except RecursionError:
-        raise SettingsError(f"{called} is nested too deeply; it needs two levels.") from None
-    except ValueError as error:
-        raise SettingsError(f"{called}: {_where(str(error))}.") from error
+    return table_of(text, called)
 
 
 def _where(complaint: str) -> str:

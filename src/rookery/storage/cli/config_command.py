@@ -31,8 +31,14 @@ from rookery.storage.cli.settings_table import (
     setting_called,
     settings_file,
 )
-from rookery.storage.settings_edits import change_settings, text_of, with_value, without
-from rookery.storage.settings_files import find_settings, other_voice, settings_here, spoken
+from rookery.storage.settings_edits import change_settings, with_value, without
+from rookery.storage.settings_files import (
+    find_settings,
+    other_voice,
+    settings_here,
+    spoken,
+    text_of,
+)
 from rookery.storage.settings_values import checked, checked_text, is_list, spelled
 
 _HERE = click.option(

@@ -28,8 +28,15 @@ from rookery.errors import SettingsError
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_listing import format_option
-from rookery.storage.settings_edits import table_of, text_of
-from rookery.storage.settings_files import Held, explain, find_settings, held_in, settings_here
+from rookery.storage.settings_files import (
+    Held,
+    explain,
+    find_settings,
+    held_in,
+    settings_here,
+    table_of,
+    text_of,
+)
 from rookery.storage.settings_values import NAMED_BY_USER, general, no_such, spelled, values_in
 
 LONGEST_ALIGNED = 24
@@ -124,7 +131,7 @@ def _key(name: str) -> Key:
 
 
 def _said(file: Path, key: Key) -> Any:
-    return dict(values_in(table_of(text_of(file), file))).get(key)
+    return dict(values_in(table_of(text_of(file), str(file)))).get(key)
 
 
 def _why_not(key: Key, said: Any, workspace: Path) -> str:
