@@ -18,7 +18,7 @@ LONGEST = 1000
 DEEPEST = 40
 MOST_REPEATS = 1000
 MOST_STEPS = 20_000
-"""After which a path counts as one that does not fit: no expression for paths needs as many."""
+"""No expression for paths needs as many."""
 
 _FLAGS = re.compile(r"\(\?([a-zA-Z]+)\)")
 _KNOWN_FLAGS = {"i": re.IGNORECASE, "s": re.DOTALL, "u": re.UNICODE}
@@ -70,11 +70,12 @@ class PathPattern:
     def __init__(self, node: _Node) -> None:
         self._node = node
 
-    def found_in(self, path: str) -> bool:
+    def found_in(self, path: str, *, unclear: bool = False) -> bool:
+        """`unclear` is the answer where finding out takes too many steps."""
         try:
             return bool(_Walk(path).forward(self._node, (2 << len(path)) - 1))
         except _TooManySteps:
-            return False
+            return unclear
 
 
 @lru_cache(maxsize=256)

@@ -75,3 +75,8 @@ def test_7_3_the_older_file_never_outweighs_a_redirection_or_a_denial():
     assert decision(said, "ls -l", redirects=True) is Decision.NONE
     assert decision(said, "git push") is Decision.DENY
     assert decision(said, "rm x") is Decision.ASK
+
+
+def test_a_long_command_does_not_get_past_a_destructive_pattern():
+    said = {"destructive": ["rm .*-rf"], "safe": ["^rm .*x$"]}
+    assert decision(said, "rm -rf " + "x" * 30_000) is Decision.ASK

@@ -110,7 +110,7 @@ def _opinion_of(policy: CommandPolicy, words: Sequence[str], *, redirects: bool)
     ]
     text = shlex.join(words)
     for source in policy.destructive:
-        if path_pattern(source).found_in(text):
+        if path_pattern(source).found_in(text, unclear=True):
             found.append(Opinion(Decision.ASK, f"destructive: {source}"))
     for source in policy.safe:
         if not redirects and path_pattern(source).found_in(text):
