@@ -115,7 +115,6 @@ LEFT = {
     ("storage.cli.delete", "checkpoints.checkpoint_upkeep"),
     ("storage.cli.delete", "checkpoints.repositories.git_copies"),
     ("storage.settings_files", "permissions.trust"),
-    ("tools.custom.custom_tool", "governance.scope.permission_rules"),
     ("workspace.terminal", "sandbox.confinement"),
     ("workspace.terminal", "sandbox.confinement"),
 }

@@ -20,7 +20,7 @@ from recorded_task import (
     first_request,
     record,
 )
-from rookery.tools.registry import SYNONYMS, all_tools
+from rookery.tools.registry import all_tools, offered
 
 OPENING, CLOSING = b"<environment_details>", b"</environment_details>"
 TIME = re.compile(rb"# Current time\\n(\d{4}-\d\d-\d\dT\d\d:\d\dZ)")
@@ -31,7 +31,7 @@ CHANGED = re.compile(rb"# Changed by others[^\\]*\\n([^#]*)")
 VOLATILE = (TIME, BRANCH, COST, TODOS, CHANGED, re.compile(rb"branch round-|\d\d:\d\dZ|\$\d"))
 
 CHARACTERS_PER_TOKEN = 4
-BUILT_IN = set(all_tools()) - SYNONYMS
+BUILT_IN = {spec.name for spec in offered(all_tools())}
 MOST_TOKENS = {"": 3_000, '[context]\nprompt = "compact"\n': 2_000}
 
 

@@ -21,10 +21,11 @@ from rookery.core.facts import (
 from rookery.core.limits import Limits
 from rookery.core.modes import BUILT_IN, Group, Mode
 from rookery.core.secret_mask import HIDDEN, Hiding
+from rookery.core.tool_traits import ToolGroup
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Act, Attend
 from rookery.tools.new_task import NewTask

@@ -9,8 +9,9 @@ from rookery.code_index.code_index import CodeIndex
 from rookery.code_index.syntax import Outliner, SyntaxReader
 from rookery.core.indexed_code import CodeHit, CodeHits
 from rookery.core.limits import Limits
+from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Permit
-from rookery.engine.ports.tool import Tool, ToolGroup
+from rookery.engine.ports.tool import Tool
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.tools.codebase_search import MOST_SHOWN, CodebaseSearch
 from rookery.tools.list_code_definition_names import ListCodeDefinitionNames

@@ -2,8 +2,9 @@ import json
 
 import pytest
 
+from rookery.core.tool_traits import traits_of
 from rookery.engine.ports.model import ToolSpec
-from rookery.tools.registry import LEFT_OUT, NEEDED, all_tools, compact_spec, offered
+from rookery.tools.registry import all_tools, compact_spec, offered
 
 SPECS = {spec.name: spec for spec in offered(all_tools())}
 
@@ -16,18 +17,19 @@ def test_a_tool_keeps_its_name_what_it_needs_and_the_types(spec: ToolSpec):
     assert spec.description.startswith(compact.description)
     assert compact.description.endswith(".")
     assert compact.schema.get("required") == spec.schema.get("required")
-    assert set(spec.schema["properties"]) - set(kept) == LEFT_OUT.get(spec.name, set()) & set(
-        spec.schema["properties"]
-    )
+    skipped = traits_of(spec.name).skipped
+    assert set(spec.schema["properties"]) - set(kept) == skipped & set(spec.schema["properties"])
     assert set(spec.schema.get("required", ())) <= set(kept)
     for name, argument in kept.items():
         assert argument["type"] == spec.schema["properties"][name]["type"]
-        assert ("description" in argument) is (name in NEEDED)
+        assert ("description" in argument) is (name in {"diff", "patch", "todos"})
 
 
-def test_what_is_left_out_is_there_in_full():
-    for name, arguments in LEFT_OUT.items():
-        assert all(f'"{argument}"' in json.dumps(SPECS[name].schema) for argument in arguments)
+def test_what_is_skipped_is_there_in_full():
+    for name, spec in SPECS.items():
+        skipped = traits_of(name).skipped
+        assert all(f'"{argument}"' in json.dumps(spec.schema) for argument in skipped)
+    assert traits_of("execute_command").skipped == {"terminal"}
 
 
 def test_the_original_is_not_changed():

@@ -27,6 +27,7 @@ from rookery.app.extra_tools import Browsers, ExtraTools, known_servers, open_ex
 from rookery.app.host import Contents, Knowledge, Workplace
 from rookery.app.model_choice import ModelChoice, Models
 from rookery.app.task_factory import HostParts, make_task, only_known_hosts
+from rookery.app.tool_table import use_declared_tools
 from rookery.checkpoints.checkpoint_upkeep import drop_unneeded
 from rookery.checkpoints.checkpoints import ProtectedFilesOnly, ShadowCheckpoints
 from rookery.checkpoints.repositories.git_copies import drop_copies
@@ -82,6 +83,7 @@ async def open_host(
 ) -> AsyncIterator[Workplace]:
     """A host for one workspace. Leaving the context ends every task and process. `choose` finds
     the model that settings ask for, and its key."""
+    use_declared_tools()
     files = _files(settings, workspace, places)
     hide = Hiding(_secrets(choice, places))
     models = Models(settings, choice, choose)

@@ -18,8 +18,9 @@ from rookery.core.blocks import ToolCall
 from rookery.core.hosts import WebAddress, web_address
 from rookery.core.pictures import Sight, picture
 from rookery.core.rulings import Ruling, allow
+from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, ToolError
 
 _KEYS = frozenset(

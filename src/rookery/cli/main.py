@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from rookery import NAME, VERSION
+from rookery.app.tool_table import use_declared_tools
 from rookery.cli.command_line import EPILOG, GROUPS, GroupedCommand, Seconds
 from rookery.cli.output_streams import LEFT, ready_streams, why_output_is_lost
 from rookery.core.text.terminal_text import harmless
@@ -26,6 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command and give its exit code. Whatever is wrong is said in one sentence."""
     ready_streams()
     let_nobody_look_in()
+    use_declared_tools()
     # without a debug log, what the product notes for its makers goes nowhere
     logging.getLogger(NAME).addHandler(logging.NullHandler())
     arguments = _asking_for_help(arguments)

@@ -34,12 +34,13 @@ from rookery.core.facts import (
 from rookery.core.replies import ALLOWED_NOW, STOPPED_BY_USER, approved_with, failed
 from rookery.core.secret_mask import HIDDEN, Hiding
 from rookery.core.text.hidden_characters import hidden_marks, marked, marks_in, texts_in, unmarked
+from rookery.core.tool_traits import ToolGroup
 from rookery.engine.amended_files import texts_of, with_amendments
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate, shown_text
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.files import Files
-from rookery.engine.ports.tool import Tool, ToolContext, ToolGroup
+from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.engine.undo import Undo
 from rookery.errors import BadArguments, Denied, StorageError, ToolError
 from rookery.faults import kp

@@ -25,6 +25,7 @@ from rookery.core.facts import (
 from rookery.core.folds.task_state import TaskState
 from rookery.core.refusals import KINDS, Refusal
 from rookery.core.rulings import Decision, Ruling, allow
+from rookery.core.tool_traits import traits_of
 from rookery.engine.ports.actions import Action, Permit
 from rookery.errors import CommandRejected, Denied, RookeryError
 from rookery.governance.active_intent import InForce
@@ -41,7 +42,6 @@ from rookery.governance.scope.permission_rules import READ
 from rookery.governance.scope.read_rules import strictest_reading, withholding
 from rookery.governance.scope.scope_verdict import writable_prefixes
 from rookery.governance.scope.touched_paths import (
-    CHANGING_TOOLS,
     EXPAND,
     SELECT,
     displaced,
@@ -353,7 +353,7 @@ class GovernedTask:
     def is_closed_to(self, call: ToolCall) -> bool:
         """Whether the call is one that is refused for want of an intent, whatever it says."""
         none = self._state().intent is None and not self._records.observes
-        return none and call.name in CHANGING_TOOLS
+        return none and traits_of(call.name).may_change_files
 
     async def note_hook(self, call: ToolCall, code: str, why: str) -> None:
         """A hook refused the call, or failed."""

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.refusals import Refusal
+from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.tool import Tool, ToolContext, ToolGroup
+from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.errors import BadArguments, Denied, RookeryError, ToolError
 from rookery.governance.governed_task import GovernedTask
 from rookery.governance.intents.scope_expansion import expand

@@ -16,11 +16,13 @@ from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.instructions import quoted
 from rookery.core.mentions import server_prompt
+from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.tool import Tool, ToolContext, ToolGroup
+from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.errors import ToolError
 from rookery.mcp.catalogue import ResourceOffer
 from rookery.mcp.hub import McpHub
+from rookery.mcp.presence import ACCESS
 from rookery.mcp.results import capped, resource_outcome
 from rookery.mcp.server import State
 from rookery.mcp.use_mcp_tool import LOST, UseMcpTool, insist, startable
@@ -39,7 +41,7 @@ class AccessMcpResourceArgs(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AccessMcpResource:
-    name: ClassVar[str] = "access_mcp_resource"
+    name: ClassVar[str] = ACCESS
     description: ClassVar[str] = (
         "Read a resource of one of the user's MCP servers. With server alone you get the "
         "resources it has."

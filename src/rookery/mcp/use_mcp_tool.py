@@ -16,11 +16,13 @@ import msgspec
 from rookery.core.asks import AskKind
 from rookery.core.facts import Noted, OutputStreamed
 from rookery.core.instructions import quoted
+from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.mcp.catalogue import ToolOffer, named
 from rookery.mcp.hub import McpHub
+from rookery.mcp.presence import USE
 from rookery.mcp.results import capped, tool_outcome
 from rookery.mcp.server import LATE, WrongArguments
 from rookery.mcp.server_guard import CHANGED
@@ -74,7 +76,7 @@ class UseMcpToolArgs(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class UseMcpTool:
-    name: ClassVar[str] = "use_mcp_tool"
+    name: ClassVar[str] = USE
     arguments: ClassVar[type[msgspec.Struct]] = UseMcpToolArgs
     group: ClassVar[ToolGroup] = ToolGroup.MCP
 

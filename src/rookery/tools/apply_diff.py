@@ -7,8 +7,9 @@ import msgspec
 
 from rookery.core.text.characters import as_utf8
 from rookery.core.text.line_diff import line_swap
+from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss
 from rookery.tools.threads import beside
@@ -39,6 +40,10 @@ class ApplyDiff:
     )
     arguments: ClassVar[type[msgspec.Struct]] = ApplyDiffArgs
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
+    traits: ClassVar[ToolTraits] = ToolTraits(
+        hook_arguments={"path": "file_path"},
+        explained=frozenset({"diff"}),
+    )
 
     async def prepare(self, args: ApplyDiffArgs, ctx: ToolContext) -> Action:
         from rookery.core.text.diff_blocks import Malformed, apply, explain, parse

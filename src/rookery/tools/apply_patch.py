@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from rookery.core.facts import Change
 from rookery.core.replies import FILES_AS_SPECIFIED
 from rookery.core.text.line_diff import LineDiff, Swap, exact_pieces, line_swap
+from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.files import FileText
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.tools.file_changes import (
     ONLY_LINE_ENDS,
@@ -59,6 +60,7 @@ class ApplyPatch:
     description: ClassVar[str] = "Change several files at once, all or none."
     arguments: ClassVar[type[msgspec.Struct]] = ApplyPatchArgs
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
+    traits: ClassVar[ToolTraits] = ToolTraits(hook_arguments={}, explained=frozenset({"patch"}))
 
     async def prepare(self, args: ApplyPatchArgs, ctx: ToolContext) -> Action:
         from rookery.core.text.patch_text import Malformed, parse

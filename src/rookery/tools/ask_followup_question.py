@@ -9,8 +9,9 @@ from rookery.core.asks import AskKind
 from rookery.core.facts import Answered
 from rookery.core.instructions import quoted
 from rookery.core.replies import user_message
+from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments
 
 NOBODY = "[automatic] Nobody is there to answer: the user has decided and allowed nothing."
@@ -40,6 +41,9 @@ class AskFollowupQuestion:
     )
     arguments: ClassVar[type[msgspec.Struct]] = AskFollowupQuestionArgs
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
+    traits: ClassVar[ToolTraits] = ToolTraits(
+        hook_name="AskUserQuestion", skipped=frozenset({"mode"})
+    )
 
     async def prepare(self, args: AskFollowupQuestionArgs, ctx: ToolContext) -> Action:
         if not args.question.strip():

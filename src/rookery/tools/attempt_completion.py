@@ -5,8 +5,9 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from rookery.core.facts import CompletionOffered
+from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments
 
 

@@ -6,8 +6,9 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from rookery.core.text.line_diff import Swap
+from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss
 from rookery.tools.threads import beside

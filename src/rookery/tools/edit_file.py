@@ -7,9 +7,10 @@ import msgspec
 from msgspec.structs import replace
 
 from rookery.core.text.line_diff import Swap
+from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action
 from rookery.engine.ports.files import FileText
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss
 from rookery.tools.threads import beside
@@ -29,6 +30,10 @@ class EditFile:
     description: ClassVar[str] = "Replace text in a file; its whitespace may be quoted loosely."
     arguments: ClassVar[type[msgspec.Struct]] = EditFileArgs
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
+    traits: ClassVar[ToolTraits] = ToolTraits(
+        hook_arguments={name: name for name in ("file_path", "old_string", "new_string")},
+        is_synonym=True,
+    )
 
     async def prepare(self, args: EditFileArgs, ctx: ToolContext) -> Action:
         from rookery.tools.edits.literal_edits import (

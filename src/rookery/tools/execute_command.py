@@ -13,8 +13,9 @@ from rookery.core.blocks import Image
 from rookery.core.command_lines import Judgement
 from rookery.core.facts import Answered, Ending
 from rookery.core.replies import BLOCKED_FOR_NOW, user_message
+from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, ToolError
 from rookery.tools.command_watch import CommandWatch, finished, first_line, still_running
 from rookery.tools.threads import beside
@@ -47,6 +48,10 @@ class ExecuteCommand:
     )
     arguments: ClassVar[type[msgspec.Struct]] = ExecuteCommandArgs
     group: ClassVar[ToolGroup] = ToolGroup.COMMAND
+    traits: ClassVar[ToolTraits] = ToolTraits(
+        hook_arguments={"command": "command", "timeout": "timeout"},
+        skipped=frozenset({"terminal"}),
+    )
 
     async def prepare(self, args: ExecuteCommandArgs, ctx: ToolContext) -> Action:
         _check(args.command, ctx.limits.command_text)

@@ -4,8 +4,9 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.tools.file_changes import is_outside
 
 
@@ -23,6 +24,9 @@ class ListFiles:
     )
     arguments: ClassVar[type[msgspec.Struct]] = ListFilesArgs
     group: ClassVar[ToolGroup] = ToolGroup.READ
+    traits: ClassVar[ToolTraits] = ToolTraits(
+        hook_name="Glob", hook_arguments={"path": "path"}, row_name="listFilesTopLevel"
+    )
 
     async def prepare(self, args: ListFilesArgs, ctx: ToolContext) -> Action:
         path = ctx.files.locate(args.path)

@@ -6,8 +6,9 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from rookery.core.modes import Mode, find_mode, gains
+from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.tool import ChildTask, ToolContext, ToolGroup
+from rookery.engine.ports.tool import ChildTask, ToolContext
 from rookery.errors import BadArguments, ToolError
 from rookery.tools.update_todo_list import checklist
 
@@ -31,6 +32,12 @@ class NewTask:
     )
     arguments: ClassVar[type[msgspec.Struct]] = NewTaskArgs
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
+    traits: ClassVar[ToolTraits] = ToolTraits(
+        hook_name="Task",
+        hook_arguments={"message": "prompt", "mode": "subagent_type"},
+        aliases=("Agent",),
+        explained=frozenset({"todos"}),
+    )
 
     def __init__(self, modes: Callable[[], Sequence[Mode]]) -> None:
         self._modes = modes

@@ -9,9 +9,10 @@ import msgspec
 
 from rookery.core.limits import KIB
 from rookery.core.text.output_preview import readable
+from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.commands import Artifacts
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments
 from rookery.tools.threads import beside
 

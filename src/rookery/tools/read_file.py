@@ -10,9 +10,10 @@ from rookery.core.facts import Ending
 from rookery.core.limits import Limits
 from rookery.core.replies import CREDENTIALS, KEPT_FROM_YOU, denied
 from rookery.core.text.text_lines import Span
+from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.files import Place
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.tools.file_sections import Around, Section, Sections, Wish
 
@@ -67,6 +68,11 @@ class ReadFile:
     )
     arguments: ClassVar[type[msgspec.Struct]] = ReadFileArgs
     group: ClassVar[ToolGroup] = ToolGroup.READ
+    traits: ClassVar[ToolTraits] = ToolTraits(
+        hook_name="Read",
+        hook_arguments={"path": "file_path", "offset": "offset", "limit": "limit"},
+        skipped=frozenset({"files", "indentation", "mode"}),
+    )
 
     async def prepare(self, args: ReadFileArgs, ctx: ToolContext) -> Action:
         if bool(args.path) is bool(args.files):

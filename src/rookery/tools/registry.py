@@ -1,51 +1,74 @@
 """The tools, found by their modules, and what a model is told of each.
 
-Whatever module of this folder has a `TOOL` is a tool: there is no list to add it to. Small models
-get the same tools in fewer words (`compact_spec`).
+A class with a name, a group and arguments is a tool: there is no list to add it to. What it says
+of itself beside that is in its `traits`. Small models get the same tools in fewer words
+(`compact_spec`).
 """
 
 import pkgutil
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any, cast
+from types import ModuleType
+from typing import Any, TypeGuard, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from rookery import tools
+from rookery.core.tool_traits import ToolGroup, ToolTraits, traits_of
 from rookery.engine.ports.model import ToolSpec
 from rookery.engine.ports.tool import Tool
 
-SYNONYMS = {"edit_file", "search_replace"}
-"""What `edit` does, under names that some models were taught. They work when they are called;
-offering them to everybody would only cost words."""
+TOOLS_OF_OTHERS = (
+    ToolTraits(name="custom_tool", group=ToolGroup.COMMAND),
+    ToolTraits(name="generate_image", arguments=("path",), hook_name="Write"),
+    ToolTraits(name="search_and_replace", arguments=("path",), hook_name="Edit"),
+    ToolTraits(name="run_slash_command"),
+    ToolTraits(name="record_lesson"),
+)
+"""Names that rules may use though no tool here has them: all tools that users define go by one,
+and the rest are known from other agents."""
 
 _NULL = {"type": "null"}
 _NOISE = ("title", "default")
-
-NEEDED = {"diff", "patch", "todos"}
-"""Arguments with a format of their own, which no model can guess."""
-LEFT_OUT = {
-    "ask_followup_question": {"mode"},
-    "execute_command": {"terminal"},
-    "read_file": {"files", "indentation", "mode"},
-}
-"""Arguments that a small model does better without. They work all the same."""
 
 _FIRST_SENTENCE = re.compile(r".*?\.(?=\s|\Z)", re.DOTALL)
 
 
 def all_tools() -> dict[str, Tool[Any]]:
-    names = sorted(module.name for module in pkgutil.iter_modules(tools.__path__))
-    modules = [import_module(f"{tools.__name__}.{name}") for name in names]
-    found = [cast(Tool[Any], module.TOOL) for module in modules if hasattr(module, "TOOL")]
+    """Those that need nothing but a `ToolContext`."""
+    found = [cast(Tool[Any], module.TOOL) for module in _modules() if hasattr(module, "TOOL")]
     return {tool.name: tool for tool in found}
+
+
+def declared_tools() -> Iterator[ToolTraits]:
+    """What every tool of this folder declares, and names of tools that others have."""
+    for module in _modules():
+        for each in vars(module).values():
+            if getattr(each, "__module__", "") == module.__name__ and _is_tool(each):
+                yield declared_by(each)
+    yield from TOOLS_OF_OTHERS
+
+
+def declared_by(tool: Tool[Any] | type[Tool[Any]]) -> ToolTraits:
+    traits = getattr(tool, "traits", ToolTraits())
+    arguments = tool.arguments.__struct_fields__
+    return replace(traits, name=tool.name, group=tool.group, arguments=arguments)
+
+
+def _modules() -> Iterator[ModuleType]:
+    for name in sorted(module.name for module in pkgutil.iter_modules(tools.__path__)):
+        yield import_module(f"{tools.__name__}.{name}")
+
+
+def _is_tool(found: object) -> TypeGuard[type[Tool[Any]]]:
+    return isinstance(found, type) and hasattr(found, "name") and hasattr(found, "group")
 
 
 def offered(tools: Mapping[str, Tool[Any]]) -> list[ToolSpec]:
     """The tools as the model is told of them."""
-    return [spec_of(tool) for name, tool in tools.items() if name not in SYNONYMS]
+    return [spec_of(tool) for tool in tools.values() if not declared_by(tool).is_synonym]
 
 
 def spec_of(tool: Tool[Any]) -> ToolSpec:
@@ -55,11 +78,10 @@ def spec_of(tool: Tool[Any]) -> ToolSpec:
 
 def compact_spec(spec: ToolSpec) -> ToolSpec:
     said = _FIRST_SENTENCE.match(spec.description)
-    left_out = LEFT_OUT.get(spec.name, set())
     return replace(
         spec,
         description=said[0] if said else spec.description,
-        schema=_bare(spec.schema, left_out),
+        schema=_bare(spec.schema, traits_of(spec.name)),
     )
 
 
@@ -83,20 +105,20 @@ def _plain(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any
     return {"type": "string", **fields} if "enum" in fields else fields
 
 
-def _bare(schema: Mapping[str, Any], left_out: set[str]) -> dict[str, Any]:
+def _bare(schema: Mapping[str, Any], traits: ToolTraits) -> dict[str, Any]:
     """The schema without descriptions, but for those that are needed."""
     fields = {name: value for name, value in schema.items() if name != "description"}
     if "properties" in fields:
         fields["properties"] = {
-            name: _argument(name, value, left_out)
+            name: _argument(name, value, traits)
             for name, value in fields["properties"].items()
-            if name not in left_out
+            if name not in traits.skipped
         }
     if isinstance(fields.get("items"), Mapping):
-        fields["items"] = _bare(fields["items"], left_out)
+        fields["items"] = _bare(fields["items"], traits)
     return fields
 
 
-def _argument(name: str, schema: Mapping[str, Any], left_out: set[str]) -> dict[str, Any]:
+def _argument(name: str, schema: Mapping[str, Any], traits: ToolTraits) -> dict[str, Any]:
     described = {"description": schema["description"]} if "description" in schema else {}
-    return {**(described if name in NEEDED else {}), **_bare(schema, left_out)}
+    return {**(described if name in traits.explained else {}), **_bare(schema, traits)}

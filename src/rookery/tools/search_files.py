@@ -4,8 +4,9 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.tools.file_changes import is_outside
 
 
@@ -25,6 +26,10 @@ class SearchFiles:
     )
     arguments: ClassVar[type[msgspec.Struct]] = SearchFilesArgs
     group: ClassVar[ToolGroup] = ToolGroup.READ
+    traits: ClassVar[ToolTraits] = ToolTraits(
+        hook_name="Grep",
+        hook_arguments={"regex": "pattern", "path": "path", "file_pattern": "glob"},
+    )
 
     async def prepare(self, args: SearchFilesArgs, ctx: ToolContext) -> Action:
         path = ctx.files.locate(args.path)

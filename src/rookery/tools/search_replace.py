@@ -6,8 +6,9 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from rookery.core.text.line_diff import Swap
+from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss
 from rookery.tools.threads import beside
@@ -24,6 +25,7 @@ class SearchReplace:
     description: ClassVar[str] = "Replace an exact piece of text that is in a file once."
     arguments: ClassVar[type[msgspec.Struct]] = SearchReplaceArgs
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
+    traits: ClassVar[ToolTraits] = ToolTraits(is_synonym=True)
 
     async def prepare(self, args: SearchReplaceArgs, ctx: ToolContext) -> Action:
         from rookery.tools.edits.literal_edits import Ambiguous, Missing, explain, replace_text

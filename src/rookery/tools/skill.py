@@ -6,8 +6,9 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from rookery.core.instructions import Skill, skill_text
+from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments
 from rookery.tools.threads import beside
 

@@ -7,8 +7,9 @@ import msgspec
 
 from rookery.core.facts import ModeSwitched
 from rookery.core.modes import Mode, find_mode
+from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments
 
 

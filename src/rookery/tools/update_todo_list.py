@@ -9,8 +9,9 @@ import msgspec
 from msgspec import to_builtins
 
 from rookery.core.facts import Todo, TodosChanged
+from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments
 
 MOST_ITEMS = 1000
@@ -41,6 +42,11 @@ class UpdateTodoList:
     )
     arguments: ClassVar[type[msgspec.Struct]] = UpdateTodoListArgs
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
+    traits: ClassVar[ToolTraits] = ToolTraits(
+        hook_name="TodoWrite",
+        hook_arguments={"todos": "todos"},
+        explained=frozenset({"todos"}),
+    )
 
     async def prepare(self, args: UpdateTodoListArgs, ctx: ToolContext) -> Action:
         todos = checklist(args.todos)

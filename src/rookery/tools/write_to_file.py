@@ -8,9 +8,10 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from rookery.core.text.text_lines import with_ends_of
+from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action
 from rookery.engine.ports.files import FileText
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.tools.file_changes import change_file
 from rookery.tools.threads import beside
 
@@ -96,6 +97,11 @@ class WriteToFile:
     )
     arguments: ClassVar[type[msgspec.Struct]] = WriteToFileArgs
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
+    traits: ClassVar[ToolTraits] = ToolTraits(
+        hook_name="Write",
+        hook_arguments={"path": "file_path", "content": "content"},
+        row_name="newFileCreated",
+    )
 
     async def prepare(self, args: WriteToFileArgs, ctx: ToolContext) -> Action:
         path = ctx.files.locate(args.path)

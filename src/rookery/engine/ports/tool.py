@@ -1,7 +1,6 @@
 """Tools, and all that one may use for a call: files, commands, questions and child tasks."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from enum import StrEnum
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
@@ -12,6 +11,7 @@ from rookery.core.command_lines import Judgement
 from rookery.core.facts import Answered, Event, Fact, Spent, Todo, ToolStarted, UserSpoke
 from rookery.core.indexed_code import Definition
 from rookery.core.limits import Limits
+from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.commands import (
     Artifacts,
@@ -21,14 +21,6 @@ from rookery.engine.ports.commands import (
     UnlistedCommands,
 )
 from rookery.engine.ports.files import Files, Finder
-
-
-class ToolGroup(StrEnum):
-    READ = "read"
-    EDIT = "edit"
-    COMMAND = "command"
-    MCP = "mcp"
-    ALWAYS = "always"
 
 
 class Offer(Protocol):

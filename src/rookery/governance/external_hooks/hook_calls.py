@@ -17,6 +17,7 @@ from rookery.core.text.diff_blocks import DiffBlock
 from rookery.core.text.diff_blocks import parse as parse_diff
 from rookery.core.text.patch_text import Addition, Deletion, Section, Sign, Update
 from rookery.core.text.patch_text import parse as parse_patch
+from rookery.core.tool_traits import DIFF, FILES, PATCH, PATHS, ToolTraits, known_tools, traits_of
 from rookery.governance.external_hooks.hook_config import Dialect, HookEvent
 
 _MATCHED_BY: dict[HookEvent, str] = {
@@ -28,12 +29,7 @@ _MATCHED_BY: dict[HookEvent, str] = {
 """The field of an event that matchers look at; those of other events look at nothing."""
 _NOTIFIED_AS = "notification_type"
 """How others call the type of a notification."""
-_EDIT = {"file_path": "file_path", "old_string": "old_string", "new_string": "new_string"}
-_PATHS = ("file_path", "path")
-"""Arguments that name a file or folder, as they are shown."""
 _IN_SECONDS = "timeout"
-_OTHER_NAMES = {"ask_followup_question": "AskUserQuestion"}
-_ALSO_CALLED = {"new_task": "Agent"}
 _MCP, _MCP_SHOWN = "mcp--", "mcp__"
 
 
@@ -63,31 +59,6 @@ class ToolResponse(Struct, frozen=True, kw_only=True):
     text: str
     failed: bool = False
     duration_ms: int = 0
-
-
-class _Form(Struct, frozen=True):
-    """`keys` are our arguments, each with the one it is shown as."""
-
-    shown: str
-    keys: Mapping[str, str]
-
-
-_FORMS: dict[str, _Form] = {
-    "execute_command": _Form("Bash", {"command": "command", "timeout": "timeout"}),
-    "write_to_file": _Form("Write", {"path": "file_path", "content": "content"}),
-    "generate_image": _Form("Write", {"path": "file_path"}),
-    "edit": _Form("Edit", {**_EDIT, "replace_all": "replace_all"}),
-    "edit_file": _Form("Edit", _EDIT),
-    "search_replace": _Form("Edit", _EDIT),
-    "search_and_replace": _Form("Edit", _EDIT),
-    "apply_diff": _Form("Edit", {"path": "file_path"}),
-    "apply_patch": _Form("Edit", {}),
-    "read_file": _Form("Read", {"path": "file_path", "offset": "offset", "limit": "limit"}),
-    "list_files": _Form("Glob", {"path": "path"}),
-    "search_files": _Form("Grep", {"regex": "pattern", "path": "path", "file_pattern": "glob"}),
-    "update_todo_list": _Form("TodoWrite", {"todos": "todos"}),
-    "new_task": _Form("Task", {"message": "prompt", "mode": "subagent_type"}),
-}
 
 
 class Presented(Struct, frozen=True, kw_only=True):
@@ -158,18 +129,15 @@ def encoded(document: Mapping[str, Any]) -> bytes:
 
 def names_of(call: ToolCall) -> tuple[str, ...]:
     """All names by which a matcher may mean the call."""
-    also = _ALSO_CALLED.get(call.name, "")
-    return tuple(dict.fromkeys(name for name in (shown_name(call), call.name, also) if name))
+    return tuple(dict.fromkeys((shown_name(call), *traits_of(call.name).names)))
 
 
 def shown_name(call: ToolCall) -> str:
-    if call.name in _FORMS:
-        return _FORMS[call.name].shown
     if call.name == "use_mcp_tool":
         return f"{_MCP_SHOWN}{call.arguments.get('server')}__{call.arguments.get('tool')}"
     if call.name.startswith(_MCP):
         return _MCP_SHOWN + call.name.removeprefix(_MCP).replace("--", "__", 1)
-    return _OTHER_NAMES.get(call.name, call.name)
+    return traits_of(call.name).shown_name
 
 
 def presented(call: ToolCall, dialect: Dialect, root: str) -> tuple[Presented, ...]:
@@ -177,7 +145,9 @@ def presented(call: ToolCall, dialect: Dialect, root: str) -> tuple[Presented, .
     if dialect is Dialect.NATIVE:
         return (Presented(tool_name=call.name, tool_input=dict(call.arguments)),)
     name = shown_name(call)
-    ours = call.name in _FORMS  # what others mean by a path only they know
+    ours = (
+        traits_of(call.name).shown_arguments is not None
+    )  # what others mean by a path only they know
     return tuple(
         Presented(tool_name=name, tool_input=_whole_paths(said, root) if ours else said)
         for _, said in _inputs(call)
@@ -192,14 +162,19 @@ def touched_paths(call: ToolCall, root: str) -> tuple[str, ...]:
 
 def sample_call(tool: str, said: Mapping[str, Any], call_id: str) -> ToolCall:
     """A call of a tool by any of its names, with arguments in the words that go with the name."""
-    for native, form in _FORMS.items():
-        if form.shown == tool or _ALSO_CALLED.get(native) == tool:
-            ours = {theirs: name for name, theirs in form.keys.items()}
-            arguments = {ours.get(name, name): each for name, each in said.items()}
-            return ToolCall(id=call_id, name=native, arguments=arguments)
+    if tool not in known_tools() and (meant := _closest(tool)):
+        ours = {theirs: name for name, theirs in (meant.shown_arguments or {}).items()}
+        arguments = {ours.get(name, name): each for name, each in said.items()}
+        return ToolCall(id=call_id, name=meant.name, arguments=arguments)
     if tool.startswith(_MCP_SHOWN):
         tool = _MCP + tool.removeprefix(_MCP_SHOWN).replace("__", "--", 1)
     return ToolCall(id=call_id, name=tool, arguments=dict(said))
+
+
+def _closest(shown: str) -> ToolTraits | None:
+    """Of all tools that go by a name, the one of which hooks see most."""
+    found = [each for each in known_tools().values() if shown in each.names]
+    return max(found, key=lambda each: len(each.shown_arguments or ()), default=None)
 
 
 def mapped_back(
@@ -217,9 +192,8 @@ def mapped_back(
     if shown_name(call).startswith(_MCP_SHOWN):
         inner = call.name == "use_mcp_tool"
         return {**call.arguments, "arguments": dict(updated)} if inner else dict(updated)
-    if call.name not in _FORMS:
-        return dict(updated)
-    return _ours(call, before, updated, root)
+    keys = traits_of(call.name).shown_arguments
+    return dict(updated) if keys is None else _ours(call, keys, before, updated, root)
 
 
 def whole_path(path: str, root: str) -> str:
@@ -227,14 +201,17 @@ def whole_path(path: str, root: str) -> str:
 
 
 def _ours(
-    call: ToolCall, before: Presented, updated: Mapping[str, Any], root: str
+    call: ToolCall,
+    keys: Mapping[str, str],
+    before: Presented,
+    updated: Mapping[str, Any],
+    root: str,
 ) -> Mapping[str, Any]:
-    keys = _FORMS[call.name].keys
     for name, said in updated.items():
         fixed = name in before.tool_input and name not in keys.values()
         if fixed and said != before.tool_input[name]:
             raise CannotMap(f"{name} of {call.name} cannot be rewritten")
-    if call.name == "apply_patch":
+    if PATCH in call.arguments:
         raise CannotMap("a patch cannot be rewritten")
     kept = {name: said for name, said in call.arguments.items() if name not in keys}
     for ours, theirs in keys.items():
@@ -249,26 +226,24 @@ def _ours(
 
 def _inputs(call: ToolCall) -> list[tuple[str, dict[str, Any]]]:
     """Each file with what is shown of it; a single entry without a file if there is none."""
-    said = call.arguments
-    match call.name:
-        case "use_mcp_tool":
-            inner = said.get("arguments")
-            return [("", dict(inner) if isinstance(inner, Mapping) else {})]
-        case "apply_patch":
-            return _of_patch(said.get("patch")) or [("", dict(said))]
-        case "read_file" if isinstance(files := said.get("files"), list) and files:
-            return [_of_listed_file(each) for each in files]
-        case name if name not in _FORMS:
-            return [("", dict(said))]
-    keys = _FORMS[call.name].keys
+    said, keys = call.arguments, traits_of(call.name).shown_arguments
+    if call.name == "use_mcp_tool":
+        inner = said.get("arguments")
+        return [("", dict(inner) if isinstance(inner, Mapping) else {})]
+    if keys is None:
+        return [("", dict(said))]
+    if PATCH in said:
+        return _of_patch(said[PATCH]) or [("", dict(said))]
+    if isinstance(files := said.get(FILES), list) and files:
+        return [_of_listed_file(each) for each in files]
     shown = {keys[name]: each for name, each in said.items() if name in keys and each is not None}
-    if call.name == "apply_diff":
-        shown |= _of_diff(said.get("diff"))
+    if DIFF in said:
+        shown |= _of_diff(said[DIFF])
     if call.name == "list_files":
         shown["pattern"] = "**/*" if said.get("recursive") else "*"
     if isinstance(seconds := shown.get(_IN_SECONDS), int | float):
         shown[_IN_SECONDS] = round(seconds * 1000)
-    path = next((shown[name] for name in _PATHS if isinstance(shown.get(name), str)), "")
+    path = next((shown[name] for name in PATHS if isinstance(shown.get(name), str)), "")
     return [(path, shown)]
 
 
@@ -324,13 +299,13 @@ def _of_hunks(section: Update) -> dict[str, str]:
 
 def _whole_paths(said: Mapping[str, Any], root: str) -> dict[str, Any]:
     return {
-        name: whole_path(each, root) if name in _PATHS and isinstance(each, str) else each
+        name: whole_path(each, root) if name in PATHS and isinstance(each, str) else each
         for name, each in said.items()
     }
 
 
 def _back(name: str, said: Any, root: str) -> Any:
-    if name in _PATHS and isinstance(said, str) and isabs(said):
+    if name in PATHS and isinstance(said, str) and isabs(said):
         return _relative(normpath(said), root)
     if name == _IN_SECONDS and isinstance(said, int | float):
         return said / 1000

@@ -15,46 +15,16 @@ from shlex import join
 from msgspec import Struct
 
 from rookery.core.rulings import Decision
+from rookery.core.tool_traits import known_tools, traits_of
 from rookery.governance.intents.intent import Permissions
 from rookery.governance.scope.name_patterns import Name, PatternError, fits, text_pattern
 from rookery.governance.scope.scope_patterns import ScopePattern, scope_pattern
 
 _RULE = re.compile(r"(?P<tool>[A-Za-z0-9_.*-]+)(?:\((?P<specifier>.*)\))?", re.DOTALL)
 
-ALIASES: dict[str, tuple[str, ...]] = {
-    "Bash": ("execute_command",),
-    "Write": ("write_to_file", "generate_image"),
-    "Edit": (
-        "edit",
-        "edit_file",
-        "search_replace",
-        "search_and_replace",
-        "apply_diff",
-        "apply_patch",
-    ),
-    "Read": ("read_file",),
-    "Glob": ("list_files",),
-    "Grep": ("search_files",),
-    "TodoWrite": ("update_todo_list",),
-    "Task": ("new_task",),
-    "Agent": ("new_task",),
-    "AskUserQuestion": ("ask_followup_question",),
-}
-PATH_TOOLS = frozenset(
-    {"read_file", "list_files", "search_files", "codebase_search", "write_to_file", "apply_diff"}
-    | {"edit", "edit_file", "search_replace", "search_and_replace", "apply_patch"}
-    | {"generate_image"}
-)
-COMMAND_TOOLS = frozenset({"execute_command"})
 READ = "read_file"
 """A rule about this tool is about every way to read a file."""
 LIST = "list_files"
-OTHER_TOOLS = frozenset(
-    {"read_command_output", "access_mcp_resource", "ask_followup_question", "update_todo_list"}
-    | {"attempt_completion", "switch_mode", "skill", "run_slash_command", "select_active_intent"}
-    | {"request_scope_expansion", "record_lesson", "use_mcp_tool", "new_task", "browser_action"}
-    | {"custom_tool"}
-)
 _MCP = "mcp--"
 
 
@@ -130,9 +100,9 @@ def permission_rule(text: str) -> PermissionRule:
         raise PatternError("the specifier is empty", f'write "{parts["tool"]}" for every call')
     if said.startswith("!"):
         raise PatternError("a rule cannot be turned round with !", "put it into another list")
-    if COMMAND_TOOLS.issuperset(tools):
+    if all(traits_of(tool).takes_command for tool in tools):
         return PermissionRule(text, tools, Form.COMMANDS, command=_command(said.strip()))
-    if PATH_TOOLS.issuperset(tools):
+    if all(traits_of(tool).takes_paths for tool in tools):
         grants, forbids = scope_pattern(said), scope_pattern(said, floating=True)
         return PermissionRule(text, tools, Form.PATHS, grants=grants, forbids=forbids)
     raise PatternError(
@@ -196,7 +166,7 @@ def _covering(rules: Sequence[PermissionRule], call: RuleCall) -> str:
     """The rules that together cover every part of a call; empty if a part is left."""
     if not call.all_known:
         return ""
-    is_command = normal_tool(call.tool) in COMMAND_TOOLS
+    is_command = traits_of(normal_tool(call.tool)).takes_command
     parts = len(call.commands) if is_command else len(call.paths)
     if is_command and not parts:
         return ""
@@ -216,13 +186,13 @@ def _covers(rule: PermissionRule, call: RuleCall, part: int, parts: int) -> bool
 
 
 def _tools(name: str) -> tuple[str, ...]:
-    if name in ALIASES:
-        return ALIASES[name]
     normal = normal_tool(name)
     if normal.startswith(_MCP):
         return (_mcp_pattern(normal),)
-    if normal in PATH_TOOLS | COMMAND_TOOLS | OTHER_TOOLS:
+    if normal in known_tools():
         return (normal,)
+    if meant := tuple(tool for tool, traits in known_tools().items() if name in traits.names):
+        return meant
     raise PatternError(
         f"there is no tool {name}, so the rule never fits", "name a tool that is there"
     )

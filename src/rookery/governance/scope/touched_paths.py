@@ -19,6 +19,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed, Judgement, plain
 from rookery.core.facts import Change
 from rookery.core.refusals import Refusal, RefusedTarget
+from rookery.core.tool_traits import PATCH, PATHS, ToolTraits, traits_of
 from rookery.engine.ports.actions import Action
 from rookery.governance.layout import Layout
 from rookery.governance.scope.locations import NamedPath, find_location
@@ -26,11 +27,7 @@ from rookery.governance.scope.scope_verdict import Op, PathFinding, path_fault
 
 SELECT = "select_active_intent"
 EXPAND = "request_scope_expansion"
-CHANGING_TOOLS = frozenset(
-    {"write_to_file", "apply_diff", "apply_patch", "edit", "edit_file", "search_replace"}
-    | {"execute_command", "use_mcp_tool"}
-)
-HARMLESS = frozenset({"access_mcp_resource"})
+INTENT_TOOLS = (ToolTraits(name=SELECT), ToolTraits(name=EXPAND))
 _PATCH_PATHS = re.compile(
     r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE
 )
@@ -82,7 +79,7 @@ class Reach(Struct, frozen=True, kw_only=True):
 
 def is_destructive(call: ToolCall, action: Action) -> bool:
     """Whether an intent is needed for it. What a browser does, it does not do to files."""
-    if action.spares_files or call.name in HARMLESS:
+    if action.spares_files or traits_of(call.name).only_reads:
         return False
     if action.external and not action.payload.get("toolName"):
         return False  # it asks a server what it offers
@@ -113,10 +110,10 @@ def changed_paths(call: ToolCall, action: Action, layout: Layout) -> list[NamedP
 
 def said_paths(call: ToolCall) -> Iterator[str]:
     """The files that a call names itself."""
-    for name in ("path", "file_path"):
+    for name in PATHS:
         if isinstance(said := call.arguments.get(name), str):
             yield said
-    if isinstance(patch := call.arguments.get("patch"), str):
+    if isinstance(patch := call.arguments.get(PATCH), str):
         yield from _PATCH_PATHS.findall(patch)
 
 
@@ -146,7 +143,7 @@ def rule_names(call: ToolCall, action: Action) -> tuple[str, ...]:
 
 def unreadable(call: ToolCall, intent_id: str) -> Refusal | None:
     """Before a tool looks for the file, which would refuse it in its own words."""
-    if call.name not in CHANGING_TOOLS:
+    if not traits_of(call.name).may_change_files:
         return None
     for path in said_paths(call):
         if (fault := path_fault(path)) in _UNREADABLE:

@@ -19,8 +19,9 @@ from rookery.core.blocks import ToolCall
 from rookery.core.facts import Ending
 from rookery.core.rulings import Ruling, ask
 from rookery.core.text.hidden_characters import marked
+from rookery.core.tool_traits import ToolGroup, known_tools
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.tool import ToolContext, ToolGroup
+from rookery.engine.ports.tool import ToolContext
 from rookery.errors import Denied, ToolError
 from rookery.tools.command_watch import first_line
 from rookery.tools.execute_command import TOOL, ExecuteCommandArgs
@@ -158,9 +159,7 @@ class CustomToolGuard:
 
 def reserved() -> frozenset[str]:
     """Names that no tool of a file can have. Looked up only where there is such a file."""
-    from rookery.governance.scope.permission_rules import COMMAND_TOOLS, OTHER_TOOLS, PATH_TOOLS
-
-    return PATH_TOOLS | COMMAND_TOOLS | OTHER_TOOLS | {"list_code_definition_names"}
+    return frozenset(known_tools())
 
 
 def tool_definition(name: str, text: str) -> ToolDefinition:
