@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rookery.sandbox.confinement import Launch
+from rookery.engine.ports.commands import Launch
 from rookery.sandbox.sandbox import Sandbox
 
 

@@ -29,7 +29,7 @@ async def perform(permit: Permit) -> Outcome:
     return Outcome(text="")
 
 
-JUDGED = Judgement(commands=(("curl", "https://named.test/"),))
+JUDGED = Judgement(hosts=("named.test:443",))
 ACTION = Action(title="Run", perform=perform, command="sh do.sh", judgement=JUDGED)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from command_bench import Bench, bench
-from rookery.commands.git_use import GitUse, git_use, keeps_references, only_moves_files
+from rookery.core.command_lines import GitUse, Judgement
 
 NONE, PART, ONLY = GitUse.NONE, GitUse.PART, GitUse.ONLY
 LINES = [
@@ -67,11 +67,12 @@ def judging(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 @pytest.mark.parametrize(("line", "use", "moves"), LINES, ids=[row[0] for row in LINES])
 def test_what_a_line_does_with_git(judging: Bench, line: str, use: GitUse, moves: bool):
     judged = judging.judge(line, ".")
-    assert (git_use(judged), only_moves_files(judged)) == (use, moves)
+    assert (judged.git, judged.only_moves_files) == (use, moves)
 
 
-def test_of_what_nobody_judged_nothing_is_believed(tmp_path: Path):
-    assert (git_use(None), only_moves_files(None)) == (NONE, False)
+def test_of_what_nobody_judged_nothing_is_believed():
+    unknown = Judgement()
+    assert (unknown.git, unknown.only_moves_files, unknown.meant_to_read) == (NONE, False, False)
 
 
 def test_git_is_not_alone_if_the_path_has_another_one_first(
@@ -84,7 +85,7 @@ def test_git_is_not_alone_if_the_path_has_another_one_first(
     planted.chmod(0o755)
     monkeypatch.setenv("PATH", f"{planted.parent}:/usr/bin:/bin")
     judged = judging.judge("git commit -m x", ".")
-    assert (git_use(judged), only_moves_files(judged)) == (PART, False)
+    assert (judged.git, judged.only_moves_files) == (PART, False)
 
 
 @pytest.mark.parametrize(
@@ -100,4 +101,4 @@ def test_git_is_not_alone_if_the_path_has_another_one_first(
     ],
 )
 def test_whether_git_could_take_a_branch_away(judging: Bench, line: str, kept: bool):
-    assert keeps_references(judging.judge(line, ".")) is kept
+    assert judging.judge(line, ".").keeps_references is kept

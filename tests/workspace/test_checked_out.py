@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from rookery.checkpoints.file_versions import version_at
-from rookery.core.facts import Effect, Version
 from rookery.platform.git.git_index import checked_out
 
 WHO = ("-c", "user.name=a", "-c", "user.email=a@example.org")
@@ -30,7 +29,7 @@ def work(tmp_path: Path) -> Path:
 
 def known(root: Path, path: str, *, anywhere: bool) -> bool:
     now = version_at(root, path, 1000)
-    return path in checked_out(root, [Effect(path, None, now)], anywhere=anywhere)
+    return path in checked_out(root, {path: now.blob if now else ""}, anywhere=anywhere)
 
 
 def test_what_the_index_has_by_that_name_is_known(work: Path):
@@ -51,20 +50,19 @@ def test_what_the_repository_has_by_any_name_is_known_where_only_git_ran(work: P
 
 def test_beside_other_programs_only_what_the_repository_had_before_is_known(work: Path):
     now = version_at(work, "conftest.py", 1000)
-    made = [Effect("conftest.py", None, now)]
+    assert now
+    made = {"conftest.py": now.blob}
     later = time.time_ns() + 10**9
     assert checked_out(work, made, before=later) == {"conftest.py"}
     assert checked_out(work, made, before=1) == set()
-    assert checked_out(work, [Effect("gone.py", now, None)], before=later) == set()
+    assert checked_out(work, {"gone.py": ""}, before=later) == set()
 
 
 def test_a_file_that_git_removed_is_known_to_be_gone(work: Path):
-    before = Version("ab", 0o100644)
     git(work, "rm", "-q", "conftest.py")
     (work / "a").touch()
     git(work, "add", "a")
-    gone = [Effect("conftest.py", before, None)]
-    assert checked_out(work, gone, anywhere=False) == {"conftest.py"}
+    assert checked_out(work, {"conftest.py": ""}, anywhere=False) == {"conftest.py"}
 
 
 @pytest.mark.parametrize("where", ["module", "linked"])
@@ -81,4 +79,4 @@ def test_repositories_inside_and_linked_worktrees_have_their_own_files(work: Pat
 def test_without_a_repository_nothing_is_known(tmp_path: Path):
     (tmp_path / "conftest.py").touch()
     assert not known(tmp_path, "conftest.py", anywhere=True)
-    assert checked_out(tmp_path, [Effect("a", Version("ab", 0), None)], anywhere=True) == set()
+    assert checked_out(tmp_path, {"a": ""}, anywhere=True) == set()

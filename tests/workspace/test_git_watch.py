@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from rookery.checkpoints.repositories.git_watch import GitWatch
+from rookery.commands.git_use import with_git_use
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed, Judgement, Target
 from rookery.core.rulings import Decision
@@ -492,7 +493,7 @@ async def test_what_an_approved_command_left_to_git(
         approved=lambda call_id: True,
         unconfined=lambda: unconfined,
     )
-    judged = Judgement(commands=(said,))
+    judged = with_git_use(Judgement(commands=(said,)))
     action = Action(title="Run", perform=perform, command="it", judgement=judged)
     await watch.before(CALL, action)
     hook = tmp_path / ".git/hooks/pre-commit"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rookery.commands.git_use import GitUse
 from rookery.core.blocks import ToolCall
+from rookery.core.command_lines import GitUse
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.sandbox.confinement import Network, SandboxWishes
 from rookery.sandbox.launcher import (

@@ -13,11 +13,11 @@ import pytest
 
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.engine.ports.actions import Permit
-from rookery.engine.ports.commands import CommandEnd, RunningCommand
+from rookery.engine.ports.commands import CommandEnd, Launch, RunningCommand
 from rookery.errors import Denied, StorageError, ToolError
 from rookery.platform.processes.command_environment import command_environment
 from rookery.platform.processes.own_programs import find_own_program
-from rookery.workspace.terminal import GATHERING, AsItIs, Launch, Terminal
+from rookery.workspace.terminal import GATHERING, Terminal
 
 pytestmark = pytest.mark.anyio
 
@@ -673,7 +673,7 @@ async def test_a_warden_that_is_told_to_ends_everything(tmp_path: Path, mark: st
 async def test_what_is_started_is_up_to_the_launcher(tmp_path: Path):
     def launcher(shell_argv: Sequence[str], permit: Permit, folder: Path) -> Launch:
         wrapped = ["/usr/bin/env", f"WHERE={folder}", *shell_argv]
-        return AsItIs(wrapped, {"CONFINED": str(permit.confined)})
+        return Launch(tuple(wrapped), {"CONFINED": str(permit.confined)})
 
     terminal = Terminal(tmp_path, QUICK, launcher)
     permit = Permit(digest="", command="echo $WHERE $CONFINED", confined=False)
@@ -694,7 +694,7 @@ async def test_a_launcher_that_refuses_starts_nothing(tmp_path: Path, mark: str)
 
 async def test_a_program_that_is_not_there_is_told_by_name(tmp_path: Path):
     def launcher(shell_argv: Sequence[str], permit: Permit, folder: Path) -> Launch:
-        return AsItIs(["/no/such/program"], {})
+        return Launch(("/no/such/program",), {})
 
     terminal = Terminal(tmp_path, QUICK, launcher)
     permit = Permit(digest="", command="x")
@@ -717,6 +717,7 @@ from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.storage.artifacts import TaskArtifacts
 from rookery.platform.processes.own_programs import find_own_program
+from rookery.engine.ports.commands import Launch
 from rookery.workspace.terminal import Terminal
 
 async def main():

@@ -16,6 +16,7 @@ import anyio
 from rookery import NAME
 from rookery.core.findings import Finding, Health
 from rookery.core.limits import MIB
+from rookery.core.protected_paths import IGNORE_FILES
 from rookery.core.settings import Settings
 from rookery.errors import SettingsError
 from rookery.permissions.approval import problem_with_rules
@@ -30,7 +31,6 @@ SCARCE, FULL = 1024 * MIB, 64 * MIB
 MOST_SESSIONS = 300
 MOST_SECONDS = 10.0
 MOST_NAMED = 3
-IGNORE_FILES = (f".{NAME}ignore", ".rooignore")
 
 
 def check_up(places: Places, workspace: Path, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 Its journal is held while it is open, so no other process can resume it meanwhile.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -77,3 +77,14 @@ async def open_past(
             yield past
         finally:
             past.log.close()
+
+
+def drop_files(places: Places, store: TaskStore, gone: Collection[str]) -> str:
+    """Drop what checkpoints hold only for the deleted sessions `gone`, and copies of
+    repositories; a sentence if that was not possible."""
+    from rookery.checkpoints.checkpoint_upkeep import drop_unneeded
+    from rookery.checkpoints.repositories.git_copies import drop_copies
+
+    drop_copies(places.git_copies)
+    others_work = store.some_run()
+    return drop_unneeded(places.checkpoints, store.hashes(), gone, others_work=others_work)

@@ -20,10 +20,9 @@ from rookery.browser.browser_action import BrowserAction, KnownOrigins
 from rookery.checkpoints.repositories.git_repair import GitMending
 from rookery.checkpoints.repositories.git_views import GitEyes
 from rookery.checkpoints.repositories.git_watch import GitWatch
-from rookery.commands.git_use import GitUse, git_use
 from rookery.commands.network_gate import NetworkGate
 from rookery.commands.rules import CommandRules
-from rookery.core.command_lines import Judgement
+from rookery.core.command_lines import GitUse, Judgement
 from rookery.core.facts import Effect, Noted, Reminded
 from rookery.core.hosts import faulty_entries
 from rookery.core.next_step import TurnRules
@@ -50,8 +49,8 @@ from rookery.permissions.protected_changes import (
 from rookery.permissions.restrictions import ModeLimits, Restrictions, TrustGate
 from rookery.permissions.stale_files import StaleGuard
 from rookery.platform.git.git_index import checked_out
+from rookery.platform.paths import within_any
 from rookery.platform.user_folders import Places
-from rookery.sandbox.confinement import within_any
 from rookery.sandbox.egress.known_hosts import KnownHosts
 from rookery.sandbox.egress.way_out import Egress
 from rookery.sandbox.launcher import NoSandboxNotice
@@ -270,7 +269,7 @@ def _obeyed_by_git(
 def _exposes_git(parts: HostParts, action: Action) -> bool:
     """Whether a command could destroy what is in git's own folders."""
     # git runs hooks, filters and aliases of the repository, which the judge cannot know
-    runs_git = git_use(action.judgement) is not GitUse.NONE
+    runs_git = action.judgement is not None and action.judgement.git is not GitUse.NONE
     return action.may_change_files and (runs_git or not parts.sandbox.mounts)
 
 
@@ -278,7 +277,8 @@ def _as_git_has_them(
     parts: HostParts, effects: Sequence[Effect], git: GitUse, began: int
 ) -> Collection[str]:
     """Which changed files are as the repository has them, so that nothing of them is lost."""
-    known = partial(checked_out, parts.files.boundaries.root, effects)
+    blobs = {each.path: each.after.blob if each.after else "" for each in effects}
+    known = partial(checked_out, parts.files.boundaries.root, blobs)
     if git is GitUse.ONLY:
         return known(anywhere=True)
     if git is GitUse.NONE and parts.sandbox.mounts:

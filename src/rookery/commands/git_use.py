@@ -3,9 +3,11 @@
 import posixpath
 import re
 from collections.abc import Sequence
-from enum import StrEnum
+from typing import TypeAlias
 
-from rookery.core.command_lines import Deed, Judgement
+from msgspec.structs import replace
+
+from rookery.core.command_lines import Deed, GitUse, Judgement
 
 _SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin", "/opt/homebrew/bin")
 _GIT = frozenset({"git", *(f"{folder}/git" for folder in _SYSTEM)})
@@ -20,59 +22,45 @@ _KEEPING = frozenset({"add", "commit", "restore", "rm", "mv", "apply", "update-i
 _LEADS_ELSEWHERE = re.compile(r"--(?:exec-path|config|config-env|template)(?:=|$)")
 """Words by which git runs other programs than its own, or obeys other settings."""
 
-
-class GitUse(StrEnum):
-    """What a command line has to do with git's own folder."""
-
-    NONE = "none"
-    """It does not run git, or only to read."""
-    PART = "part"
-    """It runs git, and other programs that may change files too."""
-    ONLY = "only"
-    """Git is the only one of its programs that may change files."""
+_Command: TypeAlias = tuple[Sequence[str], bool]
+"""Its words, and whether it only reads."""
 
 
-def git_use(judged: Judgement | None) -> GitUse:
-    commands = judged.commands if judged else ()
-    if judged is None or not any(_is_git(said) and not _only_reads(said) for said in commands):
+def with_git_use(judged: Judgement) -> Judgement:
+    """The judgement, with what its commands have to do with git's own folder."""
+    if not judged.commands:
+        return judged
+    commands = [(said, _only_reads(said)) for said in judged.commands]
+    return replace(
+        judged,
+        git=_git_use(judged, commands),
+        keeps_references=all(
+            reads or _KEEPING.issuperset(said[1:2]) for said, reads in commands if _is_git(said)
+        ),
+        only_moves_files=_only_moves_files(judged, commands),
+        meant_to_read=not judged.too_deep
+        and all(target.deed is Deed.READ for target in judged.targets)
+        and all(reads for _, reads in commands),
+    )
+
+
+def _git_use(judged: Judgement, commands: Sequence[_Command]) -> GitUse:
+    if not any(_is_git(said) and not reads for said, reads in commands):
         return GitUse.NONE
     certain = not (judged.too_deep or judged.redefines or judged.redirects)
     alone = certain and all(
-        _is_git_itself(said) or _name(said) in _HARMLESS or _only_reads(said) for said in commands
+        reads or _is_git_itself(said) or _name(said) in _HARMLESS for said, reads in commands
     )
     return GitUse.ONLY if alone else GitUse.PART
 
 
-def keeps_references(judged: Judgement | None) -> bool:
-    """Whether git has no part in it if a branch, a tag or a stash is gone afterwards."""
-    changing = (said for said in judged.commands if _is_git(said)) if judged else ()
-    return all(_only_reads(said) or _KEEPING.issuperset(said[1:2]) for said in changing)
-
-
-def only_moves_files(judged: Judgement | None) -> bool:
-    """Whether every program of the line is git, or one that copies, moves or unpacks files: then
-    whoever approved it has seen what it does."""
+def _only_moves_files(judged: Judgement, commands: Sequence[_Command]) -> bool:
     return (
-        judged is not None
-        and bool(judged.commands)
-        and not (judged.too_deep or judged.redefines)
-        and not any("--exec-path" in word for said in judged.commands for word in said)
+        not (judged.too_deep or judged.redefines)
+        and not any("--exec-path" in word for said, _ in commands for word in said)
         and all(
-            _is_git(said) or _name(said) in _HARMLESS | _MOVERS or _only_reads(said)
-            for said in judged.commands
+            reads or _is_git(said) or _name(said) in _HARMLESS | _MOVERS for said, reads in commands
         )
-    )
-
-
-def is_meant_to_read(judged: Judgement | None) -> bool:
-    """Whether all its programs only read, by what is known of them. Git may still run programs
-    that the folder names, so this allows nothing."""
-    return (
-        judged is not None
-        and bool(judged.commands)
-        and not judged.too_deep
-        and all(target.deed is Deed.READ for target in judged.targets)
-        and all(map(_only_reads, judged.commands))
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rookery.commands.changers import changing
+from rookery.commands.git_use import with_git_use
 from rookery.commands.grammar import shell_line
 from rookery.commands.lookups import (
     all_safe,
@@ -27,11 +28,12 @@ from rookery.commands.nested_commands import (
     Folders,
     NestedCommands,
 )
+from rookery.commands.network_gate import named_hosts
 from rookery.commands.outputs import outputs, together
 from rookery.commands.programs import Doing, Operand, known_reader, reading
 from rookery.commands.resolved_line import Spelling, any_patterns, line_of
 from rookery.commands.rules import begins_with
-from rookery.commands.targets import Finding, Hiding, Targets
+from rookery.commands.targets import Finding, Targets
 from rookery.commands.words import (
     Script,
     SimpleCommand,
@@ -40,7 +42,7 @@ from rookery.commands.words import (
 from rookery.commands.wrappers import SHELLS, assignment, program_name, wrapped
 from rookery.core.command_lines import Deed, Judgement, Plain, Target, plain
 from rookery.core.limits import KIB
-from rookery.engine.ports.files import Files
+from rookery.engine.ports.files import EntryFilter, Files
 
 LONGEST = 256 * KIB
 MOST_REASONS = 20
@@ -63,7 +65,7 @@ class CommandJudge:
         workspace: Path,
         *,
         home: Path,
-        hiding: Callable[[str], Hiding] | None = None,
+        hiding: Callable[[str], EntryFilter] | None = None,
         temporary: Sequence[str] | None = None,
         leave: Sequence[str] = (),
         own_repository: Callable[[], bool] = lambda: True,
@@ -106,7 +108,7 @@ class CommandJudge:
             told.doubts.append("git would look into a repository that is not this folder's own")
         approved = told.only_reads and not told.doubts and not told.grave
         texts = tuple(one.texts for one in commands if one.words)
-        return Judgement(
+        judged = Judgement(
             commands=texts,
             plain=spelled if approved else None,
             spelled=spelled,
@@ -120,7 +122,9 @@ class CommandJudge:
             and all(any(begins_with(entry, said) for entry in self._leave) for said in texts),
             redefines=unfolded.redefines or (_runs_git(commands) and self._is_shadowed("git")),
             redirects=any(map(_writes, commands)),
+            hosts=tuple(map(str, named_hosts(texts))),
         )
+        return with_git_use(judged)
 
     def _look_at(self, commands: Sequence[SimpleCommand], start: str, told: "_Told") -> None:
         folders = Folders(start, self._home)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatch, fnmatchcase
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,7 +21,7 @@ from rookery.commands.lookups import (
 from rookery.commands.programs import Operand, Search
 from rookery.commands.words import Word, has_braces, spellings
 from rookery.core.command_lines import Deed, Target
-from rookery.engine.ports.files import Files, Place
+from rookery.engine.ports.files import EntryFilter, Files, Place
 from rookery.errors import ToolError
 
 MOST_COUNTED = 5_000
@@ -38,14 +37,6 @@ _RULES_THEMSELVES = {".rookeryignore", ".rooignore"}
 _ANY = Word("")
 _FEW_NAMES = re.compile(r"\*?[\w.-]*\w[\w.-]*\*?")
 _DOES = {Deed.DELETE: "deletes", Deed.WRITE: "writes", Deed.READ: "reads"}
-
-
-class Hiding(Protocol):
-    """What a walk through a folder must leave out."""
-
-    def hides(self, path: str, *, is_folder: bool, target: str = "") -> bool:
-        """Whether an entry, named by its path below the folder, is kept from the agent."""
-        ...
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -65,7 +56,7 @@ class Targets:
         workspace: Path,
         *,
         home: Path,
-        hiding: Callable[[str], Hiding] | None,
+        hiding: Callable[[str], EntryFilter] | None,
         temporary: Sequence[str],
     ) -> None:
         self._files = files

@@ -286,6 +286,17 @@ class Target(Struct, frozen=True):
     deep: bool = False
 
 
+class GitUse(StrEnum):
+    """What a command line has to do with git's own folder."""
+
+    NONE = "none"
+    """It does not run git, or only to read."""
+    PART = "part"
+    """It runs git, and other programs that may change files too."""
+    ONLY = "only"
+    """Git is the only one of its programs that may change files."""
+
+
 class Judgement(Struct, frozen=True, kw_only=True):
     """`commands` are the words of every simple command the line would run, at any depth.
 
@@ -296,7 +307,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
     that there may be commands which are not among `commands`. `needs_keys` if all of them are
     among those that run outside the sandbox. `redefines` if `git` may be another program: the line
     sets such variables or functions, or `PATH` has another one first. `redirects` if the shell
-    itself writes files.
+    itself writes files. `hosts` are those that it names, as `host:port`.
     """
 
     commands: tuple[tuple[str, ...], ...] = ()
@@ -311,6 +322,16 @@ class Judgement(Struct, frozen=True, kw_only=True):
     needs_keys: bool = False
     redefines: bool = False
     redirects: bool = False
+    hosts: tuple[str, ...] = ()
+    git: GitUse = GitUse.NONE
+    keeps_references: bool = True
+    """Git has no part in it if a branch, a tag or a stash is gone afterwards."""
+    only_moves_files: bool = False
+    """Every program of the line is git, or one that copies, moves or unpacks files: then whoever
+    approved it has seen what it does."""
+    meant_to_read: bool = False
+    """All its programs only read, by what is known of them. Git may still run programs that the
+    folder names, so this allows nothing."""
 
     @property
     def only_reads(self) -> bool:

@@ -17,6 +17,9 @@ from rookery.core.text.characters import folded, folded_names
 VERSION = 4
 """Grows with every change of the list."""
 
+IGNORE_FILES = (f".{NAME}ignore", ".rooignore")
+"""They name what is kept from the agent."""
+
 RUN_BY_MAKE = "make runs what is in it"
 RUN_BY_NPM = "npm runs its scripts"
 RUN_BY_BUILDS = "builds and task runners run what is in it"

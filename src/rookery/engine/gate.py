@@ -11,7 +11,6 @@ from hashlib import sha256
 
 from msgspec.structs import replace
 
-from rookery.commands.git_use import git_use
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed, Judgement
@@ -69,7 +68,7 @@ class Gate:
             # what no person has read is not given to a shell if it can be helped
             plain=judged.plain if by_hand else judged.plain or judged.spelled,
             confined=not (judged.needs_keys and by_hand),
-            git=git_use(judged),
+            git=judged.git,
             by_hand=by_hand,
             named=frozenset(each.path for each in judged.targets if each.deed is not Deed.READ),
             hosts=self._hosts(action, judged, by_hand=by_hand) if action.command else frozenset(),
@@ -81,14 +80,11 @@ class Gate:
 
     def _hosts(self, action: Action, judged: Judgement, *, by_hand: bool) -> frozenset[str]:
         """Who allows a command has read which hosts it names."""
-        from rookery.commands.network_gate import named_hosts
-
         allowed = self._rules.hosts()
-        named = named_hosts(judged.commands)
         # most commands name no host, and whether a rule allows one takes looks at files
-        if not named or not (by_hand or self._rules.allows(action)):
+        if not judged.hosts or not (by_hand or self._rules.allows(action)):
             return frozenset(allowed)
-        return frozenset((*allowed, *map(str, named)))
+        return frozenset((*allowed, *judged.hosts))
 
     async def report(self, call: ToolCall, action: Action, outcome: Outcome) -> Outcome:
         """The action was performed; what the model is to read about it."""

@@ -7,9 +7,8 @@ import anyio
 import anyio.lowlevel
 from msgspec import Struct
 
-from rookery.commands.git_use import GitUse
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Judgement
+from rookery.core.command_lines import GitUse, Judgement
 from rookery.core.facts import (
     Effect,
     Gathered,

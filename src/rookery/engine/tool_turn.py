@@ -18,7 +18,6 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from rookery.commands.git_use import is_meant_to_read
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Change,
@@ -113,7 +112,7 @@ async def _carried_out(
         permit, said = await gate.pass_through(call, action)
         await _made_ready(call, action, permit, gate, undo)
     except Denied as refusal:
-        reads = is_meant_to_read(action.judgement)
+        reads = action.judgement is not None and action.judgement.meant_to_read
         refusal.would_change = action.may_change_files and not reads
         raise
     log.append(_started(call, action, hide))

@@ -14,9 +14,8 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.commands.git_use import GitUse, git_use
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Deed
+from rookery.core.command_lines import Deed, GitUse
 from rookery.core.facts import (
     CheckpointSaved,
     Effect,
@@ -140,7 +139,7 @@ class Undo:
             paths,
             frozenset(t.path for t in judged if t.deed is not Deed.READ),
             approved=approved_by_user(self._log.events, call.id),
-            git=git_use(action.judgement),
+            git=action.judgement.git if action.judgement else GitUse.NONE,
             began=began,
             narrowed=narrowed,
         )

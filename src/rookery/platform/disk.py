@@ -18,7 +18,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rookery import ENV_PREFIX
-from rookery.core.limits import MIB
 from rookery.errors import StorageError
 from rookery.faults import kp
 from rookery.platform.attributes import Attributes, keep_attributes
@@ -27,6 +26,7 @@ PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 UNFINISHED = ".unfinished"
 
+_MIB = 1024 * 1024
 _NO_FILE = frozenset({errno.ELOOP, errno.ENXIO, errno.EISDIR})
 """What the system says of links, pipes without a reader, sockets and folders."""
 
@@ -165,4 +165,4 @@ def small_file(path: Path, workspace: Path, *, largest: int) -> bytes:
 
 
 def _size(count: int) -> str:
-    return f"{count // 1024} KiB" if count <= MIB else f"{count // MIB} MiB"
+    return f"{count // 1024} KiB" if count <= _MIB else f"{count // _MIB} MiB"

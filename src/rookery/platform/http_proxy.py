@@ -15,9 +15,7 @@ from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 from msgspec import Struct
 
-from rookery.core.limits import KIB
-
-LONGEST_HEAD = 256 * KIB
+LONGEST_HEAD = 256 * 1024
 CONNECT_SECONDS = 10.0
 HEAD_SECONDS = 30.0
 

@@ -12,11 +12,10 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from rookery.core.limits import MIB
 from rookery.errors import StorageError
 from rookery.platform.disk import PRIVATE_FILE, private_folder, put, reason
 
-LARGEST_FILE = 4 * MIB
+LARGEST_FILE = 4 * 1024 * 1024
 
 T = TypeVar("T")
 

@@ -19,12 +19,12 @@ from msgspec import Struct
 
 from rookery.core.instructions import Origin, revealed
 from rookery.core.limits import KIB
+from rookery.core.protected_paths import IGNORE_FILES
 from rookery.engine.ports.files import FileText
 from rookery.errors import ToolError
 from rookery.platform.descriptors import content, opened_folder
 from rookery.platform.paths import visible
 from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.ignore import IGNORE_FILES
 from rookery.workspace.text_files import decoded
 
 _SECOND = 1_000_000_000

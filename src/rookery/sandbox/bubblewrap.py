@@ -11,18 +11,16 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from rookery.platform.paths import within, within_any
+from rookery.platform.processes.own_programs import TEMPORARY
 from rookery.sandbox.confinement import (
     Confinement,
     Narrowed,
     Spot,
     depth,
     spots_inside,
-    within,
-    within_any,
 )
 
-TEMPORARY = {"tmp": "/tmp", "var-tmp": "/var/tmp"}
-"""Which folder of the private one stands for which of the machine's."""
 EMPTY = {".json": ("{}", "empty.json"), ".xml": ("<settings/>", "empty.xml")}
 """Hidden files are there, and empty in their own way: many programs do not forgive one that
 they cannot read."""

@@ -9,16 +9,17 @@ made here and no link is followed: behind one lies what has another name.
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from rookery import PROJECT_FOLDER
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.text.characters import folded, folded_names
-from rookery.errors import Denied
+from rookery.engine.ports.commands import WayOut
+from rookery.platform.paths import within, within_any
 
 NEVER_WRITABLE = (GOVERNANCE_FOLDER, PROJECT_FOLDER, ".git", ".hg", ".jj", ".svn")
 """Nothing in a folder of one of these names is opened to a command that is kept to a part."""
@@ -26,7 +27,6 @@ MOST_BESIDE = 200
 """Each entry beside an opened one is a mount. A folder that has more of them is not opened: its
 files can be changed in place then, and not be replaced."""
 
-NOT_AUTHORIZED = "CMD-001"
 
 _NEVER = frozenset(map(folded, NEVER_WRITABLE))
 
@@ -62,31 +62,6 @@ class Narrowed(Struct, frozen=True, kw_only=True):
 
 
 Network: TypeAlias = Literal["known", "on", "off"]
-
-
-class WayOut(Protocol):
-    """A command's way to the network. Its socket lies in the command's temporary folder."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def token(self) -> str: ...
-
-    @property
-    def ports(self) -> Sequence[int]: ...
-
-    @property
-    def blocked(self) -> tuple[str, ...]:
-        """The hosts that the command was kept from."""
-        ...
-
-    def unreached(self, command: str, said: str) -> tuple[int, ...]:
-        """Ports of this machine that it was refused, each told once."""
-        ...
-
-    def start(self) -> None: ...
-    def close(self) -> None: ...
 
 
 class Handoff(Struct, frozen=True):
@@ -165,14 +140,6 @@ def depth(path: str) -> tuple[int, str]:
     return path.count("/"), path
 
 
-def within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
-
-
-def within_any(path: str, folders: Sequence[str]) -> bool:
-    return any(within(path, folder) for folder in folders)
-
-
 class SandboxWishes(Struct, frozen=True, kw_only=True):
     """`writable` and `hidden` are places the user added; a hidden place is never writable.
     `own` are the product's folders, of which commands see nothing."""
@@ -184,14 +151,6 @@ class SandboxWishes(Struct, frozen=True, kw_only=True):
     writable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
-
-
-class Launch(Struct, frozen=True):
-    """What to start, what to add to its environment, and its way to the network."""
-
-    argv: tuple[str, ...]
-    environment: Mapping[str, str]
-    way: WayOut | None = None
 
 
 def narrow(
@@ -219,19 +178,6 @@ def narrow(
         opened=opened,
         beside=beside,
         never=tuple(never),
-    )
-
-
-def check_not_narrowed(writable: Collection[str] | None) -> None:
-    """For a command that nothing confines. Raises `Denied`."""
-    if writable is not None:
-        raise not_kept("it is to run outside the sandbox, where nothing keeps it to that")
-
-
-def not_kept(why: str) -> Denied:
-    return Denied(
-        f"This command may write to a part of the workspace only, and {why}. It was not run.",
-        code=NOT_AUTHORIZED,
     )
 
 

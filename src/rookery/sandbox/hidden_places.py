@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from rookery.core.credential_paths import CREDENTIAL_PLACES, SYSTEM_CREDENTIALS
-from rookery.sandbox.confinement import depth, within, within_any
+from rookery.platform.paths import within, within_any
+from rookery.platform.processes.own_programs import SHARED_CACHES, existing_places
 
 SOCKETS = (
     "/run/user",
@@ -73,47 +74,6 @@ SOCKET_VARIABLES = (
 )
 """Variables that lead to such sockets, which are not there."""
 
-SHARED_CACHES = (
-    ".cache/composer",
-    ".cache/go-build",
-    ".cache/golangci-lint",
-    ".cache/pip/http",
-    ".cache/pip/http-v2",
-    ".cache/pip/selfcheck",
-    ".cache/sccache",
-    ".cache/yarn",
-    ".cargo/git",
-    ".cargo/registry",
-    ".composer/cache",
-    ".gem/specs",
-    ".gradle/caches",
-    ".ivy2/cache",
-    ".local/state/pnpm",
-    ".m2/repository",
-    ".npm/_cacache",
-    ".npm/_logs",
-    ".nuget/packages",
-    ".nv/ComputeCache",
-    ".rustup/downloads",
-    ".rustup/tmp",
-    ".yarn/berry/cache",
-    "go/pkg/mod",
-    "go/pkg/sumdb",
-)
-"""Relative to the home folder. Each holds only what a tool fetches or builds from, when it is told
-to install or to build. None is in a PATH, holds configuration or scripts that run unasked, such
-as the environments of pre-commit and poetry, or has files that other projects have hard links
-to, such as the stores of uv, pnpm and bun: what a command left there would run outside."""
-
-OTHER_CACHES = (
-    ".bun/install/cache",
-    ".cache",
-    ".local/share/pnpm/store",
-    ".pnpm-store",
-    "Library/Caches",
-)
-"""Commands only read these, yet a program in one of them is nobody's choice."""
-
 VARIABLES = {
     "XDG_CACHE_HOME": ".cache",
     "npm_config_cache": ".npm",
@@ -153,18 +113,12 @@ def hidden_places(home: str, more: Iterable[str]) -> tuple[str, ...]:
     at_home = (os.path.join(home, place) for place in CREDENTIAL_PLACES)
     of_system = (*SYSTEM_CREDENTIALS, *_host_keys("/etc/ssh"), *SOCKETS)
     readable = (place for place in of_system if os.access(place, os.R_OK))
-    return _existing((*at_home, *readable, *more))
-
-
-def caches(home: str) -> tuple[str, ...]:
-    """All of them, whoever writes there."""
-    places = (*OTHER_CACHES, *SHARED_CACHES)
-    return _existing(os.path.join(home, place) for place in places)
+    return existing_places((*at_home, *readable, *more))
 
 
 def shared_caches(home: str) -> tuple[str, ...]:
     """Those where commands write, for the tools outside as well."""
-    return _existing(os.path.join(home, place) for place in SHARED_CACHES)
+    return existing_places(os.path.join(home, place) for place in SHARED_CACHES)
 
 
 def _host_keys(folder: str) -> list[str]:
@@ -173,15 +127,6 @@ def _host_keys(folder: str) -> list[str]:
     except OSError:
         return []
     return [os.path.join(folder, name) for name in names if name.startswith("ssh_host_")]
-
-
-def _existing(paths: Iterable[str]) -> tuple[str, ...]:
-    real = {os.path.realpath(path) for path in paths if os.path.lexists(path)}
-    outermost: list[str] = []
-    for path in sorted(real, key=depth):
-        if os.path.exists(path) and not within_any(path, outermost):
-            outermost.append(path)
-    return tuple(outermost)
 
 
 def without(paths: Sequence[str], folders: Sequence[str]) -> tuple[str, ...]:

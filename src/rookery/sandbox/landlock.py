@@ -11,8 +11,9 @@ which also closes the sockets that have no path.
 import os
 from collections.abc import Iterator
 
-from rookery.sandbox.bubblewrap import TEMPORARY
-from rookery.sandbox.confinement import Confinement, Narrowed, Spot, within
+from rookery.platform.paths import within
+from rookery.platform.processes.own_programs import TEMPORARY
+from rookery.sandbox.confinement import Confinement, Narrowed, Spot
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "fd")
 """All of /dev that a command can use when it has the real one."""

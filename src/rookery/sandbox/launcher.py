@@ -10,21 +10,22 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.commands.git_use import GitUse
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Plain, PlainCommand
-from rookery.core.protected_paths import OF_BUILDS, protected
+from rookery.core.command_lines import GitUse, Plain, PlainCommand
+from rookery.core.protected_paths import IGNORE_FILES, OF_BUILDS, protected
 from rookery.core.rulings import Ruling
 from rookery.core.text.characters import folded, folded_names
 from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.commands import Launch, WayOut, check_not_narrowed
+from rookery.engine.ports.files import EntryFilter
 from rookery.platform.git.git_hardening import git_hardening, hardened, is_git, sub_command
 from rookery.platform.git.git_index import GitIndexes
-from rookery.sandbox.confinement import NEVER_WRITABLE, Launch, WayOut, check_not_narrowed, within
+from rookery.platform.git.git_programs import ObeyedByGit
+from rookery.platform.paths import within
+from rookery.sandbox.confinement import NEVER_WRITABLE
 from rookery.sandbox.layers import INTERPRETER
 from rookery.sandbox.sandbox import Sandbox
 from rookery.sandbox.shared_network import SharedNetwork
-from rookery.workspace.boundaries import Boundaries, Hiding
-from rookery.workspace.ignore import IGNORE_FILES
 
 MOST_LOOKED_AT = 2_000
 """Entries of the workspace among which protected ones are looked for, from the top. What lies
@@ -50,6 +51,18 @@ class _Special(Struct, frozen=True):
     whole: bool
 
 
+class SandboxedFolder(Protocol):
+    """The workspace, what git obeys in it, and what is kept from the agent."""
+
+    @property
+    def root(self) -> Path: ...
+
+    @property
+    def obeyed_by_git(self) -> ObeyedByGit: ...
+
+    def hiding(self, top: str, withheld: Callable[[str], bool] | None) -> EntryFilter: ...
+
+
 class Network(Protocol):
     def open(self, folder: str, allowed: Collection[str], inside: SharedNetwork | None) -> WayOut:
         """A way to the hosts that are known, and to those that are allowed besides. `inside` is
@@ -60,7 +73,7 @@ class Network(Protocol):
 class Launching:
     def __init__(
         self,
-        boundaries: Boundaries,
+        boundaries: SandboxedFolder,
         sandbox: Sandbox,
         repositories: Callable[[], Collection[str]] = lambda: (),
         network: Network | None = None,
@@ -143,7 +156,7 @@ class Launching:
             self._special_files()
         return state.line if self._masks_all else f"{state.line}; some ignored files can be read"
 
-    def _hiding(self, withheld: Callable[[str], bool] | None = None) -> Hiding:
+    def _hiding(self, withheld: Callable[[str], bool] | None = None) -> EntryFilter:
         return self._boundaries.hiding(str(self._root), withheld)
 
     def _special_files(self, withheld: Callable[[str], bool] | None = None) -> _Special:
@@ -170,12 +183,12 @@ def _named(writable: Collection[str]) -> str:
     return ", ".join([*names[:MOST_NAMED], *more]) or "nothing"
 
 
-def _has_rules(hiding: Hiding) -> bool:
+def _has_rules(hiding: EntryFilter) -> bool:
     """As soon as there is one, the files they are in are kept from the agent too."""
     return hiding.hides(IGNORE_FILES[0], is_folder=False)
 
 
-def _special_files(root: Path, hiding: Hiding, *, thorough: bool) -> _Special:
+def _special_files(root: Path, hiding: EntryFilter, *, thorough: bool) -> _Special:
     """Ignored files are looked for everywhere if it is thorough. The files with the rules are
     only protected: git would take one that cannot be read for a change."""
     shielded: list[str] = []

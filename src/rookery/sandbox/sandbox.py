@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Lock
 
 from rookery import NAME
+from rookery.engine.ports.commands import Launch, WayOut, not_narrowed
 from rookery.errors import Denied, ToolError
 from rookery.platform.git.git_folders import (
     NOTE_OF_WORKTREE,
@@ -23,24 +24,21 @@ from rookery.platform.git.git_folders import (
     git_programs,
     separate_folder,
 )
-from rookery.sandbox.bubblewrap import TEMPORARY, prepare_private
+from rookery.platform.paths import within, within_any
+from rookery.platform.processes.own_programs import TEMPORARY
+from rookery.sandbox.bubblewrap import prepare_private
 from rookery.sandbox.confinement import (
     Confinement,
     Handoff,
-    Launch,
     Narrowed,
     SandboxWishes,
     Spot,
-    WayOut,
     narrow,
     never_writable,
-    not_kept,
     outermost,
     spot,
     spots,
     spots_inside,
-    within,
-    within_any,
 )
 from rookery.sandbox.hidden_places import (
     WAYS_TO_NAMES,
@@ -159,7 +157,7 @@ class Sandbox:
         self._check_workspace()
         layers = self._found()
         if writable is not None and not layers.state.narrows:
-            raise not_kept(f"nothing here can keep it to that: {layers.state.why}")
+            raise not_narrowed(f"nothing here can keep it to that: {layers.state.why}")
         if layers.state.kind == "none":
             return self._unconfined(argv, layers.state)
         self._check_still_there(layers)

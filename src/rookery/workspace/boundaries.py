@@ -18,8 +18,8 @@ from rookery.engine.ports.files import Place
 from rookery.errors import ToolError
 from rookery.platform.git.git_programs import ObeyedByGit
 from rookery.platform.hard_links import HardLinks, TooManyEntries
-from rookery.platform.paths import Located, lexical, locate
 from rookery.workspace.ignore import IgnoreFiles, IgnoreRules
+from rookery.workspace.path_resolution import Located, lexical, locate
 
 
 class Boundaries:

@@ -13,10 +13,10 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from rookery.core.limits import KIB
+from rookery.core.protected_paths import IGNORE_FILES
 from rookery.core.text.characters import caseless, folded
 from rookery.platform.patterns import FilePattern, FileRules, file_pattern
 
-IGNORE_FILES = (".rookeryignore", ".rooignore")
 _LARGEST = 256 * KIB
 
 _State: TypeAlias = tuple[tuple[int, ...] | None, ...]

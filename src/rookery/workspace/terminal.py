@@ -9,7 +9,7 @@ import codecs
 import math
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -17,18 +17,23 @@ from typing import Protocol
 import anyio
 import anyio.to_thread
 from anyio.lowlevel import checkpoint
-from msgspec import Struct
 
 from rookery import faults
 from rookery.core.limits import KIB, Limits
 from rookery.engine.ports.actions import Permit
-from rookery.engine.ports.commands import Artifact, CommandEnd, RunningCommand
+from rookery.engine.ports.commands import (
+    Artifact,
+    CommandEnd,
+    Launch,
+    RunningCommand,
+    WayOut,
+    check_not_narrowed,
+)
 from rookery.errors import Denied, ToolError
 from rookery.platform.processes.command_environment import command_environment
 from rookery.platform.processes.guarded_process import GuardedProcess, guarded, not_started
 from rookery.platform.processes.own_programs import find_own_program
 from rookery.platform.processes.wardens import Wardens
-from rookery.sandbox.confinement import WayOut, check_not_narrowed
 from rookery.workspace.command_output import KeptOutput
 
 PIECE = 4 * KIB
@@ -39,21 +44,6 @@ WARDEN_SECONDS = 3.0
 UNSEEN = -1
 """The exit code of a command that nobody saw end."""
 ON_A_TERMINAL = {"TERM": "xterm-256color"}
-
-
-class Launch(Protocol):
-    """The program that is really started, and what its environment has besides."""
-
-    @property
-    def argv(self) -> Sequence[str]: ...
-
-    @property
-    def environment(self) -> Mapping[str, str]: ...
-
-    @property
-    def way(self) -> WayOut | None:
-        """How it reaches the network, if that is not by itself."""
-        ...
 
 
 class Launcher(Protocol):
@@ -67,18 +57,12 @@ class Launcher(Protocol):
         ...
 
 
-class AsItIs(Struct, frozen=True):
-    argv: Sequence[str]
-    environment: Mapping[str, str]
-    way: WayOut | None = None
-
-
 class AsItIsLauncher:
     """Commands run as they are, confined by nothing."""
 
     def __call__(self, shell_argv: Sequence[str], permit: Permit, folder: Path) -> Launch:
         check_not_narrowed(permit.writable)
-        return AsItIs(shell_argv, {})
+        return Launch(tuple(shell_argv), {})
 
     def describe(self, *, confined: bool) -> str:
         return ""

@@ -9,6 +9,7 @@ as a command runs, or was killed while it ran, nothing is ever taken out of the 
 
 import errno
 import fcntl
+import hashlib
 import os
 import secrets
 import shutil
@@ -19,7 +20,6 @@ from pathlib import Path
 
 from rookery.checkpoints.quarantine import move_aside
 from rookery.core.limits import MIB
-from rookery.workspace.text_files import sha
 
 MOST_COPIED = 1024 * MIB
 """Bytes that are copied where a second name is not possible, such as on another disk."""
@@ -45,7 +45,7 @@ class GitCopy:
         the same time: the repository of a worktree."""
         self.git = git
         self.shared = shared
-        self.folder = store / sha(os.fsencode(git))[:16]
+        self.folder = store / hashlib.sha256(os.fsencode(git)).hexdigest()[:16]
         self._mark = f"{self.folder.name}.open-{user}-{os.getpid()}"
         self._budget = 0
         self._duplicated = 0

@@ -29,9 +29,8 @@ from rookery.checkpoints.repositories.git_views import (
     is_harmless_worktree,
     moved_from,
 )
-from rookery.commands.git_use import GitUse, git_use, keeps_references, only_moves_files
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Deed
+from rookery.core.command_lines import Deed, GitUse, Judgement
 from rookery.core.rulings import Ruling, ask
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.platform.descriptors import opened_folder, present
@@ -140,16 +139,18 @@ class GitWatch:
         return self._mending.save(self._known.repositories, alone=self._runs_git_alone(action))
 
     def _runs_git_alone(self, action: Action) -> bool:
-        return git_use(action.judgement) is GitUse.ONLY and not self._left_running
+        judged = action.judgement or Judgement()
+        return judged.git is GitUse.ONLY and not self._left_running
 
     def _mended(self) -> list[str]:
         """Bring back what the last command destroyed; the sentences that tell of it."""
         if self._mending is None or self._action is None:
             return []
-        judged, approved = self._action.judgement, self._approved(self._call)
-        if approved and only_moves_files(judged):
+        judged = self._action.judgement or Judgement()
+        approved = self._approved(self._call)
+        if approved and judged.only_moves_files:
             return []
-        thorough = keeps_references(judged) and not self._left_running
+        thorough = judged.keeps_references and not self._left_running
         alone = self._runs_git_alone(self._action)
         return self._mending.mend(thorough=thorough, approved=approved, alone=alone)
 
@@ -159,7 +160,7 @@ class GitWatch:
         if judged is None or self._known is None:
             return
         everything = (judged.needs_keys and self._attended()) or (
-            self._approved(call.id) and (only_moves_files(judged) or self._unconfined())
+            self._approved(call.id) and (judged.only_moves_files or self._unconfined())
         )
         written = [each for each in judged.targets if each.deed is Deed.WRITE]
         if not (everything or written):

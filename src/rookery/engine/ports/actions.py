@@ -12,10 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from rookery.commands.git_use import GitUse
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image
-from rookery.core.command_lines import Judgement, Plain
+from rookery.core.command_lines import GitUse, Judgement, Plain
 from rookery.core.facts import Change, Ending, Seen, Spent
 
 

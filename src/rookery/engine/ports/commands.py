@@ -1,12 +1,13 @@
 """Shell commands: run, followed, kept in the background, and where their output goes."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from rookery.engine.ports.actions import Permit
+from rookery.errors import Denied
 
 
 class CommandEnd(Struct, frozen=True, kw_only=True):
@@ -131,3 +132,49 @@ class Artifacts(Protocol):
     def lines(self, artifact_id: str, pattern: str, limit: int) -> list[tuple[int, str]]:
         """Numbered lines that match, up to the first that goes beyond `limit` bytes."""
         ...
+
+
+class WayOut(Protocol):
+    """A command's way to the network. Its socket lies in the command's temporary folder."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def token(self) -> str: ...
+
+    @property
+    def ports(self) -> Sequence[int]: ...
+
+    @property
+    def blocked(self) -> tuple[str, ...]:
+        """The hosts that the command was kept from."""
+        ...
+
+    def unreached(self, command: str, said: str) -> tuple[int, ...]:
+        """Ports of this machine that it was refused, each told once."""
+        ...
+
+    def start(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Launch(Struct, frozen=True):
+    """What to start, what to add to its environment, and its way to the network."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    way: WayOut | None = None
+
+
+def check_not_narrowed(writable: Collection[str] | None) -> None:
+    """For a command that nothing confines. Raises `Denied`."""
+    if writable is not None:
+        raise not_narrowed("it is to run outside the sandbox, where nothing keeps it to that")
+
+
+def not_narrowed(why: str) -> Denied:
+    return Denied(
+        f"This command may write to a part of the workspace only, and {why}. It was not run.",
+        code="CMD-001",
+    )

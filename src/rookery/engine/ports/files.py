@@ -105,6 +105,14 @@ class Files(Protocol):
         ...
 
 
+class EntryFilter(Protocol):
+    """What a walk through a folder must leave out."""
+
+    def hides(self, path: str, *, is_folder: bool, target: str = "") -> bool:
+        """Whether an entry, named by its path below the folder, is kept from the agent."""
+        ...
+
+
 class Finder(Protocol):
     """Listing and searching the workspace."""
 

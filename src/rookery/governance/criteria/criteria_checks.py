@@ -11,8 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from rookery.commands.git_use import GitUse
 from rookery.core.blocks import ToolCall
+from rookery.core.command_lines import GitUse
 from rookery.core.facts import CriterionCheck, Ending
 from rookery.core.limits import KIB
 from rookery.engine.ports.actions import Action, Outcome, Permit

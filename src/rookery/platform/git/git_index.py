@@ -9,18 +9,16 @@ import os
 import stat
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from rookery.core.facts import Effect
-from rookery.core.limits import MIB
 from rookery.platform.git.git_folders import common_folder, is_folder, regular_content
 from rookery.platform.git.git_objects import had_object, has_object
 from rookery.platform.stat_index import times_are_settled
 
-_LARGEST = 64 * MIB
+_LARGEST = 64 * 1024 * 1024
 _LARGEST_LINK = 4096
 _HEAD = 12
 _EXTENDED = 0x40
@@ -146,26 +144,27 @@ def tracked_blobs(index: bytes) -> Iterator[tuple[bytes, str]]:
 
 
 def checked_out(
-    root: Path, effects: Sequence[Effect], *, anywhere: bool = False, before: int = 0
+    root: Path, blobs: Mapping[str, str], *, anywhere: bool = False, before: int = 0
 ) -> set[str]:
-    """The files that are now as the index of their repository has them, or gone from both. With
+    """The files that are now as the index of their repository has them, or gone from both.
+    `blobs` is what git calls their content by their path, empty for a file that is gone. With
     `anywhere`, also those whose content is in the repository under whichever name. With
     `before`, only those whose content was in it before that time, in nanoseconds."""
     indexes = GitIndexes(str(root))
     known: dict[str, dict[bytes, str]] = {}
     found: set[str] = set()
-    for effect in effects:
-        folder = _repository_of(root, effect.path)
+    for path, blob in blobs.items():
+        folder = _repository_of(root, path)
         if folder not in known:
             known[folder] = indexes.blobs_in(folder)
-        inner = os.fsencode(effect.path[len(folder) :].lstrip("/"))
-        blob, objects = effect.after.blob if effect.after else "", indexes.objects_of(folder)
+        inner = os.fsencode(path[len(folder) :].lstrip("/"))
+        objects = indexes.objects_of(folder)
         listed = bool(known[folder]) and known[folder].get(inner, "") == blob
         there = bool(blob) and listed if before else listed
         if (there and (not before or had_object(objects, blob, before))) or (
             anywhere and blob and has_object(objects, blob)
         ):
-            found.add(effect.path)
+            found.add(path)
     return found
 
 

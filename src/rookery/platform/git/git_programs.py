@@ -16,9 +16,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery.platform.git.git_folders import common_folder
+from rookery.platform.paths import within
 from rookery.platform.processes.command_environment import command_environment
 from rookery.platform.processes.own_programs import find_own_program
-from rookery.sandbox.confinement import within
 
 SECONDS = 5.0
 MOST_NAMED = 12

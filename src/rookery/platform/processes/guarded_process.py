@@ -13,11 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
-from rookery.core.limits import KIB
 from rookery.errors import ToolError
 from rookery.platform.processes.wardens import WaitingWarden, Wardens, birth, end_orphans
 
-READ_SIZE = 64 * KIB
+READ_SIZE = 64 * 1024
 
 _READ = {"x86_64": 0, "aarch64": 63}
 _SELECT = {"x86_64": (23, 270), "aarch64": (72,)}
@@ -78,7 +77,7 @@ class GuardedProcess:
         """Hear what the warden has said since."""
         while not self.gone:
             try:
-                data = self._link.recv(KIB)
+                data = self._link.recv(1024)
             except BlockingIOError:
                 return
             except ConnectionResetError:  # it was killed before it had heard all we said

@@ -7,12 +7,55 @@ each command would take a tenth of the time that a short command takes.
 import os
 import struct
 import tempfile
+from collections.abc import Iterable
 from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 
-from rookery.sandbox.bubblewrap import TEMPORARY
-from rookery.sandbox.confinement import within_any
-from rookery.sandbox.hidden_places import caches
+from rookery.platform.paths import within_any
+
+TEMPORARY = {"tmp": "/tmp", "var-tmp": "/var/tmp"}
+"""The machine's temporary folders, and what a sandbox calls its own ones instead."""
+
+SHARED_CACHES = (
+    ".cache/composer",
+    ".cache/go-build",
+    ".cache/golangci-lint",
+    ".cache/pip/http",
+    ".cache/pip/http-v2",
+    ".cache/pip/selfcheck",
+    ".cache/sccache",
+    ".cache/yarn",
+    ".cargo/git",
+    ".cargo/registry",
+    ".composer/cache",
+    ".gem/specs",
+    ".gradle/caches",
+    ".ivy2/cache",
+    ".local/state/pnpm",
+    ".m2/repository",
+    ".npm/_cacache",
+    ".npm/_logs",
+    ".nuget/packages",
+    ".nv/ComputeCache",
+    ".rustup/downloads",
+    ".rustup/tmp",
+    ".yarn/berry/cache",
+    "go/pkg/mod",
+    "go/pkg/sumdb",
+)
+"""Relative to the home folder. Each holds only what a tool fetches or builds from, when it is told
+to install or to build. None is in a PATH, holds configuration or scripts that run unasked, such
+as the environments of pre-commit and poetry, or has files that other projects have hard links
+to, such as the stores of uv, pnpm and bun: what a command left there would run outside."""
+
+OTHER_CACHES = (
+    ".bun/install/cache",
+    ".cache",
+    ".local/share/pnpm/store",
+    ".pnpm-store",
+    "Library/Caches",
+)
+"""Commands only read these, yet a program in one of them is nobody's choice."""
 
 
 def find_own_program(name: str, root: Path) -> str:
@@ -28,6 +71,21 @@ def find_own_program(name: str, root: Path) -> str:
         if os.path.isfile(program) and os.access(program, os.X_OK):
             return program
     return ""
+
+
+def caches(home: str) -> tuple[str, ...]:
+    """All of them, whoever writes there."""
+    places = (*OTHER_CACHES, *SHARED_CACHES)
+    return existing_places(os.path.join(home, place) for place in places)
+
+
+def existing_places(paths: Iterable[str]) -> tuple[str, ...]:
+    real = {os.path.realpath(path) for path in paths if os.path.lexists(path)}
+    outermost: list[str] = []
+    for path in sorted(real, key=lambda path: (path.count("/"), path)):
+        if os.path.exists(path) and not within_any(path, outermost):
+            outermost.append(path)
+    return tuple(outermost)
 
 
 def own_script(source: Path) -> str:

@@ -20,7 +20,6 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from rookery.core.limits import MIB
 from rookery.platform.processes.own_programs import own_script
 from rookery.platform.processes.warden import PR_SET_CHILD_SUBREAPER, prctl
 
@@ -29,7 +28,7 @@ ORDER_SECONDS = 10.0
 """How long a warden may take to read a command too large to be left in the socket for it."""
 LONGEST_WORD_PAGES = 32
 """So much memory the system gives to one word or variable of a command."""
-USUAL_SPACE = 2 * MIB
+USUAL_SPACE = 2 * 1024 * 1024
 """Some libraries name only what every system has to have, which is less."""
 WORD_OVERHEAD = 9
 """A null character and a pointer."""

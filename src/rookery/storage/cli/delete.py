@@ -154,15 +154,9 @@ def _delete(store: TaskStore, families: Iterable[Sequence[TaskSummary]]) -> _Don
 
 
 def _forget_files(store: TaskStore, gone: Collection[str]) -> str:
-    """Drop what checkpoints hold only for deleted sessions, and copies of repositories; a
-    sentence if it could not be."""
-    from rookery.checkpoints.checkpoint_upkeep import drop_unneeded
-    from rookery.checkpoints.repositories.git_copies import drop_copies
+    from rookery.app.past_session import drop_files
 
-    places = find_places(os.environ)
-    drop_copies(places.git_copies)
-    others_work = store.some_run()
-    return drop_unneeded(places.checkpoints, store.hashes(), gone, others_work=others_work)
+    return drop_files(find_places(os.environ), store, gone)
 
 
 def _tell(done: _Done, form: str) -> None:
