@@ -28,17 +28,25 @@ from rookery.manager.shown_rows import (
     BlamedLine,
     ChangedFile,
     CheckpointRow,
+    Comment,
     Device,
     DiffLine,
+    Done,
+    Exported,
     FileDiff,
+    Importables,
     InboxRow,
     IntentRow,
+    KeptWork,
+    Listing,
     MailRow,
     Overview,
+    Plan,
     Review,
     ScriptRow,
     SessionRow,
     SettingRow,
+    Started,
     TraceRow,
     Version,
     WorktreeRow,
@@ -78,14 +86,14 @@ def question(session_id: str = ONE, **more: Any) -> InboxRow:
 WORKTREE = WorktreeRow(id="w-12345", branch="agent/fix", path="/p", sessions=(ONE,))
 FILE = ChangedFile(path="a.py", added=1, removed=1, digest="f1")
 ANSWERS: dict[type[Any], Any] = {
-    asked.ListSessions: asked.Listing(
+    asked.ListSessions: Listing(
         overview=Overview(counts=Counts(active=1, history=1, attention=1), project="/p"),
         sessions=(row(worktree_id="w-12345", group_id="g1", branch="agent/fix"), row(TWO)),
     ),
     asked.ListQuestions: (question(),),
-    asked.StartSessions: asked.Started(session_ids=(TWO,)),
-    asked.ForkSession: asked.Started(session_ids=(TWO,)),
-    asked.ExportSession: asked.Exported(name="fix.md", text="# Fix\n"),
+    asked.StartSessions: Started(session_ids=(TWO,)),
+    asked.ForkSession: Started(session_ids=(TWO,)),
+    asked.ExportSession: Exported(name="fix.md", text="# Fix\n"),
     asked.ListCheckpoints: (CheckpointRow(seq=3, ts=0, title="Create made.txt", paths=("a",)),),
     asked.RehearseRestore: RestoreRehearsal(written=("a.py",)),
     asked.ListModels: (KnownModel(provider="p", model="m"),),
@@ -94,11 +102,11 @@ ANSWERS: dict[type[Any], Any] = {
     asked.FindPaths: (FoundPath(path="src", folder=True),),
     asked.ListWorktrees: (WORKTREE,),
     asked.ReadStats: STATS,
-    asked.PlanApply: asked.Plan(text="1 file would change.", paths=("a.py",), token="t1"),
-    asked.PlanRemoval: asked.Plan(text="2 files are not committed.", token="t2"),
-    asked.ListImportable: asked.Importables(branches=("other",), worktrees=()),
+    asked.PlanApply: Plan(text="1 file would change.", paths=("a.py",), token="t1"),
+    asked.PlanRemoval: Plan(text="2 files are not committed.", token="t2"),
+    asked.ListImportable: Importables(branches=("other",), worktrees=()),
     asked.ImportWork: WORKTREE,
-    asked.ListKept: (asked.KeptWork(ref="refs/k/1", commit="c0", about="a.py"),),
+    asked.ListKept: (KeptWork(ref="refs/k/1", commit="c0", about="a.py"),),
     asked.BringBack: WORKTREE,
     asked.ListScripts: (
         ScriptRow(name="run-script", path=".rookery/run-script", text="a\x1bb", digest="d1" * 32),
@@ -266,8 +274,8 @@ MADE: list[tuple[list[str], Any]] = [
         asked.SendComments(
             session_id=ONE,
             comments=(
-                asked.Comment(path="a.py", line=3, text="why?"),
-                asked.Comment(path="b:c.py", line=1, text="no"),
+                Comment(path="a.py", line=3, text="why?"),
+                Comment(path="b:c.py", line=1, text="no"),
             ),
             text="See:",
         ),
@@ -402,7 +410,7 @@ def test_what_the_manager_refuses_is_told_as_it_says_it(
 
 
 def test_conflicts_are_told_and_nothing_is_applied(said: Said, desk: PlayedFamily):
-    desk.answers[asked.PlanApply] = asked.Plan(
+    desk.answers[asked.PlanApply] = Plan(
         text="It does not fit.", conflicts=("a.py: both changed it",)
     )
     code, printed, _ = said("apply", "38e51")
@@ -434,7 +442,7 @@ def test_the_setting_says_whether_new_sessions_ask(
 
 
 def test_a_session_that_has_to_wait_says_so(said: Said, desk: PlayedFamily):
-    desk.answers[asked.ListSessions] = asked.Listing(
+    desk.answers[asked.ListSessions] = Listing(
         overview=Overview(counts=Counts()), sessions=(row(TWO, queued=True),)
     )
     _, printed, hints = said("start", "fix")
@@ -501,7 +509,7 @@ def test_the_choices_of_governance_are_told_as_they_are_typed(said: Said, desk: 
 
 
 def test_a_worktree_without_changes_has_nothing_to_apply(said: Said, desk: PlayedFamily):
-    desk.answers[asked.PlanApply] = asked.Plan(text="agent/fix has no changes to apply.")
+    desk.answers[asked.PlanApply] = Plan(text="agent/fix has no changes to apply.")
     assert said("apply", "38e51") == (0, "agent/fix has no changes to apply.\n", "")
     assert not [each for each in desk.asked if isinstance(each, asked.ApplyWorktree)]
 
@@ -517,7 +525,7 @@ def test_a_version_whose_worktree_was_removed_says_so(said: Said, desk: PlayedFa
 
 def test_mail_lists_with_no_other_word_than_the_session(said: Said, desk: PlayedFamily):
     mailed = row(mail=(MailRow(number=1, text="more", state="failed", problem="It is gone."),))
-    desk.answers[asked.ListSessions] = asked.Listing(
+    desk.answers[asked.ListSessions] = Listing(
         overview=Overview(counts=Counts()), sessions=(mailed,)
     )
     assert said("mail", "38e51")[1] == "1  failed  more  (It is gone.)\n"
@@ -573,15 +581,15 @@ def test_OUT_nothing_that_models_or_files_say_is_obeyed_by_a_terminal(
     )
     overview = Overview(counts=Counts(active=1), notices=(EVIL,))
     told: dict[type[Any], Any] = {
-        asked.ListSessions: asked.Listing(overview=overview, sessions=(evil,)),
+        asked.ListSessions: Listing(overview=overview, sessions=(evil,)),
         asked.ListQuestions: (
             question(name=EVIL, title=EVIL, diff=EVIL, where=EVIL, notes=(EVIL,), rule=EVIL),
         ),
-        asked.StartSessions: asked.Started(session_ids=(TWO,), notes=(EVIL,), failed=(EVIL,)),
+        asked.StartSessions: Started(session_ids=(TWO,), notes=(EVIL,), failed=(EVIL,)),
         asked.ListWorktrees: (replace(WORKTREE, branch=EVIL, path=EVIL),),
-        asked.PlanApply: asked.Plan(text=EVIL, paths=(EVIL,), conflicts=(EVIL,)),
+        asked.PlanApply: Plan(text=EVIL, paths=(EVIL,), conflicts=(EVIL,)),
         asked.ListScripts: (ScriptRow(name=EVIL, path=EVIL, text=EVIL, digest=EVIL),),
-        asked.ListKept: (asked.KeptWork(ref=EVIL, commit="", about=EVIL),),
+        asked.ListKept: (KeptWork(ref=EVIL, commit="", about=EVIL),),
         asked.ReviewChanges: Review(
             scope="branch", base="", stats=STATS, files=(replace(FILE, path=EVIL),), notes=(EVIL,)
         ),
@@ -590,7 +598,7 @@ def test_OUT_nothing_that_models_or_files_say_is_obeyed_by_a_terminal(
         asked.FindPaths: (FoundPath(path=EVIL),),
         asked.BlameFile: (BlamedLine(line=1, text=EVIL),),
         asked.ListBranches: (EVIL,),
-        asked.CancelSession: asked.Done(notes=(EVIL,)),
+        asked.CancelSession: Done(notes=(EVIL,)),
         asked.MarkRead: CommandRejected(EVIL),
     }
     desk.answers.update(told)
@@ -638,7 +646,7 @@ def test_the_list_says_how_sessions_are(said: Said, desk: PlayedFamily):
         row(state=SessionState.STREAMING, unread=True, cost=0.5, model="m1", start_time=0),
         row(TWO, state=SessionState.CREATING, queued=True, archived=True, name="Other"),
     )
-    desk.answers[asked.ListSessions] = asked.Listing(
+    desk.answers[asked.ListSessions] = Listing(
         overview=Overview(counts=Counts(active=2, attention=1)), sessions=rows
     )
     _, printed, _ = said()
@@ -648,7 +656,7 @@ def test_the_list_says_how_sessions_are(said: Said, desk: PlayedFamily):
         "38e52a1b  Queued     1970-01-01  -        $0.00  Other  [archived]",
         "2 active. 1 needs you: rookery sessions inbox",
     ]
-    desk.answers[asked.ListSessions] = asked.Listing(
+    desk.answers[asked.ListSessions] = Listing(
         overview=Overview(counts=Counts(active=2, attention=2)), sessions=rows
     )
     assert said()[1].splitlines()[-1] == "2 active. 2 need you: rookery sessions inbox"
@@ -666,7 +674,7 @@ def test_every_state_has_the_word_that_the_page_has_for_it(state: SessionState):
 def test_in_a_folder_of_a_project_that_has_sessions_one_is_told(
     said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
 ):
-    none = asked.Listing(overview=Overview(counts=Counts()), sessions=())
+    none = Listing(overview=Overview(counts=Counts()), sessions=())
     desk.answers[asked.ListSessions] = none
     assert said()[1].startswith("There are no sessions here. Start one: ")
     project = Path.cwd()

@@ -20,9 +20,9 @@ from rookery.manager.handlers.router import Router
 from rookery.manager.handlers.worktree_scripts import AgreedScripts
 from rookery.manager.manager import worktree_handlers
 from rookery.manager.request_json import request_to_json
-from rookery.manager.requests import ListWorktrees, Started, StartSessions
+from rookery.manager.requests import ListWorktrees, StartSessions
 from rookery.manager.sessions.session_summary import Shown
-from rookery.manager.shown_rows import WorktreeRow
+from rookery.manager.shown_rows import Started, WorktreeRow
 from rookery.manager.worktrees.create import Fetching
 from rookery.manager.worktrees.project_scripts import project_script
 from text_process import start_text

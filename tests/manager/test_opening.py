@@ -23,7 +23,6 @@ from rookery.manager.remote_manager import NoManager, RemoteManager, remote_mana
 from rookery.manager.requests import (
     REQUESTS,
     CancelSession,
-    Done,
     ListBranches,
     ListDevices,
     ListSessions,
@@ -36,6 +35,7 @@ from rookery.manager.sessions.session_store import (
     holder_of,
     manager_folder,
 )
+from rookery.manager.shown_rows import Done
 from rookery.protocol.jsonrpc import Disconnected
 from rookery.protocol.unix_sockets import unix_channel
 

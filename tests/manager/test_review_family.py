@@ -12,14 +12,13 @@ from rookery.core.facts import Answered
 from rookery.errors import CommandRejected
 from rookery.manager.request_json import reply_from_json, reply_to_json
 from rookery.manager.requests import (
-    Comment,
     CompareVersions,
     ReadDiff,
     RevertFile,
     ReviewChanges,
     SendComments,
 )
-from rookery.manager.shown_rows import DiffLine, WorktreeStats
+from rookery.manager.shown_rows import Comment, DiffLine, WorktreeStats
 from rookery.permissions.trust import TrustStore
 from worktree_bench import git, put
 

@@ -14,7 +14,6 @@ from rookery.manager.requests import (
     ApproveAction,
     ArchiveSession,
     CancelSession,
-    Done,
     EditQueued,
     ListQuestions,
     ListSessions,
@@ -29,6 +28,7 @@ from rookery.manager.requests import (
 )
 from rookery.manager.sessions.session_summary import Shown
 from rookery.manager.sessions.supervisor import open_supervisor
+from rookery.manager.shown_rows import Done
 
 pytestmark = pytest.mark.anyio
 

@@ -15,14 +15,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from rookery.core.queries import KnownMode
 from rookery.errors import CommandRejected
 from rookery.manager.handlers.router import Handlers, Router
-from rookery.manager.requests import (
-    Done,
-    ListBranches,
-    ListModels,
-    ListModes,
-    RenameSession,
-    SendWords,
-)
+from rookery.manager.requests import ListBranches, ListModels, ListModes, RenameSession, SendWords
+from rookery.manager.shown_rows import Done
 from rookery.manager.web.devices import DeviceFamily, Devices, Keys
 from rookery.manager.web.listeners import Plan
 from rookery.manager.web.page_files import PageFiles

@@ -7,7 +7,7 @@ export interface ListSessions {
   archived?: boolean;
 }
 
-/** All open questions of all sessions, whoever has waited longest first. */
+/** List what sessions wait for: questions first, then failures, then results. */
 export interface ListQuestions {
   kind: "list_questions";
 }
@@ -36,7 +36,7 @@ export interface TrustProject {
   path: string;
 }
 
-/** Words for a session: the answer to the question of `ask_ts`, or for later. */
+/** Send a message to a session, which reads it as soon as it can. - reads standard input. */
 export interface SendWords {
   kind: "send_words";
   session_id: string;
@@ -64,64 +64,71 @@ export interface RejectAction {
   choice?: "task" | "expand" | "halt" | null;
 }
 
+/** Stop what a session does. It can be resumed. */
 export interface CancelSession {
   kind: "cancel_session";
   session_id: string;
 }
 
+/** Resume a session, with a message if you like. */
 export interface ResumeSession {
   kind: "resume_session";
   session_id: string;
   text?: string;
 }
 
+/** Try again what a session has failed at. */
 export interface RetrySession {
   kind: "retry_session";
   session_id: string;
 }
 
-/** Takes it off the list and ends its process. Its task stays in the history. */
+/** End a session and take it off the list. Its history stays. */
 export interface RemoveSession {
   kind: "remove_session";
   session_id: string;
 }
 
-/** Ends all processes. What they were doing can be resumed. */
+/** End the processes of all sessions. What they were doing can be resumed. */
 export interface StopAll {
   kind: "stop_all";
 }
 
-/** No label gives the session its own name back. */
+/** Rename a session. Without a LABEL it gets its own name back. */
 export interface RenameSession {
   kind: "rename_session";
   session_id: string;
   label?: string;
 }
 
+/** Archive a session, so that it is no longer listed. */
 export interface ArchiveSession {
   kind: "archive_session";
   session_id: string;
   archived?: boolean;
 }
 
+/** Note that you have seen what a session came to. */
 export interface MarkRead {
   kind: "mark_read";
   session_id: string;
 }
 
+/** Send a message again that did not arrive. */
 export interface RetryMail {
   kind: "retry_mail";
   session_id: string;
   number: number;
 }
 
+/** Discard a message that did not arrive. */
 export interface DiscardMail {
   kind: "discard_mail";
   session_id: string;
   number: number;
 }
 
-/** Change words that the model has not heard yet; no text takes them back. */
+/** Change a queued message; without TEXT it is discarded. */
 export interface EditQueued {
   kind: "edit_queued";
   session_id: string;
@@ -129,7 +136,7 @@ export interface EditQueued {
   text?: string | null;
 }
 
-/** Another mode, model, intent or way of approving from now on; what is None stays. */
+/** Change mode, model, intent or approval of a session from now on. */
 export interface SwitchSession {
   kind: "switch_session";
   session_id: string;
@@ -146,12 +153,14 @@ export interface ForkSession {
   ts?: number | null;
 }
 
+/** Export a session as a document. Look before you pass it on. */
 export interface ExportSession {
   kind: "export_session";
   session_id: string;
   format?: "markdown" | "json" | "html";
 }
 
+/** List the checkpoints that one can go back to, newest last. */
 export interface ListCheckpoints {
   kind: "list_checkpoints";
   session_id: string;
@@ -174,42 +183,47 @@ export interface RestoreSession {
   overwrite?: boolean;
 }
 
+/** List the models that a session could be started with. */
 export interface ListModels {
   kind: "list_models";
 }
 
+/** List the modes that a session could be started in. */
 export interface ListModes {
   kind: "list_modes";
 }
 
+/** List the branches of the project. */
 export interface ListBranches {
   kind: "list_branches";
 }
 
-/** Of a session's workspace, or of the project. */
+/** List files and folders that fit some LETTERS, the best first. */
 export interface FindPaths {
   kind: "find_paths";
-  letters: string;
+  letters?: string;
   session_id?: string;
   most?: number;
 }
 
+/** List the worktrees. */
 export interface ListWorktrees {
   kind: "list_worktrees";
 }
 
+/** Count what is in a worktree that the branch it came from does not have. */
 export interface ReadStats {
   kind: "read_stats";
   worktree_id: string;
 }
 
-/** One whose folder is gone, from its branch. */
+/** Create the missing folder of a worktree again, from its branch. */
 export interface RecreateWorktree {
   kind: "recreate_worktree";
   worktree_id: string;
 }
 
-/** Commit all of it to its branch; without a message the agent is asked for one first. */
+/** Commit everything in a worktree to its branch. */
 export interface FinishWorktree {
   kind: "finish_worktree";
   worktree_id: string;
@@ -230,6 +244,7 @@ export interface ApplyWorktree {
   token?: string;
 }
 
+/** Merge a worktree's branch into the one it came from. */
 export interface MergeWorktree {
   kind: "merge_worktree";
   worktree_id: string;
@@ -248,39 +263,43 @@ export interface RemoveWorktree {
   delete_branch?: boolean;
 }
 
+/** List branches and folders that could be imported. */
 export interface ListImportable {
   kind: "list_importable";
 }
 
-/** A branch or the folder of a worktree; one of them. */
+/** Import work that was begun elsewhere: a branch, or a worktree. */
 export interface ImportWork {
   kind: "import_work";
   branch?: string;
   folder?: string;
 }
 
+/** List work that was kept when a worktree was removed or a file reverted. */
 export interface ListKept {
   kind: "list_kept";
 }
 
-/** Kept work in a new worktree, on a new branch. */
+/** Put kept work into a new worktree, on a new BRANCH. */
 export interface BringBack {
   kind: "bring_back";
   ref: string;
   branch: string;
 }
 
+/** Start the project's run script in a worktree. */
 export interface RunScript {
   kind: "run_script";
   worktree_id: string;
 }
 
+/** Stop the run script of a worktree. */
 export interface StopScript {
   kind: "stop_script";
   worktree_id: string;
 }
 
-/** What the project brings to set up its worktrees and to run what is in them. */
+/** List the programs that the project brings for its worktrees. */
 export interface ListScripts {
   kind: "list_scripts";
 }
@@ -336,11 +355,12 @@ export interface CompareVersions {
   group_id: string;
 }
 
+/** List the intents of the project. */
 export interface ListIntents {
   kind: "list_intents";
 }
 
-/** The newest records first. */
+/** List what was done and recorded, newest first. */
 export interface ReadTrace {
   kind: "read_trace";
   intent?: string;
@@ -349,6 +369,7 @@ export interface ReadTrace {
   most?: number;
 }
 
+/** Show for each line of a file for which intent it was written. */
 export interface BlameFile {
   kind: "blame_file";
   path: string;
@@ -366,10 +387,12 @@ export interface ChangeSetting {
   value?: string | null;
 }
 
+/** List the devices that were paired. */
 export interface ListDevices {
   kind: "list_devices";
 }
 
+/** Revoke the access of a device. */
 export interface RevokeDevice {
   kind: "revoke_device";
   id: string;

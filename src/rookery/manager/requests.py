@@ -4,24 +4,28 @@ by a program. One table for all of them; what is answered stands in the class of
 A request that cannot be carried out is refused in one sentence and has changed nothing.
 """
 
-from typing import Any, Literal, TypeAlias, get_args
-
-from msgspec import Struct
+from typing import Any, Literal, TypeAlias
 
 from rookery.core.asks import Choice
 from rookery.core.queries import Asking, FoundPath, KnownMode, KnownModel, RestoreRehearsal
 from rookery.manager.shown_rows import (
     BlamedLine,
     CheckpointRow,
+    Comment,
     Device,
+    Done,
+    Exported,
     FileDiff,
+    Importables,
     InboxRow,
     IntentRow,
-    Overview,
+    KeptWork,
+    Listing,
+    Plan,
     Review,
     ScriptRow,
-    SessionRow,
     SettingRow,
+    Started,
     TraceRow,
     Version,
     WorktreeRow,
@@ -32,62 +36,6 @@ Where: TypeAlias = Literal["local", "worktree"]
 Scope: TypeAlias = Literal["branch", "staged", "unstaged", "session"]
 
 
-class Done(Struct, frozen=True, kw_only=True):
-    """It was done; what should be known about it is said in sentences."""
-
-    notes: tuple[str, ...] = ()
-
-
-class Started(Struct, frozen=True, kw_only=True):
-    """Fewer sessions than versions were asked for: then `failed` says why."""
-
-    session_ids: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
-
-
-class Listing(Struct, frozen=True, kw_only=True):
-    overview: Overview
-    sessions: tuple[SessionRow, ...]
-
-
-class Plan(Struct, frozen=True, kw_only=True):
-    """What something would do. `token` is given back with the request that does it, and names
-    exactly this plan: if anything has changed since, nothing is done."""
-
-    text: str
-    paths: tuple[str, ...] = ()
-    conflicts: tuple[str, ...] = ()
-    token: str = ""
-
-
-class Exported(Struct, frozen=True, kw_only=True):
-    """A file to be saved."""
-
-    name: str
-    text: str
-
-
-class Importables(Struct, frozen=True, kw_only=True):
-    branches: tuple[str, ...]
-    worktrees: tuple[str, ...]
-
-
-class KeptWork(Struct, frozen=True, kw_only=True):
-    ref: str
-    commit: str
-    about: str = ""
-
-
-class Comment(Struct, frozen=True, kw_only=True):
-    """On a line of a diff: of the new text, or of the old one if `old`."""
-
-    path: str
-    line: int
-    text: str
-    old: bool = False
-
-
 class ListSessions(Asking[Listing], frozen=True, kw_only=True):
     """`words` must all be in a session; `archived` ones only if asked for."""
 
@@ -96,7 +44,7 @@ class ListSessions(Asking[Listing], frozen=True, kw_only=True):
 
 
 class ListQuestions(Asking[tuple[InboxRow, ...]], frozen=True, kw_only=True):
-    """All open questions of all sessions, whoever has waited longest first."""
+    """List what sessions wait for: questions first, then failures, then results."""
 
 
 class StartSessions(Asking[Started], frozen=True, kw_only=True):
@@ -128,7 +76,7 @@ class TrustProject(Asking[Done], frozen=True, kw_only=True):
 
 
 class SendWords(Asking[Done], frozen=True, kw_only=True):
-    """Words for a session: the answer to the question of `ask_ts`, or for later."""
+    """Send a message to a session, which reads it as soon as it can. - reads standard input."""
 
     session_id: str
     text: str
@@ -155,56 +103,70 @@ class RejectAction(Asking[Done], frozen=True, kw_only=True):
 
 
 class CancelSession(Asking[Done], frozen=True, kw_only=True):
+    """Stop what a session does. It can be resumed."""
+
     session_id: str
 
 
 class ResumeSession(Asking[Done], frozen=True, kw_only=True):
+    """Resume a session, with a message if you like."""
+
     session_id: str
     text: str = ""
 
 
 class RetrySession(Asking[Done], frozen=True, kw_only=True):
+    """Try again what a session has failed at."""
+
     session_id: str
 
 
 class RemoveSession(Asking[Done], frozen=True, kw_only=True):
-    """Takes it off the list and ends its process. Its task stays in the history."""
+    """End a session and take it off the list. Its history stays."""
 
     session_id: str
 
 
 class StopAll(Asking[Done], frozen=True, kw_only=True):
-    """Ends all processes. What they were doing can be resumed."""
+    """End the processes of all sessions. What they were doing can be resumed."""
 
 
 class RenameSession(Asking[Done], frozen=True, kw_only=True):
-    """No label gives the session its own name back."""
+    """Rename a session. Without a LABEL it gets its own name back."""
 
     session_id: str
     label: str = ""
 
 
 class ArchiveSession(Asking[Done], frozen=True, kw_only=True):
+    """Archive a session, so that it is no longer listed."""
+
     session_id: str
     archived: bool = True
 
 
 class MarkRead(Asking[Done], frozen=True, kw_only=True):
+    """Note that you have seen what a session came to."""
+
     session_id: str
 
 
 class RetryMail(Asking[Done], frozen=True, kw_only=True):
+    """Send a message again that did not arrive."""
+
     session_id: str
     number: int
 
 
 class DiscardMail(Asking[Done], frozen=True, kw_only=True):
+    """Discard a message that did not arrive."""
+
     session_id: str
     number: int
 
 
 class EditQueued(Asking[Done], frozen=True, kw_only=True):
-    """Change words that the model has not heard yet; no text takes them back."""
+    """Change a queued message; without TEXT it is discarded."""
 
     session_id: str
     message_id: str
@@ -212,7 +174,7 @@ class EditQueued(Asking[Done], frozen=True, kw_only=True):
 
 
 class SwitchSession(Asking[Done], frozen=True, kw_only=True):
-    """Another mode, model, intent or way of approving from now on; what is None stays."""
+    """Change mode, model, intent or approval of a session from now on."""
 
     session_id: str
     mode: str | None = None
@@ -229,11 +191,15 @@ class ForkSession(Asking[Started], frozen=True, kw_only=True):
 
 
 class ExportSession(Asking[Exported], frozen=True, kw_only=True):
+    """Export a session as a document. Look before you pass it on."""
+
     session_id: str
     format: Literal["markdown", "json", "html"] = "markdown"
 
 
 class ListCheckpoints(Asking[tuple[CheckpointRow, ...]], frozen=True, kw_only=True):
+    """List the checkpoints that one can go back to, newest last."""
+
     session_id: str
 
 
@@ -254,41 +220,43 @@ class RestoreSession(Asking[Done], frozen=True, kw_only=True):
 
 
 class ListModels(Asking[tuple[KnownModel, ...]], frozen=True, kw_only=True):
-    pass
+    """List the models that a session could be started with."""
 
 
 class ListModes(Asking[tuple[KnownMode, ...]], frozen=True, kw_only=True):
-    pass
+    """List the modes that a session could be started in."""
 
 
 class ListBranches(Asking[tuple[str, ...]], frozen=True, kw_only=True):
-    pass
+    """List the branches of the project."""
 
 
 class FindPaths(Asking[tuple[FoundPath, ...]], frozen=True, kw_only=True):
-    """Of a session's workspace, or of the project."""
+    """List files and folders that fit some LETTERS, the best first."""
 
-    letters: str
+    letters: str = ""
     session_id: str = ""
     most: int = 20
 
 
 class ListWorktrees(Asking[tuple[WorktreeRow, ...]], frozen=True, kw_only=True):
-    pass
+    """List the worktrees."""
 
 
 class ReadStats(Asking[WorktreeStats], frozen=True, kw_only=True):
+    """Count what is in a worktree that the branch it came from does not have."""
+
     worktree_id: str
 
 
 class RecreateWorktree(Asking[Done], frozen=True, kw_only=True):
-    """One whose folder is gone, from its branch."""
+    """Create the missing folder of a worktree again, from its branch."""
 
     worktree_id: str
 
 
 class FinishWorktree(Asking[Done], frozen=True, kw_only=True):
-    """Commit all of it to its branch; without a message the agent is asked for one first."""
+    """Commit everything in a worktree to its branch."""
 
     worktree_id: str
     message: str = ""
@@ -308,6 +276,8 @@ class ApplyWorktree(Asking[Done], frozen=True, kw_only=True):
 
 
 class MergeWorktree(Asking[Done], frozen=True, kw_only=True):
+    """Merge a worktree's branch into the one it came from."""
+
     worktree_id: str
 
 
@@ -324,37 +294,41 @@ class RemoveWorktree(Asking[Done], frozen=True, kw_only=True):
 
 
 class ListImportable(Asking[Importables], frozen=True, kw_only=True):
-    pass
+    """List branches and folders that could be imported."""
 
 
 class ImportWork(Asking[WorktreeRow], frozen=True, kw_only=True):
-    """A branch or the folder of a worktree; one of them."""
+    """Import work that was begun elsewhere: a branch, or a worktree."""
 
     branch: str = ""
     folder: str = ""
 
 
 class ListKept(Asking[tuple[KeptWork, ...]], frozen=True, kw_only=True):
-    pass
+    """List work that was kept when a worktree was removed or a file reverted."""
 
 
 class BringBack(Asking[WorktreeRow], frozen=True, kw_only=True):
-    """Kept work in a new worktree, on a new branch."""
+    """Put kept work into a new worktree, on a new BRANCH."""
 
     ref: str
     branch: str
 
 
 class RunScript(Asking[Done], frozen=True, kw_only=True):
+    """Start the project's run script in a worktree."""
+
     worktree_id: str
 
 
 class StopScript(Asking[Done], frozen=True, kw_only=True):
+    """Stop the run script of a worktree."""
+
     worktree_id: str
 
 
 class ListScripts(Asking[tuple[ScriptRow, ...]], frozen=True, kw_only=True):
-    """What the project brings to set up its worktrees and to run what is in them."""
+    """List the programs that the project brings for its worktrees."""
 
 
 class AgreeScript(Asking[Done], frozen=True, kw_only=True):
@@ -400,11 +374,11 @@ class CompareVersions(Asking[tuple[Version, ...]], frozen=True, kw_only=True):
 
 
 class ListIntents(Asking[tuple[IntentRow, ...]], frozen=True, kw_only=True):
-    pass
+    """List the intents of the project."""
 
 
 class ReadTrace(Asking[tuple[TraceRow, ...]], frozen=True, kw_only=True):
-    """The newest records first."""
+    """List what was done and recorded, newest first."""
 
     intent: str = ""
     path: str = ""
@@ -413,6 +387,8 @@ class ReadTrace(Asking[tuple[TraceRow, ...]], frozen=True, kw_only=True):
 
 
 class BlameFile(Asking[tuple[BlamedLine, ...]], frozen=True, kw_only=True):
+    """Show for each line of a file for which intent it was written."""
+
     path: str
     session_id: str = ""
 
@@ -429,70 +405,15 @@ class ChangeSetting(Asking[Done], frozen=True, kw_only=True):
 
 
 class ListDevices(Asking[tuple[Device, ...]], frozen=True, kw_only=True):
-    pass
+    """List the devices that were paired."""
 
 
 class RevokeDevice(Asking[Done], frozen=True, kw_only=True):
+    """Revoke the access of a device."""
+
     id: str
 
 
-Request: TypeAlias = (
-    ListSessions
-    | ListQuestions
-    | StartSessions
-    | TrustProject
-    | SendWords
-    | ApproveAction
-    | RejectAction
-    | CancelSession
-    | ResumeSession
-    | RetrySession
-    | RemoveSession
-    | StopAll
-    | RenameSession
-    | ArchiveSession
-    | MarkRead
-    | RetryMail
-    | DiscardMail
-    | EditQueued
-    | SwitchSession
-    | ForkSession
-    | ExportSession
-    | ListCheckpoints
-    | RehearseRestore
-    | RestoreSession
-    | ListModels
-    | ListModes
-    | ListBranches
-    | FindPaths
-    | ListWorktrees
-    | ReadStats
-    | RecreateWorktree
-    | FinishWorktree
-    | PlanApply
-    | ApplyWorktree
-    | MergeWorktree
-    | PlanRemoval
-    | RemoveWorktree
-    | ListImportable
-    | ImportWork
-    | ListKept
-    | BringBack
-    | RunScript
-    | StopScript
-    | ListScripts
-    | AgreeScript
-    | ReviewChanges
-    | ReadDiff
-    | RevertFile
-    | SendComments
-    | CompareVersions
-    | ListIntents
-    | ReadTrace
-    | BlameFile
-    | ReadSettings
-    | ChangeSetting
-    | ListDevices
-    | RevokeDevice
+REQUESTS: tuple[type[Any], ...] = tuple(
+    each for each in globals().values() if isinstance(each, type) and Asking in each.__bases__
 )
-REQUESTS: tuple[type[Any], ...] = get_args(Request)

@@ -270,3 +270,59 @@ class Device(Struct, frozen=True, kw_only=True):
     name: str
     paired: int
     seen: int
+
+
+class Done(Struct, frozen=True, kw_only=True):
+    """It was done; what should be known about it is said in sentences."""
+
+    notes: tuple[str, ...] = ()
+
+
+class Started(Struct, frozen=True, kw_only=True):
+    """Fewer sessions than versions were asked for: then `failed` says why."""
+
+    session_ids: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+
+
+class Listing(Struct, frozen=True, kw_only=True):
+    overview: Overview
+    sessions: tuple[SessionRow, ...]
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What something would do. `token` is given back with the request that does it, and names
+    exactly this plan: if anything has changed since, nothing is done."""
+
+    text: str
+    paths: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    token: str = ""
+
+
+class Exported(Struct, frozen=True, kw_only=True):
+    """A file to be saved."""
+
+    name: str
+    text: str
+
+
+class Importables(Struct, frozen=True, kw_only=True):
+    branches: tuple[str, ...]
+    worktrees: tuple[str, ...]
+
+
+class KeptWork(Struct, frozen=True, kw_only=True):
+    ref: str
+    commit: str
+    about: str = ""
+
+
+class Comment(Struct, frozen=True, kw_only=True):
+    """On a line of a diff: of the new text, or of the old one if `old`."""
+
+    path: str
+    line: int
+    text: str
+    old: bool = False

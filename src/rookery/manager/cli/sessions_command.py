@@ -10,12 +10,11 @@ from rookery.core.unknown_fields import repeated_field
 from rookery.errors import SettingsError
 from rookery.governance.cli.intents_common import SAID
 from rookery.manager import requests as asked
-from rookery.manager.cli import sessions_control as acts
-from rookery.manager.cli import sessions_follow as following
+from rookery.manager.cli import sessions_follow as follow
 from rookery.manager.cli import sessions_list as listing
-from rookery.manager.cli import sessions_lookups as lookups
 from rookery.manager.cli import sessions_review as review
-from rookery.manager.cli import sessions_worktrees as worktrees
+from rookery.manager.cli import sessions_start as start
+from rookery.manager.cli.request_commands import request_command
 from rookery.manager.cli.sessions_common import (
     ManagerClient,
     as_json,
@@ -24,67 +23,32 @@ from rookery.manager.cli.sessions_common import (
     words_of,
     workspace_option,
 )
+from rookery.manager.cli.sessions_table import SPECS
 from rookery.manager.request_json import request_from_json
 
-SUBCOMMANDS: dict[type[Any], str] = {
+_WRITTEN: dict[type[Any], str] = {
     asked.ListSessions: "list",
-    asked.ListQuestions: "inbox",
     asked.StartSessions: "start",
     asked.TrustProject: "trust",
-    asked.SendWords: "send",
     asked.ApproveAction: "approve",
     asked.RejectAction: "reject",
-    asked.CancelSession: "cancel",
-    asked.ResumeSession: "resume",
-    asked.RetrySession: "retry",
-    asked.RemoveSession: "remove",
-    asked.StopAll: "stop-all",
-    asked.RenameSession: "rename",
-    asked.ArchiveSession: "archive",
-    asked.MarkRead: "mark-read",
-    asked.RetryMail: "mail retry",
-    asked.DiscardMail: "mail discard",
-    asked.EditQueued: "mail edit",
-    asked.SwitchSession: "switch",
     asked.ForkSession: "fork",
-    asked.ExportSession: "export",
-    asked.ListCheckpoints: "checkpoints",
     asked.RehearseRestore: "restore",
     asked.RestoreSession: "restore",
-    asked.ListModels: "models",
-    asked.ListModes: "modes",
-    asked.ListBranches: "branches",
-    asked.FindPaths: "paths",
-    asked.ListWorktrees: "worktrees list",
-    asked.ReadStats: "worktrees stats",
-    asked.RecreateWorktree: "worktrees recreate",
-    asked.FinishWorktree: "finish",
     asked.PlanApply: "apply",
     asked.ApplyWorktree: "apply",
-    asked.MergeWorktree: "merge",
     asked.PlanRemoval: "worktrees remove",
     asked.RemoveWorktree: "worktrees remove",
-    asked.ListImportable: "worktrees importable",
-    asked.ImportWork: "worktrees import",
-    asked.ListKept: "worktrees kept",
-    asked.BringBack: "worktrees bring-back",
-    asked.RunScript: "worktrees run",
-    asked.StopScript: "worktrees stop",
-    asked.ListScripts: "worktrees scripts",
     asked.AgreeScript: "worktrees agree",
     asked.ReviewChanges: "diff",
     asked.ReadDiff: "diff",
     asked.RevertFile: "revert",
     asked.SendComments: "comment",
     asked.CompareVersions: "compare",
-    asked.ListIntents: "intents",
-    asked.ReadTrace: "trace",
-    asked.BlameFile: "blame",
     asked.ReadSettings: "settings",
     asked.ChangeSetting: "settings",
-    asked.ListDevices: "devices list",
-    asked.RevokeDevice: "devices revoke",
 }
+SUBCOMMANDS: dict[type[Any], str] = {**{each.request: each.name for each in SPECS}, **_WRITTEN}
 """Where each request is made from the command line."""
 
 
@@ -139,62 +103,76 @@ async def do_command(client: ManagerClient, request: str) -> int:
     return Exit.DONE
 
 
-_HEADINGS: dict[str, list[click.Command]] = {
-    "Look": [
-        listing.list_command,
-        listing.inbox_command,
-        following.show_command,
-        following.follow_command,
-        following.wait_command,
-    ],
-    "Work": [
-        acts.start_command,
-        acts.send_command,
-        listing.approve_command,
-        listing.reject_command,
-        listing.answer_command,
-        acts.cancel_command,
-        acts.resume_command,
-        acts.retry_command,
-        acts.stop_all_command,
-        acts.trust_command,
-        acts.switch_command,
-        acts.mail_group,
-    ],
-    "Review and take over": [
-        review.diff_command,
-        review.comment_command,
-        review.revert_command,
-        review.compare_command,
-        worktrees.apply_command,
-        worktrees.merge_command,
-        worktrees.finish_command,
-        worktrees.worktrees_group,
-    ],
-    "Look after": [
-        acts.rename_command,
-        acts.mark_read_command,
-        acts.archive_command,
-        acts.remove_command,
-        review.fork_command,
-        review.export_command,
-        review.checkpoints_command,
-        review.restore_command,
-    ],
-    "Look up": [
-        lookups.models_command,
-        lookups.modes_command,
-        lookups.branches_command,
-        lookups.paths_command,
-        lookups.intents_command,
-        lookups.trace_command,
-        lookups.blame_command,
-        lookups.settings_command,
-        lookups.devices_group,
-        do_command,
-    ],
+class _MailGroup(click.Group):
+    """A session without a command means the list."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        names_none = bool(args) and args[0] not in self.commands and args[0][:1] != "-"
+        return super().resolve_command(ctx, ["list", *args] if names_none else args)
+
+
+@click.group("mail", cls=_MailGroup)
+def mail_group() -> None:
+    """Messages that a session has not read yet. With an ID they are listed."""
+
+
+@click.group("worktrees")
+def worktrees_group() -> None:
+    """The checkouts that sessions work in. One is named by its branch, its id, or a session."""
+
+
+@click.group("devices")
+def devices_group() -> None:
+    """Phones and other machines that were paired with the manager."""
+
+
+_HEADINGS = {
+    "Look": "list inbox show follow wait",
+    "Work": "start send approve reject answer cancel resume retry stop-all trust switch mail",
+    "Review and take over": "diff comment revert compare apply merge finish worktrees",
+    "Look after": "rename mark-read archive remove fork export checkpoints restore",
+    "Look up": "models modes branches paths intents trace blame settings devices do",
 }
-command.headings = _HEADINGS
-for _each in _HEADINGS.values():
-    for _one in _each:
-        command.add_command(_one)
+
+
+def _collect() -> None:
+    groups = {"mail": mail_group, "worktrees": worktrees_group, "devices": devices_group}
+    mail_group.add_command(start.mail_list_command)
+    worktrees_group.add_command(review.remove_command)
+    worktrees_group.add_command(review.agree_command)
+    top: list[click.Command] = [*groups.values(), *_ALONE]
+    for spec in SPECS:
+        group = spec.name.rpartition(" ")[0]
+        (groups[group].add_command if group else top.append)(request_command(spec))
+    found = {each.name or "": each for each in top}
+    command.headings = {
+        head: [found[each] for each in names.split()] for head, names in _HEADINGS.items()
+    }
+    for commands in command.headings.values():
+        for each in commands:
+            command.add_command(each)
+
+
+_ALONE = (
+    listing.list_command,
+    listing.approve_command,
+    listing.reject_command,
+    listing.answer_command,
+    follow.show_command,
+    follow.follow_command,
+    follow.wait_command,
+    start.start_command,
+    start.fork_command,
+    start.trust_command,
+    start.settings_command,
+    review.diff_command,
+    review.comment_command,
+    review.revert_command,
+    review.compare_command,
+    review.restore_command,
+    review.apply_command,
+    do_command,
+)
+_collect()

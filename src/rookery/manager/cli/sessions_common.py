@@ -24,8 +24,8 @@ from rookery.manager.cli.host_dependencies import UsualSurroundings
 from rookery.manager.manager_socket import connect_manager
 from rookery.manager.remote_manager import NoManager, RemoteManager
 from rookery.manager.request_json import reply_to_json
-from rookery.manager.requests import Done, ListSessions, ListWorktrees
-from rookery.manager.shown_rows import SessionRow, WorktreeRow
+from rookery.manager.requests import ListSessions, ListWorktrees
+from rookery.manager.shown_rows import Done, SessionRow, WorktreeRow
 from rookery.platform.user_folders import Places, find_places
 from rookery.protocol.jsonrpc import Disconnected
 from rookery.storage.cli.session_listing import SHORTEST, paint_for_output, short_ids
@@ -61,14 +61,10 @@ class ManagerClient:
         """Does it, and says so; what else should be known stands below."""
         return self.tell_done(await self.do(request), said)
 
-    async def bring_home(self, request: Asking[Done], otherwise: str) -> int:
-        """Does it, and says what became of it in the answer's own words, if it has any."""
-        done = await self.do(request)
-        self.tell(done, list(map(harmless, done.notes)) or [otherwise])
-        return Exit.DONE
-
-    def tell_done(self, done: Done, said: str) -> int:
-        self.tell(done, [said, *map(harmless, done.notes)])
+    def tell_done(self, done: Done, said: str, *, instead: bool = False) -> int:
+        """Says so, with the notes of the answer below or, if it has any, `instead`."""
+        notes = list(map(harmless, done.notes))
+        self.tell(done, notes if instead and notes else [said, *notes])
         return Exit.DONE
 
     def tell(self, answer: object, lines: Iterable[str]) -> None:

@@ -170,15 +170,6 @@ _ts_option = click.option(
 )
 
 
-@click.command("inbox")
-@with_manager
-async def inbox_command(client: ManagerClient) -> int:
-    """Print what sessions wait for: questions first, then failures, then results."""
-    rows = await client.do(ListQuestions())
-    client.tell(rows, _inbox(rows, client.paint))
-    return Exit.DONE
-
-
 @click.command("approve")
 @one_session
 @click.option("--note", default="", help="Words for the model besides.")
@@ -275,7 +266,7 @@ async def _question(
     return fitting[0]
 
 
-def _inbox(rows: Sequence[InboxRow], paint: Paint) -> Iterator[str]:
+def inbox_lines(rows: Sequence[InboxRow], paint: Paint) -> Iterator[str]:
     if not rows:
         yield "Nobody waits for you."
     for row in rows:

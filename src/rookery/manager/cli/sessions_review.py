@@ -1,13 +1,10 @@
-"""`rookery sessions diff`, `comment`, `revert`, `compare`, `fork`, `export`, `checkpoints`,
-`restore`: what a session has said and changed, and what to make of it.
+"""`rookery sessions diff`, `comment`, `revert`, `compare`, `restore`, `apply`, and `worktrees`
+`remove` and `agree`: review what a session did, undo it, or take it over.
 """
 
 import re
-import sys
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from html import unescape
-from typing import Literal
 
 import click
 
@@ -21,18 +18,19 @@ from rookery.manager.cli.sessions_common import (
     ManagerClient,
     one_session,
     short,
-    some,
     with_manager,
 )
 from rookery.manager.cli.sessions_list import words_for
 from rookery.manager.requests import (
-    Comment,
+    AgreeScript,
+    ApplyWorktree,
     CompareVersions,
-    ExportSession,
-    ForkSession,
-    ListCheckpoints,
+    ListScripts,
+    PlanApply,
+    PlanRemoval,
     ReadDiff,
     RehearseRestore,
+    RemoveWorktree,
     RestoreSession,
     RevertFile,
     ReviewChanges,
@@ -41,16 +39,20 @@ from rookery.manager.requests import (
 )
 from rookery.manager.shown_rows import (
     ChangedFile,
-    CheckpointRow,
+    Comment,
     DiffLine,
     FileDiff,
+    Plan,
     Review,
     Version,
     WorktreeStats,
 )
-from rookery.storage.cli.session_listing import counted, cut, money, one_line
+from rookery.storage.cli.session_listing import confirmed, counted, cut, money, one_line
 
 _TAG = re.compile(r"<[^>]*>")
+SHORTEST_DIGEST = 12
+"""Characters that name a text well enough."""
+_one_worktree = click.argument("which", metavar="ID|BRANCH")
 _SIGNS = {"added": "+", "removed": "-", "same": " "}
 _scope_option = click.option(
     "--scope",
@@ -197,47 +199,6 @@ def _version(version: Version) -> list[str]:
     ]
 
 
-@click.command("fork")
-@one_session
-@click.option("--ts", type=int, help="With what came up to the row of this time; else all of it.")
-@with_manager
-async def fork_command(client: ManagerClient, session: str, ts: int | None) -> int:
-    """Start a second session that begins as this one did."""
-    row = await client.session(session)
-    started = await client.do(ForkSession(session_id=row.session_id, ts=ts))
-    client.tell(started, started.session_ids)
-    if not client.as_json:
-        for note in started.notes:
-            print(harmless(note), file=sys.stderr, flush=True)
-    return Exit.DONE
-
-
-@click.command("export")
-@one_session
-@click.option("--format", type=click.Choice(["markdown", "json", "html"]), default="markdown")
-@with_manager
-async def export_command(
-    client: ManagerClient, session: str, format: Literal["markdown", "json", "html"]
-) -> int:
-    """Print a session as a document. Look before you pass it on."""
-    row = await client.session(session)
-    exported = await client.do(ExportSession(session_id=row.session_id, format=format))
-    text = harmless(exported.text) if sys.stdout.isatty() else exported.text
-    client.tell(exported, [text.rstrip("\n")])
-    return Exit.DONE
-
-
-@click.command("checkpoints")
-@one_session
-@with_manager
-async def checkpoints_command(client: ManagerClient, session: str) -> int:
-    """Print the moments that one can go back to, newest last."""
-    row = await client.session(session)
-    found = await client.do(ListCheckpoints(session_id=row.session_id))
-    client.tell(found, map(_moment, found) if found else ["There is nothing to go back to."])
-    return Exit.DONE
-
-
 @click.command("restore")
 @one_session
 @click.option("--to", type=int, required=True, metavar="NUMBER", help="As checkpoints tells it.")
@@ -275,12 +236,6 @@ async def restore_command(
     return await client.carry_out(request, f"{short(row.session_id)} is back at {to}.")
 
 
-def _moment(row: CheckpointRow) -> str:
-    when = datetime.fromtimestamp(row.ts / 1000).strftime("%H:%M:%S")
-    paths = f"  ({harmless_line(some(row.paths))})" if row.paths else ""
-    return f"{row.seq:>6}  {when}  {harmless_line(row.title)}{paths}"
-
-
 def _rehearsed(told: RestoreRehearsal) -> Iterator[str]:
     for verb, paths in (
         ("would be put back", told.written),
@@ -293,3 +248,66 @@ def _rehearsed(told: RestoreRehearsal) -> Iterator[str]:
         yield harmless(told.problem)
     changed = len(told.written) + len(told.removed)
     yield f"{counted(changed, 'file')} would change. Do it without --dry-run."
+
+
+@click.command("apply")
+@_one_worktree
+@click.argument("paths", nargs=-1)
+@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@with_manager
+async def apply_command(
+    client: ManagerClient, which: str, paths: Sequence[str], dry_run: bool
+) -> int:
+    """Bring a worktree's changes into the project. If there are conflicts nothing is changed."""
+    row = await client.worktree(which)
+    plan = await client.do(PlanApply(worktree_id=row.id, paths=tuple(paths)))
+    if dry_run or not plan.token:
+        client.tell(plan, _plan(plan))
+        return Exit.FAILED if plan.conflicts else Exit.DONE
+    request = ApplyWorktree(worktree_id=row.id, paths=tuple(paths), token=plan.token)
+    done = await client.do(request)
+    return client.tell_done(done, f"Applied {harmless_line(row.branch)}.", instead=True)
+
+
+@click.command("remove")
+@_one_worktree
+@click.option("--delete-branch", is_flag=True, help="Also the branch, and what only it holds.")
+@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask first.")
+@with_manager
+async def remove_command(
+    client: ManagerClient, which: str, delete_branch: bool, dry_run: bool, yes: bool
+) -> int:
+    """Stop a worktree's sessions and remove its folder. Uncommitted work is kept."""
+    row = await client.worktree(which)
+    plan = await client.do(PlanRemoval(worktree_id=row.id))
+    if dry_run:
+        client.tell(plan, _plan(plan))
+        return Exit.DONE
+    if not yes:
+        print("\n".join(_plan(plan)), flush=True)
+        if not confirmed(f"Remove {harmless_line(row.branch)}?"):
+            return Exit.FAILED
+    request = RemoveWorktree(worktree_id=row.id, token=plan.token, delete_branch=delete_branch)
+    return await client.carry_out(request, f"Removed {harmless_line(row.branch)}.")
+
+
+@click.command("agree")
+@click.argument("digest")
+@with_manager
+async def agree_command(client: ManagerClient, digest: str) -> int:
+    """Let a script of the project run as it is now. Its DIGEST is printed by scripts."""
+    found = [row for row in await client.do(ListScripts()) if row.digest.startswith(digest)]
+    if len({row.digest for row in found}) != 1 or len(digest) < SHORTEST_DIGEST:
+        raise SettingsError(
+            f"No script has the digest {digest}. See {NAME} sessions worktrees scripts."
+        )
+    names = " and ".join(harmless_line(row.name) for row in found)
+    request = AgreeScript(digest=found[0].digest)
+    return await client.carry_out(request, f"{names} may run as it is.")
+
+
+def _plan(plan: Plan) -> Iterator[str]:
+    yield harmless(plan.text)
+    yield from (f"  {harmless_line(path)}" for path in plan.paths)
+    yield from (f"  conflict: {harmless_line(each)}" for each in plan.conflicts)

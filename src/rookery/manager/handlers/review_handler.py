@@ -23,9 +23,7 @@ from rookery.manager.handlers.router import Handlers
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.rendering.diff_html import diff_lines
 from rookery.manager.requests import (
-    Comment,
     CompareVersions,
-    Done,
     ReadDiff,
     RevertFile,
     ReviewChanges,
@@ -42,7 +40,7 @@ from rookery.manager.review.session_changes import (
     steps_of,
 )
 from rookery.manager.sessions.session_summary import Shown
-from rookery.manager.shown_rows import FileDiff, Review, Version, WorktreeStats
+from rookery.manager.shown_rows import Comment, Done, FileDiff, Review, Version, WorktreeStats
 from rookery.manager.worktrees.worktree_git import InTheWay
 from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
 from rookery.platform.processes.own_programs import find_own_program

@@ -29,12 +29,9 @@ from rookery.manager.requests import (
     ArchiveSession,
     CancelSession,
     DiscardMail,
-    Done,
     EditQueued,
-    Exported,
     ExportSession,
     ForkSession,
-    Listing,
     ListQuestions,
     ListSessions,
     MarkRead,
@@ -45,7 +42,6 @@ from rookery.manager.requests import (
     RetryMail,
     RetrySession,
     SendWords,
-    Started,
     StopAll,
     SwitchSession,
 )
@@ -61,7 +57,7 @@ from rookery.manager.sessions.session_record import (
 )
 from rookery.manager.sessions.session_summary import Shown
 from rookery.manager.sessions.supervisor import Supervisor
-from rookery.manager.shown_rows import InboxRow, Overview
+from rookery.manager.shown_rows import Done, Exported, InboxRow, Listing, Overview, Started
 from rookery.manager.worktrees.branch_names import slug
 from rookery.protocol.channels import LONGEST_MESSAGE
 from rookery.storage.sessions import TaskStore, fork

@@ -21,16 +21,9 @@ from rookery.core.text.fuzzy import best_matches
 from rookery.errors import SettingsError
 from rookery.manager.dependencies import Surroundings
 from rookery.manager.handlers.router import Handlers
-from rookery.manager.requests import (
-    ChangeSetting,
-    Done,
-    FindPaths,
-    ListModels,
-    ListModes,
-    ReadSettings,
-)
+from rookery.manager.requests import ChangeSetting, FindPaths, ListModels, ListModes, ReadSettings
 from rookery.manager.sessions.session_folders import Workspaces
-from rookery.manager.shown_rows import SettingRow
+from rookery.manager.shown_rows import Done, SettingRow
 from rookery.platform.user_folders import Places
 from rookery.storage.settings_edits import change_settings, with_value, without
 from rookery.storage.settings_files import held_in, other_voice, settings_here

@@ -24,15 +24,10 @@ from rookery.core.queries import AskRehearsal, RestoreRehearsal
 from rookery.core.replies import NO_FILE_PUT_BACK, restored_files
 from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.handlers.router import Handlers
-from rookery.manager.requests import (
-    Done,
-    ListCheckpoints,
-    RehearseRestore,
-    RestoreSession,
-)
+from rookery.manager.requests import ListCheckpoints, RehearseRestore, RestoreSession
 from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.sessions.session_summary import Shown
-from rookery.manager.shown_rows import CheckpointRow
+from rookery.manager.shown_rows import CheckpointRow, Done
 from rookery.platform.user_folders import Places
 from rookery.protocol.host_interface import Host
 from rookery.storage.sessions import TaskStore

@@ -14,18 +14,14 @@ from rookery.manager.requests import (
     AgreeScript,
     ApplyWorktree,
     BringBack,
-    Done,
     FinishWorktree,
-    Importables,
     ImportWork,
-    KeptWork,
     ListBranches,
     ListImportable,
     ListKept,
     ListScripts,
     ListWorktrees,
     MergeWorktree,
-    Plan,
     PlanApply,
     PlanRemoval,
     ReadStats,
@@ -34,7 +30,15 @@ from rookery.manager.requests import (
     RunScript,
     StopScript,
 )
-from rookery.manager.shown_rows import ScriptRow, WorktreeRow, WorktreeStats
+from rookery.manager.shown_rows import (
+    Done,
+    Importables,
+    KeptWork,
+    Plan,
+    ScriptRow,
+    WorktreeRow,
+    WorktreeStats,
+)
 from rookery.manager.worktrees.project_scripts import project_script
 from rookery.manager.worktrees.worktree_project import RUN_SCRIPT
 from rookery.manager.worktrees.worktree_values import (

@@ -13,8 +13,8 @@ import anyio.to_thread
 from rookery.errors import CommandRejected
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.handlers.worktree_scripts import RunScripts
-from rookery.manager.requests import Done, Plan
 from rookery.manager.sessions.session_states import TRUE_IN
+from rookery.manager.shown_rows import Done, Plan
 from rookery.manager.worktrees.worktree_values import (
     BranchFate,
     Code,

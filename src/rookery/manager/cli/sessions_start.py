@@ -1,0 +1,218 @@
+"""`rookery sessions start`, `fork`, `trust`, `mail list` and `settings`."""
+
+import json
+import sys
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from contextlib import aclosing, suppress
+from typing import Any, cast
+
+import anyio.to_thread
+import click
+
+from rookery import NAME
+from rookery.cli.exit_codes import Exit
+from rookery.core.text.terminal_text import harmless, harmless_line
+from rookery.errors import CommandRejected, SettingsError
+from rookery.governance.cli.intents_common import aligned
+from rookery.manager.cli.sessions_common import (
+    ManagerClient,
+    one_session,
+    short,
+    with_manager,
+    words_of,
+)
+from rookery.manager.requests import (
+    ChangeSetting,
+    ForkSession,
+    ListSessions,
+    ReadSettings,
+    StartSessions,
+    TrustProject,
+)
+from rookery.manager.shown_rows import MailRow, Started
+from rookery.permissions.cli.trust_command import ask_trust
+from rookery.permissions.trust import TrustStore
+from rookery.protocol.client.picture_files import load_pictures
+
+MOST_VERSIONS = 4
+
+
+@click.command("start")
+@click.argument("prompt")
+@click.option("--worktree", is_flag=True, help="Work in a worktree with a branch of its own.")
+@click.option(
+    "--versions",
+    type=click.IntRange(1, MOST_VERSIONS),
+    help="So many answers to the same prompt, each in a worktree.",
+)
+@click.option(
+    "-m",
+    "--model",
+    "models",
+    multiple=True,
+    help="The model, as provider/model or plain; of several each version gets one.",
+)
+@click.option("-M", "--mode", default="", help="The mode to start in.")
+@click.option("--base", default="", help="What the new branch begins at.")
+@click.option("--branch", default="", help="The branch to work on, there already or new.")
+@click.option("--in", "worktree_id", help="The worktree of this session, branch or id.")
+@click.option("--label", default="", help="What the session is called.")
+@click.option("--image", "images", multiple=True, metavar="FILE", help="A picture to look at.")
+@click.option("--ask", is_flag=True, help="Ask before every change.")
+@click.option("--intent", default="", help="The intent to work for, such as INT-001.")
+@with_manager
+async def start_command(
+    client: ManagerClient,
+    prompt: str,
+    worktree: bool,
+    versions: int | None,
+    models: Sequence[str],
+    worktree_id: str | None,
+    images: Sequence[str],
+    ask: bool,
+    **named: str,
+) -> int:
+    """Start a session, which runs on by itself. The prompt - is read from standard input."""
+    wanted = versions or max(1, len(models))
+    if len(models) > 1 and len(models) != wanted:
+        raise SettingsError(f"There are {len(models)} models for {wanted} versions. Name as many.")
+    apart = worktree or wanted > 1 or named["branch"] or named["base"] or worktree_id
+    request = StartSessions(
+        prompt=words_of(prompt),
+        images=await _pictures(client, images),
+        where="worktree" if apart else "local",
+        versions=wanted,
+        model=models[0] if len(models) == 1 else "",
+        models=tuple(models) if len(models) > 1 else (),
+        worktree_id=(await client.worktree(worktree_id)).id if worktree_id else "",
+        auto_approve=client.settings.manager.auto_approve and not ask,
+        **named,
+    )
+    await _see_to_trust(client)
+    started = await client.do(request)
+    client.tell(started, started.session_ids)
+    if not client.as_json:
+        waiting = [each for each in await client.sessions() if each.queued]
+        for line in _told(started, {each.session_id for each in waiting}):
+            print(line, file=sys.stderr, flush=True)
+    return Exit.DONE if started.session_ids else Exit.FAILED
+
+
+async def _see_to_trust(client: ManagerClient) -> None:
+    """Whoever sits at a terminal can look and say yes; others are told how."""
+    overview = (await client.do(ListSessions())).overview
+    if overview.trusted or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    store = TrustStore(client.places.trust_file)
+    if await anyio.to_thread.run_sync(ask_trust, store, client.folder, sys.stderr):
+        await client.do(TrustProject(path=overview.project))  # which tells whoever looks on
+
+
+async def _pictures(client: ManagerClient, files: Sequence[str]) -> tuple[str, ...]:
+    images, problems = await load_pictures(files, str(client.folder))
+    for each in problems:
+        raise SettingsError(f"{each['path']} cannot be sent: {each['error']}")
+    return tuple(f"data:{each.media_type};base64,{each.data}" for each in images)
+
+
+def _told(started: Started, waiting: Collection[str]) -> Iterator[str]:
+    """What should be known besides the ids, which a script takes from standard output."""
+    for session_id in started.session_ids:
+        if session_id in waiting:
+            yield (
+                f"{short(session_id)} waits for its turn: as many sessions work already as "
+                "manager.running_limit allows."
+            )
+    yield from map(harmless, (*started.notes, *started.failed))
+    if started.session_ids:
+        yield f"See how it goes: {NAME} sessions follow {short(started.session_ids[0])}"
+
+
+@click.command("fork")
+@one_session
+@click.option("--ts", type=int, help="With what came up to the row of this time; else all of it.")
+@with_manager
+async def fork_command(client: ManagerClient, session: str, ts: int | None) -> int:
+    """Start a second session that begins as this one did."""
+    row = await client.session(session)
+    started = await client.do(ForkSession(session_id=row.session_id, ts=ts))
+    client.tell(started, started.session_ids)
+    if not client.as_json:
+        for note in started.notes:
+            print(harmless(note), file=sys.stderr, flush=True)
+    return Exit.DONE
+
+
+@click.command("trust")
+@with_manager
+async def trust_command(client: ManagerClient) -> int:
+    """Trust the project, so that sessions can be started in it."""
+    project = (await client.do(ListSessions())).overview.project
+    return await client.carry_out(
+        TrustProject(path=project), f"{harmless_line(project)} is trusted."
+    )
+
+
+@click.command("list")
+@one_session
+@with_manager
+async def mail_list_command(client: ManagerClient, session: str) -> int:
+    """Print the words that a session has not heard: on their way, or in its queue."""
+    row = await client.session(session)
+    unheard = await _unheard(client, row.session_id)
+    lines = [*map(_mail, row.mail), *map(_queued, unheard)]
+    told = {"mail": row.mail, "queue": unheard}
+    client.tell(told, lines or ["Everything was heard."])
+    return Exit.DONE
+
+
+async def _unheard(client: ManagerClient, session_id: str) -> Sequence[Mapping[str, Any]]:
+    """What has arrived and waits until the model is told."""
+    news = cast(AsyncGenerator[Any, None], client.manager.follow_session(session_id, tail=1))
+    with suppress(CommandRejected):  # it has not begun, so nothing has arrived
+        async with aclosing(news):
+            async for each in news:
+                if (queue := each["change"].get("parts", {}).get("queue")) is not None:
+                    return tuple(queue)
+    return ()
+
+
+def _queued(said: Mapping[str, Any]) -> str:
+    return f"{harmless_line(said['message_id'])}  not heard yet  {harmless_line(said['text'])}"
+
+
+def _mail(row: MailRow) -> str:
+    problem = f"  ({harmless_line(row.problem)})" if row.problem else ""
+    return f"{row.number}  {row.state}  {harmless_line(row.text)}{problem}"
+
+
+@click.command("settings")
+@click.argument("key", required=False)
+@click.argument("value", required=False)
+@click.option("--reset", is_flag=True, help="Restore the default.")
+@with_manager
+async def settings_command(
+    client: ManagerClient, key: str | None, value: str | None, reset: bool
+) -> int:
+    """Print the settings that matter here. With a VALUE one is changed in your user settings."""
+    if key is not None and (reset or value is not None):
+        if reset and value is not None:
+            raise SettingsError("Give a VALUE or --reset, not both.")
+        request = ChangeSetting(key=key, value=None if value is None else _as_json(value))
+        return await client.carry_out(request, f"Changed {harmless_line(key)}.")
+    found = await client.do(ReadSettings())
+    wanted = tuple(each for each in found if key in (None, each.key))
+    if not wanted:
+        raise SettingsError(f"There is no setting {key} here.")
+    rows = [[each.key, each.value, each.source, each.summary] for each in wanted]
+    client.tell(wanted, aligned(rows))
+    return Exit.DONE
+
+
+def _as_json(value: str) -> str:
+    """What is no JSON is a text."""
+    try:
+        json.loads(value)
+    except (ValueError, RecursionError):
+        return json.dumps(value)
+    return value

@@ -1,0 +1,269 @@
+"""The commands of `rookery sessions` that send one request and print its answer.
+
+Their help is the docstring of the request.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+import click
+
+from rookery import NAME
+from rookery.core.text.terminal_text import harmless, harmless_line, plainly_visible, visible_line
+from rookery.governance.cli.intents_common import aligned
+from rookery.manager import requests as asked
+from rookery.manager.cli.request_commands import CommandSpec, Lines
+from rookery.manager.cli.sessions_common import ManagerClient, short, some
+from rookery.manager.cli.sessions_list import inbox_lines
+from rookery.manager.cli.sessions_review import SHORTEST_DIGEST, stats_of
+from rookery.manager.shown_rows import (
+    BlamedLine,
+    CheckpointRow,
+    Device,
+    Exported,
+    Importables,
+    IntentRow,
+    KeptWork,
+    ScriptRow,
+    TraceRow,
+    WorktreeRow,
+)
+
+_WORKTREE_HEAD = ["ID", "BRANCH", "STATE", "FROM", "SESSIONS", "FOLDER"]
+_IN_SESSION = "In the folder of this session."
+
+
+def table(row: Callable[[Any], list[str]], nothing: str, head: list[str] | None = None) -> Lines:
+    """Prints each item of an answer as a row of cells."""
+
+    def lines(found: Iterable[Any], client: ManagerClient) -> list[str]:
+        rows = list(map(row, found))
+        return aligned([head, *rows] if head else rows) if rows else [nothing]
+
+    return lines
+
+
+def _most(limit: int, usual: int) -> click.Option:
+    kind = click.IntRange(1, limit)
+    return click.Option(["--most"], type=kind, default=usual, help="At most so many.")
+
+
+def _exported(answer: Exported, client: ManagerClient) -> list[str]:
+    text = harmless(answer.text) if sys.stdout.isatty() else answer.text
+    return [text.rstrip("\n")]
+
+
+def _checkpoint(row: CheckpointRow) -> str:
+    when = datetime.fromtimestamp(row.ts / 1000).strftime("%H:%M:%S")
+    paths = f"  ({harmless_line(some(row.paths))})" if row.paths else ""
+    return f"{row.seq:>6}  {when}  {harmless_line(row.title)}{paths}"
+
+
+def _checkpoints(found: Iterable[CheckpointRow], client: ManagerClient) -> list[str]:
+    return list(map(_checkpoint, found)) or ["There is nothing to go back to."]
+
+
+def _importable(found: Importables, client: ManagerClient) -> list[str]:
+    branches = [f"branch  {harmless_line(each)}" for each in found.branches]
+    folders = [f"folder  {harmless_line(each)}" for each in found.worktrees]
+    return [*branches, *folders] or ["There is nothing to import."]
+
+
+def _kept(found: Iterable[KeptWork], client: ManagerClient) -> list[str]:
+    lines = [f"{harmless_line(each.ref)}  {harmless_line(each.about)}" for each in found]
+    return lines or ["Nothing is kept."]
+
+
+def _scripts(found: Iterable[ScriptRow], client: ManagerClient) -> list[str]:
+    return [line for row in found for line in _script(row)] or ["The project has no scripts."]
+
+
+def _script(row: ScriptRow) -> Iterator[str]:
+    """All of its text, with nothing in it that one would not see."""
+    digest = harmless_line(row.digest[:SHORTEST_DIGEST])
+    until = f"is not run before: {NAME} sessions worktrees agree {digest}"
+    yield f"{visible_line(row.path)} {'may run as it is.' if row.agreed else until}"
+    yield from (f"  {line}" for line in plainly_visible(row.text).split("\n"))
+
+
+def _one_worktree(row: WorktreeRow, client: ManagerClient) -> list[str]:
+    return aligned([_WORKTREE_HEAD, _worktree(row)])
+
+
+def _worktree(row: WorktreeRow) -> list[str]:
+    state = f"{row.state}, runs" if row.running else str(row.state)
+    sessions = ", ".join(map(short, row.sessions)) or "-"
+    return [row.id, row.branch, state, row.parent_branch or "-", sessions, row.path]
+
+
+def _intent(row: IntentRow) -> list[str]:
+    return [row.id, row.status, str(row.writes), row.name or row.problem]
+
+
+def _record(row: TraceRow) -> list[str]:
+    about = row.summary or ", ".join(row.paths)
+    return [_when(row.ts), row.kind, row.intent or "-", row.tool or "-", about]
+
+
+def _blamed(line: BlamedLine) -> list[str]:
+    return [line.intent or "-", line.tool or "-", str(line.line), line.text]
+
+
+def _device(row: Device) -> list[str]:
+    return [row.id, row.name, _when(row.paired), _when(row.seen)]
+
+
+def _when(ts: int) -> str:
+    try:
+        return datetime.fromtimestamp(ts / 1000).strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return "unknown time"
+
+
+def _no_switch(request: asked.SwitchSession) -> str:
+    wanted = (request.mode, request.model, request.intent, request.auto_approve)
+    if any(each is not None for each in wanted):
+        return ""
+    return "Say what to change: --mode, --model, --intent, --auto or --ask."
+
+
+def _not_one(request: asked.ImportWork) -> str:
+    one = bool(request.branch) != bool(request.folder)
+    return "" if one else "Give --branch or --folder, one of them."
+
+
+SPECS = (
+    CommandSpec(
+        "inbox",
+        asked.ListQuestions,
+        lines=lambda rows, client: inbox_lines(rows, client.paint),
+    ),
+    CommandSpec("send", asked.SendWords, done="Sent to {id}."),
+    CommandSpec("cancel", asked.CancelSession, done="Stopped {id}."),
+    CommandSpec("resume", asked.ResumeSession, arguments=("text",), done="Resumed {id}."),
+    CommandSpec("retry", asked.RetrySession, done="Retried {id}."),
+    CommandSpec(
+        "remove",
+        asked.RemoveSession,
+        done=f"Removed {{id}}. Its history: {NAME} show {{id}}",
+    ),
+    CommandSpec("stop-all", asked.StopAll, done="All sessions are stopped."),
+    CommandSpec("rename", asked.RenameSession, arguments=("label",), done="Renamed {id}."),
+    CommandSpec(
+        "archive",
+        asked.ArchiveSession,
+        options={
+            "archived": click.Option(
+                ["--undo", "archived"], flag_value=False, default=True, help="List it again."
+            )
+        },
+        done=lambda request: f"{{id}} is {'archived' if request.archived else 'listed again'}.",
+    ),
+    CommandSpec("mark-read", asked.MarkRead, done="{id} is read."),
+    CommandSpec(
+        "switch",
+        asked.SwitchSession,
+        options={
+            "mode": click.Option(["-M", "--mode"], help="Continue in this mode."),
+            "model": click.Option(
+                ["-m", "--model"], help="Continue with this model, as provider/model or plain."
+            ),
+            "intent": "Continue for this intent.",
+            "auto_approve": click.Option(
+                ["--auto/--ask", "auto_approve"], default=None, help="Auto-approve, or ask."
+            ),
+        },
+        refuse=_no_switch,
+        done="Switched {id}.",
+    ),
+    CommandSpec("mail retry", asked.RetryMail, done="It is sent again."),
+    CommandSpec("mail discard", asked.DiscardMail, done="It is discarded."),
+    CommandSpec(
+        "mail edit",
+        asked.EditQueued,
+        arguments=("text",),
+        done=lambda request: "Changed." if request.text else "It is discarded.",
+    ),
+    CommandSpec(
+        "export",
+        asked.ExportSession,
+        options={"format": ""},
+        lines=_exported,
+    ),
+    CommandSpec("checkpoints", asked.ListCheckpoints, lines=_checkpoints),
+    CommandSpec(
+        "models",
+        asked.ListModels,
+        lines=table(lambda each: [each.provider, each.model], "There is none."),
+    ),
+    CommandSpec(
+        "modes",
+        asked.ListModes,
+        lines=table(lambda each: [each.slug, each.name], "There is none."),
+    ),
+    CommandSpec("branches", asked.ListBranches, lines=table(lambda each: [each], "There is none.")),
+    CommandSpec(
+        "paths",
+        asked.FindPaths,
+        arguments=("letters",),
+        options={"most": _most(1000, 20), "session_id": _IN_SESSION},
+        lines=table(lambda each: [each.path + "/" * each.folder], "Nothing fits."),
+    ),
+    CommandSpec("intents", asked.ListIntents, lines=table(_intent, "There are no intents here.")),
+    CommandSpec(
+        "trace",
+        asked.ReadTrace,
+        options={
+            "intent": "Only what was done for this one.",
+            "path": "Only what was done to this file.",
+            "most": _most(10_000, 100),
+            "session_id": _IN_SESSION,
+        },
+        lines=table(_record, "Nothing is recorded."),
+    ),
+    CommandSpec(
+        "blame",
+        asked.BlameFile,
+        options={"session_id": _IN_SESSION},
+        lines=table(_blamed, "There is no line."),
+    ),
+    CommandSpec("devices list", asked.ListDevices, lines=table(_device, "No device is paired.")),
+    CommandSpec("devices revoke", asked.RevokeDevice, done="{id} is revoked."),
+    CommandSpec("merge", asked.MergeWorktree, done="Merged {branch}.", notes_instead=True),
+    CommandSpec(
+        "finish",
+        asked.FinishWorktree,
+        options={
+            "message": click.Option(
+                ["-m", "--message"], default="", help="For the commit; else the agent is asked."
+            )
+        },
+        done="Committed to {branch}.",
+        notes_instead=True,
+    ),
+    CommandSpec(
+        "worktrees list",
+        asked.ListWorktrees,
+        lines=table(_worktree, "There is no worktree.", _WORKTREE_HEAD),
+    ),
+    CommandSpec("worktrees stats", asked.ReadStats, lines=lambda stats, client: [stats_of(stats)]),
+    CommandSpec("worktrees importable", asked.ListImportable, lines=_importable),
+    CommandSpec(
+        "worktrees import",
+        asked.ImportWork,
+        options={
+            "branch": "A branch to work on in a new worktree.",
+            "folder": "A worktree that is there already.",
+        },
+        refuse=_not_one,
+        lines=_one_worktree,
+    ),
+    CommandSpec("worktrees recreate", asked.RecreateWorktree, done="{branch} is there again."),
+    CommandSpec("worktrees kept", asked.ListKept, lines=_kept),
+    CommandSpec("worktrees bring-back", asked.BringBack, lines=_one_worktree),
+    CommandSpec("worktrees run", asked.RunScript, done="Runs in {path}."),
+    CommandSpec("worktrees stop", asked.StopScript, done="Stopped."),
+    CommandSpec("worktrees scripts", asked.ListScripts, lines=_scripts),
+)
