@@ -44,7 +44,7 @@ docs: pages web $(VENV)/.dev
 	$(BIN)/python tests/page_pictures.py
 
 pages: $(VENV)/.dev
-	$(BIN)/python -m rookery.core.settings > docs/settings.md
+	$(BIN)/python -m rookery.core.settings_reference > docs/settings.md
 	$(BIN)/python tests/facts_document.py
 	$(BIN)/python tests/stream_schemas.py
 	$(BIN)/python tests/engine_schema.py

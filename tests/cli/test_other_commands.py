@@ -12,7 +12,8 @@ import pytest
 from rookery import VERSION
 from rookery.app.model_choice import USUAL_MODELS, choose_model
 from rookery.cli.main import _SUBCOMMANDS, run
-from rookery.core.settings import ANY, Settings, all_settings
+from rookery.core.settings import Settings
+from rookery.core.settings_reference import ANY, all_settings
 from rookery.errors import SettingsError
 
 Captured = pytest.CaptureFixture[str]

@@ -13,7 +13,8 @@ from canaries import Visit, World, remove, run
 from hostile_repositories import programs
 from llm_server import call
 from rookery.core.command_lines import plain
-from rookery.core.settings import Settings, all_settings
+from rookery.core.settings import Settings
+from rookery.core.settings_reference import all_settings
 from rookery.workspace.search import find_ripgrep
 
 NOT_ALLOWED = "Not interactive: this needs approval"

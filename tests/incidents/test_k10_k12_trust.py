@@ -18,7 +18,7 @@ from hostile_repositories import (
     settings_and_programs,
 )
 from llm_server import LlmServer, finish
-from rookery.core.settings import PROJECT_MAY
+from rookery.core.settings_reference import PROJECT_MAY
 from rookery.permissions.trust import TrustStore
 from terminal_session import COMMAND
 

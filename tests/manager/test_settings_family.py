@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.queries import KnownMode, KnownModel
-from rookery.core.settings import Settings, all_settings
+from rookery.core.settings import Settings
+from rookery.core.settings_reference import all_settings
 from rookery.errors import RookeryError, SettingsError
 from rookery.manager.handlers.router import Router
 from rookery.manager.handlers.settings_handler import OFFERED, SettingsHandler
@@ -67,7 +68,7 @@ async def test_every_row_says_what_it_takes_and_what_it_is_for(house: House):
         key="manager.running_limit",
         value="5",
         type="int",
-        summary="Sessions that work at once; further ones wait.",
+        summary="Sessions that work at the same time; more wait.",
         source="default",
     )
     assert (rows["approval"].choices, rows["approval"].value) == (("ask", "auto"), "null")

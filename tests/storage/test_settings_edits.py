@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from access_lists import restrict, still_restricted
-from rookery.core.settings import Key
+from rookery.core.settings_reference import Key
 from rookery.errors import SettingsError
 from rookery.storage.settings_edits import change_settings, with_value, without
 

@@ -154,7 +154,7 @@ def _auth_words() -> Iterator[tuple[str, str]]:
 
 
 def _settings() -> Iterator[tuple[str, str]]:
-    from rookery.core.settings import ANY, all_settings
+    from rookery.core.settings_reference import ANY, all_settings
 
     for key, setting in all_settings().items():
         if ANY not in key:

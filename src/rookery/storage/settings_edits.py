@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery import NAME
-from rookery.core.settings import Key
+from rookery.core.settings_reference import Key
 from rookery.errors import SettingsError
 from rookery.platform.attributes import attributes_at
 from rookery.platform.disk import put, reason

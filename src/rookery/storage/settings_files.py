@@ -17,11 +17,11 @@ from msgspec import Struct
 
 from rookery import ENV_PREFIX, PROJECT_FOLDER
 from rookery.core.limits import KIB
-from rookery.core.settings import (
+from rookery.core.settings import Settings
+from rookery.core.settings_reference import (
     ANY,
     PROJECT_MAY,
     Key,
-    Settings,
     all_settings,
     loosens,
     shown,

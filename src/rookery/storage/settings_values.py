@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from rookery import NAME
-from rookery.core.settings import ANY, Key, Settings, all_settings, shown
+from rookery.core.settings import Settings
+from rookery.core.settings_reference import ANY, Key, all_settings, shown
 from rookery.errors import SettingsError
 
 NAMED_BY_USER = ("models", "modes")

@@ -16,7 +16,7 @@ import msgspec
 from rookery import NAME
 from rookery.core.limits import Limits
 from rookery.core.queries import FoundPath, KnownMode, KnownModel
-from rookery.core.settings import Key, all_settings, shown
+from rookery.core.settings_reference import Key, all_settings, shown
 from rookery.core.text.fuzzy import best_matches
 from rookery.errors import SettingsError
 from rookery.manager.dependencies import Surroundings

@@ -18,7 +18,7 @@ from rookery import NAME, PROJECT_FOLDER
 from rookery.app.host_queries import ask_a_host
 from rookery.cli.main import resolve_folder
 from rookery.core.queries import AskModes
-from rookery.core.settings import PROJECT_MAY, Key, loosens, shown
+from rookery.core.settings_reference import PROJECT_MAY, Key, loosens, shown
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.platform.disk import private_folder, put

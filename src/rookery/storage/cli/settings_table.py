@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from rookery import NAME, PROJECT_FOLDER
 from rookery.cli.main import resolve_folder
-from rookery.core.settings import (
+from rookery.core.settings_reference import (
     ANY,
     PROJECT_MAY,
     Key,
