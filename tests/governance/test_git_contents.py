@@ -4,7 +4,9 @@ import shlex
 
 import pytest
 
-from rookery.commands.git_contents import Shown, other_repository, shown_by_git
+from rookery.commands.git_contents import shown_by_git
+from rookery.core.command_lines import Shown
+from rookery.governance.scope.read_rules import names_repository
 
 ANYTHING = [
     "git log -p",
@@ -106,4 +108,4 @@ def test_what_a_git_command_may_show(shown: Shown, command: str):
     [("git --git-dir=x log -p", True), ("git --work-tree x diff", True), ("git log -p", False)],
 )
 def test_whether_git_is_told_to_use_another_repository(command: str, other: bool):
-    assert other_repository(shlex.split(command)) is other
+    assert names_repository(shlex.split(command)) is other

@@ -171,7 +171,7 @@ async def test_S13_nobody_being_there_gives_no_more_than_the_mode_that_was_chose
     hook = limits(here, automatic=True, approved=approved, chosen=chosen)
     ruling = await hook.before(CALL, STEPS[step](target))
     assert ruling.decision is (Decision.DENY if denied else Decision.NONE)
-    assert not denied or f"The user has chosen mode {chosen} " in ruling.reasons[0]
+    assert not denied or f"the user chose mode {chosen} " in ruling.reasons[0]
 
 
 async def test_to_hand_work_on_is_what_the_orchestrator_is_for():

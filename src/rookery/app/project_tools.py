@@ -1,26 +1,151 @@
-"""The tools that the user and the project define, and who agreed to them: part of the composition
-root.
+"""Tools that users and projects define as TOML files (`tools/<name>.toml`), and who agreed to them.
+
+A user's own tool is the user's word. A project's tool counts only as a person agreed to it: the
+bytes of its file, and of every file in the workspace that its program line names or loads.
 """
 
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
 from msgspec import Struct
 
+from rookery import PROJECT_FOLDER
+from rookery.commands.tool_programs import files_in, loaded_by
 from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.tool import Tool
 from rookery.errors import StorageError, ToolError
+from rookery.governance.external_hooks.hook_trust import file_digest, paths_in
 from rookery.permissions.trust import HOW_TO_AGREE, ToolAgreements
-from rookery.platform.user_folders import Places
-from rookery.prompting.tool_files import (
-    FoundTool,
-    find_tools,
-    fingerprint,
-    why_not_covered,
+from rookery.platform.user_folders import Places, find_places
+from rookery.prompting.config_files import (
+    ConfigFolder,
+    FoundFile,
+    Look,
+    projects_folder,
+    users_folder,
 )
-from rookery.tools.custom.custom_tool import Agreement, CustomTool, CustomToolGuard, UsersWord
+from rookery.tools.custom.custom_tool import (
+    Agreement,
+    CustomTool,
+    CustomToolGuard,
+    ToolDefinition,
+    UsersWord,
+    tool_definition,
+)
 from rookery.workspace.boundaries import Boundaries
+
+FOLDER = "tools"
+PROJECT_FOLDERS = (PROJECT_FOLDER, ".roo")
+_ENDING = ".toml"
+
+
+class FoundTool(Struct, frozen=True):
+    """`called` is its file for people, `digest` that of its content. `words` are its program line
+    as it is run in the workspace."""
+
+    definition: ToolDefinition
+    called: str
+    path: Path
+    digest: str
+    words: tuple[str, ...]
+    of_project: bool
+
+
+class FoundTools(Struct, frozen=True):
+    """By name, each name once, and what was wrong, for the user."""
+
+    tools: tuple[FoundTool, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def find_tools(config: Path, home: Path, boundaries: Boundaries, *, trusted: bool) -> FoundTools:
+    """The user's tools; also those of the project if its folder is trusted."""
+    look = Look()
+    project = projects_folder(boundaries)
+    of_project = [project.below(name) for name in PROJECT_FOLDERS] if trusted else []
+    found: dict[str, FoundTool] = {}
+    for folder in (users_folder(config, home), *of_project):
+        for tool in _tools_in(folder, boundaries.root, look):
+            name = tool.definition.name
+            if name in found:
+                look.complain(f"{tool.called} is not used: {found[name].called} has that name.")
+            found.setdefault(name, tool)
+    tools = tuple(tool for _, tool in sorted(found.items()))
+    return FoundTools(tools, tuple(look.problems))
+
+
+def fingerprint(tool: FoundTool, root: Path) -> str:
+    """Of all that a person agrees to. Raises `ToolError` if the tool is no longer as it was
+    read."""
+    if file_digest(tool.path) != tool.digest:
+        raise ToolError(
+            f"{tool.called} has changed since this run read it, so the tool was not run. "
+            "The next run reads it anew."
+        )
+    whole = json.dumps([tool.digest, tool.words, sorted({*_named_files(tool, root)})])
+    return sha256(whole.encode()).hexdigest()
+
+
+def why_not_covered(tool: FoundTool, root: Path) -> str:
+    """Why no approval can cover what the tool runs, in a sentence; empty if one can."""
+    unknown = loaded_by(tool.words, os.path.realpath(root)).unknown
+    if not unknown:
+        return ""
+    return (
+        f"The tool {tool.definition.name} needs approval for every call, because {unknown} can "
+        "load files that no approval covers."
+    )
+
+
+def _tools_in(folder: ConfigFolder, root: Path, look: Look) -> Iterator[FoundTool]:
+    for file in folder.files(FOLDER, look):
+        is_one = "/" not in file.name and file.name.endswith(_ENDING)
+        if is_one and (tool := _tool(folder, file, root, look)):
+            yield tool
+
+
+def _tool(folder: ConfigFolder, file: FoundFile, root: Path, look: Look) -> FoundTool | None:
+    problems = len(look.problems)
+    digest = file_digest(Path(file.path))
+    text = folder.text(file.path, look)
+    called = folder.called(file.path)
+    try:
+        if look.problems[problems:]:
+            raise ValueError("it could not be read completely")
+        definition = tool_definition(file.name.removesuffix(_ENDING), text)
+    except ValueError as error:
+        look.complain(f"The tool {called} is left out: {error}.")
+        return None
+    of_project = folder.origin == "project"
+    words = tuple(_word(word, Path(file.path), root, of_project) for word in definition.command)
+    return FoundTool(definition, called, Path(file.path), digest, words, of_project)
+
+
+def _word(word: str, file: Path, root: Path, of_project: bool) -> str:
+    """A file beside a project's definition is meant by its name. The folder of the user's own
+    definitions is hidden from commands, so nothing in it can be meant."""
+    if not of_project:
+        return os.path.expanduser(word)
+    beside = file.parent / word
+    is_meant = not os.path.isabs(word) and os.path.isfile(beside)
+    return os.path.relpath(beside, root) if is_meant else word
+
+
+def _named_files(tool: FoundTool, root: Path) -> Iterator[tuple[str, str, str]]:
+    """Every file in the workspace that the line may name, where it leads, and its content."""
+    for top in {str(root), os.path.realpath(root)}:
+        loaded = loaded_by(tool.words, top).paths
+        files = (file for path in loaded for file in files_in(path, top) or ())
+        for path in dict.fromkeys([*paths_in(tool.words, top), *files]):
+            real = os.path.realpath(os.path.join(top, path))
+            if os.path.isfile(real):
+                yield path, os.path.relpath(real, os.path.realpath(root)), file_digest(Path(real))
 
 
 class OfferedTools(Struct, frozen=True):
@@ -85,10 +210,33 @@ def _why_not_offered(agreement: Agreement) -> str:
     return f"{missing} {HOW_TO_AGREE}" if missing else ""
 
 
-def agree_to_tools(places: Places, boundaries: Boundaries, *, first_only: bool) -> tuple[str, ...]:
-    """A person agrees to the project's tools as they are now; `first_only` leaves them as they
-    are if that has been done before. What was new to agree to, a line each. Raises
+def agree_to_servers(root: Path, *, only_new: bool = False) -> None:
+    """Trust is for the MCP servers that the folder defines now, not for those of later. Where that
+    cannot be kept, each is asked about when it is started. `only_new` leaves out those that were
+    defined otherwise before."""
+    from rookery.mcp.presence import PROJECT_FILES
+
+    if not any(os.path.lexists(root / name) for name in PROJECT_FILES):
+        return
+    from rookery.mcp.agreements import agree_to_project
+    from rookery.providers.registry import KEY_VARIABLES
+
+    keys = set(KEY_VARIABLES.values())
+    environ = {name: text for name, text in os.environ.items() if name not in keys}
+    with suppress(ToolError):
+        agree_to_project(find_places(os.environ).mcp_file, root, environ, only_new=only_new)
+
+
+def agree_to_tools(folder: Path, *, first_only: bool = False) -> tuple[str, ...]:
+    """Trust is for the tools that the folder defines now, not for those of later. What was new, a
+    line each. `first_only` agrees only in a folder whose tools nobody agreed to before. Raises
     `StorageError` and `ToolError`."""
+    from rookery.core.limits import Limits
+    from rookery.workspace.files import WorkspaceFiles
+
+    places = find_places(os.environ)
+    files = WorkspaceFiles(folder, Limits(), own_folders=places.own_folders, home=Path.home())
+    boundaries = files.boundaries
     root = Path(boundaries.root)
     agreements = ToolAgreements(places.tools_agreed, root)
     if first_only and agreements.were_looked_at:

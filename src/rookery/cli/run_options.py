@@ -240,7 +240,7 @@ def _trust_of(options: Options, places: Places, keep: Callable[[str], None]) -> 
     the folder counts. `keep` takes what they typed before the question, if it can be used."""
     store = TrustStore(places.trust_file)
     if options.trust:
-        from rookery.permissions.cli.trust_command import agree_to_servers, agree_to_tools
+        from rookery.app.project_tools import agree_to_servers, agree_to_tools
 
         agree_to_servers(options.workspace, only_new=True)
         with suppress(StorageError, ToolError):  # then the run says that they are not offered

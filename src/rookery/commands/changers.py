@@ -12,7 +12,7 @@ from rookery.commands.git_changes import git_changes
 from rookery.commands.network_gate import NETWORK_PROGRAMS
 from rookery.commands.programs import Doing
 from rookery.commands.words import Word
-from rookery.commands.wrappers import program_name
+from rookery.core.command_lines import program_name
 
 _GRAVE_PROGRAMS = {
     "mkfs": "formats a device",

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 
 from rookery.commands.words import Redirection, ShellLine, SimpleCommand, Word, words
-from rookery.commands.wrappers import SHELLS, program_name
+from rookery.commands.wrappers import SHELLS
+from rookery.core.command_lines import program_name
 
 MOST_CRUDE = 32
 

@@ -6,23 +6,11 @@ its options are known to print no contents; any other may show every file that g
 
 import re
 from collections.abc import Sequence
-from enum import IntEnum
 
 from rookery.commands.git_runs import without_settings
 from rookery.commands.programs import reading
 from rookery.commands.words import Word, words
-from rookery.commands.wrappers import program_name
-
-
-class Shown(IntEnum):
-    """Which files a command may show besides those that it names as files."""
-
-    NOTHING = 0
-    NAMED = 1
-    """Those below the paths that it names."""
-    ANYTHING = 2
-    """Any that git has, now or in an old commit."""
-
+from rookery.core.command_lines import Shown, program_name
 
 _PRINTING = frozenset(
     {"show", "diff", "cat-file", "diff-tree", "diff-index", "diff-files", "grep", "whatchanged"}
@@ -127,11 +115,6 @@ def shown_by_git(command: Sequence[str]) -> Shown:
     if not reading(words(["git", *said])).reads_only:
         return Shown.ANYTHING
     return _shown_by_reader(said[0], said[1:])
-
-
-def other_repository(command: Sequence[str]) -> bool:
-    """Whether git is told to use another repository than the one of its folder."""
-    return any(re.match(r"--(git-dir|work-tree|namespace)\b", word) for word in command)
 
 
 def _shown_by_reader(name: str, options: Sequence[str]) -> Shown:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from rookery.core.command_lines import Deed, GitUse, Judgement
+from rookery.core.command_lines import Deed, GitUse, Judgement, program_name
 
 _SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin", "/opt/homebrew/bin")
 _GIT = frozenset({"git", *(f"{folder}/git" for folder in _SYSTEM)})
@@ -81,8 +81,6 @@ def _is_git_itself(said: Sequence[str]) -> bool:
 
 def _name(said: Sequence[str]) -> str:
     """Empty for a program that is named by another path than the system's."""
-    from rookery.commands.wrappers import program_name
-
     folder = posixpath.dirname(said[0]) if said else ""
     return program_name(said[0]) if said and folder in ("", *_SYSTEM) else ""
 

@@ -28,7 +28,7 @@ from rookery.commands.grammar_nodes import (
 )
 from rookery.commands.here_documents import Document, apart
 from rookery.commands.words import Script, ShellLine, SimpleCommand, Word
-from rookery.commands.wrappers import program_name
+from rookery.core.command_lines import program_name
 from rookery.core.limits import KIB
 
 if TYPE_CHECKING:

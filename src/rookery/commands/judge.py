@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rookery.commands.changers import changing
+from rookery.commands.git_contents import shown_by_git
 from rookery.commands.git_use import with_git_use
 from rookery.commands.grammar import shell_line
 from rookery.commands.lookups import (
@@ -39,8 +40,8 @@ from rookery.commands.words import (
     SimpleCommand,
     Word,
 )
-from rookery.commands.wrappers import SHELLS, assignment, program_name, wrapped
-from rookery.core.command_lines import Deed, Judgement, Plain, Target, plain
+from rookery.commands.wrappers import SHELLS, assignment, wrapped
+from rookery.core.command_lines import Deed, Judgement, Plain, Target, plain, program_name
 from rookery.core.limits import KIB
 from rookery.engine.ports.files import EntryFilter, Files
 
@@ -110,6 +111,7 @@ class CommandJudge:
         texts = tuple(one.texts for one in commands if one.words)
         judged = Judgement(
             commands=texts,
+            shown=tuple(map(shown_by_git, texts)),
             plain=spelled if approved else None,
             spelled=spelled,
             targets=tuple(dict.fromkeys(told.targets)),

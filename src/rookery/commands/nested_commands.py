@@ -21,8 +21,8 @@ from rookery.commands.words import (
     joined,
     spelled_out,
 )
-from rookery.commands.wrappers import SHELLS, Wrapped, program_name, wrapped
-from rookery.core.command_lines import plain
+from rookery.commands.wrappers import SHELLS, Wrapped, wrapped
+from rookery.core.command_lines import plain, program_name
 from rookery.core.limits import KIB
 
 Scope = tuple[int, ...]

@@ -9,9 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import anyio.to_thread
 
-from rookery.commands.wrappers import program_name
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Judgement
+from rookery.core.command_lines import Judgement, program_name
 from rookery.core.hosts import Host, covered, entries, host, web_address
 from rookery.core.rulings import Ruling, ask
 from rookery.engine.ports.actions import Action, Outcome

@@ -14,8 +14,8 @@ from rookery.commands.git_changes import git_outputs
 from rookery.commands.programs import Doing, Operand, known_reader
 from rookery.commands.script_outputs import SCRIPTED, scripts_in_awk
 from rookery.commands.words import Script, Word, abbreviates, split
-from rookery.commands.wrappers import Wrapped, program_name
-from rookery.core.command_lines import Deed
+from rookery.commands.wrappers import Wrapped
+from rookery.core.command_lines import Deed, program_name
 
 
 class _Outputs(Struct, frozen=True):

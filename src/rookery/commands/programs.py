@@ -16,8 +16,7 @@ from rookery.commands.sed_awk import only_prints, sed_script
 from rookery.commands.tables.program_table import READERS
 from rookery.commands.tables.read_only_program import Reader
 from rookery.commands.words import Word
-from rookery.commands.wrappers import program_name
-from rookery.core.command_lines import Deed
+from rookery.core.command_lines import Deed, program_name
 
 
 class Operand(Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Judgement, Pipeline, PlainCommand, plain
+from rookery.core.command_lines import Judgement, Pipeline, PlainCommand, plain, program_name
 from rookery.core.rulings import Decision, Ruling, allow, deny
 from rookery.engine.ports.actions import Action, Outcome
 
@@ -148,8 +148,6 @@ def begins_with(entry: Sequence[str], said: Sequence[str]) -> bool:
     """Word by word from the start. Letters of options count in any order and grouping."""
     if list(entry) == [EVERYTHING]:
         return True
-    from rookery.commands.wrappers import program_name
-
     if not said or program_name(entry[0]) != program_name(said[0]):
         return False
     if [word.lower() for word in entry[1:]] == [word.lower() for word in said[1 : len(entry)]]:

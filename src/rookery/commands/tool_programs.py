@@ -15,7 +15,8 @@ from itertools import islice
 from msgspec import Struct
 
 from rookery.commands.words import Word
-from rookery.commands.wrappers import SHELLS, assignment, program_name, wrapped
+from rookery.commands.wrappers import SHELLS, assignment, wrapped
+from rookery.core.command_lines import program_name
 
 MOST_FILES = 2_000
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")

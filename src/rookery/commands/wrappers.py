@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from rookery.commands.git_runs import git_commands, git_folder, git_scripts
 from rookery.commands.words import Script, Word, joined
+from rookery.core.command_lines import program_name
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash"})
 MOST_RESTS = 32
@@ -141,12 +142,6 @@ def wrapped(words: Sequence[Word]) -> Wrapped | None:
             return Wrapped(scripts=tuple(_split_string(words)), commands=_every_rest(words))
     wrapper = _WRAPPERS.get(name)
     return _from_wrapper(wrapper, words) if wrapper else None
-
-
-def program_name(said: str) -> str:
-    """A program's name whatever folder and letter case it was called by."""
-    name = said.rstrip("/").rpartition("/")[2].lower()
-    return name.removesuffix(".exe")
 
 
 def assignment(word: Word) -> bool:

@@ -10,7 +10,7 @@ program `test`. Patterns of file names are kept, and replaced by whoever looks a
 import posixpath
 import re
 from collections.abc import Sequence
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -265,6 +265,12 @@ def _means_a_program(words: Sequence[str]) -> bool:
             return False
 
 
+def program_name(said: str) -> str:
+    """A program's name whatever folder and letter case it was called by."""
+    name = said.rstrip("/").rpartition("/")[2].lower()
+    return name.removesuffix(".exe")
+
+
 class Deed(StrEnum):
     READ = "read"
     WRITE = "write"
@@ -297,6 +303,16 @@ class GitUse(StrEnum):
     """Git is the only one of its programs that may change files."""
 
 
+class Shown(IntEnum):
+    """Which files a git command may show besides those that it names as files."""
+
+    NOTHING = 0
+    NAMED = 1
+    """Those below the paths that it names."""
+    ANYTHING = 2
+    """Any that git has, now or in an old commit."""
+
+
 class Judgement(Struct, frozen=True, kw_only=True):
     """`commands` are the words of every simple command the line would run, at any depth.
 
@@ -307,10 +323,12 @@ class Judgement(Struct, frozen=True, kw_only=True):
     that there may be commands which are not among `commands`. `needs_keys` if all of them are
     among those that run outside the sandbox. `redefines` if `git` may be another program: the line
     sets such variables or functions, or `PATH` has another one first. `redirects` if the shell
-    itself writes files. `hosts` are those that it names, as `host:port`.
+    itself writes files. `shown` says for each of the commands what git may print by it, and
+    `hosts` are those that programs of the network name, as `host:port`.
     """
 
     commands: tuple[tuple[str, ...], ...] = ()
+    shown: tuple[Shown, ...] = ()
     plain: Plain | None = None
     spelled: Plain | None = None
     targets: tuple[Target, ...] = ()

@@ -10,9 +10,8 @@ command brings it along or a sub-task would be in it.
 
 from collections.abc import Callable, Iterator, Sequence
 
-from rookery.commands.wrappers import program_name
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Deed
+from rookery.core.command_lines import Deed, program_name
 from rookery.core.modes import (
     BUILT_IN,
     EVERYWHERE,
@@ -110,8 +109,8 @@ class Restrictions:
 
 class ModeLimits:
     """`mode` is the task's at the moment, `group_of` the group of a tool by its name, and
-    `modes` all there are. In `automatic` runs nobody is asked; what goes beyond the mode that
-    the user has `chosen` for the run is denied there. Gains that are `approved` are left to
+    `modes` all there are. `automatic` runs do not ask; what goes beyond the mode that the user
+    has `chosen` for the run is denied there. Gains that are `approved` are left to
     whoever rules on the step itself.
 
     A mode without tools of its own is there to hand work on: that is what it may do, and what
@@ -169,9 +168,9 @@ class ModeLimits:
         if not (chosen and more):
             return Ruling()
         return deny(
-            f"The user has chosen mode {chosen.slug} for this run, and nobody is there to allow "
-            f"what mode {target.slug} may do beyond it: {', '.join(more)}. Do without it, or "
-            "finish and say what is left to do."
+            f"Not interactive: the user chose mode {chosen.slug} for this run, and nobody can "
+            f"approve what mode {target.slug} may do beyond it: {', '.join(more)}. Do without "
+            "it, or finish and say what is left to do."
         )
 
     def _gains(self, here: Mode, target: Mode, action: Action) -> tuple[str, ...]:

@@ -4,14 +4,13 @@ Git can print files that are in no folder any more, so the files of old commits 
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from rookery.commands.git_contents import Shown, other_repository, shown_by_git
-from rookery.commands.wrappers import program_name
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Deed, Judgement, Target
+from rookery.core.command_lines import Deed, Judgement, Shown, Target, program_name
 from rookery.core.rulings import Decision
 from rookery.engine.ports.actions import Action
 from rookery.governance.intents.intent import Permissions
@@ -27,6 +26,7 @@ MOST_LOOKED_AT = 20_000
 TOO_MANY = "it reads too many files to check against the rules about reading"
 UNKNOWN_LINKS = "the file has hard links, and the folder is too large to look for its other names"
 SECONDS = 3.0
+_OTHER_REPOSITORY = re.compile(r"--(git-dir|work-tree|namespace)\b")
 
 
 class CannotTell(Exception):
@@ -81,10 +81,10 @@ def withholding(
 def shown_files(judged: Judgement, workspace: Path, cwd: str) -> Iterator[str]:
     """Absolute paths, those that are tracked now before those of old commits. Raises
     `CannotTell`."""
-    shown = max(map(shown_by_git, judged.commands), default=Shown.NOTHING)
+    shown = max(judged.shown, default=Shown.NOTHING)
     if shown is Shown.NOTHING:
         return
-    if judged.redefines or any(map(other_repository, judged.commands)):
+    if judged.redefines or any(map(names_repository, judged.commands)):
         raise CannotTell("git may use another repository, so what it prints is not known")
     named = [os.path.normpath(workspace / each.path) for each in judged.targets]
     folders = {os.path.normpath(workspace / cwd), str(workspace)}
@@ -206,11 +206,16 @@ def _from_root(layout: Layout, path: str) -> str:
 
 def _words(judged: Judgement, folders: set[str]) -> Iterator[str]:
     """Words of a command that is not understood may be files it reads, tracked or not."""
-    for said in judged.commands:
-        if shown_by_git(said) is Shown.ANYTHING:
+    for said, shown in zip(judged.commands, judged.shown, strict=True):
+        if shown is Shown.ANYTHING:
             for word in said[2:]:
                 for text in (word, word[2:], word.partition("=")[2]):
                     yield from (os.path.normpath(os.path.join(each, text)) for each in folders)
+
+
+def names_repository(command: Sequence[str]) -> bool:
+    """Whether git is told to use another repository than the one of its folder."""
+    return any(map(_OTHER_REPOSITORY.match, command))
 
 
 def _tops(places: set[str]) -> list[Path]:

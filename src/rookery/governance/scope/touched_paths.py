@@ -14,9 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from rookery.commands.wrappers import program_name
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Deed, Judgement, plain
+from rookery.core.command_lines import Deed, Judgement, plain, program_name
 from rookery.core.facts import Change
 from rookery.core.refusals import Refusal, RefusedTarget
 from rookery.core.tool_traits import PATCH, PATHS, ToolTraits, traits_of

@@ -90,6 +90,8 @@ def ask_trust(
     if not _agreed(out):
         print(STAYS_UNTRUSTED, file=out)
         return False
+    from rookery.app.project_tools import agree_to_servers, agree_to_tools
+
     try:
         store.trust(root)
         agree_to_servers(root)
@@ -98,36 +100,6 @@ def ask_trust(
     with suppress(StorageError, ToolError):  # the tools are asked about when they are called
         agree_to_tools(root)
     return True
-
-
-def agree_to_servers(root: Path, *, only_new: bool = False) -> None:
-    """Trust is for the MCP servers that the folder defines now, not for those of later. Where that
-    cannot be kept, each is asked about when it is started. `only_new` leaves out those that were
-    defined otherwise before."""
-    from rookery.mcp.presence import PROJECT_FILES
-
-    if not any(os.path.lexists(root / name) for name in PROJECT_FILES):
-        return
-    from rookery.mcp.agreements import agree_to_project
-    from rookery.providers.registry import KEY_VARIABLES
-
-    keys = set(KEY_VARIABLES.values())
-    environ = {name: text for name, text in os.environ.items() if name not in keys}
-    with suppress(ToolError):
-        agree_to_project(find_places(os.environ).mcp_file, root, environ, only_new=only_new)
-
-
-def agree_to_tools(root: Path, *, first_only: bool = False) -> tuple[str, ...]:
-    """Trust is for the tools that the folder defines now, not for those of later. What was new, a
-    line each. `first_only` agrees only in a folder whose tools nobody agreed to before. Raises
-    `StorageError` and `ToolError`."""
-    from rookery.app.project_tools import agree_to_tools as agree
-    from rookery.core.limits import Limits
-    from rookery.workspace.files import WorkspaceFiles
-
-    places = find_places(os.environ)
-    files = WorkspaceFiles(root, Limits(), own_folders=places.own_folders, home=Path.home())
-    return agree(places, files.boundaries, first_only=first_only)
 
 
 def _agreed(out: TextIO) -> bool:
@@ -184,6 +156,8 @@ def _say_unused(out: TextIO, typed: str) -> None:
 def _trust(store: TrustStore, path: Path) -> list[str]:
     if not path.is_dir():
         raise SettingsError(f"There is no folder {path} to trust.")
+    from rookery.app.project_tools import agree_to_servers, agree_to_tools
+
     root = path.resolve()
     if store.trusts(root):
         return [f"{root} is trusted already.", *agree_to_tools(root)]
