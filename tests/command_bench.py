@@ -73,8 +73,8 @@ def bench(base: Path) -> Bench:
     _make_repository(root, home)
     programs = base / "bin"
     programs.mkdir()
-    for row in READERS:
-        program = programs / row.split()[0]
+    for name in {row.split()[0] for row in READERS}:
+        program = programs / name
         program.write_text("#!/bin/sh\n", encoding="utf-8")
         program.chmod(0o755)
     files = WorkspaceFiles(root, Limits(), home=home)

@@ -1,9 +1,11 @@
 """What the judge makes of command lines: targets, reach, reasons, and its own bounds."""
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -188,21 +190,23 @@ def test_GIT_1_git_in_a_repository_that_is_not_the_folders_own_is_asked_about(he
 
 
 @pytest.mark.parametrize("folder", ["", ".hidden", "node_modules/x", "__pycache__"])
-@pytest.mark.parametrize("line", ["rg KEY", "rg -g .env KEY", "rg --iglob '!x' KEY"])
-def test_PATH_9_rg_is_taken_to_show_hidden_files(tmp_path: Path, folder: str, line: str):
-    made = bench(tmp_path)
-    project = made.root / "project"
+@pytest.mark.parametrize("line", ["rg KEY", "rg -g secret.txt KEY", "rg --iglob '!x' KEY"])
+def test_PATH_9_rg_is_taken_to_show_hidden_files(
+    here: Bench, request: pytest.FixtureRequest, folder: str, line: str
+):
+    project = here.root / "project"
+    request.addfinalizer(lambda: shutil.rmtree(project))
     (project / folder).mkdir(parents=True)
-    (project / folder / ".env").write_text("KEY=1\n", encoding="utf-8")
-    (made.root / ".rookeryignore").write_text(".env\n", encoding="utf-8")
-    judged = made.judge(f"{line} project", "")
+    (project / folder / "secret.txt").write_text("KEY=1\n", encoding="utf-8")
+    judged = here.judge(f"{line} project", "")
     assert judged.plain is None
     assert any("would come upon" in note for note in judged.notes)
 
 
-def _clean(folder: Path) -> Bench:
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """A workspace in which every pattern leads only to files that may be read."""
-    made = bench(folder)
+    made = bench(tmp_path_factory.mktemp("clean"))
     for name in (
         "link_out",
         "link_secret",
@@ -252,21 +256,28 @@ NAMED = [
 
 @pytest.mark.parametrize(("name", "line", "unasked"), NAMED)
 def test_K2_no_name_of_a_file_makes_more_of_a_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, line: str, unasked: bool
+    clean: Bench, monkeypatch: pytest.MonkeyPatch, name: str, line: str, unasked: bool
 ):
-    made = _clean(tmp_path)
-    monkeypatch.setenv("PATH", str(made.programs))
-    assert made.judge(line.replace(".txt", ".md"), "").plain
-    file = made.root / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.mkdir(parents=True) if name.endswith("/") else file.touch()
-    assert bool(made.judge(line, "").plain) is unasked
+    monkeypatch.setenv("PATH", str(clean.programs))
+    assert clean.judge(line.replace(".txt", ".md"), "").plain
+    with _put(clean.root / name, is_folder=name.endswith("/")):
+        assert bool(clean.judge(line, "").plain) is unasked
+
+
+@contextmanager
+def _put(path: Path, *, is_folder: bool) -> Iterator[None]:
+    """A file or folder that is gone afterwards, with the folders that were made for it."""
+    new = next(at for at in (*reversed(path.parents), path) if not at.exists())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir() if is_folder else path.touch()
+    yield
+    new.unlink() if new.is_file() else shutil.rmtree(new)
 
 
 def test_CMD_6_another_program_of_the_name_in_the_workspace_is_asked_about(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    made = _clean(tmp_path)
+    made = bench(tmp_path)
     own = made.root / "venv" / "bin"
     own.mkdir(parents=True)
     monkeypatch.setenv("PATH", f"{own}:{made.programs}")
@@ -473,11 +484,16 @@ def test_K21_no_search_in_a_text_goes_back_and_forth(here: Bench, unit: str):
     assert spent[1] < 10 * max(spent[0], 0.1)
 
 
-@pytest.mark.parametrize("line", ["rm", "cat", "grep -r x"])
-def test_K21_all_patterns_of_a_line_share_one_bound(here: Bench, tmp_path: Path, line: str):
-    made = bench(tmp_path)
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    made = bench(tmp_path_factory.mktemp("deep"))
     for number in range(60):
         (made.root / f"many/{number % 20}/{number}/deep").mkdir(parents=True)
+    return made
+
+
+@pytest.mark.parametrize("line", ["rm", "cat", "grep -r x"])
+def test_K21_all_patterns_of_a_line_share_one_bound(deep: Bench, line: str):
     looked, really_look = 0, os.scandir
 
     def look(*folder: Any) -> Any:
@@ -487,7 +503,7 @@ def test_K21_all_patterns_of_a_line_share_one_bound(here: Bench, tmp_path: Path,
 
     with pytest.MonkeyPatch.context() as counted:
         counted.setattr(os, "scandir", look)
-        judged = made.judge(f"{line} " + "many/*/*/* many/*/*/ " * 200, "")
+        judged = deep.judge(f"{line} " + "many/*/*/* many/*/*/ " * 200, "")
     assert 100 < looked < 16_000
     assert judged.plain is None
     if line == "rm":
@@ -515,6 +531,15 @@ def test_a_long_document_that_is_none_hides_nothing(here: Bench):
     assert here.judge(text, "").grave
 
 
+@pytest.fixture(scope="module")
+def nested(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """A repository inside the workspace's own."""
+    made = bench(tmp_path_factory.mktemp("nested"))
+    (made.root / "lib" / ".git").mkdir(parents=True)
+    (made.root / "lib" / "deep").mkdir()
+    return made
+
+
 @pytest.mark.parametrize(
     ("line", "cwd"),
     [
@@ -527,15 +552,12 @@ def test_a_long_document_that_is_none_hides_nothing(here: Bench):
     ],
 )
 def test_git_is_not_led_to_the_workspaces_repository_from_another(
-    tmp_path: Path, line: str, cwd: str
+    nested: Bench, line: str, cwd: str
 ):
-    here = bench(tmp_path)
-    (here.root / "lib" / ".git").mkdir(parents=True)
-    (here.root / "lib" / "deep").mkdir()
-    judged = here.judge(line, cwd)
+    judged = nested.judge(line, cwd)
     assert (judged.plain, judged.spelled) == (None, None)
     assert "not this folder's own" in judged.why_not
-    assert here.judge("cd docs && git status", "").plain
+    assert nested.judge("cd docs && git status", "").plain
 
 
 @pytest.mark.parametrize(
