@@ -45,7 +45,7 @@ def keep(task_id: str, *facts: Fact, ts: int = 1_700_000_000_000) -> None:
 def keep_family(here: Path) -> None:
     """A session that edited a file and ran a command, with a child and that one's child."""
     where = str(here)
-    edit = {"tool": "appliedDiff", "path": "a.txt", "content": DIFF}
+    edit = {"tool": "appliedDiff", "path": "a.txt", "content": DIFF, "diffStats": {}}
     keep(
         PARENT,
         TaskOpened(text="Change the world", workspace=where),

@@ -58,7 +58,9 @@ OUTSIDE = IntentQuestion(
 GOVERNED = Asked(
     ask_id="a6",
     ask=AskKind.TOOL,
-    text=json.dumps({"tool": "appliedDiff", "path": "src/auth/jwt.py", "content": PATCH}),
+    text=json.dumps(
+        {"tool": "appliedDiff", "path": "src/auth/jwt.py", "content": PATCH, "diffStats": {}}
+    ),
     title="Edit 2 files",
     diff=PATCH,
     call_id="c6",

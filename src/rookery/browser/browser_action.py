@@ -18,7 +18,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.hosts import WebAddress, web_address
 from rookery.core.pictures import Sight, picture
 from rookery.core.rulings import Ruling, allow
-from rookery.core.tool_traits import ToolGroup
+from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, ToolError
@@ -110,6 +110,7 @@ class BrowserAction:
     )
     arguments: ClassVar[type[msgspec.Struct]] = BrowserActionArgs
     group: ClassVar[ToolGroup] = ToolGroup.COMMAND
+    traits: ClassVar[ToolTraits] = ToolTraits(row_kind="browser")
 
     def __init__(self, open_session: Callable[[], BrowserSession]) -> None:
         """Nothing is opened before the first call."""

@@ -5,9 +5,14 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from rookery.core.tool_traits import ToolTraits
+
 GOVERNANCE_FOLDER = ".orchestration"
 LEDGER_NAMES = frozenset({".state", "trace", "agent_trace.jsonl"})
 """What tasks of any process add to at any time, and nothing may take away."""
+SELECT, EXPAND = "select_active_intent", "request_scope_expansion"
+INTENT_TOOLS = (ToolTraits(name=SELECT), ToolTraits(name=EXPAND))
+"""Declared here, so that no governed task is imported for it."""
 _HOST_WRITTEN = LEDGER_NAMES | {
     *("active_intents.yaml", "AGENT.md", "AGENT.archive.md", "intent_map.md"),
 }

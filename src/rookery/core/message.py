@@ -13,12 +13,15 @@ from msgspec import Struct, field
 from rookery.core.asks import AskKind, IntentQuestion
 from rookery.core.blocks import Image
 from rookery.core.folds.argument_reader import ArgumentReader
+from rookery.core.tool_traits import COMPLETION, FOLLOWUP
 
-SPOKEN_FIELD = {
-    "execute_command": "command",
-    "ask_followup_question": "question",
-    "attempt_completion": "result",
+COMMAND_TOOL = "execute_command"
+SPOKEN: dict[str, tuple[Literal["say", "ask"], str, str]] = {
+    COMMAND_TOOL: ("ask", AskKind.COMMAND, "command"),
+    FOLLOWUP: ("ask", AskKind.FOLLOWUP, "question"),
+    COMPLETION: ("say", "completion_result", "result"),
 }
+"""Calls that are shown by one telling argument: as what, and which."""
 _SHOWN_WHEN_WHOLE = frozenset(("path", "file_path", "cwd", "mode"))
 
 Outcome: TypeAlias = Literal["", "denied", "failed"]
@@ -131,23 +134,24 @@ class _Reading(Struct):
 
 def call_kind(name: str) -> tuple[Literal["say", "ask"], str]:
     """Whether a call is shown as a say or an ask, and of which kind."""
-    match name:
-        case "attempt_completion":
-            return "say", "completion_result"
-        case "ask_followup_question":
-            return "ask", AskKind.FOLLOWUP
-        case "execute_command":
-            return "ask", AskKind.COMMAND
-        case _:
-            return "ask", AskKind.TOOL
+    type, kind, _ = SPOKEN.get(name, ("ask", AskKind.TOOL, ""))
+    return type, kind
 
 
 def call_text(name: str, arguments: Mapping[str, Any]) -> str:
     """The text of a call's row: its one telling argument, or all of it as JSON."""
-    if name in SPOKEN_FIELD:
-        return str(arguments.get(SPOKEN_FIELD[name], ""))
+    if name in SPOKEN:
+        return str(arguments.get(SPOKEN[name][2], ""))
     said = {"tool": name, **arguments} | {"tool": name}  # an argument may have that name too
     return json.dumps(said, ensure_ascii=False)
+
+
+def diff_in(payload: Mapping[str, Any]) -> str | None:
+    """What a call changes in files, by what is told of it; None if it edits none. Its `diff` is
+    what the model wrote, which need not be one; its `content` is."""
+    if "diffStats" not in payload:
+        return None
+    return str(payload.get("content") or payload.get("diff") or "")
 
 
 Content: TypeAlias = str | Pieces | CallText | None

@@ -34,6 +34,7 @@ from rookery.core.replies import (
     WRITTEN_CALL,
     stuck,
 )
+from rookery.core.tool_traits import COMPLETION
 
 MOST_REFUSALS = 3
 """How often governance refuses the same call before somebody is asked about it."""
@@ -184,7 +185,7 @@ def _about_call(state: TaskState, call: ToolCall, limits: Limits) -> Step:
         return Skip(call, AFTER_DELEGATING)
     if state.answered_calls >= limits.calls_per_message:
         return Skip(call, TOO_MANY_CALLS.format(limit=limits.calls_per_message))
-    if call.name == "attempt_completion" and state.endings - {Ending.DONE}:
+    if call.name == COMPLETION and state.endings - {Ending.DONE}:
         return Skip(call, COMPLETION_TOO_EARLY)
     times = times_repeated(state.recent, call_key(call)) if limits.repeats else 0
     if times > limits.repeats:

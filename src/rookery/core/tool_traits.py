@@ -14,6 +14,10 @@ COMMAND, PATCH, DIFF, FILES = "command", "patch", "diff", "files"
 """Arguments that hold a command line, a patch, blocks of a diff, or a list of files."""
 PATHS = ("file_path", "path")
 """Arguments that name a file or a folder."""
+COMPLETION, FOLLOWUP, DELEGATION = "attempt_completion", "ask_followup_question", "new_task"
+"""The tools that the loop itself knows: their calls end a turn, ask, or hand work on."""
+SPEAKING = frozenset((COMPLETION, FOLLOWUP))
+"""Their calls are shown as what they say, and as calls only if they fail."""
 
 
 class ToolGroup(StrEnum):
@@ -40,6 +44,8 @@ class ToolTraits(Struct, frozen=True, kw_only=True, dict=True):
     """Further names that rules and hooks may use."""
     row_name: str = ""
     """What webviews call it while its call arrives."""
+    row_kind: str = ""
+    """The kind of its rows in structured output, if neither a command nor a server's tool."""
     is_synonym: bool = False
     """It does what another tool does, under a name that some models were taught. It works when
     called; offering it to every model would only cost words."""
@@ -77,6 +83,12 @@ class ToolTraits(Struct, frozen=True, kw_only=True, dict=True):
         return self.hook_arguments
 
     @property
+    def kind(self) -> str:
+        if self.group is ToolGroup.MCP:
+            return "mcp"
+        return "command" if self.takes_command else self.row_kind or "tool"
+
+    @property
     def names(self) -> tuple[str, ...]:
         """All names by which a rule or a hook may mean it."""
         return tuple(dict.fromkeys((self.shown_name, self.name, *self.aliases)))
@@ -84,6 +96,8 @@ class ToolTraits(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def arriving_name(self) -> str:
         first, *rest = self.name.split("_")
+        if self.takes_command or self.name in SPEAKING:
+            return self.row_name or self.name
         edits = "appliedDiff" if self.group is ToolGroup.EDIT else ""
         return self.row_name or edits or first + "".join(word.capitalize() for word in rest)
 

@@ -23,6 +23,7 @@ from rookery.core.facts import (
     ScopeGranted,
 )
 from rookery.core.folds.task_state import TaskState
+from rookery.core.governance_mode import EXPAND, SELECT
 from rookery.core.refusals import KINDS, Refusal
 from rookery.core.rulings import Decision, Ruling, allow
 from rookery.core.tool_traits import traits_of
@@ -42,8 +43,6 @@ from rookery.governance.scope.permission_rules import READ
 from rookery.governance.scope.read_rules import strictest_reading, withholding
 from rookery.governance.scope.scope_verdict import writable_prefixes
 from rookery.governance.scope.touched_paths import (
-    EXPAND,
-    SELECT,
     displaced,
     is_destructive,
     unreadable,

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
+from rookery.core.governance_mode import EXPAND, SELECT
 from rookery.core.refusals import Refusal
 from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
@@ -28,7 +29,6 @@ from rookery.governance.scope.scope_verdict import (
     always_protected,
     smallest_pattern,
 )
-from rookery.governance.scope.touched_paths import SELECT
 
 
 class RequestScopeExpansionArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -39,7 +39,7 @@ class RequestScopeExpansionArgs(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RequestScopeExpansion:
-    name: ClassVar[str] = "request_scope_expansion"
+    name: ClassVar[str] = EXPAND
     description: ClassVar[str] = (
         "Ask the user to add files to the scope of the selected intent, without changing them yet."
     )
@@ -83,7 +83,7 @@ class SelectActiveIntentArgs(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SelectActiveIntent:
-    name: ClassVar[str] = "select_active_intent"
+    name: ClassVar[str] = SELECT
     description: ClassVar[str] = (
         "Select the intent that you work for. Nothing can be changed and no command be run before; "
         "reading is free. Call it alone, read the context it returns, and act in your next answer. "

@@ -49,6 +49,7 @@ from rookery.core.folds.run_tallies import added
 from rookery.core.replies import STOPPED_BY_USER, denied, restored_files, sentence_in
 from rookery.core.text.output_preview import lines_in_gap
 from rookery.core.text.terminal_text import harmless, harmless_line
+from rookery.core.tool_traits import SPEAKING
 from rookery.plain.markdown_stream import MarkdownStream, Span
 from rookery.plain.model_words import SpokenWords
 from rookery.plain.screen import Screen
@@ -61,7 +62,7 @@ LAST_LINES = 6
 LINE_LENGTH = 500
 LONGEST_CALL = 120
 
-_TALK = {"ask_followup_question", "attempt_completion", "update_todo_list"}
+_TALK = SPEAKING | {"update_todo_list"}
 """Tools whose effect is what they say, which is shown anyway."""
 
 _RETURN = re.compile(r"\r+\n?")

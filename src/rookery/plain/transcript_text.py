@@ -14,13 +14,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from rookery.core.message import Message
+from rookery.core.message import Message, diff_in
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.protocol.client.question_text import followup
 
 _BOXES = {"completed": "[x]", "in_progress": "[-]", "pending": "[ ]"}
-_DIFFS = ("editedExistingFile", "appliedDiff", "newFileCreated")
-_HUNK = re.compile(r"^@@ |^[+-]", re.M)
 _BACKTICKS = re.compile(r"`{3,}")
 
 
@@ -107,9 +105,7 @@ def _asked(row: Message, text: str) -> Iterator[Passage]:
 def _called(row: Message, text: str) -> Passage:
     fields = _fields(text)
     title = harmless_line(row.title) or harmless_line(str(fields.get("tool", text)))
-    diff = row.diff
-    if not diff and fields.get("tool") in _DIFFS and _HUNK.search(str(fields.get("content"))):
-        diff = str(fields["content"])
+    diff = row.diff or diff_in(fields) or ""
     below = ""
     if row.ask == "command" and text not in title:
         below = text

@@ -60,7 +60,7 @@ LONG = "".join(f"word{n} " for n in range(4_000))
             "type": "ask",
             "ask": "tool",
             "answered": True,
-            "content": json.dumps({"tool": "newFileCreated", "content": f"@@ -0,0 +1 @@\n+{LONG}"}),
+            "content": json.dumps({"diffStats": {}, "content": f"@@ -0,0 +1 @@\n+{LONG}"}),
         },
     ],
     ids=lambda message: message.get("say") or message.get("ask"),

@@ -63,9 +63,14 @@ def test_CS_16_5_each_family_has_its_look(message: Message, expected: list[str])
 
 def test_an_edit_that_was_not_asked_about_shows_its_diff_and_not_what_the_model_wrote():
     blocks = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
-    payload = {"tool": "appliedDiff", "diff": blocks, "content": "@@ -1 +1 @@\n-a\n+b\n"}
+    payload = {
+        "tool": "appliedDiff",
+        "diff": blocks,
+        "content": "@@ -1 +1 @@\n-a\n+b\n",
+        "diffStats": {"added": 1, "removed": 1},
+    }
     message = ask("tool", json.dumps(payload), title="Edit a.py")
-    assert lines(message, ended="done") == ["● Edit a.py", "  1 - a", "  1 + b"]
+    assert lines(message, ended="done") == ["● Edit a.py  +1 −1", "  1 - a", "  1 + b"]
 
 
 def test_CS_16_5_a_call_is_one_line_until_it_is_unfolded():

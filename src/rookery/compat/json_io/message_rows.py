@@ -10,28 +10,9 @@ from rookery.core.asks import AskKind, as_json
 from rookery.core.blocks import Image
 from rookery.core.folds.rows import PACED
 from rookery.core.message import Message
+from rookery.core.tool_traits import known_tools, traits_of
 
 Wire: TypeAlias = dict[str, Any]
-
-ARRIVING_TOOLS = {
-    "write_to_file": "newFileCreated",
-    "apply_diff": "appliedDiff",
-    "apply_patch": "appliedDiff",
-    "edit": "appliedDiff",
-    "edit_file": "appliedDiff",
-    "search_replace": "appliedDiff",
-    "read_file": "readFile",
-    "read_command_output": "readCommandOutput",
-    "search_files": "searchFiles",
-    "codebase_search": "codebaseSearch",
-    "switch_mode": "switchMode",
-    "new_task": "newTask",
-    "update_todo_list": "updateTodoList",
-    "run_slash_command": "runSlashCommand",
-    "skill": "skill",
-    "generate_image": "generateImage",
-}
-"""What a tool is called while its call arrives. Once it is whole, its own payload says."""
 
 
 def spelled(row: Message, extra: Mapping[str, Any] | None = None) -> Wire:
@@ -103,9 +84,10 @@ def tool_name(name: str, payload: Mapping[str, Any] | None) -> str:
 
 
 def _arriving_name(name: str, known: Mapping[str, Any]) -> str:
-    if name == "list_files":
-        return "listFilesRecursive" if known.get("recursive") else "listFilesTopLevel"
-    return ARRIVING_TOOLS.get(name, name)
+    if name not in known_tools():
+        return name
+    arriving = traits_of(name).arriving_name
+    return arriving.replace("TopLevel", "Recursive") if known.get("recursive") else arriving
 
 
 def _words(given: object) -> str | None:
@@ -120,7 +102,7 @@ def _text(row: Message) -> str | None:
     if row.say == PACED and (seconds := re.search(r"\d+", text or "")):
         return json.dumps({"seconds": int(seconds[0])})
     called = _CALLED.match(text) if text and row.ask == AskKind.TOOL else None
-    if called is None or called[1] not in _OUR_NAMES:
+    if called is None or called[1] not in known_tools():
         return text
     fields = fields_in(text)
     name = _arriving_name(called[1], fields)
@@ -140,7 +122,6 @@ def _page(row: Message) -> str:
 
 _AT = re.compile(r"The browser is at (\S+)\.(?:\n|$)")
 _CALLED = re.compile(r'\{"tool": "(\w+)"')
-_OUR_NAMES = (*ARRIVING_TOOLS, "list_files")
 
 
 def _is_protected(row: Message) -> bool:

@@ -14,14 +14,13 @@ from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Asked, CallStreamed, Ending, ToolFinished, ToolStarted
 from rookery.core.folds.argument_reader import ArgumentReader
+from rookery.core.message import COMMAND_TOOL
 from rookery.core.replies import NEVER_RUN
+from rookery.core.tool_traits import SPEAKING, traits_of
 
-COMMAND_TOOL = "execute_command"
 UNKNOWN_TOOL = "unknown_tool"
 SERVER_TOOL = "mcp_server"
 """What all calls of tools on MCP servers go by."""
-SPEAKING_TOOLS = frozenset(("ask_followup_question", "attempt_completion"))
-"""Their calls are told as what they say to the user, and as calls only if they fail."""
 UNFINISHED = "The run ended before this call did."
 
 
@@ -68,14 +67,15 @@ class _Call(Struct):
 
     @property
     def speaks(self) -> bool:
-        return self.name in SPEAKING_TOOLS and self.id is None
+        return self.name in SPEAKING and self.id is None
 
     @property
     def subtype(self) -> str:
-        return _SUBTYPES.get(self.name, "tool")
+        return _subtype(self.name)
 
 
-_SUBTYPES = {COMMAND_TOOL: "command", SERVER_TOOL: "mcp", "browser_action": "browser"}
+def _subtype(name: str) -> str:
+    return "mcp" if name == SERVER_TOOL else traits_of(name).kind
 
 
 class CallRows:
@@ -89,7 +89,7 @@ class CallRows:
     def hear(self, ts: int, piece: CallStreamed) -> Iterator[Output]:
         call = self._arriving.setdefault(piece.index, _Arriving())
         call.add(piece.arguments, piece.name)
-        if not call.name or call.name in SPEAKING_TOOLS:
+        if not call.name or call.name in SPEAKING:
             return
         news = call.news()
         if call.id is not None and not news:
@@ -99,7 +99,7 @@ class CallRows:
         line = news if name == COMMAND_TOOL else ""
         yield output(
             type="tool_use",
-            subtype=_SUBTYPES.get(name, "tool"),
+            subtype=_subtype(name),
             id=call.id,
             content=news or None,
             tool_use=output(name=name, input={"command": line} if line else None),
@@ -238,11 +238,10 @@ def _name_in(question: Asked) -> str:
 
 
 def _told_name(name: str, ask: AskKind = AskKind.TOOL) -> str:
-    on_server = name in _SERVER_TOOLS or name.startswith(_SERVER_PREFIX)
+    on_server = traits_of(name).kind == "mcp" or name.startswith(_SERVER_PREFIX)
     return SERVER_TOOL if on_server or ask is AskKind.USE_MCP_SERVER else name
 
 
-_SERVER_TOOLS = ("use_mcp_tool", "access_mcp_resource")
 _SERVER_PREFIX = "mcp--"
 
 

@@ -52,9 +52,9 @@ from rookery.core.facts import (
 from rookery.core.failures import FailureKind
 from rookery.core.mentions import points_somewhere
 from rookery.core.tokens import PER_BYTE, learnt, overflow_in
+from rookery.core.tool_traits import DELEGATION
 
 REMEMBERED_CALLS = 18
-DELEGATING = "new_task"
 """The tool that hands work to a sub-task."""
 PLANNING = "architect"
 """The mode whose results are plans."""
@@ -398,7 +398,7 @@ def _after_call(state: TaskState, end: ToolFinished) -> TaskState:
         running=None,
         answered_calls=state.answered_calls + len(ended),
         endings=state.endings | {end.ending},
-        delegated=state.delegated or any(call.name == DELEGATING for call in ended),
+        delegated=state.delegated or any(call.name == DELEGATION for call in ended),
         recent=(*state.recent, *map(call_key, ended))[-REMEMBERED_CALLS:],
         mistakes=mistakes.get(end.ending, state.mistakes),
         spent=end.spent or state.spent,

@@ -61,8 +61,9 @@ from rookery.core.folds.answer_rows import (
 )
 from rookery.core.folds.rows import Rows, Sheet
 from rookery.core.folds.run_tallies import Totals, plus
-from rookery.core.message import SPOKEN_FIELD, Message, Outcome, Pieces, call_text
+from rookery.core.message import Message, Outcome, Pieces, call_text
 from rookery.core.replies import restored_files, sentence_in
+from rookery.core.tool_traits import SPEAKING
 
 __all__ = ["Message", "Transcript", "messages"]
 
@@ -312,7 +313,7 @@ class Transcript:
     def _start_tool(self, fact: ToolStarted) -> None:
         sheet = self._sheet
         self._running = {**self._running, fact.call_id: fact}
-        if fact.tool in SPOKEN_FIELD and not fact.command:
+        if fact.tool in SPEAKING:
             return  # a question or a result in words is shown when it is put
         row = self._shown_row(fact.call_id)
         if row and row.open:

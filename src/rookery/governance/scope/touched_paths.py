@@ -18,15 +18,12 @@ from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed, Judgement, plain, program_name
 from rookery.core.facts import Change
 from rookery.core.refusals import Refusal, RefusedTarget
-from rookery.core.tool_traits import PATCH, PATHS, ToolTraits, traits_of
+from rookery.core.tool_traits import PATCH, PATHS, traits_of
 from rookery.engine.ports.actions import Action
 from rookery.governance.layout import Layout
 from rookery.governance.scope.locations import NamedPath, find_location
 from rookery.governance.scope.scope_verdict import Op, PathFinding, path_fault
 
-SELECT = "select_active_intent"
-EXPAND = "request_scope_expansion"
-INTENT_TOOLS = (ToolTraits(name=SELECT), ToolTraits(name=EXPAND))
 _PATCH_PATHS = re.compile(
     r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE
 )

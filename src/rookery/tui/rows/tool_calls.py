@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from rookery.core.message import Message
+from rookery.core.message import Message, diff_in
 from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.rows.diffs import diff_pieces, drawn_diff
 from rookery.tui.rows.lines import Piece, behind, clean, cut, indented, single, text_pieces, wrapped
@@ -22,8 +22,7 @@ COMMAND_LINE_LINES = 6
 """Lines that one long line of a command's output takes while it is folded."""
 SHORT_COMMAND = 5
 MARGIN = "  "
-_EDITS = {"editedExistingFile", "appliedDiff", "newFileCreated"}
-_QUIET_RESULTS = _EDITS | {"updateTodoList", "switchMode"}
+_QUIET_RESULTS = {"updateTodoList", "switchMode"}
 """What the model is told of them says nothing new."""
 
 
@@ -60,7 +59,7 @@ def payload_in(text: str) -> Mapping[str, Any]:
 
 
 def is_edit(payload: Mapping[str, Any]) -> bool:
-    return payload.get("tool") in _EDITS or "diffStats" in payload
+    return diff_in(payload) is not None
 
 
 def _mark(shown: Shown, theme: Theme) -> tuple[str, str]:
@@ -158,7 +157,8 @@ def _told(shown: Shown, payload: Mapping[str, Any]) -> str:
 
 
 def _has_result(shown: Shown, payload: Mapping[str, Any]) -> bool:
-    told_elsewhere = shown.message.ask == "command" or payload.get("tool") in _QUIET_RESULTS
+    is_quiet = is_edit(payload) or payload.get("tool") in _QUIET_RESULTS
+    told_elsewhere = shown.message.ask == "command" or is_quiet
     return bool(shown.result.strip()) and not told_elsewhere
 
 
@@ -172,8 +172,7 @@ def _with_tail(head: Text, tail: Text, width: int) -> Text:
 def _body(shown: Shown, payload: Mapping[str, Any], width: int, theme: Theme) -> Iterable[Piece]:
     message = shown.message
     if is_edit(payload):
-        # `diff` is what the model wrote, which need not be a diff; `content` always is one
-        diff = message.diff or str(payload.get("content") or payload.get("diff") or "")
+        diff = message.diff or diff_in(payload) or ""
         return diff_pieces(diff, width, theme) if shown.unfolded else _edit(diff, width, theme)
     if payload.get("tool") == "updateTodoList":
         return single(_todos(payload.get("todos"), width, theme))
