@@ -15,15 +15,15 @@ test: $(VENV)/.dev
 # Pure and in-process tests: under a minute.
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder \
-		tests/core tests/dialects tests/engine tests/wire tests/clients tests/providers \
-		tests/test_architecture.py tests/test_codec.py tests/test_settings.py
+		tests/core tests/compat tests/engine tests/protocol tests/plain tests/tui tests/providers \
+		tests/test_architecture.py
 
 eval: $(VENV)/.dev $(VENV)/.local-models
 	$(BIN)/python -m pytest tests/local_models/eval_small_model.py
 
 torture: $(VENV)/.dev
-	ROOKERY_TORTURE=1 $(BIN)/python -m pytest tests/faults tests/workspace/test_undo_sequences.py -n auto --dist load
-	ROOKERY_TORTURE=1 $(BIN)/python -m pytest tests --ignore=tests/faults --ignore=tests/workspace/test_undo_sequences.py -n auto --dist loadfile --no-loadscope-reorder
+	ROOKERY_TORTURE=1 $(BIN)/python -m pytest tests/faults tests/checkpoints/test_undo_sequences.py -n auto --dist load
+	ROOKERY_TORTURE=1 $(BIN)/python -m pytest tests --ignore=tests/faults --ignore=tests/checkpoints/test_undo_sequences.py -n auto --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -38,16 +38,16 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/manager.py
 
 docs: pages web $(VENV)/.dev
-	$(BIN)/python tests/pictures.py
-	$(BIN)/python tests/tui_pictures.py
-	$(BIN)/python tests/tui_screen_pictures.py
-	$(BIN)/python tests/page_pictures.py
+	PYTHONPATH=tests $(BIN)/python tests/support/terminal_pictures.py
+	PYTHONPATH=tests $(BIN)/python tests/support/tui_pictures.py
+	PYTHONPATH=tests $(BIN)/python tests/support/tui_screen_pictures.py
+	PYTHONPATH=tests $(BIN)/python tests/support/page_pictures.py
 
 pages: $(VENV)/.dev
 	$(BIN)/python -m rookery.core.settings_reference > docs/settings.md
-	$(BIN)/python tests/facts_document.py
-	$(BIN)/python tests/stream_schemas.py
-	$(BIN)/python tests/engine_schema.py
+	PYTHONPATH=tests $(BIN)/python tests/support/facts_document.py
+	PYTHONPATH=tests $(BIN)/python tests/support/control_stream_schemas.py
+	PYTHONPATH=tests $(BIN)/python tests/support/json_io_schema.py
 	$(BIN)/python -m rookery.protocol.schema > docs/schemas/protocol.schema.json
 	$(BIN)/python -m rookery.manager.schema > docs/schemas/manager.schema.json
 

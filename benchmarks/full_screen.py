@@ -26,7 +26,7 @@ sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 if TYPE_CHECKING:
-    from played_host import PlayedHost
+    from support.scripted_host import PlayedHost
 
 CHUNKS = 20_000
 CHUNKS_A_SECOND = 2_000
@@ -44,8 +44,8 @@ PATIENCE = 120.0
 def show_stream(report: Path) -> None:
     import anyio
 
-    from played_host import PlayedHost
     from rookery.core.facts import RequestStarted, TextStreamed
+    from support.scripted_host import PlayedHost
 
     host = PlayedHost()
 
@@ -68,8 +68,8 @@ def show_stream(report: Path) -> None:
 
 
 def show_past(report: Path) -> None:
-    from played_host import PlayedHost
-    from tui_past import long_past
+    from support.scripted_host import PlayedHost
+    from support.tui_long_session import long_past
 
     host = PlayedHost()
     host.tell(*long_past(MESSAGES, LAST))

@@ -19,13 +19,13 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from run import machine, seconds_of_a_sync, table
 
-from ledger_bench import LedgerBench, change
 from rookery.governance.ledger import verify_ledger
 from rookery.governance.ledger.call_journal import BegunCall, Target
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_index import LedgerIndex
 from rookery.governance.ledger.ledger_reader import Query, newest
 from rookery.governance.ledger.records import Link, Writer, line_of, record_of
+from support.sample_ledgers import LedgerBench, change
 
 RECORDS = 1_000_000
 STREAM = 5_000

@@ -161,7 +161,7 @@ class Project:
     def _store_long_past(self) -> None:
         from rookery.core.facts import Event
         from rookery.storage.sessions import TaskStore
-        from tui_past import long_past
+        from support.tui_long_session import long_past
 
         journal = TaskStore(self.places).create(self.long)
         for seq, fact in enumerate(long_past(MESSAGES, "the very last words"), 1):

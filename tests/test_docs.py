@@ -83,9 +83,10 @@ def test_make_docs_writes_the_pages_that_come_from_the_code(tmp_path: Path):
         "schemas/engine-messages.schema.json",
         "schemas/protocol.schema.json",
     )
-    for folder in ("docs/schemas", "tests"):
+    for folder in ("docs/schemas", "tests/support"):
         (tmp_path / folder).mkdir(parents=True)
-    writers = [f"tests/{name}.py" for name in ("facts_document", "stream_schemas", "engine_schema")]
+    names = ("facts_document", "control_stream_schemas", "json_io_schema")
+    writers = [f"tests/support/{name}.py" for name in names]
     for name in ("Makefile", "pyproject.toml", *writers):
         shutil.copyfile(ROOT / name, tmp_path / name)
     for name in made:

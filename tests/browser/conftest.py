@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from browser.bench import Bench, Site, open_bench
 from rookery.browser.find_browser import find_browser
 from rookery.errors import ToolError
+from support.browser_site import Bench, Site, open_bench
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from browser.bench import Bench, Site, colour, folder_of, processes_of, size, until_gone
 from rookery.browser.browser_session import NOT_OPEN
 from rookery.browser.page_views import VIEWPORT
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
+from support.browser_site import Bench, Site, colour, folder_of, processes_of, size, until_gone
 
 pytestmark = pytest.mark.anyio
 

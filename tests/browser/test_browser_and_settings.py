@@ -10,7 +10,7 @@ from llm_server import LlmServer, Recorded, call, finish
 from rookery.browser.page_views import Happenings
 from rookery.browser.reach import Reach
 from rookery.browser.watched_page import WatchedPage
-from terminal_session import Installed
+from support.terminal_session import Installed
 
 if TYPE_CHECKING:
     from playwright.async_api import Page

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from browser.bench import PATIENCE, Site, command_line, descendants, is_alive
 from llm_server import LlmServer, Recorded, call, finish
-from terminal_session import Installed, processes_with
-from warm_start import PipedProcess
+from support.browser_site import PATIENCE, Site, command_line, descendants, is_alive
+from support.terminal_session import Installed, processes_with
+from support.warm_start import PipedProcess
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 

@@ -14,7 +14,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from browser.bench import (
+from rookery.browser.browser_session import CLOSE_SECONDS, FORCED_SECONDS, Patience
+from rookery.browser.profile_folder import LONGEST, PREFIX, USUAL, scratch_folder
+from rookery.errors import ToolError
+from support.browser_site import (
     PATIENCE,
     Site,
     command_line,
@@ -24,9 +27,6 @@ from browser.bench import (
     processes_of,
     until_gone,
 )
-from rookery.browser.browser_session import CLOSE_SECONDS, FORCED_SECONDS, Patience
-from rookery.browser.profile_folder import LONGEST, PREFIX, USUAL, scratch_folder
-from rookery.errors import ToolError
 
 pytestmark = pytest.mark.anyio
 SOURCE = Path(__file__).parents[2] / "src"

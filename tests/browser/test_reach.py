@@ -3,9 +3,9 @@
 import anyio
 import pytest
 
-from browser.bench import Site
 from rookery.browser.reach import Reach, proxy
 from rookery.core.hosts import web_address
+from support.browser_site import Site
 
 pytestmark = pytest.mark.anyio
 PUBLIC = "https://example.com"

@@ -1,16 +1,5 @@
-from pathlib import Path
+"""Commands run in a home of the test's own."""
 
-import pytest
+from support.user_home import home
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of the test's own, a workspace as current folder, and no keys."""
-    workspace = tmp_path / "work"
-    workspace.mkdir()
-    monkeypatch.chdir(workspace)
-    monkeypatch.setenv("HOME", str(tmp_path / "decoy"))
-    monkeypatch.setenv("ROOKERY_HOME", str(tmp_path / "home"))
-    for provider in ("ANTHROPIC", "OPENAI", "OPENROUTER"):
-        monkeypatch.delenv(f"{provider}_API_KEY", raising=False)
-    return tmp_path / "home"
+__all__ = ["home"]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kept_sessions import PARENT, keep_family
 from rookery.cli.main import _SUBCOMMANDS, run
 from rookery.cli.upgrade import way_to_upgrade
 from rookery.providers.registry import NAMES
+from support.stored_sessions import PARENT, keep_family
 
 Captured = pytest.CaptureFixture[str]
 TRIES = 5

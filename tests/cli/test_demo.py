@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from terminal_session import COMMAND, CTRL_C, Installed
+from support.terminal_session import COMMAND, CTRL_C, Installed
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from journal_writer import sample_facts, write_all
 from rookery import VERSION
 from rookery.app import checkup
 from rookery.cli import doctor
@@ -18,7 +17,8 @@ from rookery.core.limits import MIB
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 from rookery.storage.sessions import TaskStore
-from terminal_session import TerminalSession
+from support.journal_writer import sample_facts, write_all
+from support.terminal_session import TerminalSession
 
 Captured = pytest.CaptureFixture[str]
 

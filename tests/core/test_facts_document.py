@@ -5,11 +5,11 @@ from typing import get_args
 
 import pytest
 
-import facts_document
-from facts_document import DOCUMENT, SENTENCES
 from rookery.core.commands import Command
 from rookery.core.facts import Fact, Unrecognised
 from rookery.protocol.codec import kind_of
+from support import facts_document
+from support.facts_document import DOCUMENT, SENTENCES
 
 KINDS = [kind_of(cls) for cls in (*get_args(Fact), *get_args(Command)) if cls is not Unrecognised]
 
@@ -17,7 +17,7 @@ document = cache(facts_document.document)
 
 
 def test_the_document_is_up_to_date():
-    """If not: `python tests/facts_document.py`."""
+    """If not: `make pages`."""
     assert DOCUMENT.read_text(encoding="utf-8") == document()
 
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from terminal_session import Installed
+from support.terminal_session import Installed
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, Recorded, call, finish
-from terminal_session import Installed
+from support.terminal_session import Installed
 
 ALLOW = "Allow this? [y/n/a, or say why not] "
 ONCE = "Allow this? [y/n, or say why not] "

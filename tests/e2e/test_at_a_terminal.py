@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, Recorded, call, finish, gate, say, status
-from terminal_session import CTRL_D, Installed
+from support.terminal_session import CTRL_D, Installed
 
 ALLOW = "Allow this? [y/n/a, or say why not] "
 DONE = "Done. [Enter accepts, or say what else to do] "

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from llm_server import LlmServer, Recorded, call, finish, gate, say
-from terminal_session import (
+from support.terminal_session import (
     CTRL_C,
     PATIENCE,
     Installed,

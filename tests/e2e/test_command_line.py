@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from llm_server import LlmServer, call, finish, gate, say
-from terminal_session import COMMAND, Installed
+from support.terminal_session import COMMAND, Installed
 
 KEY = "sk-0123456789abcdef0123"
 FINISHES = "- calls: [{tool: attempt_completion, arguments: {result: One.}}]\n"

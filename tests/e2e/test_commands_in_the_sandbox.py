@@ -13,7 +13,7 @@ from rookery.core.findings import Health
 from rookery.core.settings import Settings
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
-from terminal_session import Installed
+from support.terminal_session import Installed
 
 SECRET = "decoy-4f1d0c9a"
 NEEDED = {"sandbox", "writes confined", "credentials hidden", "own state hidden"}

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from llm_server import LlmServer, call, finish, say
-from terminal_session import Installed
+from support.terminal_session import Installed
 
 ANSWER = "ONLY-THE-STAGING-ONE"
 QUESTION = call(

@@ -7,10 +7,10 @@ import uuid
 
 import pytest
 
-from control_driver import FLAGS, Driver
 from llm_server import LlmServer, call, finish, gate, hang, say, status
-from stream_schemas import problem_with
-from terminal_session import COMMAND, Installed
+from support.control_stream_client import FLAGS, Driver
+from support.control_stream_schemas import problem_with
+from support.terminal_session import COMMAND, Installed
 
 ONE_ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
 COMMANDS = (

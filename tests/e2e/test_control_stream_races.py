@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from control_driver import FLAGS, Driver
 from llm_server import LlmServer, call, finish, gate, hang, say
-from terminal_session import COMMAND, Installed, a_pause, processes_with
+from support.control_stream_client import FLAGS, Driver
+from support.terminal_session import COMMAND, Installed, a_pause, processes_with
 
 LOOK = call("list_files", path=".", recursive=False)
 

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from control_driver import Driver
 from llm_server import LlmServer, call, finish, say
-from terminal_session import Installed
+from support.control_stream_client import Driver
+from support.terminal_session import Installed
 
 SEEDS = range(20) if os.environ.get("ROOKERY_TORTURE") else range(2)
 LOOK = call("list_files", path=".", recursive=False)

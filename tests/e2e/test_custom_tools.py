@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from llm_server import LlmServer, Recorded, call, finish
-from terminal_session import Installed
+from support.terminal_session import Installed
 
 PROGRAM = """\
 import json, sys

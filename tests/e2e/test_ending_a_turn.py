@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from control_driver import Driver
 from llm_server import LlmServer, call, gate, say
-from terminal_session import PATIENCE, Installed
+from support.control_stream_client import Driver
+from support.terminal_session import PATIENCE, Installed
 
 ANSWER = "The answer is 4."
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, say, status
-from terminal_session import Installed
+from support.terminal_session import Installed
 
 FINISH = "- calls: [{tool: attempt_completion, arguments: {result: One.}}]\n"
 WRITE = "- calls: [{tool: write_to_file, arguments: {path: a.txt, content: hi}}]\n"

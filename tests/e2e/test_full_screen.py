@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from governed.stage import FILE, Governed, intents
-from mcp_hub.bench import is_alive
-from terminal_session import COMMAND, Installed
-from tmux_session import TmuxSession
+from support.governed_session import FILE, Governed, intents
+from support.mcp_workspace import is_alive
+from support.terminal_session import COMMAND, Installed
+from support.tmux_session import TmuxSession
 
 SCRIPT = """
 - say: "I will **fix** it.\\n\\n- 割引 first\\n"

@@ -5,7 +5,7 @@ import pytest
 from llm_server import LlmServer, finish, status
 from rookery.cli.command_line import GROUPS, OTHERS
 from rookery.cli.main import task
-from terminal_session import Installed
+from support.terminal_session import Installed
 
 FINISHES = "- calls: [{tool: attempt_completion, arguments: {result: One.}}]\n"
 USAGE = 2

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import pytest
 
 from llm_server import Answer, LlmServer, call, finish, gate, say
-from terminal_session import (
+from support.terminal_session import (
     CTRL_C,
     CTRL_D,
     Installed,

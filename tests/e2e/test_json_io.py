@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from json_io_driver import JsonIo, rows_in
 from llm_server import LlmServer, call, chunks, finish, gate, hang, say, status
 from rookery.compat.json_io.task_rows import PACE, SHORT
-from terminal_session import Installed
+from support.json_io_client import JsonIo, rows_in
+from support.terminal_session import Installed
 
 ONE_ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
 PIXEL = base64.b64decode(

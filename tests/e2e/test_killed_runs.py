@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from llm_server import LlmServer, finish, gate
-from terminal_session import Installed
+from support.terminal_session import Installed
 
 
 def test_what_an_ephemeral_run_left_behind_is_removed_by_the_next(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from terminal_session import COMMAND, Installed
+from support.terminal_session import COMMAND, Installed
 
 WRITES = "- calls: [{tool: write_to_file, arguments: {path: a.txt, content: hi}}]\n"
 FINISHES = "- calls: [{tool: attempt_completion, arguments: {result: One.}}]\n"

@@ -3,7 +3,7 @@
 import pytest
 
 from llm_server import LlmServer, call, finish
-from terminal_session import Installed
+from support.terminal_session import Installed
 
 WRITE = call("write_to_file", path="a.txt", content="x\n")
 SWITCH = call("switch_mode", mode_slug="code", reason="to write")

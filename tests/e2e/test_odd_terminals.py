@@ -6,7 +6,7 @@ import re
 import pytest
 
 from llm_server import LlmServer, call, finish, say
-from terminal_session import Installed
+from support.terminal_session import Installed
 
 DONE = "Done. [Enter accepts, or say what else to do] "
 ALLOW = "Allow this? [y/n/a, or say why not] "

@@ -14,7 +14,7 @@ from llm_server import (
     status,
     think,
 )
-from terminal_session import Installed
+from support.terminal_session import Installed
 
 LOOK = call("list_files", path=".", recursive=False)
 LOOK_AGAIN = call("list_files", path=".", recursive=True)

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from llm_server import LlmServer, Recorded, call, finish, gate, say
-from terminal_session import CTRL_C, CTRL_D, Installed
+from support.terminal_session import CTRL_C, CTRL_D, Installed
 
 DONE = "Done. [Enter accepts, or say what else to do] "
 ALLOW = "Allow this? [y/n/a, or say why not] "

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pictures import PICTURES, SCENES, drawn
 from rookery.sandbox.layers import PROGRAMS
+from support.terminal_pictures import PICTURES, SCENES, drawn
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox line is Linux's")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, Recorded, finish
-from terminal_session import COMMAND, Installed
-from tmux_session import TmuxSession
+from support.terminal_session import COMMAND, Installed
+from support.tmux_session import TmuxSession
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, call, finish
-from terminal_session import CTRL_C, Installed
+from support.terminal_session import CTRL_C, Installed
 
 DONE = "Done. [Enter accepts, or say what else to do] "
 RUN = "rm gone.bin; echo more >> run.sh; chmod 600 run.sh; mkdir -p deep/er; echo c > deep/er/c.txt"

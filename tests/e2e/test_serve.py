@@ -29,11 +29,11 @@ from rookery.protocol.host_interface import Host
 from rookery.protocol.jsonrpc import Disconnected
 from rookery.protocol.remote import remote_host
 from rookery.protocol.unix_sockets import unix_channel
-from terminal_session import COMMAND, CTRL_C, CTRL_D, PATIENCE, Installed, TerminalSession
-from warm_start import PipedProcess
-from wire.bench import workplace
-from wire.scenario import SCRIPT, TASK, Story, told
-from wire.test_web_sockets import WebChannel, bearer
+from support.protocol_hosts import workplace
+from support.protocol_story import SCRIPT, TASK, Story, told
+from support.terminal_session import COMMAND, CTRL_C, CTRL_D, PATIENCE, Installed, TerminalSession
+from support.warm_start import PipedProcess
+from support.web_channel import WebChannel, bearer
 
 pytestmark = pytest.mark.anyio
 

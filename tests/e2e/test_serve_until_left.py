@@ -13,7 +13,7 @@ from rookery.core.queries import AskRest
 from rookery.protocol.host_interface import Host
 from rookery.protocol.remote import remote_host
 from rookery.protocol.unix_sockets import unix_channel
-from terminal_session import PATIENCE, Installed
+from support.terminal_session import PATIENCE, Installed
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from llm_server import LlmServer, Recorded, call, finish
-from terminal_session import Installed, a_pause
+from support.terminal_session import Installed, a_pause
 
 NOBODY = "Not interactive: this needs approval, so it was skipped."
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import IO
 
-from terminal_session import A_MOMENT, Installed
+from support.terminal_session import A_MOMENT, Installed
 
 FLOOD = """
 - calls:

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from control_driver import Driver
 from llm_server import LlmServer, Recorded, call, finish
-from terminal_session import CTRL_C, CTRL_D, Installed
+from support.control_stream_client import Driver
+from support.terminal_session import CTRL_C, CTRL_D, Installed
 
 QUESTION = "Do you trust this folder? "
 PROMPT = "[y/n] "

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from llm_server import LlmServer, call, finish, say
-from terminal_session import Installed
+from support.terminal_session import Installed
 
 WORDS = "The quick brown fox jumps over the lazy dog while everybody else looks on. "
 ANSWER = (WORDS * 4).strip()

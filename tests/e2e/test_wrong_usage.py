@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from terminal_session import COMMAND, Installed
+from support.terminal_session import COMMAND, Installed
 
 SCRIPTED = ("-p", "go", "--provider", "scripted", "-m")
 USAGE, AUTH, STORAGE = 2, 3, 9

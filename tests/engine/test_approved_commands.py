@@ -8,7 +8,7 @@ import pytest
 
 from rookery.core.commands import Answer, OpenTask
 from rookery.core.facts import Asked, Noted, OutputStreamed, Reminded
-from stage import TASK, Stage, finish, run
+from support.stage import TASK, Stage, finish, run
 
 pytestmark = pytest.mark.anyio
 

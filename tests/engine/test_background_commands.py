@@ -19,7 +19,7 @@ from rookery.core.facts import (
 from rookery.core.limits import Limits
 from rookery.errors import CommandRejected
 from rookery.storage.verify import verify
-from stage import TASK, Stage, call, finish, run
+from support.stage import TASK, Stage, call, finish, run
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.permissions.approval import Permissions, stored_rules
-from stage import TASK, Stage
+from support.stage import TASK, Stage
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import REFUSED_BEFORE, Gate
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from stage import TASK, Stage, finish, write
+from support.stage import TASK, Stage, finish, write
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rookery.core.facts import ToolFinished
-from stage import Stage, call, finish, run, write
+from support.stage import Stage, call, finish, run, write
 
 pytestmark = pytest.mark.anyio
 TEXT = "key = 1\u200b\nnext = 2\n"

@@ -13,8 +13,8 @@ from rookery.engine.task import Task
 from rookery.engine.task_deps import Attend, TaskDeps
 from rookery.engine.task_shell import HidingShell
 from rookery.tools.execute_command import TOOL
-from stage import Stage, call, finish, run, write
-from tool_bench import Bench
+from support.stage import Stage, call, finish, run, write
+from support.tool_workspace import Bench
 
 pytestmark = pytest.mark.anyio
 

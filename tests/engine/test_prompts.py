@@ -7,7 +7,7 @@ import pytest
 from rookery.core.facts import Answered, Noted, PromptRefused, UserSpoke
 from rookery.core.folds.view import View, see
 from rookery.engine.ports.hooks import Ungoverned
-from stage import Stage, call
+from support.stage import Stage, call
 
 pytestmark = pytest.mark.anyio
 

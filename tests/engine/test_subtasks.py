@@ -23,7 +23,7 @@ from rookery.core.limits import Limits
 from rookery.core.undo_plan import steps_since
 from rookery.engine.ports.checkpoints import Checkpoint
 from rookery.errors import StorageError
-from stage import TASK, Stage, call, finish, run, write
+from support.stage import TASK, Stage, call, finish, run, write
 
 pytestmark = pytest.mark.anyio
 

@@ -42,7 +42,7 @@ from rookery.engine.engine import MOST_QUEUED, Engine
 from rookery.engine.event_log import EventLog
 from rookery.engine.timers import Pace
 from rookery.errors import CommandRejected, ProviderError
-from stage import TASK, Stage, call, finish, run, write
+from support.stage import TASK, Stage, call, finish, run, write
 
 pytestmark = pytest.mark.anyio
 

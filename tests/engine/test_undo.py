@@ -23,7 +23,7 @@ from rookery.core.facts import (
 from rookery.core.undo_plan import steps_since
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.storage.verify import verify
-from stage import TASK, Stage, call, finish, run, write
+from support.stage import TASK, Stage, call, finish, run, write
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rookery.core.undo_plan import steps_since
-from stage import Stage, call, finish, run, write
+from support.stage import Stage, call, finish, run, write
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from command_server import CommandServer
+from support.command_server import CommandServer
 
 
 @pytest.fixture(scope="session")

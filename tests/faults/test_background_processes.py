@@ -14,10 +14,10 @@ from select import select
 
 import pytest
 
-from command_server import CommandServer
 from rookery.core.facts import CommandDetached, CommandEnded
 from rookery.storage.verify import verify
-from scenario import SESSION, Playground
+from support.command_server import CommandServer
+from support.twelve_turns import SESSION, Playground
 
 SECONDS = 120
 SCRIPT = """\

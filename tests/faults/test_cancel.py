@@ -9,8 +9,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holding import HeldCheckpoints, HeldClock, HeldFiles, HeldHook, HeldProvider, Hold
-from journal_writer import store
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Block, ToolResult
 from rookery.core.commands import Answer, Cancel, OpenTask, ReopenTask
@@ -37,8 +35,10 @@ from rookery.engine.engine import Engine
 from rookery.errors import ProviderError
 from rookery.providers.scripted import MODEL, FileProvider, read_script
 from rookery.storage.verify import verify
-from scenario import BEFORE, EFFECTS, SCRIPT, UNIQUE
-from stage import TASK, Stage, call, finish, run, write
+from support.journal_writer import store
+from support.pause_points import HeldCheckpoints, HeldClock, HeldFiles, HeldHook, HeldProvider, Hold
+from support.stage import TASK, Stage, call, finish, run, write
+from support.twelve_turns import BEFORE, EFFECTS, SCRIPT, UNIQUE
 
 pytestmark = pytest.mark.anyio
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from command_server import CommandServer, Ended
 from rookery.core.facts import CheckpointSaved, FilesChanged, Noted
 from rookery.storage.verify import verify
-from scenario import (
+from support.command_server import CommandServer, Ended
+from support.twelve_turns import (
     BEFORE,
     EFFECTS,
     Playground,

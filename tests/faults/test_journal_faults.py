@@ -16,9 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import journal_writer
-from command_server import CommandServer, Ended
-from journal_writer import LARGE, numbered, sample_facts, store, write_all
 from rookery.core.facts import (
     Event,
     Noted,
@@ -31,6 +28,9 @@ from rookery.core.facts import (
 from rookery.errors import StorageError
 from rookery.storage.journal import Journal, read_events
 from rookery.storage.verify import verify
+from support import journal_writer
+from support.command_server import CommandServer, Ended
+from support.journal_writer import LARGE, numbered, sample_facts, store, write_all
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 JOURNAL = "journal.jsonl"
@@ -44,7 +44,9 @@ Run = Callable[..., Ended]
 def run(server: CommandServer, tmp_path: Path) -> Run:
     def run(what: str, folder: Path, killpoint: str = "") -> Ended:
         arguments = [what, str(folder)]
-        return server.run(arguments, environment(killpoint), tmp_path, program="journal_writer")
+        return server.run(
+            arguments, environment(killpoint), tmp_path, program="support.journal_writer"
+        )
 
     return run
 

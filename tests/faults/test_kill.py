@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from command_server import SECONDS, CommandServer
 from rookery.core.facts import Ending, Event, ToolFinished, ToolStarted
 from rookery.storage.verify import verify
-from scenario import (
+from support.command_server import SECONDS, CommandServer
+from support.twelve_turns import (
     BEFORE,
     EFFECTS,
     Playground,

@@ -12,11 +12,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import ledger_bench
-from ledger_bench import LedgerBench
 from rookery.governance.ledger.ledger_reader import Query, oldest
 from rookery.governance.ledger.ledger_recording import hash_of_file
 from rookery.governance.ledger.verify_ledger import exit_code, told
+from support import sample_ledgers
+from support.sample_ledgers import LedgerBench
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 SECONDS = 120.0 if TORTURE else 0.0
@@ -28,7 +28,7 @@ WRITERS = 8 if TORTURE else 4
 
 def start(root: Path, name: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, ledger_bench.__file__, "change", str(root), name],
+        [sys.executable, sample_ledgers.__file__, "change", str(root), name],
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -19,11 +19,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from manager.kill_acts import User
-from manager.kill_ground import Ground, ground_in
-from manager.kill_truth import demand_all
 from rookery.manager.remote_manager import RemoteManager
 from rookery.manager.sessions.session_process import lives
+from support.kill_actions import User
+from support.kill_invariants import demand_all
+from support.killed_manager import Ground, ground_in
 
 pytestmark = pytest.mark.anyio
 

@@ -5,11 +5,11 @@ import os
 import anyio
 import pytest
 
-from manager.bench import PATIENCE, SPEAKS_LONG, Project, kill
-from manager.kill_ground import Ground, ground_in
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked, TaskReopened
 from rookery.manager.sessions.conversation import Timings
+from support.killed_manager import Ground, ground_in
+from support.manager_project import PATIENCE, SPEAKS_LONG, Project, kill
 
 pytestmark = pytest.mark.anyio
 

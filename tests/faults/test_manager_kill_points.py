@@ -13,11 +13,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from manager.bench import PATIENCE
-from manager.desk_bench import write
-from manager.kill_acts import User
-from manager.kill_ground import Ground, ground_in
-from manager.kill_truth import demand_all
 from rookery.manager.remote_manager import RemoteManager
 from rookery.manager.requests import (
     ApproveAction,
@@ -35,6 +30,11 @@ from rookery.manager.requests import (
 )
 from rookery.manager.shown_rows import SessionRow
 from rookery.protocol.jsonrpc import Disconnected
+from support.kill_actions import User
+from support.kill_invariants import demand_all
+from support.killed_manager import Ground, ground_in
+from support.manager_project import PATIENCE
+from support.worktree_requests import write
 
 pytestmark = pytest.mark.anyio
 

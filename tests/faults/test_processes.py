@@ -13,11 +13,11 @@ from typing import IO
 
 import pytest
 
-from command_server import CommandServer
 from rookery.core.facts import Asked, Event, TaskClosed, TaskReopened, ToolFinished
 from rookery.core.replies import STOPPED_BY_USER
 from rookery.storage.verify import verify
-from scenario import SESSION, Playground
+from support.command_server import CommandServer
+from support.twelve_turns import SESSION, Playground
 
 SECONDS = 120
 STREAM = ("--output-format", "stream-json", "--timeout", str(SECONDS))

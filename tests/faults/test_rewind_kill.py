@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from command_server import CommandServer
 from rookery.core.facts import FilesRestored
 from rookery.storage.verify import verify
-from scenario import BEFORE, EFFECTS, RIGHTS, SESSION, Playground, demand_undone
+from support.command_server import CommandServer
+from support.twelve_turns import BEFORE, EFFECTS, RIGHTS, SESSION, Playground, demand_undone
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 INSTANTS = {

@@ -20,11 +20,11 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from command_server import CommandServer, Ended
 from rookery.core.facts import Asked
 from rookery.permissions.trust import TrustStore
 from rookery.storage.verify import verify
-from task_tree import (
+from support.command_server import CommandServer, Ended
+from support.task_tree import (
     AT_FIRST,
     CHILDREN,
     COST,
@@ -38,7 +38,7 @@ from task_tree import (
     demand_complete,
     result,
 )
-from terminal_session import COMMAND, TerminalSession
+from support.terminal_session import COMMAND, TerminalSession
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 DRAWN = 50 if TORTURE else 3

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from command_server import CommandServer
 from rookery.cli.main import run
 from rookery.core.facts import (
     Answered,
@@ -28,7 +27,8 @@ from rookery.core.facts import (
 )
 from rookery.storage.journal_lines import JOURNAL
 from rookery.storage.verify import verify
-from scenario import Playground, Record, compare, demand_settled, record
+from support.command_server import CommandServer
+from support.twelve_turns import Playground, Record, compare, demand_settled, record
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 LINES = {

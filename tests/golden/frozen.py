@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from terminal_session import Installed
+from support.terminal_session import Installed
 
 KEPT = ("home/data/tasks", "home/data/checkpoints", "home/config/governance", "work")
 LEFT_OUT = re.compile(r"(^|/)(lock|\.git/.*|.*\.sqlite3?(-\w+)?|\.state/(?!workspace_id).*)$")

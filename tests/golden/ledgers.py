@@ -10,9 +10,9 @@ from golden.frozen import git
 from golden.normal import Line, Normaliser
 from golden.resuming import names_of
 from golden.scenarios import CRITERION, at, command
-from governed.stage import Governed, choose, intents, write
 from llm_server import LlmServer, call
-from terminal_session import Installed
+from support.governed_session import Governed, choose, intents, write
+from support.terminal_session import Installed
 
 Play: TypeAlias = Callable[[Installed], None]
 CODE = "src/auth/jwt.py"

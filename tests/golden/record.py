@@ -25,7 +25,7 @@ from golden.resuming import resumed  # noqa: E402
 from golden.scenarios import SCENARIOS, prepare  # noqa: E402
 from golden.sessions import SESSIONS  # noqa: E402
 from golden.streams import transcript  # noqa: E402
-from terminal_session import Installed  # noqa: E402
+from support.terminal_session import Installed  # noqa: E402
 
 EXIT_CODES = "exit_codes.json"
 

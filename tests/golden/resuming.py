@@ -9,9 +9,9 @@ import golden.sessions
 from golden.frozen import sessions_of
 from golden.normal import Line, Normaliser, without_pieces, words_of
 from golden.scenarios import SESSION, at
-from json_io_driver import JsonIo
 from llm_server import LlmServer, finish
-from terminal_session import Installed
+from support.json_io_client import JsonIo
+from support.terminal_session import Installed
 
 NEXT = "And what now?"
 RESULT = "Went on with it."

@@ -8,12 +8,12 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from control_driver import Driver
 from golden.frozen import quiet
-from governed.stage import FILE, choose, intents
-from json_io_driver import JsonIo
 from llm_server import Answer, LlmServer, call, finish, gate, say, status
-from terminal_session import Installed
+from support.control_stream_client import Driver
+from support.governed_session import FILE, choose, intents
+from support.json_io_client import JsonIo
+from support.terminal_session import Installed
 
 Lines: TypeAlias = list[dict[str, Any]]
 Scenario: TypeAlias = Callable[[Installed], tuple[int, Lines]]

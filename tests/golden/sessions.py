@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 import golden.scenarios as play
 from golden.scenarios import EDIT, READ, SESSION, WRITE, at, command
-from governed.stage import Governed, choose, intents, write
-from json_io_driver import JsonIo
 from llm_server import Answer, LlmServer, call, finish, say
-from mcp_hub.bench import MISBEHAVING
-from terminal_session import Installed
+from support.governed_session import Governed, choose, intents, write
+from support.json_io_client import JsonIo
+from support.mcp_workspace import MISBEHAVING
+from support.terminal_session import Installed
 
 Play: TypeAlias = Callable[[Installed], object]
 

@@ -6,7 +6,7 @@ import golden.scenarios
 from golden.normal import Line, Normaliser, without_pieces, words_of
 from golden.resuming import names_of
 from golden.scenarios import SCENARIOS, prepare
-from terminal_session import Installed
+from support.terminal_session import Installed
 
 
 def transcript(name: str, folder: Path) -> list[Line]:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from canaries import Visit, World, remove, tree
-from hostile_repositories import HARMLESS_QUESTIONS, HOSTILE
+from support.canaries import Visit, World, remove, tree
+from support.hostile_repositories import HARMLESS_QUESTIONS, HOSTILE
 
 
 class Visited:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from governed.stage import Followed, Governed, run
 from incidents.test_git_history import commit, git
 from rookery.core.facts import Noted
-from terminal_session import Installed
+from support.governed_session import Followed, Governed, run
+from support.terminal_session import Installed
 
 NO_SANDBOX = '[sandbox]\nuse = "off"\n'
 WORK = {

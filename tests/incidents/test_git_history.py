@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from canaries import World
 from llm_server import call
+from support.canaries import World
 
 CONFINED = ("-p", "-y")
 UNCONFINED = ("-p", "-y", "--sandbox", "off")

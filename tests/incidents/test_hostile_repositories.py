@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from canaries import World
-from hostile_repositories import HOSTILE
+from support.canaries import World
+from support.hostile_repositories import HOSTILE
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import pytest
 from msgspec import Struct
 
-from canaries import Visit, World, remove, run
-from hostile_repositories import programs
 from llm_server import call
 from rookery.core.command_lines import plain
 from rookery.core.settings import Settings
 from rookery.core.settings_reference import all_settings
 from rookery.workspace.search import find_ripgrep
+from support.canaries import Visit, World, remove, run
+from support.hostile_repositories import programs
 
 NOT_ALLOWED = "Not interactive: this needs approval"
 

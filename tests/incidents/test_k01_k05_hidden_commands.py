@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from canaries import Visit, World, remove, run, tree
-from hostile_repositories import git
+from support.canaries import Visit, World, remove, run, tree
+from support.hostile_repositories import git
 
 NOT_ALLOWED = "Not interactive: this needs approval"
 LONG = "w" * 9_000

@@ -5,7 +5,6 @@ import os
 import anyio
 import pytest
 
-from canaries import Visit, World, run, tree
 from llm_server import LlmServer, call, finish, gate, say
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer
@@ -13,6 +12,7 @@ from rookery.core.facts import Event
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.errors import CommandRejected
+from support.canaries import Visit, World, run, tree
 
 ALLOW = "Allow this? ["
 

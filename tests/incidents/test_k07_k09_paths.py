@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from canaries import Visit, World, remove, run, tree
-from hostile_repositories import git
 from llm_server import call
+from support.canaries import Visit, World, remove, run, tree
+from support.hostile_repositories import git
 
 OUTSIDE = "the value outside"
 NOT_ALLOWED = "Not interactive: this needs approval"

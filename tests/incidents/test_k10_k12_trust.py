@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from canaries import KEY, World, remove, run, tree
-from hostile_repositories import (
+from llm_server import LlmServer, finish
+from rookery.core.settings_reference import PROJECT_MAY
+from rookery.permissions.trust import TrustStore
+from support.canaries import KEY, World, remove, run, tree
+from support.hostile_repositories import (
     git_everything,
     project_settings,
     python_modules,
     settings_and_programs,
 )
-from llm_server import LlmServer, finish
-from rookery.core.settings_reference import PROJECT_MAY
-from rookery.permissions.trust import TrustStore
-from terminal_session import COMMAND
+from support.terminal_session import COMMAND
 
 EVERY_COMMAND = [
     ["list"],

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from canaries import KEY, World, run
-from hostile_repositories import EVIL_NAMES
 from llm_server import LlmServer, call, finish, say
-from patience import patience
+from support.canaries import KEY, World, run
+from support.hostile_repositories import EVIL_NAMES
+from support.timeouts import patience
 
 LISTENING = "0A"
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from canaries import Visit, World, remove, run, tree
-from hostile_repositories import git, git_everything
 from llm_server import call
+from support.canaries import Visit, World, remove, run, tree
+from support.hostile_repositories import git, git_everything
 
 QUESTIONS = {
     "git status": "data.bin",

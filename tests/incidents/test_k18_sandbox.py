@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from canaries import Visit, World, remove, run
-from hostile_repositories import PROGRAM_NAMES, git, project_settings
 from llm_server import call
 from rookery.tools.execute_command import ExecuteCommandArgs
+from support.canaries import Visit, World, remove, run
+from support.hostile_repositories import PROGRAM_NAMES, git, project_settings
 
 REQUIRED = ("-p", "-y", "--sandbox", "required")
 """Where there is no sandbox, commands are then refused, and all of this holds as well."""

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from canaries import KEY, VALUES, Visit, World, remove, run
 from llm_server import LlmServer, call, finish, status
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder
-from terminal_session import COMMAND
+from support.canaries import KEY, VALUES, Visit, World, remove, run
+from support.terminal_session import COMMAND
 
 READING = "print(open(os.path.expanduser('~/.ss' + 'h/id_ed25519')).read())"
 COMMANDS = [

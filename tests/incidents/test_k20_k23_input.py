@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from canaries import KEY, Sink, World, run
-from hostile_repositories import git, huge
 from llm_server import LlmServer, call, raw_call, redirect
 from rookery.core.blocks import Text
 from rookery.core.folds.history import Turn
 from rookery.engine.ports.model import ModelRequest
 from rookery.errors import ProviderError
 from rookery.providers.registry import OpenProvider, open_provider
+from support.canaries import KEY, Sink, World, run
+from support.hostile_repositories import git, huge
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "rookery"

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from command_server import CommandServer, Ended
 from local_models.model_server import SHOWING_TOOLS, WINDOW, missing, serving
 from rookery.core.facts import AssistantSpoke, Event
 from rookery.core.folds.task_state import fold
 from rookery.platform.user_folders import find_places
 from rookery.storage.journal import read_events
 from rookery.storage.verify import verify
-from terminal_session import Installed
+from support.command_server import CommandServer, Ended
+from support.terminal_session import Installed
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 

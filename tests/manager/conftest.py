@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from manager.bench import Project
-from warm_start import warm_sessions
+from support.manager_project import Project
+from support.warm_start import warm_sessions
 
 
 @pytest.fixture

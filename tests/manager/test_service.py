@@ -5,11 +5,11 @@ import json
 import anyio
 import pytest
 
-from manager.bench import WRITES, Project
-from manager.service_bench import Refused, Served, serving, talking
 from rookery.manager.request_json import KINDS
 from rookery.manager.service import serve_manager
 from rookery.protocol.channels import ChannelEnded, memory_channels
+from support.manager_project import WRITES, Project
+from support.manager_service import Refused, Served, serving, talking
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from manager.bench import WRITES, Project, kill
-from text_process import PLAINLY
+from support.manager_project import WRITES, Project, kill
+from support.text_process import PLAINLY
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from rookery.core.folds.history import Turn
 from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.providers import anthropic, openai, responses
 from rookery.providers.registry import find_model
-from wire_validators import validate_anthropic, validate_chat, validate_responses
+from support.provider_validators import validate_anthropic, validate_chat, validate_responses
 
 REQUEST = ModelRequest(system="Be brief.", turns=[Turn("user", (Text(text="Go."),))])
 PLAIN = ModelInfo(id="m", provider="openai")

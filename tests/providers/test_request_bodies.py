@@ -13,7 +13,7 @@ from rookery.engine.ports.model import ModelInfo, ModelRequest, ToolSpec
 from rookery.providers import anthropic, openai, responses
 from rookery.providers.sse import decode_event, encode_body
 from rookery.providers.turn_text import IMAGE_LEFT_OUT, safe_id
-from wire_validators import validate_anthropic, validate_chat, validate_responses
+from support.provider_validators import validate_anthropic, validate_chat, validate_responses
 
 PICTURE = Image(media_type="image/png", data="aGk=")
 READ = ToolSpec("read_file", "Read a file.", {"type": "object", "properties": {}})

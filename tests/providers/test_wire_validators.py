@@ -10,7 +10,7 @@ from rookery.core.blocks import Text, ToolCall, ToolResult
 from rookery.core.folds.history import Turn
 from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.providers import anthropic, openai, responses
-from wire_validators import validate_anthropic, validate_chat, validate_responses
+from support.provider_validators import validate_anthropic, validate_chat, validate_responses
 
 MODEL = ModelInfo(id="m", provider="p", caching=True)
 TALK = ModelRequest(

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from kept_sessions import CHILD, FACTS_OF_PARENT, PARENT, keep, keep_family, store
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     AssistantSpoke,
@@ -26,6 +25,7 @@ from rookery.storage.artifacts import TaskArtifacts
 from rookery.storage.journal import TaskLock
 from rookery.storage.sessions import fork, settled_up_to
 from rookery.storage.verify import verify
+from support.stored_sessions import CHILD, FACTS_OF_PARENT, PARENT, keep, keep_family, store
 
 NEW = "ffffffff-0000-4000-8000-000000000006"
 NOW = 1_800_000_000_000

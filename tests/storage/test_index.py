@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from journal_writer import sample_facts, store, write_all
 from rookery.core.facts import Event, Fact, TaskOpened, TaskReopened, UserSpoke
 from rookery.storage.index import Index, ask_index
 from rookery.storage.journal import Journal
 from rookery.storage.summary import TaskSummary
+from support.journal_writer import sample_facts, store, write_all
 
 JOURNAL = "journal.jsonl"
 

@@ -7,7 +7,6 @@ from zlib import crc32
 
 import pytest
 
-from journal_writer import LARGE, numbered, sample_facts, store, write_all
 from rookery.core.facts import (
     Fact,
     Noted,
@@ -18,6 +17,7 @@ from rookery.core.facts import (
 )
 from rookery.errors import StorageError
 from rookery.storage.journal import Journal, read_events
+from support.journal_writer import LARGE, numbered, sample_facts, store, write_all
 
 JOURNAL = "journal.jsonl"
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from access_lists import restrict, still_restricted
 from rookery.core.settings_reference import Key
 from rookery.errors import SettingsError
 from rookery.storage.settings_edits import change_settings, with_value, without
+from support.access_lists import restrict, still_restricted
 
 FILE = Path("settings.toml")
 TEXT = """\

@@ -5,7 +5,7 @@ import pytest
 
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied
-from workbench import Workbench, permit_for
+from support.workspace_folder import Workbench, permit_for
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.workspace.files import WorkspaceFiles
-from workbench import Workbench, permit_for
+from support.workspace_folder import Workbench, permit_for
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from rookery.tools.codebase_search import MOST_SHOWN, CodebaseSearch
 from rookery.tools.list_code_definition_names import ListCodeDefinitionNames
 from rookery.tools.registry import spec_of
 from rookery.workspace.source_files import WorkspaceSources
-from workbench import Workbench, permit_for
+from support.workspace_folder import Workbench, permit_for
 
 pytestmark = pytest.mark.anyio
 

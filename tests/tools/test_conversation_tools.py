@@ -11,7 +11,7 @@ from rookery.engine.ports.actions import Outcome
 from rookery.errors import BadArguments
 from rookery.tools import ask_followup_question, attempt_completion, update_todo_list
 from rookery.tools.update_todo_list import checklist
-from tool_bench import Bench
+from support.tool_workspace import Bench
 
 pytestmark = pytest.mark.anyio
 

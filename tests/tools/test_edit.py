@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rookery.errors import BadArguments
 from rookery.tools.edits.literal_edits import replace_text
-from workbench import Workbench, permit_for
+from support.workspace_folder import Workbench, permit_for
 
 pytestmark = pytest.mark.anyio
 

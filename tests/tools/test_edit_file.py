@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patience import patience
 from rookery.errors import BadArguments
 from rookery.tools.edits.literal_edits import Miscounted, Missing, replace_loosely
-from workbench import Workbench, permit_for
+from support.timeouts import patience
+from support.workspace_folder import Workbench, permit_for
 
 pytestmark = pytest.mark.anyio
 

@@ -23,7 +23,7 @@ from rookery.engine.ports.actions import Outcome, Permit
 from rookery.errors import BadArguments, CommandRejected, Denied, StorageError, ToolError
 from rookery.tools.execute_command import TOOL
 from rookery.workspace.terminal import AsItIsLauncher, Terminal
-from tool_bench import Bench
+from support.tool_workspace import Bench
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from rookery.core.modes import BUILT_IN
 from rookery.errors import BadArguments
 from rookery.tools.skill import LoadSkill
 from rookery.tools.switch_mode import SwitchMode
-from tool_bench import Bench
+from support.tool_workspace import Bench
 
 pytestmark = pytest.mark.anyio
 

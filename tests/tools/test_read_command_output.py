@@ -5,7 +5,7 @@ import pytest
 from rookery.core.limits import KIB, Limits
 from rookery.errors import BadArguments, ToolError
 from rookery.tools.read_command_output import TOOL
-from tool_bench import Bench
+from support.tool_workspace import Bench
 
 pytestmark = pytest.mark.anyio
 

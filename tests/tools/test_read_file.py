@@ -9,14 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import sample_documents as samples
 from rookery.core.blocks import Image
 from rookery.core.facts import Ending, Seen
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Outcome, Permit
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.workspace.text_files import sha
-from workbench import Workbench
+from support import sample_documents as samples
+from support.workspace_folder import Workbench
 
 pytestmark = pytest.mark.anyio
 

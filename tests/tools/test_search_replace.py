@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from rookery.errors import BadArguments, ToolError
-from workbench import Workbench, permit_for
+from support.workspace_folder import Workbench, permit_for
 
 pytestmark = pytest.mark.anyio
 

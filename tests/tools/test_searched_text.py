@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from workbench import Workbench
+from support.workspace_folder import Workbench
 
 pytestmark = pytest.mark.anyio
 

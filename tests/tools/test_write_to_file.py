@@ -6,7 +6,7 @@ import pytest
 
 from rookery.core.facts import Change
 from rookery.errors import BadArguments, ToolError
-from workbench import Workbench, permit_for
+from support.workspace_folder import Workbench, permit_for
 
 pytestmark = pytest.mark.anyio
 

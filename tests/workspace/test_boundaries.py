@@ -14,7 +14,7 @@ from rookery.engine.ports.files import FileText, Place
 from rookery.errors import Denied, ToolError
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.files import WorkspaceFiles
-from workbench import permit_to_read
+from support.workspace_folder import permit_to_read
 
 pytestmark = pytest.mark.anyio
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from access_lists import restrict, still_restricted
 from rookery.core.facts import Change
 from rookery.engine.ports.actions import Permit
 from rookery.errors import Denied, ToolError
 from rookery.workspace.file_edits import Edit, make
-from warm_programs import run_program
-from workbench import Workbench
+from support.access_lists import restrict, still_restricted
+from support.warm_programs import run_program
+from support.workspace_folder import Workbench
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from rookery.engine.ports.actions import Permit
 from rookery.engine.ports.files import FileText
 from rookery.errors import ToolError
 from rookery.workspace.search import WorkspaceFinder, without_ripgrep
-from workbench import Workbench, permit_to_read
+from support.workspace_folder import Workbench, permit_to_read
 
 pytestmark = pytest.mark.anyio
 

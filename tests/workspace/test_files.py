@@ -15,8 +15,8 @@ from rookery.errors import Denied, ToolError
 from rookery.platform.descriptors import content, name_anew, opened_folder
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.text_files import decoded
-from warm_programs import run_program
-from workbench import Workbench, permit_to_read
+from support.warm_programs import run_program
+from support.workspace_folder import Workbench, permit_to_read
 
 pytestmark = pytest.mark.anyio
 

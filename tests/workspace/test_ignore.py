@@ -19,7 +19,7 @@ from rookery.workspace.search import (
     with_ripgrep,
     without_ripgrep,
 )
-from workbench import Workbench, permit_to_read
+from support.workspace_folder import Workbench, permit_to_read
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from rookery.workspace.search import (
     with_ripgrep,
     without_ripgrep,
 )
-from workbench import Workbench, permit_to_read
+from support.workspace_folder import Workbench, permit_to_read
 
 MANY = 2000 if os.environ.get("ROOKERY_TORTURE") else 300
 
@@ -427,7 +427,7 @@ def test_no_pattern_holds_the_process_up(tmp_path: Path, ignored: str, wanted: s
     program = f"""
 import anyio
 from pathlib import Path
-from workbench import Workbench
+from support.workspace_folder import Workbench
 async def search():
     bench = Workbench(Path({str(tmp_path)!r}))
     outcome = await bench.run("search_files", path=".", regex="found", file_pattern={wanted!r})

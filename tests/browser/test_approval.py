@@ -1,0 +1,151 @@
+"""What whoever is asked gets to see, and what need not be asked about again."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rookery.browser.browser_action import KnownOrigins
+from rookery.browser.browser_session import AS_ROOT, BrowserSession
+from rookery.browser.find_browser import NO_BROWSER, NO_EXTRA, find_browser
+from rookery.core.blocks import ToolCall
+from rookery.core.rulings import Ruling, allow
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.errors import ToolError
+from support.browser_site import Bench
+
+pytestmark = pytest.mark.anyio
+SOURCE = Path(__file__).parents[2] / "src"
+LOCAL, FOREIGN = "http://localhost:3000", "https://example.com"
+
+
+def unopened(*, network: bool = True) -> Bench:
+    def start_soon(*_: Any) -> None:
+        raise AssertionError("Nothing is started before it is allowed.")
+
+    return Bench(BrowserSession(start_soon, network=network))
+
+
+async def test_NET_3_whoever_is_asked_sees_the_whole_address():
+    url = f"{FOREIGN}/search?q=secret&page=2"
+    action = await unopened().prepare("launch", url=url)
+    assert action.title == f"Launch a browser at {FOREIGN}"
+    assert action.external == f"browser {FOREIGN}"
+    as_root = [AS_ROOT] if os.geteuid() == 0 else []
+    assert list(action.notes) == [f"url: {url}", *as_root]
+    assert action.payload == {"tool": "browserAction", "action": "launch", "url": url}
+    assert action.changes_things
+
+
+@pytest.mark.parametrize("action", ["screenshot", "scroll_down", "scroll_up", "close"])
+async def test_looking_changes_nothing_and_is_not_asked_about(action: str):
+    assert not (await unopened().prepare(action)).changes_things
+
+
+@pytest.mark.parametrize(
+    "url", ["http://169.254.169.254/", "http://metadata.google.internal/", "http://10.1.2.3/"]
+)
+async def test_NET_1_private_addresses_are_refused_before_anybody_is_asked(url: str):
+    with pytest.raises(ToolError, match="was not opened"):
+        await unopened().prepare("launch", url=url)
+
+
+async def test_without_network_only_this_machine_is_asked_about():
+    bench = unopened(network=False)
+    with pytest.raises(ToolError, match="only localhost is reached"):
+        await bench.prepare("launch", url=FOREIGN)
+    for host in ("localhost", "127.0.0.1", "[::1]"):
+        assert (await bench.prepare("launch", url=f"http://{host}:3000/")).external
+
+
+@pytest.mark.parametrize(
+    ("action", "origin", "ruling"),
+    [
+        ("navigate", LOCAL, allow()),
+        ("type", LOCAL, allow()),
+        ("click", FOREIGN, allow()),
+        ("navigate", FOREIGN, Ruling()),
+        ("type", FOREIGN, Ruling()),
+        ("launch", "http://localhost:4000", Ruling()),
+        ("click", "https://other.example", Ruling()),
+    ],
+    ids=lambda each: f"NET-3-{each}" if isinstance(each, str) else None,
+)
+async def test_what_was_allowed_once(action: str, origin: str, ruling: Ruling):
+    hook = KnownOrigins(lambda: {LOCAL, FOREIGN})
+    assert await hook.before(_CALL, _action(f"browser {origin}", action)) == ruling
+    assert await hook.before(_CALL, _action(f"mcp {origin}", action)) == Ruling()
+
+
+_CALL = ToolCall(id="c1", name="browser_action", arguments={})
+
+
+def _action(external: str, action: str, **said: str) -> Action:
+    async def perform(permit: Permit) -> Outcome:
+        raise AssertionError("Nobody performs it.")
+
+    payload = {"action": action, **said}
+    return Action(title="", perform=perform, external=external, payload=payload)
+
+
+@pytest.mark.parametrize(
+    ("key", "ruling"),
+    [
+        *((key, allow()) for key in ("Enter", "Tab", "Shift+Tab", "Escape", "ArrowDown", "F5")),
+        *((key, Ruling()) for key in ("s", "S", "7", " ", "é", "Space", "KeyS", "Digit7")),
+        *((key, Ruling()) for key in ("Shift+s", "Control+V", "Control+Enter", "Minus", "")),
+    ],
+    ids=lambda each: f"NET-3-{each}" if isinstance(each, str) else None,
+)
+async def test_a_key_that_writes_is_a_word_of_the_model(key: str, ruling: Ruling):
+    hook = KnownOrigins(lambda: {LOCAL, FOREIGN})
+    pressing = _action(f"browser {FOREIGN}", "press", text=key)
+    assert await hook.before(_CALL, pressing) == ruling
+    at_home = _action(f"browser {LOCAL}", "press", text=key)
+    assert await hook.before(_CALL, at_home) == allow()
+
+
+def test_a_machine_without_a_browser_is_told_what_to_install(tmp_path: Path):
+    pytest.importorskip("playwright")
+    with pytest.raises(ToolError) as raised:
+        find_browser("", str(tmp_path))
+    assert str(raised.value) == NO_BROWSER
+    with pytest.raises(ToolError, match=r"setting browser\.path"):
+        find_browser(str(tmp_path), "")
+
+
+def test_a_browser_is_found_in_whole_paths_only(tmp_path: Path):
+    pytest.importorskip("playwright")
+    program = tmp_path / "chromium"
+    program.touch(mode=0o755)
+    assert find_browser("", f".:{tmp_path}") == str(program)
+    assert find_browser(str(program), "") == str(program)
+
+
+def test_without_the_extra_the_user_is_told_its_name(tmp_path: Path):
+    (tmp_path / "msgspec").symlink_to(Path(msgspec.__file__).parent)
+    script = "from rookery.browser.find_browser import find_browser; find_browser('', '')"
+    done = _python("-S", "-c", script, packages=tmp_path)
+    assert done.stderr.splitlines()[-1].endswith(NO_EXTRA)
+
+
+def test_nothing_heavy_is_imported_before_a_browser_is_wanted():
+    script = (
+        "import sys, rookery.browser.browser_session, rookery.browser.browser_action; "
+        "print('playwright' in sys.modules)"
+    )
+    assert _python("-c", script).stdout == "False\n"
+
+
+def _python(*arguments: str, packages: Path = SOURCE) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={"PYTHONPATH": f"{SOURCE}:{packages}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

@@ -1,0 +1,273 @@
+"""Pages from elsewhere and services of this machine: one is not to get at the other, whatever it
+began before it was left and wherever it stands. What does not go through the proxy does not leave
+the browser."""
+
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import anyio
+import pytest
+
+from rookery.browser.browser_session import ANEW
+from rookery.platform.http_proxy import OutOfReach
+from support.browser_site import PATIENCE, Bench, open_bench
+
+pytestmark = pytest.mark.anyio
+STRANGER = "stranger.example"
+MOMENT = 1.5
+"""Seconds in which a request that must not come would have come."""
+
+LEAVING = """<title>Leaving</title><script>addEventListener("pagehide", () => {
+  fetch("/later", {method: "POST", keepalive: true, body: "x", mode: "no-cors"});
+  navigator.sendBeacon("/later", "x");
+})</script>"""
+GREEDY = """<title>Greedy</title><script>
+for (const way of ["/greedy", "/asked"])
+  fetch(`http://localhost:PORT${way}`, {mode: "no-cors", method: "POST", body: "x"});
+fetch("/at-once", {mode: "no-cors", method: "POST", body: "x"});
+new WebSocket("ws://localhost:PORT/socket");
+</script>"""
+
+GATHER = """async server => {
+  const peer = new RTCPeerConnection({
+    iceServers: [
+      {urls: `stun:${server}`},
+      {urls: `turn:${server}`, username: "words-of-the-page", credential: "x"},
+      {urls: `turn:${server}?transport=tcp`, username: "words-of-the-page", credential: "x"},
+    ],
+  });
+  peer.createDataChannel("any");
+  await peer.setLocalDescription(await peer.createOffer());
+  const [address, port] = server.split(":");
+  const told = (await peer.createOffer()).sdp.replace(/a=setup:actpass/, "a=setup:active");
+  await peer.setRemoteDescription({type: "answer", sdp: told});
+  await peer.addIceCandidate({
+    candidate: `candidate:1 1 udp 2113937151 ${address} ${port} typ host`, sdpMLineIndex: 0,
+  });
+  const late = new Promise(done => setTimeout(done, 5000, true));
+  const complete = new Promise(done => peer.onicegatheringstatechange =
+    () => peer.iceGatheringState == "complete" && done(true));
+  return peer.iceGatheringState == "complete" || await Promise.race([complete, late]);
+}"""
+QUIC = """async server => {
+  const hash = {algorithm: "sha-256", value: new Uint8Array(32)};
+  const transport = new WebTransport(`https://${server}/`, {serverCertificateHashes: [hash]});
+  return await transport.ready.then(() => false, () => true);
+}"""
+NAMES = ("RTCPeerConnection", "webkitRTCPeerConnection", "WebTransport")
+IN_A_FRAME = """names => {
+  const frame = document.body.appendChild(document.createElement("iframe"));
+  return names.filter(name => name in window || name in frame.contentWindow);
+}"""
+
+
+class Server:
+    """`heard` are all requests, as method and path. What waits is answered once `late` is set."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.pages: dict[str, str] = {}
+        self.redirections: dict[str, str] = {}
+        self.late = threading.Event()
+        self.waiting = threading.Event()
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                server.heard.append(f"{self.command} {self.path}")
+                if self.path == "/later":
+                    server.waiting.set()
+                    server.late.wait(30)
+                if target := server.redirections.get(self.path):
+                    self.send_response(307)
+                    self.send_header("Location", target)
+                else:
+                    self.send_response(200)
+                    self.send_header("Content-Type", "text/html")
+                body = server.pages.get(self.path, "").encode()
+                self.send_header("Access-Control-Allow-Origin", "*")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_POST = do_GET
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        class Quiet(ThreadingHTTPServer):
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                """Browsers that are ended hang up on it."""
+
+        self._server = Quiet(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_port
+
+    @contextmanager
+    def open(self) -> Iterator["Server"]:
+        thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield self
+        finally:
+            self.late.set()
+            self._server.shutdown()
+            thread.join()
+            self._server.server_close()
+
+    async def hears(self, wanted: str, *, within: float = PATIENCE) -> bool:
+        with anyio.move_on_after(within):
+            while not any(wanted in each for each in self.heard):  # noqa: ASYNC110 (a thread hears)
+                await anyio.sleep(0.05)
+            return True
+        return False
+
+
+@pytest.fixture
+def here() -> Iterator[Server]:
+    with Server().open() as server:
+        server.pages["/"] = "<title>Here</title><h1>here</h1>"
+        yield server
+
+
+@pytest.fixture
+def there(here: Server) -> Iterator[Server]:
+    """A site of the internet, as far as the browser knows."""
+    with Server().open() as server:
+        server.pages["/leaving"] = LEAVING
+        server.pages["/greedy"] = GREEDY.replace("PORT", str(here.port))
+        server.redirections["/later"] = f"http://localhost:{here.port}/late"
+        server.redirections["/at-once"] = f"http://localhost:{here.port}/redirected"
+        yield server
+
+
+@pytest.fixture(scope="module")
+async def bench(program: str) -> AsyncIterator[Bench]:
+    async def find(host: str, port: int) -> list[str]:
+        if host != STRANGER:
+            raise OutOfReach("It is not part of this test.")
+        return ["127.0.0.1"]
+
+    async with open_bench(program, network=True, find=find) as bench:
+        yield bench
+
+
+async def test_NET_1_a_stranger_reaches_nothing_of_this_machine(
+    bench: Bench, here: Server, there: Server
+):
+    await bench.visit(f"http://{STRANGER}:{there.port}/greedy")
+    assert await there.hears("/at-once")
+    assert not await here.hears("/", within=MOMENT)
+
+
+async def test_NET_1_a_page_that_was_left_reaches_nothing_of_what_the_next_one_does(
+    bench: Bench, here: Server, there: Server
+):
+    await bench.visit(f"http://{STRANGER}:{there.port}/leaving")
+    shown = await bench.go(f"http://localhost:{here.port}/", sees=False)
+    assert shown.text.startswith(f"The browser is at http://localhost:{here.port}/.\n{ANEW}")
+    there.late.set()
+    assert not await here.hears("/late", within=MOMENT)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "<iframe src='STRANGER/greedy'></iframe>",
+        "<iframe src='/redirect'></iframe>",
+        "<iframe src='STRANGER/greedy?{a|b}'></iframe>",
+        "<object data='STRANGER/greedy'></object>",
+        "<iframe src='OTHER/inner'></iframe>",
+        "<iframe sandbox='allow-scripts' src='OTHER/inner'></iframe>",
+        "<script>open('STRANGER/greedy')</script>",
+        "<script>open('/redirect')</script>",
+    ],
+    ids=lambda way: f"NET-1-{way}",
+)
+async def test_a_stranger_in_a_page_of_this_machine_reaches_nothing_of_it(
+    bench: Bench, here: Server, there: Server, way: str
+):
+    stranger = f"http://{STRANGER}:{there.port}"
+    there.pages["/greedy?{a|b}"] = there.pages["/greedy"]
+    here.redirections["/redirect"] = f"{stranger}/greedy"
+    here.pages["/inner"] = f"<script>location = '{stranger}/greedy'</script>"
+    words = way.replace("STRANGER", stranger).replace("OTHER", f"http://127.0.0.1:{here.port}")
+    here.pages["/"] = f"<title>Here</title>{words}<script>fetch('/own')</script>"
+    shown = await bench.go(f"http://localhost:{here.port}/", sees=False)
+    assert await here.hears("/own")
+    assert not await here.hears("asked", within=MOMENT)
+    assert there.heard == []
+    assert "Pages of this machine stand by themselves" in shown.text or "open(" in way
+
+
+async def test_pages_of_this_machine_reach_one_another_and_use_what_is_elsewhere(
+    bench: Bench, here: Server, there: Server
+):
+    there.pages["/library.js"] = "console.log('library')"
+    here.pages["/"] = (
+        f"<title>Here</title><script src='http://{STRANGER}:{there.port}/library.js'></script>"
+        f"<iframe src='http://127.0.0.1:{here.port}/inner'></iframe>"
+        f"<script>fetch('http://127.0.0.1:{here.port}/service', {{method: 'POST'}})</script>"
+    )
+    shown = await bench.go(f"http://localhost:{here.port}/", sees=False)
+    assert "[log] library" in shown.text
+    assert await here.hears("GET /inner")
+    assert await here.hears("POST /service")
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """On an address of this machine that is none of its loopback, if it has such a one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as heard:
+        heard.bind((_own_address(), 0))
+        heard.setblocking(False)
+        yield heard
+
+
+def _own_address() -> str:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+        try:
+            way.connect(("192.0.2.1", 9))  # sends nothing, only chooses an address
+        except OSError:
+            return "127.0.0.2"
+        return str(way.getsockname()[0])
+
+
+async def test_NET_1_nothing_is_sent_round_the_proxy(
+    bench: Bench, here: Server, listener: socket.socket
+):
+    await bench.visit(f"http://localhost:{here.port}/")
+    browser = bench.session.running.context.browser
+    assert browser is not None
+    # in a context of its own, because in ours there is nothing that could be tried
+    context = await browser.new_context()
+    try:
+        page = await context.new_page()
+        await page.goto(f"http://localhost:{here.port}/")
+        address, port = listener.getsockname()
+        with socket.create_server((address, port)) as door, anyio.fail_after(PATIENCE):
+            door.setblocking(False)
+            for attempt in (GATHER, QUIC):
+                assert await page.evaluate(attempt, f"{address}:{port}")
+            with pytest.raises(BlockingIOError):
+                door.accept()
+    finally:
+        await context.close()
+    with pytest.raises(BlockingIOError):
+        listener.recvfrom(2048)
+
+
+async def test_NET_1_pages_and_their_frames_have_nothing_that_sends_datagrams(
+    bench: Bench, here: Server
+):
+    await bench.visit(f"http://localhost:{here.port}/")
+    page = bench.session.running.page.page
+    assert await page.evaluate(IN_A_FRAME, list(NAMES)) == []
+    await bench.session.running.replace_page()
+    await bench.visit(f"http://localhost:{here.port}/")
+    page = bench.session.running.page.page
+    assert await page.evaluate(IN_A_FRAME, list(NAMES)) == []

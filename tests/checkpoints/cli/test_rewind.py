@@ -1,0 +1,237 @@
+"""`rookery rewind`: what it lists, what it refuses, and what it leaves alone when it must."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from rookery.checkpoints.checkpoints import ShadowCheckpoints
+from rookery.cli.main import run
+from rookery.core.facts import (
+    CheckpointSaved,
+    Fact,
+    FilesChanged,
+    FilesRestored,
+    Rewound,
+    TaskOpened,
+    ToolFinished,
+    ToolStarted,
+    UserSpoke,
+)
+from rookery.core.limits import Limits
+from rookery.platform.user_folders import find_places
+from rookery.storage.sessions import TaskStore
+from support.sample_logs import log
+
+SESSION = "5e551011-0000-4000-8000-000000000000"
+Captured = pytest.CaptureFixture[str]
+LOST = "0" * 40
+"""A checkpoint that nobody has."""
+
+
+def store() -> TaskStore:
+    return TaskStore(find_places(os.environ))
+
+
+def keep(*facts: Fact, workspace: Path | None = None) -> None:
+    journal = store().create(SESSION)
+    opened = TaskOpened(text="go", workspace=str(workspace or Path.cwd()))
+    for event in log(opened, *facts):
+        journal.write(event)
+    journal.close()
+
+
+def kept() -> list[Fact]:
+    return [event.fact for event in store().read(SESSION)]
+
+
+def saved() -> str:
+    """The files as they are now."""
+    places = find_places(os.environ)
+    checkpoints = ShadowCheckpoints(Path.cwd(), places.checkpoints, Limits())
+    return anyio.run(checkpoints.save, None).id
+
+
+def step(call_id: str, title: str, before: str, after: str | None, *, at: int) -> list[Fact]:
+    """A call of which the checkpoint is event `at`; without `after` nobody recorded what it did."""
+    facts: list[Fact] = [
+        CheckpointSaved(id=before, call_id=call_id),
+        ToolStarted(call_id=call_id, tool="execute_command", title=title, command="x"),
+        ToolFinished(call_id=call_id, text=""),
+    ]
+    if after is None:
+        return facts[:2]
+    return [*facts, FilesChanged(call_id=call_id, before=before, after=after, since=at)]
+
+
+@pytest.fixture
+def rewind(capsys: Captured) -> Callable[..., tuple[int, str, str]]:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = run(["rewind", *arguments])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+def two_changes() -> None:
+    """`a.txt` is there, then changed, then removed."""
+    file = Path("a.txt")
+    file.write_text("one\n")
+    first = saved()
+    file.write_text("two\n")
+    second = saved()
+    file.unlink()
+    third = saved()
+    keep(*step("c1", "Run one", first, second, at=2), *step("c2", "Run two", second, third, at=6))
+
+
+def test_each_point_is_a_line_that_nobody_can_forge(rewind):
+    keep(
+        UserSpoke(message_id="m", text="also\nthe \x1b[8m docs"),
+        *step("c1", "Run x", "b", "a", at=3),
+        *step("c2", "Run y", "b", "b", at=7),
+        FilesRestored(to=1, before="b", after="a", paths=("a.txt",), count=1),
+        Rewound(to=1),
+    )
+    code, out, err = rewind()
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "    1    1970-01-01    you go",
+        "    1    1970-01-01    you also the ␛[8m docs",
+        "    2    1970-01-01  ±     Run x",
+        "    6    1970-01-01        Run y",
+        "   10    1970-01-01  ±     (Put back 1 file: a.txt.)",
+        "   11    1970-01-01        (The conversation went back to 1.)",
+        "",
+        "± changed files. Go back to before a step: rookery rewind --to NUMBER",
+    ]
+
+
+def test_a_session_can_be_named_by_the_beginning_of_its_id(rewind, tmp_path: Path):
+    keep(workspace=tmp_path)
+    assert rewind(SESSION[:6])[0] == 0
+    assert rewind()[2].startswith("Error: There is no session ")
+
+
+def test_steps_of_old_that_changed_only_ignored_files_are_passed_over(rewind):
+    """They are on record as changes."""
+    Path(".gitignore").write_text("*.log\n")
+    first = saved()
+    Path("a.txt").write_text("one\n")
+    second = saved()
+    Path("x.log").write_text("tested\n")
+    third = saved()
+    assert second != third
+    keep(*step("c1", "Edit", first, second, at=2), *step("c2", "Test", second, third, at=6))
+    code, out, err = rewind("--last", "-y")
+    assert (code, err) == (0, "")
+    assert "Put back 1 file: a.txt.\n" in out
+    assert not Path("a.txt").exists()
+
+
+def test_a_rewind_that_puts_nothing_back_says_so(rewind):
+    two_changes()
+    assert rewind("--to", "1", "--files", "-y")[0] == 0
+    code, out, err = rewind("--to", "1", "--files", "-y")
+    assert (code, out, err) == (
+        0,
+        "No files to restore.\nNo files had to be restored.\n",
+        "",
+    )
+
+
+def test_GIT_6_files_go_back_step_by_step(rewind):
+    two_changes()
+    code, out, err = rewind("--last", "-y")
+    assert (code, err) == (0, "")
+    assert "  create    a.txt\nPut back 1 file: a.txt.\n" in out
+    assert Path("a.txt").read_text() == "two\n"
+    assert [type(fact) for fact in kept()[-2:]] == [FilesRestored, Rewound]
+    rewind("--to", "1", "-y")
+    assert Path("a.txt").read_text() == "one\n"
+
+
+def test_GIT_6_a_number_inside_a_call_means_the_point_before_it(rewind):
+    two_changes()
+    _, out, _ = rewind("--to", "3", "-y")
+    assert out.startswith("The conversation goes back to 2: ")
+    assert kept()[-1] == Rewound(to=2)
+
+
+def test_GIT_6_only_what_was_asked_for_goes_back(rewind):
+    two_changes()
+    assert rewind("--to", "1", "--conversation", "-y")[0] == 0
+    assert not Path("a.txt").exists()
+    assert kept()[-1] == Rewound(to=1)
+    assert rewind("--to", "1", "--files", "-y")[0] == 0
+    assert Path("a.txt").read_text() == "one\n"
+    assert isinstance(kept()[-1], FilesRestored)
+
+
+def test_GIT_6_looking_leaves_the_log_as_it_is(rewind):
+    two_changes()
+    before = kept()
+    assert rewind("--to", "1", "--dry-run")[0] == 0
+    assert kept() == before
+    assert not Path("a.txt").exists()
+
+
+def test_GIT_6_without_the_checkpoints_nothing_is_taken_back_not_even_words(rewind):
+    Path("a.txt").write_text("mine\n")
+    keep(*step("c1", "Run x", LOST, LOST[:-1] + "1", at=2))
+    before = kept()
+    code, _, err = rewind("--to", "1", "-y")
+    assert code == 1
+    assert err.startswith("The files cannot be put back. ")
+    assert err.count("\n") == 1
+    assert kept() == before
+    assert Path("a.txt").read_text() == "mine\n"
+    assert rewind("--to", "1", "--conversation", "-y")[0] == 0
+    assert kept()[-1] == Rewound(to=1)
+
+
+def test_GIT_6_a_session_whose_folder_is_gone_does_not_touch_this_one(rewind, tmp_path: Path):
+    two_changes()
+    Path("a.txt").write_text("mine\n")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "a.txt").write_text("another\n")
+    Path.cwd().rename(tmp_path / "moved")
+    os.chdir(elsewhere)
+    code, _, err = rewind(SESSION, "--to", "1", "-y")
+    assert (code, err.count("\n")) == (1, 1)
+    assert Path("a.txt").read_text() == "another\n"
+
+
+def test_GIT_6_the_last_change_may_be_that_of_a_command_whose_process_died(rewind):
+    Path("a.txt").write_text("one\n")
+    first = saved()
+    Path("a.txt").write_text("two\n")
+    second = saved()
+    Path("b.txt").write_text("written by what died\n")
+    keep(*step("c1", "Run one", first, second, at=2), *step("c2", "Run two", second, None, at=6))
+    code, out, err = rewind("--last", "-y")
+    assert (code, err) == (0, "")
+    assert "  remove    b.txt\n" in out
+    assert not Path("b.txt").exists()
+    assert Path("a.txt").read_text() == "two\n"
+
+
+def test_a_session_that_is_being_worked_on_is_left_alone(rewind):
+    two_changes()
+    journal = store().open(SESSION)
+    try:
+        code, _, err = rewind("--to", "1", "-y")
+    finally:
+        journal.close()
+    assert (code, err.count("\n")) == (9, 1)
+    assert err.startswith("Error: ")
+    assert not Path("a.txt").exists()
+
+
+def test_without_changes_there_is_no_last_one(rewind):
+    keep()
+    assert rewind("--last", "-y") == (2, "", "Error: No step of this session has changed files.\n")

@@ -1,0 +1,500 @@
+"""What a checkpoint held does not drop out of later ones, whatever becomes of it (GIT-5, GIT-6)."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rookery.checkpoints.checkpoints import ShadowCheckpoints
+from rookery.core.limits import Limits
+from rookery.platform.git.git_index import GitIndexes, tracked_paths
+from support.access_lists import ACL, NOBODY, acl, restrict, still_restricted
+
+pytestmark = pytest.mark.anyio
+MOST = 1000
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
+
+
+class Bench:
+    """A workspace in which commands are run, with a checkpoint before and after each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.work, self.home = folder / "work", folder / "home"
+        self.work.mkdir()
+        self.checkpoints = self.open()
+        self.steps: list[tuple[str, str]] = []
+        self.skipped: tuple[str, ...] = ()
+
+    def open(self) -> ShadowCheckpoints:
+        return ShadowCheckpoints(self.work, self.home, Limits(checkpoint_file_bytes=MOST))
+
+    def shell(self, command: str) -> None:
+        subprocess.run(["bash", "-ec", command], cwd=self.work, check=True)
+
+    async def run(self, command: str, paths: list[str] | None = None) -> None:
+        before = await self.checkpoints.save(paths)
+        self.skipped = before.skipped
+        self.shell(command)
+        after = await self.checkpoints.save(paths)
+        assert (before.problem, after.problem) == ("", "")
+        self.steps.append((before.id, after.id))
+
+    async def back(self) -> str:
+        restored = await self.checkpoints.restore(self.steps, overwrite=False)
+        assert restored.kept == ()
+        return restored.problem
+
+    def texts(self) -> dict[str, str]:
+        found = [path for path in self.work.rglob("*") if path.is_file()]
+        return {
+            str(path.relative_to(self.work)): path.read_text()
+            for path in found
+            if ".git" not in path.relative_to(self.work).parts
+        }
+
+    def aside(self) -> list[Path]:
+        folder = self.home / "set-aside"
+        return sorted(folder.iterdir()) if folder.exists() else []
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+# ── ignore files ────────────────────────────────────────────────────────────────────────
+
+GONE = {
+    "a folder": ["echo src/ > .gitignore", "rm -r src"],
+    "in one command": ["echo src/ > .gitignore; rm -r src"],
+    "all": [r"printf '*\n!.gitignore\n' > .gitignore", "rm -r src a.txt"],
+    "files": ["echo '*.txt' > .gitignore", "rm a.txt src/b.txt"],
+    "a part": ["echo src/ > .gitignore", "rm -r src/deep", "rm src/b.txt"],
+    "changed": ["echo src/ > .gitignore", "echo x > src/b.txt"],
+    "made": ["echo src/ > .gitignore", "echo x > src/new; mkdir src/more; echo x > src/more/y"],
+    "inside": [r"printf '*\n!.gitignore\n' > src/.gitignore", "rm src/b.txt; rm -r src/deep"],
+    "another thing": ["echo a.txt > .gitignore", "rm a.txt; mkdir a.txt; touch a.txt/x"],
+    "a faulty line": [r"printf 'x[]\nsrc/\n' > .gitignore", "rm -r src"],
+    "back again": ["echo src/ > .gitignore", "rm .gitignore", "rm -r src"],
+    "twice": ["echo src/ > .gitignore", "echo x > src/b.txt", "rm -r src", "rm a.txt"],
+}
+
+
+# what one process remembers several look up: that is tried with every sequence at length only
+SEVERAL = GONE.keys() if TORTURE else {"a folder", "in one command", "back again", "twice"}
+TRIES = [(name, anew) for name in GONE for anew in (False, True) if not anew or name in SEVERAL]
+
+
+@pytest.mark.parametrize(
+    ("name", "anew"),
+    TRIES,
+    ids=[f"GIT-6 {name}, {'several processes' if anew else 'one'}" for name, anew in TRIES],
+)
+async def test_an_ignore_file_takes_nothing_out_of_later_checkpoints(
+    bench: Bench, name: str, anew: bool
+):
+    bench.shell("mkdir -p src/deep; echo a > a.txt; echo b > src/b.txt; echo c > src/deep/c")
+    before = bench.texts()
+    for command in GONE[name]:
+        await bench.run(command)
+        if anew:
+            bench.checkpoints = bench.open()
+    assert await bench.back() == ""
+    assert bench.texts() == before
+
+
+async def test_before_a_tool_changes_an_ignore_file_all_is_saved(bench: Bench):
+    bench.shell("mkdir src; echo a > src/a")
+    await bench.run("echo src/ > .gitignore", [".gitignore"])
+    await bench.run("rm -r src")
+    assert await bench.back() == ""
+    assert bench.texts() == {"src/a": "a\n"}
+
+
+async def test_of_an_ignored_folder_only_what_was_saved_is_followed(bench: Bench):
+    bench.shell("echo build/ > .gitignore; mkdir build; touch build/{a,b}")
+    await bench.run("echo tool > build/a", ["build/a"])
+    await bench.run("echo more >> build/a; echo more >> build/b; touch build/c")
+    assert set(await bench.checkpoints.files_at(bench.steps[-1][1])) == {".gitignore", "build/a"}
+    await bench.run("rm build/a")
+    assert await bench.back() == ""
+    assert bench.texts() == {".gitignore": "build/\n", "build/a": "", "build/b": "more\n"} | {
+        "build/c": ""
+    }
+
+
+async def test_a_followed_file_that_becomes_a_folder_comes_back(bench: Bench):
+    bench.shell("echo build/ > .gitignore; mkdir build; echo mine > build/a")
+    await bench.run("true", ["build/a"])
+    await bench.run("rm build/a; mkdir build/a; echo x > build/a/x")
+    assert await bench.back() == ""
+    assert bench.texts() == {".gitignore": "build/\n", "build/a": "mine\n"}
+
+
+async def test_dependencies_that_become_ignored_are_no_longer_followed(bench: Bench):
+    bench.shell("mkdir -p node_modules/x; touch node_modules/x/y")
+    await bench.run("echo node_modules > .gitignore")
+    assert set(await bench.checkpoints.files_at(bench.steps[-1][1])) == {".gitignore"}
+
+
+async def test_what_is_followed_is_saved_though_there_are_too_many_files(bench: Bench):
+    bench.shell("touch a; echo b > b; mkdir c; echo d > c/d")
+    few = ShadowCheckpoints(bench.work, bench.home, Limits(checkpoint_files=3))
+    first = await few.save(None)
+    bench.shell("mkdir 0 z; touch {0,z}/{0..9} {0..9}x; echo x > b; echo x > c/d")
+    second = await few.save(None)
+    await few.restore([(first.id, second.id)], overwrite=False)
+    assert ((bench.work / "b").read_text(), (bench.work / "c/d").read_text()) == ("b\n", "d\n")
+
+
+# ── what git tracks ─────────────────────────────────────────────────────────────────────
+
+
+TRACKED = {
+    "a file": "keep.log",
+    "in an ignored folder": "build/keep.txt",
+    "deep": "build/deep/er/keep.txt",
+    "in dependencies": "node_modules/x/index.js",
+    "in a repository inside": "inner/keep.log",
+}
+
+
+@pytest.mark.parametrize("path", TRACKED.values(), ids=[f"GIT-6 {name}" for name in TRACKED])
+@pytest.mark.parametrize("version", [2, 4])
+async def test_a_tracked_file_is_saved_though_it_be_ignored(bench: Bench, path: str, version: int):
+    repository = "inner" if path.startswith("inner/") else "."
+    in_repository = path.removeprefix("inner/")
+    file = bench.work / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("committed")
+    ignored = "*.log\nbuild/\nnode_modules/\n"
+    (bench.work / ".gitignore").write_text(ignored)
+    bench.shell(
+        f"git init -q {repository}; cd {repository}; git config index.version {version};"
+        f" git add -f {in_repository}"
+    )
+    file.write_text("not committed")
+    (file.parent / "other.log").write_text("ignored")
+    await bench.run(f"rm {path}")
+    assert set(await bench.checkpoints.files_at(bench.steps[0][0])) == {".gitignore", path}
+    assert await bench.back() == ""
+    assert file.read_text() == "not committed"
+
+
+async def test_what_git_no_longer_tracks_is_followed_all_the_same(bench: Bench):
+    bench.shell("git init -q .; echo '*.log' > .gitignore; echo mine > a.log; git add -f a.log")
+    await bench.run("git rm -q --cached a.log")
+    await bench.run("rm a.log")
+    await bench.back()
+    assert bench.texts() == {".gitignore": "*.log\n", "a.log": "mine\n"}
+
+
+def test_what_is_tracked_in_a_linked_worktree_is_saved(tmp_path: Path):
+    main = tmp_path / "main"
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q", str(main)], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], cwd=main, check=True)
+    subprocess.run([*git, "worktree", "add", "-q", "../linked/work"], cwd=main, check=True)
+    work = tmp_path / "linked" / "work"
+    (work / "a.log").write_text("x")
+    subprocess.run([*git, "add", "-f", "a.log"], cwd=work, check=True)
+    assert "a.log" in GitIndexes(str(work)).tracked_in("")
+
+
+def test_the_index_of_git_is_read_as_git_reads_it(tmp_path: Path):
+    names = ["a.b", "a/b/c", "a-b", "dir/x", "dir/y/z", "é", "long/" + "n" * 200, "sp ace"]
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    subprocess.run(["git", "add", "-A"], cwd=tmp_path, check=True)
+    (tmp_path / "later").write_text("x")
+    subprocess.run(["git", "add", "-N", "later"], cwd=tmp_path, check=True)
+    for version in ("2", "3", "4"):
+        subprocess.run(["git", "update-index", "--index-version", version], cwd=tmp_path)
+        listed = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=tmp_path, check=True, capture_output=True
+        ).stdout
+        data = (tmp_path / ".git" / "index").read_bytes()
+        assert tracked_paths(data) == listed.split(b"\0")[:-1]
+    tracked = GitIndexes(str(tmp_path)).tracked_in("")
+    assert tracked.names_in("dir") == {"x", "y"}
+    assert tracked.names_in("a") == {"b"}
+    assert tracked.names_in("di") == set()
+
+
+HARMFUL = ["../outside", "/etc/passwd", ".git/config", "build/../../outside", "build/.git/x"]
+
+
+@pytest.mark.parametrize("path", HARMFUL, ids=[f"PATH-3 {path}" for path in HARMFUL])
+async def test_an_index_leads_to_nothing_that_is_no_file_of_the_workspace(bench: Bench, path: str):
+    (bench.work.parent / "outside").write_text("secret")
+    bench.shell(
+        "git init -q .; echo 'build/' > .gitignore; mkdir -p build/.git; touch build/.git/x"
+    )
+    bench.shell("mkdir -p 000/x; touch 000/x/x; git add -f 000/x/x")
+    data = (bench.work / ".git/index").read_bytes()[:-20]
+    name = path.encode()
+    entry = data[12 : 12 + 60] + len(name).to_bytes(2, "big") + name
+    entry += bytes(8 - len(entry) % 8)
+    (bench.work / ".git/index").write_bytes(b"DIRC\0\0\0\2\0\0\0\1" + entry + bytes(20))
+    assert path in GitIndexes(str(bench.work)).tracked_in("")
+    saved = await bench.checkpoints.save(None)
+    assert saved.problem == ""
+    assert set(await bench.checkpoints.files_at(saved.id)) == {".gitignore", "000/x/x"}
+
+
+# ── files that become what no checkpoint holds ──────────────────────────────────────────
+
+BECOMES = {
+    "large": "head -c 5000 /dev/zero > {0}",
+    "grown": "head -c 5000 /dev/zero >> {0}",
+    "a pipe": "rm {0}; mkfifo {0}",
+    "closed": "chmod 000 {0}",
+    "large, then small": "head -c 5000 /dev/zero > {0}; echo small > {0}",
+    "a folder": "rm {0}; mkdir {0}; head -c 5000 /dev/zero > {0}/x",
+}
+
+
+@pytest.mark.parametrize("command", BECOMES.values(), ids=[f"GIT-6 {name}" for name in BECOMES])
+@pytest.mark.parametrize("named", [False, True], ids=["command", "tool"])
+async def test_a_saved_file_that_becomes_what_is_not_saved_comes_back(
+    bench: Bench, command: str, named: bool
+):
+    for path in ("README.md", "src/b"):
+        file = bench.work / path
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("mine\n")
+        await bench.run(command.format(path), [path] if named else None)
+    rehearsed = await bench.checkpoints.restore(bench.steps, overwrite=False, rehearse=True)
+    assert {"README.md", "src/b"} <= {effect.path for effect in rehearsed.effects}
+    told = await bench.back()
+    assert bench.texts() == {"README.md": "mine\n", "src/b": "mine\n"}
+    for kept in bench.aside():
+        assert str(kept) in told
+    large = [kept for kept in bench.aside() if kept.stat().st_size >= 5000]
+    assert len(large) == (2 if "head" in command and "small" not in command else 0)
+
+
+async def test_steps_in_which_a_file_grows_and_shrinks_are_taken_back(bench: Bench):
+    bench.shell("echo mine > a")
+    await bench.run("head -c 5000 /dev/zero > a; head -c 5000 /dev/zero > new")
+    await bench.run("echo x > a; echo x > new")
+    assert await bench.back() == ""
+    assert bench.texts() == {"a": "mine\n"}
+
+
+async def test_what_a_person_made_of_it_since_stays(bench: Bench):
+    bench.shell("echo mine > a")
+    await bench.run("head -c 5000 /dev/zero > a")
+    bench.shell("echo by hand > a")
+    restored = await bench.checkpoints.restore(bench.steps, overwrite=False)
+    assert (restored.kept, bench.texts()) == (("a",), {"a": "by hand\n"})
+
+
+async def test_large_files_and_pipes_that_a_command_made_go_and_none_is_lost(bench: Bench):
+    await bench.run("head -c 5000 /dev/zero > large; mkfifo pipe; mkdir d; mkfifo d/pipe")
+    told = await bench.back()
+    (kept,) = bench.aside()
+    assert (list(bench.work.iterdir()), kept.stat().st_size) == ([], 5000)
+    assert str(kept) in told
+
+
+async def test_a_folder_that_became_a_pipe_comes_back_with_all_in_it(bench: Bench):
+    bench.shell("mkdir -p d/e; echo mine > d/e/f")
+    await bench.run("rm -r d; mkfifo d")
+    await bench.back()
+    assert bench.texts() == {"d/e/f": "mine\n"}
+
+
+NOT_KEPT = {"deleted": "rm large", "changed": "echo x >> large", "replaced": "echo x > large"}
+
+
+@pytest.mark.parametrize("command", NOT_KEPT.values(), ids=[f"GIT-5 {name}" for name in NOT_KEPT])
+async def test_a_file_that_could_not_be_kept_is_told_before_and_after(bench: Bench, command: str):
+    bench.shell("head -c 5000 /dev/zero > large; echo a > a")
+    await bench.run(f"{command}; echo x > a")
+    assert bench.skipped == ("large (too large)",)
+    left = bench.texts()
+    assert "could not be kept" in (told := await bench.back())
+    assert "large" in told
+    assert bench.texts() == left | {"a": "a\n"}
+
+
+async def test_files_that_could_not_be_kept_and_did_not_change_are_not_told(bench: Bench):
+    bench.shell("head -c 5000 /dev/zero > large; mkfifo pipe; echo a > a")
+    await bench.run("echo x > a")
+    assert await bench.back() == ""
+
+
+async def test_a_folder_that_a_command_closed_is_opened_again(bench: Bench):
+    bench.shell("mkdir d; echo mine > d/f")
+    await bench.run("chmod 000 d")
+    try:
+        await bench.back()
+        assert bench.texts() == {"d/f": "mine\n"}
+    finally:
+        (bench.work / "d").chmod(0o755)
+
+
+async def test_the_users_own_attributes_stay_with_a_file_that_is_put_back(bench: Bench):
+    file = bench.work / "a"
+    file.write_text("mine\n")
+    try:
+        os.setxattr(file, "user.tag", b"red")
+    except OSError:
+        pytest.skip("there are no such attributes here")
+    await bench.run("echo x > a; chmod 444 a")
+    await bench.run("chmod 400 a")
+    await bench.back()
+    assert (file.read_text(), os.getxattr(file, "user.tag")) == ("mine\n", b"red")
+
+
+async def test_who_may_use_a_file_stays_as_it_was_when_it_is_put_back(bench: Bench):
+    file = bench.work / "a"
+    file.write_text("mine\n")
+    restrict(file)
+    await bench.run("echo x > a")
+    await bench.back()
+    assert file.read_text() == "mine\n"
+    assert still_restricted(file)
+
+
+@pytest.mark.parametrize("how", ["rm a", "cp a b; chmod 664 b; mv b a; echo x > a"])
+@pytest.mark.parametrize("anew", [False, True])
+async def test_an_access_list_comes_back_with_a_file_that_lost_it(
+    bench: Bench, how: str, anew: bool
+):
+    """Otherwise its group could do what the list denied it."""
+    file = bench.work / "a"
+    file.write_text("mine\n")
+    os.setxattr(file, ACL, acl())
+    await bench.run("echo other > c")
+    if anew:
+        bench.checkpoints = bench.open()
+    await bench.run(how)
+    await bench.back()
+    assert file.read_text() == "mine\n"
+    assert os.getxattr(file, ACL) == acl()
+    assert file.stat().st_mode & 0o777 == 0o660
+
+
+@pytest.mark.parametrize("how", ["rm a", "mv a b", "mkdir d; mv a d/a"])
+@pytest.mark.parametrize("anew", [False, True])
+async def test_what_is_noted_about_a_file_comes_back_with_it(bench: Bench, how: str, anew: bool):
+    file = bench.work / "a"
+    file.write_text("mine\n")
+    restrict(file)
+    await bench.run("echo other > c")
+    if anew:
+        bench.checkpoints = bench.open()
+    await bench.run(how)
+    assert await bench.back() == ""
+    assert bench.texts() == {"a": "mine\n"}
+    assert still_restricted(file)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+async def test_the_owner_comes_back_with_a_deleted_file(bench: Bench):
+    file = bench.work / "a"
+    file.write_text("mine\n")
+    os.chown(file, NOBODY, NOBODY)
+    await bench.run("rm a")
+    assert await bench.back() == ""
+    assert (file.stat().st_uid, file.stat().st_gid) == (NOBODY, NOBODY)
+
+
+async def test_undo_keeps_a_tag_that_the_user_changed_since(bench: Bench):
+    file = bench.work / "a"
+    file.write_text("mine\n")
+    os.setxattr(file, "user.tag", b"red")
+    await bench.run("echo x > a")
+    os.setxattr(file, "user.tag", b"blue")
+    await bench.back()
+    assert (file.read_text(), os.getxattr(file, "user.tag")) == ("mine\n", b"blue")
+
+
+# ── what counts as a change ─────────────────────────────────────────────────────────────
+
+ONLY_IGNORED = [
+    "echo x > x.log",
+    "echo more >> old.log",
+    "rm old.log",
+    "mkdir -p out/deep; echo x > out/deep/x.log",
+    "mkdir -p .cache/v; echo '*' > .cache/.gitignore; echo x > .cache/v/x",
+    "mkdir build; echo x > build/x",
+    "rm -r logs",
+]
+CHANGES = [
+    "echo x > a",
+    "rm a",
+    "chmod 600 a",
+    "mkdir empty",
+    "git init -q inner",
+    "mkdir -p out; echo x > out/x.log; echo x > out/a",
+    "head -c 5000 /dev/zero > large",
+    "echo x >> large.bin",
+    "echo '*.txt' >> .gitignore",
+]
+
+
+@pytest.mark.parametrize(
+    ("command", "changes"),
+    [*((each, False) for each in ONLY_IGNORED), *((each, True) for each in CHANGES)],
+)
+async def test_a_step_counts_unless_it_changed_only_ignored_files(
+    bench: Bench, command: str, changes: bool
+):
+    bench.shell("printf '*.log\\nbuild/\\n' > .gitignore; echo a > a; echo l > old.log")
+    bench.shell("mkdir logs; echo l > logs/a.log; head -c 3000 /dev/zero > large.bin")
+    await bench.run(command)
+    assert await bench.checkpoints.changed_files(*bench.steps[-1]) is changes
+
+
+# ── files that hold secrets ─────────────────────────────────────────────────────────────
+
+SECRET = "token-4711"
+
+
+def stored(bench: Bench) -> bytes:
+    """All that is in the packs."""
+    [folder] = bench.home.glob("*.git")
+    command = ["git", f"--git-dir={folder}", "cat-file", "--batch", "--batch-all-objects"]
+    return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+@pytest.mark.parametrize("where", [".env", "conf/.env.local", "ignored/deep/.env"])
+async def test_what_is_in_an_ignored_file_for_secrets_is_never_stored(bench: Bench, where: str):
+    bench.shell(f"mkdir -p $(dirname {where}); echo {SECRET} > {where}; echo mine > a")
+    bench.shell("printf '.env*\\nignored/\\n' > .gitignore")
+    await bench.run(f"echo x > a; echo other-{SECRET} > {where}")
+    await bench.run("echo y > a", [where])
+    assert b"mine" in stored(bench)
+    assert SECRET.encode() not in stored(bench)
+    assert await bench.checkpoints.diff(*bench.steps[0]) == [("a", b"mine\n", b"x\n")]
+    assert await bench.back() == ""
+    assert (bench.work / where).read_text() == f"{SECRET}\n", "this process still knows"
+    assert SECRET.encode() not in stored(bench)
+    assert await bench.checkpoints.health() == ""
+
+
+async def test_a_later_process_says_that_it_cannot_bring_secrets_back(bench: Bench):
+    bench.shell(f"echo .env > .gitignore; echo {SECRET} > .env; echo mine > a")
+    await bench.run("rm .env a")
+    bench.checkpoints = bench.open()
+    assert await bench.checkpoints.health() == ""
+    told = await bench.back()
+    assert told == "Checkpoints do not store ignored files that may hold secrets: .env."
+    assert bench.texts() == {".gitignore": ".env\n", "a": "mine\n"}
+
+
+@pytest.mark.parametrize("how", ["git init -q; git add -f .env", "rm .gitignore"])
+async def test_what_is_tracked_or_not_ignored_is_stored(bench: Bench, how: str):
+    bench.shell(f"echo .env > .gitignore; echo {SECRET} > .env")
+    await bench.run(how)
+    await bench.run("rm .env")
+    bench.checkpoints = bench.open()
+    bench.steps = bench.steps[1:]
+    assert await bench.back() == ""
+    assert (bench.work / ".env").read_text() == f"{SECRET}\n"

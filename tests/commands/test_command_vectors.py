@@ -1,0 +1,49 @@
+"""The list of command lines, each with the verdict it must get (8.2, 8.8, K1 to K5)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rookery.core.rulings import Decision
+from support.command_project import Bench, bench, decision
+
+VECTORS: dict[str, Any] = yaml.safe_load(
+    (Path(__file__).parents[1] / "vectors" / "commands.yaml").read_text(encoding="utf-8")
+)
+DENIED = tuple(VECTORS["denied"])
+ROWS = [
+    pytest.param(
+        group["verdict"], line, id=f"{group['covers'].split()[0]} {group['verdict']} {line}"
+    )
+    for group in VECTORS["groups"]
+    for line in group["lines"].rstrip("\n").split("\n")
+]
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """The known programs are all there, whatever this machine has."""
+    made = bench(tmp_path_factory.mktemp("project"))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PATH", str(made.programs))
+        yield made
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("verdict", "line"), ROWS)
+async def test_every_line_gets_its_verdict(here: Bench, verdict: str, line: str):
+    command = here.spelled(line)
+    judged = here.judge(command, "")
+    if verdict == "deny":
+        assert await decision(judged, command, deny=DENIED) is Decision.DENY
+        return
+    ruled = await decision(judged, command)
+    said = "grave" if judged.grave else {Decision.ALLOW: "allow"}.get(ruled, "ask")
+    assert said == verdict, (judged.grave, judged.why_not, judged.notes, judged.commands)
+    assert (judged.plain is not None) == (verdict == "allow")
+    if verdict == "grave":
+        assert ruled is Decision.ASK
+        assert await decision(judged, command, allow=("*",)) is Decision.ASK

@@ -1,0 +1,293 @@
+"""Lines as drivers write them, and the commands they are."""
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.compat.control_stream.stream_commands import (
+    COMMANDS,
+    AnswerAsk,
+    BadCommand,
+    CancelTask,
+    ClearTask,
+    Ping,
+    SendMessage,
+    Shutdown,
+    Start,
+    StreamCommand,
+    read_command,
+)
+from rookery.compat.driver import StartSettings, approval_problem, start_settings
+from rookery.core.blocks import Image
+from support.control_stream_schemas import commands_schema
+
+TASK = "3F0C3A5E-6c5e-4d2a-9d0b-0c7a1d6f2b11"
+DOT = "data:image/png;base64,iVBORw0KGgo="
+SEEN = (Image(media_type="image/png", data="iVBORw0KGgo="),)
+
+
+def line(command: str, **fields: Any) -> bytes:
+    return json.dumps({"command": command, "requestId": "r", **fields}).encode()
+
+
+READ: list[tuple[str, bytes, StreamCommand]] = [
+    (
+        "14.1 start",
+        line("start", prompt=" go ", taskId=TASK, images=[DOT], configuration={"mode": "ask"}),
+        Start(
+            request_id="r",
+            prompt=" go ",
+            task_id=TASK.lower(),
+            images=SEEN,
+            configuration={"mode": "ask"},
+        ),
+    ),
+    (
+        "14.1 start, the least",
+        line("start", prompt="x"),
+        Start(request_id="r", prompt="x", configuration={}),
+    ),
+    (
+        "14.1 message",
+        line("message", prompt="x", images=[DOT]),
+        SendMessage(request_id="r", prompt="x", images=SEEN),
+    ),
+    ("14.1 cancel", line("cancel"), CancelTask(request_id="r")),
+    ("14.1 ping", line("ping"), Ping(request_id="r")),
+    ("14.1 shutdown", line("shutdown"), Shutdown(request_id="r")),
+    ("14.1 clear", line("clear"), ClearTask(request_id="r")),
+    (
+        "14.1 approve",
+        line("approve", text="but mind the tests", images=[DOT]),
+        AnswerAsk(
+            name="approve", request_id="r", reply="yes", text="but mind the tests", images=SEEN
+        ),
+    ),
+    ("14.1 reject", line("reject"), AnswerAsk(name="reject", request_id="r", reply="no")),
+    (
+        "14.1 answer in words",
+        line("answer", text="8080", id=7),
+        AnswerAsk(name="answer", request_id="r", reply="message", text="8080", row=7),
+    ),
+    (
+        "14.1 answer with a choice",
+        line("answer", choice="no", text="why?"),
+        AnswerAsk(name="answer", request_id="r", reply="no", text="why?"),
+    ),
+    (
+        "14.1 unknown fields are ignored",
+        line("ping", hello=[1], prompt=2),
+        Ping(request_id="r"),
+    ),
+    (
+        "14.1 requestId is trimmed",
+        b'{"command":"ping","requestId":" \\t r\\n"}',
+        Ping(request_id="r"),
+    ),
+    (
+        "half a character is made whole",
+        b'{"command":"message","requestId":"r","prompt":"a\\ud83d"}',
+        SendMessage(request_id="r", prompt="a\ufffd"),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("given_line", "command"), [row[1:] for row in READ], ids=[r[0] for r in READ]
+)
+def test_a_line_is_the_command_it_says(given_line: bytes, command: StreamCommand):
+    assert read_command(given_line, 1) == command
+
+
+BAD = [
+    ("invalid JSON", b"{", "invalid JSON"),
+    ("invalid JSON, not UTF-8", b'{"command":"p\xe9ng"}', "invalid JSON (it is not UTF-8)"),
+    ("invalid JSON, too deep", b"[" * 100_000, "invalid JSON (it is nested too deeply)"),
+    ("invalid JSON, a number", b"9" * 5000, "invalid JSON (a number in it is too long)"),
+    ("not an object", b"[1]", "it is not a JSON object"),
+    ("not an object, null", b"null", "it is not a JSON object"),
+    ("no string command", b'{"requestId":"r"}', 'there is no string "command"'),
+    ("no string command, a number", b'{"command":1}', 'there is no string "command"'),
+    (
+        "unsupported command",
+        b'{"command":"stat","requestId":"r"}',
+        f'unsupported command "stat"; there are {", ".join(COMMANDS)}',
+    ),
+    ("no requestId", b'{"command":"ping"}', '"requestId" must be a non-blank string'),
+    (
+        "blank requestId",
+        b'{"command":"ping","requestId":" "}',
+        '"requestId" must be a non-blank string',
+    ),
+    ("no prompt", line("start"), '"prompt" must be a non-blank string'),
+    ("blank prompt", line("message", prompt=" \n"), '"prompt" must be a non-blank string'),
+    ("images", line("start", prompt="x", images="a"), '"images" must be a list of strings'),
+    (
+        "images of others",
+        line("start", prompt="x", images=[1]),
+        '"images" must be a list of strings',
+    ),
+    (
+        "images that are none",
+        line("start", prompt="x", images=["a.png"]),
+        '"images" must hold data URIs: data:image/...;base64,...',
+    ),
+    (
+        "19 images per message",
+        line("start", prompt="x", images=[DOT] * 21),
+        '"images" holds 21 images; a message takes 20',
+    ),
+    (
+        "taskId no string",
+        line("start", prompt="x", taskId=1),
+        '"taskId" must be a non-blank string',
+    ),
+    ("taskId blank", line("start", prompt="x", taskId=""), '"taskId" must be a non-blank string'),
+    ("taskId no UUID", line("start", prompt="x", taskId="t1"), '"taskId" must be a UUID'),
+    (
+        "taskId of no version",
+        line("start", prompt="x", taskId="3f0c3a5e-6c5e-9d2a-9d0b-0c7a1d6f2b11"),
+        '"taskId" must be a UUID',
+    ),
+    (
+        "configuration",
+        line("start", prompt="x", configuration=[]),
+        '"configuration" must be an object',
+    ),
+    ("answer without any", line("answer", text=" "), 'an answer needs "text" or "choice"'),
+    (
+        "answer with another choice",
+        line("answer", choice="ok"),
+        '"choice" must be one of yes, no, task, expand, halt',
+    ),
+    (
+        "answer to a yes",
+        line("answer", text="x", id=True),
+        '"id" must be the id of a question, a whole number',
+    ),
+    (
+        "answer to no id",
+        line("answer", text="x", id="7"),
+        '"id" must be the id of a question, a whole number',
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("given_line", "reason"), [row[1:] for row in BAD], ids=[r[0] for r in BAD]
+)
+def test_CS_14_2_a_bad_line_is_refused_with_its_number_and_the_reason(
+    given_line: bytes, reason: str
+):
+    with pytest.raises(BadCommand) as refusal:
+        read_command(given_line, 12)
+    assert str(refusal.value).startswith(f"stdin command line 12: {reason}")
+
+
+def test_CS_14_2_the_first_thing_that_is_wrong_is_told():
+    wrong: dict[str, Any] = {"images": 1, "taskId": 1, "prompt": 1, "requestId": 1, "command": 1}
+    mended: dict[str, Any] = {
+        "command": "start",
+        "requestId": "r",
+        "prompt": "x",
+        "images": [],
+        "taskId": TASK,
+    }
+    order = []
+    while wrong:
+        with pytest.raises(BadCommand) as refusal:
+            read_command(json.dumps(wrong).encode(), 1)
+        [named] = [name for name in mended if f'"{name}"' in str(refusal.value)]
+        order.append(named)
+        wrong[named] = mended.pop(named)
+        wrong = {} if not mended else wrong
+    assert order == ["command", "requestId", "prompt", "images", "taskId"]
+
+
+@pytest.mark.parametrize(
+    ("given_line", "request_id", "command"),
+    [
+        (line("start"), "r", "start"),
+        (line("stat"), "r", ""),
+        (b'{"command":"ping","requestId":3}', "", "ping"),
+        (b"{", "", ""),
+    ],
+)
+def test_CS_14_2_what_could_be_read_of_a_bad_line_is_kept(
+    given_line: bytes, request_id: str, command: str
+):
+    with pytest.raises(BadCommand) as refusal:
+        read_command(given_line, 1)
+    assert (refusal.value.request_id, refusal.value.command) == (request_id, command)
+
+
+values = st.sampled_from(
+    [None, 0, 7, True, "", " ", "x", "yes", TASK, [], [DOT], ["x"], {}, {"mode": "ask"}]
+)
+names = ["requestId", "prompt", "taskId", "images", "configuration", "text", "id", "choice", "more"]
+SCHEMA = jsonschema.Draft202012Validator(commands_schema())
+
+
+@given(
+    command=st.sampled_from([*COMMANDS, "stat", "", None]),
+    fields=st.dictionaries(st.sampled_from(names), values, max_size=6),
+)
+def test_what_is_accepted_is_exactly_what_the_schema_promises(
+    command: str | None, fields: dict[str, Any]
+):
+    given_object = {"command": command, **fields}
+    try:
+        read_command(json.dumps(given_object).encode(), 1)
+        accepted = True
+    except BadCommand:
+        accepted = False
+    assert accepted == SCHEMA.is_valid(given_object)
+
+
+@given(st.binary(max_size=200))
+def test_whatever_bytes_come_the_answer_is_a_command_or_a_reason(data: bytes):
+    reason = "stdin command line 1: "
+    try:
+        read_command(data, 1)
+    except BadCommand as refusal:
+        reason = str(refusal)
+    assert reason.startswith("stdin command line 1: ")
+
+
+@pytest.mark.parametrize(
+    ("configuration", "meant"),
+    [
+        ({}, StartSettings()),
+        ({"mode": "ask"}, StartSettings(mode="ask")),
+        ({"apiModelId": "m"}, StartSettings(model="m")),
+        ({"model": "m", "apiModelId": "other"}, StartSettings(model="m")),
+        ({"apiProvider": "p", "model": "m"}, StartSettings(provider="p", model="m")),
+        ({"autoApprovalEnabled": False}, StartSettings(automatic=False)),
+        ({"autoApprovalEnabled": "yes"}, StartSettings(ignored=("autoApprovalEnabled",))),
+        ({"mode": 1, "terminalShell": "zsh"}, StartSettings(ignored=("mode", "terminalShell"))),
+    ],
+)
+def test_CS_14_4_of_a_configuration_counts_what_has_a_meaning_here(
+    configuration: dict[str, Any], meant: StartSettings
+):
+    assert start_settings(configuration) == meant
+
+
+@pytest.mark.parametrize(
+    ("configuration", "problem"),
+    [
+        ({"autoApprovalEnabled": False, "terminalShell": "zsh"}, ""),
+        ({"autoApprovalEnabled": "false"}, "autoApprovalEnabled must be true or false."),
+        ({"autoAprovalEnabled": False}, "did you mean 'autoApprovalEnabled'?"),
+        ({"auto_approval_enabled": False}, "did you mean 'autoApprovalEnabled'?"),
+    ],
+)
+def test_what_is_said_of_approval_is_understood_or_refused(
+    configuration: dict[str, Any], problem: str
+):
+    told = approval_problem(start_settings(configuration))
+    assert problem in told if problem else not told

@@ -1,0 +1,429 @@
+"""What the driver of `--json-io` is told: every row, once it is time, and nothing else."""
+
+import json
+import os
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.compat.driver import StartSettings
+from rookery.compat.json_io.client import ExtensionClient
+from rookery.compat.json_io.message_rows import Wire, read_row, spelled
+from rookery.compat.json_io.messages import EngineMessages, title
+from rookery.compat.json_io.state_message import grants
+from rookery.compat.json_io.task_rows import PACE, SHORT
+from rookery.core.asks import AskKind
+from rookery.core.blocks import Image, Text, ToolCall
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    AssistantSpoke,
+    CallStreamed,
+    ChildBegan,
+    CompletionOffered,
+    Condensed,
+    Event,
+    Fact,
+    ModelSwitched,
+    ModeSwitched,
+    Pausing,
+    RequestStarted,
+    Rewound,
+    StepCancelled,
+    TaskOpened,
+    TextStreamed,
+    Todo,
+    TodosChanged,
+    ToolFinished,
+    ToolStarted,
+    Usage,
+    UserSpoke,
+)
+from rookery.core.queries import About, KnownTask
+from support.json_io_client import rows_in
+from support.json_io_schema import FILE, problem_with, text
+from support.sample_logs import ANY_LOG, log
+
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
+
+ABOUT = About(version="1", workspace="/w", provider="p", model="m", mode="code")
+OPENED = TaskOpened(text="do it")
+ASKED = RequestStarted(request_id="r", model="m")
+
+
+def driven(*, webview: bool = True) -> EngineMessages:
+    told = EngineMessages(ABOUT)
+    if webview:
+        told.launch(())
+    told.drive("t")
+    told.catch_up(0.0)
+    return told
+
+
+def tell(told: EngineMessages, *facts: Fact, pause: float = 1.0) -> list[Wire]:
+    """What facts lead to that come so many seconds apart, without the task events."""
+    lines: list[Wire] = []
+    for number, event in enumerate(log(*facts), 1):
+        lines += told.see("t", event, number * pause)
+    return [line for line in lines if "payload" not in line]
+
+
+def words(count: int, text: str = "word ") -> list[Fact]:
+    return [TextStreamed(request_id="r", text=text) for _ in range(count)]
+
+
+@given(events=ANY_LOG, pauses=st.lists(st.sampled_from([0.0, 0.01, 0.06, 5.0]), min_size=1))
+def test_CL_4_1_whoever_reads_every_line_has_the_rows_as_they_are(
+    events: list[Event], pauses: list[float]
+):
+    webview, manager = driven(), driven(webview=False)
+    client = ExtensionClient(lambda message: None)
+    lines: dict[int, Wire] = {}
+    now = 0.0
+
+    def read(line: Wire) -> None:
+        for gone in line["ts"] if line.get("event") == "messages_removed" else ():
+            del lines[gone]
+        lines.update({row["ts"]: row for row in rows_in(line)})
+
+    for number, event in enumerate(events):
+        now += pauses[number % len(pauses)]
+        for line in webview.see("t", event, now):
+            assert problem_with(line) == ""
+            client.handle_message(line)
+        for line in manager.see("t", event, now):
+            assert problem_with(line) == ""
+            read(line)
+    client.handle_messages(webview.news(now + 1000))
+    for line in manager.news(now + 1000):
+        read(line)
+    assert (webview.waits, manager.waits) == (False, False)
+    assert webview.task
+    rows = [spelled(row) for row in webview.task.view.messages if row.say not in CONDENSED]
+    assert [row for row in client.messages if row.get("say") not in CONDENSED] == rows
+    assert [row for row in lines.values() if row.get("say") not in CONDENSED] == rows
+    if rows:
+        assert client.agent_state.state == webview.task.view.agent.state
+
+
+CONDENSED = ("condense_context", "sliding_window_truncation")
+
+
+def test_CL_4_1_a_growing_row_is_told_at_most_once_in_a_while_and_then_whole():
+    told = driven()
+    tell(told, OPENED, ASKED)
+    now, times = 100.0, 0
+    *most, last_word = log(OPENED, ASKED, *words(1000))[2:]
+    for event in most:
+        now += PACE / 10
+        times += len(told.see("t", event, now))
+    times += len(told.news(now + 1.0))
+    assert told.see("t", last_word, now + 1.0) == []
+    assert told.waits
+    assert 85 <= times <= 101
+    [last] = told.news(now + 2.0)
+    assert last["clineMessage"]["text"] == "word " * 1000
+    assert told.news(now + 1000) == []
+
+
+def test_CL_4_1_new_and_complete_rows_are_told_at_once():
+    told = driven()
+    spoke = AssistantSpoke(request_id="r", blocks=(Text(text="word word"),), usage=Usage(cost=1.0))
+    lines = tell(told, OPENED, ASKED, *words(2), spoke, pause=0.0)
+    rows = [line["clineMessage"] for line in lines if "clineMessage" in line]
+    assert [(row["say"], row.get("partial")) for row in rows] == [
+        ("text", None),
+        ("api_req_started", None),
+        ("text", True),
+        ("api_req_started", None),
+        ("text", None),
+    ]
+    assert not told.waits
+
+
+def written(count: int) -> int:
+    """Characters that are written for an answer of so many pieces, a hundred in a second."""
+    told = driven()
+    tell(told, OPENED, ASKED)
+    now = size = 0.0
+    for event in log(OPENED, ASKED, *words(count, "x" * 20))[2:]:
+        now += 0.01
+        size += sum(len(json.dumps(line)) for line in told.see("t", event, now))
+    return int(size)
+
+
+def test_CL_4_1_what_is_written_grows_with_an_answer_and_not_with_its_square():
+    count = 5_000 if TORTURE else 2_000
+    short, long = written(count), written(4 * count)
+    print(f"{count} pieces: {short} characters, {4 * count} pieces: {long}")
+    assert long < 4.5 * short
+    assert long < 4 * count / 100 * SHORT / PACE * 1.1
+
+
+def test_the_length_of_the_task_makes_no_row_dearer():
+    """Told by what is looked at, not by a clock: old rows are never spelled again."""
+    told = driven()
+    many = [fact for n in range(500) for fact in (Asked(ask_id=f"q{n}", ask=AskKind.TOOL),)]
+    tell(told, OPENED, *many)
+    size = len(json.dumps(tell_one(told, TextStreamed(request_id="x", text=""))))
+    assert size < 200
+
+
+def tell_one(told: EngineMessages, fact: Fact) -> list[Wire]:
+    assert told.task
+    last = told.task.view
+    event = Event(last.seq, 1, 10**9, fact)
+    return [line for line in told.see("t", event, 10**6) if "payload" not in line]
+
+
+def test_CL_4_1_calls_that_will_be_taken_back_are_not_shown():
+    calls = [
+        CallStreamed(request_id="r", index=index, name="read_file", arguments='{"path": "a"}')
+        for index in (0, 1, 2)
+    ]
+    blocks = tuple(
+        ToolCall(id=f"c{n}", name="read_file", arguments={"path": "a"}) for n in range(3)
+    )
+    for webview in (True, False):
+        lines = tell(
+            driven(webview=webview),
+            OPENED,
+            ASKED,
+            *calls,
+            AssistantSpoke(request_id="r", blocks=blocks),
+        )
+        assert [line for line in lines if line.get("event") == "messages_removed"] == []
+        assert [line for line in lines if "clineMessages" in line.get("state", {})] == []
+        asked = [row for line in lines for row in rows_in(line) if row.get("ask") == "tool"]
+        assert len({row["ts"] for row in asked}) == 1
+        assert json.loads(asked[0]["text"]) == {"tool": "readFile", "path": "a"}
+
+
+def test_CL_4_1_a_rewind_is_told_as_a_snapshot_or_by_names():
+    facts = (OPENED, ASKED, *words(2), StepCancelled(), Rewound(to=1))
+    snapshot = tell(driven(), *facts)[-1]["state"]
+    assert [row["text"] for row in snapshot["clineMessages"]] == ["do it"]
+    assert snapshot["clineMessagesSeq"] > 1
+    lines = tell(driven(webview=False), *facts)
+    [removed] = [line for line in lines if line.get("event") == "messages_removed"]
+    assert len(removed["ts"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("fact", "part"),
+    [
+        (ModeSwitched(mode="debug"), {"mode": "debug"}),
+        (
+            ModelSwitched(provider="q", model="n"),
+            {"apiConfiguration": {"apiProvider": "q", "apiModelId": "n"}},
+        ),
+        (
+            TodosChanged(todos=(Todo(id="1", content="x"),)),
+            {"currentTaskTodos": [{"id": "1", "content": "x", "status": "pending"}]},
+        ),
+        (
+            UserSpoke(
+                message_id="u", text="more", images=(Image(media_type="image/png", data="AA=="),)
+            ),
+            {
+                "messageQueue": [
+                    {
+                        "id": "u",
+                        "timestamp": 1100,
+                        "text": "more",
+                        "images": ["data:image/png;base64,AA=="],
+                    }
+                ]
+            },
+        ),
+    ],
+    ids=["mode", "model", "todos", "queue"],
+)
+def test_CL_4_1_what_changes_beside_the_rows_is_told_alone(fact: Fact, part: Wire):
+    assert tell(driven(), OPENED, fact)[-1] == {"type": "state", "state": part}
+    assert tell(driven(webview=False), OPENED, fact)[1:] == []
+
+
+def test_CL_7_a_queue_is_told_with_every_change():
+    told = driven()
+    tell(told, OPENED, ASKED)
+    states = [
+        line["state"]["messageQueue"]
+        for line in tell(
+            told,
+            UserSpoke(message_id="a", text="one"),
+            UserSpoke(message_id="b", text="two"),
+            RequestStarted(request_id="s", model="m"),
+        )
+        if "messageQueue" in line.get("state", {})
+    ]
+    assert [[item["text"] for item in queue] for queue in states] == [["one"], ["one", "two"], []]
+
+
+def test_EN_9_a_child_is_shown_while_it_works_and_a_manager_sees_what_it_asks():
+    child = log(
+        TaskOpened(text="part", parent="t"),
+        RequestStarted(request_id="r", model="m"),
+        Asked(ask_id="q", ask=AskKind.FOLLOWUP, text="Which?"),
+        Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text="this"),
+        start=5000,
+    )
+    for webview in (True, False):
+        told = driven(webview=webview)
+        tell(told, OPENED, ChildBegan(call_id="c", task_id="child"))
+        lines = [line for event in child for line in told.see("child", event, 99.0)]
+        lines = [line for line in lines if "payload" not in line]
+        assert told.at_work
+        assert told.at_work.task_id == "child"
+        lines += told.end_task("child", 99.0)
+        assert told.at_work is told.task
+        shown = [
+            line["state"]["currentTaskId"]
+            for line in lines
+            if "clineMessages" in line.get("state", {})
+        ]
+        if webview:
+            assert shown == ["child", "t"]
+        else:
+            assert [(row["ask"], row["taskId"], row.get("isAnswered")) for row in lines] == [
+                ("followup", "child", None),
+                ("followup", "child", True),
+            ]
+
+
+def test_CL_1_1_a_condensed_conversation_says_how_much_shorter_it_is():
+    told = driven()
+    usage = Usage(cost=0.5)
+    tell(
+        told,
+        OPENED,
+        Condensed(upto=1, summary="In short.", tokens_before=9, tokens_after=3, usage=usage),
+    )
+    assert told.task
+    [row] = told.task.messages()[1:]
+    assert "text" not in row
+    assert row["contextCondense"] == {
+        "prevContextTokens": 9,
+        "newContextTokens": 3,
+        "cost": 0.5,
+        "summary": "In short.",
+        "condenseId": "2",
+    }
+    told = driven()
+    tell(told, OPENED, Condensed(upto=1, tokens_before=9, tokens_after=3))
+    assert told.task
+    assert told.task.messages()[1]["contextTruncation"]["newContextTokens"] == 3
+
+
+def test_words_that_end_the_turn_are_told_as_the_result_in_the_same_row():
+    told = driven()
+    tell(told, OPENED, ASKED, TextStreamed(request_id="r", text="It is 4."))
+    spoken = AssistantSpoke(request_id="r", blocks=(Text(text="It is 4."),))
+    offered = CompletionOffered(result="It is 4.", spoken=True)
+    lines = tell(told, spoken, offered, Asked(ask_id="q", ask=AskKind.COMPLETION_RESULT))
+    rows = [spelled(row) for row in told.task.view.messages if row.text == "It is 4."]
+    assert [row["say"] for row in rows] == ["completion_result"]
+    assert json.dumps(lines).count('"say": "completion_result"') == 1
+
+
+def test_a_pause_between_requests_is_told_in_seconds():
+    told = driven()
+    tell(told, OPENED, Pausing(seconds=2.4, reason="", paced=True))
+    row = spelled(told.task.view.messages[-1])
+    assert (row["say"], json.loads(row["text"])) == ("api_req_rate_limit_wait", {"seconds": 3})
+
+
+def test_EN_1_8_condensing_is_always_answered():
+    told = driven()
+    tell(told, OPENED)
+    [started] = told.condense("t")
+    assert started == {"type": "condenseTaskContextStarted", "text": "t"}
+    ended = {"type": "condenseTaskContextResponse", "text": "t"}
+    assert ended in tell(told, OPENED, Condensed(upto=1))
+    assert ended not in tell(told, OPENED, Condensed(upto=1))
+
+
+def test_4_3_what_is_chosen_before_there_is_a_task_is_shown_and_kept():
+    told = EngineMessages(ABOUT)
+    told.launch(())
+    [line] = told.choose(StartSettings(mode="debug", automatic=True))
+    assert (line["state"]["mode"], line["state"]["alwaysAllowWrite"]) == ("debug", True)
+    assert line["state"]["alwaysAllowWriteOutsideWorkspace"] is False
+    told.choose(StartSettings(model="n"))
+    assert told.wanted == StartSettings(mode="debug", automatic=True, model="n")
+
+
+def test_EN_1_10_a_history_is_newest_first_and_names_what_is_known():
+    told = EngineMessages(ABOUT)
+    known = KnownTask(task_id="a", title="x", workspace="/w", updated=7, status="completed")
+    line, theme = told.launch((known,))
+    assert problem_with(line) == problem_with(theme) == ""
+    [item] = line["state"]["taskHistory"]
+    assert (item["id"], item["status"], item["ts"]) == ("a", "completed", 7)
+    assert told.history(())[0]["type"] == "taskHistoryUpdated"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("a\n b", "a b"), ("x" * 120, "x" * 120), ("x" * 121, "x" * 117 + "...")],
+)
+def test_MG_7_2_a_title_is_one_line(text: str, expected: str):
+    assert title(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("given_row", "ok"),
+    [
+        ({"ts": 1, "type": "say"}, True),
+        ({"ts": 1.5, "type": "ask", "unknown": []}, True),
+        ({"ts": True, "type": "say"}, False),
+        ({"ts": "1", "type": "say"}, False),
+        ({"type": "say"}, False),
+        ({"ts": 1, "type": "other"}, False),
+        ([], False),
+        (None, False),
+    ],
+)
+def test_CL_1_1_what_is_a_message(given_row: Any, ok: bool):
+    assert (read_row(given_row) is not None) is ok
+
+
+def test_the_committed_schema_is_the_generated_one():
+    assert FILE.read_text(encoding="utf-8") == text()
+
+
+@pytest.mark.parametrize(
+    ("automatic", "allows", "granted"),
+    [
+        (False, (), {"ReadOnly"}),
+        (False, ("edits",), {"ReadOnly", "Write"}),
+        (False, ("outside", "protected"), {"ReadOnly", "ReadOnlyOutsideWorkspace"}),
+        (
+            True,
+            (),
+            {"ReadOnly", "Write", "Browser", "Mcp", "ModeSwitch", "Subtasks", "Execute"},
+        ),
+        (False, ("modes", "subtasks"), {"ReadOnly", "ModeSwitch", "Subtasks"}),
+    ],
+)
+def test_the_flags_say_what_really_runs_without_a_question(
+    automatic: bool, allows: tuple[str, ...], granted: set[str]
+):
+    flags = grants(automatic, allows)
+    assert {name.removeprefix("alwaysAllow") for name, on in flags.items() if on} == granted
+
+
+def test_a_page_in_a_browser_is_told_in_the_fields_that_webviews_read():
+    told = driven(webview=False)
+    tell(told, OPENED, ToolStarted(call_id="b", tool="browser_action", title="Look"))
+    picture = Image(media_type="image/png", data="AA==")
+    seen = "The browser is at http://localhost:1/a.b.\nWhat the page says"
+    [row] = tell_one(told, ToolFinished(call_id="b", text=seen, images=(picture,)))
+    assert row["say"] == "browser_action_result"
+    assert json.loads(row["text"]) == {
+        "currentUrl": "http://localhost:1/a.b",
+        "logs": seen,
+        "screenshot": "data:image/png;base64,AA==",
+    }

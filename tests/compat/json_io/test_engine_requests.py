@@ -1,0 +1,319 @@
+"""Requests at a host that takes every command, or refuses one."""
+
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from rookery.compat.driver import StartSettings
+from rookery.compat.json_io import request_types as wants
+from rookery.compat.json_io.carry_out import EngineRequests
+from rookery.compat.json_io.message_rows import Wire
+from rookery.compat.json_io.messages import EngineMessages
+from rookery.core import commands
+from rookery.core.asks import AskKind
+from rookery.core.commands import Answer, Cancel, CloseTask, OpenTask, Speak, StopCommand
+from rookery.core.facts import (
+    Asked,
+    ChildBegan,
+    CommandDetached,
+    Fact,
+    OfferWithdrawn,
+    ToolFinished,
+    ToolStarted,
+)
+from rookery.core.queries import AskTasks, KnownTask
+from rookery.errors import CommandRejected
+from rookery.protocol.client.picture_files import MOST, load_pictures
+from support.scripted_host import ABOUT, PlayedHost
+
+pytestmark = pytest.mark.anyio
+TOOL = Asked(ask_id="q1", ask=AskKind.TOOL, call_id="c1", digest="d1")
+RUNS = ToolStarted(call_id="c1", tool="execute_command", title="Run", command="make")
+OFFER = Asked(ask_id="o1", ask=AskKind.COMMAND_OUTPUT, call_id="c1")
+
+
+class Desk:
+    """A host that is watched, and what its driver is told."""
+
+    def __init__(self, host: PlayedHost | None = None) -> None:
+        self.host = host or PlayedHost()
+        self.told = EngineMessages(ABOUT)
+        self.lines: list[Wire] = []
+        self.notes: list[str] = []
+        self.followed: list[str] = []
+        self.waiting: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        self.requests = EngineRequests(
+            self.host,
+            self.told,
+            tell=self.lines.extend,
+            follow=self.followed.append,
+            beside=self.waiting.append,
+            ended=self._ended,
+            note=self.notes.append,
+            say_next=lambda words, images: self.notes.append(words),
+            now=lambda: 1000,
+            next_id="n1",
+        )
+
+    async def _ended(self, task_id: str) -> None:
+        self.host.end(task_id)
+
+    async def do(self, *requests: wants.Request) -> None:
+        for request in requests:
+            await self.requests.carry_out(request)
+        while self.waiting:
+            await self.waiting.pop(0)()
+
+    async def begin(self, *facts: Fact) -> None:
+        await self.do(wants.NewTask(text="go", task_id="t1"))
+        self.host.tell(*facts)
+        await self.follow()
+        self.told.catch_up(0.0)
+        await self.happen()
+        self.host.sent.clear()
+        self.lines.clear()
+
+    async def follow(self) -> None:
+        """Have everything that was told so far be seen."""
+        seen = self.told.task.view.seq if self.told.task else 0
+        with anyio.move_on_after(0.01):
+            async for event in self.host.follow("t1", seen):
+                self.told.see("t1", event, 0.0)
+
+    async def happen(self, *facts: Fact) -> None:
+        self.host.tell(*facts)
+        await self.follow()
+
+    @property
+    def sent(self) -> list[commands.Command]:
+        return self.host.sent
+
+
+@pytest.mark.parametrize(
+    ("request_", "reply"),
+    [
+        (wants.Answer(reply="yes"), "yes"),
+        (wants.Answer(reply="no", text="no"), "no"),
+        (wants.Answer(reply="message", text="hm"), "message"),
+    ],
+)
+async def test_CL_4_2_an_answer_goes_to_the_question_with_its_digest(
+    request_: wants.Answer, reply: str
+):
+    desk = Desk()
+    await desk.begin(TOOL)
+    await desk.do(request_)
+    [answer] = desk.sent
+    assert isinstance(answer, Answer)
+    assert (answer.ask_id, answer.digest, answer.reply) == ("q1", "d1", reply)
+    assert (answer.text, answer.by) == (request_.text, "user")
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        wants.Answer(reply="yes", row=1),
+        wants.Answer(reply="message", text="x", row=1),
+        wants.Answer(reply="yes", task_id="other"),
+    ],
+)
+async def test_CL_4_2_a_late_answer_is_ignored(late: wants.Answer):
+    desk = Desk()
+    await desk.begin(TOOL)
+    await desk.do(late)
+    assert (desk.sent, desk.lines, len(desk.notes)) == ([], [], 1)
+
+
+async def test_a_yes_for_good_is_one():
+    desk = Desk()
+    await desk.begin(TOOL)
+    await desk.do(wants.Answer(reply="yes", always=True))
+    [answer] = desk.sent
+    assert isinstance(answer, Answer)
+    assert answer.always
+
+
+async def test_CL_20_10_a_second_click_answers_nothing_even_before_the_first_is_told():
+    desk = Desk()
+    await desk.begin(TOOL)
+    await desk.do(wants.Answer(reply="yes"), wants.Answer(reply="yes"))
+    assert len(desk.sent) == 1
+
+
+async def test_a_refused_answer_leaves_the_question_open():
+    desk = Desk()
+    await desk.begin(TOOL)
+    desk.host.refusal = "Somebody was quicker."
+    await desk.do(wants.Answer(reply="yes"))
+    assert desk.told.question
+    assert desk.lines == []
+    await desk.do(wants.Answer(reply="no"))
+    assert len(desk.sent) == 1
+
+
+async def test_words_for_no_question_in_particular_are_queued():
+    desk = Desk()
+    await desk.begin()
+    await desk.do(wants.Answer(reply="message", text="more"), wants.Answer(reply="yes"))
+    [words] = desk.sent
+    assert isinstance(words, Speak)
+    assert words.text == "more"
+
+
+async def test_CL_7_words_go_to_whoever_is_at_work():
+    desk = Desk()
+    await desk.begin(ChildBegan(call_id="c", task_id="child"))
+    desk.told.drive("t1")
+    desk.told.catch_up(0.0)
+    await desk.follow()
+    desk.host.tell(TOOL, task="child")
+    async for event in desk.host.follow("child"):
+        desk.told.see("child", event, 0.0)
+        break
+    await desk.do(wants.Queue(text="more"), wants.Answer(reply="yes"), wants.Queue(text=" "))
+    assert [command.task_id for command in desk.sent] == ["child", "child"]
+
+
+async def test_EN_1_8_a_terminal_operation_waits_until_it_can_be_done():
+    desk = Desk()
+    await desk.begin(RUNS)
+    await desk.do(wants.HandleCommand(ends=True))
+    assert desk.sent == []
+    await desk.happen(OFFER)
+    await desk.requests.answers.handle_offer()
+    [answer] = desk.sent
+    assert isinstance(answer, Answer)
+    assert (answer.ask_id, answer.reply) == ("o1", "no")
+    await desk.requests.answers.handle_offer()
+    assert len(desk.sent) == 1
+
+
+async def test_EN_1_8_a_command_behind_its_call_is_ended():
+    desk = Desk()
+    await desk.begin(
+        RUNS,
+        OFFER,
+        OfferWithdrawn(ask_id="o1"),
+        CommandDetached(call_id="c1", command="make", artifact="a"),
+        ToolFinished(call_id="c1", text="It runs on."),
+    )
+    await desk.do(wants.HandleCommand(ends=False))
+    assert desk.sent == []
+    await desk.do(wants.HandleCommand(ends=True))
+    assert desk.sent == [StopCommand(task_id="t1", call_id="c1")]
+
+
+async def test_CL_4_2_cancel_is_sent_once():
+    desk = Desk()
+    await desk.begin()
+    await desk.do(wants.CancelTask(), wants.CancelTask())
+    assert desk.sent == [Cancel(task_id="t1")]
+
+
+async def test_CL_4_2_a_new_task_closes_the_one_before():
+    desk = Desk()
+    await desk.begin()
+    await desk.do(wants.NewTask(text="other", settings=StartSettings(automatic=True, model="x")))
+    opened, closed = desk.sent
+    assert isinstance(opened, OpenTask)
+    assert (opened.text, opened.mode) == ("other", "code")
+    assert (opened.model, opened.automatic) == ("x", True)
+    assert closed == CloseTask(task_id="t1")
+    assert desk.followed == ["t1", opened.task_id]
+    created = [line for line in desk.lines if line["event"] == "session_created"]
+    assert [line["sessionId"] for line in created] == [opened.task_id]
+
+
+async def test_a_name_given_beforehand_is_that_of_the_first_task():
+    desk = Desk()
+    await desk.do(wants.NewTask(text="go"), wants.NewTask(text="go"))
+    first, second = [command for command in desk.sent if isinstance(command, OpenTask)]
+    assert (first.task_id, second.task_id == "n1") == ("n1", False)
+
+
+class Choosy(PlayedHost):
+    async def send(self, command: commands.Command) -> None:
+        if isinstance(command, OpenTask) and command.model:
+            raise CommandRejected("There is no such model.")
+        await super().send(command)
+
+
+async def test_a_task_that_cannot_work_as_wanted_is_not_begun_and_the_one_before_stays():
+    desk = Desk(Choosy())
+    await desk.begin()
+    await desk.do(wants.NewTask(text="other", settings=StartSettings(model="x", automatic=False)))
+    assert desk.sent == []
+    assert (desk.told.root, [line["event"] for line in desk.lines]) == ("t1", ["error"])
+
+
+async def test_a_task_that_cannot_be_begun_leaves_the_one_before():
+    desk = Desk()
+    await desk.begin()
+    desk.host.refusal = "No room."
+    await desk.do(wants.NewTask(text="other"))
+    assert [line["event"] for line in desk.lines] == ["error"]
+    assert (desk.told.root, desk.sent) == ("t1", [])
+    await desk.do(wants.NewTask(text="other", settings=StartSettings(mode="nobody")))
+    assert "There is no mode 'nobody'" in desk.lines[-1]["error"]
+
+
+async def test_EN_1_8_condensing_is_answered_even_if_it_cannot_be():
+    desk = Desk()
+    await desk.begin()
+    desk.host.refusal = "Not now."
+    await desk.do(wants.CondenseTask())
+    assert [line.get("type") or line["event"] for line in desk.lines] == [
+        "condenseTaskContextStarted",
+        "condenseTaskContextResponse",
+        "error",
+    ]
+
+
+async def test_EN_1_8_deleting_the_task_that_is_shown_closes_it_first():
+    desk = Desk()
+    await desk.begin()
+    desk.host.answer(AskTasks, (KnownTask(task_id="t1"),))
+    await desk.do(wants.DeleteTask(task_id="t1"), wants.DeleteTask(task_id="other"))
+    assert desk.sent == [CloseTask(task_id="t1"), commands.DeleteTask(task_id="t1")]
+    assert desk.told.root == ""
+    assert "none of this workspace" in desk.lines[-1]["error"]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        wants.Queue(text="x"),
+        wants.EditQueued(message_id="m"),
+        wants.RestoreFiles(row=1),
+        wants.CompareFiles(span="full"),
+        wants.NewTask(),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+async def test_what_needs_a_task_or_words_says_so(request_: wants.Request):
+    desk = Desk()
+    await desk.do(request_)
+    assert [line["event"] for line in desk.lines] == ["error"]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [wants.CancelTask(), wants.HandleCommand(ends=True), wants.Answer(reply="yes")],
+    ids=lambda each: type(each).__name__,
+)
+async def test_what_has_nothing_to_act_on_does_nothing(request_: wants.Request):
+    desk = Desk()
+    await desk.do(request_)
+    assert (desk.sent, [line for line in desk.lines if "error" in line]) == ([], [])
+
+
+async def test_MG_7_2_a_picture_that_is_too_large_or_no_file_is_not_read(tmp_path: Path):
+    header = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x09\0\0\0\x09"
+    (tmp_path / "large.png").write_bytes(header + bytes(MOST))
+    images, problems = await load_pictures(["large.png", ".", "\0"], str(tmp_path))
+    assert images == ()
+    assert "too large" in problems[0]["error"]
+    assert len(problems) == 3

@@ -1,0 +1,177 @@
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec.structs import asdict, fields
+
+from rookery.core import settings as module
+from rookery.core.limits import Limits
+from rookery.core.settings import (
+    CommandSettings,
+    LimitSettings,
+    ModelDescription,
+    Settings,
+    UiSettings,
+)
+from rookery.core.settings_reference import (
+    PROJECT_MAY,
+    all_settings,
+    document,
+    loosens,
+    shown,
+    variable_of,
+)
+from rookery.engine.ports.model import ModelInfo
+
+ROOT = Path(__file__).parents[2]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_document_is_what_the_code_says():
+    written = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    assert written == document(), "run: make pages"
+
+
+def test_the_module_prints_the_document():
+    done = subprocess.run(
+        [sys.executable, "-m", "rookery.core.settings_reference"],
+        cwd=ROOT / "src",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == document()
+
+
+def test_every_setting_has_a_sentence_and_says_what_it_takes():
+    for key, setting in all_settings().items():
+        assert setting.sentence.endswith("."), key
+        assert setting.expected, key
+
+
+def test_without_choices_the_limits_are_the_usual_ones():
+    assert Settings().as_limits() == Limits()
+
+
+def test_every_limit_that_can_be_set_arrives():
+    low = {name: 9000 for name in LimitSettings.__struct_fields__}
+    chosen = Settings(
+        max_requests=7,
+        max_cost=1.5,
+        mistake_limit=2,
+        commands=CommandSettings(timeout=9.0),
+        limits=LimitSettings(**low),
+    )
+    own = {"requests": 7, "cost": 1.5, "mistakes": 2, "command_seconds": 9.0}
+    limits = asdict(chosen.as_limits())
+    assert {name: limits[name] for name in (*own, *low)} == own | low
+
+
+def test_a_model_is_described_in_the_words_of_model_info():
+    known = {field.name for field in fields(ModelInfo)}
+    assert set(ModelDescription.__annotations__) == known - {"id", "provider", "base_url"}
+
+
+def test_variables_are_distinct_and_not_taken():
+    variables = [variable_of(key) for key in all_settings()]
+    assert len(set(variables)) == len(variables)
+    assert not {"ROOKERY_HOME", "ROOKERY_KILLPOINT"} & set(variables)
+    assert variable_of(("ui", "colour")) == "ROOKERY_UI_COLOUR"
+
+
+def test_k11_no_project_reaches_what_chooses_where_keys_go():
+    reachable = {key[0] for key in PROJECT_MAY}
+    assert not reachable & {"provider", "model", "base_url", "mode", "models", "ui"}
+
+
+@pytest.mark.parametrize(
+    ("key", "wanted", "present", "loose"),
+    [
+        (("max_requests",), 10, 200, False),
+        (("max_requests",), 200, 200, False),
+        (("max_requests",), 201, 200, True),
+        (("max_requests",), 0, 200, True),
+        (("max_requests",), 1_000_000, 0, False),
+        (("max_requests",), 0, 0, False),
+        (("max_cost",), 0.5, 0.0, False),
+        (("max_cost",), 0.0, 0.5, True),
+        (("mistake_limit",), 0, 3, True),
+        (("commands", "timeout"), 10.0, 300.0, False),
+        (("commands", "timeout"), 301.0, 300.0, True),
+        (("limits", "read_bytes"), 1, 2, False),
+        (("limits", "read_bytes"), 3, 2, True),
+        (("approval",), "ask", "auto", False),
+        (("approval",), "ask", None, False),
+        (("approval",), "auto", "auto", True),
+        (("sandbox", "network"), "known", "on", False),
+        (("sandbox", "network"), "off", "known", False),
+        (("sandbox", "network"), "known", "known", False),
+        (("sandbox", "network"), "on", "known", True),
+        (("sandbox", "network"), "known", "off", True),
+    ],
+)
+def test_ax5_what_loosens(key: tuple[str, ...], wanted: object, present: object, loose: bool):
+    assert loosens(key, wanted, present) is loose
+
+
+@pytest.mark.parametrize(
+    ("approval", "once", "unasked"),
+    [
+        (None, False, False),
+        (None, True, True),
+        ("ask", True, False),
+        ("auto", False, True),
+    ],
+)
+def test_who_is_asked(approval: module.Approval | None, once: bool, unasked: bool):
+    assert Settings(approval=approval).acts_unasked(once=once) is unasked
+
+
+@pytest.mark.parametrize(
+    ("colour", "out", "environ", "coloured"),
+    [
+        ("auto", Terminal(), {"TERM": "xterm"}, True),
+        ("auto", io.StringIO(), {"TERM": "xterm"}, False),
+        ("auto", Terminal(), {"NO_COLOR": "1"}, False),
+        ("auto", Terminal(), {"NO_COLOR": ""}, True),
+        ("auto", Terminal(), {"TERM": "dumb"}, False),
+        ("always", io.StringIO(), {"NO_COLOR": "1"}, True),
+        ("never", Terminal(), {}, False),
+    ],
+)
+def test_what_is_coloured(
+    colour: module.Colour, out: io.StringIO, environ: dict[str, str], coloured: bool
+):
+    assert Settings(ui=UiSettings(colour=colour)).colours(out, environ) is coloured
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("plain", '"plain"'),
+        ('a "b" \\', '"a \\"b\\" \\\\"'),
+        ("\x1b[2J\x9b\u202e\n", '"\\u001b[2J\\u009b\\u202e\\u000a"'),
+        ("\udc80", '"\\udc80"'),
+        ("x" * 100, '"' + "x" * 59 + '…"'),
+        (True, "true"),
+        (300.0, "300"),
+        (10**400, "a number so large"),
+        (float("inf"), "a number so large"),
+        (float("nan"), "nan"),
+        ([1], "a list"),
+        ({}, "a table"),
+    ],
+)
+def test_a_shown_value_is_one_harmless_line(value: object, text: str):
+    assert shown(value) == text
+
+
+def test_settings_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        Settings().mode = "ask"  # type: ignore[misc]

@@ -1,0 +1,195 @@
+"""Events that hooks are told of around the calls of a task: messages, questions, ends."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from llm_server import Gate, LlmServer, Part, call, finish, say
+from rookery.core.facts import Asked, Condensed, Noted
+from support.control_stream_client import Driver
+from support.governed_session import Governed, at, choose, write
+from support.json_io_client import JsonIo
+from support.terminal_session import PATIENCE
+
+from .test_hooks import hooked, script
+
+HEARS = """\
+import json, pathlib, sys
+d = json.load(sys.stdin)
+told, path = json.dumps(d), d["transcript_path"]
+d["transcript"] = [json.loads(line) for line in open(path)] if path else None
+with open(pathlib.Path(d["cwd"]) / "heard.jsonl", "a") as file:
+    file.write(json.dumps(d) + "\\n")
+sys.exit(2 if len(sys.argv) > 1 and sys.argv[1] in told else 0)
+"""
+
+
+def hears(governed: Governed, event: str, refused: str = "") -> None:
+    hooked(governed, f"{script(governed, 'hears.py', HEARS)} {refused}", event=event)
+
+
+def heard(governed: Governed) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in governed.text("heard.jsonl").splitlines()]
+
+
+def wait_for(governed: Governed, lines: int, answer: str) -> Callable[[Asked], str]:
+    """Answer once hooks have been told so often."""
+
+    def said(asked: Asked) -> str:
+        deadline = time.monotonic() + PATIENCE
+        while not governed.there("heard.jsonl") or len(heard(governed)) < lines:
+            assert time.monotonic() < deadline, "No hook was told."
+            time.sleep(0.02)
+        return answer
+
+    return said
+
+
+@pytest.mark.parametrize("flags", [[], ["--output-format", "json"]])
+def test_a_refused_prompt_ends_the_run_with_the_reason(ungoverned: Governed, flags: list[str]):
+    hears(ungoverned, "UserPromptSubmit", "forbidden")
+    with LlmServer([finish()]) as server:
+        run = ungoverned.rookery.run("-p", *flags, *at(server), "forbidden words")
+        assert server.requests == []
+        assert run.returncode == 20
+        assert "A hook refused the message: The hook UserPromptSubmit-1" in run.stderr
+        if flags:
+            assert json.loads(run.stdout)["code"] == "governance_refused"
+        again = ungoverned.rookery.run("-p", "-c", *at(server), "fine words")
+        assert again.returncode == 0, again.stderr
+        assert "forbidden" not in str([each.body["messages"] for each in server.requests])
+
+
+def test_a_driver_is_told_that_a_prompt_was_refused(ungoverned: Governed):
+    hears(ungoverned, "UserPromptSubmit", "forbidden")
+    with LlmServer([finish()]) as server, Driver(ungoverned.rookery, *at(server)) as driver:
+        driver.send("start", "s1", prompt="forbidden words")
+        driver.done("s1")
+        [result] = driver.of(type="result")
+        assert (result["success"], result["code"]) == (False, "governance_refused")
+        driver.send("message", "m1", prompt="fine words")
+        driver.wait(type="result", success=True)
+        driver.send("message", "m2", prompt="forbidden again")
+        driver.wait(type="result", code="governance_refused", requestId="m2")
+        driver.check()
+        assert driver.end() == 20
+    assert [each["prompt"] for each in heard(ungoverned)] == [
+        "forbidden words",
+        "fine words",
+        "forbidden again",
+    ]
+
+
+def test_a_driver_is_told_of_each_queued_message_whether_it_was_refused(ungoverned: Governed):
+    hears(ungoverned, "UserPromptSubmit", "forbidden")
+    gate = Gate()
+    look = call("list_files", path=".")
+    with (
+        LlmServer([gate, look], [finish()]) as server,
+        Driver(ungoverned.rookery, *at(server)) as driver,
+    ):
+        driver.send("start", "s1", prompt="begin")
+        gate.wait_until_reached()
+        for request_id, words in (("m1", "forbidden words"), ("m2", "fine words")):
+            driver.send("message", request_id, prompt=words)
+            driver.done(request_id)
+        gate.open()
+        driver.wait(type="result", requestId="m2")
+        driver.check()
+        results = [(each["requestId"], each["success"]) for each in driver.of(type="result")]
+        assert results == [("s1", True), ("m1", False), ("m2", True)]
+        [note] = driver.of(subtype="note")
+        assert (note["requestId"], "A hook refused" in note["content"]) == ("m1", True)
+        assert driver.end() == 0
+
+
+def test_a_person_at_a_terminal_can_say_it_in_other_words(ungoverned: Governed):
+    hears(ungoverned, "UserPromptSubmit", "forbidden")
+    with (
+        LlmServer([finish()]) as server,
+        ungoverned.rookery.terminal(*at(server), "forbidden words") as terminal,
+    ):
+        terminal.wait_for("A hook refused your message, so it was not sent")
+        terminal.wait_for("say what to do instead")
+        terminal.type("fine words")
+        terminal.wait_for("Enter accepts")
+        terminal.type("")
+    assert "forbidden" not in str([each.body["messages"] for each in server.requests])
+
+
+def test_a_webview_is_asked_again_when_a_prompt_was_refused(ungoverned: Governed):
+    hears(ungoverned, "UserPromptSubmit", "forbidden")
+    with LlmServer([finish()]) as server, JsonIo(ungoverned.rookery, *at(server)) as driver:
+        driver.send("newTask", text="forbidden words")
+        driver.wait_row(ask="resume_task")
+        assert driver.end() == 20
+
+
+def test_hooks_are_told_of_questions_and_can_refuse_what_would_be_asked(ungoverned: Governed):
+    hears(ungoverned, "PermissionRequest", "second.txt")
+    told = ungoverned.play([write("first.txt")], [write("second.txt")], book=["yes"], flags=())
+    assert told.codes == ["", "HOOK-001"]
+    assert [question.title for question in told.questions] == ["Create first.txt"]
+    first, second = heard(ungoverned)
+    assert (first["tool_name"], first["ask"]) == ("Write", "Create first.txt")
+    assert second["tool_input"]["file_path"].endswith("/second.txt")
+
+
+def test_hooks_are_told_when_the_user_is_asked(ungoverned: Governed):
+    hears(ungoverned, "Notification")
+    asks = call("ask_followup_question", question="Which?", follow_up=[{"text": "This"}])
+    answers = [wait_for(ungoverned, 1, "message This"), wait_for(ungoverned, 2, "yes")]
+    ungoverned.play([asks], [write("first.txt")], book=answers, flags=())
+    told = {(each["type"], each["message"]) for each in heard(ungoverned)}
+    assert ("elicitation_dialog", "rookery asks: Which?") in told
+    assert ("permission_prompt", "rookery needs your permission: Create first.txt") in told
+
+
+def test_a_hook_can_keep_the_conversation_from_being_condensed(ungoverned: Governed):
+    hears(ungoverned, "PreCompact", "manual")
+    asks = call("ask_followup_question", question="Which?", follow_up=[{"text": "This"}])
+    with ungoverned.attended([asks], [finish()]) as person:
+
+        def refuse(asked: Any) -> str:
+            person.condense_soon()
+            return ""
+
+        told = person.follow(refuse, "message This")
+    assert not told.of(Condensed)
+    assert any("Nothing was condensed" in note.text for note in told.of(Noted))
+    assert heard(ungoverned)[0]["trigger"] == "manual"
+
+
+@pytest.mark.parametrize("end", [finish, say])
+def test_hooks_hear_of_the_end_of_a_sub_task_and_can_send_it_back(
+    ungoverned: Governed, end: Callable[[str], Part]
+):
+    hears(ungoverned, "SubagentStop", "Half")
+    child = call("new_task", mode="code", message="Do a part.", todos=None)
+    told = ungoverned.play([child], [end("Half done.")], [end("All done.")])
+    first, second = heard(ungoverned)
+    assert first["last_assistant_message"] == "Half done."
+    assert second["last_assistant_message"] == "All done."
+    assert (first["agent_type"], second["stop_hook_active"]) == ("code", True)
+    assert "All done." in told.results[-1] or "All done." in str(told.results)
+
+
+def test_the_transcript_is_readable_and_ends_with_what_happened_last(governed: Governed):
+    hears(governed, "PostToolUse")
+    governed.alone([choose()], [write("src/auth/a.py")])
+    [last] = [each for each in heard(governed) if each["tool_name"] == "Write"]
+    roles = [line["type"] for line in last["transcript"]]
+    assert roles[0] == "user"
+    assert last["transcript"][0]["message"]["content"] == "go"
+    call_of = last["transcript"][-1]["message"]["content"][-1]
+    assert (call_of["type"], call_of["name"]) == ("tool_use", "write_to_file")
+    assert {line["sessionId"] for line in last["transcript"]} == {last["session_id"]}
+
+
+def test_a_turn_is_held_open_as_often_as_documented(ungoverned: Governed):
+    hears(ungoverned, "Stop", "Nearly")
+    ungoverned.play(*([finish(f"Nearly {at}.")] for at in range(5)), [finish("Done.")])
+    assert len(heard(ungoverned)) == 6

@@ -1,0 +1,182 @@
+"""A clone, or a command of the agent's, may put anything where the ledger has its files: nothing
+hangs, nothing fills the memory, and whoever is stopped is told why in one sentence."""
+
+import gzip
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from support.governed_session import Alone, Governed, choose, intents, run, write
+from support.terminal_session import Installed
+
+FOLDER = ".orchestration"
+STATE = f"{FOLDER}/.state"
+LEDGER = f"{FOLDER}/agent_trace.jsonl"
+MIB = 1024 * 1024
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
+LONG_LINE = (300 if TORTURE else 40) * MIB
+"""Longer than any record; all of it is read by whoever reads the ledger, in pieces."""
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def zeros(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def endless_line(path: Path) -> None:
+    with open(path, "wb") as file:
+        file.truncate(LONG_LINE)
+
+
+def bomb(path: Path) -> None:
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(30):
+            file.write(bytes(10 * MIB))
+
+
+def deep(path: Path) -> None:
+    path.write_text("[" * 100_000, encoding="utf-8")
+
+
+Make = Callable[[Path], None]
+
+
+def work(governed: Governed) -> Alone:
+    return governed.alone([choose()], [write("src/auth/jwt.py")], flags=["-y"])
+
+
+def place(governed: Governed, name: str, make: Make) -> Path:
+    path = governed.root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    make(path)
+    return path
+
+
+HARMLESS = {
+    "head.json is a pipe": (f"{STATE}/head.json", pipe),
+    "head.json is a device": (f"{STATE}/head.json", zeros),
+    "head.json is deep": (f"{STATE}/head.json", deep),
+    "head.unfinished is a device": (f"{STATE}/head.unfinished", zeros),
+    "workspace_id is a pipe": (f"{STATE}/workspace_id", pipe),
+    "workspace_id is a device": (f"{STATE}/workspace_id", zeros),
+    "workspace_id is a path": (f"{STATE}/workspace_id", lambda at: at.write_text("../../x")),
+    "a call is a pipe": (f"{STATE}/journal/x.json", pipe),
+    "a call is a device": (f"{STATE}/journal/x.json", zeros),
+    "a call is deep": (f"{STATE}/journal/x.json", deep),
+    "a call is a folder": (f"{STATE}/journal/x.json", folder),
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_TRC_001_what_is_only_remembered_stops_nobody(governed: Governed, name: str):
+    place(governed, *HARMLESS[name])
+    done = work(governed)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert (governed.root / "src/auth/jwt.py").read_text() == "new\n"
+    assert governed.of("mutation")
+    assert governed.is_whole()
+
+
+STOPPING = {
+    "ledger is a pipe": (LEDGER, pipe, "no regular file; move it away"),
+    "ledger is a device": (LEDGER, zeros, "no regular file; move it away"),
+    "ledger is a folder": (LEDGER, folder, "no regular file; move it away"),
+    "ledger is one line": (LEDGER, endless_line, "longer than any record; move it away"),
+    "segment is a pipe": (f"{FOLDER}/trace/x.jsonl", pipe, "no regular file; move it away"),
+    "segment is a device": (f"{FOLDER}/trace/x.jsonl", zeros, "no regular file; move it away"),
+    "segment is a bomb": (f"{FOLDER}/trace/x.jsonl.gz", bomb, "more than 256 MiB; move it away"),
+    "segment is none": (f"{FOLDER}/trace/x.jsonl.gz", deep, "cannot be unpacked; move it away"),
+    "workspace_id is a folder": (f"{STATE}/workspace_id", folder, "no regular file; move it away"),
+}
+
+
+@pytest.mark.parametrize("name", STOPPING)
+def test_TRC_001_a_file_that_is_no_ledger_stops_the_change_with_a_sentence(
+    governed: Governed, name: str
+):
+    path, make, why = STOPPING[name]
+    place(governed, path, make)
+    done = work(governed)
+    assert "Traceback" not in done.stderr
+    assert why in json.dumps(done.output) + " ".join(done.results) + done.stderr
+    assert not (governed.root / "src/auth/jwt.py").exists()
+
+
+@pytest.mark.parametrize("name", STOPPING)
+def test_TRC_001_verifying_and_reading_tell_of_it(governed: Governed, name: str):
+    path, make, why = STOPPING[name]
+    place(governed, path, make)
+    # all three read with the same reader, which takes half a second for a bomb
+    others = [] if make is bomb and not TORTURE else [["log", "--kind", "command"], ["stats"]]
+    for words in (["verify"], *others):
+        done = governed.cli("trace", *words)
+        assert "Traceback" not in done.stderr
+        if words == ["verify"]:
+            assert done.returncode != 0
+            assert why.partition(";")[0] in done.stdout + done.stderr
+
+
+RULE_FILES = ("hooks.json", ".intentignore", "command_policy.yaml")
+OBSTACLES = (pipe, zeros, endless_line)
+PAIRS = zip(RULE_FILES, OBSTACLES, strict=True)
+IN_THE_WAY = list(product(RULE_FILES, OBSTACLES) if TORTURE else PAIRS)
+"""All files are opened in the same way: each file and each obstacle are tried once."""
+
+
+@pytest.mark.parametrize(("name", "make"), IN_THE_WAY)
+def test_REQ_012_a_rule_file_is_never_waited_for(governed: Governed, name: str, make: Make):
+    place(governed, f"{FOLDER}/{name}", make)
+    done = governed.alone([choose()], [write("src/auth/jwt.py")], [run("true")], flags=["-y"])
+    assert "Traceback" not in done.stderr
+    assert "intent_context" in done.results[0]
+    assert len(done.results) == 3
+
+
+def test_2_a_cut_is_found_although_the_id_of_the_workspace_is_gone(governed: Governed):
+    """As after `git clean -fdx`, or if a command writes another id."""
+    work(governed)
+    assert governed.is_whole()
+    ledger, known = governed.root / LEDGER, governed.root / STATE / "workspace_id"
+    whole, own = ledger.read_bytes(), known.read_text()
+    ledger.write_bytes(b"".join(whole.splitlines(keepends=True)[:-2]))
+    for forget in (
+        lambda: shutil.rmtree(governed.root / STATE),
+        lambda: known.write_text("0123456789abcdef\n"),
+        lambda: known.write_text(""),
+    ):
+        forget()
+        found = governed.cli("trace", "verify")
+        assert found.returncode == 1, found.stdout
+        assert "FAIL" in found.stdout
+        assert known.read_text() == own
+    ledger.write_bytes(whole)
+    assert governed.is_whole()
+
+
+def test_REQ_016_a_budget_is_counted_though_the_index_in_the_workspace_is_emptied(
+    rookery: Installed,
+):
+    governed = Governed(rookery, intents(more="budget: {max_files: 1}"))
+    assert work(governed).exit_code == 0
+    governed.alone([choose()])  # what was done is in the index now
+    for index in governed.root.rglob("*.sqlite3"):
+        with closing(sqlite3.connect(index)) as database:
+            database.execute("delete from records")
+            database.commit()
+    done = governed.alone([choose()], [write("src/auth/b.py")], [write("src/auth/c.py")])
+    assert done.codes[1:] == ["REQ-016", "REQ-016"]

@@ -1,0 +1,381 @@
+"""Section 22.5 of the acceptance table: stale writes, and tasks beside and below each other."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from llm_server import LlmServer, call, finish, gate, say
+from rookery.core.facts import Asked
+from support.answering_user import Family
+from support.governed_session import (
+    FILE,
+    Alone,
+    Followed,
+    Governed,
+    at,
+    choose,
+    intents,
+    patch,
+    read,
+    run,
+    wait,
+    write,
+)
+from support.ledger_lines import told_of
+
+from .test_attacks import UNKNOWN
+from .test_commands import until_there
+
+JWT = "src/auth/jwt.py"
+SECOND = """\
+  - id: INT-002
+    name: Sign in
+    status: IN_PROGRESS
+    owned_scope: ["{scope}"]
+"""
+
+
+def edit(path: str, old: str, new: str) -> Any:
+    return call("edit", file_path=path, old_string=old, new_string=new)
+
+
+def sha(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+def test_22_86_22_87_22_88_22_90_what_counts_is_what_is_in_the_file(governed: Governed):
+    governed.put(JWT, "one\n")
+    governed.put("src/auth/unread.py", "mine\n")
+
+    def somebody_edits(_: Asked) -> str:
+        governed.put(JWT, "two\n")
+        return "message Go on"
+
+    def somebody_saves_it_again(_: Asked) -> str:
+        file = governed.put(JWT, "three\n")
+        os.utime(file, (1, 1))
+        return "message Go on"
+
+    told = governed.play(
+        [choose()],
+        [read(JWT)],
+        [wait()],
+        [write(JWT, "three\n")],
+        [read(JWT)],
+        [write(JWT, "three\n")],
+        [wait()],
+        [write(JWT, "four\n")],
+        [write("src/auth/unread.py", "theirs\n")],
+        book=[somebody_edits, somebody_saves_it_again],
+    )
+    changed = told.refusal(3)
+    assert (changed["code"], changed["reason"]) == ("REQ-007", "changed")
+    assert (changed["expected_hash"], changed["actual_hash"]) == (sha("one\n"), sha("two\n"))
+    assert told.codes == ["", "", "", "REQ-007", "", "", "", "", "REQ-007"]
+    assert told.refusal(8)["reason"] == "not_read"
+    assert governed.text(JWT) == "four\n"
+    assert governed.text("src/auth/unread.py") == "mine\n"
+    assert [each["error"]["code"] for each in told_of(governed.root, "blocked")] == [
+        "REQ-007",
+        "REQ-007",
+    ]
+    assert [
+        each["files"][0]["before"]["sha256"] for each in told_of(governed.root, "mutation")
+    ] == [
+        sha("two\n"),
+        sha("three\n"),
+    ]
+
+
+LINES = tuple(f"line {number}\n" for number in range(1, 301))
+QUOTED, NEW = "line 10\nline 11\n", "ten\neleven\n"
+BLOCK = "<<<<<<< SEARCH\n  line 20\n=======\n  twenty\n>>>>>>> REPLACE"
+
+
+def after_a_change(
+    governed: Governed, *attempts: Any, policy: str, line: int, **more: Any
+) -> Followed:
+    """The model reads the file, somebody changes a line, and the model goes on."""
+    governed.put(FILE, intents(policy=policy))
+    governed.put(JWT, "".join(LINES))
+
+    def somebody_edits(_: Asked) -> str:
+        governed.put(JWT, "".join(changed(line)))
+        return "message Go on"
+
+    more["book"] = [somebody_edits, *more.get("book", ())]
+    return governed.play(
+        [choose()], [read(JWT)], [wait()], *([attempt] for attempt in attempts), **more
+    )
+
+
+def changed(line: int) -> list[str]:
+    return [*LINES[: line - 1], "somebody's 10\n", *LINES[line:]]
+
+
+def test_22_89_an_exact_edit_is_made_in_a_file_that_changed_elsewhere(governed: Governed):
+    told = after_a_change(
+        governed,
+        edit(JWT, QUOTED, NEW),
+        write(JWT, "all new\n"),
+        policy="stale: context",
+        line=8,
+        flags=(),
+        book=["yes"],
+    )
+    assert told.codes == ["", "", "", "", "REQ-007"]
+    assert governed.text(JWT) == "".join(changed(8)).replace(QUOTED, NEW)
+    [question] = [asked for asked in told.questions if asked.diff]
+    assert " somebody's 10\n line 9\n-line 10" in question.diff
+    assert f"{JWT} has changed since the model read it" in " ".join(question.notes)
+    assert "had changed since you read it" in told.results[3]
+    assert "-line 8\n+somebody's 10\n" in told.results[3]
+    assert "no need to read" not in told.results[3]
+    assert told.refusal(4)["reason"] == "partly_read"
+    [made] = told_of(governed.root, "mutation")
+    assert made["files"][0]["before"]["sha256"] == sha("".join(changed(8)))
+
+
+def test_22_89_any_other_change_of_a_stale_file_is_refused(governed: Governed):
+    loosely = {"old_string": "line  20\nline 21\n", "new_string": NEW}
+    told = after_a_change(
+        governed,
+        edit(JWT, "10\nline 11\n", "ten\n"),
+        write(JWT, "all new\n"),
+        call("edit_file", file_path=JWT, **loosely),
+        call("apply_diff", path=JWT, diff=BLOCK),
+        patch(f"*** Update File: {JWT}", "@@", "- line 299", "+x"),
+        patch(f"*** Delete File: {JWT}"),
+        edit(JWT, "line 299\n", "x\n"),
+        policy="deletes: allow",  # and context, by default
+        line=10,
+    )
+    assert told.codes == ["", "", "", *["REQ-007"] * 6, ""]
+    assert {told.refusal(number)["reason"] for number in range(3, 9)} == {"changed"}
+    assert governed.text(JWT) == "".join(changed(10)).replace("line 299\n", "x\n")
+
+
+def test_22_89_a_strict_policy_refuses_every_edit_of_a_stale_file(governed: Governed):
+    attempts = edit(JWT, QUOTED, NEW), read(JWT), edit(JWT, QUOTED, NEW)
+    told = after_a_change(governed, *attempts, policy="stale: strict", line=200)
+    assert told.codes == ["", "", "", "REQ-007", "", ""]
+    assert governed.text(JWT) == "".join(changed(200)).replace(QUOTED, NEW)
+
+
+def test_22_91_of_two_hosts_that_write_a_file_at_once_one_wins(governed: Governed):
+    governed.put(JWT, "old\n")
+    reached = [gate(), gate()]
+    texts = [f"{number}\n" * 20_000 for number in (1, 2)]
+
+    def host(number: int) -> Alone:
+        return governed.alone(
+            [call("select_active_intent", id=f"s{number}", intent_id="INT-001")],
+            [call("read_file", id=f"r{number}", path=JWT)],
+            [
+                say("Now.", reached[number]),
+                call("write_to_file", id=f"w{number}", path=JWT, content=texts[number]),
+            ],
+        )
+
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(host, number) for number in (0, 1)]
+        for each in reached:
+            each.wait_until_reached()
+        for each in reached:
+            each.open()
+        told = [run.result() for run in runs]
+    codes = [each.code(2) for each in told]
+    assert sorted(codes) == ["", "REQ-007"], [each.results[2] for each in told]
+    assert governed.text(JWT) == texts[codes.index("")]
+    [won] = [each for each in told_of(governed.root, "mutation") if each.get("files")]
+    assert (won["outcome"], won["tool_use_id"]) == ("success", f"w{codes.index('')}")
+    assert governed.is_whole()
+
+
+@pytest.mark.parametrize("way", ["tracked", "ignored", "without checkpoints"])
+def test_15_7_what_another_host_records_while_a_command_runs_is_kept(governed: Governed, way: str):
+    """Nobody takes it for something that the command has done, and puts it back."""
+    line = "touch src/auth/up; until test -e src/auth/go; do sleep 0.02; done"
+    governed.put("src/auth/a.py")
+    if way == "ignored":
+        governed.put(".orchestration/.gitignore", ".state/\nagent_trace.jsonl\ntrace/\n")
+    if way == "without checkpoints":
+        governed.settings("[checkpoints]\nuse = false\n")
+
+    def beside() -> Alone:
+        until_there(governed, "src/auth/up")
+        told = governed.alone(
+            [call("select_active_intent", id="s2", intent_id="INT-001")],
+            [call("write_to_file", id="w2", path="src/auth/other.py", content="x\n")],
+        )
+        governed.put("src/auth/go")
+        return told
+
+    with ThreadPoolExecutor(1) as pool:
+        running: list[Any] = []
+
+        def another_host_begins(_: Asked) -> str:
+            running.append(pool.submit(beside))
+            return "yes"
+
+        governed.play([choose()], [run(line)], book=[another_host_begins])
+        assert running[0].result().codes == ["", ""]
+    assert "w2" in [each["tool_use_id"] for each in told_of(governed.root, "mutation")]
+    assert governed.is_whole()
+
+
+def test_4_7_what_a_person_does_to_an_intent_while_a_command_runs_stays(governed: Governed):
+    line = "touch src/auth/up; until test -e src/auth/go; do sleep 0.02; done"
+    governed.put("src/auth/a.py")
+
+    def pause() -> None:
+        until_there(governed, "src/auth/up")
+        governed.cli("intents", "pause", "INT-001")
+        governed.put("src/auth/go")
+
+    with ThreadPoolExecutor(1) as pool:
+        running: list[Any] = []
+
+        def a_person_turns_to_the_intent(_: Asked) -> str:
+            running.append(pool.submit(pause))
+            return "yes"
+
+        told = governed.play(
+            [choose()],
+            [run(line)],
+            [write("src/auth/b.py")],
+            book=[a_person_turns_to_the_intent],
+        )
+        running[0].result()
+    assert told.codes[2] in ("REQ-003", "REQ-012")
+    assert "status: PAUSED" in governed.text(FILE)
+    assert governed.is_whole()
+
+
+def test_4_7_it_stays_too_if_nobody_was_asked_about_the_command(governed: Governed):
+    governed.put("src/auth/a.py")
+    line = "touch src/auth/up; until test -e src/auth/go; do sleep 0.02; done"
+
+    def pause() -> None:
+        until_there(governed, "src/auth/up")
+        governed.cli("intents", "pause", "INT-001")
+        governed.put("src/auth/go")
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(pause)
+        governed.alone([choose()], [run(line)], [write("src/auth/b.py")], flags=UNKNOWN)
+        running.result()
+    assert "status: PAUSED" in governed.text(FILE)
+    assert governed.is_whole()
+
+
+def with_second(scope: str, policy: str = "") -> str:
+    return intents(policy=policy) + SECOND.format(scope=scope)
+
+
+def test_22_93_tasks_whose_scopes_overlap_are_told_of_each_other(governed: Governed):
+    governed.put(FILE, with_second("src/auth/login/**"))
+    there = gate()
+
+    def second() -> Alone:
+        return governed.alone(
+            [call("select_active_intent", id="s2", intent_id="INT-002")],
+            [say("Working.", there), call("list_files", id="l2", path=".", recursive=False)],
+        )
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def a_second_task_begins(_: Asked) -> str:
+            running.append(pool.submit(second))
+            there.wait_until_reached()
+            return "message Go on"
+
+        running: list[Any] = []
+        told = governed.play([choose()], [wait()], [choose()], book=[a_second_task_begins])
+        there.open()
+        other = running[0].result()
+    assert "INT-002" not in told.results[0]
+    assert '<task intent="INT-002" scope="src/auth/login/**"/>' in told.results[2]
+    assert '<task intent="INT-001" scope="src/auth/**"/>' in other.results[0]
+
+
+def test_22_93_where_the_policy_says_so_the_second_task_is_refused(governed: Governed):
+    governed.put(FILE, with_second("src/auth/login/**", policy="overlap: block"))
+    refused: list[Alone] = []
+
+    def a_second_task_begins(_: Asked) -> str:
+        refused.append(governed.alone([choose("INT-002")], [write("src/auth/login/a.py")]))
+        return "message Go on"
+
+    governed.play([choose()], [wait()], book=[a_second_task_begins])
+    assert refused[0].codes == ["REQ-018", "REQ-003"]
+    assert not governed.there("src/auth/login/a.py")
+
+
+def test_22_94_who_was_killed_holds_nothing(governed: Governed):
+    governed.put(FILE, with_second("src/auth/login/**", policy="overlap: block"))
+    crashed = crash(governed, "tool.performed", [choose()], [finish()])
+    assert crashed != 0
+    leases = list((governed.root / ".orchestration" / ".state" / "leases").glob("*.json"))
+    assert leases, "it had a lease when it died"
+    told = governed.alone([choose("INT-002")], [write("src/auth/login/a.py")])
+    assert told.codes == ["", ""]
+    assert "INT-001" not in told.results[0]
+
+
+def crash(governed: Governed, point: str, *scenes: Any) -> int:
+    """The command is killed when it comes to a point; what it ended with."""
+    with LlmServer(*scenes) as server:
+        done = governed.rookery.run("-p", *at(server), "go", ROOKERY_KILLPOINT=point)
+    return done.returncode
+
+
+def test_22_95_a_sub_task_works_for_the_intent_of_its_parent(governed: Governed):
+    told = governed.alone(
+        [choose()],
+        [call("new_task", mode="code", message="Write it.")],
+        [write("src/auth/part.py")],
+        [call("attempt_completion", result="It is written.")],
+    )
+    assert told.exit_code == 0, told.stderr
+    assert governed.text("src/auth/part.py") == "new\n"
+    [mutation] = told_of(governed.root, "mutation")
+    [selected] = told_of(governed.root, "intent_selected")
+    assert mutation["intent_id"] == "INT-001"
+    assert mutation["parent_task_id"] == selected["task_id"] != mutation["task_id"]
+    assert '<intent_context id=\\"INT-001\\"' in told.requests[2]
+
+
+CHANGES_ITS_MIND = (
+    [choose()],
+    [call("new_task", mode="code", message="Do something else.")],
+    [choose("INT-002")],
+    [write("ui/page.py")],
+    [call("attempt_completion", result="Tried.")],
+    [finish()],
+)
+
+
+@pytest.mark.parametrize(("answer", "written"), [("no", False), ("yes", True)])
+def test_22_96_a_sub_task_that_selects_another_intent_needs_a_person(
+    governed: Governed, answer: str, written: bool
+):
+    governed.put(FILE, with_second("ui/**"))
+    with Family(governed, CHANGES_ITS_MIND, ["-y"]) as person:
+        told = person.follow_all(*([answer] if written else [answer, "no"]))
+    first, *rest = told.questions
+    assert first.governance
+    assert first.governance.intent_id == "INT-002"
+    assert len(rest) == (0 if written else 1), "what INT-001 does not own is asked about too"
+    assert governed.there("ui/page.py") is written
+
+
+def test_22_96_with_nobody_there_it_is_refused(governed: Governed):
+    governed.put(FILE, with_second("ui/**"))
+    told = governed.alone(*CHANGES_ITS_MIND[:-1])
+    assert told.exit_code == 20
+    assert told.codes.count("REQ-004") == 1
+    assert not governed.there("ui/page.py")

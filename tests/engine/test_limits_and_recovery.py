@@ -1,0 +1,163 @@
+"""Ceilings that stop a task, a wish that does not wait for an answer, and children that died."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rookery.core.commands import Answer, Condense, Speak
+from rookery.core.facts import Asked, Ending, Noted, ToolFinished, Usage
+from rookery.core.limits import Limits
+from rookery.core.replies import NOTHING_TO_CONDENSE
+from rookery.core.undo_plan import steps_since
+from rookery.engine.engine import Engine
+from support.stage import TASK, Stage, call, finish, write
+
+pytestmark = pytest.mark.anyio
+
+CEILING = "auto_approval_max_req_reached"
+A_PART = call("new_task", mode="code", message="Write.")
+USED = Usage(tokens_in=600, tokens_out=500, cost=0.5)
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        (Limits(requests=1), {"count": 1, "type": "requests"}),
+        (Limits(cost=0.5), {"count": 0.5, "type": "cost"}),
+        (Limits(tokens=1_100), {"count": 1_100, "type": "tokens"}),
+    ],
+    ids=["requests", "cost", "tokens"],
+)
+async def test_10_6_every_ceiling_is_asked_about_and_a_yes_begins_anew(
+    tmp_path: Path, limits: Limits, told: dict[str, object]
+):
+    stage = Stage(
+        tmp_path, [write("a", "1"), USED], [finish(), USED], automatic=True, limits=limits
+    )
+    await stage.play("yes", "yes")
+    assert stage.asks == [CEILING, "completion_result"]
+    first = next(fact for fact in stage.facts if isinstance(fact, Asked))
+    assert json.loads(first.text) == told
+
+
+class Condensing(Stage):
+    """A stage whose user may say `condense` instead of an answer."""
+
+    async def _act(self, engine: Engine, task_id: str, asked: Asked, entry: str) -> None:
+        if entry == "condense":
+            await engine.send(Condense(task_id=task_id))
+        else:
+            await super()._act(engine, task_id, asked, entry)
+
+
+async def test_6_7_condensing_does_not_wait_for_an_answer_and_the_question_comes_again(
+    tmp_path: Path,
+):
+    stage = Condensing(tmp_path, [finish()])
+    await stage.play("condense", "yes", within=5)
+    assert stage.asks == ["completion_result"] * 2
+    assert NOTHING_TO_CONDENSE in [fact.text for fact in stage.facts if isinstance(fact, Noted)]
+
+
+def cut_off_after_start(stage: Stage, task_id: str) -> None:
+    """Leave of a journal what was in it when its first call had just been started."""
+    journal = stage.store.folder(task_id) / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    started = next(i for i, line in enumerate(lines) if b'"kind":"tool_started"' in line)
+    journal.write_bytes(b"".join(lines[: started + 1]))
+
+
+async def test_GIT_3_what_a_child_did_when_all_died_is_undone_even_if_it_never_goes_on(
+    tmp_path: Path,
+):
+    stage = Stage(tmp_path, [A_PART], [write("a", "1")], [finish("ok")], checkpoints=True)
+    await stage.play("yes", "yes", "crash")
+    (child,) = [row for row in stage.store.folder(TASK).parent.iterdir() if row.name != TASK]
+    for task_id in (TASK, child.name):
+        cut_off_after_start(stage, task_id)
+    stage.events.clear()
+    again = Stage(tmp_path, checkpoints=True)
+    await again.play("no", reopen=True)
+    steps = steps_since(list(again.store.read(TASK)), 0)
+    assert (await again.checkpoints.restore(steps, overwrite=False)).kept == ()
+    assert not (again.root / "a").exists()
+
+
+def heard(stage: Stage, number: int) -> str:
+    """All that the model was sent with a request."""
+    return repr(stage.model.requests[number].turns)
+
+
+async def test_2_14_words_that_nobody_had_heard_when_all_died_are_heard_once(tmp_path: Path):
+    stage = Stage(tmp_path, [write("a", "1")], [write("b", "1")], [finish()])
+    await stage.play("say Use tabs.; cancel", "crash")
+    stage.events.clear()
+    await stage.play("yes", "yes", "yes", "yes", reopen=True)
+    assert stage.asks == ["resume_task", "tool", "tool", "completion_result"]
+    assert [heard(stage, number).count("Use tabs.") for number in range(3)] == [0, 1, 1]
+
+
+class Repeating(Stage):
+    """A stage whose user goes on with the same words, because nobody has said that they came."""
+
+    async def _act(self, engine: Engine, task_id: str, asked: Asked, entry: str) -> None:
+        if entry != "again":
+            await super()._act(engine, task_id, asked, entry)
+            return
+        await engine.send(
+            Answer(
+                task_id=task_id,
+                ask_id=asked.ask_id,
+                reply="message",
+                text="Use tabs.",
+                digest=asked.digest,
+                message_id="w",
+            )
+        )
+
+
+async def test_2_14_words_to_go_on_with_that_are_sent_again_are_heard_once(tmp_path: Path):
+    stage = Repeating(tmp_path, [write("a", "1")], [write("b", "1")], [finish()])
+    await stage.play("crash")
+    await stage.play("again", "crash", reopen=True)
+    stage.events.clear()
+    await stage.play("again", "yes", "yes", reopen=True)
+    assert stage.asks == ["resume_task", "tool", "completion_result"]
+    assert heard(stage, len(stage.model.requests) - 1).count("Use tabs.") == 1
+
+
+class Talkative(Stage):
+    """A stage whose user may say `yes, and` something, which is typed right after the yes."""
+
+    async def _act(self, engine: Engine, task_id: str, asked: Asked, entry: str) -> None:
+        answer, _, words = entry.partition(", and ")
+        await super()._act(engine, task_id, asked, answer)
+        if words:
+            await engine.send(Speak(task_id=task_id, message_id="m", text=words))
+
+
+@pytest.mark.parametrize(
+    "going_on", ["yes, and Only half of it.", "say Only half of it.; yes"], ids=["after", "before"]
+)
+async def test_9_words_typed_on_going_on_are_for_the_child_that_was_at_work(
+    tmp_path: Path, going_on: str
+):
+    stage = Talkative(tmp_path, [A_PART], [write("a", "1")], [finish("ok")], [finish()])
+    await stage.play("yes", "cancel", going_on, "yes", "yes")
+    assert stage.asks == ["tool", "tool", "resume_task", "tool", "completion_result"]
+    assert "Only half of it." in heard(stage, 2)
+
+
+async def test_9_a_child_that_is_given_up_is_a_failure_and_is_paid_for(tmp_path: Path):
+    stage = Stage(
+        tmp_path,
+        [A_PART, USED],
+        [write("a", "1"), USED],
+        [finish(), USED],
+        limits=Limits(cost=1.0),
+    )
+    await stage.play("yes", "close", "yes", "yes")
+    assert stage.asks == ["tool", "tool", CEILING, "completion_result"]
+    ended = next(fact for fact in stage.facts if isinstance(fact, ToolFinished))
+    assert ended.ending is Ending.FAILED

@@ -1,0 +1,281 @@
+"""What a task keeps to: what its mode bars, how long it may work, what it owes its children."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from rookery.core.facts import (
+    Asked,
+    CheckpointSaved,
+    Condensed,
+    Ending,
+    FilesChanged,
+    Gathered,
+    ModeSwitched,
+    ToolFinished,
+)
+from rookery.core.limits import Limits
+from rookery.core.modes import BUILT_IN, Group, Mode
+from rookery.core.secret_mask import HIDDEN, Hiding
+from rookery.core.tool_traits import ToolGroup
+from rookery.engine.engine import Engine
+from rookery.engine.event_log import EventLog
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.tool import ToolContext
+from rookery.engine.task import Task
+from rookery.engine.task_deps import Act, Attend
+from rookery.tools.new_task import NewTask
+from rookery.tools.switch_mode import SwitchMode
+from support.stage import TASK, Stage, StageClock, call, finish, write
+
+pytestmark = pytest.mark.anyio
+
+KEY = "sk-ant-0123456789abcdef"
+CEILING = "auto_approval_max_req_reached"
+
+
+class StageWithDeps(Stage):
+    """A stage some of whose dependencies are other than usual."""
+
+    deps: ClassVar[dict[str, Any]] = {}
+
+    def make_task(self, task_id: str, log: EventLog, attend: Attend) -> Task:
+        usual = super().make_task(task_id, log, attend)._deps
+        tools = {**usual.tools, **self.deps.get("tools", {})}
+        return Task(task_id, log, replace(usual, **{**self.deps, "tools": tools}), attend)
+
+
+class Work:
+    """A tool that does nothing but take its time."""
+
+    name: ClassVar[str] = "work"
+    description: ClassVar[str] = "Work."
+    group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
+
+    class Args(msgspec.Struct):
+        seconds: int
+
+    arguments: ClassVar[type[msgspec.Struct]] = Args
+
+    def __init__(
+        self, pass_time: Callable[[int], None] = lambda seconds: None, *, result: str = "Worked."
+    ) -> None:
+        self._pass_time = pass_time
+        self._result = result
+        self.prepared = 0
+
+    async def prepare(self, args: Any, ctx: ToolContext) -> Action:
+        self.prepared += 1
+
+        async def perform(permit: Permit) -> Outcome:
+            self._pass_time(args.seconds)
+            return Outcome(text=self._result)
+
+        return Action(title="Work", perform=perform)
+
+
+class PassingClock(StageClock):
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed = 0
+
+    def now(self) -> int:
+        return super().now() + self._passed
+
+    def passing(self, seconds: int) -> None:
+        self._passed += seconds * 1000
+
+
+class LateUser(StageWithDeps):
+    """Whoever is asked takes `thinking` seconds to answer, and work takes the time it says."""
+
+    def __init__(self, folder: Path, *scenes: Any, thinking: int = 0, **more: Any) -> None:
+        super().__init__(folder, *scenes, **more)
+        self.clock = PassingClock()
+        self._thinking = thinking
+        self.deps = {"tools": {"work": Work(self.clock.passing)}, "clock": self.clock}
+
+    async def _act(self, engine: Engine, task_id: str, asked: Asked, entry: str) -> None:
+        self.clock.passing(self._thinking)
+        await super()._act(engine, task_id, asked, entry)
+
+
+def work(seconds: int) -> object:
+    return call("work", seconds=seconds)
+
+
+async def test_10_6_what_was_worked_since_the_last_request_counts_too(tmp_path: Path):
+    limits = Limits(seconds=100)
+    stage = LateUser(tmp_path, [work(60)], [work(61)], [finish()], automatic=True, limits=limits)
+    await stage.play("yes", "yes")
+    assert stage.asks == [CEILING, "completion_result"]
+    assert len(stage.model.requests) == 3
+
+
+async def test_10_6_what_was_worked_before_a_restart_counts_still(tmp_path: Path):
+    scenes = [[work(60)], [write("a", "1")], [work(61)], [finish()]]
+    stage = LateUser(tmp_path, *scenes, limits=Limits(seconds=100))
+    await stage.play("crash")
+    stage.events.clear()
+    await stage.play("yes", "yes", "yes", "yes", reopen=True)
+    assert stage.asks == ["resume_task", "tool", CEILING, "completion_result"]
+
+
+async def test_10_6_waiting_for_the_user_is_no_work(tmp_path: Path):
+    scenes = [[write("a", "1")], [write("b", "1")], [finish()]]
+    stage = LateUser(tmp_path, *scenes, thinking=1000, limits=Limits(seconds=100))
+    await stage.play("yes", "yes", "yes")
+    assert stage.asks == ["tool", "tool", "completion_result"]
+
+
+async def test_10_6_what_a_child_works_is_counted_once(tmp_path: Path):
+    part = call("new_task", mode="code", message="Work.")
+    scenes = [[part], [work(60)], [finish("ok")], [work(1)], [finish()]]
+    stage = LateUser(tmp_path, *scenes, automatic=True, limits=Limits(seconds=100))
+    await stage.play("yes")
+    assert stage.asks == ["completion_result"]
+
+
+async def test_10_6_what_parent_and_child_work_counts_together(tmp_path: Path):
+    part = call("new_task", mode="code", message="Work.")
+    scenes = [[work(60)], [part], [work(61)], [finish("ok")], [finish()]]
+    stage = LateUser(tmp_path, *scenes, automatic=True, limits=Limits(seconds=100))
+    await stage.play("yes", "yes")
+    assert stage.asks == [CEILING, "completion_result"]
+
+
+async def test_5_2_what_the_mode_bars_is_not_even_prepared(tmp_path: Path):
+    stage = StageWithDeps(tmp_path, [work(1)], [finish()])
+    tool = Work()
+
+    def barred(mode: str, name: str) -> str:
+        return f"Mode {mode} has no {name}." if name == "work" else ""
+
+    stage.deps = {"tools": {"work": tool}, "barred": barred}
+    await stage.play("yes")
+    first = next(fact for fact in stage.facts if isinstance(fact, ToolFinished))
+    assert first.ending is Ending.MISTAKEN
+    assert "Mode code has no work." in first.text
+    assert tool.prepared == 0
+
+
+@pytest.mark.parametrize("answer", ["yes", "no Stay here."])
+async def test_S13_the_model_goes_over_to_another_mode_only_if_it_is_let(
+    tmp_path: Path, answer: str
+):
+    switch = call("switch_mode", mode_slug="ask", reason="to explain")
+    stage = StageWithDeps(tmp_path, [switch], [finish()])
+    stage.deps = {"tools": {"switch_mode": SwitchMode(lambda: BUILT_IN)}}
+    await stage.play(answer, "yes")
+    assert stage.asks == ["tool", "completion_result"]
+    switched = [fact.mode for fact in stage.facts if isinstance(fact, ModeSwitched)]
+    assert switched == (["ask"] if answer == "yes" else [])
+
+
+async def test_S13_whoever_is_asked_is_told_what_a_child_may_do_more(tmp_path: Path):
+    read, command = Group("read"), Group("command")
+    modes = [
+        Mode(slug="code", name="Code", role="r", groups=(read,)),
+        Mode(slug="big", name="Big", role="r", groups=(read, command)),
+    ]
+    parts = [call("new_task", mode=mode.slug, message="Do it.") for mode in modes]
+    stage = StageWithDeps(tmp_path, [parts[0]], [parts[1]], [finish()])
+    stage.deps = {"tools": {"new_task": NewTask(lambda: modes)}}
+    await stage.play("no", "no", "yes")
+    equal, more, _ = [fact for fact in stage.facts if isinstance(fact, Asked)]
+    assert equal.notes == ()
+    assert more.notes == ("Mode big may do more than mode code: command.",)
+
+
+async def test_SEC_4_what_is_looked_up_for_the_user_holds_no_secret(tmp_path: Path):
+    async def gather(text: str, ctx: ToolContext, act: Act) -> Gathered:
+        return Gathered(text=f"A={KEY}")
+
+    stage = StageWithDeps(tmp_path, [finish()], [finish()])
+    stage.deps = {"gather": gather, "hide": Hiding([KEY])}
+    await stage.play("message Look at @/.env first.", "yes")
+    assert [fact.text for fact in stage.facts if isinstance(fact, Gathered)] == [f"A={HIDDEN}"]
+    assert KEY not in repr(stage.model.requests)
+
+
+async def test_6_1_how_things_stand_is_told_also_after_the_conversation_was_condensed(
+    tmp_path: Path,
+):
+    async def now(log: EventLog) -> str:
+        return "It is late."
+
+    scenes = [[work(1)], [work(2)], ["In short."], [finish()]]
+    stage = StageWithDeps(tmp_path, *scenes)
+    stage.model.model = replace(stage.model.model, window=20_000, max_output=2_000)
+    stage.deps = {"tools": {"work": Work(result="word " * 5_000)}, "now": now}
+    await stage.play("yes")
+    assert [fact.summary for fact in stage.facts if isinstance(fact, Condensed)] == ["In short."]
+    first, second, _, last = stage.model.requests
+    assert {first.now, second.now, last.now} == {"It is late."}
+
+
+@pytest.mark.parametrize("answers", [["yes"], ["crash"], ["close"]], ids=["done", "crash", "close"])
+async def test_SBX_8_what_is_to_be_done_at_the_end_is_done_however_the_task_ends(
+    tmp_path: Path, answers: list[str]
+):
+    """Browsers are closed, and what commands left behind is looked at."""
+    done: list[str] = []
+
+    async def settle() -> None:
+        done.append("settle")
+
+    async def on_task_closed() -> None:
+        done.append("closed")
+
+    stage = StageWithDeps(tmp_path, [finish()])
+    stage.deps = {"settle": settle, "on_task_closed": on_task_closed}
+    await stage.play(*answers)
+    assert done == ["settle", "closed"]
+
+
+class Elsewhere(Work):
+    """A tool that does something elsewhere; `spares_files` if it cannot reach files here."""
+
+    def __init__(self, *, spares_files: bool) -> None:
+        super().__init__()
+        self._spares_files = spares_files
+
+    async def prepare(self, args: Any, ctx: ToolContext) -> Action:
+        work = await super().prepare(args, ctx)
+        return replace(work, external="somewhere", spares_files=self._spares_files)
+
+
+@pytest.mark.parametrize("spares_files", [True, False])
+async def test_GIT_3_files_are_saved_only_before_what_can_change_them(
+    tmp_path: Path, spares_files: bool
+):
+    stage = StageWithDeps(tmp_path, [work(1)], [finish()], automatic=True, checkpoints=True)
+    stage.deps = {"tools": {"work": Elsewhere(spares_files=spares_files)}}
+    await stage.play("yes")
+    saved = [fact for fact in stage.facts if isinstance(fact, CheckpointSaved)]
+    assert bool(saved) is not spares_files
+
+
+async def test_GIT_3_what_a_child_did_is_on_its_parents_record_once_however_often_it_is_resumed(
+    tmp_path: Path,
+):
+    part = call("new_task", mode="code", message="Write.")
+    scenes = [[part], [write("a", "1")], [write("b", "1")], [finish("ok")], [finish()]]
+    stage = Stage(tmp_path, *scenes, checkpoints=True)
+    await stage.play("yes", "yes", "cancel", "yes", "yes", "yes")
+    assert stage.asks == ["tool", "tool", "tool", "resume_task", "tool", "completion_result"]
+    facts = [event.fact for event in stage.store.read(TASK)]
+    changes = [(f.before, f.after) for f in facts if isinstance(f, FilesChanged)]
+    assert len(changes) == len(set(changes)) == 2
+
+
+async def test_what_is_said_with_a_yes_reaches_the_model_with_the_result(tmp_path: Path):
+    stage = Stage(tmp_path, [write("a", "1")], [finish()])
+    await stage.play("yes Use tabs next time.", "yes")
+    first = next(fact for fact in stage.facts if isinstance(fact, ToolFinished))
+    assert first.ending is Ending.DONE
+    assert "Use tabs next time." in first.text

@@ -1,0 +1,79 @@
+"""What docs/intents.md says of the files is what the program reads."""
+
+import re
+from pathlib import Path
+
+import pytest
+from msgspec.structs import fields
+
+from rookery.governance.intents.intent import Policy
+from rookery.governance.intents.intent_parts import _CHOICES, _COMMAND_CHOICES
+from support.governed_folder import IntentsBench
+
+PAGE = (Path(__file__).parents[3] / "docs" / "intents.md").read_text(encoding="utf-8")
+SAMPLE, COMMANDS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+EXEMPTIONS = re.search(r"### Exemptions.*?```\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture
+def intents(home: Path, capsys: pytest.CaptureFixture[str]) -> IntentsBench:
+    bench = IntentsBench(Path.cwd(), home, capsys)
+    bench.govern(SAMPLE)
+    bench.write(".orchestration/command_policy.yaml", COMMANDS)
+    assert EXEMPTIONS
+    bench.write(".orchestration/.intentignore", EXEMPTIONS[1])
+    return bench
+
+
+def test_the_files_in_the_document_have_no_errors_and_no_unknown_keys(
+    intents: IntentsBench,
+) -> None:
+    told = intents.json("validate")
+    assert told["errors"] == 0
+    assert {each["code"] for each in told["problems"]} <= {"W305"}
+    assert [each["holds"] for each in told["files"]][1:3] == ["3 entries", "2 rules"]
+
+
+@pytest.mark.parametrize(
+    ("path", "verdict"),
+    [
+        ("src/auth/jwt.py", "in_scope"),
+        ("src/auth/legacy/x.py", "out_of_scope"),
+        ("src/api/login.py", "in_scope"),
+        ("docs/api/a.md", "ignored"),
+        ("docs/api/index.md", "out_of_scope"),
+        ("migrations/1.sql", "protected"),
+    ],
+)
+def test_the_scope_in_the_document_is_what_it_says(
+    intents: IntentsBench, path: str, verdict: str
+) -> None:
+    fine = verdict in ("in_scope", "ignored")
+    told = intents.json("check", "--intent", "INT-001", path, code=0 if fine else 1)
+    assert [each["verdict"] for each in told["targets"]] == [verdict]
+
+
+@pytest.mark.parametrize(
+    ("line", "allowed_by"),
+    [
+        ("pytest -q tests/auth", "execute_command(pytest *)"),
+        ("make lint", "the project's rules for commands: it only touches what it formats"),
+        ("git push origin", None),
+        ("terraform apply", None),
+    ],
+)
+def test_the_rules_in_the_document_do_what_it_says(
+    intents: IntentsBench, line: str, allowed_by: str | None
+) -> None:
+    words = ("check", "--intent", "INT-001", "--command", line)
+    assert intents.json(*words, code=0 if allowed_by else 1)["allowed_by"] == allowed_by
+
+
+def test_the_document_has_every_key_of_the_policy_with_its_values() -> None:
+    rows = dict(re.findall(r"^\| `([a-z_.]+)` \| (`[^|]*`) \|", PAGE, re.MULTILINE))
+    spelled = {**_CHOICES, **{f"commands.{key}": each for key, each in _COMMAND_CHOICES.items()}}
+    told = {key: tuple(re.findall(r"`([^`]+)`", rows[key])) for key in spelled}
+    assert told == spelled
+    assert rows["protect"] == "`[]`"
+    assert rows["max_in_progress"] == f"`{Policy().max_in_progress}`"
+    assert len(spelled) + 2 == len(fields(Policy))

@@ -1,0 +1,348 @@
+"""`rookery trace`: log, show and stats, as people and programs read them."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from threading import Timer
+
+import click
+import pytest
+
+from rookery.errors import SettingsError
+from rookery.governance.cli.trace_common import Ending
+from support.sample_ledgers import GOLDEN_LINES
+from support.traced_workspace import TASK, TracedWorkspace, trace
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def work(home: Path) -> TracedWorkspace:
+    """A refused call, its question, a command, and a change."""
+    work = TracedWorkspace(Path.cwd())
+    work.note(
+        kind="command",
+        tool_name="execute_command",
+        tool_use_id="toolu_a",
+        outcome="failure",
+        command={"text": "pytest -q tests/auth", "exit_code": 1},
+    )
+    work.note(
+        kind="decision",
+        tool_name="write_to_file",
+        tool_use_id="toolu_b",
+        outcome="denied",
+        approval={"answer": "no", "by": "human", "text": "use the middleware"},
+        more={"targets": ["src/api/user.py"]},
+    )
+    work.note(
+        kind="blocked",
+        tool_name="write_to_file",
+        tool_use_id="toolu_b",
+        outcome="denied",
+        error={"code": "REQ-001", "type": "scope_violation"},
+        more={"targets": [{"path": "src/api/user.py"}]},
+    )
+    work.agent_writes("src/auth/jwt.py", "def verify(token):\n    return True\n")
+    return work
+
+
+def test_20_2_the_log_is_newest_first_and_tells_how_each_ended(
+    work: TracedWorkspace, capsys: Captured
+):
+    assert trace("log", "--intent", "INT-001", "-n", "4", "--no-color") == 0
+    begun = [row.split(maxsplit=2) for row in capsys.readouterr().out.splitlines()]
+    assert [id for id, _, _ in begun] == [json.loads(line)["id"][:8] for line in work.lines[:0:-1]]
+    assert all(re.fullmatch(r"\d\d:\d\d:\d\d", time) for _, time, _ in begun)
+    assert [rest for _, _, rest in begun] == [
+        "mutation  INT-001   apply_diff       src/auth/jwt.py       +2 -0  in scope",
+        "blocked   INT-001   write_to_file    src/api/user.py       "
+        "REQ-001 scope violation: denied",
+        "decision  INT-001   write_to_file    src/api/user.py       "
+        'denied by human: "use the middleware"',
+        "command   INT-001   execute_command  pytest -q tests/auth  exit 1, 0 files changed",
+    ]
+
+
+def test_20_2_what_the_log_begins_with_shows_the_record(work: TracedWorkspace, capsys: Captured):
+    assert trace("log", "--kind", "blocked") == 0
+    id = capsys.readouterr().out.split()[0]
+    assert trace("show", id) == 0
+    assert "REQ-001 scope_violation" in capsys.readouterr().out
+
+
+def test_20_2_housekeeping_is_told_only_who_asks(work: TracedWorkspace, capsys: Captured):
+    work.recording.ledger.checkpoint(TASK)
+    for options, told in (
+        ([], 0),
+        (["-n", "50"], 0),
+        (["--all"], 2),
+        (["--kind", "stream_start"], 1),
+        (["--json"], 2),
+    ):
+        assert trace("log", *options) == 0
+        said = capsys.readouterr().out
+        assert ("stream_start" in said) + ("checkpoint" in said) == told
+
+
+FILTERS = {
+    "kind": (["--kind", "blocked"], ["blocked"]),
+    "outcome": (["--outcome", "failure"], ["command"]),
+    "file": (["--file", "src/auth/*"], ["mutation"]),
+    "a file that a refused call was aimed at": (
+        ["--file", "src/api/*"],
+        ["blocked", "decision"],
+    ),
+    "task": (["--task", TASK, "--kind", "decision"], ["decision"]),
+    "another task": (["--task", "t-none"], []),
+    "since": (["--since", "1h", "--kind", "mutation"], ["mutation"]),
+    "until": (["--until", "1h"], []),
+    "grep": (["--grep", "pytest -q"], ["command"]),
+    "how many": (["-n", "2"], ["mutation", "blocked"]),
+    "reverse": (["--intent", "INT-001", "-n", "2", "--reverse"], ["blocked", "mutation"]),
+    "all": (["--all"], ["mutation", "blocked", "decision", "command", "stream_start"]),
+}
+
+
+@pytest.mark.parametrize(("options", "kinds"), FILTERS.values(), ids=FILTERS)
+def test_20_2_the_log_is_filtered(
+    work: TracedWorkspace, capsys: Captured, options: list[str], kinds: list[str]
+):
+    assert trace("log", "--json", *options) == 0
+    found = json.loads(capsys.readouterr().out)["records"]
+    assert [each["metadata"]["orchestration"]["kind"] for each in found] == kinds
+
+
+def test_15_9_what_is_far_back_is_found_with_the_index(work: TracedWorkspace, capsys: Captured):
+    from rookery.governance.cli import trace as module
+
+    for number in range(30):
+        work.note(kind="external", tool_name=f"tool_{number}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "LOOKED_THROUGH", 5)
+        assert trace("log", "--kind", "command", "--json") == 0
+    assert '"pytest -q tests/auth"' in capsys.readouterr().out
+    assert work.heads.index.exists()
+
+
+def test_15_9_what_refused_calls_were_aimed_at_far_back_is_found(
+    work: TracedWorkspace, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("rookery.governance.cli.trace.LOOKED_THROUGH", 5)
+    work.agent_writes("src/api/user.py", "x = 1\n")
+    for number in range(30):
+        work.note(kind="external", tool_name=f"tool_{number}")
+    for options, kinds in (
+        ([], ["mutation", "blocked", "decision"]),
+        (["-n", "2"], ["mutation", "blocked"]),
+        (["--kind", "blocked"], ["blocked"]),
+        (["--kind", "mutation"], ["mutation"]),
+    ):
+        assert trace("log", "--file", "src/api/*", "--json", *options) == 0
+        found = json.loads(capsys.readouterr().out)["records"]
+        assert [each["metadata"]["orchestration"]["kind"] for each in found] == kinds
+
+
+def test_20_2_a_record_of_another_day_says_which(home: Path, capsys: Captured):
+    work = TracedWorkspace(Path.cwd())
+    work.active.write_bytes(b"".join(GOLDEN_LINES))
+    assert trace("log", "-n", "1") == 0
+    assert capsys.readouterr().out.startswith("00000000  2026-02-20 13:54:31  mutation")
+
+
+def test_20_2_what_files_are_called_plays_no_tricks(work: TracedWorkspace, capsys: Captured):
+    work.agent_writes("src/auth/a\x1b[2Jb.py", "x = 1\n")
+    assert trace("log", "-n", "1") == 0
+    assert trace("show", json.loads(work.lines[-1])["id"]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_20_2_one_record_on_a_page(work: TracedWorkspace, capsys: Captured):
+    record = json.loads(work.lines[-1])
+    assert trace("show", record["id"][:8]) == 0
+    own = record["metadata"]["orchestration"]
+    page = capsys.readouterr().out.splitlines()
+    time = record["timestamp"].replace("T", " ")
+    bare = [own[name].removeprefix("sha256:") for name in ("prev", "hash")]
+    prev, mark = (f"{each[:4]}…{each[-4:]}" for each in bare)
+    after = own["files"][0]["after"]["sha256"][:8]
+    assert page == [
+        f"record   {record['id']}   {time}",
+        f"stream   {own['stream'][:8]}… #4  prev {prev}  hash {mark}  chain ok",
+        "kind     mutation success",
+        "intent   INT-001 rev 3",
+        f"call     apply_diff (toolu_1) by example/model-1 in task {TASK}, turn 12",
+        f"file     src/auth/jwt.py  create  nothing -> {after}…   lines 1-2 written",
+        "scope    in scope",
+    ]
+
+
+def test_22_100_a_record_that_was_altered_says_so_on_its_page(
+    work: TracedWorkspace, capsys: Captured
+):
+    altered = work.active.read_bytes().replace(b"src/auth/jwt.py", b"src/auth/jwx.py")
+    work.active.write_bytes(altered)
+    assert trace("show", json.loads(work.lines[-1])["id"]) == Ending.FINDINGS
+    assert "chain broken: hash differs" in capsys.readouterr().out
+
+
+ABSENT = {"unknown": "ffffffff-0000", "too short": "f"}
+
+
+@pytest.mark.parametrize("id", ABSENT.values(), ids=ABSENT)
+def test_20_a_record_that_is_not_there_is_not_found(
+    work: TracedWorkspace, capsys: Captured, id: str
+):
+    assert trace("show", id) == Ending.NOT_FOUND
+    assert id in capsys.readouterr().err
+
+
+def test_20_2_the_figures(work: TracedWorkspace, capsys: Captured):
+    assert trace("stats", "--since", "7d") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "calls       3     mutations 1   commands 1   refused 1 (33.3 %)   approvals 0",
+        "by intent   INT-001 1 changing call",
+        "refusals    REQ-001 1",
+        "lines       +2 -0   by model: example/model-1 100 %",
+        "hot files   src/auth/jwt.py 1",
+    ]
+    assert trace("stats", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["refusals"] == {"REQ-001": 1}
+
+
+def test_20_2_without_records_there_are_no_figures(home: Path, capsys: Captured):
+    TracedWorkspace(Path.cwd())
+    assert trace("stats") == 0
+    assert capsys.readouterr().out == "No records yet.\n"
+    assert trace("stats", "--since", "1h") == 0
+    assert capsys.readouterr().out == "No records since then.\n"
+    assert trace("stats", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["records"] == 0
+
+
+def test_20_2_an_intent_that_nobody_knows_is_not_found(work: TracedWorkspace, capsys: Captured):
+    assert trace("log", "--intent", "INT-099") == Ending.NOT_FOUND
+    assert "No record matches: there is no intent INT-099" in capsys.readouterr().err
+    work.note(kind="lesson", intent_id="INT-099")
+    assert trace("log", "--intent", "INT-099") == 0
+    assert trace("log", "--intent", "INT-099", "--kind", "blocked") == 0, "it was worked for"
+    assert trace("log", "--intent", "INT-003") == 0, "it is among the intents"
+    assert capsys.readouterr().out.endswith("No record matches.\n")
+    for text in ("nonsense: [", None):
+        work.layout.intent_file.unlink()
+        if text:
+            work.layout.intent_file.write_text(text)
+        assert trace("log", "--intent", "INT-003") == Ending.NOT_FOUND
+
+
+@pytest.mark.parametrize(("option", "one"), [("--kind", "rewind"), ("--outcome", "denied")])
+def test_20_2_a_word_that_is_none_is_refused_with_those_there_are(
+    work: TracedWorkspace, option: str, one: str
+):
+    with pytest.raises(click.UsageError, match=f"'nonsense' is not one of .*'{one}'"):
+        trace("log", option, "nonsense")
+
+
+@pytest.mark.parametrize("option", ["-w", "--workspace", "--root"])
+def test_20_the_folder_is_named_as_elsewhere(
+    work: TracedWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+):
+    monkeypatch.chdir(tmp_path)
+    assert trace("log", option, str(work.root)) == 0
+
+
+@pytest.mark.parametrize("command", ["log", "verify", "stats", "recover", "seal"])
+def test_20_where_nothing_is_governed_nothing_is_made(home: Path, capsys: Captured, command: str):
+    assert trace(command) == Ending.NOT_INITIALISED
+    assert "rookery intents init" in capsys.readouterr().err
+    assert list(Path.cwd().iterdir()) == []
+    assert not home.exists()
+
+
+def test_20_a_folder_inside_finds_the_ledger_of_its_repository(
+    work: TracedWorkspace, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+):
+    work.commit()
+    monkeypatch.chdir(work.root / "src" / "auth")
+    assert trace("log", "-n", "1") == 0
+    assert "src/auth/jwt.py" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("when", ["yesterday", "7", "2026-13-01"])
+def test_20_what_is_no_time_is_refused(work: TracedWorkspace, when: str):
+    with pytest.raises(SettingsError, match="no point in time"):
+        trace("log", "--since", when)
+
+
+COMMANDS = {
+    "the log": (["log", "-n", "1"], Ending.FINE, "src/auth/jwt.py"),
+    "whole": (["verify"], Ending.FINE, "chain      ok"),
+    "no such record": (["show", "ffffffff"], Ending.NOT_FOUND, "There is no record ffffffff"),
+    "no time": (["log", "--since", "x"], 2, "no point in time"),
+    "no such command": (["nonsense"], 2, "nonsense"),
+    "not governed": (["log", "--root", "/"], Ending.NOT_INITIALISED, "rookery intents init"),
+}
+
+
+@pytest.mark.parametrize(("words", "code", "said"), COMMANDS.values(), ids=COMMANDS)
+def test_20_the_real_command_ends_as_it_should(
+    work: TracedWorkspace, words: list[str], code: int, said: str
+):
+    done = subprocess.run(
+        [sys.executable, "-m", "rookery", "trace", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code
+    assert said in done.stdout + done.stderr
+
+
+def test_22_110_the_end_of_a_ledger_of_a_gibibyte_comes_at_once(
+    work: TracedWorkspace, capsys: Captured
+):
+    """The file is a hole before its end: whoever reads on into it does not come back soon."""
+    lines = b"".join(work.lines)
+    with open(work.active, "wb") as file:
+        file.seek(2**30)
+        file.write(b"\n" + lines * 30)
+    begun = time.process_time()
+    assert trace("log", "-n", "20") == 0
+    assert trace("log", "-n", "20", "--intent", "INT-001", "--file", "src/auth/*") == 0
+    assert trace("show", json.loads(lines.splitlines()[-1])["id"]) == 0
+    assert time.process_time() - begun < 2
+    assert len(capsys.readouterr().out.splitlines()) == 47
+
+
+def test_20_2_the_log_is_followed_through_a_seal(work: TracedWorkspace):
+    script = "import sys; from traced_workspace import trace; trace(*sys.argv[1:])"
+    folders = os.pathsep.join(path for path in sys.path if path)
+    with subprocess.Popen(
+        [sys.executable, "-c", script, "log", "--follow", "-n", "1", "--json"],
+        cwd=work.root,
+        env={**os.environ, "PYTHONPATH": folders},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        giving_up = Timer(60, process.kill)
+        giving_up.start()
+        try:
+            assert process.stdout
+            assert "jwt.py" in process.stdout.readline()
+            work.note(kind="lesson", tool_name="before")
+            assert '"before"' in process.stdout.readline()
+            work.recording.ledger.seal(TASK)
+            work.note(kind="lesson", tool_name="after")
+            kinds = [json.loads(process.stdout.readline()) for _ in range(3)]
+            assert [each["metadata"]["orchestration"]["kind"] for each in kinds] == [
+                "seal",
+                "stream_start",
+                "lesson",
+            ]
+        finally:
+            giving_up.cancel()
+            process.kill()

@@ -1,0 +1,411 @@
+import json
+import multiprocessing
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rookery.errors import RookeryError
+from rookery.governance.intents.intent import (
+    Constraint,
+    Criterion,
+    Intent,
+    IntentFile,
+    LastVerification,
+    Status,
+    StatusChange,
+    Verify,
+    move,
+)
+from rookery.governance.intents.intent_edits import (
+    AddHistory,
+    AddIntent,
+    AddScope,
+    CannotEdit,
+    Edit,
+    EditOf,
+    IntentsNotWritten,
+    IntentWriter,
+    SetField,
+    SetVerification,
+    edited,
+    edits_for,
+    expected,
+)
+from rookery.governance.intents.intent_file import parsed
+from rookery.governance.layout import Layout, init
+from rookery.platform.locks import LockTimeout, file_lock
+from support.access_lists import restrict, still_restricted
+from support.intent_files import NAME, NOW, SPEC_EXAMPLE, laid_out, reader
+
+COMMENTED = """\
+# About this file
+schema_version: 1   # the only one
+
+active_intents:
+  # the first
+  - id: INT-001   # its id
+    name: 'Quoted name'
+    status: IN_PROGRESS # busy
+    owned_scope:   # what it owns
+      - "src/auth/**"   # all of it
+      - src/b.py
+      # a last word about the scope
+
+    x-own: { keep: [me] }
+  - id: INT-002
+    status: pending
+    name: "Second"
+    description: |
+      Two
+      lines
+
+    owned_scope: [a, 'b']   # flow
+  # between
+  - {id: INT-003, name: third, status: PAUSED, owned_scope: []}
+  - id: INT-004
+    name: indentless
+    owned_scope:
+    - x
+    status: >-
+      PENDING
+    revision: 4
+    last_verification:
+      at: "2026-01-01T00:00:00Z"
+      ok: false
+# the end
+x-more: 1
+"""
+EDITS: dict[str, Edit] = {
+    "status": SetField("status", "ABANDONED"),
+    "revision": SetField("revision", "7"),
+    "scope": AddScope('src/"odd" café/**'),
+    "history": AddHistory(
+        StatusChange(status="PAUSED", at="2026-02-20T12:00:00Z", by="somebody", reason="a: # b")
+    ),
+    "verification": SetVerification(
+        LastVerification(at="2026-02-20T12:00:00Z", ok=True, criteria=("A1",), trace_id="t")
+    ),
+}
+
+
+def after(text: str, intent_id: str, edit: Edit) -> str:
+    found = parsed(text.encode(), NAME, now=NOW)
+    assert found.root
+    return edited(text, found.root, intent_id, edit)
+
+
+def check(text: str, intent_id: str, edit: Edit) -> str:
+    """The edit does what it is to do, and leaves every other byte where it was."""
+    before, result = parsed(text.encode(), NAME, now=NOW).file, after(text, intent_id, edit)
+    found = parsed(result.encode(), NAME, now=NOW).file
+    wanted = tuple(
+        expected(each, edit) if each.id == intent_id else each for each in before.intents
+    )
+    assert found.intents == wanted
+    assert only_one_piece_differs(text, result)
+    return result
+
+
+def only_one_piece_differs(old: str, new: str) -> bool:
+    """Whatever was taken out at the one place was a single short value."""
+    start = same_at_the_start(old, new)
+    end = same_at_the_start(old[start:][::-1], new[start:][::-1])
+    taken = old[start : len(old) - end]
+    return "#" not in taken and taken.count("\n") <= 2
+
+
+def same_at_the_start(one: str, other: str) -> int:
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("intent_id", ["INT-001", "INT-002", "INT-003", "INT-004"])
+@pytest.mark.parametrize("name", EDITS)
+def test_4_6_an_edit_touches_only_what_it_is_about(name: str, intent_id: str, newline: str):
+    text = COMMENTED.replace("\n", newline)
+    result = check(text, intent_id, EDITS[name])
+    assert result.count("#") >= text.count("#")
+    assert result.count("\r\n") == (result.count("\n") if newline == "\r\n" else 0)
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_4_6_a_file_without_a_last_newline(name: str):
+    check(SPEC_EXAMPLE.rstrip("\n"), "INT-003", EDITS[name])
+
+
+def test_22_21_a_scope_grows_by_one_line_and_the_comments_stay():
+    result = check(COMMENTED, "INT-001", AddScope("src/api/user.py"))
+    assert result == COMMENTED.replace(
+        "      - src/b.py\n", '      - src/b.py\n      - "src/api/user.py"\n'
+    )
+
+
+def test_4_6_a_status_is_replaced_in_its_line():
+    result = check(COMMENTED, "INT-001", SetField("status", "PAUSED"))
+    assert result == COMMENTED.replace("status: IN_PROGRESS # busy", "status: PAUSED # busy")
+
+
+NEW = Intent(
+    id="INT-009",
+    name='A "new": one #',
+    owned_scope=("src/api/limits/**", "!x"),
+    constraints=(Constraint(text="c: d"),),
+    acceptance_criteria=(
+        Criterion(text="t", verify=Verify(command="pytest -q tests/limits")),
+        Criterion(text="by hand"),
+    ),
+    created_at="2026-02-20T12:00:00Z",
+)
+LISTS = [
+    COMMENTED,
+    SPEC_EXAMPLE,
+    SPEC_EXAMPLE.rstrip("\n"),
+    "active_intents: []\n",
+    "active_intents: []   # none yet\nx-a: 1\n",
+    "active_intents: []",
+    "x-a: 1\nactive_intents:\n- {id: INT-001, name: n, status: PENDING, owned_scope: []}\n",
+    "active_intents: [{id: INT-001, name: n, status: PENDING, owned_scope: []}]\n",
+]
+
+
+@pytest.mark.parametrize("text", LISTS)
+@pytest.mark.parametrize("intent", [NEW, Intent(id="INT-010", name="bare")])
+def test_20_1_a_new_intent_is_added_at_the_end(text: str, intent: Intent):
+    before, result = parsed(text.encode(), NAME, now=NOW).file, after(text, "", AddIntent(intent))
+    assert parsed(result.encode(), NAME, now=NOW).file.intents == (*before.intents, intent)
+    assert result.count("#") >= text.count("#")
+
+
+def test_4_6_what_has_no_place_is_refused():
+    with pytest.raises(CannotEdit, match="no INT-999"):
+        after(COMMENTED, "INT-999", AddScope("a"))
+    with pytest.raises(CannotEdit, match="not a list"):
+        after(
+            COMMENTED.replace("owned_scope: [a, 'b']", "owned_scope: a"), "INT-002", AddScope("b")
+        )
+
+
+WORDS = st.text(
+    st.characters(exclude_categories=("Cc", "Cs"), exclude_characters="\u2028\u2029\ufeff"),
+    max_size=20,
+).filter(
+    lambda text: (
+        not any(
+            sign in text
+            for sign in "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+        )
+    )
+)
+COMMENTS = st.one_of(st.just(""), WORDS.map(lambda text: f"  # {text}"))
+LINES = st.one_of(st.just(""), COMMENTS.map(str.strip))
+
+
+STATUSES = ["PENDING", "IN_PROGRESS", '"PAUSED"', "in progress"]
+
+
+@st.composite
+def files(draw: st.DrawFn) -> str:
+    """Intent files in many layouts, with comments everywhere."""
+    lines = [draw(LINES), f"active_intents:{draw(COMMENTS)}"]
+    for number in range(draw(st.integers(1, 4))):
+        dash = "- " if draw(st.booleans()) else "-   "
+        pad = " " * len(dash)
+        fields = [
+            f"name: {json.dumps('n' + draw(WORDS), ensure_ascii=False)}",
+            f"status: {draw(st.sampled_from(STATUSES))}",
+            draw(
+                st.sampled_from(
+                    [
+                        "owned_scope: [src/**]",
+                        "owned_scope:\n{}- src/**\n{}- b",
+                        "owned_scope:\n{}  - c",
+                    ]
+                )
+            ),
+            *draw(
+                st.lists(
+                    st.sampled_from(
+                        [
+                            "revision: 3",
+                            "description: |\n{}  deep\n\n{}  text",
+                            "x-a: {b: [c]}",
+                            "tags: []",
+                        ]
+                    ),
+                    unique=True,
+                )
+            ),
+        ]
+        fields = [f"id: INT-{number:03}", *draw(st.permutations(fields))]
+        for at, field in enumerate(fields):
+            said = field.replace("{}", pad)
+            comment = "" if "|" in said or "\n" in said else draw(COMMENTS)
+            lines.append(f"{pad if at else dash}{said}{comment}")
+            if "|" not in said:
+                lines += [f"{pad}{each}" if each else "" for each in [draw(LINES)]]
+    return "\n".join([*lines, draw(LINES), ""])
+
+
+@settings(deadline=None)
+@given(files(), st.sampled_from(list(EDITS)), st.booleans())
+@example(
+    "active_intents:\n- id: INT-000\n  name: n\n  status: PENDING\n  owned_scope: [a]",
+    "scope",
+    False,
+)
+def test_4_6_round_trips_keep_all_other_bytes(text: str, name: str, windows: bool):
+    text = text.replace("\n", "\r\n") if windows else text
+    found = parsed(text.encode(), NAME, now=NOW)
+    assert found.file.usable, found.file.problems
+    for intent in found.file.intents:
+        check(text, intent.id, EDITS[name])
+    added = after(text, "", AddIntent(NEW))
+    assert parsed(added.encode(), NAME, now=NOW).file.intents == (*found.file.intents, NEW)
+    assert only_one_piece_differs(text, added)
+
+
+def start(file: IntentFile) -> list[EditOf]:
+    intent = file.find("INT-001")
+    assert intent
+    wanted = move("pause", intent.status)
+    if wanted is None:
+        raise RookeryError("INT-001 cannot be paused.")
+    edits = edits_for(wanted, intent, at="2026-02-20T12:00:00Z", by="me", reason="lunch")
+    return [EditOf("INT-001", each) for each in edits]
+
+
+def writer(layout: Layout) -> IntentWriter:
+    return IntentWriter(layout, now=lambda: NOW)
+
+
+def test_4_6_a_move_is_written(tmp_path: Path):
+    layout = laid_out(tmp_path, COMMENTED)
+    restrict(layout.intent_file)
+    seen = reader(layout).read()
+    result = writer(layout).change(seen, start(seen.file), start)
+    intent = reader(layout).read().file.find("INT-001")
+    assert result.file.find("INT-001") == intent
+    assert intent
+    assert intent.status is Status.PAUSED
+    assert intent.status_history[-1].reason == "lunch"
+    assert still_restricted(layout.intent_file)
+    assert [each.name for each in layout.folder.iterdir() if each.name.startswith(".act")] == []
+
+
+def test_4_6_a_file_that_changed_is_decided_on_again(tmp_path: Path):
+    layout = laid_out(tmp_path, COMMENTED)
+    seen = reader(layout).read()
+    decided = start(seen.file)
+    layout.intent_file.write_text(COMMENTED.replace("# busy", "# very busy"))
+    writer(layout).change(seen, decided, start)
+    text = layout.intent_file.read_text()
+    assert "status: PAUSED # very busy" in text
+
+
+def test_22_61_closing_while_somebody_edits_is_refused_and_loses_nothing(tmp_path: Path):
+    layout = laid_out(tmp_path, COMMENTED)
+    seen = reader(layout).read()
+    theirs = COMMENTED.replace("status: IN_PROGRESS # busy", "status: COMPLETED # done")
+    layout.intent_file.write_text(theirs)
+    with pytest.raises(RookeryError, match="cannot be paused"):
+        writer(layout).change(seen, start(seen.file), start)
+    assert layout.intent_file.read_text() == theirs
+
+
+def test_22_61_a_save_during_the_write_wins(tmp_path: Path):
+    layout = laid_out(tmp_path, COMMENTED)
+    seen = reader(layout).read()
+    first, second = (COMMENTED + f"# {word}\n" for word in ("first", "second"))
+    layout.intent_file.write_text(first)
+
+    def decide(file: IntentFile) -> list[EditOf]:
+        layout.intent_file.write_text(second)
+        return start(file)
+
+    with pytest.raises(IntentsNotWritten, match="somebody else"):
+        writer(layout).change(seen, (), decide)
+    assert layout.intent_file.read_text() == second
+    assert sorted(each.name for each in layout.folder.iterdir()) == [
+        ".state",
+        "active_intents.yaml",
+    ]
+
+
+def test_4_6_what_would_not_validate_is_not_written(tmp_path: Path):
+    layout = laid_out(tmp_path, COMMENTED)
+    seen = reader(layout).read()
+    for edit in (AddScope("../x"), SetField("status", "COMPLETED\n    name: other")):
+        with pytest.raises((IntentsNotWritten, ValueError)):
+            writer(layout).change(seen, [EditOf("INT-001", edit)], start)
+    broken = replace(NEW, id="INT-001")
+    with pytest.raises(IntentsNotWritten, match="INT-001"):
+        writer(layout).change(seen, [EditOf("INT-001", AddIntent(broken))], start)
+    assert layout.intent_file.read_text() == COMMENTED
+
+
+def test_4_6_a_broken_file_is_not_written(tmp_path: Path):
+    layout = laid_out(tmp_path, "active_intents: [")
+    seen = reader(layout).read()
+    with pytest.raises(IntentsNotWritten, match="errors"):
+        writer(layout).change(seen, [EditOf("INT-001", AddScope("a"))], start)
+
+
+def test_3_a_link_in_the_place_of_the_hosts_folder_is_not_followed(tmp_path: Path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    layout = laid_out(tmp_path / "work", COMMENTED)
+    layout.state.symlink_to(elsewhere)
+    seen = reader(layout).read()
+    with pytest.raises(RookeryError, match="link"):
+        writer(layout).change(seen, start(seen.file), start)
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_4_6_a_lock_that_is_held_is_waited_for_and_given_up_on(tmp_path: Path):
+    with (
+        file_lock(tmp_path / "l"),
+        pytest.raises(LockTimeout),
+        file_lock(tmp_path / "l", wait=0.05),
+    ):
+        raise AssertionError("both held it")
+    with file_lock(tmp_path / "l", wait=0.05):
+        pass
+
+
+def _grow(root: str, name: str, count: int) -> None:
+    layout = Layout(Path(root), Path(root))
+    for number in range(count):
+        seen = reader(layout).read()
+        edits = [EditOf("INT-001", AddScope(f"src/{name}/{number}"))]
+        writer(layout).change(seen, edits, lambda _, edits=edits: edits)
+
+
+def test_4_6_two_processes_lose_nothing_of_each_other(tmp_path: Path):
+    layout = laid_out(tmp_path, COMMENTED)
+    context = multiprocessing.get_context("fork")
+    workers = [
+        context.Process(target=_grow, args=(str(layout.root), name, 8)) for name in ("a", "b")
+    ]
+    for each in workers:
+        each.start()
+    for each in workers:
+        each.join(60)
+    intent = reader(layout).read().file.find("INT-001")
+    assert intent
+    wanted = {f"src/{name}/{number}" for name in ("a", "b") for number in range(8)}
+    assert wanted <= set(intent.owned_scope)
+
+
+def test_20_1_the_first_intent_of_a_new_folder(tmp_path: Path):
+    init(tmp_path)
+    layout = Layout(tmp_path, tmp_path)
+    seen = reader(layout).read()
+    assert not seen.file.problems
+    edits = [EditOf(NEW.id, AddIntent(NEW))]
+    writer(layout).change(seen, edits, lambda _: edits)
+    assert reader(layout).read().file.intents == (NEW,)
+    assert "# Add one with" in layout.intent_file.read_text()

@@ -1,0 +1,31 @@
+"""The record in the document is a record."""
+
+import json
+import re
+from pathlib import Path
+
+from rookery import NAME, VERSION
+from rookery.cli.exit_codes import Exit
+from rookery.governance.cli.trace import KINDS
+from rookery.governance.cli.trace_common import Ending
+from rookery.governance.ledger.verify_ledger import leaf_hash
+from support.agent_trace_format import shape_problems
+
+PAGE = Path(__file__).parents[3] / "docs" / "ledger.md"
+
+
+def test_15_5_the_record_in_the_document_has_the_hash_it_names():
+    (text,) = re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    record = json.loads(text)
+    assert shape_problems(record) == ()
+    assert leaf_hash(record) == record["metadata"]["orchestration"]["hash"]
+    assert record["tool"] == {"name": NAME, "version": VERSION}
+
+
+def test_20_2_every_kind_and_exit_code_is_in_the_document():
+    said = PAGE.read_text(encoding="utf-8")
+    assert [kind for kind in KINDS if f"`{kind}`" not in said] == []
+    codes = re.search(r"Exit codes: (.*?)\.\n", said, re.DOTALL)
+    assert codes
+    named = {int(code) for code in re.findall(r"\b\d\b", codes[1])}
+    assert named == {*map(int, Ending), Exit.USAGE, Exit.STORAGE}

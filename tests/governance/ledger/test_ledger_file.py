@@ -1,0 +1,629 @@
+"""Appending: one line at a time, in constant time, whoever else writes and whatever was left."""
+
+import errno
+import fcntl
+import gzip
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rookery.governance.ledger.known_heads import KnownHeads, workspace_key
+from rookery.governance.ledger.ledger_errors import LedgerUnwritable
+from rookery.governance.ledger.ledger_file import Flush
+from rookery.governance.ledger.records import Entry, TracedFile
+from rookery.governance.ledger.segments import compress, newest_first, oldest_first
+from rookery.governance.ledger.verify_ledger import KnownHead, exit_code
+from support.sample_ledgers import LedgerBench, change
+from support.warm_programs import run_program, start_program
+
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> LedgerBench:
+    return LedgerBench(tmp_path / "space")
+
+
+def own(line: bytes) -> dict[str, Any]:
+    held = json.loads(line)["metadata"]["orchestration"]
+    assert isinstance(held, dict)
+    return held
+
+
+def kinds(bench: LedgerBench) -> list[str]:
+    return [own(line)["kind"] for line in bench.lines]
+
+
+def codes(bench: LedgerBench) -> set[str]:
+    return {finding.code for finding in bench.report().findings}
+
+
+def test_15_6_a_task_has_one_stream_that_begins_with_all_tips(bench: LedgerBench):
+    ledger = bench.ledger()
+    one = ledger.append(change("one", 1))
+    two = ledger.append(change("two", 2))
+    assert kinds(bench) == ["stream_start", "mutation", "stream_start", "mutation"]
+    assert own(bench.lines[2])["anchors"] == [
+        {"stream": one.stream, "seq": one.seq, "hash": one.hash}
+    ]
+    again = ledger.append(change("one", 3))
+    assert (again.stream, again.seq) == (one.stream, 2)
+    assert set(bench.report().tips) == {
+        (two.stream, two.seq, two.hash),
+        (again.stream, again.seq, again.hash),
+    }
+    assert exit_code(bench.report()) == 0
+
+
+def test_15_6_another_process_goes_on_in_a_stream_of_its_own(bench: LedgerBench):
+    first = bench.ledger().append(change("one", 1))
+    second = bench.ledger().append(change("one", 2))
+    assert first.stream != second.stream
+    assert len(bench.report().tips) == 1
+    assert exit_code(bench.report()) == 0
+
+
+def test_15_6_more_tips_than_one_record_names_go_into_a_checkpoint(bench: LedgerBench):
+    ledger = bench.ledger()
+    for number in range(70):
+        ledger.append(change(f"t-{number}", number))
+    for number in range(70):
+        ledger.append(change(f"t-{number}", number))
+    assert len(bench.report().tips) == 70
+    ledger.append(change("last", 1))
+    start, rest = [own(line) for line in bench.lines[-3:-1]]
+    assert (start["kind"], len(start["anchors"])) == ("stream_start", 64)
+    assert (rest["kind"], len(rest["anchors"])) == ("checkpoint", 6)
+    assert len(bench.report().tips) == 1
+    assert exit_code(bench.report()) == 0
+
+
+def test_22_99_processes_append_at_the_same_time(bench: LedgerBench):
+    count, each = 4, 5000 if TORTURE else 150
+    code = "import ledger_bench; ledger_bench.main()"
+    running = [
+        start_program(code, "append", str(bench.root), f"p{number}", str(each))
+        for number in range(count)
+    ]
+    assert [process.wait(300) for process in running] == [0] * count
+    report = bench.report()
+    assert exit_code(report) == 0
+    assert report.kinds["mutation"] == count * each
+    assert report.streams == count
+
+
+@pytest.mark.parametrize("cut", [1, 2, 50, 600])
+def test_22_107_a_torn_line_is_mended_or_moved_away(bench: LedgerBench, cut: int):
+    bench.ledger().append(change("one", 1))
+    whole = bench.active.read_bytes()
+    bench.active.write_bytes(whole[:-cut])
+    bench.ledger().append(change("two", 2))
+    if cut == 1:
+        assert kinds(bench) == ["stream_start", "mutation", "stream_start", "mutation"]
+        assert exit_code(bench.report()) == 0
+        return
+    fragment = bench.lines[0] and whole[len(bench.lines[0]) : -cut]
+    assert kinds(bench) == ["stream_start", "stream_start", "repair", "mutation"]
+    told = own(bench.lines[2])
+    assert told["bytes"] == len(fragment)
+    assert (bench.folder / ".state" / "quarantine" / told["kept"]).read_bytes() == fragment
+    # what was cut off is missed by whoever knew it
+    assert codes(bench) == {"known-head", "repair"}
+    bench.heads.accept(bench.ledger().tail())
+    assert codes(bench) == {"repair"}
+    assert exit_code(bench.report()) == 0
+
+
+def test_22_107_a_killed_append_leaves_no_trace_in_the_chain(bench: LedgerBench):
+    ledger = bench.ledger()
+    ledger.append(change("one", 1))
+    with open(bench.active, "ab") as file:
+        file.write(b'{"files":[],"id":')
+    ledger.append(change("one", 2))
+    ledger.append(change("one", 3))
+    assert kinds(bench) == ["stream_start", "mutation", "repair", "mutation", "mutation"]
+    assert exit_code(bench.report()) == 0
+
+
+def test_22_107_zeros_of_a_power_failure_are_moved_away(bench: LedgerBench):
+    bench.ledger().append(change("one", 1))
+    with open(bench.active, "ab") as file:
+        file.write(bytes(4096))
+    bench.ledger().append(change("one", 2))
+    assert exit_code(bench.report()) == 0
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode != 0:
+        pytest.skip("a file system can be mounted only by root")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_22_108_a_full_disk_keeps_the_ledger_whole(small_disk: Path, tmp_path: Path):
+    bench = LedgerBench(small_disk / "space")
+    bench.heads = KnownHeads(tmp_path / "heads.json")
+    recording = bench.recording()
+    recording.note(change("one", 0))
+    ballast = small_disk / "ballast"
+    free = os.statvfs(small_disk)
+    ballast.write_bytes(bytes(free.f_bavail * free.f_bsize))
+
+    def note_until_it_is_full() -> None:
+        for number in range(1, 100):
+            recording.note(change("one", number))
+
+    with pytest.raises(LedgerUnwritable, match=os.strerror(errno.ENOSPC)) as failed:
+        note_until_it_is_full()
+    assert failed.value.code == "TRC-001"
+    written = bench.report().kinds["mutation"]
+    assert exit_code(bench.report()) == 0
+    assert recording.behind == 1
+    ballast.unlink()
+    recording.retry()
+    assert recording.behind == 0
+    recording.note(change("one", 100))
+    assert bench.report().kinds["mutation"] == written + 2
+    assert exit_code(bench.report()) == 0
+
+
+@contextmanager
+def files_no_longer_than(size: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("room", [1, 300, 700, 1000])
+def test_22_108_what_was_written_in_part_is_taken_back(bench: LedgerBench, room: int):
+    """At 700 bytes a new stream can be begun, and nothing can be recorded in it."""
+    bench.ledger().append(change("one", 1))
+    ledger, before = bench.ledger(), bench.active.read_bytes()
+    with (
+        files_no_longer_than(len(before) + room),
+        pytest.raises(LedgerUnwritable, match=os.strerror(errno.EFBIG)),
+    ):
+        ledger.append(change("two", 1))
+    assert bench.active.read_bytes() == before
+    ledger.append(change("two", 2))
+    assert kinds(bench)[-2:] == ["stream_start", "mutation"]
+    assert exit_code(bench.report()) == 0
+
+
+def test_22_108_a_folder_that_cannot_be_written(bench: LedgerBench):
+    bench.ledger().append(change("one", 1))
+    before = bench.active.read_bytes()
+    bench.active.chmod(0o400)
+    with pytest.raises(LedgerUnwritable, match=os.strerror(errno.EACCES)):
+        bench.ledger().append(change("two", 1))
+    assert bench.active.read_bytes() == before
+
+
+def test_15_7_the_folder_is_never_made(tmp_path: Path):
+    bench = LedgerBench(tmp_path / "space")
+    bench.folder.rmdir()
+    with pytest.raises(LedgerUnwritable, match="there is no folder"):
+        bench.ledger().append(change("one", 1))
+    assert not bench.folder.exists()
+
+
+HOLDER = """
+import fcntl, sys, time
+file = open(sys.argv[1], "a")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+def test_22_109_a_lock_goes_with_its_holder(bench: LedgerBench):
+    bench.ledger().append(change("one", 1))
+    lock = bench.folder / ".state" / "locks" / "trace"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(lock)], stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout
+    with holder.stdout as said:
+        assert said.readline() == "held\n"
+        with pytest.raises(LedgerUnwritable, match="held by another process"):
+            bench.ledger(lock_wait=0.05).append(change("one", 2))
+        holder.kill()
+        holder.wait()
+    bench.ledger(lock_wait=0.05).append(change("one", 3))
+    assert exit_code(bench.report()) == 0
+
+
+def test_15_7_the_lock_is_free_after_a_failure(bench: LedgerBench):
+    ledger = bench.ledger()
+    ledger.append(change("t", 1))
+    before = bench.active.read_bytes()
+    with pytest.raises(ValueError, match="float"):
+        ledger.append(Entry(kind="command", task_id="t", command={"text": "x", "s": 0.5}))
+    with open(bench.folder / ".state" / "locks" / "trace", "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert bench.active.read_bytes() == before
+    ledger.append(change("t", 2))
+    assert exit_code(bench.report()) == 0
+
+
+def test_15_5_what_is_no_unicode_is_recorded_spelled_out(bench: LedgerBench):
+    path = os.fsdecode(b"caf\xe9.txt")
+    bench.ledger().append(
+        Entry(
+            kind="mutation",
+            task_id="t",
+            files=(TracedFile(path=path, op="create"),),
+            command={"text": f"cat {path}"},
+        )
+    )
+    assert own(bench.lines[1])["command"]["text"] == "cat caf\\udce9.txt"
+    assert json.loads(bench.lines[1])["files"][0]["path"] == "caf\\udce9.txt"
+    assert exit_code(bench.report()) == 0
+
+
+def git(root: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(bench: LedgerBench) -> LedgerBench:
+    git(bench.root, "init", "-q", "-b", "main")
+    (bench.root / ".gitattributes").write_text(
+        ".orchestration/*.jsonl merge=union\n.orchestration/trace/* merge=union\n", encoding="utf-8"
+    )
+    (bench.root / ".gitignore").write_text(".state/\n", encoding="utf-8")
+    return bench
+
+
+def commit(bench: LedgerBench) -> None:
+    git(bench.root, "add", "-A")
+    git(bench.root, "commit", "-q", "-m", "work")
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["diverged", "added on both"])
+def test_22_104_branches_merge_by_union_and_verify(repository: LedgerBench, shared: bool):
+    if shared:
+        repository.ledger().append(change("base", 0))
+    commit(repository)
+    git(repository.root, "checkout", "-q", "-b", "side")
+    side = repository.ledger()
+    for number in range(5):
+        side.append(change("side", number))
+    commit(repository)
+    git(repository.root, "checkout", "-q", "main")
+    main = repository.ledger()
+    for number in range(4):
+        main.append(change("main", number))
+    commit(repository)
+    git(repository.root, "merge", "-q", "side", "-m", "merged")
+    report = repository.report()
+    assert exit_code(report) == 0
+    assert len(report.tips) == 2
+    assert report.kinds["mutation"] == 9 + shared
+    repository.ledger().append(change("after", 1))
+    assert len(own(repository.lines[-2])["anchors"]) == 2
+    assert len(repository.report().tips) == 1
+    assert exit_code(repository.report()) == 0
+
+
+def test_22_105_a_switched_branch_begins_a_new_stream_and_merges_back(repository: LedgerBench):
+    ledger = repository.ledger()
+    ledger.append(change("task", 0))
+    commit(repository)
+    git(repository.root, "branch", "older")
+    ledger.append(change("task", 1))
+    commit(repository)
+    git(repository.root, "checkout", "-q", "older")
+    there = ledger.append(change("task", 2))
+    start = own(repository.lines[-2])
+    assert (start["kind"], start["reason"], there.seq) == ("stream_start", "head_missing", 1)
+    assert exit_code(repository.report(), strict=True) == 0
+    assert "other-branch" in codes(repository)
+    commit(repository)
+    git(repository.root, "checkout", "-q", "main")
+    git(repository.root, "merge", "-q", "older", "-m", "merged")
+    assert exit_code(repository.report()) == 0
+    assert exit_code(repository.report(known=None)) == 0
+    assert repository.report().kinds["mutation"] == 3
+
+
+def test_a_checked_out_branch_verifies_and_a_cut_file_does_not(repository: LedgerBench):
+    repository.ledger().append(change("task", 0))
+    commit(repository)
+    git(repository.root, "branch", "older")
+    repository.ledger().append(change("task", 1))
+    commit(repository)
+    git(repository.root, "checkout", "-q", "older")
+    assert exit_code(repository.report()) == 0
+    git(repository.root, "checkout", "-q", "main")
+    assert codes(repository) == set()
+    older = b"".join(repository.lines[:-2])
+    repository.active.write_bytes(older)
+    assert "known-head" in codes(repository)
+    assert exit_code(repository.report()) == 1
+
+
+def test_15_6_a_stream_is_not_continued_in_a_file_that_was_replaced(bench: LedgerBench):
+    ledger = bench.ledger()
+    ledger.append(change("one", 1))
+    before = bench.active.read_bytes()
+    ledger.append(change("one", 2))
+    bench.active.write_bytes(before)
+    ledger.append(change("one", 3))
+    assert kinds(bench) == ["stream_start", "mutation", "stream_start", "mutation"]
+    assert codes(bench) == {"known-head"}
+    assert exit_code(bench.report(known=None)) == 0
+
+
+def test_15_6_nor_where_its_last_record_is_in_another_place(bench: LedgerBench, tmp_path: Path):
+    other = LedgerBench(tmp_path / "other")
+    other.ledger().append(change("elsewhere", 1))
+    ledger = bench.ledger()
+    ledger.append(change("one", 1))
+    bench.active.write_bytes(b"".join(other.lines + bench.lines))
+    ledger.append(change("one", 2))
+    assert kinds(bench)[-2:] == ["stream_start", "mutation"]
+    assert len(own(bench.lines[-2])["anchors"]) == 2
+    assert exit_code(bench.report()) == 0
+
+
+def test_15_9_a_long_file_is_sealed_and_the_next_one_builds_upon_it(bench: LedgerBench):
+    ledger, other = bench.ledger(seal_records=20), bench.ledger(seal_records=20)
+    for number in range(30):
+        ledger.append(change("one", number))
+        other.append(change("two", number))
+    sealed = sorted((bench.folder / "trace").iterdir())
+    report = bench.report()
+    assert exit_code(report) == 0
+    assert len(sealed) == report.seals >= 3
+    assert report.kinds["mutation"] == 60
+    reasons = {
+        own(line).get("reason") for path in sealed for line in path.read_bytes().splitlines()
+    }
+    assert reasons == {None, "sealed"}
+    first = own(bench.lines[0])
+    assert first["segment"]["file"] in {path.name for path in sealed}
+    assert first["segment"]["records"] == report.records - len(bench.lines)
+    assert bench.heads.read() == KnownHead(
+        report.tips,
+        report.records,
+        size=bench.active.stat().st_size,
+        digest=bench.ledger().tail().digest.hex(),
+        state=report.state,
+    )
+
+
+def test_15_9_a_sealed_file_may_be_compressed_and_not_be_lost(bench: LedgerBench):
+    ledger = bench.ledger()
+    for number in range(12):
+        ledger.append(change("one", number))
+        if number % 4 == 3:
+            ledger.seal("one")
+    ledger.append(change("one", 99))
+    lines = list(oldest_first(bench.folder))
+    for path in sorted((bench.folder / "trace").iterdir()):
+        compress(path)
+    assert exit_code(bench.report()) == 0
+    assert list(oldest_first(bench.folder)) == lines
+    assert sorted(newest_first(bench.folder)) == sorted(lines)
+    packed = sorted((bench.folder / "trace").iterdir())
+    held = gzip.decompress(packed[0].read_bytes())
+    packed[0].write_bytes(packed[0].read_bytes()[:-20])
+    assert exit_code(bench.report()) == 1
+    packed[0].write_bytes(gzip.compress(held))
+    assert exit_code(bench.report()) == 0
+    packed[0].unlink()
+    assert "anchor" in codes(bench)
+
+
+def test_22_107_a_repair_is_told_once_even_if_the_file_is_full(bench: LedgerBench):
+    ledger = bench.ledger(seal_records=4)
+    for number in range(3):
+        ledger.append(change("one", number))
+    with open(bench.active, "ab") as file:
+        file.write(b"{torn")
+    ledger.append(change("one", 9))
+    assert bench.report().kinds["repair"] == 1
+    assert exit_code(bench.report()) == 0
+
+
+def test_15_9_by_size_too(bench: LedgerBench):
+    ledger = bench.ledger(seal_size=4096)
+    for number in range(20):
+        ledger.append(change("one", number))
+    assert bench.report().seals >= 2
+    assert bench.active.stat().st_size < 2 * 4096
+    assert exit_code(bench.report()) == 0
+
+
+@pytest.mark.parametrize("point", ["ledger.written:1", "ledger.before_move", "ledger.moved"])
+def test_15_9_a_kill_while_sealing_loses_nothing(bench: LedgerBench, point: str):
+    code = (
+        "import sys; from pathlib import Path; from ledger_bench import LedgerBench, change;"
+        "ledger = LedgerBench(Path(sys.argv[1])).ledger(seal_records=6);"
+        "[ledger.append(change('one', n)) for n in range(30)]"
+    )
+    killed = run_program(code, str(bench.root), ROOKERY_KILLPOINT=point)
+    assert killed.returncode == -9, killed
+    bench.ledger().append(change("two", 1))
+    assert exit_code(bench.report()) == 0
+    assert bench.report().kinds["mutation"] >= 1
+    assert "seal" not in kinds(bench)
+
+
+HOSTILE = [
+    {"anchors": [1, None, {"stream": 7}]},
+    {"anchors": {"stream": "x"}},
+    {"segment": {"records": "many"}},
+    {"segment": {}},
+    {"kind": "seal"},
+    {"kind": "seal", "root": "sha256:../../x", "records": 0, "first_time": "../../../escaped"},
+    {"kind": "seal", "root": 7, "tips": [1]},
+    {"hash": "no hash"},
+]
+
+
+@pytest.mark.parametrize("own", HOSTILE, ids=str)
+def test_15_7_whatever_a_ledger_holds_it_can_be_appended_to(
+    bench: LedgerBench, own: dict[str, Any]
+):
+    part = {
+        "stream": "S",
+        "seq": 0,
+        "prev": None,
+        "kind": "stream_start",
+        "hash": "sha256:0",
+        **own,
+    }
+    line = {"timestamp": "../../../x", "files": [], "metadata": {"orchestration": part}}
+    bench.active.write_bytes(json.dumps(line).encode() + b"\n")
+    bench.ledger().append(change("one", 1))
+    assert len(bench.lines) == 3
+    assert not (bench.folder / "trace").exists()
+    assert exit_code(bench.report()) == 1
+
+
+def test_15_9_a_seal_names_no_path(bench: LedgerBench):
+    line = {"timestamp": "../../../x", "files": [], "metadata": {"orchestration": {}}}
+    own = {"stream": "S", "seq": 0, "prev": None, "kind": "stream_start", "hash": "sha256:0"}
+    line["metadata"] = {"orchestration": own}
+    bench.active.write_bytes(json.dumps(line).encode() + b"\n")
+    bench.ledger().seal("one")
+    [sealed] = (bench.folder / "trace").iterdir()
+    assert sealed.name.startswith("unknown-")
+
+
+@pytest.mark.parametrize("name", [".state", "trace"])
+def test_3_links_that_a_repository_brings_are_not_followed(
+    bench: LedgerBench, tmp_path: Path, name: str
+):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (bench.folder / name).symlink_to(elsewhere)
+    ledger = bench.ledger(seal_records=2)
+
+    def write() -> None:
+        for number in range(4):
+            ledger.append(change("one", number))
+
+    with pytest.raises(LedgerUnwritable, match="symbolic link"):
+        write()
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_15_10_a_checkpoint_comes_every_thousand_records(bench: LedgerBench):
+    ledger = bench.ledger()
+    for number in range(1100):
+        ledger.append(change("one", number))
+    assert kinds(bench).count("checkpoint") == 1
+    ledger.close()
+    assert json.loads((bench.folder / ".state" / "head.json").read_text())["records"] == 1102
+
+
+def test_15_10_heads_that_cannot_be_kept_do_not_stop_the_ledger(bench: LedgerBench, tmp_path: Path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    ledger = bench.ledger(heads=KnownHeads(tmp_path / "file" / "heads.json"))
+    ledger.append(change("one", 1))
+    assert "cannot be written" in ledger.heads_problem
+    assert len(bench.lines) == 2
+
+
+def test_3_a_workspace_has_a_key_of_its_own(tmp_path: Path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.mkdir()
+    key = workspace_key(one / ".state", one, tmp_path)
+    assert workspace_key(one / ".state", one, tmp_path) == key
+    one.rename(other)
+    assert workspace_key(other / ".state", other, tmp_path) != key
+
+
+@pytest.mark.parametrize("text", [None, "", "../../../x", "0123456789abcdef", "é" * 5000])
+def test_3_a_workspace_is_known_by_its_place_though_its_id_is_not_right(
+    tmp_path: Path, text: str | None
+):
+    space, kept = tmp_path / "space", tmp_path / "kept"
+    space.mkdir()
+    named = space / ".state" / "workspace_id"
+    old = workspace_key(space / ".state", space, kept)
+    named.unlink()
+    new = workspace_key(space / ".state", space, kept)
+    for key, when in ((old, 1000), (new, 2000)):
+        (kept / key).mkdir(parents=True)
+        (kept / key / "heads.json").touch()
+        os.utime(kept / key / "heads.json", (when, when))
+    named.unlink()
+    if text is not None:
+        named.write_text(text, encoding="utf-8")
+    assert workspace_key(space / ".state", space, kept) == new
+    assert named.read_text().strip() == new[:16]
+    named.write_text(f"{old[:16]}\n", encoding="utf-8")
+    assert workspace_key(space / ".state", space, kept) == old
+
+
+@pytest.mark.parametrize("text", ["../../../x", "a/b", "", "\0"])
+def test_3_the_id_of_a_workspace_is_no_path(tmp_path: Path, text: str):
+    (tmp_path / ".state").mkdir()
+    (tmp_path / ".state" / "workspace_id").write_text(text, encoding="utf-8")
+    key = workspace_key(tmp_path / ".state", tmp_path, tmp_path / "kept")
+    assert re.fullmatch("[0-9a-f]{16}-[0-9a-f]{16}", key)
+
+
+def test_3_processes_that_make_an_id_at_the_same_time_agree(tmp_path: Path):
+    with ThreadPoolExecutor(8) as pool:
+        keys = pool.map(
+            lambda _: workspace_key(tmp_path / ".state", tmp_path, tmp_path / "kept"), range(40)
+        )
+        assert len(set(keys)) == 1
+
+
+def test_15_9_a_new_process_reads_only_what_is_new(bench: LedgerBench):
+    ledger = bench.ledger()
+    for number in range(50):
+        ledger.append(change("one", number))
+    ledger.close()
+    whole = bench.ledger().tail().as_json()
+    (bench.folder / ".state" / "head.json").unlink()
+    assert bench.ledger().tail().as_json() == whole
+    (bench.folder / ".state" / "head.json").write_text("{not json", encoding="utf-8")
+    assert bench.ledger().tail().as_json() == whole
+
+
+@pytest.mark.parametrize("flush", Flush)
+def test_15_7_every_way_to_flush_writes_the_same(bench: LedgerBench, flush: Flush):
+    ledger = bench.ledger(flush=flush)
+    for number in range(3):
+        ledger.append(change("one", number))
+    assert ledger.flushed == (flush is not Flush.BATCH)
+    ledger.close()
+    assert ledger.flushed
+    assert exit_code(bench.report()) == 0
+
+
+def test_threads_share_a_ledger(bench: LedgerBench):
+    from concurrent.futures import ThreadPoolExecutor
+
+    ledger = bench.ledger()
+    work: Callable[[int], Any] = lambda number: ledger.append(change(f"t-{number % 3}", number))  # noqa: E731
+    with ThreadPoolExecutor(6) as pool:
+        done = list(pool.map(work, range(90)))
+    assert len({(each.stream, each.seq) for each in done}) == 90
+    assert bench.report().streams == 3
+    assert exit_code(bench.report()) == 0

@@ -1,0 +1,234 @@
+"""Reading a ledger: newest first, by question, by index, whoever wrote it; and giving it away."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.governance.cli.trace_export import agent_trace
+from rookery.governance.ledger.brief_records import BriefRecord, counted_records
+from rookery.governance.ledger.coverage import coverage
+from rookery.governance.ledger.ledger_index import LedgerIndex
+from rookery.governance.ledger.ledger_reader import Query, newest, oldest
+from rookery.governance.ledger.records import Entry
+from rookery.governance.ledger.segments import (
+    compress,
+    lines,
+    lines_backwards,
+    oldest_first,
+    sealed_files,
+)
+from rookery.governance.ledger.statistics import statistics
+from rookery.governance.ledger.traced import records_on
+from rookery.governance.ledger.verify_ledger import LONGEST_LINE
+from support.sample_ledgers import LedgerBench, change, some_tasks
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> LedgerBench:
+    bench = LedgerBench(tmp_path / "space")
+    ledger = bench.ledger(seal_records=25)
+    for number in range(60):
+        ledger.append(
+            change(
+                f"t-{number % 3}", number, intent_id=f"INT-{number % 4}", tool_use_id=f"c{number}"
+            )
+        )
+    ledger.append(
+        Entry(
+            kind="blocked",
+            task_id="t-1",
+            intent_id="INT-1",
+            tool_name="write_to_file",
+            outcome="denied",
+            error={"code": "REQ-001", "type": "scope_violation"},
+        )
+    )
+    ledger.close()
+    return bench
+
+
+@pytest.mark.parametrize("size", [1, 10, 64 * 1024, 200_000])
+def test_15_9_lines_come_backwards(tmp_path: Path, size: int):
+    path = tmp_path / "a.jsonl"
+    lines = [b"%d" % number + b"x" * (size + number % 5) + b"\n" for number in range(7)]
+    path.write_bytes(b"".join(lines))
+    assert list(lines_backwards(path)) == lines[::-1]
+    path.write_bytes(b"".join(lines)[:-1])
+    assert list(lines_backwards(path)) == lines[::-1]
+
+
+def test_20_2_newest_first_across_sealed_files(bench: LedgerBench):
+    calls = [record.tool_use_id for record in newest(bench.folder, Query(kind="mutation"))]
+    assert calls == [f"c{number}" for number in reversed(range(60))]
+    assert [record.id for record in oldest(bench.folder)] == [
+        record.id for record in newest(bench.folder)
+    ][::-1]
+
+
+QUERIES = {
+    "everything": Query(),
+    "intent": Query(intent="INT-2"),
+    "task": Query(task="t-1"),
+    "call": Query(task="t-1", call="c7"),
+    "kind": Query(kind="stream_start"),
+    "outcome": Query(outcome="denied"),
+    "file": Query(file="src/auth/café_[12].py"),
+    "intent and file": Query(intent="INT-3", file="src/*"),
+    "text": Query(text="REQ-001"),
+    "since": Query(since="2999"),
+    "until": Query(until="2999"),
+    "nothing": Query(intent="INT-999"),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_15_9_the_index_finds_what_reading_finds(bench: LedgerBench, name: str):
+    query = QUERIES[name]
+    index = LedgerIndex(bench.folder, bench.heads.index)
+    expected = {record.id for record in newest(bench.folder, query)}
+    assert {record.id for record in index.find(query)} == expected
+    assert {
+        record.id for record in LedgerIndex(bench.folder, bench.heads.index).find(query)
+    } == expected
+
+
+def test_15_9_the_index_follows_the_ledger(bench: LedgerBench):
+    index, query = LedgerIndex(bench.folder, bench.heads.index), Query(intent="INT-2")
+    before = len(list(index.find(query)))
+    bench.ledger().append(change("later", 1, intent_id="INT-2"))
+    assert len(list(index.find(query))) == before + 1
+    lines = bench.lines
+    bench.active.write_bytes(b"".join(lines[:2]))
+    assert {record.id for record in index.find(Query())} == {
+        record.id for record in newest(bench.folder)
+    }
+    bench.heads.index.write_bytes(b"not a database" * 1000)
+    assert {record.id for record in index.find(Query())} == {
+        record.id for record in newest(bench.folder)
+    }
+
+
+def test_15_9_compressed_files_are_found_too(bench: LedgerBench):
+    compress(sealed_files(bench.folder)[0])
+    query = Query(intent="INT-2")
+    found = [record.id for record in LedgerIndex(bench.folder, bench.heads.index).find(query)]
+    assert found == [record.id for record in newest(bench.folder, query)]
+
+
+def test_15_9_an_index_in_use_is_done_without(bench: LedgerBench):
+    list(LedgerIndex(bench.folder, bench.heads.index).find(Query()))
+    bench.ledger().append(change("later", 1))
+    with closing(sqlite3.connect(bench.heads.index)) as other:
+        other.execute("begin exclusive")
+        index = LedgerIndex(bench.folder, bench.heads.index, patience=0.01)
+        assert [record.id for record in index.find(Query())] == [
+            record.id for record in newest(bench.folder)
+        ]
+
+
+LINEAGE = {
+    "id": "x",
+    "timestamp": "2026-02-01T00:00:00Z",
+    "intent_id": "INT-007",
+    "mutation_class": "AST_REFACTOR",
+    "vcs": {"revision_id": "abc"},
+    "files": [
+        {
+            "relative_path": "src/a.ts",
+            "conversations": [
+                {
+                    "url": "u",
+                    "contributor": {"entity_type": "AI", "model_identifier": "p/m"},
+                    "ranges": [{"start_line": 1, "end_line": 3, "content_hash": "sha256:1"}],
+                    "related": [{"type": "specification", "value": "REQ-001"}],
+                }
+            ],
+        }
+    ],
+}
+
+
+def test_15_14_a_line_of_the_lineage_is_mapped():
+    [record] = records_on(json.dumps(LINEAGE).encode())
+    [file] = record.files
+    assert (file.path, file.ranges[0].end) == ("src/a.ts", 3)
+    assert (record.intent_id, record.model_id, record.contributor) == ("INT-007", "p/m", "ai")
+    assert (record.revision, record.related[0].url, record.chained) == ("abc", "REQ-001", False)
+
+
+def test_22_112_two_objects_on_one_line_are_two_records():
+    line = json.dumps(LINEAGE) + json.dumps({**LINEAGE, "id": "y"})
+    assert [record.id for record in records_on(line.encode())] == ["x", "y"]
+
+
+def test_15_14_pseudo_files_are_events():
+    line = {"version": "1.0", "id": "z", "files": [{"path": ".shell-history", "conversations": []}]}
+    [record] = records_on(json.dumps(line).encode())
+    assert (record.kind, record.files) == ("event", ())
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"{", b"[1]", b"7", b"\xff", b'{"files": 7, "metadata": [], "id": {}}'], ids=repr
+)
+def test_15_14_whatever_stands_there_can_be_read(line: bytes):
+    assert all(not record.files for record in records_on(line))
+
+
+def test_15_12_agent_trace_with_and_without_our_part(bench: LedgerBench):
+    records = list(oldest(bench.folder))
+    assert list(agent_trace(records)) == list(oldest_first(bench.folder))
+    stripped = [json.loads(line) for line in agent_trace(records, strip=True)]
+    assert len(stripped) == len(records)
+    assert all("metadata" not in record for record in stripped)
+
+
+def test_a_ledger_of_many_tasks_reads_as_it_was_written(tmp_path: Path):
+    bench = LedgerBench(tmp_path / "space")
+    some_tasks(bench)
+    assert [record.raw for record in oldest(bench.folder)] == list(map(json.loads, bench.lines))
+
+
+BLOCK = 64 * 1024
+
+
+@given(st.lists(st.sampled_from([1, 2, 100, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK]), max_size=12))
+def test_15_9_a_file_is_the_same_from_its_end(sizes: list[int]):
+    text = b"".join(b"%d" % (at % 10) * (size - 1) + b"\n" for at, size in enumerate(sizes))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "x.jsonl"
+        path.write_bytes(text)
+        forwards = [line for line in lines(path) if line != b"\n"]
+        assert list(lines_backwards(path)) == forwards[::-1]
+        assert b"".join(lines(path)) == text
+
+
+def test_15_9_an_endless_line_comes_in_pieces(bench: LedgerBench):
+    with open(bench.active, "wb") as file:
+        file.truncate(100 * 1024 * 1024)
+    for way in (lines, lines_backwards):
+        assert max(map(len, way(bench.active))) <= LONGEST_LINE + 2 * BLOCK
+
+
+def test_counting_reads_the_same_from_part_of_a_record_as_from_all_of_it(bench: LedgerBench):
+    """Also of records that other programs wrote, and of what was put back."""
+    more = {"removed": ["src/gone.py"]}
+    bench.ledger().append(Entry(kind="rewind", task_id="t-1", intent_id="INT-1", more=more))
+    others = [
+        b'{"version":"1.0","files":[{"path":"a.py"}],"tool":{"name":"cursor"}}\n',
+        b'{"relative_path":"b.py","intent_id":"INT-1","files":[{"relative_path":"b.py"}]}\n',
+        b"{broken\n",
+    ]
+    bench.active.write_bytes(bench.active.read_bytes() + b"".join(others))
+    whole = list(oldest(bench.folder))
+    part = list(counted_records(bench.folder))
+    assert statistics(part) == statistics(whole)
+    hashes = {"src/gone.py": "x"}
+    assert coverage([], part, hashes) == coverage([], whole, hashes)
+    assert [each.time for each in part] == [each.time for each in whole]
+    assert any(isinstance(each, BriefRecord) for each in part)

@@ -1,0 +1,236 @@
+"""Records as rows and pages, and lines as people and programs read them."""
+
+from typing import Any
+
+import pytest
+
+from rookery.governance.ledger.blame_page import (
+    WIDEST,
+    CommitOfLine,
+    OwnedLine,
+    blame_rows,
+    held_words,
+    porcelain,
+    why_rows,
+)
+from rookery.governance.ledger.record_text import Columns, chain_of, log_lines, record_page
+from rookery.governance.ledger.records import Entry, Link, TracedFile, record_of
+from rookery.governance.ledger.traced import TracedRecord, traced
+from support.sample_ledgers import WRITER, change
+
+STREAM = "01JMZ3V9K6T2Q8R4W0XYABCDEF"
+TIME = "2026-02-20T13:54:31.250Z"
+
+
+def recorded(entry: Entry, *, seq: int = 0, prev: str | None = None) -> TracedRecord:
+    link = Link(stream=STREAM, seq=seq, prev=prev)
+    id = f"4cb4523f-5220-4447-a98a-83000000000{seq}"
+    return traced(record_of(entry, id=id, timestamp=TIME, writer=WRITER, link=link))
+
+
+def row(**told: Any) -> str:
+    entry = Entry(**{"task_id": "t", "intent_id": "INT-001", **told})
+    (line,) = log_lines([recorded(entry)], today=TIME[:10])
+    (text,) = Columns().rows([line])
+    id, rest = text.split(maxsplit=1)
+    assert id == "4cb4523f"
+    return " ".join(rest.split())
+
+
+def command(text: str, **more: Any) -> dict[str, Any]:
+    return {"kind": "command", "tool_name": "execute_command", "command": {"text": text, **more}}
+
+
+def changed(command: str, change: dict[str, Any], **approval: str) -> dict[str, Any]:
+    """What `rookery intents` records of its commands."""
+    return {
+        "kind": "intent_change",
+        "approval": {"by": "Ada", "answer": command, **approval},
+        "more": {"change": {"command": command, **change}},
+    }
+
+
+FILE = TracedFile(path="a", op="create")
+ROWS: dict[str, tuple[dict[str, Any], str]] = {
+    "nothing is selected": (
+        {"kind": "blocked", "intent_id": "", "tool_name": "x", "outcome": "blocked"},
+        "13:54:31 blocked - x - blocked",
+    ),
+    "a refusal": (
+        {"kind": "blocked", "error": {"code": "REQ-007", "type": "stale_file"}},
+        "13:54:31 blocked INT-001 - - REQ-007 stale file",
+    ),
+    "an approval": (
+        {"kind": "decision", "approval": {"answer": "once", "by": "human"}},
+        "13:54:31 decision INT-001 - - once by human",
+    ),
+    "a command": (
+        command("make", exit_code=0),
+        "13:54:31 command INT-001 execute_command make exit 0, 0 files changed",
+    ),
+    "a command of many lines": (
+        command("make all\nmake test"),
+        "13:54:31 command INT-001 execute_command make all… 0 files changed",
+    ),
+    "a long command": (
+        command("x" * 90),
+        f"13:54:31 command INT-001 execute_command {'x' * 59}… 0 files changed",
+    ),
+    "what the ledger says of itself": (
+        {"kind": "stream_start", "intent_id": ""},
+        "13:54:31 stream_start - - - stream 01JMZ3V9… #0",
+    ),
+    "an answer says what was asked": (
+        {"kind": "decision", "approval": {"answer": "task", "by": "human", "reasons": ["REQ-001"]}},
+        "13:54:31 decision INT-001 - - task by human about REQ-001",
+    ),
+    "a new intent": (
+        changed("new", {"from": None, "to": "PENDING", "name": "Tokens"}),
+        "13:54:31 intent_change INT-001 - Tokens new by Ada",
+    ),
+    "an intent begins": (
+        changed("start", {"from": "PENDING", "to": "IN_PROGRESS"}, reason="now"),
+        '13:54:31 intent_change INT-001 - - start (PENDING -> IN_PROGRESS) by Ada: "now"',
+    ),
+    "an intent gets wider": (
+        changed("expand", {"from": "X", "to": "X", "scope_added": ["src/**", "a"]}),
+        "13:54:31 intent_change INT-001 - src/**, a expand by Ada",
+    ),
+    "an intent gets wider for a task": (
+        {"kind": "intent_change", "more": {"change": "expand", "pattern": "src/**"}},
+        "13:54:31 intent_change INT-001 - src/** expand",
+    ),
+    "selected": (
+        {"kind": "intent_selected", "more": {"by": "model"}},
+        "13:54:31 intent_selected INT-001 - - by model",
+    ),
+    "invalidated": (
+        {"kind": "intent_invalidated", "more": {"reason": "it was edited"}},
+        "13:54:31 intent_invalidated INT-001 - - it was edited",
+    ),
+    "a rewind": (
+        {"kind": "rewind", "files": (FILE,), "more": {"removed": ["b", "c"]}},
+        "13:54:31 rewind INT-001 - a and 2 more 1 file put back, 2 removed",
+    ),
+    "a rewind that removed nothing": (
+        {"kind": "rewind", "files": (FILE, TracedFile(path="b", op="create"))},
+        "13:54:31 rewind INT-001 - a and 1 more 2 files put back",
+    ),
+    "a lesson": (
+        {"kind": "lesson", "tool_name": "record_lesson", "more": {"file": "AGENT.md", "count": 2}},
+        "13:54:31 lesson INT-001 record_lesson AGENT.md 2 times",
+    ),
+    "observed": (
+        {"kind": "external", "tool_name": "use_mcp_tool", "enforced": False, "outcome": "failure"},
+        "13:54:31 external INT-001 use_mcp_tool - failure not enforced",
+    ),
+}
+
+
+@pytest.mark.parametrize(("told", "expected"), ROWS.values(), ids=ROWS)
+def test_20_2_a_record_is_one_row(told: dict[str, Any], expected: str):
+    assert row(**told) == expected
+
+
+def test_20_2_rows_are_aligned_whatever_their_kinds():
+    kinds = ("mutation", "intent_invalidated", "decision")
+    records = [recorded(Entry(kind=kind, task_id="t", intent_id="INT-001")) for kind in kinds]
+    lines, columns = list(log_lines(records, today="")), Columns()
+    assert len({row.index("INT-001") for row in columns.rows(lines)}) == 1
+    (later,) = columns.rows(lines[:1])
+    assert later.index("INT-001") == next(columns.rows(lines)).index("INT-001")
+
+
+def test_20_2_a_decision_is_told_with_what_its_call_was_about():
+    asked = {"task_id": "t", "tool_name": "apply_diff", "tool_use_id": "toolu_1"}
+    decision = Entry(kind="decision", approval={"answer": "once", "by": "human"}, **asked)
+    done = Entry(kind="mutation", files=(FILE,), **asked)
+    other = Entry(kind="decision", **{**asked, "tool_use_id": ""})
+    lines = log_lines([*map(recorded, (done, decision, other))], today="")
+    assert [line.subject for line in lines] == ["a", "a", "-"]
+
+
+def test_20_2_what_a_rewind_took_away_is_gone():
+    """Coverage compares what the last record says of a file with what is there."""
+    rewind = recorded(
+        Entry(kind="rewind", task_id="t", files=(FILE,), more={"removed": ["b", 7, ""]})
+    )
+    assert [(file.path, file.op, file.after) for file in rewind.files] == [
+        ("a", "create", None),
+        ("b", "delete", None),
+    ]
+    other = recorded(Entry(kind="mutation", task_id="t", more={"removed": ["b"]}))
+    assert other.files == ()
+
+
+FIRST = recorded(change("t-1", 1))
+SECOND = recorded(change("t-1", 2), seq=1, prev=FIRST.hash)
+ASTRAY = recorded(change("t-1", 2), seq=1, prev="sha256:" + "0" * 64)
+EDITED = traced({**SECOND.raw, "timestamp": "2026-02-21T13:54:31.250Z"})
+FLOAT = traced({**SECOND.raw, "extra": 0.5})
+CHAINS = {
+    "the first": (FIRST, None, "ok"),
+    "the next": (SECOND, FIRST, "ok"),
+    "the one before is lost": (SECOND, None, "prev not found"),
+    "the one before is another": (ASTRAY, FIRST, "prev differs"),
+    "edited": (EDITED, FIRST, "hash differs"),
+    "no record of ours": (FLOAT, FIRST, "hash differs"),
+    "of others": (traced({"id": "x", "files": []}), None, "unchained"),
+}
+
+
+@pytest.mark.parametrize(("record", "before", "chain"), CHAINS.values(), ids=CHAINS)
+def test_20_2_a_page_says_whether_the_chain_holds(
+    record: TracedRecord, before: TracedRecord | None, chain: str
+):
+    assert chain_of(record, before) == chain
+    page = record_page(record, chain_of(record, before))
+    broken = chain not in {"ok", "unchained"}
+    assert ("chain broken" in page) == broken
+
+
+def test_20_2_lines_are_aligned_whatever_stands_in_them():
+    commit = CommitOfLine(revision="9" * 40, author="A" * 40, day="2026-01-10", path="a", line=1)
+    lines = [
+        OwnedLine(number=9, text="x\ty", origin="version control", commit=commit),
+        OwnedLine(number=10, text="", record=FIRST, origin="recorded"),
+        OwnedLine(number=11, text="z"),
+    ]
+    rows = list(blame_rows(lines))
+    days = ("2026-01-10", "2026-02-20", "-           z")
+    assert len({text.index(day) for text, day in zip(rows, days, strict=True)}) == 1
+    assert [porcelain(line).split("\t", 1)[0] for line in lines] == ["9", "10", "11"]
+    assert porcelain(lines[0]).endswith("\tx\ty")
+    assert list(why_rows(lines[2], None)) == []
+
+
+def test_20_2_rows_of_lines_are_no_wider_than_a_screen():
+    model = recorded(change("01234567-89ab-7def-8000-000000000000", 1, model_id="a/b/" + "m" * 40))
+    commit = CommitOfLine(revision="9" * 40, author="A" * 90, day="2026-01-10", path="a", line=1)
+    lines = [
+        OwnedLine(number=1, text="x" * 200, origin="recorded", record=model),
+        OwnedLine(number=2, text="y" * 200, origin="version control", commit=commit),
+    ]
+    rows = list(blame_rows(lines))
+    assert [len(row) for row in rows] == [WIDEST, WIDEST]
+    assert rows[0].startswith("  1  INT-001  mmmm")
+    assert "  01234567  " in rows[0]
+    assert porcelain(lines[0]).endswith("x" * 200)
+
+
+CHECKS = {
+    "held": ({"outcome": "success", "command": {"text": "x", "exit_code": 0}}, "held on"),
+    "did not": (
+        {"outcome": "failure", "command": {"text": "x", "exit_code": 3}},
+        "did not hold on",
+    ),
+    "was cut off": ({"outcome": "interrupted", "command": {"text": "x"}}, "did not hold on"),
+}
+
+
+@pytest.mark.parametrize(("told", "said"), CHECKS.values(), ids=CHECKS)
+def test_20_2_whether_a_criterion_held_is_told_as_it_was_found(told: dict[str, Any], said: str):
+    check = recorded(Entry(kind="command", task_id="t", tool_name="intent_check", **told))
+    code = ", exit 3" if told["outcome"] == "failure" else ""
+    assert held_words(check) == f"{said} 2026-02-20{code}"
+    assert held_words(None) == "never checked"

@@ -1,0 +1,123 @@
+"""What a ledger amounts to, and which intents it covers."""
+
+from typing import Any
+
+import pytest
+
+from rookery.governance.ledger.coverage import KnownIntent, coverage
+from rookery.governance.ledger.records import Entry, FileHash, Link, TracedFile, record_of
+from rookery.governance.ledger.statistics import statistics, told
+from rookery.governance.ledger.traced import TracedRecord, traced
+from support.sample_ledgers import WRITER, change
+
+LINK = Link(stream="01JMZ3V9K6T2Q8R4W0XYABCDEF", seq=0, prev=None)
+
+
+def read(entry: Entry) -> TracedRecord:
+    return traced(record_of(entry, id="id", timestamp="t", writer=WRITER, link=LINK))
+
+
+def refused(code: str) -> TracedRecord:
+    error = {"code": code, "type": "x"}
+    return read(Entry(kind="blocked", task_id="t", outcome="blocked", error=error))
+
+
+def test_20_2_the_figures_of_a_ledger():
+    records = [
+        *(read(change("t", number)) for number in range(3)),
+        read(change("t", 1, intent_id="INT-003", model_id="b/c")),
+        read(Entry(kind="command", task_id="t", outcome="success")),
+        *map(refused, ["REQ-001", "REQ-003", "REQ-003"]),
+        read(Entry(kind="decision", task_id="t", approval={"answer": "once", "by": "human"})),
+        read(Entry(kind="decision", task_id="t", approval={"answer": "no", "by": "human"})),
+        read(Entry(kind="stream_start", task_id="t")),
+    ]
+    assert told(statistics(records)).splitlines() == [
+        "calls       8     mutations 4   commands 1   refused 3 (37.5 %)   approvals 1",
+        "by intent   INT-001 3 changing calls   INT-003 1 changing call",
+        "refusals    REQ-003 2   REQ-001 1",
+        "lines       +8 -0   by model: example/model-1 75 %, b/c 25 %",
+        "hot files   src/auth/café_1.py 2   src/auth/café_0.py 1   src/auth/café_2.py 1",
+    ]
+
+
+def test_20_2_an_empty_ledger_has_figures_too():
+    assert "refused 0   approvals 0" in told(statistics([]))
+
+
+def changed(path: str, after: str | None, intent: str = "INT-1", **more: Any) -> TracedRecord:
+    held = FileHash(sha256=after, size=1) if after else None
+    file = TracedFile(path=path, op="modify" if after else "delete", after=held)
+    told = {"kind": "mutation", "task_id": "t", "outcome": "success", "intent_rev": 2}
+    return read(Entry(**{**told, "intent_id": intent, "files": (file,), **more}))
+
+
+def rewound(files: dict[str, str], *removed: str) -> TracedRecord:
+    """As a governed task records that its files were put back."""
+    told = tuple(
+        TracedFile(path=path, op="create", after=FileHash(sha256=mark, size=1))
+        for path, mark in files.items()
+    )
+    entry = Entry(
+        kind="rewind",
+        task_id="t",
+        intent_id="INT-1",
+        intent_rev=2,
+        outcome="success",
+        files=told,
+        more={"removed": list(removed)},
+    )
+    return read(entry)
+
+
+INTENT = KnownIntent(id="INT-1", status="IN_PROGRESS", revision=2, digest="d", verified=True)
+UNVERIFIED = KnownIntent(id="INT-1", status="IN_PROGRESS", revision=2)
+STATES = {
+    "covered": (INTENT, [changed("a", "1")], {"a": "1"}),
+    "unverified": (UNVERIFIED, [changed("a", "1")], {"a": "1"}),
+    "outdated": (INTENT, [changed("a", "1", intent_rev=1)], {"a": "1"}),
+    "outdated by digest": (
+        INTENT,
+        [changed("a", "1", intent_rev=None, intent_digest="other")],
+        {"a": "1"},
+    ),
+    "uncovered": (INTENT, [], {}),
+    "uncovered by a refusal": (INTENT, [changed("a", "1", outcome="denied")], {}),
+    "drifted": (INTENT, [changed("a", "1"), changed("b", "2")], {"a": "1", "b": "9"}),
+    "drifted by deletion": (INTENT, [changed("a", "1")], {"a": None}),
+    "drifted by return": (INTENT, [changed("a", None)], {"a": "1"}),
+    "covered, file gone as recorded": (INTENT, [changed("a", None)], {"a": None}),
+    "covered, file put back": (INTENT, [changed("a", "1"), rewound({"a": "0"})], {"a": "0"}),
+    "covered, file taken away": (INTENT, [changed("a", "1"), rewound({}, "a")], {"a": None}),
+    "drifted since it was put back": (
+        INTENT,
+        [changed("a", "1"), rewound({"a": "0"})],
+        {"a": "1"},
+    ),
+    "covered, file not looked at": (INTENT, [changed("a", "1")], {}),
+    "covered, drift of another": (
+        INTENT,
+        [changed("a", "1"), changed("a", "2", intent="INT-2")],
+        {"a": "3"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_18_the_state_of_an_intent(name: str):
+    intent, records, hashes = STATES[name]
+    other = KnownIntent(id="INT-2", status="PENDING")
+    found = coverage([intent, other], records, hashes)
+    [mine] = [each for each in found.intents if each.intent_id == "INT-1"]
+    assert mine.state == name.split()[0].rstrip(",")
+
+
+def test_18_files_under_no_intent_are_orphans():
+    records = [changed("a", "1", intent=""), changed("b", "1", intent="INT-9"), changed("c", "1")]
+    found = coverage([INTENT], records, {"c": "2"})
+    assert found.orphans == ("a", "b")
+    assert found.drifted == ("c",)
+
+
+def test_18_intents_that_were_never_begun_are_not_asked_for():
+    assert coverage([KnownIntent(id="INT-1", status="PENDING")], [], {}).intents == ()

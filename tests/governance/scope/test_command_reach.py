@@ -1,0 +1,171 @@
+"""How far a line reaches, found from what the judge of commands says about it."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.core.command_lines import Deed, Judgement, Target
+from rookery.governance.scope.scope_verdict import Op
+from rookery.governance.scope.touched_paths import Kind, ReachTarget, all_commands_known, reach
+from support.command_project import Bench, bench
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return bench(tmp_path_factory.mktemp("reach"))
+
+
+READ_ONLY = ["ls", "cat notes.txt | grep a | sort", "git status && git diff", "find . -name '*.py'"]
+
+
+@pytest.mark.parametrize("line", READ_ONLY)
+def test_7_3_a_line_of_readers_reads_only(here: Bench, line: str) -> None:
+    told = reach(here.judge(line, ""))
+    assert (told.kind, told.targets, told.why) == (Kind.READ_ONLY, (), "")
+
+
+BOUNDED = {
+    "22-64 cat and rm": ("cat notes.txt && rm -rf build", [("build", Op.DELETE)]),
+    "22-66 redirection": ("echo x > src/api.py", [("src/api.py", Op.MODIFY)]),
+    "tee": ("cat notes.txt | tee src/b", [("src/b", Op.MODIFY)]),
+    "cp": ("cp notes.txt src", [("src/notes.txt", Op.MODIFY)]),
+    "mv": ("mv notes.txt docs/n.txt", [("notes.txt", Op.RENAME), ("docs/n.txt", Op.MODIFY)]),
+    "mv and rm": (
+        "mv notes.txt docs/n.txt && rm README.md",
+        [("notes.txt", Op.DELETE), ("docs/n.txt", Op.MODIFY), ("README.md", Op.DELETE)],
+    ),
+    "mkdir": ("mkdir -p src/new", [("src/new", Op.MODIFY)]),
+    "touch": ("touch src/new.py", [("src/new.py", Op.MODIFY)]),
+    "pattern": ("rm build/*.o", [("build/a.o", Op.DELETE), ("build/b.o", Op.DELETE)]),
+    "in a subshell": ("(cd src && rm app.py)", [("src/app.py", Op.DELETE)]),
+    "protected": ("echo x > .git/hooks/pre-commit", [(".git/hooks/pre-commit", Op.MODIFY)]),
+    "through a link": ("echo x > link_in", [("src/app.py", Op.MODIFY)]),
+}
+
+
+@pytest.mark.parametrize("case", BOUNDED.values(), ids=BOUNDED.keys())
+def test_7_3_a_line_with_known_targets_is_bounded(
+    here: Bench, case: tuple[str, list[tuple[str, Op]]]
+) -> None:
+    line, expected = case
+    told = reach(here.judge(line, ""))
+    assert (told.kind, told.why) == (Kind.BOUNDED, "")
+    assert [(each.path, each.op) for each in told.targets] == expected
+
+
+UNBOUNDED = [
+    "make build",
+    "pytest -q",
+    "python -c 'print(1)'",
+    "npm run x",
+    "$CMD",
+    "eval 'rm a'",
+    "./gen.sh",
+    "sudo rm a",
+    "vim",
+    "vim notes.txt",
+    "ed notes.txt",
+    "ln -s /etc src/link",
+    "cp -r build src",
+    "cp -a build/. src",
+    "curl https://example.org",
+    "wget https://example.org/x",
+    "git commit -m x",
+    "rm $X",
+    "echo x > /dev/sda",
+    "touch notes.txt > /dev/sda",
+    "sed -i s/a/b/ notes.txt",
+    "X=1 touch a",
+    "; ".join(["ls"] * 501),
+    # what the table 22-65 says is not read-only
+    "rg --pre sh x",
+    "find . -delete",
+]
+
+
+@pytest.mark.parametrize("line", UNBOUNDED, ids=lambda line: line[:30])
+def test_22_63_what_is_not_understood_is_unbounded_and_says_why(here: Bench, line: str) -> None:
+    told = reach(here.judge(line, ""))
+    assert told.kind is Kind.UNBOUNDED
+    assert told.why
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat $(touch pwned)",
+        "git diff --output=src/x.py",
+        "find . -delete",
+        "sort -o notes.txt notes.txt",
+        "rg --pre sh x",
+    ],
+)
+def test_22_65_options_that_write_take_a_line_off_the_read_only_list(
+    here: Bench, line: str
+) -> None:
+    assert reach(here.judge(line, "")).kind is not Kind.READ_ONLY
+
+
+def test_what_is_known_of_an_unbounded_line_is_told_too(here: Bench) -> None:
+    told = reach(here.judge("make && rm README.md", ""))
+    assert told.kind is Kind.UNBOUNDED
+    assert told.targets == (ReachTarget("README.md", Op.DELETE),)
+    told = reach(here.judge("echo $(touch pwned)", ""))
+    assert told.kind is Kind.UNBOUNDED
+    assert told.targets == (ReachTarget("pwned", Op.MODIFY),)
+
+
+def test_a_target_outside_of_the_workspace_is_marked(here: Bench) -> None:
+    told = reach(here.judge(f"rm {here.outside}/marker.txt", ""))
+    assert told.kind is Kind.BOUNDED
+    assert told.targets == (ReachTarget(str(here.outside / "marker.txt"), Op.DELETE, True),)
+    assert Path(told.targets[0].path).is_absolute()
+
+
+@pytest.mark.parametrize(
+    ("line", "known"),
+    [
+        ("pytest -q", True),
+        ("pytest -q && make", True),
+        ("ls", True),
+        ("(cd src && rm app.py)", True),
+        ("pytest $(cat notes.txt)", False),
+        ("pytest `x`", False),
+        ("$CMD", False),
+        ("pytest -q > $OUT", False),
+        ("for x in a; do $x; done", False),
+    ],
+)
+def test_22_62_rules_can_allow_a_line_whose_commands_are_all_known(
+    here: Bench, line: str, known: bool
+) -> None:
+    assert all_commands_known(line, here.judge(line, "")) is known
+
+
+_TARGETS = st.builds(
+    Target, deed=st.sampled_from(Deed), path=st.text(max_size=8), outside=st.booleans()
+)
+_JUDGEMENTS = st.builds(
+    Judgement,
+    commands=st.tuples(st.tuples(st.sampled_from(["rm", "mv", "ls", "vim", "cp"]), st.text())),
+    targets=st.lists(_TARGETS, max_size=4).map(tuple),
+    network=st.booleans(),
+    why_not=st.sampled_from(["", "a doubt"]),
+    grave=st.sampled_from([(), ("formats a device",)]),
+    too_deep=st.booleans(),
+)
+
+
+@given(_JUDGEMENTS)
+def test_7_3_nothing_that_may_write_is_called_read_only_and_no_doubt_bounded(
+    judgement: Judgement,
+) -> None:
+    told = reach(judgement)
+    writes = {each.path for each in judgement.targets if each.deed is not Deed.READ}
+    assert {each.path for each in told.targets} == writes
+    if told.kind is Kind.READ_ONLY:
+        assert judgement.only_reads
+    if told.kind is not Kind.UNBOUNDED:
+        assert (judgement.why_not, judgement.network, judgement.too_deep) == ("", False, False)

@@ -1,0 +1,159 @@
+import os
+import time
+import unicodedata
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from rookery.core.rulings import Decision
+from rookery.governance.intents.intent import Intent, Policy, Status
+from rookery.governance.layout import Layout
+from rookery.governance.scope.locations import find_location, ignores_case
+from rookery.governance.scope.scope_rules import IntentIgnore, active_scope, parsed_ignore
+from rookery.governance.scope.scope_verdict import Location, Op, PathFinding, Verdict, judge
+from support.intent_files import NOW, laid_out
+
+INTENT = Intent(id="INT-001", name="n", status=Status.IN_PROGRESS, owned_scope=("src/auth/**",))
+NOTHING_IGNORED = IntentIgnore()
+POLICY = Policy(protect=("infra/prod/**",))
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    made = laid_out(tmp_path / "work")
+    for name in ("src/auth/jwt.py", "src/api/user.py", "docs/a.md", "infra/prod/x", "other/o"):
+        path = made.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "x").write_text("x")
+    (made.root / "src/auth/link").symlink_to("../api/user.py")
+    (made.root / "src/auth/d").symlink_to(tmp_path / "outside")
+    (made.root / "src/auth/out").symlink_to(tmp_path / "outside" / "x")
+    (made.root / "src/auth/here").symlink_to("jwt.py")
+    (made.root / "src/auth/api").symlink_to("../api")
+    (made.root / "src/auth/loop").symlink_to("loop")
+    (made.root / "other/link").symlink_to("../src/auth/jwt.py")
+    (made.root / "src/auth/gone").symlink_to("../nowhere/x")
+    return made
+
+
+def judged(
+    layout: Layout,
+    said: str,
+    *,
+    intent: Intent = INTENT,
+    op: Op = Op.MODIFY,
+    ignore: IntentIgnore = NOTHING_IGNORED,
+    cwd: str = "",
+) -> PathFinding:
+    found = find_location(layout, said, op, cwd=cwd)
+    if isinstance(found, PathFinding):
+        return found
+    return judge(found, op, active_scope(intent, POLICY, ignore, now=NOW))
+
+
+ROWS = [
+    ("22.17", "src/auth/jwt.py", Verdict.IN_SCOPE, ""),
+    ("22.17 new", "src/auth/new/deep.py", Verdict.IN_SCOPE, ""),
+    ("22.18", "src/api/user.py", Verdict.OUT_OF_SCOPE, ""),
+    ("22.22", "src/auth/../api/user.py", Verdict.OUT_OF_SCOPE, ""),
+    ("22.23", "../../outside.txt", Verdict.REJECTED, "traversal"),
+    ("22.23 over what is not there", "src/auth/nope/../x.py", Verdict.REJECTED, "traversal"),
+    ("22.24", "{root}/src/auth/jwt.py", Verdict.IN_SCOPE, ""),
+    ("22.25", "{outside}/x", Verdict.OUTSIDE, "outside"),
+    ("22.26", "src/auth/link", Verdict.REJECTED, "symlink_escape"),
+    ("22.27", "src/auth/d/x", Verdict.REJECTED, "symlink_escape"),
+    ("22.27 a file", "src/auth/out", Verdict.REJECTED, "symlink_escape"),
+    ("22.27 new", "src/auth/d/new", Verdict.REJECTED, "symlink_escape"),
+    ("22.27 absolute", "{root}/src/auth/d/x", Verdict.REJECTED, "symlink_escape"),
+    ("22.28", "src/auth/d/../x", Verdict.REJECTED, "symlink_escape"),
+    ("22.28 inside", "src/auth/api/../x", Verdict.OUT_OF_SCOPE, ""),
+    ("22.29", "other/link", Verdict.OUT_OF_SCOPE, ""),
+    ("a link that stays", "src/auth/here", Verdict.IN_SCOPE, ""),
+    ("a folder that is a link", "src/auth/api/user.py", Verdict.OUT_OF_SCOPE, ""),
+    ("a link to nothing", "src/auth/gone", Verdict.REJECTED, "symlink_escape"),
+    ("a loop", "src/auth/loop", Verdict.REJECTED, "symlink_escape"),
+    ("22.34", "src/auth/\u202ex", Verdict.REJECTED, "control_char"),
+    ("22.35", "src/auth/\0x", Verdict.REJECTED, "nul"),
+    ("22.41", ".git/hooks/pre-commit", Verdict.PROTECTED, ""),
+    ("22.40", ".orchestration/active_intents.yaml", Verdict.PROTECTED, ""),
+    ("policy", "infra/prod/x", Verdict.PROTECTED, ""),
+    ("22.73 address", "file://{outside}/x", Verdict.OUTSIDE, "outside"),
+    ("address inside", "file://{root}/src/auth/jwt.py", Verdict.IN_SCOPE, ""),
+    ("address of another host", "file://host/x", Verdict.REJECTED, "outside"),
+    ("address with NUL", "file:///a%00b", Verdict.REJECTED, "nul"),
+]
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict", "reason"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
+)
+def test_6_1_6_3_paths_on_disk(layout: Layout, said: str, verdict: Verdict, reason: str):
+    outside = layout.root.parent / "outside"
+    finding = judged(layout, said.format(root=layout.root, outside=outside))
+    assert finding.verdict is verdict
+    assert not reason or finding.reason == reason
+
+
+def test_22_26_the_real_path_is_named(layout: Layout):
+    assert judged(layout, "src/auth/link").real_path == "src/api/user.py"
+
+
+def test_22_30_a_second_name_is_asked_about(layout: Layout):
+    os.link(layout.root / "src/auth/jwt.py", layout.root / "other/second")
+    finding = judged(layout, "src/auth/jwt.py")
+    assert (finding.decision, finding.reason) == (Decision.ASK, "shared content")
+
+
+def test_22_32_a_decomposed_name_on_disk(layout: Layout):
+    intent = replace(INTENT, owned_scope=("src/caf\u00e9/**",))
+    said = unicodedata.normalize("NFD", "src/caf\u00e9/x")
+    assert judged(layout, said, intent=intent).verdict is Verdict.IN_SCOPE
+
+
+def test_22_42_22_43_22_45_what_the_ignore_file_lets_through(layout: Layout):
+    ignore = parsed_ignore("INT-001\n", ["INT-001"], NOW)
+    assert judged(layout, "src/api/user.py", ignore=ignore).verdict is Verdict.IGNORED
+    assert judged(layout, ".orchestration/hooks.json", ignore=ignore).code == "REQ-014"
+    assert judged(layout, "infra/prod/x", ignore=ignore).code == "REQ-014"
+    assert judged(layout, "../x", ignore=ignore).code == "REQ-015"
+    docs = parsed_ignore("docs/**\n", ["INT-001"], NOW)
+    assert judged(layout, "docs/a.md", ignore=docs).verdict is Verdict.IGNORED
+    assert judged(layout, "src/api/user.py", ignore=docs).verdict is Verdict.OUT_OF_SCOPE
+
+
+def test_6_1_a_path_is_seen_from_the_tools_folder(layout: Layout):
+    assert judged(layout, "jwt.py", cwd=str(layout.root / "src/auth")).path == "src/auth/jwt.py"
+
+
+def test_2_a_path_beside_the_governed_folder_is_out_of_scope(tmp_path: Path):
+    inner = laid_out(tmp_path / "sub")
+    layout = Layout(inner.root, tmp_path.resolve())
+    (tmp_path / "src" / "auth").mkdir(parents=True)
+    found = find_location(layout, "src/auth/x", Op.CREATE)
+    assert isinstance(found, Location)
+    assert not found.governed
+    finding = judged(layout, "src/auth/x")
+    assert (finding.verdict, finding.reason) == (Verdict.OUT_OF_SCOPE, "ungoverned")
+    assert judged(layout, "sub/src/auth/x").verdict is Verdict.IN_SCOPE
+
+
+def test_22_33_the_volume_says_whether_case_counts(layout: Layout):
+    same = (layout.root / ".ORCHESTRATION").exists()
+    assert ignores_case(layout.root) is same
+    assert not ignores_case(layout.root / "src")
+
+
+def test_21_what_a_judgement_costs(layout: Layout, capsys: pytest.CaptureFixture[str]):
+    best = min(_seconds(layout) for _ in range(5))
+    with capsys.disabled():
+        print(f"\nlocating and judging one path: {best * 1e6:.0f} µs of processor time")
+
+
+def _seconds(layout: Layout) -> float:
+    started = time.process_time()
+    for _ in range(50):
+        judged(layout, "src/auth/jwt.py")
+    return (time.process_time() - started) / 50

@@ -1,0 +1,700 @@
+"""`rookery sessions`: which words make which request, and what is printed of the answers."""
+
+import io
+import json
+import os
+import re
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from msgspec.structs import replace
+
+from rookery.cli.main import run
+from rookery.core.asks import IntentQuestion
+from rookery.core.queries import FoundPath, KnownMode, KnownModel, RestoreRehearsal
+from rookery.errors import CommandRejected, StorageError
+from rookery.manager import requests as asked
+from rookery.manager.cli.sessions_command import SUBCOMMANDS, command
+from rookery.manager.cli.sessions_list import words_for
+from rookery.manager.sessions.session_record import Counts
+from rookery.manager.sessions.session_states import TRUE_IN, Flags, SessionState
+from rookery.manager.sessions.session_store import manager_folder
+from rookery.manager.shown_rows import (
+    BlamedLine,
+    ChangedFile,
+    CheckpointRow,
+    Comment,
+    Device,
+    DiffLine,
+    Done,
+    Exported,
+    FileDiff,
+    Importables,
+    InboxRow,
+    IntentRow,
+    KeptWork,
+    Listing,
+    MailRow,
+    Overview,
+    Plan,
+    Review,
+    ScriptRow,
+    SessionRow,
+    SettingRow,
+    Started,
+    TraceRow,
+    Version,
+    WorktreeRow,
+    WorktreeStats,
+)
+from rookery.platform.user_folders import find_places
+from support.scripted_manager import PlayedFamily, played_desk
+
+ONE, TWO = "38e51f0c-0000-4000-8000-000000000001", "38e52a1b-0000-4000-8000-000000000002"
+DOT = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5ErkJg"
+    "gg=="
+)
+EVIL = "a\x1b[31mb\u202e"
+FLAGS = Flags(**dict.fromkeys(TRUE_IN, False))
+STATS = WorktreeStats(files=2, added=10, removed=3, ahead=1)
+
+
+def row(session_id: str = ONE, **more: Any) -> SessionRow:
+    given = {"name": "Fix it", "prompt": "fix", "state": SessionState.COMPLETED, "flags": FLAGS}
+    return SessionRow(session_id=session_id, **{**given, **more})
+
+
+def question(session_id: str = ONE, **more: Any) -> InboxRow:
+    given = {
+        "name": "Fix it",
+        "task_id": session_id,
+        "ts": 7,
+        "ask": "tool",
+        "state": SessionState.WAITING_APPROVAL,
+        "digest": "d1",
+        "title": "Create made.txt",
+        "diff": "+one",
+    }
+    return InboxRow(session_id=session_id, **{**given, **more})
+
+
+WORKTREE = WorktreeRow(id="w-12345", branch="agent/fix", path="/p", sessions=(ONE,))
+FILE = ChangedFile(path="a.py", added=1, removed=1, digest="f1")
+ANSWERS: dict[type[Any], Any] = {
+    asked.ListSessions: Listing(
+        overview=Overview(counts=Counts(active=1, history=1, attention=1), project="/p"),
+        sessions=(row(worktree_id="w-12345", group_id="g1", branch="agent/fix"), row(TWO)),
+    ),
+    asked.ListQuestions: (question(),),
+    asked.StartSessions: Started(session_ids=(TWO,)),
+    asked.ForkSession: Started(session_ids=(TWO,)),
+    asked.ExportSession: Exported(name="fix.md", text="# Fix\n"),
+    asked.ListCheckpoints: (CheckpointRow(seq=3, ts=0, title="Create made.txt", paths=("a",)),),
+    asked.RehearseRestore: RestoreRehearsal(written=("a.py",)),
+    asked.ListModels: (KnownModel(provider="p", model="m"),),
+    asked.ListModes: (KnownMode(slug="code", name="Code"),),
+    asked.ListBranches: ("main",),
+    asked.FindPaths: (FoundPath(path="src", folder=True),),
+    asked.ListWorktrees: (WORKTREE,),
+    asked.ReadStats: STATS,
+    asked.PlanApply: Plan(text="1 file would change.", paths=("a.py",), token="t1"),
+    asked.PlanRemoval: Plan(text="2 files are not committed.", token="t2"),
+    asked.ListImportable: Importables(branches=("other",), worktrees=()),
+    asked.ImportWork: WORKTREE,
+    asked.ListKept: (KeptWork(ref="refs/k/1", commit="c0", about="a.py"),),
+    asked.BringBack: WORKTREE,
+    asked.ListScripts: (
+        ScriptRow(name="run-script", path=".rookery/run-script", text="a\x1bb", digest="d1" * 32),
+    ),
+    asked.ReviewChanges: Review(scope="branch", base="c0", stats=STATS, files=(FILE,)),
+    asked.ReadDiff: FileDiff(
+        file=FILE,
+        lines=(
+            DiffLine(kind="removed", old=1, html="<span class=k>x</span> &lt; 1"),
+            DiffLine(kind="added", new=1, html="y"),
+        ),
+    ),
+    asked.CompareVersions: (
+        Version(
+            session_id=ONE,
+            worktree_id="w-12345",
+            name="Fix it",
+            model="m",
+            state=SessionState.COMPLETED,
+            stats=STATS,
+            result="Done.",
+        ),
+    ),
+    asked.ListIntents: (IntentRow(id="INT-001", name="Parser", status="IN_PROGRESS"),),
+    asked.ReadTrace: (TraceRow(id="r1", ts=0, kind="write", intent="INT-001", summary="a.py"),),
+    asked.BlameFile: (BlamedLine(line=1, text="x", intent="INT-001"),),
+    asked.ReadSettings: (SettingRow(key="manager.notify", value="true", type="bool"),),
+    asked.ListDevices: (Device(id="d1", name="phone", paired=0, seen=0),),
+}
+
+
+@pytest.fixture
+def desk() -> Iterator[PlayedFamily]:
+    places = find_places(os.environ)
+    with played_desk(Path.cwd(), places, dict(os.environ), ANSWERS) as family:
+        yield family
+
+
+Said = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def said(desk: PlayedFamily, capsys: pytest.CaptureFixture[str]) -> Said:
+    """A command's exit code, and what it printed."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        code = run(["sessions", *words])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return call
+
+
+START = asked.StartSessions(prompt="fix")
+MADE: list[tuple[list[str], Any]] = [
+    (["list"], asked.ListSessions()),
+    (["list", "a", "b", "--archived"], asked.ListSessions(words="a b", archived=True)),
+    ([], asked.ListSessions()),
+    (["start", "fix"], START),
+    (["start", "fix", "--ask"], replace(START, auto_approve=False)),
+    (["start", "fix", "--worktree"], replace(START, where="worktree")),
+    (
+        ["start", "fix", "--versions", "2", "-m", "p/m", "--base", "main", "--label", "L"],
+        replace(START, where="worktree", versions=2, model="p/m", base="main", label="L"),
+    ),
+    (
+        ["start", "fix", "-m", "a", "-m", "b", "-M", "ask", "--intent", "INT-001"],
+        replace(
+            START,
+            where="worktree",
+            versions=2,
+            models=("a", "b"),
+            mode="ask",
+            intent="INT-001",
+        ),
+    ),
+    (
+        ["start", "fix", "--in", "38e51"],
+        replace(START, where="worktree", worktree_id="w-12345"),
+    ),
+    (["start", "fix", "--branch", "b1"], replace(START, where="worktree", branch="b1")),
+    (["send", "38e51", "more"], asked.SendWords(session_id=ONE, text="more")),
+    (["answer", "38e51", "yes"], asked.SendWords(session_id=ONE, text="yes", ask_ts=7)),
+    (["approve", "38e51"], asked.ApproveAction(session_id=ONE, ask_ts=7, digest="d1")),
+    (
+        ["approve", "38e51", "--digest", "d1", "--note", "ok", "--always", "--choice", "task"],
+        asked.ApproveAction(
+            session_id=ONE, ask_ts=7, digest="d1", text="ok", always=True, choice="task"
+        ),
+    ),
+    (
+        ["reject", "38e51", "no", "--halt", "--ts", "7"],
+        asked.RejectAction(session_id=ONE, ask_ts=7, text="no", choice="halt"),
+    ),
+    (["cancel", "38e51"], asked.CancelSession(session_id=ONE)),
+    (["resume", "38e51", "on"], asked.ResumeSession(session_id=ONE, text="on")),
+    (["retry", "38e51"], asked.RetrySession(session_id=ONE)),
+    (["remove", "38e51"], asked.RemoveSession(session_id=ONE)),
+    (["stop-all"], asked.StopAll()),
+    (["rename", "38e51", "L"], asked.RenameSession(session_id=ONE, label="L")),
+    (["archive", "38e51"], asked.ArchiveSession(session_id=ONE)),
+    (["archive", "38e51", "--undo"], asked.ArchiveSession(session_id=ONE, archived=False)),
+    (["mark-read", "38e51"], asked.MarkRead(session_id=ONE)),
+    (["mail", "retry", "38e51", "2"], asked.RetryMail(session_id=ONE, number=2)),
+    (["mail", "discard", "38e51", "2"], asked.DiscardMail(session_id=ONE, number=2)),
+    (
+        ["mail", "edit", "38e51", "m1", "new"],
+        asked.EditQueued(session_id=ONE, message_id="m1", text="new"),
+    ),
+    (["mail", "edit", "38e51", "m1"], asked.EditQueued(session_id=ONE, message_id="m1")),
+    (
+        ["switch", "38e51", "-M", "ask", "-m", "m", "--intent", "I", "--ask"],
+        asked.SwitchSession(session_id=ONE, mode="ask", model="m", intent="I", auto_approve=False),
+    ),
+    (["fork", "38e51", "--ts", "5"], asked.ForkSession(session_id=ONE, ts=5)),
+    (["export", "38e51", "--format", "html"], asked.ExportSession(session_id=ONE, format="html")),
+    (["checkpoints", "38e51"], asked.ListCheckpoints(session_id=ONE)),
+    (
+        ["restore", "38e51", "--to", "3", "--dry-run", "--overwrite"],
+        asked.RehearseRestore(session_id=ONE, to=3, overwrite=True),
+    ),
+    (
+        ["restore", "38e51", "--to", "3", "--conversation", "--no-files"],
+        asked.RestoreSession(session_id=ONE, to=3, files=False, conversation=True),
+    ),
+    (["models"], asked.ListModels()),
+    (["modes"], asked.ListModes()),
+    (["branches"], asked.ListBranches()),
+    (
+        ["paths", "sr", "--most", "5", "--session", "38e51"],
+        asked.FindPaths(letters="sr", session_id=ONE, most=5),
+    ),
+    (["worktrees", "list"], asked.ListWorktrees()),
+    (["worktrees", "stats", "agent/fix"], asked.ReadStats(worktree_id="w-12345")),
+    (["worktrees", "recreate", "w-12345"], asked.RecreateWorktree(worktree_id="w-12345")),
+    (["finish", "38e51", "-m", "M"], asked.FinishWorktree(worktree_id="w-12345", message="M")),
+    (
+        ["apply", "38e51", "a.py", "--dry-run"],
+        asked.PlanApply(worktree_id="w-12345", paths=("a.py",)),
+    ),
+    (["apply", "38e51"], asked.ApplyWorktree(worktree_id="w-12345", token="t1")),
+    (["merge", "w-123"], asked.MergeWorktree(worktree_id="w-12345")),
+    (["worktrees", "remove", "38e51", "--dry-run"], asked.PlanRemoval(worktree_id="w-12345")),
+    (
+        ["worktrees", "remove", "38e51", "-y", "--delete-branch"],
+        asked.RemoveWorktree(worktree_id="w-12345", token="t2", delete_branch=True),
+    ),
+    (["worktrees", "importable"], asked.ListImportable()),
+    (["worktrees", "import", "--branch", "other"], asked.ImportWork(branch="other")),
+    (["worktrees", "kept"], asked.ListKept()),
+    (["worktrees", "bring-back", "refs/k/1", "b"], asked.BringBack(ref="refs/k/1", branch="b")),
+    (["worktrees", "run", "38e51"], asked.RunScript(worktree_id="w-12345")),
+    (["worktrees", "stop", "38e51"], asked.StopScript(worktree_id="w-12345")),
+    (["worktrees", "scripts"], asked.ListScripts()),
+    (["trust"], asked.TrustProject(path="/p")),
+    (["worktrees", "agree", "d1" * 6], asked.AgreeScript(digest="d1" * 32)),
+    (["diff", "38e51", "--scope", "staged"], asked.ReviewChanges(session_id=ONE, scope="staged")),
+    (
+        ["diff", "38e51", "a.py", "--context", "9"],
+        asked.ReadDiff(session_id=ONE, path="a.py", context=9),
+    ),
+    (["revert", "38e51", "a.py"], asked.RevertFile(session_id=ONE, path="a.py", digest="f1")),
+    (
+        ["comment", "38e51", "a.py:3", "why?", "b:c.py:1", "no", "--words", "See:"],
+        asked.SendComments(
+            session_id=ONE,
+            comments=(
+                Comment(path="a.py", line=3, text="why?"),
+                Comment(path="b:c.py", line=1, text="no"),
+            ),
+            text="See:",
+        ),
+    ),
+    (["compare", "38e51"], asked.CompareVersions(group_id="g1")),
+    (["compare", "g1"], asked.CompareVersions(group_id="g1")),
+    (["intents"], asked.ListIntents()),
+    (
+        ["trace", "--intent", "I", "--path", "a.py", "--most", "5"],
+        asked.ReadTrace(intent="I", path="a.py", most=5),
+    ),
+    (["blame", "a.py", "--session", "38e51"], asked.BlameFile(path="a.py", session_id=ONE)),
+    (["settings"], asked.ReadSettings()),
+    (
+        ["settings", "manager.notify", "false"],
+        asked.ChangeSetting(key="manager.notify", value="false"),
+    ),
+    (["settings", "mode", "ask"], asked.ChangeSetting(key="mode", value='"ask"')),
+    (["settings", "mode", "--reset"], asked.ChangeSetting(key="mode")),
+    (["devices", "list"], asked.ListDevices()),
+    (["devices", "revoke", "d1"], asked.RevokeDevice(id="d1")),
+    (["do", '{"kind": "list_sessions", "words": "x"}'], asked.ListSessions(words="x")),
+]
+
+
+def test_every_request_has_a_subcommand_that_is_there():
+    assert set(SUBCOMMANDS) == set(asked.REQUESTS)
+    for name in SUBCOMMANDS.values():
+        found: click.Command = command
+        for word in name.split():
+            assert isinstance(found, click.Group)
+            found = found.commands[word]
+        assert found.help
+
+
+def test_the_inbox_asks_for_questions(said: Said, desk: PlayedFamily):
+    assert said("inbox")[0] == 0
+    assert desk.asked[0] == asked.ListQuestions()
+
+
+def test_every_request_is_made_by_some_words_in_the_table():
+    made = {(type(request), " ".join(words)) for words, request in MADE}
+    for kind, name in SUBCOMMANDS.items() - {(asked.ListQuestions, "inbox")}:
+        assert [words for cls, words in made if cls is kind and words.startswith(name)], name
+
+
+def test_words_make_requests_and_answers_are_printed(said: Said, desk: PlayedFamily):
+    for words, request in MADE:
+        desk.asked.clear()
+        code, printed, complaints = said(*words)
+        hints = "See how it goes: rookery sessions follow 38e52a1b\n" if "start" in words else ""
+        assert (words, code, complaints) == (words, 0, hints)
+        assert [each for each in desk.asked if type(each) is type(request)][-1] == request
+        assert printed
+        assert "\x1b" not in printed
+
+
+@pytest.mark.parametrize("words", [each for each, _ in MADE if each], ids=" ".join)
+def test_with_json_the_answer_is_one_line_for_a_program(words: list[str], said: Said):
+    code, printed, _ = said(*words, "--json")
+    assert code == 0
+    (line,) = printed.splitlines()
+    json.loads(line)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["cancel", "ffff"], "No session here begins with ffff. See rookery sessions."),
+        (["cancel", "38e5"], "38e5 fits several sessions: 38e51f0c, 38e52a1b. Give more"),
+        (["cancel", "38"], "'38' is too short for a session; give at least 4 characters"),
+        (["start", " "], "There are no words."),
+        (["start", "x", "--image", "none.png"], "none.png cannot be sent: There is no such file."),
+        (["start", "x", "--versions", "3", "-m", "a", "-m", "b"], "There are 2 models for 3"),
+        (["approve", "38e51", "--digest", "other"], "asks for something else by now, so nothing"),
+        (["approve", "38e52"], "Session 38e52a1b asks for nothing that could be approved now."),
+        (["answer", "38e52", "x"], "Session 38e52a1b asks nothing now. To say something all the"),
+        (["merge", "38e52"], "works in the project itself, not in a worktree."),
+        (["compare", "38e52"], "is no version of several."),
+        (["comment", "38e51", "a.py", "x"], "a.py names no line. Write PATH:LINE."),
+        (["comment", "38e51", "a.py:1"], "Give each comment as PATH:LINE and its text."),
+        (["revert", "38e51", "b.py"], "b.py is not changed."),
+        (["revert", "38e51", "a.py", "--digest", "x"], "a.py has changed since"),
+        (["restore", "38e51", "--to", "1", "--no-files"], "Say what to go back with"),
+        (["switch", "38e51"], "Say what to change"),
+        (["worktrees", "import"], "Give --branch or --folder, one of them."),
+        (["worktrees", "remove", "38e51"], "Nobody is there to say yes; add -y."),
+        (["worktrees", "agree", "d1"], "No script has the digest d1. See rookery sessions work"),
+        (["settings", "nope"], "There is no setting nope here."),
+        (["do", "{"], "That is no JSON"),
+        (["do", "[]"], "A request is an object"),
+        (["do", '{"kind": "fly"}'], "There is no request 'fly'."),
+        (["do", '{"type": "list_sessions"}'], 'A request needs a "kind"'),
+        (["do", '{"kind": "cancel_session"}'], "The request cancel_session is malformed"),
+        (
+            ["do", '{"kind": "start_sessions", "prompt": "Hi", "auto_aprove": false}'],
+            "The request start_sessions has no field 'auto_aprove'; did you mean 'auto_approve'? "
+            "Nothing was done.",
+        ),
+        (
+            ["do", '{"kind": "start_sessions", "auto_approve": false, "auto_approve": true}'],
+            "The request has the field 'auto_approve' twice. Nothing was done.",
+        ),
+        (["fly"], "No such command 'fly'"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else "",
+)
+def test_what_makes_no_sense_is_told_in_a_sentence_and_changes_nothing(
+    words: list[str], sentence: str, said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    code, _, complaint = said(*words)
+    assert code == 2
+    assert complaint.startswith("Error: ")
+    assert sentence in complaint
+    assert len(complaint.splitlines()) == 1
+    looked = (
+        *(asked.ListSessions, asked.ListQuestions, asked.ListWorktrees, asked.ReviewChanges),
+        *(asked.PlanRemoval, asked.ReadSettings, asked.ListScripts),
+    )
+    assert all(isinstance(each, looked) for each in desk.asked)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code"), [(CommandRejected("It is too late."), 2), (StorageError("Full."), 9)]
+)
+def test_what_the_manager_refuses_is_told_as_it_says_it(
+    refusal: Exception, code: int, said: Said, desk: PlayedFamily
+):
+    desk.answers[asked.CancelSession] = refusal
+    assert said("cancel", "38e51") == (code, "", f"Error: {refusal}\n")
+
+
+def test_conflicts_are_told_and_nothing_is_applied(said: Said, desk: PlayedFamily):
+    desk.answers[asked.PlanApply] = Plan(
+        text="It does not fit.", conflicts=("a.py: both changed it",)
+    )
+    code, printed, _ = said("apply", "38e51")
+    assert code == 1
+    assert "conflict: a.py: both changed it" in printed
+    assert not [each for each in desk.asked if isinstance(each, asked.ApplyWorktree)]
+
+
+def test_a_prompt_comes_from_standard_input(
+    said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe\n"))
+    said("start", "-")
+    assert replace(START, prompt="from a pipe\n") in desk.asked
+
+
+def test_a_picture_is_sent_as_it_is(said: Said, desk: PlayedFamily):
+    Path("dot.png").write_bytes(b64decode(DOT))
+    assert said("start", "x", "--image", "dot.png")[0] == 0
+    assert replace(START, prompt="x", images=(f"data:image/png;base64,{DOT}",)) in desk.asked
+
+
+def test_the_setting_says_whether_new_sessions_ask(
+    said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ROOKERY_MANAGER_AUTO_APPROVE", "false")
+    said("start", "fix")
+    assert replace(START, auto_approve=False) in desk.asked
+
+
+def test_a_session_that_has_to_wait_says_so(said: Said, desk: PlayedFamily):
+    desk.answers[asked.ListSessions] = Listing(
+        overview=Overview(counts=Counts()), sessions=(row(TWO, queued=True),)
+    )
+    _, printed, hints = said("start", "fix")
+    assert printed == f"{TWO}\n", "a script takes the id from there"
+    assert "38e52a1b waits for its turn" in hints
+
+
+def test_a_number_picks_an_answer_that_is_offered(said: Said, desk: PlayedFamily):
+    text = json.dumps({"question": "Which?", "suggest": [{"answer": "red"}, {"answer": "blue"}]})
+    desk.answers[asked.ListQuestions] = (
+        question(ask="followup", text=text, state=SessionState.WAITING_INPUT, title="", diff=""),
+    )
+    _, printed, _ = said("inbox")
+    assert "  Which?\n  1. red\n  2. blue\n" in printed
+    said("answer", "38e51", "2")
+    assert desk.asked[-1].text == "blue"
+
+
+@pytest.mark.parametrize("number", ["0", "3", "9"])
+def test_a_number_beyond_what_is_offered_is_no_answer(number: str, said: Said, desk: PlayedFamily):
+    text = json.dumps({"question": "Which?", "suggest": [{"answer": "red"}, {"answer": "blue"}]})
+    desk.answers[asked.ListQuestions] = (
+        question(ask="followup", text=text, state=SessionState.WAITING_INPUT),
+    )
+    code, _, complaint = said("answer", "38e51", number)
+    assert code == 2
+    assert complaint == "Error: The question offers 1 to 2, so nothing was answered.\n"
+    assert not [each for each in desk.asked if isinstance(each, asked.SendWords)]
+
+
+def test_a_result_is_not_answered_but_spoken_to(said: Said, desk: PlayedFamily):
+    desk.answers[asked.ListQuestions] = (
+        question(ask="completion_result", text="All is **done**.", state=SessionState.COMPLETED),
+    )
+    code, _, complaint = said("answer", "38e51", "3")
+    assert code == 2
+    assert "rookery sessions send 38e51f0c TEXT" in complaint
+    assert not [each for each in desk.asked if isinstance(each, asked.SendWords)]
+    assert said("inbox")[1].splitlines()[:2] == ["38e51f0c  Done  Fix it", "  All is **done**."]
+
+
+def test_the_choices_of_governance_are_told_as_they_are_typed(said: Said, desk: PlayedFamily):
+    governance = IntentQuestion(
+        intent_id="INT-001",
+        scope=("src/**",),
+        analysis="unbounded",
+        pattern="docs/**",
+        grant="docs/**",
+        choices=("task", "expand", "halt"),
+    )
+    row = question(ask="command", text="make", where="in the sandbox", diff="", title="")
+    desk.answers[asked.ListQuestions] = (replace(row, governance=governance),)
+    assert said("inbox")[1].splitlines()[3:-2] == [
+        "  in the sandbox",
+        "  INT-001 owns: src/**",
+        "  What it writes is not known beforehand, and no sandbox keeps it to the scope.",
+        "  approve --choice task:  count docs/** as within the scope for the rest of this task",
+        "  approve --choice expand:  add docs/** to the scope of INT-001",
+        "  reject --halt:  no, and stop the task",
+    ]
+    kept = replace(governance, sandboxed=True)
+    desk.answers[asked.ListQuestions] = (replace(row, governance=kept),)
+    assert "beforehand, and the sandbox keeps it to the scope.\n" in said("inbox")[1]
+
+
+def test_a_worktree_without_changes_has_nothing_to_apply(said: Said, desk: PlayedFamily):
+    desk.answers[asked.PlanApply] = Plan(text="agent/fix has no changes to apply.")
+    assert said("apply", "38e51") == (0, "agent/fix has no changes to apply.\n", "")
+    assert not [each for each in desk.asked if isinstance(each, asked.ApplyWorktree)]
+
+
+def test_a_version_whose_worktree_was_removed_says_so(said: Said, desk: PlayedFamily):
+    (version,) = ANSWERS[asked.CompareVersions]
+    gone = replace(version, stats=WorktreeStats(), note="The worktree w was removed.")
+    desk.answers[asked.CompareVersions] = (gone,)
+    _, printed, _ = said("compare", "38e51")
+    assert "Done   m      removed  " in printed
+    assert printed.splitlines()[-1] == "38e51f0c: The worktree w was removed."
+
+
+def test_mail_lists_with_no_other_word_than_the_session(said: Said, desk: PlayedFamily):
+    mailed = row(mail=(MailRow(number=1, text="more", state="failed", problem="It is gone."),))
+    desk.answers[asked.ListSessions] = Listing(
+        overview=Overview(counts=Counts()), sessions=(mailed,)
+    )
+    assert said("mail", "38e51")[1] == "1  failed  more  (It is gone.)\n"
+    assert said("mail", "38e51") == said("mail", "list", "38e51")
+    assert "No session here begins with ffff." in said("mail", "ffff")[2]
+
+
+def test_a_question_is_printed_with_all_that_a_yes_would_allow(said: Said, desk: PlayedFamily):
+    desk.answers[asked.ListQuestions] = (
+        question(
+            ask="command",
+            text="rm -rf build\n  && true",
+            where="in the sandbox",
+            notes=("It removes files.",),
+            rule="rm",
+            diff="",
+            governance=IntentQuestion(intent_id="INT-001", scope=("src/**",)),
+        ),
+    )
+    _, printed, _ = said("approve", "38e51")
+    assert printed.splitlines() == [
+        "  Run this command:",
+        "  rm -rf build",
+        "    && true",
+        "  in the sandbox",
+        "  ! It removes files.",
+        "  INT-001 owns: src/**",
+        "  --always allows: rm",
+        "Approved.",
+    ]
+
+
+def test_the_oldest_question_is_meant_unless_another_is_named(said: Said, desk: PlayedFamily):
+    desk.answers[asked.ListQuestions] = (question(ts=5, digest="d0"), question(ts=9, digest="d9"))
+    said("approve", "38e51")
+    assert (desk.asked[-1].ask_ts, desk.asked[-1].digest) == (5, "d0")
+    said("approve", "38e51", "--ts", "9")
+    assert (desk.asked[-1].ask_ts, desk.asked[-1].digest) == (9, "d9")
+
+
+def test_OUT_nothing_that_models_or_files_say_is_obeyed_by_a_terminal(
+    said: Said, desk: PlayedFamily
+):
+    evil = row(
+        name=EVIL,
+        branch=EVIL,
+        model=EVIL,
+        step=EVIL,
+        workspace=EVIL,
+        worktree_id="w-12345",
+        group_id="g1",
+        mail=(MailRow(number=1, text=EVIL, problem=EVIL),),
+    )
+    overview = Overview(counts=Counts(active=1), notices=(EVIL,))
+    told: dict[type[Any], Any] = {
+        asked.ListSessions: Listing(overview=overview, sessions=(evil,)),
+        asked.ListQuestions: (
+            question(name=EVIL, title=EVIL, diff=EVIL, where=EVIL, notes=(EVIL,), rule=EVIL),
+        ),
+        asked.StartSessions: Started(session_ids=(TWO,), notes=(EVIL,), failed=(EVIL,)),
+        asked.ListWorktrees: (replace(WORKTREE, branch=EVIL, path=EVIL),),
+        asked.PlanApply: Plan(text=EVIL, paths=(EVIL,), conflicts=(EVIL,)),
+        asked.ListScripts: (ScriptRow(name=EVIL, path=EVIL, text=EVIL, digest=EVIL),),
+        asked.ListKept: (KeptWork(ref=EVIL, commit="", about=EVIL),),
+        asked.ReviewChanges: Review(
+            scope="branch", base="", stats=STATS, files=(replace(FILE, path=EVIL),), notes=(EVIL,)
+        ),
+        asked.ReadDiff: FileDiff(file=FILE, note=EVIL, lines=(DiffLine(kind="same", html=EVIL),)),
+        asked.ListCheckpoints: (CheckpointRow(seq=1, ts=0, title=EVIL, paths=(EVIL,)),),
+        asked.FindPaths: (FoundPath(path=EVIL),),
+        asked.BlameFile: (BlamedLine(line=1, text=EVIL),),
+        asked.ListBranches: (EVIL,),
+        asked.CancelSession: Done(notes=(EVIL,)),
+        asked.MarkRead: CommandRejected(EVIL),
+    }
+    desk.answers.update(told)
+    for words in (
+        *("list", "inbox", "show 38e51", "mail list 38e51", "start x", "approve 38e51"),
+        *(
+            "worktrees list",
+            "worktrees scripts",
+            "worktrees kept",
+            "apply 38e51",
+            "diff 38e51",
+            "diff 38e51 a.py",
+        ),
+        *("checkpoints 38e51", "paths", "blame a.py", "branches", "cancel 38e51"),
+        *("mark-read 38e51", "list --json", "inbox --json", 'do {"kind":"list_branches"}'),
+    ):
+        _, printed, complaint = said(*words.split(" ", 1 if words.startswith("do") else -1))
+        assert "\x1b" not in printed + complaint, words
+        assert "\u202e" not in printed + complaint, words
+        assert "31m" in printed + complaint, words
+
+
+def test_a_failure_that_asks_nothing_is_in_the_inbox_too(said: Said, desk: PlayedFamily):
+    desk.answers[asked.ListQuestions] = (
+        question(TWO, ask="", text="It ended.", state=SessionState.ERROR, title="", diff=""),
+    )
+    assert said("inbox")[1].splitlines() == [
+        "38e52a1b  Failed  Fix it",
+        "  It ended.",
+        "  rookery sessions retry 38e52a1b",
+        "",
+    ]
+    desk.answers[asked.ListQuestions] = ()
+    assert said("inbox")[1] == "Nobody waits for you.\n"
+
+
+def test_options_may_stand_before_the_command(said: Said, desk: PlayedFamily):
+    assert json.loads(said("--json")[1])["overview"]
+    assert json.loads(said("--json", "-w", ".", "worktrees", "list")[1])[0]["id"] == "w-12345"
+    assert said("-w", "nowhere")[0] == 2
+
+
+def test_the_list_says_how_sessions_are(said: Said, desk: PlayedFamily):
+    rows = (
+        row(state=SessionState.STREAMING, unread=True, cost=0.5, model="m1", start_time=0),
+        row(TWO, state=SessionState.CREATING, queued=True, archived=True, name="Other"),
+    )
+    desk.answers[asked.ListSessions] = Listing(
+        overview=Overview(counts=Counts(active=2, attention=1)), sessions=rows
+    )
+    _, printed, _ = said()
+    assert printed.splitlines() == [
+        "ID        STATE      STARTED     MODEL     COST  NAME",
+        "38e51f0c  Working *  1970-01-01  m1     $0.5000  Fix it",
+        "38e52a1b  Queued     1970-01-01  -        $0.00  Other  [archived]",
+        "2 active. 1 needs you: rookery sessions inbox",
+    ]
+    desk.answers[asked.ListSessions] = Listing(
+        overview=Overview(counts=Counts(active=2, attention=2)), sessions=rows
+    )
+    assert said()[1].splitlines()[-1] == "2 active. 2 need you: rookery sessions inbox"
+    assert json.loads(said("--json")[1])["sessions"][0]["state"] == "streaming"
+
+
+@pytest.mark.parametrize("state", SessionState)
+def test_every_state_has_the_word_that_the_page_has_for_it(state: SessionState):
+    page = Path(__file__).parents[3] / "web/src/states.ts"
+    found = re.search(rf"  {state}: {{ words: \"([^\"]+)\"", page.read_text(encoding="utf-8"))
+    assert found
+    assert words_for(state) == found[1]
+
+
+def test_in_a_folder_of_a_project_that_has_sessions_one_is_told(
+    said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
+):
+    none = Listing(overview=Overview(counts=Counts()), sessions=())
+    desk.answers[asked.ListSessions] = none
+    assert said()[1].startswith("There are no sessions here. Start one: ")
+    project = Path.cwd()
+    inside = project / "deep" / "er"
+    inside.mkdir(parents=True)
+    kept = manager_folder(find_places(os.environ), project) / "agent-manager.json"
+    kept.write_text(json.dumps({"version": 1, "sessions": {ONE: {}, TWO: {}}}), encoding="utf-8")
+    monkeypatch.chdir(inside)
+    assert said()[1] == (
+        f"There are no sessions here; {project} has 2: rookery sessions -w {project}\n"
+    )
+
+
+def test_a_diff_is_read_without_its_colours(said: Said):
+    _, printed, _ = said("diff", "38e51", "a.py")
+    assert printed.splitlines()[1:] == ["-    1 x < 1", "+    1 y"]
+
+
+def test_every_command_has_help_that_fits_a_screen(capsys: pytest.CaptureFixture[str]):
+    assert run(["sessions", "--help"]) == 0
+    shown = capsys.readouterr().out
+    for name in command.commands:
+        assert f"  {name} " in shown

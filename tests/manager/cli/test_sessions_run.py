@@ -1,0 +1,312 @@
+"""`rookery sessions` as it is typed: real processes, a scripted model."""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rookery.manager.sessions.session_store import manager_folder
+from rookery.platform.user_folders import find_places
+from rookery.storage.journal_lines import JOURNAL
+from rookery.storage.sessions import TaskStore
+from support.manager_project import SPEAKS_LONG, WRITES
+from support.sessions_shell import PATIENCE, Shell, opened_shell
+from support.text_process import PLAINLY
+from support.warm_start import start_warm
+
+ASKS = """\
+- calls:
+  - tool: ask_followup_question
+    arguments: {question: Which colour, follow_up: [{text: red}, {text: blue}]}
+- calls:
+  - {tool: attempt_completion, arguments: {result: "Painted."}}
+"""
+SLOW = f"""\
+- say: {" ".join(["word"] * 30)}
+  pause: 0.05
+  calls:
+  - {{tool: attempt_completion, arguments: {{result: "Done."}}}}
+"""
+FAILS = """\
+- fail: {kind: bad_key, message: "401 The key has expired.", status: 401}
+"""
+EVIL = """\
+- say: "\\e]0;owned\\a\\u202eword\\nline two"
+  calls:
+  - {tool: attempt_completion, arguments: {result: "\\e[2Jgone"}}
+"""
+
+
+@pytest.fixture
+def shell(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shell]:
+    with opened_shell(tmp_path, getattr(request, "param", WRITES)) as shell:
+        yield shell
+
+
+def plays(script: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("shell", [script], indirect=True, ids=[""])
+
+
+def test_a_session_runs_on_after_the_command_and_is_waited_for(shell: Shell):
+    shell.environ |= PLAINLY
+    session_id = shell.start()
+    code, out, err = shell.run("wait", session_id[:8])
+    assert (code, out, err) == (0, f"{session_id[:8]} is done.\n", "")
+    assert (shell.path / "made.txt").read_text() == "one\n"
+    assert shell.states() == {session_id: "completed"}
+
+
+def test_what_is_asked_is_seen_and_allowed_by_its_digest(shell: Shell):
+    session_id = shell.start("--ask")
+    assert shell.run("wait", session_id)[0] == 6
+    (row,) = shell.told("inbox")
+    assert (row["session_id"], row["ask"]) == (session_id, "tool")
+    assert row["digest"]
+    code, _, complaint = shell.run("approve", session_id, "--digest", "0" * len(row["digest"]))
+    assert code == 2
+    assert "nothing was approved" in complaint
+    assert not (shell.path / "made.txt").exists()
+    code, out, _ = shell.run("approve", session_id, "--digest", row["digest"])
+    assert code == 0
+    assert "made.txt" in out
+    assert "+one" in out
+    assert shell.run("wait", session_id)[0] == 0
+    assert (shell.path / "made.txt").read_text() == "one\n"
+
+
+def test_what_is_rejected_is_not_done(shell: Shell):
+    session_id = shell.start("--ask")
+    shell.run("wait", session_id)
+    assert shell.run("reject", session_id, "not there")[0] == 0
+    assert shell.run("wait", session_id)[0] == 0
+    assert not (shell.path / "made.txt").exists()
+    code, told, _ = shell.run("follow", session_id)
+    assert code == 0
+    assert "\n✗ rejected: Create made.txt\n  @@ -0,0 +1 @@\n  +one" in told
+    assert "\n> not there\n" in told
+    assert "● Create made.txt" not in told
+
+
+@plays(ASKS)
+def test_a_question_is_answered_by_the_number_of_what_it_offers(shell: Shell):
+    session_id = shell.start("--ask")
+    assert shell.run("wait", session_id)[0] == 6
+    code, out, _ = shell.run("answer", session_id, "2")
+    assert (code, out) == (0, "Answered: blue\n")
+    code, out, _ = shell.run("follow", session_id)
+    assert code == 0
+    assert "? Which colour" in out
+    assert "> blue" in out
+    assert "✔ Painted." in out
+    assert out.endswith(f"{session_id[:8]} is done.\n")
+
+
+def test_follow_tells_what_happens_until_the_session_rests(shell: Shell):
+    session_id = shell.start("--ask")
+    code, out, err = shell.run("follow", session_id[:8])
+    assert (code, err) == (6, "")
+    assert out.startswith("\n> Do it\n\nI will write it.\n")
+    assert out.index("● ") < out.index("  +one")
+    assert f"rookery sessions approve {session_id[:8]}" in out
+    code, out, _ = shell.run("follow", session_id, "--json")
+    assert code == 6
+    assert json.loads(out.splitlines()[-1])["session"]["state"] == "waiting_approval"
+
+
+def test_a_script_gets_the_id_and_nothing_else(shell: Shell):
+    code, out, hints = shell.run("start", "Do it")
+    assert code == 0
+    session_id = out.removesuffix("\n")
+    assert hints == f"See how it goes: rookery sessions follow {session_id[:8]}\n"
+    assert shell.run("wait", session_id)[0] == 0
+    assert shell.run("wait", session_id, "--timeout", "0")[0] == 0
+
+
+def test_in_an_untrusted_project_nothing_is_started_and_one_is_told_what_to_do(shell: Shell):
+    shell.environ["ROOKERY_HOME"] = str(shell.folder / "another home")
+    code, out, err = shell.run("start", "Do it")
+    assert (code, out) == (2, "")
+    assert "is not trusted, so nothing was started. Look through it, then run: " in err
+    assert shell.run("trust")[0] == 0
+    assert shell.run("start", "Do it")[0] == 0
+
+
+def test_at_a_terminal_one_is_asked_whether_the_project_is_trusted(shell: Shell):
+    shell.environ["ROOKERY_HOME"] = str(shell.folder / "another home")
+    for answer, code in (b"n\n", 2), (b"y\n", 0):
+        ours, theirs = os.openpty()
+        reads, stdout = os.pipe()
+        with start_warm(
+            ["sessions", "start", "Do it"],
+            shell.environ,
+            str(shell.path),
+            streams=[theirs, stdout, theirs],
+            terminal=True,
+            manages=True,
+        ) as process:
+            os.close(theirs)
+            os.close(stdout)
+            asked = b""
+            while b"[y/n]" not in asked:
+                asked += os.read(ours, 1024)
+            assert b"Do you trust this folder?" in asked
+            os.write(ours, answer)
+            with open(reads, "rb") as out:
+                assert bool(out.read()) == (code == 0)
+            assert process.wait(60) == code
+        os.close(ours)
+    assert shell.told("list")["overview"]["trusted"] is True
+
+
+def test_without_a_model_the_session_says_so_in_the_words_of_its_process(shell: Shell):
+    del shell.environ["ROOKERY_PROVIDER"], shell.environ["ROOKERY_MODEL"]
+    session_id = shell.start()
+    code, out, _ = shell.run("wait", session_id)
+    assert code == 3
+    assert f"{session_id[:8]} has failed (There is no model yet: no key is set" in out
+    (row,) = shell.told("inbox")
+    assert (row["ask"], row["state"]) == ("", "error")
+    assert row["text"].startswith("There is no model yet")
+    assert shell.told("list")["sessions"][0]["failure"]["kind"] == "auth"
+    assert shell.told("list")["overview"]["counts"]["attention"] == 1
+
+
+@plays(SPEAKS_LONG)
+def test_follow_tells_words_while_they_are_spoken(shell: Shell):
+    session_id = shell.start()
+    with shell.begin("follow", session_id) as following:
+        assert following.stdout
+        heard = ""
+        while heard.count("word") < 5:
+            heard += following.stdout.read(1)
+        assert shell.states() == {session_id: "streaming"}
+        following.kill()
+    assert heard.startswith("\n> Do it\n\nword word ")
+
+
+@plays(SPEAKS_LONG)
+def test_words_in_the_queue_are_listed_as_not_heard(shell: Shell):
+    session_id = shell.start()
+    assert shell.run("mail", session_id) == (0, "Everything was heard.\n", "")
+    assert shell.run("send", session_id, "and more")[0] == 0
+    code, out, _ = shell.run("mail", session_id)
+    assert code == 0
+    assert out.endswith("  not heard yet  and more\n")
+    (queued,) = shell.told("mail", "list", session_id)["queue"]
+    assert shell.run("mail", "edit", session_id, queued["message_id"])[0] == 0
+    assert shell.run("mail", session_id)[1] == "Everything was heard.\n"
+
+
+def test_words_go_on_with_a_session_that_is_done(shell: Shell):
+    session_id = shell.start()
+    shell.run("wait", session_id)
+    assert shell.run("send", session_id, "and more")[0] == 0
+    assert shell.run("wait", session_id)[0] == 0
+    _, out, _ = shell.run("follow", session_id)
+    assert "> and more" in out
+    assert "✔ Done again." in out
+
+
+def test_a_session_is_renamed_put_away_and_removed(shell: Shell):
+    session_id = shell.start()
+    shell.run("wait", session_id)
+    shell.run("rename", session_id[:8], "Mine")
+    shell.run("mark-read", session_id[:8])
+    assert shell.told("list", "mine")["sessions"][0]["name"] == "Mine"
+    assert shell.told("list", "yours")["sessions"] == []
+    shell.run("archive", session_id[:8])
+    assert shell.states() == {}
+    (row,) = shell.told("list", "--archived")["sessions"]
+    assert row["archived"] is True
+    shell.run("archive", session_id[:8], "--undo")
+    assert shell.run("remove", session_id[:8])[0] == 0
+    assert shell.told("list", "--archived")["sessions"] == []
+
+
+def test_an_error_is_one_sentence(shell: Shell):
+    code, out, err = shell.run("cancel", "ffffffff")
+    assert (code, out) == (2, "")
+    assert err == "Error: No session here begins with ffffffff. See rookery sessions.\n"
+
+
+@plays(FAILS)
+def test_a_session_that_fails_says_why_by_its_exit_code(shell: Shell):
+    session_id = shell.start()
+    code, out, _ = shell.run("wait", session_id)
+    assert code == 3
+    assert "has failed (401 The key has expired.)" in out
+    assert f"rookery sessions retry {session_id[:8]}" in shell.run("inbox")[1]
+
+
+@plays(EVIL)
+def test_OUT_what_a_model_says_is_not_obeyed_by_the_terminal(shell: Shell):
+    session_id = shell.start()
+    _, out, _ = shell.run("follow", session_id)
+    assert "␛]0;owned␇<U+202E>word\nline two\n" in out
+    assert "✔ ␛[2Jgone" in out
+
+
+@plays(SPEAKS_LONG)
+def test_all_sessions_are_stopped_and_one_is_resumed(shell: Shell):
+    first, second = shell.start(), shell.start()
+    assert shell.run("stop-all") == (0, "All sessions are stopped.\n", "")
+    assert shell.states() == {first: "stopped", second: "stopped"}
+    assert shell.left() == []
+    assert shell.run("resume", first)[0] == 0
+    assert shell.states()[first] == "streaming"
+    assert shell.run("wait", first, "--timeout", "0.2")[0] == 124
+    assert shell.run("wait", second, "--timeout", "0")[0] == 1, "it rests already"
+    assert shell.run("cancel", first)[0] == 0
+    assert shell.run("wait", first)[0] == 1
+
+
+@plays(SLOW)
+def test_queued_sessions_get_their_turn_although_no_manager_is_open(shell: Shell):
+    shell.environ["ROOKERY_MANAGER_RUNNING_LIMIT"] = "1"
+    ids = [shell.start() for _ in range(2)]
+    places = find_places(shell.environ)
+    tasks = TaskStore(places)
+    assert not tasks.exists(ids[-1])
+
+    def done(session_id: str) -> bool:
+        return tasks.exists(session_id) and "Done." in (
+            tasks.folder(session_id) / JOURNAL
+        ).read_text("utf-8")
+
+    until(lambda: all(map(done, ids)), "the end of the last session")
+    lock = manager_folder(places, shell.path) / "queue.lock"
+    until(lambda: _is_free(lock), "the end of whoever kept the queue")
+    assert set(shell.states().values()) == {"completed"}
+
+
+@plays(SLOW)
+def test_the_queue_survives_a_manager_that_is_killed(shell: Shell):
+    shell.environ["ROOKERY_MANAGER_RUNNING_LIMIT"] = "1"
+    places = find_places(shell.environ)
+    tasks = TaskStore(places)
+    with shell.manager() as manager:
+        ids = [shell.start() for _ in range(2)]
+        lock = manager_folder(places, shell.path) / "queue.lock"
+        until(lambda: lock.exists() and not _is_free(lock), "somebody who keeps the queue")
+        manager.kill()
+    until(lambda: tasks.exists(ids[1]), "the beginning of the second session")
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def _is_free(lock: Path) -> bool:
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True

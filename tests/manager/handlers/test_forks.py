@@ -1,0 +1,294 @@
+"""Sessions forked and written out."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.core.blocks import Text
+from rookery.core.facts import (
+    AssistantSpoke,
+    Event,
+    Noted,
+    RequestStarted,
+    TaskOpened,
+    TextStreamed,
+    UserSpoke,
+)
+from rookery.core.folds.view import View, see
+from rookery.errors import CommandRejected, StorageError
+from rookery.manager.dependencies import Form
+from rookery.manager.handlers import session_handler as forking_family
+from rookery.manager.handlers.router import Router
+from rookery.manager.handlers.session_handler import ForkHandler, event_of_row
+from rookery.manager.requests import ExportSession, ForkSession
+from rookery.manager.sessions.message_queue import message_id_of
+from rookery.manager.sessions.session_folders import SessionFolders, Workspaces
+from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode
+from rookery.plain.transcript_text import Kind, Passage, as_html, as_page
+from rookery.storage.cli.export import session_document
+from support.manager_project import SPEAKS_LONG, WRITES, Project, Watched
+from support.sample_logs import log
+
+pytestmark = pytest.mark.anyio
+
+
+class Documents:
+    def __init__(self, project: Project) -> None:
+        self._tasks = project.tasks
+
+    def document(self, task_id: str, form: Form) -> str:
+        return session_document(self._tasks, task_id, form)
+
+
+def desk_of(project: Project, watched: Watched) -> Router:
+    workspaces = Workspaces(project.path, project.places)
+    return Router([ForkHandler(watched.supervisor, workspaces, Documents(project))])
+
+
+async def done(project: Project, watched: Watched, **more: object) -> str:
+    wish = project.wish(WRITES, "Write it, please", auto_approve=True, **more)
+    session_id = await watched.supervisor.start(wish)
+    await watched.at(session_id, "completed")
+    return session_id
+
+
+def said(events: list[Event]) -> list[str]:
+    return [
+        block.text
+        for event in events
+        if isinstance(event.fact, AssistantSpoke)
+        for block in event.fact.blocks
+        if isinstance(block, Text)
+    ]
+
+
+async def test_a_fork_has_the_conversation_and_goes_its_own_way(project: Project):
+    async with project.supervised() as watched:
+        source = await done(project, watched)
+        before = project.log(source)
+        (fork_id,) = (
+            await desk_of(project, watched).do(ForkSession(session_id=source))
+        ).session_ids
+        shown = watched.supervisor.session(fork_id)
+        assert shown
+        assert shown.record.name == "Write it, please (fork)"
+        assert not shown.flags.is_active, "it rests until somebody goes on with it"
+        await watched.supervisor.send(fork_id, "and now this")
+        await watched.result(fork_id, "Done again.")
+        assert project.log(source) == before
+        assert said(project.log(fork_id)) == ["I will write it.", "Written.", "More."]
+
+
+async def test_what_is_said_to_a_fork_is_not_taken_for_what_its_source_was_told(project: Project):
+    async with project.supervised() as watched:
+        source = await watched.supervisor.start(project.wish(SPEAKS_LONG))
+        await watched.until(source, lambda shown: shown.view.seq > 1)
+        for words in ("one", "two"):
+            await watched.supervisor.send(source, words)
+        await watched.until(source, lambda shown: len(shown.view.queue) == 2)
+        (fork_id,) = (
+            await desk_of(project, watched).do(ForkSession(session_id=source))
+        ).session_ids
+        told = {event.fact.message_id for event in project.log(fork_id) if is_said(event)}
+        assert len(told) == 2
+        fork = watched.supervisor.find(fork_id)
+        assert message_id_of(fork.mailbox.taken) not in told
+        assert fork.mailbox.taken > max(int(each.rpartition("-")[2]) for each in told)
+
+
+def is_said(event: Event) -> bool:
+    return isinstance(event.fact, UserSpoke)
+
+
+async def test_a_fork_up_to_a_row_has_nothing_of_what_came_after(project: Project):
+    async with project.supervised() as watched:
+        source = await done(project, watched)
+        shown = await watched.supervisor.read(source)
+        assert shown
+        row = next(row for row in shown.view.messages if row.text == "I will write it.")
+        started = await desk_of(project, watched).do(ForkSession(session_id=source, ts=row.ts))
+        (fork_id,) = started.session_ids
+        events = project.log(fork_id)
+        assert said(events) == ["I will write it."]
+        assert isinstance(events[-1].fact, Noted)
+        await watched.supervisor.resume(fork_id)
+        await watched.at(fork_id, "completed")
+        assert said(project.log(fork_id))[1:] == ["Written."], "what was called is not done again"
+
+
+async def test_a_fork_shares_the_worktree_and_all_that_its_source_was_started_with(
+    project: Project,
+):
+    worktree = project.folder / "worktree"
+    worktree.mkdir()
+    parallel = ParallelMode(branch="agent/x", worktree_path=str(worktree))
+    async with project.supervised() as watched:
+        source = await done(
+            project,
+            watched,
+            workspace=worktree,
+            options=("--trust",),
+            parallel_mode=parallel,
+            worktree_id="w1",
+            group_id="g1",
+        )
+        (fork_id,) = (
+            await desk_of(project, watched).do(ForkSession(session_id=source))
+        ).session_ids
+        folders = SessionFolders(project.places)
+        assert folders.of(fork_id).launch() == folders.of(source).launch()
+        shown = watched.supervisor.session(fork_id)
+        assert shown
+        assert (shown.record.parallel_mode, shown.record.worktree_id) == (parallel, "w1")
+        assert shown.record.group_id == "", "it is no answer to the same prompt"
+
+
+async def test_a_fork_is_found_again_by_the_next_supervisor(project: Project):
+    async with project.supervised() as watched:
+        source = await done(project, watched)
+        (fork_id,) = (
+            await desk_of(project, watched).do(ForkSession(session_id=source))
+        ).session_ids
+    async with project.supervised() as watched:
+        shown = watched.supervisor.session(fork_id)
+        assert shown
+        assert shown.record.name == "Write it, please (fork)"
+
+
+async def test_one_that_works_can_be_forked(project: Project):
+    async with project.supervised() as watched:
+        source = await watched.supervisor.start(project.wish(SPEAKS_LONG, "x" * 60))
+        await watched.until(source, lambda shown: shown.view.seq > 1)
+        (fork_id,) = (
+            await desk_of(project, watched).do(ForkSession(session_id=source))
+        ).session_ids
+        assert watched.state(source) == "streaming"
+        shown = watched.supervisor.session(fork_id)
+        assert shown
+        assert len(shown.record.name) <= LABEL_LENGTH
+        assert shown.record.name.endswith(" (fork)")
+
+
+async def test_what_cannot_be_forked_leaves_nothing_behind(project: Project):
+    async with project.supervised() as watched:
+        source = await done(project, watched)
+        desk = desk_of(project, watched)
+        before = set(project.places.tasks.iterdir())
+        refused = (
+            ForkSession(session_id="none"),
+            ForkSession(session_id=source, ts=1),
+            ExportSession(session_id="none"),
+        )
+        for request in refused:
+            with pytest.raises(CommandRejected):
+                await desk.do(request)
+        where, away = project.file.parent, project.folder / "away"
+        where.rename(away)
+        where.write_text("in the way of the list")
+        with pytest.raises(StorageError):
+            await desk.do(ForkSession(session_id=source))
+        assert set(project.places.tasks.iterdir()) == before
+        where.unlink()
+        away.rename(where)
+
+
+@pytest.mark.parametrize("form", ["markdown", "json", "html"])
+async def test_a_session_is_written_out_as_the_command_writes_it(project: Project, form: Form):
+    async with project.supervised() as watched:
+        source = await done(project, watched)
+        exported = await desk_of(project, watched).do(ExportSession(session_id=source, format=form))
+        ending = {"markdown": "md", "json": "json", "html": "html"}[form]
+        assert exported.name == f"write-it-please-{source[:8]}.{ending}"
+        assert "I will write it." in exported.text
+        if form == "json":
+            (session,) = json.loads(exported.text)["sessions"]
+            assert session["id"] == source
+            assert len(session["facts"]) == len(project.log(source))
+
+
+async def test_what_is_too_long_to_be_handed_over_is_refused_with_a_way_out(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(forking_family, "LONGEST_DOCUMENT", 100)
+    async with project.supervised() as watched:
+        source = await done(project, watched)
+        with pytest.raises(CommandRejected, match=f"rookery export {source}"):
+            await desk_of(project, watched).do(ExportSession(session_id=source))
+
+
+def test_names_of_files_are_harmless(tmp_path: Path):
+    from rookery.manager.sessions.session_record import SessionRecord
+
+    for label in ("../../etc/passwd", "a\0b", "\u202ecod.exe", "", "CON", "x" * 300):
+        record = SessionRecord(session_id="38e51b0a-1111", label=label)
+        name = forking_family._file_name(record, "html")
+        assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-_.")
+        assert name.endswith("38e51b0a.html")
+        (tmp_path / name).touch()
+
+
+TOLD = log(
+    TaskOpened(text="do it"),
+    RequestStarted(request_id="r", model="m"),
+    TextStreamed(request_id="r", text="I "),
+    TextStreamed(request_id="r", text="will."),
+    AssistantSpoke(request_id="r", blocks=(Text(text="I will."),)),
+    UserSpoke(message_id="m", text="and"),
+    RequestStarted(request_id="s", model="m"),
+)
+STORED = [event for event in TOLD if event.fact.lasting]
+
+
+def seen(events: list[Event]) -> View:
+    view = View()
+    for event in events:
+        view = see(view, event)
+    return view
+
+
+@pytest.mark.parametrize("events", [TOLD, STORED], ids=["as it came", "as it is stored"])
+def test_a_row_ends_with_the_event_that_completes_it(events: list[Event]):
+    rows = {row.text: row.ts for row in seen(events).messages if row.say != "api_req_started"}
+    assert [event_of_row(STORED, rows[text]) for text in ("do it", "I will.", "and")] == [1, 3, 5]
+
+
+def test_before_the_beginning_there_is_no_row_and_after_the_end_is_the_last():
+    assert event_of_row(STORED, STORED[0].ts - 1) is None
+    assert event_of_row([], 5) is None
+    assert event_of_row(STORED, STORED[-1].ts + 10_000) == STORED[-1].seq
+
+
+OUR_TAGS = {
+    *("html", "head", "meta", "title", "style", "body", "main", "section", "p", "pre", "span"),
+    *("code", "details", "summary", "strong"),
+}
+HOSTILE = st.text(alphabet=st.sampled_from("<>&\"'/ !-=scriptonerror\n+`"), max_size=60)
+
+
+@given(text=HOSTILE, diff=HOSTILE, below=HOSTILE, title=HOSTILE)
+def test_OUT_1_a_page_holds_no_markup_but_ours(text: str, diff: str, below: str, title: str):
+    from html.parser import HTMLParser
+
+    found: set[str] = set()
+    named: set[str] = set()
+    read: list[str] = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            found.add(tag)
+            named.update(name for name, _ in attrs)
+
+        def handle_data(self, data: str) -> None:
+            read.append(data)
+
+        def handle_comment(self, data: str) -> None:
+            raise AssertionError(data)
+
+    told = [Passage(kind=kind, text=text, diff=diff, below=below) for kind in Kind]
+    Reader(convert_charrefs=True).feed("".join(as_page(title, as_html(told))))
+    assert found <= OUR_TAGS
+    assert named <= {"lang", "charset", "http-equiv", "content", "name", "class"}
+    assert text in "".join(read)

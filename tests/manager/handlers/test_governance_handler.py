@@ -1,0 +1,284 @@
+"""Intents, ledger and blame, as a page asks for them."""
+
+import os
+import uuid
+from pathlib import Path
+from shutil import rmtree
+
+import pytest
+
+from rookery.errors import CommandRejected, RookeryError
+from rookery.governance.ledger.ledger_reader import recent_records
+from rookery.governance.ledger.segments import compress, sealed_files
+from rookery.manager.handlers.governance_handler import GovernanceHandler
+from rookery.manager.handlers.router import Router
+from rookery.manager.requests import BlameFile, ListIntents, ReadTrace
+from rookery.manager.sessions.session_folders import Launch, SessionFolders, Workspaces
+from rookery.manager.shown_rows import BlamedLine, IntentRow
+from rookery.platform.user_folders import find_places
+from support.intent_files import SPEC_EXAMPLE
+from support.sample_ledgers import GOLDEN_LINES
+from support.traced_workspace import TASK, TracedWorkspace
+
+pytestmark = pytest.mark.anyio
+JWT = "src/auth/jwt.py"
+WRITTEN = "def verify(token):\n    return True\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path / "decoy"))
+    monkeypatch.setenv("ROOKERY_HOME", str(tmp_path / "home"))
+    project = tmp_path / "work"
+    project.mkdir()
+    return project
+
+
+def desk_of(project: Path) -> Router:
+    places = find_places(os.environ)
+    return Router([GovernanceHandler(Workspaces(project, places), places)])
+
+
+def session_in(project: Path, workspace: Path) -> str:
+    session_id = str(uuid.uuid4())
+    launch = Launch(project=str(project), workspace=str(workspace))
+    SessionFolders(find_places(os.environ)).of(session_id).keep_launch(launch)
+    return session_id
+
+
+def everything_in(folder: Path) -> set[Path]:
+    return set(folder.rglob("*"))
+
+
+async def test_where_nothing_governs_there_is_nothing_to_tell_and_nothing_is_made(project: Path):
+    (project / "a.txt").write_text("a\n")
+    desk, before = desk_of(project), everything_in(project.parent)
+    assert await desk.do(ListIntents()) == ()
+    assert await desk.do(ReadTrace()) == ()
+    assert await desk.do(BlameFile(path="a.txt")) == ()
+    assert everything_in(project.parent) == before
+
+
+async def test_intents_are_listed_in_their_order_with_what_was_written_for_them(project: Path):
+    work = TracedWorkspace(project)
+    work.agent_writes(JWT, WRITTEN)
+    work.agent_writes(JWT, f"{WRITTEN}\n")
+    work.note(kind="blocked", outcome="denied", more={"targets": [{"path": "src/api.py"}]})
+    work.note(kind="command", command={"text": "true", "exit_code": 0})
+    first, second = await desk_of(project).do(ListIntents())
+    assert first == IntentRow(
+        id="INT-001",
+        name="JWT authentication migration",
+        status="IN_PROGRESS",
+        scope=("src/auth/**", "src/middleware/jwt.py", "!src/auth/legacy/**"),
+        criteria=(
+            "Unit tests under tests/auth pass.",
+            "When a token is expired, the API shall answer 401.",
+        ),
+        problem=first.problem,
+        writes=2,
+    )
+    assert first.problem in ("", "it has expired"), "which depends on the day of the test"
+    assert (second.id, second.status, second.writes) == ("INT-003", "COMPLETED", 0)
+
+
+async def test_writes_in_packed_ledgers_count_and_so_do_those_without_an_index(project: Path):
+    work = TracedWorkspace(project)
+    work.agent_writes(JWT, WRITTEN)
+    work.recording.ledger.seal(TASK)
+    work.agent_writes(JWT, f"{WRITTEN}\n")
+    desk = desk_of(project)
+    assert (await desk.do(ListIntents()))[0].writes == 2
+    compress(sealed_files(work.folder)[0])
+    assert (await desk.do(ListIntents()))[0].writes == 2
+    kept = find_places(os.environ).governance
+    rmtree(kept)
+    kept.write_text("in the way")
+    assert (await desk.do(ListIntents()))[0].writes == 2
+
+
+async def test_an_intent_with_errors_says_so_and_a_file_that_cannot_be_used_is_refused(
+    project: Path,
+):
+    work = TracedWorkspace(project, intents=SPEC_EXAMPLE.replace("[src/database/**]", '["../up"]'))
+    broken = (await desk_of(project).do(ListIntents()))[1]
+    assert broken.id == "INT-003"
+    assert broken.problem
+    work.layout.intent_file.write_text("active_intents: [\n")
+    with pytest.raises(CommandRejected, match="rookery intents validate"):
+        await desk_of(project).do(ListIntents())
+
+
+async def test_the_newest_records_come_first_without_housekeeping(project: Path):
+    work = TracedWorkspace(project)
+    work.note(
+        kind="decision",
+        tool_name="apply_diff",
+        tool_use_id="toolu_1",
+        approval={"answer": "once", "by": "human"},
+    )
+    written = work.agent_writes(JWT, WRITTEN)
+    work.recording.ledger.checkpoint(TASK)
+    newest, decision = await desk_of(project).do(ReadTrace())
+    assert (newest.id, newest.kind, newest.intent) == (written, "mutation", "INT-001")
+    assert (newest.tool, newest.paths, newest.session_id) == ("apply_diff", (JWT,), TASK)
+    assert newest.summary == f"{JWT}  +2 -0  in scope"
+    assert newest.ts > 1_700_000_000_000
+    assert (decision.kind, decision.approved_by) == ("decision", "human")
+
+
+FILTERS = {
+    "how many": (ReadTrace(most=1), ["mutation"]),
+    "less than one": (ReadTrace(most=-3), ["mutation"]),
+    "intent": (ReadTrace(intent="INT-001"), ["mutation", "blocked"]),
+    "another intent": (ReadTrace(intent="INT-9"), []),
+    "path": (ReadTrace(path="src/auth/*"), ["mutation"]),
+    "a path that was refused": (ReadTrace(path="src/api.py"), ["blocked"]),
+}
+
+
+@pytest.mark.parametrize("far", [False, True], ids=["at the end", "far back"])
+@pytest.mark.parametrize(("request_", "kinds"), FILTERS.values(), ids=FILTERS)
+async def test_records_are_filtered(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request_: ReadTrace,
+    kinds: list[str],
+    far: bool,
+):
+    work = TracedWorkspace(project)
+    work.note(kind="blocked", outcome="denied", more={"targets": [{"path": "src/api.py"}]})
+    work.agent_writes(JWT, WRITTEN)
+    if far and (request_.intent or request_.path):
+        defaults = {**(recent_records.__kwdefaults__ or {}), "looked_through": 1}
+        monkeypatch.setattr(recent_records, "__kwdefaults__", defaults)
+        work.note(kind="external", intent_id="INT-003")
+    found = await desk_of(project).do(request_)
+    assert [each.kind for each in found] == kinds
+
+
+async def test_a_session_is_asked_for_in_the_ledger_of_its_worktree(project: Path):
+    TracedWorkspace(project).agent_writes(JWT, WRITTEN)
+    other = project.parent / "worktree"
+    other.mkdir()
+    apart = TracedWorkspace(other)
+    session_id = session_in(project, other)
+    apart.agent_writes("there.py", "x = 1\n", task_id=session_id)
+    apart.agent_writes("there.py", "x = 1\ny = 2\n")
+    desk = desk_of(project)
+    (row,) = await desk.do(ReadTrace(session_id=session_id))
+    assert (row.paths, row.session_id) == (("there.py",), session_id)
+    lines = await desk.do(BlameFile(path="there.py", session_id=session_id))
+    assert [line.text for line in lines] == ["x = 1", "y = 2"]
+
+
+async def test_a_worktree_that_is_gone_is_not_taken_for_the_project(project: Path):
+    TracedWorkspace(project).agent_writes(JWT, WRITTEN)
+    session_id = session_in(project, project.parent / "gone")
+    stranger = session_in(project.parent, project)
+    desk = desk_of(project)
+    for request in (ReadTrace(session_id=session_id), BlameFile(path=JWT, session_id=session_id)):
+        with pytest.raises(CommandRejected, match="is not there"):
+            await desk.do(request)
+    with pytest.raises(CommandRejected, match="no session"):
+        await desk.do(ReadTrace(session_id=stranger))
+
+
+async def test_20_2_every_line_says_for_what_it_was_written_and_who_allowed_it(project: Path):
+    work = TracedWorkspace(project)
+    work.person_writes(JWT, "import time\n")
+    work.commit()
+    work.note(
+        kind="decision",
+        tool_name="apply_diff",
+        tool_use_id="toolu_1",
+        approval={"answer": "once", "by": "human", "text": "go on"},
+    )
+    record = work.agent_writes(JWT, f"import time\n{WRITTEN}")
+    work.person_writes(JWT, f"import time\n{WRITTEN.replace('True', 'False')}")
+    mine, agents, edited = await desk_of(project).do(BlameFile(path=JWT))
+    assert mine == BlamedLine(line=1, text="import time")
+    assert edited == BlamedLine(line=3, text="    return False"), "by whom is not recorded"
+    assert (agents.record_id, agents.intent, agents.tool) == (record, "INT-001", "apply_diff")
+    assert agents.criterion.startswith("Unit tests under tests/auth pass.; When a token")
+    assert agents.approved_by == "human (once)"
+    assert agents.when > 1_700_000_000_000
+
+
+REFUSED = {
+    "upwards": "../secret",
+    "from the root": "/etc/passwd",
+    "nothing": "",
+    "a link that leads out": "out.txt",
+    "a pipe": "pipe",
+    "a folder": "src",
+    "no text": "binary",
+    "too large": "large",
+    "not there": "none.py",
+    "a NUL": "a\0b",
+}
+
+
+@pytest.mark.parametrize("path", REFUSED.values(), ids=REFUSED)
+async def test_PATH_what_is_no_text_of_the_workspace_is_not_read(project: Path, path: str):
+    work = TracedWorkspace(project)
+    work.agent_writes("src/a.py", "x = 1\n")
+    (project.parent / "secret").write_text("a secret\n")
+    (project / "out.txt").symlink_to(project.parent / "secret")
+    os.mkfifo(project / "pipe")
+    (project / "binary").write_bytes(b"a\0b")
+    (project / "large").write_bytes(b"x\n" * 600_000)
+    with pytest.raises(CommandRejected) as refused:
+        await desk_of(project).do(BlameFile(path=path))
+    assert "a secret" not in str(refused.value)
+
+
+async def test_OUT_4_what_hides_in_text_is_spelled_out(project: Path):
+    work = TracedWorkspace(project)
+    work.agent_writes("a\u202eb.py", "x = 1 # \u202e\n")
+    (row,) = await desk_of(project).do(ReadTrace(intent="INT-001"))
+    assert row.paths == ("a<U+202E>b.py",)
+    (line,) = await desk_of(project).do(BlameFile(path="a\u202eb.py"))
+    assert line.text == "x = 1 # <U+202E>"
+
+
+async def test_a_ledger_that_came_with_a_clone_cannot_hold_anybody_up(project: Path):
+    work = TracedWorkspace(project)
+    work.active.write_bytes(b"".join(GOLDEN_LINES) + b'{"timestamp": 7}\nno json\n')
+    rows = await desk_of(project).do(ReadTrace())
+    assert [row.ts > 0 for row in rows] == [False, True, True]
+    work.active.unlink()
+    os.mkfifo(work.active)
+    with pytest.raises(RookeryError):
+        await desk_of(project).do(ReadTrace())
+
+
+async def test_15_9_the_newest_of_a_very_long_ledger_come_without_reading_it(project: Path):
+    """A gigabyte of nothing but holes lies before them, which nobody could read in time."""
+    work = TracedWorkspace(project)
+    work.agent_writes(JWT, WRITTEN)
+    lines = work.active.read_bytes() * 120
+    with work.active.open("wb") as ledger:
+        ledger.truncate(1 << 30)
+        ledger.seek(1 << 30)
+        ledger.write(b"\n" + lines)
+    before = _read_so_far()
+    rows = await desk_of(project).do(ReadTrace(most=100))
+    assert len(rows) == 100
+    assert _read_so_far() - before < 4 << 20
+
+
+def _read_so_far() -> int:
+    """Bytes that this process has read."""
+    told = Path("/proc/self/io").read_text()
+    return int(told.split("rchar: ")[1].split()[0])
+
+
+async def test_git_runs_nothing_that_a_repository_asks_for(project: Path):
+    work = TracedWorkspace(project)
+    work.person_writes("a.py", "x = 1\n")
+    work.commit()
+    planted = project.parent / "planted"
+    work.git("config", "core.fsmonitor", f"touch {planted}")
+    await desk_of(project).do(BlameFile(path="a.py"))
+    assert not planted.exists()

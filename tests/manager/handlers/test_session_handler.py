@@ -1,0 +1,309 @@
+"""What is asked of sessions one by one, carried out by real processes."""
+
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from rookery.core.facts import Answered, ApprovalSwitched, ModeSwitched, UserSpoke
+from rookery.errors import CommandRejected
+from rookery.manager.handlers.router import Router
+from rookery.manager.handlers.session_handler import SessionHandler, model_named
+from rookery.manager.requests import (
+    ApproveAction,
+    ArchiveSession,
+    CancelSession,
+    EditQueued,
+    ListQuestions,
+    ListSessions,
+    MarkRead,
+    RejectAction,
+    RemoveSession,
+    RenameSession,
+    ResumeSession,
+    SendWords,
+    StopAll,
+    SwitchSession,
+)
+from rookery.manager.sessions.session_summary import Shown
+from rookery.manager.sessions.supervisor import open_supervisor
+from rookery.manager.shown_rows import Done
+from support.manager_project import SPEAKS_LONG, WRITES, Project, Watched
+
+pytestmark = pytest.mark.anyio
+
+ASKS = """\
+- calls:
+  - tool: ask_followup_question
+    arguments: {question: "Which *one*?", follow_up: [{text: a}, {text: b}]}
+- calls:
+  - {tool: attempt_completion, arguments: {result: "Done."}}
+"""
+
+
+def desk_of(watched: Watched) -> Router:
+    return Router([SessionHandler(watched.supervisor)])
+
+
+async def test_sessions_are_listed_searched_renamed_put_away_and_removed(project: Project):
+    async with project.supervised() as watched:
+        desk, supervisor = desk_of(watched), watched.supervisor
+        first = await supervisor.start(project.wish(WRITES, "Mend the roof", auto_approve=True))
+        await watched.at(first, "completed")
+        other = WRITES.replace("made", "other")
+        second = await supervisor.start(project.wish(other, "Paint\nthe door"))
+        await watched.at(second, "waiting_approval")
+        listing = await desk.do(ListSessions())
+        assert [row.session_id for row in listing.sessions] == [second, first]
+        assert (listing.overview.counts.attention, listing.overview.running_limit) == (2, 5)
+        row = listing.sessions[0]
+        assert (row.name, row.prompt) == ("Paint the door", "Paint\nthe door")
+        assert (row.state, row.flags.show_approval_buttons) == ("waiting_approval", True)
+        assert (row.workspace, row.mode) == (str(project.path), "code")
+        (found,) = (await desk.do(ListSessions(words="ROOF"))).sessions
+        assert found.session_id == first
+        await desk.do(RenameSession(session_id=first, label="Top"))
+        await desk.do(ArchiveSession(session_id=first))
+        assert [r.session_id for r in (await desk.do(ListSessions())).sessions] == [second]
+        listed = (await desk.do(ListSessions(archived=True))).sessions
+        assert [(r.name, r.archived) for r in listed] == [("Paint the door", False), ("Top", True)]
+        assert await desk.do(RemoveSession(session_id=second)) == Done()
+        assert supervisor.session(second) is None
+
+
+async def test_the_badge_counts_what_is_in_the_inbox(project: Project):
+    """What is asked, then what has failed, then what was done; nothing that was put away."""
+    no_folder = project.folder / "gone"
+    no_folder.mkdir()
+    async with project.supervised() as watched:
+        supervisor = watched.supervisor
+        done = await supervisor.start(project.wish(WRITES, auto_approve=True))
+        await watched.at(done, "completed")
+        wish = project.wish(WRITES, workspace=no_folder)
+        no_folder.rmdir()
+        failed = await supervisor.start(wish)
+        await watched.at(failed, "error")
+        asks = await supervisor.start(project.wish(WRITES.replace("made", "other")))
+        away = await supervisor.start(project.wish(WRITES.replace("made", "away")))
+        for each in (asks, away):
+            await watched.at(each, "waiting_approval")
+        supervisor.archive(away)
+        rows = await desk_of(watched).do(ListQuestions())
+        told = [(row.session_id, row.ask, row.state) for row in rows]
+        assert told == [
+            (asks, "tool", "waiting_approval"),
+            (failed, "", "error"),
+            (done, "completion_result", "completed"),
+        ]
+        assert f"The folder {no_folder} is gone." in rows[1].text
+        assert (rows[2].text, rows[2].html) == ("Done.", ("<p>Done.</p>\n",))
+        await _all_agree(watched, [asks, failed, done])
+        async with open_supervisor(project.path, project.places, project.environ) as looking:
+            assert looking.read_only
+            await _all_agree(Watched(looking), [asks, failed, done])
+    async with project.supervised() as watched:
+        # stopped by the first, what was asked is not asked any more
+        await _all_agree(watched, [failed, done])
+        rows = await desk_of(watched).do(ListQuestions())
+        assert [row.text for row in rows][1] == "Done."
+        watched.supervisor.mark_read(done)
+        await _all_agree(watched, [failed])
+
+
+async def _all_agree(watched: Watched, waiting: list[str]) -> None:
+    desk = desk_of(watched)
+    assert [each.session_id for each in await desk.do(ListQuestions())] == waiting
+    listing = await desk.do(ListSessions(archived=True))
+    assert listing.overview.counts.attention == len(waiting)
+    needs = {row.session_id for row in listing.sessions if row.flags.needs_attention}
+    assert needs == set(waiting)
+
+
+async def test_an_action_is_approved_only_as_it_was_shown(project: Project):
+    async with project.supervised() as watched:
+        desk = desk_of(watched)
+        session_id = await watched.supervisor.start(project.wish(WRITES))
+        await watched.at(session_id, "waiting_approval")
+        (question,) = await desk.do(ListQuestions())
+        assert (question.name, question.ask, question.task_id) == ("Do it", "tool", session_id)
+        assert "made.txt" in question.diff or "made.txt" in question.text
+        yes = ApproveAction(session_id=session_id, ask_ts=question.ts, digest=question.digest)
+        for wrong in (replace(yes, digest=""), replace(yes, digest="0" * 64)):
+            with pytest.raises(CommandRejected, match="has changed since you saw it"):
+                await desk.do(wrong)
+        with pytest.raises(CommandRejected, match="no way to say yes"):
+            await desk.do(replace(yes, choice="halt"))
+        assert watched.state(session_id) == "waiting_approval"
+        assert not (project.path / "made.txt").exists()
+        await desk.do(yes)
+        await watched.at(session_id, "completed")
+        assert (project.path / "made.txt").exists()
+        with pytest.raises(CommandRejected):
+            await desk.do(yes)
+
+
+async def test_always_is_said_with_the_yes(project: Project):
+    async with project.supervised() as watched:
+        desk = desk_of(watched)
+        script = "- calls:\n  - {tool: execute_command, arguments: {command: echo hi}}\n" + WRITES
+        session_id = await watched.supervisor.start(project.wish(script))
+        await watched.at(session_id, "waiting_approval")
+        (question,) = await desk.do(ListQuestions())
+        assert question.rule
+        await desk.do(
+            ApproveAction(
+                session_id=session_id, ask_ts=question.ts, digest=question.digest, always=True
+            )
+        )
+        await watched.until(
+            session_id,
+            lambda shown: (
+                shown.session.pending_ask is not None
+                and shown.session.pending_ask.ts != question.ts
+            ),
+        )
+        answers = [e.fact for e in project.log(session_id) if isinstance(e.fact, Answered)]
+        assert [answer.always for answer in answers] == [True]
+
+
+async def test_a_question_is_answered_in_words_and_an_action_refused_with_a_reason(
+    project: Project,
+):
+    async with project.supervised() as watched:
+        desk = desk_of(watched)
+        asks = await watched.supervisor.start(project.wish(ASKS))
+        await watched.at(asks, "waiting_input")
+        (question,) = await desk.do(ListQuestions())
+        assert question.html == ("<p>Which <em>one</em>?</p>\n",)
+        await desk.do(SendWords(session_id=asks, text="the first", ask_ts=question.ts))
+        await watched.at(asks, "completed")
+        (question,) = await desk.do(ListQuestions())
+        assert question.ask == "completion_result"
+        await desk.do(MarkRead(session_id=asks))
+        assert await desk.do(ListQuestions()) == ()
+        writes = await watched.supervisor.start(project.wish(WRITES))
+        await watched.at(writes, "waiting_approval")
+        (question,) = await desk.do(ListQuestions())
+        await desk.do(RejectAction(session_id=writes, ask_ts=question.ts, text="not there"))
+        await watched.at(writes, "completed")
+        assert not (project.path / "made.txt").exists()
+
+
+async def test_a_session_is_cancelled_resumed_and_all_are_stopped(project: Project):
+    async with project.supervised() as watched:
+        desk = desk_of(watched)
+        session_id = await watched.supervisor.start(project.wish(SPEAKS_LONG))
+        await watched.at(session_id, "streaming")
+        await desk.do(CancelSession(session_id=session_id))
+        await watched.until(session_id, lambda shown: shown.session.pending_ask is not None)
+        await desk.do(ResumeSession(session_id=session_id, text="go on"))
+        await watched.at(session_id, "streaming")
+        await desk.do(StopAll())
+        assert project.processes() == {}
+        assert watched.state(session_id) == "stopped"
+
+
+async def test_words_that_wait_are_changed_and_taken_back(project: Project):
+    """Wherever they wait: for the session to begin, or for the model to listen."""
+    async with project.supervised() as watched:
+        desk, supervisor = desk_of(watched), watched.supervisor
+        session_id = await supervisor.start(project.wish(SPEAKS_LONG))
+        for words in ("one", "two"):
+            await desk.do(SendWords(session_id=session_id, text=words))
+        (row,) = (await desk.do(ListSessions())).sessions
+        assert [(mail.text, mail.state) for mail in row.mail] == [
+            ("one", "queued"),
+            ("two", "queued"),
+        ]
+        for mail, words in zip(row.mail, ("1", None), strict=True):
+            await desk.do(
+                EditQueued(session_id=session_id, message_id=f"manager-{mail.number}", text=words)
+            )
+        await watched.until(session_id, _speaks)
+        for words in ("three", "four"):
+            await desk.do(SendWords(session_id=session_id, text=words))
+        shown = await watched.until(session_id, lambda shown: _waiting(shown)[-1:] == ["four"])
+        three, four = shown.view.queue[-2:]
+        await desk.do(EditQueued(session_id=session_id, message_id=three.message_id, text="3"))
+        await desk.do(EditQueued(session_id=session_id, message_id=four.message_id))
+        await watched.until(session_id, lambda shown: _waiting(shown)[-1:] == ["3"])
+        with pytest.raises(CommandRejected):
+            await desk.do(EditQueued(session_id=session_id, message_id="manager-99", text="x"))
+        said = [e.fact.text for e in project.log(session_id) if isinstance(e.fact, UserSpoke)]
+        assert said == ["1", "three", "four"]
+
+
+def _waiting(shown: Shown) -> list[str]:
+    return [said.text for said in shown.view.queue]
+
+
+def _speaks(shown: Shown) -> bool:
+    rows = shown.view.messages
+    return bool(rows) and "word" in (rows[-1].text or "")
+
+
+async def test_a_session_that_works_is_switched(project: Project):
+    async with project.supervised() as watched:
+        desk = desk_of(watched)
+        session_id = await watched.supervisor.start(project.wish(WRITES))
+        await watched.at(session_id, "waiting_approval")
+        await desk.do(SwitchSession(session_id=session_id, mode="architect", auto_approve=True))
+        await watched.until(session_id, lambda shown: shown.view.mode == "architect")
+        (row,) = (await desk.do(ListSessions())).sessions
+        assert (row.mode, row.auto_approve) == ("architect", True)
+        launch = watched.supervisor.folder(session_id).launch()
+        assert launch
+        assert (launch.mode, launch.auto_approve) == ("architect", True)
+        with pytest.raises(CommandRejected, match="no mode"):
+            await desk.do(SwitchSession(session_id=session_id, mode="moonrise"))
+        launch = watched.supervisor.folder(session_id).launch()
+        assert launch
+        assert launch.mode == "architect"
+
+
+async def test_a_session_that_rests_is_switched_and_does_not_go_on(project: Project):
+    async with project.supervised() as watched:
+        session_id = await watched.supervisor.start(project.wish(WRITES, auto_approve=True))
+        await watched.at(session_id, "completed")
+    async with project.supervised() as watched:
+        desk = desk_of(watched)
+        await desk.do(SwitchSession(session_id=session_id, auto_approve=False))
+        assert project.processes() == {}
+        launch = watched.supervisor.folder(session_id).launch()
+        assert launch
+        assert "--require-approval" in launch.flags()
+        await desk.do(SwitchSession(session_id=session_id, mode="ask"))
+        assert watched.state(session_id) == "completed"
+        facts = [event.fact for event in project.log(session_id)]
+        assert [fact.mode for fact in facts if isinstance(fact, ModeSwitched)] == ["ask"]
+        assert not [fact for fact in facts if isinstance(fact, ApprovalSwitched)]
+        await desk.do(SendWords(session_id=session_id, text="go on"))
+        await watched.result(session_id, "Done again.")
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        (None, (None, None)),
+        ("gpt-x", (None, "gpt-x")),
+        ("openrouter/anthropic/claude-x", ("openrouter", "anthropic/claude-x")),
+    ],
+)
+def test_a_model_is_named_with_its_provider_or_without(
+    said: str | None, named: tuple[str | None, str | None]
+):
+    assert model_named(said) == named
+
+
+async def test_a_session_whose_prompt_a_hook_refused_waits_for_other_words(project: Project):
+    config = project.places.config
+    config.mkdir(parents=True, exist_ok=True)
+    refuses = {"command": "! grep -q forbidden || { echo no >&2; exit 2; }"}
+    hooks = {"hooks": {"UserPromptSubmit": [{"hooks": [refuses]}]}}
+    (config / "hooks.json").write_text(json.dumps(hooks), encoding="utf-8")
+    async with project.supervised() as watched:
+        desk, supervisor = desk_of(watched), watched.supervisor
+        session = await supervisor.start(project.wish(WRITES, "forbidden", auto_approve=True))
+        await watched.at(session, "paused")
+        await desk.do(SendWords(session_id=session, text="Write it"))
+        await watched.at(session, "completed")

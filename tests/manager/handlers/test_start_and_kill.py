@@ -1,0 +1,60 @@
+"""A manager that is killed while it prepares sessions leaves nothing that cannot be seen or used:
+no session in the wrong place, no process, no worktree that is not on the list."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rookery.manager.requests import (
+    PlanRemoval,
+    RemoveWorktree,
+    StartSessions,
+)
+from support.manager_project import Project
+from support.worktree_requests import DONE, at_desk, killed, with_repository, write
+
+pytestmark = pytest.mark.anyio
+
+SHORT = ("worktree.made:1", "manager.worktree_set_up:1")
+LONG = (
+    *("manager.saved:1", "worktree.made:2", "worktree.noted:1", "manager.worktree_made:1"),
+    *("manager.worktree_made:2", "manager.spawned:1", "manager.marked:1", "manager.let_go:2"),
+    "manager.announced:1",
+)
+POINTS = (*SHORT, *LONG) if os.environ.get("ROOKERY_TORTURE") else SHORT
+
+
+@pytest.mark.parametrize("point", POINTS)
+async def test_7_3_killed_while_it_prepares_nothing_is_lost_or_in_the_wrong_place(
+    project: Project, point: str
+):
+    with_repository(project)
+    write(project, "setup-script", "echo set up > set-up.txt\n")
+    model = f"scripted/{project.wish(DONE).model}"
+    request = StartSessions(prompt="Write it now", where="worktree", versions=2, model=model)
+    killed(project, request, point)
+    async with at_desk(project) as at:
+        for shown in at.supervisor.all():
+            rests = await at.watched.until(
+                shown.record.session_id, lambda now: now.session.state in ("completed", "error")
+            )
+            if rests.session.state == "error":
+                await at.supervisor.retry(shown.record.session_id)
+                rests = await at.watched.until(
+                    shown.record.session_id,
+                    lambda now: now.session.state in ("completed", "error"),
+                )
+            if rests.session.state == "completed":
+                assert at.place(rests).parent == project.path / ".roo/worktrees"
+                assert (at.place(rests) / "set-up.txt").exists()
+        assert not (project.path / "set-up.txt").exists()
+        rows = await at.worktrees()
+        there = {*(project.path / ".roo/worktrees").glob("*")}
+        assert {Path(row.path) for row in rows} == there
+        for row in rows:
+            plan = await at.do(PlanRemoval(worktree_id=row.id))
+            await at.do(RemoveWorktree(worktree_id=row.id, token=plan.token, delete_branch=True))
+        assert await at.worktrees() == ()
+        again = await at.do(request)
+        assert len(again.session_ids) == 2

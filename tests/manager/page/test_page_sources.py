@@ -1,0 +1,89 @@
+"""The page's own checks: its types, its unit tests, and that it was made from these sources."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WEB = Path(__file__).parents[3] / "web"
+SECONDS = 240
+
+PAGE = WEB.parent / "src" / "rookery" / "manager" / "web" / "page"
+
+
+def copy_of_the_page(tmp_path: Path) -> Path:
+    """As in a clone whose files have arbitrary times, without the packages of Node."""
+    copied = tmp_path / "clone"
+    for part in ("web", "docs/schemas", "src/rookery/manager/web/page"):
+        unwanted = shutil.ignore_patterns("node_modules", "__pycache__")
+        shutil.copytree(WEB.parent / part, copied / part, ignore=unwanted)
+    for number, path in enumerate(sorted(copied.rglob("*"))):
+        os.utime(path, (number, number))
+    return copied
+
+
+def build_without_node(clone: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    programs = clone / "programs"
+    programs.mkdir(exist_ok=True)
+    for name in ("sh", "cat", "dirname"):
+        found = shutil.which(name)
+        assert found
+        link = programs / name
+        if not link.exists():
+            link.symlink_to(found)
+    return subprocess.run(
+        ["sh", "web/build.sh", *words],
+        cwd=clone,
+        env={"PATH": str(programs), "PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_built_page_is_in_the_repository_and_matches_its_sources():
+    digest = subprocess.run(
+        [sys.executable, WEB / "sources_digest.py"], capture_output=True, text=True, check=True
+    )
+    assert (PAGE / "index.html").exists()
+    assert (PAGE / "sources.sha256").read_text() == digest.stdout, "run make web"
+    ignored = subprocess.run(
+        ["git", "check-ignore", PAGE / "index.html"], cwd=WEB, capture_output=True, check=False
+    )
+    assert ignored.returncode, "the built page is ignored by git"
+
+
+def test_a_page_that_matches_its_sources_needs_no_node(tmp_path: Path):
+    clone = copy_of_the_page(tmp_path)
+    done = build_without_node(clone)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_page_that_does_not_match_says_what_to_do(tmp_path: Path):
+    clone = copy_of_the_page(tmp_path)
+    with (clone / "web" / "src" / "app.tsx").open("a") as source:
+        source.write("// changed\n")
+    done = build_without_node(clone)
+    assert done.returncode == 1
+    assert "make web" in done.stderr
+    assert build_without_node(clone, "--if-possible").returncode == 0
+
+
+@pytest.mark.parametrize("script", ["check", "test"])
+def test_the_sources_of_the_page_hold(script: str):
+    if not shutil.which("npm"):
+        pytest.skip("npm, which makes the page, is not here")
+    if not (WEB / "node_modules").exists():
+        pytest.skip("the page's packages are not installed: sh web/build.sh --anew")
+    done = subprocess.run(
+        ["npm", "run", "--silent", script],
+        cwd=WEB,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

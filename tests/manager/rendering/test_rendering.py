@@ -1,0 +1,341 @@
+"""Markdown and code as HTML: what it shows, what it never lets through, and what it costs."""
+
+import os
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rookery.manager.rendering import markdown_html as markdown
+from rookery.manager.rendering import safe_html as code
+from rookery.manager.rendering.markdown_blocks import BlockScanner
+from rookery.manager.rendering.markdown_html import LONGEST_TEXT, GrowingMarkdown, rendered, units
+from rookery.manager.rendering.safe_html import LANGUAGES, lines_of
+from support.html_check import looked_at
+
+EXAMPLES = 500 if os.environ.get("ROOKERY_TORTURE") else 120
+"""What they are drawn from is small."""
+
+
+def html(text: str) -> str:
+    return "".join(rendered(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("# Head", "<h1>Head</h1>"),
+        ("a *b* **c** ~~d~~ `e`", "a <em>b</em> <strong>c</strong> <s>d</s> <code>e</code>"),
+        ("- a\n- b", "<li>a</li>"),
+        ("3. a", '<ol start="3">'),
+        ("> q", "<blockquote>"),
+        ("| a |\n|:-:|\n| b |", '<td class="center">b</td>'),
+        ("```python\nx = 1\n```", '<pre class="code"><code class="language-python">'),
+        ("```python\nx = 1\n```", '<span class="mi">1</span>'),
+        ("```moonrise\nx < 1\n```", '<pre class="code"><code>x &lt; 1\n</code></pre>'),
+        ("    x < 1", '<pre class="code"><code>x &lt; 1\n</code></pre>'),
+        ("[a](https://x.y/z)", '>a</a><span class="host"> (x.y)</span>'),
+        ("<https://x.y/z>", ">https://x.y/z</a></p>"),
+        ("<a@b.co>", ">a@b.co</a></p>"),
+        ("[x.y](https://evil.org)", '>x.y</a><span class="host"> (evil.org)</span>'),
+        ("[a](https://x.y@evil.org/)", "(evil.org)"),
+        ("![a cat](https://x.y/z.png)", '<span class="picture">a cat (https://x.y/z.png)</span>'),
+    ],
+)
+def test_markdown_is_shown(text: str, part: str):
+    assert part in html(text)
+    looked_at(html(text))
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<svg onload=alert(1)>",
+    "<svg><script>alert(1)</script></svg>",
+    "<img src=x onerror=alert(1)>",
+    "<style>*{background:url(//x)}</style>",
+    "<p style='color:red'>x</p>",
+    "<iframe src=//x></iframe>",
+    "<a href='javascript:alert(1)'>x</a>",
+    "<!-- a --><!DOCTYPE html><?php x ?>",
+    "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt:alert(1))",
+    "[x](java\nscript:alert(1))",
+    "[x](&#106;avascript:alert(1))",
+    "[x](\x01javascript:alert(1))",
+    "[x](data:text/html,<script>alert(1)</script>)",
+    "[x](vbscript:x)",
+    "[x](file:///etc/passwd)",
+    "[x](//evil.org)",
+    "[x](/etc/passwd)",
+    "[x](mailto:)",
+    "<javascript:alert(1)>",
+    "<data:text/html,x>",
+    "![x](javascript:alert(1))",
+    "![x](data:image/svg+xml;base64,PHN2Zz4=)",
+    "![x](https://x/y.png 'a\" onerror=\"alert(1)')",
+    '[x](https://x/"onmouseover="alert(1))',
+    "[x](https://x 'a\" onmouseover=\"alert(1)')",
+    "[a]: javascript:alert(1)\n\n[a]",
+    '```"><script>alert(1)</script>\nx\n```',
+    "```html\n<script>alert(1)</script>\n```",
+    "``` onload=alert(1) class=x\nx\n```",
+    "`<script>`",
+    "| <script> |\n|-|\n| <img src=x onerror=y> |",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "\\<script>",
+    "<scr<script>ipt>alert(1)</script>",
+    "<a\x00b>\x00",
+    "\ud800 [x](https://\udfff)",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_OUT_1_nothing_that_could_act_gets_through(text: str):
+    looked = looked_at(html(text))
+    shown = [tag for tag, _ in looked.tags]
+    assert not {"script", "img", "svg", "style", "iframe"} & set(shown)
+
+
+@pytest.mark.parametrize(
+    ("text", "spelled"),
+    [
+        ("a\u202eb", "U+202E"),
+        ("a\u2066b", "U+2066"),
+        ("a\u200bb", "U+200B"),
+        ("a\x1b[31mb", "U+001B"),
+        ("a\x07b", "U+0007"),
+        ("a\x9bb", "U+009B"),
+        ("a\U000e0041b", "U+E0041"),
+        ("a\ufeffb", "U+FEFF"),
+        ("a\u200db", "U+200D"),
+    ],
+)
+@pytest.mark.parametrize(
+    "around", ["{}", "`{}`", "```\n{}\n```", "```python\n{}\n```", "[{}](http://x)"]
+)
+def test_OUT_4_what_cannot_be_seen_is_spelled_out(text: str, spelled: str, around: str):
+    looked = looked_at(html(around.format(text)))
+    assert f"a{spelled}" in looked.text
+    assert text not in looked.text
+    assert ("span", {"class": "unseen"}) in looked.tags
+    assert spelled in lines_of("a.py", text)[0]
+
+
+def test_OUT_4_one_emoji_of_two_hides_nothing():
+    assert "\U0001f469\u200d\U0001f4bb" in html("\U0001f469\u200d\U0001f4bb")
+    assert "❤\ufe0f" in html("❤\ufe0f")
+
+
+WORDS = st.sampled_from(
+    [
+        *("word", " ", "\n", "\n\n", "  ", "    ", "\t", "- ", "* ", "1. ", "2) ", "> ", "# ", "#"),
+        *(
+            "```",
+            "```py\n",
+            "~~~",
+            "`",
+            "*",
+            "**",
+            "_",
+            "~~",
+            "[",
+            "](",
+            ")",
+            "](https://a.b)",
+            "![",
+        ),
+        *(
+            "|",
+            "|-|",
+            "---",
+            "===",
+            "<",
+            ">",
+            "<b>",
+            "</b>",
+            "<script>",
+            "&",
+            "&lt;",
+            "\\",
+            '"',
+            "'",
+        ),
+        *("é", "\U0001f600", "\r", "\r\n", "\u202e", "\x00", "javascript:x", "x](javascript:x)"),
+    ]
+)
+TEXTS = st.lists(WORDS, max_size=40).map("".join)
+LINES = st.sampled_from(
+    [
+        *("", "", "word", "more words", "- a", "* b", "1. c", "10. d", "-", "  - e", "   - f"),
+        *("  word", "   word", "    word", "\tword", "```", "```py", " ```", "  ```", "   ```"),
+        *("    ```", "~~~", "  ~~~", "# head", "> quote", "> - a", "---", "===", "|a|", "|-|"),
+        *("- ```", "- # head", "-\tword", "1)  word", "  > quote", "\\"),
+    ]
+)
+DOCUMENTS = st.lists(LINES, max_size=14).map("\n".join)
+
+
+@given(TEXTS | st.text(max_size=80))
+@settings(max_examples=EXAMPLES)
+def test_OUT_1_whatever_comes_only_what_is_allowed_goes_out(text: str):
+    looked_at(html(text))
+    for line in (*lines_of("a.html", text), *lines_of("a.py", text)):
+        looked_at(line)
+
+
+@given(TEXTS | DOCUMENTS, st.lists(st.integers(0, 80), max_size=6))
+@settings(max_examples=EXAMPLES)
+def test_a_text_that_grows_comes_to_look_like_the_whole(text: str, lengths: list[int]):
+    growing = GrowingMarkdown()
+    blocks: list[str] = []
+    upto = 0
+    for length in sorted(lengths):
+        upto = _take(growing, text[:length], blocks, complete=False, upto=upto)
+    upto = _take(growing, text, blocks, complete=True, upto=upto)
+    assert tuple(blocks) == rendered(text)
+    assert upto == (units(text) if text else 0)
+    whole = markdown._block(text, {}) if "]:" not in text else "".join(blocks)
+    assert "".join(blocks) == whole
+
+
+def _take(
+    growing: GrowingMarkdown, text: str, blocks: list[str], *, complete: bool, upto: int
+) -> int:
+    if not (cut := growing.cut(text, complete=complete)):
+        return upto
+    made = growing.rendered(cut)
+    if made.anew:
+        blocks.clear()
+    blocks += made.blocks
+    assert units(text) >= made.upto >= (0 if made.anew else upto)
+    return made.upto
+
+
+def test_a_block_is_rendered_as_soon_as_it_is_surely_complete():
+    growing = GrowingMarkdown()
+    seen: list[tuple[int, int]] = []
+    text = "One.\n\nTwo\nlines.\n\n- a\n\n  b\n- c\n\nAfter.\n\n```\ncode\n\nmore\n```\nEnd."
+    for length in range(len(text) + 1):
+        if cut := growing.cut(text[:length], complete=False):
+            seen.append((length, len(growing.rendered(cut).blocks)))
+    places = ["One.\n\nT", "lines.\n\n-", "c\n\nA", "After.\n\n`", "more\n```\n"]
+    assert seen == [(text.index(place) + len(place), 1) for place in places]
+
+
+def test_what_is_said_again_otherwise_is_made_anew_and_what_is_too_long_is_plain():
+    growing = GrowingMarkdown()
+    cut = growing.cut("One.\n\nTwo", complete=False)
+    assert cut
+    assert growing.rendered(cut).blocks == ("<p>One.</p>\n",)
+    cut = growing.cut("Other.\n\nTwo", complete=True)
+    assert cut
+    made = growing.rendered(cut)
+    assert (made.anew, made.blocks) == (True, ("<p>Other.</p>\n", "<p>Two</p>\n"))
+    assert growing.cut("Other.\n\nTwo", complete=True) is None
+    cut = growing.cut("Other.\n\nTwo" + "x" * LONGEST_TEXT, complete=False)
+    assert cut
+    assert (growing.rendered(cut).blocks, cut.upto, cut.anew) == ((), 0, True)
+    assert growing.cut("Other.\n\nTwo" + "x" * (LONGEST_TEXT + 1), complete=True) is None
+    assert rendered("x" * (LONGEST_TEXT + 1)) == ()
+
+
+def test_links_by_reference_are_known_in_the_end():
+    growing = GrowingMarkdown()
+    first = growing.cut("See [a].\n\nMore.", complete=False)
+    assert first
+    assert "href" not in growing.rendered(first).blocks[0]
+    last = growing.cut("See [a].\n\nMore.\n\n[a]: https://x.y", complete=True)
+    assert last
+    made = growing.rendered(last)
+    assert made.anew
+    assert 'href="https://x.y"' in made.blocks[0]
+
+
+N = 30_000
+SLOW = {
+    "quotes": "> " * N,
+    "quotes in lines": "".join(">" * depth + " a\n" for depth in range(250)),
+    "brackets": "[" * N,
+    "links": "[a](" * (N // 4),
+    "deep links": "[" * 5000 + "a" + "](https://u)" * 2000,
+    "pictures": "![" * (N // 2),
+    "stars": "*a " * (N // 3),
+    "ticks": "".join("`" * (n % 200 + 1) + " " for n in range(300)),
+    "lists": "".join("  " * depth + "- a\n" for depth in range(150)),
+    "lists in a line": "- " * (N // 2),
+    "a wide table": "a|" * 2000 + "\n" + "-|" * 2000 + "\n" + "|\n" * 10_000,
+    "angles": "<a " * (N // 3),
+    "one line": "word " * (LONGEST_TEXT // 5),
+    "returns": "\r" * N,
+    "code": "```c\n" + "\n " * (N // 2) + "\n```",
+    "references": "".join(f"[a{n}]: /u\n" for n in range(2000)),
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_no_text_takes_long(name: str):
+    begin = time.process_time()
+    looked_at(html(SLOW[name]))
+    assert time.process_time() - begin < 5
+
+
+def test_a_growing_text_costs_no_more_than_its_length():
+    """Counted, not timed: every part is rendered once, every line looked at once."""
+    text = "Some words here.\n\n" * 500
+    growing, parts = GrowingMarkdown(), 0
+    for length in range(0, len(text), 7):
+        if cut := growing.cut(text[:length], complete=False):
+            parts += len(cut.parts)
+    assert parts == 499
+    scanner = BlockScanner()
+    lines = "a\n" * 10_000
+    began = time.process_time()
+    for length in range(0, len(lines), 20):
+        assert list(scanner.cut(lines[:length], complete=False)) == []
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "lines"),
+    [
+        ("a.txt", "", ("",)),
+        ("a.txt", "a\n<b>\n", ("a", "&lt;b&gt;", "")),
+        ("a.txt", "a\r\nb\rc\n", ("a", "b␍c", "")),
+        ("a.py", "\n\nx\n\n", ("", "", '<span class="n">x</span>', "", "")),
+        ("Makefile", "a:\n", ('<span class="nf">a</span><span class="o">:</span>', "")),
+    ],
+)
+def test_lines_of_a_file(path: str, text: str, lines: tuple[str, ...]):
+    assert lines_of(path, text) == lines
+
+
+@given(st.sampled_from(sorted(LANGUAGES)), TEXTS | st.text(max_size=200))
+@settings(max_examples=EXAMPLES)
+def test_a_file_has_as_many_lines_of_html_as_it_has(language: str, text: str):
+    lines = lines_of(f"x.{LANGUAGES[language].split()[0]}", text)
+    assert len(lines) == len(text.split("\n"))
+    for line in lines:
+        looked_at(line)
+
+
+def test_a_text_that_spans_lines_is_closed_in_each():
+    first, second = lines_of("a.py", '"""one\ntwo"""')
+    assert first == '<span class="sd">&quot;&quot;&quot;one</span>'.replace("&quot;", '"')
+    assert second == '<span class="sd">two"""</span>'
+
+
+def test_long_files_are_plain():
+    line = "x = 1\n"
+    text = line * (code.MOST_HIGHLIGHTED // len(line) + 1)
+    assert set(lines_of("a.py", text)) == {"x = 1", ""}
+    (line,) = lines_of("a.py", "x" * (code.LONGEST_LINE + 1))
+    assert line.replace("<wbr>", "") == "x" * (code.LONGEST_LINE + 1)
+
+
+def test_what_has_no_blanks_can_be_broken_all_the_same():
+    """A browser takes minutes to lay out some hundred thousand characters without one."""
+    (block,) = rendered(f"{'A' * 1200} <b> {'B' * 300}")
+    broken = f"{'A' * 500}<wbr>{'A' * 500}<wbr>{'A' * 200}"
+    assert block.strip() == f"<p>{broken} &lt;b&gt; {'B' * 300}</p>"

@@ -1,0 +1,233 @@
+"""One file is put back, what it held is kept, and a kill at any point loses nothing (10)."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rookery.manager.review.checkout_changes import GitScope
+from rookery.manager.review.reviews import Reverted, ReviewDesk
+from rookery.manager.shown_rows import Review
+from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
+from support.access_lists import restrict, still_restricted
+from support.warm_programs import run_program
+from support.worktree_folders import PROJECT_FILES, WorktreeBench, files_in, git, put
+
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> WorktreeBench:
+    return WorktreeBench.new(tmp_path / "project")
+
+
+@pytest.fixture
+def desk(bench: WorktreeBench) -> ReviewDesk:
+    return ReviewDesk(bench.folder)
+
+
+def digests(
+    desk: ReviewDesk, worktree: Worktree | None, scope: GitScope = "branch"
+) -> dict[str, str]:
+    found = desk.changes(worktree, scope)
+    assert isinstance(found, Review), found
+    return {each.path: each.digest for each in found.files}
+
+
+def reverted(
+    desk: ReviewDesk, worktree: Worktree | None, path: str, scope: GitScope = "branch"
+) -> Reverted:
+    done = desk.revert(worktree, path, digests(desk, worktree, scope)[path])
+    assert isinstance(done, Reverted), done
+    return done
+
+
+def kept(bench: WorktreeBench, done: Reverted, path: str) -> bytes:
+    assert done.keep
+    return git(bench.folder, "show", f"{done.keep.ref}:{path}")
+
+
+def changed(bench: WorktreeBench) -> Worktree:
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    put(folder, {"a.txt": b"committed\n"})
+    git(folder, "commit", "-q", "-am", "mine")
+    put(folder, {"a.txt": b"changed\n", "new/deep/file": b"new\n", "b.txt": b"bee\nmore\n"})
+    (folder / "run.sh").unlink()
+    (folder / "src/deep/c.py").rename(folder / "moved.py")
+    return worktree
+
+
+def test_who_may_use_a_file_stays_as_it_was(bench: WorktreeBench, desk: ReviewDesk):
+    worktree = changed(bench)
+    file = restrict(Path(worktree.path) / "a.txt")
+    reverted(desk, worktree, "a.txt")
+    assert file.read_bytes() == PROJECT_FILES["a.txt"]
+    assert still_restricted(file)
+
+
+def test_10_each_kind_of_change_is_put_back_and_kept(bench: WorktreeBench, desk: ReviewDesk):
+    worktree = changed(bench)
+    folder = Path(worktree.path)
+    (folder / "b.txt").chmod(0o600)
+    assert kept(bench, reverted(desk, worktree, "a.txt"), "a.txt") == b"changed\n"
+    assert (folder / "a.txt").read_bytes() == PROJECT_FILES["a.txt"]
+    assert kept(bench, reverted(desk, worktree, "new/deep/file"), "new/deep/file") == b"new\n"
+    assert not (folder / "new").exists()
+    assert reverted(desk, worktree, "run.sh").keep is not None
+    assert os.access(folder / "run.sh", os.X_OK)
+    assert kept(bench, reverted(desk, worktree, "moved.py"), "moved.py") == b"print('c')\n"
+    assert (folder / "src/deep/c.py").read_bytes() == b"print('c')\n"
+    assert not (folder / "moved.py").exists()
+    reverted(desk, worktree, "b.txt")
+    assert (folder / "b.txt").stat().st_mode & 0o777 == 0o600
+    assert digests(desk, worktree) == {}
+    expected = {(path, data) for path, data in PROJECT_FILES.items()}
+    assert files_in(folder) == expected
+
+
+def test_10_back_to_what_it_was_compared_with(bench: WorktreeBench, desk: ReviewDesk):
+    worktree = changed(bench)
+    reverted(desk, worktree, "a.txt", "unstaged")
+    assert (Path(worktree.path) / "a.txt").read_bytes() == b"committed\n"
+
+
+def test_10_links_come_back_as_links(bench: WorktreeBench, desk: ReviewDesk, tmp_path: Path):
+    (bench.folder / "link").symlink_to("a.txt")
+    git(bench.folder, "add", "link")
+    git(bench.folder, "commit", "-q", "-m", "link")
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    (tmp_path / "outside").write_bytes(b"outside\n")
+    (folder / "link").unlink()
+    (folder / "link").symlink_to(tmp_path / "outside")
+    done = reverted(desk, worktree, "link")
+    assert os.readlink(folder / "link") == "a.txt"
+    assert kept(bench, done, "link") == str(tmp_path / "outside").encode()
+    assert (tmp_path / "outside").read_bytes() == b"outside\n"
+
+
+def test_10_a_file_that_was_changed_since_it_was_shown_stays(
+    bench: WorktreeBench, desk: ReviewDesk
+):
+    worktree = changed(bench)
+    shown = digests(desk, worktree)["a.txt"]
+    put(Path(worktree.path), {"a.txt": b"CHANGED\n"})
+    before = files_in(Path(worktree.path))
+    for digest in (shown, "", digests(desk, worktree)["b.txt"]):
+        refused = desk.revert(worktree, "a.txt", digest)
+        assert isinstance(refused, Obstacle)
+        assert refused.code is Code.CHANGED
+    assert files_in(Path(worktree.path)) == before
+    assert git(bench.folder, "for-each-ref", "refs/rookery/") == b""
+
+
+def test_10_what_is_staged_is_not_put_back(bench: WorktreeBench, desk: ReviewDesk):
+    worktree = changed(bench)
+    git(Path(worktree.path), "add", "b.txt")
+    shown = digests(desk, worktree, "staged")["b.txt"]
+    assert isinstance(desk.revert(worktree, "b.txt", shown), Obstacle)
+    assert (Path(worktree.path) / "b.txt").read_bytes() == b"bee\nmore\n"
+
+
+@pytest.mark.parametrize("path", ["../a.txt", "/etc/passwd", "", ".git", "new/../a.txt"])
+def test_PATH_what_leaves_the_worktree_is_refused(
+    bench: WorktreeBench, desk: ReviewDesk, path: str
+):
+    worktree = changed(bench)
+    refused = desk.revert(worktree, path, digests(desk, worktree)["a.txt"])
+    assert isinstance(refused, Obstacle)
+
+
+def test_PATH_a_link_in_the_place_of_a_folder_leads_nowhere(
+    bench: WorktreeBench, desk: ReviewDesk, tmp_path: Path
+):
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    outside = tmp_path / "outside"
+    put(outside, {"c.py": b"outside\n"})
+    (folder / "src/deep/c.py").unlink()
+    (folder / "src/deep").rmdir()
+    (folder / "src/deep").symlink_to(outside)
+    digest = digests(desk, worktree)["src/deep/c.py"]
+    refused = desk.revert(worktree, "src/deep/c.py", digest)
+    assert isinstance(refused, Obstacle)
+    assert (outside / "c.py").read_bytes() == b"outside\n"
+    assert (folder / "src/deep").is_symlink()
+
+
+def test_10_the_project_itself_can_be_put_back_too(bench: WorktreeBench, desk: ReviewDesk):
+    put(bench.folder, {"a.txt": b"local\n"})
+    assert kept(bench, reverted(desk, None, "a.txt"), "a.txt") == b"local\n"
+    assert (bench.folder / "a.txt").read_bytes() == PROJECT_FILES["a.txt"]
+
+
+CONTENTS = st.one_of(st.none(), st.binary(max_size=30), st.just(PROJECT_FILES["a.txt"]))
+
+
+@settings(
+    max_examples=100 if TORTURE else 8,  # a quarter of a second each
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(committed=CONTENTS, there=CONTENTS, staged=st.booleans())
+def test_10_whatever_was_done_to_a_file_it_comes_back_and_nothing_is_lost(
+    tmp_path_factory: pytest.TempPathFactory,
+    committed: bytes | None,
+    there: bytes | None,
+    staged: bool,
+):
+    bench = WorktreeBench.new(tmp_path_factory.mktemp("any") / "project")
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    for data, commits in ((committed, True), (there, False)):
+        (folder / "a.txt").unlink(missing_ok=True)
+        if data is not None:
+            put(folder, {"a.txt": data})
+        if commits or staged:
+            git(folder, "add", "-A")
+        if commits:
+            git(folder, "commit", "-q", "--allow-empty", "-m", "step")
+    desk = ReviewDesk(bench.folder)
+    treasure = bench.treasure(folder)
+    if "a.txt" in digests(desk, worktree):
+        reverted(desk, worktree, "a.txt")
+    assert (folder / "a.txt").read_bytes() == PROJECT_FILES["a.txt"]
+    assert treasure - bench.held() == set()
+
+
+KILLER = """\
+import sys
+from pathlib import Path
+from rookery.manager.review.reviews import ReviewDesk
+from support.worktree_folders import WorktreeBench
+bench = WorktreeBench(Path(sys.argv[1]))
+desk = ReviewDesk(bench.folder)
+worktree = bench.found("agent-work")
+path = sys.argv[2]
+digest = next(f.digest for f in desk.changes(worktree, "branch").files if f.path == path)
+print(desk.revert(worktree, path, digest))
+"""
+POINTS = (
+    *("worktree.kept", "review.kept", "restore.before_file", "restore.temp_written"),
+    *("restore.file_done", "review.reverted"),
+)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_10_a_kill_at_any_point_loses_nothing_and_it_can_be_done_again(
+    bench: WorktreeBench, desk: ReviewDesk, point: str
+):
+    worktree = changed(bench)
+    folder = Path(worktree.path)
+    treasure = bench.treasure(folder)
+    done = run_program(KILLER, str(bench.folder), "a.txt", ROOKERY_KILLPOINT=point)
+    assert done.returncode == -signal.SIGKILL, done
+    assert treasure - bench.held() == set()
+    if "a.txt" in digests(desk, worktree):
+        reverted(desk, worktree, "a.txt")
+    assert (folder / "a.txt").read_bytes() == PROJECT_FILES["a.txt"]
+    assert treasure - bench.held() == set()

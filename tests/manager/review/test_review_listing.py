@@ -1,0 +1,364 @@
+"""What there is to look at in a worktree: every change, and nothing run for it (10)."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rookery.manager.review.checkout_changes import GitScope
+from rookery.manager.review.file_diffs import TextDiff
+from rookery.manager.review.reviews import ReviewDesk
+from rookery.manager.shown_rows import ChangedFile, Review, WorktreeStats
+from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
+from support.worktree_folders import WorktreeBench, files_in, git, put
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\0\0"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> WorktreeBench:
+    return WorktreeBench.new(tmp_path / "project")
+
+
+@pytest.fixture
+def desk(bench: WorktreeBench) -> ReviewDesk:
+    return ReviewDesk(bench.folder)
+
+
+def review(desk: ReviewDesk, worktree: Worktree | None, scope: GitScope = "branch") -> Review:
+    found = desk.changes(worktree, scope)
+    assert isinstance(found, Review), found
+    return found
+
+
+def files(
+    desk: ReviewDesk, worktree: Worktree | None, scope: GitScope = "branch"
+) -> dict[str, ChangedFile]:
+    return {each.path: each for each in review(desk, worktree, scope).files}
+
+
+def diff(
+    desk: ReviewDesk, worktree: Worktree | None, path: str, scope: GitScope = "branch"
+) -> TextDiff:
+    found = desk.diff(worktree, scope, path)
+    assert isinstance(found, TextDiff), found
+    return found
+
+
+def kinds(found: TextDiff) -> list[tuple[str, bytes]]:
+    return [(line.kind, line.data) for line in found.lines if line.kind != "gap"]
+
+
+def worked(bench: WorktreeBench) -> Worktree:
+    """Committed, staged, unstaged, not tracked, moved, removed, ignored."""
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    put(folder, {"a.txt": b"ONE\ntwo\nthree\nfour\nfive\n"})
+    git(folder, "commit", "-q", "-am", "committed")
+    put(folder, {"b.txt": b"staged\n"})
+    git(folder, "add", "b.txt")
+    put(folder, {"b.txt": b"staged\nand more\n", "new/file": b"one\ntwo", "x.log": b"ignored\n"})
+    (folder / "src/deep/c.py").rename(folder / "moved.py")
+    (folder / "run.sh").unlink()
+    return worktree
+
+
+def test_10_branch_shows_all_changes_since_the_merge_base(bench: WorktreeBench, desk: ReviewDesk):
+    worktree = worked(bench)
+    found = review(desk, worktree)
+    assert found.base == git(bench.folder, "rev-parse", "HEAD").decode().strip()
+    assert [(f.kind, f.path, f.old_path, f.added, f.removed) for f in found.files] == [
+        ("changed", "a.txt", "", 1, 1),
+        ("changed", "b.txt", "", 2, 1),
+        ("renamed", "moved.py", "src/deep/c.py", 0, 0),
+        ("added", "new/file", "", 2, 0),
+        ("removed", "run.sh", "", 0, 1),
+    ]
+    assert found.stats == WorktreeStats(
+        files=5, added=5, removed=3, ahead=1, behind=0, uncommitted=5
+    )
+    assert found.notes == ()
+
+
+def test_10_staged_and_unstaged_are_told_apart(bench: WorktreeBench, desk: ReviewDesk):
+    worktree = worked(bench)
+    assert [(f.path, f.added, f.removed) for f in files(desk, worktree, "staged").values()] == [
+        ("b.txt", 1, 1)
+    ]
+    assert kinds(diff(desk, worktree, "b.txt", "staged")) == [
+        ("removed", b"bee\n"),
+        ("added", b"staged\n"),
+    ]
+    unstaged = files(desk, worktree, "unstaged")
+    assert list(unstaged) == ["b.txt", "moved.py", "new/file", "run.sh"]
+    assert kinds(diff(desk, worktree, "b.txt", "unstaged")) == [
+        ("same", b"staged\n"),
+        ("added", b"and more\n"),
+    ]
+
+
+def test_10_what_the_parent_did_meanwhile_is_not_shown(bench: WorktreeBench, desk: ReviewDesk):
+    worktree = worked(bench)
+    put(bench.folder, {"a.txt": b"other\n", "other": b"other\n"})
+    git(bench.folder, "add", "a.txt", "other")
+    git(bench.folder, "commit", "-q", "-m", "meanwhile")
+    found = review(desk, worktree)
+    assert "other" not in [each.path for each in found.files]
+    assert (found.stats.ahead, found.stats.behind) == (1, 1)
+
+
+def test_10_looking_changes_nothing(bench: WorktreeBench, desk: ReviewDesk):
+    worktree = worked(bench)
+    folder = Path(worktree.path)
+    before = files_in(folder), git(folder, "status", "--porcelain"), git(folder, "ls-files", "-s")
+    objects = {*(bench.folder / ".git/objects").rglob("*")}
+    review(desk, worktree)
+    diff(desk, worktree, "new/file")
+    now = files_in(folder), git(folder, "status", "--porcelain"), git(folder, "ls-files", "-s")
+    assert now == before
+    new = {*(bench.folder / ".git/objects").rglob("*")} - objects
+    assert [each for each in new if each.is_file() and not each.name.startswith("9de29bb2")] == []
+
+
+def test_10_a_local_session_is_compared_with_what_its_checkout_goes_on_from(
+    bench: WorktreeBench, desk: ReviewDesk
+):
+    put(bench.folder, {"a.txt": b"changed\n", "new": b"new\n"})
+    assert [(f.path, f.kind) for f in files(desk, None).values()] == [
+        ("a.txt", "changed"),
+        ("new", "added"),
+    ]
+
+
+def test_10_a_repository_without_a_commit_is_all_new(tmp_path: Path):
+    folder = tmp_path / "fresh"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    put(folder, {"a": b"a\n"})
+    found = review(ReviewDesk(folder), None)
+    assert (found.base, [each.path for each in found.files]) == ("", ["a"])
+
+
+def test_10_large_binary_generated_and_pictures_are_marked(bench: WorktreeBench, desk: ReviewDesk):
+    git(bench.folder, "rm", "-q", "--cached", ".gitattributes")
+    put(bench.folder, {".gitattributes": b"crlf.txt text\nmade/* linguist-generated\n"})
+    git(bench.folder, "add", ".gitattributes")
+    git(bench.folder, "commit", "-q", "-m", "attributes")
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    put(
+        folder,
+        {
+            "large.txt": b"x\n" * 600_000,
+            "picture.bin": b"\0other",
+            "picture.png": PNG,
+            "vector.svg": b"<svg xmlns='http://www.w3.org/2000/svg'/>\n",
+            "package-lock.json": b"{}\n",
+            "app.min.js": b"x\n",
+            "made/by": b"program\n",
+            "mine.py": b"print()\n",
+            ".gitattributes": b"mine.py linguist-generated -diff\n",
+        },
+    )
+    found = files(desk, worktree)
+    assert {path for path, each in found.items() if each.too_large} == {"large.txt"}
+    assert {path for path, each in found.items() if each.binary} == {"picture.bin", "picture.png"}
+    assert {path for path, each in found.items() if each.image} == {"picture.png"}
+    made = {"package-lock.json", "app.min.js", "made/by"}
+    assert {path for path, each in found.items() if each.generated} == made
+    assert (found["mine.py"].added, found["mine.py"].binary) == (1, False)
+    assert kinds(diff(desk, worktree, "mine.py")) == [("added", b"print()\n")]
+    large = diff(desk, worktree, "large.txt")
+    assert (large.lines, large.note) == (
+        (),
+        "Too large to be shown: 0 bytes before, 1200000 bytes now.",
+    )
+    pictures = diff(desk, worktree, "picture.png")
+    assert pictures.new_picture
+    assert (pictures.new_picture.media_type, pictures.new_picture.data) == ("image/png", PNG)
+    assert pictures.old_picture is None
+    vector = diff(desk, worktree, "vector.svg")
+    assert vector.new_picture is None
+    assert [line.kind for line in vector.lines] == ["added"]
+    assert diff(desk, worktree, "picture.bin").note == (
+        "Not a text: 256 bytes before, 6 bytes now."
+    )
+
+
+def test_10_all_files_together_are_shown_up_to_a_limit(
+    bench: WorktreeBench, desk: ReviewDesk, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("rookery.manager.review.file_diffs.MOST_SHOWN", 10)
+    worktree = bench.made()
+    put(Path(worktree.path), {"one": b"12345678\n", "two": b"12345678\n", "x": b"1\n"})
+    assert [each.too_large for each in files(desk, worktree).values()] == [False, False, True]
+
+
+def test_10_more_files_than_anybody_reads_are_counted(
+    bench: WorktreeBench, desk: ReviewDesk, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("rookery.manager.review.file_diffs.MOST_LISTED", 2)
+    worktree = bench.made()
+    put(Path(worktree.path), {f"new-{number}": b"new\n" for number in range(5)})
+    found = review(desk, worktree)
+    assert ([each.path for each in found.files], found.stats.files) == (["new-0", "new-1"], 5)
+    assert found.notes == ("3 files more have changed, which are not listed.",)
+    assert kinds(diff(desk, worktree, "new-4")) == [("added", b"new\n")]
+
+
+def test_10_links_submodules_and_modes_are_said(bench: WorktreeBench, desk: ReviewDesk):
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    (folder / "link").symlink_to("/etc/passwd")
+    (folder / "run.sh").chmod(0o644)
+    (folder / "a.txt").unlink()
+    (folder / "a.txt").symlink_to("b.txt")
+    inner = WorktreeBench.new(folder / "inner")
+    other = WorktreeBench.new(folder / "other")
+    head = git(inner.folder, "rev-parse", "HEAD").decode().strip()
+    git(folder, "update-index", "--add", "--cacheinfo", f"160000,{head},inner")
+    found = review(desk, worktree)
+    assert [(f.path, f.kind) for f in found.files] == [
+        ("a.txt", "changed"),
+        ("inner", "added"),
+        ("link", "added"),
+        ("run.sh", "changed"),
+    ]
+    assert found.notes == (f"{other.folder.name} is a repository of its own; it is not shown.",)
+    assert diff(desk, worktree, "inner").note == f"A submodule: none before, {head} now."
+    link = diff(desk, worktree, "link")
+    assert (link.note, kinds(link)) == (
+        "A symbolic link; the lines say where it leads.",
+        [("added", b"/etc/passwd")],
+    )
+    mode = diff(desk, worktree, "run.sh")
+    assert (mode.lines, mode.note) == ((), "Only its mode has changed, from 100755 to 100644.")
+
+
+@pytest.mark.parametrize("name", ["caf\u00e9", "\udcff\udcfe", 'odd "name"\n\\x', "-dash", ":(x)"])
+def test_10_files_are_found_whatever_they_are_called(
+    bench: WorktreeBench, desk: ReviewDesk, name: str
+):
+    worktree = bench.made()
+    put(Path(worktree.path), {name: b"odd\n"})
+    (path,) = files(desk, worktree)
+    path.encode()
+    assert path.isprintable()
+    assert kinds(diff(desk, worktree, path)) == [("added", b"odd\n")]
+
+
+def test_10_line_ends_that_git_converts_are_no_change(bench: WorktreeBench, desk: ReviewDesk):
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    put(folder, {"crlf.txt": b"first\r\nsecond\r\n"})
+    assert files(desk, worktree) == {}
+    put(folder, {"crlf.txt": b"first\r\nthird\r\n", "b.txt": b"bee\r\n"})
+    assert kinds(diff(desk, worktree, "crlf.txt")) == [
+        ("same", b"first\n"),
+        ("removed", b"second\n"),
+        ("added", b"third\n"),
+    ]
+    assert kinds(diff(desk, worktree, "b.txt")) == [("removed", b"bee\n"), ("added", b"bee\r\n")]
+
+
+def test_10_what_git_was_told_to_overlook_is_said(bench: WorktreeBench, desk: ReviewDesk):
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    git(folder, "update-index", "--assume-unchanged", "a.txt")
+    git(folder, "update-index", "--skip-worktree", "b.txt")
+    put(folder, {"a.txt": b"hidden\n"})
+    assert review(desk, worktree).notes == (
+        "Git was told to overlook changes of these, so they are not shown: a.txt, b.txt.",
+    )
+
+
+def test_10_a_file_in_conflict_is_said(bench: WorktreeBench, desk: ReviewDesk):
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    put(folder, {"a.txt": b"mine\n"})
+    git(folder, "commit", "-q", "-am", "mine")
+    put(bench.folder, {"a.txt": b"theirs\n"})
+    git(bench.folder, "commit", "-q", "-am", "theirs")
+    with pytest.raises(Exception, match="merge"):
+        git(folder, "merge", "main")
+    found = review(desk, worktree)
+    assert [(each.path, each.kind) for each in found.files] == [("a.txt", "changed")]
+    assert found.notes == ("In conflict: a.txt.",)
+    assert list(files(desk, worktree, "unstaged")) == ["a.txt"]
+
+
+def test_a_missing_worktree_is_a_state_and_nothing_else_is_looked_at(
+    bench: WorktreeBench, desk: ReviewDesk
+):
+    worktree = bench.made()
+    git(bench.folder, "worktree", "remove", "--force", worktree.path)
+    for said in (
+        desk.changes(worktree, "branch"),
+        desk.diff(worktree, "branch", "a.txt"),
+        desk.revert(worktree, "a.txt", ""),
+        desk.stats(worktree),
+    ):
+        assert isinstance(said, Obstacle)
+        assert said.code is Code.MISSING
+
+
+def test_10_statistics_are_counted_again_only_if_something_changed(
+    bench: WorktreeBench, desk: ReviewDesk, monkeypatch: pytest.MonkeyPatch
+):
+    worktree = worked(bench)
+    folder = Path(worktree.path)
+    expected = WorktreeStats(files=5, added=5, removed=3, ahead=1, behind=0, uncommitted=5)
+    assert desk.stats(worktree) == expected
+    counted: list[str] = []
+    from rookery.manager.review import checkout_changes as statistics
+
+    honest = statistics.raw_changes
+    monkeypatch.setattr(
+        statistics, "raw_changes", lambda *given: counted.append("") or honest(*given)
+    )
+    assert desk.stats(worktree) == expected
+    assert counted == []
+    put(folder, {"new/file": b"one\ntwo\nthree\n"})
+    seen = desk.stats(worktree)
+    assert isinstance(seen, WorktreeStats)
+    assert (seen.added, len(counted)) == (6, 1)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "all")
+    assert desk.stats(worktree) == WorktreeStats(
+        files=5, added=6, removed=3, ahead=2, behind=0, uncommitted=0
+    )
+
+
+def test_GIT_1_nothing_that_a_repository_names_is_run(
+    bench: WorktreeBench, desk: ReviewDesk, tmp_path: Path
+):
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    ran = tmp_path / "ran"
+    evil = f"touch {ran}; cat"
+    config = "".join(
+        f"[{section}]\n\t{key} = {evil}\n"
+        for section, key in (
+            *(("core", "fsmonitor"), ("core", "pager"), ("diff", "external")),
+            *(('diff "evil"', "textconv"), ('diff "evil"', "command"), ('filter "evil"', "clean")),
+            *(('filter "evil"', "smudge"), ('filter "evil"', "process"), ("pager", "diff")),
+        )
+    )
+    with (bench.folder / ".git/config").open("a") as file:
+        file.write(config)
+    for hook in ("post-index-change", "reference-transaction", "post-checkout"):
+        path = bench.folder / ".git/hooks" / hook
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{evil}\n")
+        path.chmod(0o755)
+    put(folder, {".gitattributes": b"* diff=evil filter=evil\n", "a.txt": b"changed\r\n"})
+    put(folder, {"new": b"new\n"})
+    found = files(desk, worktree)
+    assert kinds(diff(desk, worktree, "a.txt"))[-1] == ("added", b"changed\r\n")
+    diff(desk, worktree, "new")
+    desk.stats(worktree)
+    refused = desk.revert(worktree, "a.txt", found["a.txt"].digest)
+    assert isinstance(refused, Obstacle)
+    assert refused.code is Code.FILTERED
+    assert not ran.exists()
+    assert os.path.exists(folder / "a.txt")

@@ -1,0 +1,152 @@
+"""The connection to a session's process breaks, and nothing is lost or said twice."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from llm_server import LlmServer, call, finish, gate, say, status
+from rookery.core.facts import Event, UserSpoke
+from rookery.core.folds.view import View, see
+from rookery.manager.sessions.conversation import Conversation, HandOver
+from rookery.manager.sessions.session_events import UserMessage
+from rookery.manager.sessions.session_folders import Wish
+from rookery.manager.sessions.session_record import QueuedMessage
+from rookery.manager.sessions.session_task import FollowedTask
+from rookery.platform.user_folders import find_places
+from rookery.protocol.host_interface import Host
+from rookery.protocol.server import serve
+from rookery.protocol.unix_sockets import channel_on, unix_listener
+from rookery.storage.sessions import TaskStore
+from support.manager_project import IMPATIENT, PATIENCE, Project
+from support.protocol_hosts import workplace
+
+pytestmark = pytest.mark.anyio
+
+TASK = "3f0a2c44-5b1d-4c53-9f0e-0c8f2b7a9d10"
+TALKS = f"""\
+- say: {" ".join(f"word{n}" for n in range(60))}
+  pause: 0.003
+  calls:
+  - {{tool: attempt_completion, arguments: {{result: "Done."}}}}
+- say: More.
+  calls:
+  - {{tool: attempt_completion, arguments: {{result: "Done again."}}}}
+"""
+
+
+class Ear:
+    """Hears everything, and breaks the connection again and again."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+        self.mail: QueuedMessage | None = QueuedMessage(
+            number=1, letter=UserMessage(text="also this")
+        )
+        self.connections: list[anyio.CancelScope] = []
+        self.result = anyio.Event()
+        self.begun = 0
+
+    def hear(self, task: FollowedTask, event: Event) -> None:
+        self.told += task.hear(event)
+        if len(self.told) % 5 == 0 and len(self.connections) < 8:
+            self.connections[-1].cancel()
+        if task.result == "Done again." and task.ask:
+            self.result.set()
+
+    def taken_over(self) -> None:
+        self.begun += 1
+
+    def waiting_mail(self) -> QueuedMessage | None:
+        return self.mail
+
+    def mail_sent(self, mail: QueuedMessage) -> None:
+        self.mail = None
+
+    def mail_refused(self, mail: QueuedMessage, problem: str) -> None:
+        raise AssertionError(problem)
+
+    def silent_for(self, seconds: float) -> None:
+        pass
+
+    def is_working(self) -> bool:
+        return True
+
+
+@asynccontextmanager
+async def listening(host: Host, socket: Path, ear: Ear) -> AsyncIterator[None]:
+    async def welcome(stream: anyio.abc.SocketStream) -> None:
+        with anyio.CancelScope() as scope:
+            ear.connections.append(scope)
+            async with stream:
+                await serve(host, channel_on(stream))
+
+    async with unix_listener(socket) as listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, welcome)
+        yield
+        group.cancel_scope.cancel()
+
+
+async def test_a_connection_that_breaks_is_made_again_and_all_is_heard_once(tmp_path: Path):
+    ear, root = Ear(), FollowedTask(TASK)
+    root.listen_to(1, new_task=True)
+    given = HandOver(new_task=True, letters=(UserMessage(text="Do it"),), first=0)
+    async with workplace(tmp_path, TALKS) as host, listening(host, tmp_path / "s", ear):
+        conversation = Conversation(tmp_path / "s", root, ear, IMPATIENT, given)
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as group:
+
+                async def run() -> None:
+                    await conversation.run(lives=lambda: True)
+
+                group.start_soon(run)
+                await ear.result.wait()
+                group.cancel_scope.cancel()
+    log = list(TaskStore(find_places({"ROOKERY_HOME": str(tmp_path / "home")})).read(TASK))
+    whole = View()
+    for event in log:
+        whole = see(whole, event)
+    assert len(ear.connections) > 3
+    assert ear.begun == 1
+    assert [fact.text for fact in (e.fact for e in log) if isinstance(fact, UserSpoke)] == [
+        "also this"
+    ]
+    assert [row.text for row in root.view.messages] == [row.text for row in whole.messages]
+    asked = [event for event in ear.told if type(event).__name__ == "AgentAsked"]
+    assert len(asked) == len({event.ts for event in asked})
+
+
+async def test_12_a_key_that_is_refused_is_an_error_until_it_is_not(project: Project):
+    """With a model behind HTTP, the flags of which are given as further options."""
+    held = gate()
+    answers = [status(401), [say("At last."), held, call("read_file", path="a")], [finish()]]
+    project.environ["ANTHROPIC_API_KEY"] = "sk-of-a-test"
+    with LlmServer(*answers) as server:
+        wish = Wish(
+            prompt="Do it",
+            workspace=project.path,
+            provider="anthropic",
+            model="claude-x",
+            options=("--base-url", server.url),
+        )
+        async with project.supervised() as watched:
+            supervisor = watched.supervisor
+            session_id = await supervisor.start(wish)
+            shown = await watched.at(session_id, "error")
+            assert shown.session.failure
+            assert shown.session.failure.kind == "auth"
+            assert "rookery auth anthropic" in shown.session.failure.text
+            await watched.until(session_id, lambda shown: not shown.session.process_open)
+            await supervisor.retry(session_id)  # with a process that reads the key again
+            await watched.until(session_id, lambda shown: "At last." in _said(shown.view))
+            assert watched.state(session_id) == "streaming"
+            held.open()
+            shown = await watched.at(session_id, "completed")
+            assert shown.record.tokens > 0
+            assert "sk-of-a-test" not in " ".join(project.processes().values())
+
+
+def _said(view: View) -> str:
+    return "\n".join(row.text or "" for row in view.messages)

@@ -1,0 +1,459 @@
+"""What the machine keeps beside the state, what it has its supervisor do, and what it drops."""
+
+import pytest
+from msgspec.structs import replace
+
+from rookery.manager.sessions.machine import Step, advance, step
+from rookery.manager.sessions.session_events import (
+    Activity,
+    AgentAsked,
+    Answer,
+    ApiReqStarted,
+    ApproveAction,
+    AskAnswered,
+    AutoApproved,
+    Cancel,
+    CancelSession,
+    CreationTimeout,
+    Deliver,
+    Event,
+    LastExit,
+    Order,
+    PendingAsk,
+    ProcessError,
+    ProcessExit,
+    RejectAction,
+    Respawn,
+    ResumeSession,
+    Retry,
+    SayCompletionResult,
+    SendMessage,
+    Session,
+    SessionCreated,
+    StartSession,
+    StartTask,
+    Terminate,
+    UserMessage,
+)
+from rookery.manager.sessions.session_failures import ErrorKind, failure_of_ask
+from rookery.manager.sessions.session_states import SessionState as S
+from support.session_samples import ASK_TS, GENERATION, NEWER, standing
+
+NEXT = GENERATION + 1
+SEND = SendMessage(text="hi", ask_ts=ASK_TS)
+HI = (UserMessage(text="hi"),)
+EXIT = ProcessExit(generation=GENERATION)
+CREATED = SessionCreated(generation=GENERATION, session_id="s")
+
+
+def asked(kind: str, text: str = "", ts: int = NEWER) -> AgentAsked:
+    return AgentAsked(generation=GENERATION, ts=ts, ask=kind, text=text)
+
+
+def gone(session: Session) -> Session:
+    return replace(session, process_open=False)
+
+
+def answer(reply: str, text: str = "") -> Answer:
+    return Answer(ask_ts=ASK_TS, reply=reply, letter=UserMessage(text=text))
+
+
+def respawn(*letters: UserMessage) -> Respawn:
+    return Respawn(generation=NEXT, letters=letters)
+
+
+STOPPING = replace(
+    standing(S.STOPPED), pending_ask=PendingAsk(ask="resume_task", ts=ASK_TS, text="")
+)
+
+ORDERS: list[tuple[str, Session, Event, Order | None]] = [
+    ("start", Session(), StartSession(text="hi"), StartTask(generation=1, letters=HI)),
+    ("approve", standing(S.WAITING_APPROVAL), ApproveAction(ask_ts=ASK_TS), answer("yes")),
+    (
+        "approve with a note",
+        standing(S.WAITING_APPROVAL),
+        ApproveAction(ask_ts=ASK_TS, text="ok"),
+        answer("yes", "ok"),
+    ),
+    (
+        "reject",
+        standing(S.WAITING_APPROVAL),
+        RejectAction(ask_ts=ASK_TS, text="no"),
+        answer("no", "no"),
+    ),
+    ("words to an approval", standing(S.WAITING_APPROVAL), SEND, answer("message", "hi")),
+    ("words to a question", standing(S.WAITING_INPUT), SEND, answer("message", "hi")),
+    ("words to a result", standing(S.COMPLETED), SEND, answer("message", "hi")),
+    ("words after the end", gone(standing(S.COMPLETED)), SEND, respawn(*HI)),
+    ("resume a result", standing(S.COMPLETED), ResumeSession(), respawn()),
+    (
+        "resume a result in words",
+        standing(S.COMPLETED),
+        ResumeSession(text="a"),
+        answer("message", "a"),
+    ),
+    ("resume", standing(S.PAUSED), ResumeSession(), answer("yes")),
+    ("resume in words", standing(S.PAUSED), ResumeSession(text="on"), answer("message", "on")),
+    ("resume without a process", gone(standing(S.PAUSED)), ResumeSession(), respawn()),
+    ("resume what is stopping", standing(S.STOPPED), ResumeSession(), respawn()),
+    ("resume what has stopped", STOPPING, ResumeSession(), answer("yes")),
+    ("words to what has stopped", STOPPING, SEND, answer("message", "hi")),
+    ("words to the paused", standing(S.PAUSED), SEND, answer("message", "hi")),
+    ("words to the failed", standing(S.ERROR), SEND, answer("message", "hi")),
+    ("words to the dead", gone(standing(S.ERROR)), SEND, respawn(*HI)),
+    ("retry", standing(S.ERROR), Retry(), answer("yes")),
+    ("resume the failed", standing(S.ERROR), ResumeSession(), answer("yes")),
+    ("retry without a process", gone(standing(S.ERROR)), Retry(), respawn()),
+    ("words while it works", standing(S.STREAMING), SEND, Deliver(letters=HI)),
+    ("cancel", standing(S.STREAMING), CancelSession(), Cancel()),
+    ("cancel a creation", standing(S.CREATING, created=False), CancelSession(), Terminate()),
+    ("cancel without a process", gone(standing(S.PAUSED)), CancelSession(), None),
+    (
+        "creation timeout",
+        standing(S.CREATING, created=False),
+        CreationTimeout(generation=GENERATION),
+        Terminate(),
+    ),
+    ("failed creation", standing(S.CREATING), asked("api_req_failed"), Terminate()),
+    ("payment", standing(S.STREAMING), asked("payment_required_prompt"), Terminate()),
+    ("invalid model", standing(S.STREAMING), asked("invalid_model"), Terminate()),
+    ("a failure", standing(S.STREAMING), asked("api_req_failed"), None),
+    ("auto-approved", standing(S.WAITING_APPROVAL), AutoApproved(generation=3, ask_ts=50), None),
+    ("exit", standing(S.STREAMING), EXIT, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "event", "order"), [row[1:] for row in ORDERS], ids=[f"4.5 {r[0]}" for r in ORDERS]
+)
+def test_4_5_each_transition_has_its_action(before: Session, event: Event, order: Order | None):
+    assert step(before, event).orders == ((order,) if order else ())
+
+
+def test_4_5_a_respawned_session_streams_at_once_with_a_new_generation():
+    after = advance(gone(standing(S.ERROR)), Retry())
+    assert (after.state, after.generation, after.process_open) == (S.STREAMING, NEXT, True)
+    failed = advance(after, ProcessError(generation=NEXT, text="no such file"))
+    assert failed.state is S.ERROR
+    assert failed.failure is not None
+    assert failed.failure.text == "no such file"
+
+
+# ── what is dropped (4.3) ───────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("state", S)
+@pytest.mark.parametrize("generation", [GENERATION - 1, GENERATION + 1, 0])
+def test_4_3_events_of_other_generations_change_nothing(state: S, generation: int):
+    before = standing(state)
+    for event in [
+        SessionCreated(generation=generation, session_id="other"),
+        ApiReqStarted(generation=generation, ts=NEWER),
+        AgentAsked(generation=generation, ts=NEWER, ask="tool"),
+        AgentAsked(generation=generation, ts=NEWER, ask="resume_task"),
+        AutoApproved(generation=generation, ask_ts=ASK_TS),
+        CreationTimeout(generation=generation),
+        ProcessError(generation=generation, text="x"),
+        ProcessExit(generation=generation, code=1),
+    ]:
+        assert step(before, event) == Step(before)
+
+
+@pytest.mark.parametrize(
+    "closing",
+    [
+        EXIT,
+        ProcessExit(generation=GENERATION, code=1),
+        ProcessError(generation=GENERATION, text="x"),
+        asked("payment_required_prompt"),
+    ],
+)
+def test_4_3_a_process_that_is_done_with_is_not_heard_again(closing: Event):
+    before = advance(standing(S.STREAMING), closing)
+    for event in [
+        asked("tool", ts=NEWER + 1),
+        Activity(generation=GENERATION, ts=NEWER + 1),
+        CREATED,
+        ProcessExit(generation=GENERATION, code=1),
+    ]:
+        assert advance(before, event) == before
+
+
+@pytest.mark.parametrize("kind", ["tool", "followup", "completion_result", "api_req_failed"])
+def test_4_3_after_a_stop_only_the_offer_to_resume_is_heard(kind: str):
+    stopped = advance(standing(S.STREAMING), CancelSession())
+    late = advance(stopped, asked(kind))
+    assert (late.state, late.pending_ask) == (S.STOPPED, None)
+    offered = advance(late, asked("resume_task", ts=NEWER + 1))
+    assert (offered.state, offered.pending_ask) == (
+        S.STOPPED,
+        PendingAsk(ask="resume_task", ts=NEWER + 1),
+    )
+
+
+@pytest.mark.parametrize("ts", [ASK_TS - 1, ASK_TS])
+def test_3_2_what_is_not_newer_than_the_open_ask_does_not_settle_it(ts: int):
+    before = standing(S.WAITING_APPROVAL)
+    assert advance(before, Activity(generation=GENERATION, ts=ts)) == before
+    assert advance(before, SayCompletionResult(generation=GENERATION, ts=ts)) == before
+    assert advance(before, asked("followup", ts=ASK_TS - 1)) == before
+    assert advance(before, AskAnswered(generation=GENERATION, ts=ASK_TS - 1)) == before
+
+
+@pytest.mark.parametrize("ask_ts", [ASK_TS - 1, ASK_TS + 1, -1])
+def test_18_2_an_answer_to_another_ask_answers_nothing(ask_ts: int):
+    before = standing(S.WAITING_APPROVAL)
+    for event in [
+        ApproveAction(ask_ts=ask_ts),
+        RejectAction(ask_ts=ask_ts),
+        AutoApproved(generation=GENERATION, ask_ts=ask_ts),
+    ]:
+        done = step(before, event)
+        assert (done.session, done.orders) == (before, ())
+
+
+@pytest.mark.parametrize("state", [S.WAITING_APPROVAL, S.WAITING_INPUT])
+@pytest.mark.parametrize("ask_ts", [None, ASK_TS - 1])
+def test_queued_text_never_answers_an_ask_it_was_not_written_for(state: S, ask_ts: int | None):
+    before = standing(state)
+    done = step(before, SendMessage(text="hi", ask_ts=ask_ts))
+    assert (done.session, done.orders) == (before, (Deliver(letters=HI),))
+
+
+# ── the outbox ──────────────────────────────────────────────────────────────────────────
+
+
+def test_4_4_what_is_said_in_creation_is_delivered_in_order_once_the_session_is_announced():
+    session = advance(Session(session_id="s"), StartSession(text="task"))
+    for text in ("one", "two"):
+        done = step(session, SendMessage(text=text))
+        assert done.orders == ()
+        session = done.session
+    done = step(session, SessionCreated(generation=1, session_id="s"))
+    assert done.orders == (Deliver(letters=(UserMessage(text="one"), UserMessage(text="two"))),)
+    assert done.session.outbox == ()
+
+
+def test_18_1_a_failed_start_loses_neither_the_prompt_nor_what_was_said_since():
+    session = advance(Session(session_id="s"), StartSession(text="task"))
+    session = advance(session, SendMessage(text="more"))
+    session = advance(session, ProcessError(generation=1, text="no such file"))
+    done = step(session, Retry())
+    letters = (UserMessage(text="task"), UserMessage(text="more"))
+    assert done.orders == (Respawn(generation=2, letters=letters),)
+    announced = step(done.session, SessionCreated(generation=2, session_id="s"))
+    assert (announced.session.outbox, announced.orders) == ((), ())
+
+
+def test_nothing_is_delivered_to_what_is_stopping_and_nothing_twice():
+    session = advance(Session(session_id="s"), StartSession(text="task"))
+    session = advance(session, SendMessage(text="more"))
+    session = advance(session, CancelSession())
+    done = step(session, SessionCreated(generation=1, session_id="s"))
+    assert done.orders == ()
+    resumed = step(done.session, ResumeSession())
+    assert resumed.orders == (Respawn(generation=2, letters=(UserMessage(text="more"),)),)
+
+
+def test_a_respawned_process_takes_input_only_after_it_announced_itself():
+    session = advance(gone(standing(S.PAUSED)), ResumeSession())
+    done = step(session, SEND)
+    assert (done.orders, done.session.outbox) == ((), HI)
+    announced = step(done.session, SessionCreated(generation=NEXT, session_id="s"))
+    assert announced.orders == (Deliver(letters=HI),)
+
+
+# ── what is kept beside the state ───────────────────────────────────────────────────────
+
+
+def test_4_2_start_session_resets_everything_but_the_ids():
+    before = replace(
+        standing(S.COMPLETED),
+        completion_text="done",
+        last_exit=LastExit(code=0),
+        outbox=HI,
+    )
+    assert advance(before, StartSession(text="again")) == Session(
+        session_id="s",
+        state=S.CREATING,
+        generation=NEXT,
+        process_open=True,
+        answered_ask_ts=ASK_TS,
+        outbox=(UserMessage(text="again"),),
+        handed=1,
+    )
+
+
+def test_4_4_a_session_is_born_of_its_announcement_and_a_request_in_either_order():
+    session = advance(Session(session_id="s"), StartSession(text="task"))
+    created = SessionCreated(generation=1, session_id="renamed")
+    request = ApiReqStarted(generation=1, ts=2)
+    assert advance(session, created).state is S.CREATING
+    assert advance(session, request).state is S.CREATING
+    for events in [(created, request), (request, created)]:
+        born = advance(advance(session, events[0]), events[1])
+        assert (born.state, born.session_id) == (S.STREAMING, "renamed")
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [
+        ("tool", S.WAITING_APPROVAL),
+        ("followup", S.WAITING_INPUT),
+        ("completion_result", S.COMPLETED),
+        ("resume_task", S.PAUSED),
+    ],
+)
+def test_4_4_an_ask_before_the_announcement_is_applied_with_it(kind: str, state: S):
+    deferred = advance(standing(S.CREATING, created=False), asked(kind, "x"))
+    assert (deferred.state, deferred.deferred_ask) == (
+        S.CREATING,
+        PendingAsk(ask=kind, ts=NEWER, text="x"),
+    )
+    born = advance(deferred, CREATED)
+    assert (born.state, born.pending_ask) == (state, deferred.deferred_ask)
+    assert born.deferred_ask is None
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Activity(generation=GENERATION, ts=NEWER + 1),
+        ApiReqStarted(generation=GENERATION, ts=NEWER + 1),
+    ],
+)
+def test_4_2_what_the_agent_does_next_drops_a_deferred_ask(event: Event):
+    deferred = advance(standing(S.CREATING, created=False), asked("tool"))
+    dropped = advance(deferred, event)
+    assert (dropped.deferred_ask, dropped.answered_ask_ts) == (None, NEWER)
+    assert advance(dropped, CREATED).state is S.STREAMING
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ApproveAction(ask_ts=ASK_TS),
+        RejectAction(ask_ts=ASK_TS),
+        SEND,
+        AutoApproved(generation=GENERATION, ask_ts=ASK_TS),
+        ApiReqStarted(generation=GENERATION, ts=NEWER),
+        Activity(generation=GENERATION, ts=NEWER),
+        AskAnswered(generation=GENERATION, ts=ASK_TS),
+    ],
+)
+def test_4_2_an_answered_ask_is_not_pending_and_its_ts_is_kept(event: Event):
+    after = advance(standing(S.WAITING_APPROVAL), event)
+    assert (after.pending_ask, after.answered_ask_ts) == (None, ASK_TS)
+
+
+def test_4_4_side_effects_in_cells():
+    working, failed = standing(S.STREAMING), standing(S.ERROR)
+    said = advance(working, SayCompletionResult(generation=GENERATION, ts=NEWER, text="done"))
+    assert said.completion_text == "done"
+    newer = advance(standing(S.WAITING_APPROVAL), asked("command", "ls"))
+    assert newer.pending_ask == PendingAsk(ask="command", ts=NEWER, text="ls")
+    again = advance(failed, asked("mistake_limit_reached", "lost"))
+    assert again.failure is not None
+    assert (again.failure.kind, again.failure.text) == (ErrorKind.MISTAKES, "lost")
+    left = advance(standing(S.PAUSED), EXIT)
+    assert (left.state, left.last_exit, left.pending_ask) == (
+        S.PAUSED,
+        LastExit(code=0),
+        standing(S.PAUSED).pending_ask,
+    )
+
+
+def test_4_4_a_crash_does_not_hide_what_failed_before_it():
+    failed = advance(standing(S.STREAMING), asked("api_req_failed", "The provider is down."))
+    crashed = advance(failed, ProcessExit(generation=GENERATION, code=1))
+    assert crashed.failure == failed.failure
+    assert crashed.last_exit == LastExit(code=1)
+
+
+def test_4_4_a_failure_is_over_when_the_session_goes_on():
+    failed = advance(standing(S.STREAMING), asked("api_req_failed"))
+    for event in [Retry(), CancelSession(), Activity(generation=GENERATION, ts=NEWER + 1)]:
+        assert advance(failed, event).failure is None
+
+
+@pytest.mark.parametrize(
+    ("ask", "text", "kind", "shown"),
+    [
+        ("api_req_failed", "401 who are you", "auth", "401 who are you"),
+        ("api_req_failed", "Provider: 401 no", "auth", "Provider: 401 no"),
+        (
+            "api_req_failed",
+            "anthropic did not accept the key X: no. Set another.",
+            "auth",
+            "anthropic did not accept the key X: no. Set another.",
+        ),
+        ("api_req_failed", "p wants a key and none was given: no", "auth", None),
+        ("api_req_failed", "p rejected the request (403): no", "auth", None),
+        ("api_req_failed", "403 forbidden", "auth", "403 forbidden"),
+        ("api_req_failed", "p rejected the request (400): no", "api", None),
+        ("api_req_failed", "port 1401 busy", "api", "port 1401 busy"),
+        ("api_req_failed", "402: pay", "payment", "402: pay"),
+        ("api_req_failed", "404 model x unknown", "model", "404 model x unknown"),
+        ("api_req_failed", "Model x was not found", "model", "Model x was not found"),
+        ("api_req_failed", '500 {"error": {"message": "Busy."}}', "api", "Busy."),
+        ("api_req_failed", "the map {x} is odd", "api", "the map {x} is odd"),
+        (
+            "payment_required_prompt",
+            '{"title": "Credit", "message": "Used up."}',
+            "payment",
+            "Credit: Used up.",
+        ),
+        ("mistake_limit_reached", "Guide me.", "mistakes", "Guide me."),
+    ],
+)
+def test_12_1_the_kind_and_the_sentence_of_a_failure(
+    ask: str, text: str, kind: str, shown: str | None
+):
+    failure = failure_of_ask(ask, text)
+    assert (failure.kind, failure.text) == (kind, shown or text)
+
+
+@pytest.mark.parametrize("text", ["", '{"code": 7}', "[1, 2]", '{"message": 3}'])
+def test_12_1_raw_json_is_never_the_message(text: str):
+    failure = failure_of_ask("api_req_failed", text)
+    assert failure.text.startswith("The request to the model failed.")
+
+
+@pytest.mark.parametrize(
+    ("code", "by", "part"), [(1, None, "ended with code 1"), (None, 9, "ended by signal 9")]
+)
+def test_12_1_a_crash_says_how_it_ended(code: int | None, by: int | None, part: str):
+    after = advance(standing(S.STREAMING), ProcessExit(generation=GENERATION, code=code, signal=by))
+    assert after.failure is not None
+    assert after.failure.kind is ErrorKind.CRASH
+    assert part in after.failure.text
+
+
+NO_MODEL = "There is no model yet: no key is set.\nDo one of these:\n  rookery auth anthropic"
+
+
+@pytest.mark.parametrize(
+    ("code", "log", "kind", "text"),
+    [
+        (3, f"note: x\nError: {NO_MODEL}\n", ErrorKind.AUTH, NO_MODEL),
+        (3, "Error: The key is missing.", ErrorKind.AUTH, "The key is missing."),
+        (3, "Error: No model was chosen, but x.", ErrorKind.MODEL, "No model was chosen, but x."),
+        (2, "Error: Name one of the models of x.", ErrorKind.MODEL, None),
+        (9, "Error: The disk is full.", ErrorKind.EARLY_EXIT, "The disk is full."),
+        (1, "Traceback\n  x\nValueError: y\n\n", ErrorKind.EARLY_EXIT, "ValueError: y"),
+        (3, " \n", ErrorKind.CRASH, None),
+    ],
+)
+def test_a_process_that_ended_before_it_began_has_said_why(
+    code: int, log: str, kind: ErrorKind, text: str | None
+):
+    begun = advance(Session(session_id="s"), StartSession(text="Do it"))
+    ended = ProcessExit(generation=begun.generation, code=code, text=log)
+    failure = advance(begun, ended).failure
+    assert failure
+    assert failure.kind is kind
+    assert text in (None, failure.text)
+    announced = advance(begun, SessionCreated(generation=begun.generation, session_id="s"))
+    later = advance(announced, ended).failure
+    assert later
+    assert later.kind is ErrorKind.CRASH

@@ -1,0 +1,246 @@
+"""A session rebuilt from what is stored is the one the machine has (6.2).
+
+The always-run part plays a thousand random lives; ROOKERY_TORTURE=1 plays 100,000:
+
+    ROOKERY_TORTURE=1 python -m pytest -n auto --dist load \
+        tests/manager/sessions/test_session_rebuilding.py
+"""
+
+import os
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rookery.core.message import Message
+from rookery.manager.sessions.session_events import LastExit, PendingAsk, ProcessEvent, Session
+from rookery.manager.sessions.session_failures import Failure
+from rookery.manager.sessions.session_record import SessionRecord
+from rookery.manager.sessions.session_states import SessionState, SessionStatus
+from rookery.manager.sessions.session_task import last_ask
+from rookery.manager.sessions.stored_session import rebuilt
+from support.session_simulation import EVENT_OF, LIVELY, Move, World
+
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
+BATCHES, LIVES = (100, 1000) if TORTURE else (4, 300)
+
+MOVES = st.lists(st.tuples(st.sampled_from(sorted(EVENT_OF)), st.integers(0, 99)), max_size=25)
+
+
+def check(world: World, story: list[str]) -> None:
+    live = world.session
+    ask = last_ask(world.messages)
+    told = "\n".join(story)
+    # a process the machine gave up may still linger, so that one is found alive proves nothing
+    assert rebuilt(world.record, ask, alive=True) == expected(live), told
+    if not live.process_open:
+        assert rebuilt(world.record, ask, alive=False) == expected(live), told
+    waits = live.state in (SessionState.WAITING_APPROVAL, SessionState.WAITING_INPUT)
+    assert not waits or (live.process_open and live.pending_ask), told
+    assert live.stop_requested is (live.state is SessionState.STOPPED), told
+    assert (live.failure is not None) is (live.state is SessionState.ERROR), told
+
+
+def expected(live: Session) -> Session:
+    return live if live.state is not SessionState.IDLE else Session()
+
+
+def live_through(moves: list[Move]) -> World:
+    world, story = World(), []
+    for move in moves:
+        before = world.session
+        event = world.play(move)
+        story.append(f"{before.state} {event} {world.session.state}")
+        if isinstance(event, ProcessEvent) and not listened_to(before, event):
+            assert world.session == before, "\n".join(story)
+        check(world, story)
+    return world
+
+
+def listened_to(session: Session, event: ProcessEvent) -> bool:
+    return session.process_open and event.generation == session.generation
+
+
+def random_life(seed: int) -> list[Move]:
+    chance = random.Random(seed)
+    rest = [(chance.choice(LIVELY), chance.randrange(100)) for _ in range(chance.randrange(30))]
+    return [("start", 0), *rest]
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_6_2_whatever_happens_rebuilding_gives_the_live_session(batch: int):
+    reached: Counter[SessionState] = Counter()
+    for seed in range(batch * LIVES, (batch + 1) * LIVES):
+        reached[live_through(random_life(seed)).session.state] += 1
+    assert set(reached) == set(SessionState) - {SessionState.IDLE}, reached
+
+
+@settings(max_examples=40 if not TORTURE else 5000, deadline=None)
+@given(moves=MOVES)
+def test_6_2_rebuilding_gives_the_live_session_from_any_beginning(moves: list[Move]):
+    live_through(moves)
+
+
+@settings(max_examples=40 if not TORTURE else 5000, deadline=None)
+@given(moves=MOVES, more=MOVES)
+def test_6_2_a_rebuilt_session_goes_on_as_the_live_one_would(moves: list[Move], more: list[Move]):
+    world = live_through([("start", 0), *moves])
+    world.session = rebuilt(world.record, last_ask(world.messages), alive=True)
+    for move in more:
+        world.play(move)
+        check(world, [])
+
+
+# ── the rows of 6.2 ─────────────────────────────────────────────────────────────────────
+
+TOOL = PendingAsk(ask="tool", ts=9)
+DEAD, ALIVE, EITHER = (False,), (True,), (True, False)
+
+ROWS = """
+2  | stopped  | either | tool                          | stopped
+2  | stopped  | either | resume_task                   | stopped
+3  | creating | dead   | -                             | error
+3  | creating | dead   | tool                          | error
+5  | running  | alive  | -                             | streaming
+5  | done     | alive  | -                             | streaming
+5  | running  | alive  | tool answered                 | streaming
+5  | done     | alive  | completion_result answered    | streaming
+6  | running  | alive  | tool                          | waiting_approval
+6  | running  | alive  | command                       | waiting_approval
+6  | done     | alive  | browser_action_launch         | waiting_approval
+6  | running  | alive  | use_mcp_server                | waiting_approval
+6  | running  | alive  | auto_approval_max_req_reached | waiting_approval
+7  | running  | alive  | followup                      | waiting_input
+8  | running  | alive  | completion_result             | completed
+8  | done     | alive  | resume_completed_task         | completed
+9  | running  | alive  | resume_completed_task         | paused
+9  | running  | alive  | resume_task                   | paused
+9  | done     | alive  | resume_task                   | paused
+10 | running  | alive  | api_req_failed                | error
+10 | running  | alive  | mistake_limit_reached         | error
+10 | running  | alive  | invalid_model                 | error
+10 | running  | alive  | payment_required_prompt       | error
+11 | done     | dead   | completion_result             | completed
+11 | done     | dead   | -                             | completed
+12 | error    | dead   | -                             | error
+12 | error    | dead   | tool                          | error
+13 | running  | dead   | completion_result             | completed
+14 | running  | dead   | completion_result answered    | paused
+14 | running  | lost   | tool                          | waiting_approval
+14 | running  | lost   | auto_approval_max_req_reached | waiting_approval
+14 | running  | lost   | followup                      | waiting_input
+14 | running  | lost   | tool answered                 | paused
+14 | running  | ended  | tool                          | paused
+14 | running  | ended  | followup                      | paused
+14 | running  | dead   | -                             | paused
+"""
+CASES = [[part.strip() for part in row.split("|")] for row in ROWS.strip().splitlines()]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"6.2 row {' '.join(case)}")
+def test_6_2_each_row_gives_its_state(case: list[str]):
+    _, status, life, said, state = case
+    kind, _, answered = said.partition(" ")
+    ask = None if kind == "-" else PendingAsk(ask=kind, ts=9)
+    record = SessionRecord(
+        session_id="s",
+        status=SessionStatus(status),
+        process_open=True,
+        saw_session_created=True,
+        saw_api_req_started=True,
+        answered_ask_ts=9 if answered else None,
+        last_exit=LastExit(code=0) if life == "ended" else None,
+    )
+    for alive in {"alive": ALIVE, "either": EITHER}.get(life, DEAD):
+        assert rebuilt(record, ask, alive=alive).state == state
+
+
+def test_6_2_row_1_without_a_record_a_session_is_idle():
+    assert rebuilt(None, TOOL, alive=True) == Session()
+
+
+@pytest.mark.parametrize(
+    ("announced", "requested", "ask", "state"),
+    [
+        (False, False, None, "creating"),
+        (False, True, None, "creating"),
+        (True, False, None, "creating"),
+        (False, True, TOOL, "creating"),
+        (True, True, None, "streaming"),
+        (True, False, TOOL, "waiting_approval"),
+    ],
+)
+def test_6_2_row_4_a_living_session_is_in_creation_until_it_is_announced_and_works(
+    announced: bool, requested: bool, ask: PendingAsk | None, state: str
+):
+    record = SessionRecord(
+        session_id="s",
+        process_open=True,
+        saw_session_created=announced,
+        saw_api_req_started=requested,
+    )
+    session = rebuilt(record, ask, alive=True)
+    assert session.state == state
+    assert session.deferred_ask == (ask if state == "creating" else None)
+
+
+def test_6_2_row_3_an_interrupted_creation_says_so_and_keeps_what_was_to_be_done():
+    world = World()
+    world.play(("start", 7))
+    session = rebuilt(world.record, None, alive=False)
+    assert session.failure is not None
+    assert session.failure.kind == "creation_interrupted"
+    assert [letter.text for letter in session.outbox] == ["task 7"]
+
+
+def test_6_2_the_stored_state_decides_nothing():
+    world = live_through([("start", 0), ("created", 0), ("request", 0), ("ask", 0)])
+    assert world.record is not None
+    for shown in SessionState:
+        record = replace(world.record, state=shown)
+        assert rebuilt(record, last_ask(world.messages), alive=True) == world.session
+
+
+def test_6_2_a_failure_nobody_was_there_to_hear_is_told_from_the_ask():
+    record = SessionRecord(session_id="s", status=SessionStatus.RUNNING, process_open=True)
+    ask = PendingAsk(ask="api_req_failed", ts=4, text="401: who are you?")
+    assert rebuilt(record, ask, alive=True).failure == Failure(kind="auth", text=ask.text)
+
+
+def says(kind: str, ts: int = 1, **more: object) -> Message:
+    return Message(ts=ts, type="say", say=kind, **more)
+
+
+def asks(kind: str | None, ts: int = 2, **more: object) -> Message:
+    return Message(ts=ts, type="ask", ask=kind, **more)
+
+
+@pytest.mark.parametrize(
+    ("messages", "kind"),
+    [
+        ([], None),
+        ([says("text")], None),
+        ([asks("tool")], "tool"),
+        ([asks("tool"), says("checkpoint_saved", 3), says("checkpoint_saved", 4)], "tool"),
+        ([says("checkpoint_saved")], None),
+        ([asks("tool"), says("text", 3)], None),
+        ([asks("tool", partial=True)], None),
+        ([asks("tool", answered=True)], None),
+        ([asks("command_output")], None),
+        ([asks("moonrise")], None),
+        ([asks(None)], None),
+    ],
+)
+def test_6_2_the_last_ask_is_what_the_messages_end_with(messages: list[Message], kind: str | None):
+    found = last_ask(messages)
+    assert (found.ask if found else None) == kind
+
+
+def test_6_2_what_a_stopped_process_asked_while_nobody_listened_is_not_open():
+    record = SessionRecord(session_id="s", status=SessionStatus.STOPPED, process_open=True)
+    assert rebuilt(record, TOOL, alive=True).pending_ask is None
+    offer = PendingAsk(ask="resume_task", ts=9)
+    assert rebuilt(record, offer, alive=True).pending_ask == offer

@@ -1,0 +1,167 @@
+"""What is stored of a session (2), and what a page derives from it (5)."""
+
+import pytest
+from msgspec.structs import asdict, replace
+
+from rookery.manager.sessions.session_events import PendingAsk
+from rookery.manager.sessions.session_record import (
+    LOG_LINES,
+    ParallelMode,
+    SessionRecord,
+    flags,
+    label_of,
+    noted,
+    recorded,
+)
+from rookery.manager.sessions.session_states import SessionState
+from support.session_samples import standing
+
+TRUE_IN = """
+show_spinner            creating streaming
+show_cancel_button      creating streaming waiting_approval waiting_input
+show_resume_button      paused stopped completed
+show_auto_mode_warning  creating streaming
+input_enabled           waiting_input completed paused stopped
+is_active               creating streaming waiting_approval waiting_input
+show_approval_buttons   waiting_approval
+show_retry_button       error
+can_queue_text          creating streaming waiting_approval
+needs_attention         waiting_approval waiting_input error
+can_guide_text
+can_finish_to_branch
+can_create_pull_request
+"""
+"""For a local session that has nothing unread."""
+
+LOCAL = SessionRecord(session_id="s")
+WORKTREE = replace(LOCAL, parallel_mode=ParallelMode(branch="agent/x"), unread=True)
+
+
+@pytest.mark.parametrize("row", TRUE_IN.strip().splitlines(), ids=lambda row: f"5 {row.split()[0]}")
+def test_5_each_flag_is_true_in_its_states(row: str):
+    name, *states = row.split()
+    for state in SessionState:
+        assert getattr(flags(standing(state), LOCAL), name) is (state in states), state
+
+
+def test_5_every_flag_has_a_row():
+    assert {row.split()[0] for row in TRUE_IN.strip().splitlines()} == set(
+        asdict(flags(standing(SessionState.IDLE), None))
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "states"),
+    [
+        ("needs_attention", "waiting_approval waiting_input error completed"),
+        ("can_finish_to_branch", "streaming waiting_input completed paused"),
+        (
+            "can_create_pull_request",
+            "idle streaming waiting_approval waiting_input completed paused error stopped",
+        ),
+    ],
+)
+def test_5_flags_of_an_unread_session_in_a_worktree(name: str, states: str):
+    for state in SessionState:
+        assert getattr(flags(standing(state), WORKTREE), name) is (state in states.split()), state
+
+
+def test_5_without_a_branch_there_is_nothing_to_pull():
+    record = replace(LOCAL, parallel_mode=ParallelMode())
+    assert not flags(standing(SessionState.COMPLETED), record).can_create_pull_request
+
+
+def test_5_the_warning_is_for_sessions_that_approve_by_themselves():
+    record = replace(LOCAL, auto_approve=False)
+    assert not flags(standing(SessionState.STREAMING), record).show_auto_mode_warning
+
+
+def test_5_only_an_agent_that_made_too_many_mistakes_takes_guidance():
+    session = replace(
+        standing(SessionState.ERROR), pending_ask=PendingAsk(ask="mistake_limit_reached", ts=1)
+    )
+    assert flags(session, LOCAL).can_guide_text
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        ("creating", "creating"),
+        ("streaming", "running"),
+        ("waiting_approval", "running"),
+        ("waiting_input", "running"),
+        ("paused", "running"),
+        ("completed", "done"),
+        ("error", "error"),
+        ("stopped", "stopped"),
+    ],
+)
+def test_2_the_status_of_each_state_and_when_it_ended(state: str, status: str):
+    record = recorded(LOCAL, standing(SessionState(state)), now=7, selected=True)
+    ended = status in ("done", "error", "stopped")
+    assert (record.state, record.status, record.end_time) == (state, status, 7 if ended else None)
+
+
+def test_2_the_end_is_when_it_ended_and_is_cleared_when_it_runs_again():
+    done = standing(SessionState.COMPLETED)
+    record = recorded(LOCAL, done, now=7, selected=True)
+    assert recorded(record, done, now=9, selected=True).end_time == 7
+    again = recorded(record, standing(SessionState.STREAMING), now=9, selected=True)
+    assert again.end_time is None
+
+
+@pytest.mark.parametrize(
+    ("state", "unread"),
+    [
+        ("streaming", False),
+        ("waiting_approval", True),
+        ("waiting_input", True),
+        ("completed", True),
+        ("error", True),
+        ("paused", False),
+        ("stopped", False),
+    ],
+)
+def test_2_what_finished_or_asked_while_nobody_looked_is_unread(state: str, unread: bool):
+    session = standing(SessionState(state))
+    record = recorded(LOCAL, session, now=1, selected=False)
+    assert record.unread is unread
+    assert not recorded(LOCAL, session, now=1, selected=True).unread
+    seen = recorded(record, session, now=2, selected=True)
+    assert not recorded(seen, session, now=3, selected=False).unread
+    assert recorded(record, session, now=2, selected=False).unread is unread
+
+
+def test_2_a_process_that_is_not_listened_to_has_no_pid():
+    record = replace(LOCAL, pid=42)
+    session = standing(SessionState.STREAMING)
+    assert recorded(record, session, now=1, selected=True).pid == 42
+    gone = replace(session, process_open=False)
+    assert recorded(record, gone, now=1, selected=True).pid is None
+
+
+@pytest.mark.parametrize(
+    ("prompt", "label"),
+    [
+        ("Fix the\n  parser ", "Fix the parser"),
+        ("x" * 40, "x" * 40),
+        ("x" * 41, "x" * 37 + "..."),
+        ("", ""),
+    ],
+)
+def test_2_the_label_is_the_prompt_on_one_line(prompt: str, label: str):
+    assert label_of(prompt) == label
+
+
+def test_2_a_title_replaces_the_label_unless_the_user_chose_it():
+    record = replace(LOCAL, label="fix it", title="Parser fix")
+    assert record.name == "Parser fix"
+    assert replace(record, renamed=True).name == "fix it"
+    assert replace(record, title="").name == "fix it"
+
+
+def test_16_the_log_keeps_its_last_lines():
+    record = LOCAL
+    for number in range(LOG_LINES + 5):
+        record = noted(record, str(number))
+    assert record.logs == tuple(str(number) for number in range(5, LOG_LINES + 5))

@@ -1,0 +1,221 @@
+"""Those who come and say nothing, or little, or too slowly; and those who come in crowds."""
+
+import os
+import resource
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import httpx2
+import pytest
+from anyio.abc import ByteStream
+from websockets.exceptions import ConnectionClosed
+
+from rookery.manager.web import visitors
+from rookery.manager.web.page_files import PageFiles
+from rookery.manager.web.web_limits import CONNECTIONS
+from support import web_server
+from support.web_server import LOOPBACK, PATIENCE, Served, call, page_in, request, said_to, served
+
+pytestmark = pytest.mark.anyio
+
+CROWD = 1000
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same waits, shorter."""
+    monkeypatch.setattr(visitors, "INTRODUCTION", 0.3)
+    monkeypatch.setattr(visitors, "STRANGERS_REQUEST", 0.3)
+    monkeypatch.setattr(visitors, "BETWEEN_REQUESTS", 0.3)
+    monkeypatch.setattr(visitors, "STALLED", 0.3)
+
+
+@contextmanager
+def connections(server: Served, number: int) -> Iterator[list[socket.socket]]:
+    with ExitStack() as stack:
+        made = []
+        for _ in range(number):
+            far = stack.enter_context(socket.create_connection((LOOPBACK, server.port)))
+            far.settimeout(PATIENCE)
+            made.append(far)
+        yield made
+
+
+SLOW = {
+    "nothing": b"",
+    "half a line": b"GET / HT",
+    "half a head": b"GET / HTTP/1.1\r\nHost: x\r\nX-A: b\r\n",
+    "half a body": b"POST /api/launch HTTP/1.1\r\nHost: @HOST@\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 500\r\n\r\n{",
+}
+
+
+@pytest.mark.parametrize("begin", SLOW.values(), ids=SLOW)
+@pytest.mark.usefixtures("impatient")
+async def test_WEB_9_who_is_slow_to_ask_is_let_go(tmp_path: Path, begin: bytes):
+    async with served(tmp_path) as server:
+        async with await anyio.connect_tcp(LOOPBACK, server.port) as stream:
+            await said_to(stream, begin.replace(b"@HOST@", server.host.encode()), server.host)
+        await server.is_left_alone()
+        assert server.requests.done == []
+
+
+async def drip(stream: ByteStream) -> None:
+    """Until the other side has had enough of it."""
+    with anyio.fail_after(PATIENCE), suppress(anyio.BrokenResourceError):
+        while True:
+            await stream.send(b"G")
+            await anyio.sleep(0.05)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_WEB_9_who_drips_is_let_go_too(tmp_path: Path):
+    """A byte now and then is no sign of good will."""
+    async with served(tmp_path) as server:
+        async with await anyio.connect_tcp(LOOPBACK, server.port) as stream:
+            await drip(stream)
+        await server.is_left_alone()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_WEB_9_who_drips_a_second_request_is_let_go_too(tmp_path: Path):
+    async with served(tmp_path) as server:
+        async with await anyio.connect_tcp(LOOPBACK, server.port) as stream:
+            await stream.send(f"GET / HTTP/1.1\r\nHost: {server.host}\r\n\r\n".encode())
+            assert b" 200 " in await stream.receive()
+            await drip(stream)
+        await server.is_left_alone()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_WEB_9_who_does_not_take_a_file_is_let_go(tmp_path: Path):
+    folder = page_in(tmp_path / "page")
+    (folder / "large.txt").write_bytes(b"x" * 8_000_000)
+    async with served(tmp_path / "server", page=PageFiles(folder)) as server:
+        with connections(server, 1) as (far,):
+            far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            far.sendall(request("GET /large.txt", f"Host: {server.host}").encode())
+            await server.is_left_alone()
+
+
+async def test_who_takes_a_file_slowly_gets_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """On a busy machine a reader may stand still; then it is tried again, and takes longer."""
+    folder = page_in(tmp_path / "page")
+    (folder / "large.txt").write_bytes(b"x" * 8_000_000)
+    for slower in (1, 5):
+        monkeypatch.setattr(visitors, "STALLED", 1.0 * slower)
+        async with served(tmp_path / str(slower), page=PageFiles(folder)) as server:
+            with connections(server, 1) as (far,):
+                far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+                far.sendall(request("GET /large.txt", f"Host: {server.host}").encode())
+                received = await anyio.to_thread.run_sync(taken_slowly, far, 4 * slower)
+        if received > 8_000_000:
+            return
+    raise AssertionError("Whoever was slow did not get all of it.")
+
+
+def taken_slowly(far: socket.socket, seconds: float) -> int:
+    """For several times as long as somebody who takes nothing is waited for."""
+    received, until = 0, time.monotonic() + seconds
+    with suppress(ConnectionResetError):
+        while piece := far.recv(100_000):
+            received += len(piece)
+            if time.monotonic() < until:
+                time.sleep(seconds / 200)
+    return received
+
+
+async def test_who_is_known_may_take_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A busy machine introduces itself slowly; then all of it is tried again, and takes longer."""
+    for slower in (1, 5, 25):
+        monkeypatch.setattr(visitors, "INTRODUCTION", 2.0 * slower)
+        monkeypatch.setattr(visitors, "STRANGERS_REQUEST", 0.3 * slower)
+        monkeypatch.setattr(visitors, "BETWEEN_REQUESTS", 0.3 * slower)
+        monkeypatch.setattr(web_server, "PONDERING", 1.0 * slower)
+        async with served(tmp_path / str(slower)) as server:
+            with suppress(ConnectionClosed, httpx2.TransportError):
+                await takes_their_time(server, 2.5 * slower)
+                return
+    raise AssertionError("Whoever was known was sent away.")
+
+
+async def takes_their_time(server: Served, seconds: float) -> None:
+    async with server.socket() as page, server.client() as client:
+        assert "result" in await call(page, "initialize", protocol=1, token=server.token)
+        introduced = time.monotonic()
+        while time.monotonic() - introduced < seconds:
+            slow = await client.post("/api/do", headers=server.bearer, json={"kind": "list_modes"})
+            assert (slow.status_code, slow.json()) == (200, [])
+        assert "result" in await call(page, "echo")
+
+
+async def test_WEB_9_a_crowd_keeps_nobody_out(tmp_path: Path):
+    """Pages that are known stay, newcomers are served, and the oldest of the crowd go."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8 * CROWD), hard))
+    try:
+        async with served(tmp_path) as server, server.socket() as page:
+            assert "result" in await call(page, "initialize", protocol=1, token=server.token)
+            descriptors = len(os.listdir("/dev/fd"))
+            crowd = connections(server, CROWD)
+            there = await anyio.to_thread.run_sync(crowd.__enter__)
+            try:
+                assert "result" in await call(page, "echo")
+                async with server.client() as client:
+                    assert (await client.get("/")).status_code == 200
+                    health = await client.get("/api/health", headers=server.bearer)
+                    assert health.status_code == 200
+                assert len(server.watch.visitors) <= CONNECTIONS
+                ours = len(os.listdir("/dev/fd")) - descriptors - len(there)
+                assert ours <= CONNECTIONS + 5
+                assert "result" in await call(page, "echo")
+            finally:
+                crowd.__exit__(None, None, None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_WEB_9_where_all_are_known_one_more_is_turned_away(tmp_path: Path):
+    async with served(tmp_path) as server, anyio.create_task_group() as group:
+        pages = [await server.socket() for _ in range(CONNECTIONS)]
+        for page in pages:
+            assert "result" in await call(page, "initialize", protocol=1, token=server.token)
+        answer = await server.say(request("GET /", f"Host: {server.host}"))
+        assert answer.raw == b""
+        await pages[0].close()
+        assert (await server.say(request("GET /", f"Host: {server.host}"))).status == 200
+        assert "result" in await call(pages[-1], "echo")
+        for page in pages:
+            group.start_soon(page.close)
+
+
+async def test_requests_one_after_the_other_on_one_connection_are_all_answered(tmp_path: Path):
+    async with served(tmp_path) as server:
+        one = f"GET / HTTP/1.1\r\nHost: {server.host}\r\n\r\n"
+        answer = await server.say(one * 20 + request("GET /", f"Host: {server.host}"))
+        assert answer.raw.count(b"HTTP/1.1 200 OK") == 21
+
+
+async def test_what_is_wrong_on_one_connection_ends_only_that(tmp_path: Path):
+    async with served(tmp_path) as server, server.client() as client:
+        for sent in (b"\x00" * 1000, b"GET /\r\n\r\n", b"\r\n" * 10_000 + b"x\r\n\r\n"):
+            await server.say(sent)
+            assert (await client.get("/")).status_code == 200
+
+
+async def test_small_answers_do_not_wait_for_each_other(tmp_path: Path):
+    """A system that waits for more to send does so for 40 ms and longer."""
+    async with served(tmp_path) as server, server.client() as client:
+        took = []
+        for _ in range(20):
+            began = time.perf_counter()
+            assert (await client.get("/api/health", headers=server.bearer)).status_code == 200
+            took.append(time.perf_counter() - began)
+        assert sorted(took)[10] < 0.03

@@ -1,0 +1,280 @@
+"""`rookery serve --web`, which is `rookery manager`, as a process."""
+
+import json
+import os
+import re
+import signal
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from websockets.asyncio.client import connect
+
+from rookery.cli.exit_codes import Exit
+from rookery.manager.sessions.session_store import manager_folder
+from support.manager_project import WRITES, Project
+from support.text_process import PLAINLY, Started, start_text
+from support.web_server import PATIENCE, call, page_in
+
+pytestmark = pytest.mark.anyio
+
+
+class Managed:
+    """The command, while it runs."""
+
+    def __init__(self, process: Started) -> None:
+        self.process = process
+        self.line = process.stdout.readline() if process.stdout else ""
+
+    @property
+    def where(self) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(self.line)
+        return told
+
+    def launched(self, launch_url: str = "") -> str:
+        """The token that a link is exchanged for."""
+        url, code = (launch_url or self.where["launch_url"]).split("#launch=")
+        answer = httpx2.post(f"{url}api/launch", json={"code": code}, trust_env=False)
+        assert answer.status_code == 200
+        return str(answer.json()["token"])
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
+        """The exit code, and all that was said to people."""
+        self.process.send_signal(number)
+        _, said = self.process.communicate(timeout=PATIENCE)
+        return self.process.wait(), said
+
+
+def command(project: Project, *arguments: str, built: bool = True, **environ: str) -> Started:
+    page = project.folder / "page"
+    if built and not page.exists():
+        page_in(page)
+    return start_text(
+        ["serve", "--web", "-w", str(project.path), *arguments],
+        {**project.environ, "PLAYED_PAGE": str(page), **environ},
+        project.path,
+        program=Path(__file__).parents[2] / "support/command_with_page.py",
+    )
+
+
+@contextmanager
+def managed(project: Project, *arguments: str, **environ: str) -> Iterator[Managed]:
+    with command(project, *arguments, **environ) as process:
+        try:
+            yield Managed(process)
+        finally:
+            process.kill()
+
+
+def ended(project: Project, *arguments: str, built: bool = True) -> tuple[int, str, str]:
+    """The exit code and what was said, of a command that ends by itself."""
+    with command(project, *arguments, built=built) as process:
+        said, told = process.communicate(timeout=PATIENCE)
+    return process.wait(), said, told
+
+
+async def test_it_tells_where_it_is_and_leaves_nothing_behind(project: Project):
+    with managed(project, "--json", "--no-open", **PLAINLY) as manager:
+        assert manager.where == {
+            "url": manager.where["url"],
+            "launch_url": manager.where["launch_url"],
+            "pid": manager.process.pid,
+        }
+        token = manager.launched()
+        socket = manager.where["url"].replace("http:", "ws:") + "ws"
+        async with connect(socket, proxy=None) as page:
+            answer = await call(page, "initialize", protocol=1, token=token)
+            assert answer["result"]["protocol"] == 1
+            assert {"list_devices", "revoke_device"} <= {*answer["result"]["requests"]}
+            assert "follow_id" in (await call(page, "follow_list"))["result"]
+            with anyio.fail_after(PATIENCE):
+                listed = json.loads(await page.recv())
+            assert listed["params"]["overview"]["project"] == str(project.path)
+            assert listed["params"]["overview"]["blocked_requests"] == 0
+        folder = manager_folder(project.places, project.path)
+        note = folder / "server.json"
+        assert stat.S_IMODE(note.stat().st_mode) == 0o600
+        assert manager.end() == (Exit.TERMINATED, "")
+    assert not [path.name for path in folder.iterdir() if path.suffix != ".lock"]
+
+
+def test_WEB_4_WEB_13_no_token_and_no_code_is_ever_written_down(project: Project):
+    """Not in what it says to people, nor in any file; and wrong ones neither."""
+    with managed(project, "--json", "--no-open") as manager:
+        token, code = manager.launched(), manager.where["launch_url"].partition("=")[2]
+        url, wrong = manager.where["url"], "Zq7wrong" * 8
+        for given in (token, wrong):
+            bearer = {"Authorization": f"Bearer {given}"}
+            httpx2.get(f"{url}api/health", headers=bearer, trust_env=False)
+            httpx2.get(f"{url}api/health?token={given}", trust_env=False)
+            httpx2.post(f"{url}api/launch", json={"code": given}, trust_env=False)
+        written = files_that_hold(project.folder, token, code, wrong)
+        assert written == []
+        _, said = manager.end()
+        assert not [secret for secret in (token, code, wrong) if secret in said]
+    assert files_that_hold(project.folder, token, code, wrong) == []
+    assert list(project.places.state.rglob("manager/*"))
+
+
+def files_that_hold(folder: Path, *secrets: str) -> list[Path]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files
+    return [path for path in files if any(s.encode() in path.read_bytes() for s in secrets)]
+
+
+def test_WEB_14_the_page_is_told_how_many_requests_were_blocked(project: Project):
+    with managed(project, "--json", "--no-open") as manager:
+        url, token = manager.where["url"], manager.launched()
+        for _ in range(3):
+            httpx2.get(f"{url}api/health", trust_env=False)
+        listed = httpx2.post(
+            f"{url}api/do",
+            json={"kind": "list_sessions"},
+            headers={"Authorization": f"Bearer {token}"},
+            trust_env=False,
+        )
+        assert listed.status_code == 200
+        assert listed.json()["overview"]["blocked_requests"] == 3
+
+
+def test_people_are_told_in_one_line(project: Project):
+    with managed(project, "--no-open") as manager:
+        told = r"Open this within a minute; it works once: (http://\S+)\n"
+        found = re.fullmatch(told, manager.line)
+        assert found
+        manager.launched(found[1])
+        code, said = manager.end(signal.SIGINT)
+        assert code == Exit.INTERRUPTED
+        assert "Ctrl-C ends it, and sessions run on." in said
+
+
+def test_the_second_command_opens_the_page_of_the_first(project: Project):
+    with managed(project, "--json", "--no-open") as manager:
+        code, said, _ = ended(project, "--json", "--no-open")
+        again = json.loads(said)
+        assert (code, again["pid"]) == (0, manager.process.pid)
+        assert again["launch_url"] != manager.where["launch_url"]
+        assert manager.launched(again["launch_url"]) == manager.launched()
+        code, said, told = ended(project, "--no-open")
+        assert code == 0
+        assert f"runs already, as process {manager.process.pid}" in told
+        assert "#launch=" in said
+
+
+def test_it_opens_a_browser_and_does_not_wait_for_it(project: Project, tmp_path: Path):
+    opened = tmp_path / "opened"
+    os.mkfifo(opened)
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\nread never < {opened}\n', "utf-8")
+    browser.chmod(0o700)
+    with managed(project, "--json", BROWSER=f"{browser} %s &") as manager:
+        link = opened.read_text(encoding="utf-8").strip()
+        assert link == manager.where["launch_url"]
+        manager.launched()
+        opened.write_text("done\n", encoding="utf-8")
+        manager.end()
+
+
+def test_without_a_page_it_says_what_to_run(project: Project):
+    code, said, told = ended(project, built=False)
+    assert (code, said) == (Exit.USAGE, "")
+    assert "make web" in told
+    with command(project, "--json", "--no-open", built=False) as process:
+        try:
+            manager = Managed(process)
+            assert "make web" in httpx2.get(manager.where["url"], trust_env=False).text
+            manager.end()
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--host", "192.0.2.9"], "Add --tls, or --tls-cert and --tls-key"),
+        (["--host", "0.0.0.0", "--tls"], "every network"),
+        (["--behind-tunnel", "http://name.example"], "https"),
+        (["--pair"], "No manager of this project runs"),
+        (["--port", "70000"], "70000"),
+    ],
+    ids=str,
+)
+def test_WEB_1_what_is_not_safe_or_makes_no_sense_is_refused(
+    project: Project, flags: list[str], sentence: str
+):
+    code, said, told = ended(project, "--no-open", *flags)
+    assert (code, said) == (Exit.USAGE, "")
+    assert sentence in told
+
+
+def test_WEB_1_devices_are_paired_through_a_tunnel(project: Project):
+    with managed(
+        project, "--json", "--no-open", "--behind-tunnel", "https://name.example"
+    ) as manager:
+        address, code = manager.where["pairing_url"].split("#pair=")
+        assert address == "https://name.example/"
+        answer = httpx2.post(
+            f"{manager.where['url']}api/pair",
+            json={"code": code, "name": "My phone"},
+            headers={"Host": "name.example", "Origin": "https://name.example"},
+            trust_env=False,
+        )
+        assert answer.status_code == 200
+        ended_with, said, told = ended(project, "--no-open", "--pair")
+        assert ended_with == 0
+        assert "https://name.example/#pair=" in told
+        _, said = manager.end()
+        assert "My phone is paired." in said
+        assert "Whoever runs the tunnel can read everything" in said
+
+
+def test_pairing_needs_a_way_for_devices(project: Project):
+    with managed(project, "--json", "--no-open"):
+        code, _, told = ended(project, "--no-open", "--pair")
+        assert code == Exit.USAGE
+        assert "reached from this machine only" in told
+
+
+@pytest.mark.parametrize("flags", [[], ["--stop-sessions"]], ids=["run on", "stopped"])
+async def test_sessions_run_on_unless_they_are_to_be_stopped(project: Project, flags: list[str]):
+    with project.hosted(project.wish(WRITES)) as hosted:
+        session_id = hosted.hear("started")
+        hosted.hear("waiting_approval")
+        hosted.kill()
+    with managed(project, "--json", "--no-open", *flags) as manager:
+        assert manager.where["url"]
+        code, said = manager.end(signal.SIGINT)
+    assert code == Exit.INTERRUPTED
+    assert ("1 session runs on. To stop them: rookery sessions stop-all" in said) is (not flags)
+    if flags:
+        assert "Stopping 1 session." in said
+        await project.quiet()
+    async with project.supervised() as watched:
+        state = watched.state(session_id)
+        assert state == ("stopped" if flags else "waiting_approval")
+
+
+async def test_whoever_has_the_sessions_for_a_moment_is_waited_for(project: Project):
+    async with project.supervised():
+        process = command(project, "--json", "--no-open")
+        with anyio.fail_after(PATIENCE):
+            while not is_at_the_lock(process.pid):  # noqa: ASYNC110 (it tells nobody)
+                await anyio.sleep(0.02)
+    with process:
+        try:
+            assert Managed(process).where["pid"] == process.pid
+        finally:
+            process.kill()
+
+
+def is_at_the_lock(pid: int) -> bool:
+    try:
+        opened = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:
+        return False
+    return any(path.endswith("agent-manager.json.lock") for path in opened)

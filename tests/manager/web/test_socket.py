@@ -1,0 +1,237 @@
+"""The WebSocket of the page: who gets one, and what becomes of those who misuse it."""
+
+import json
+import resource
+import socket
+import struct
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from rookery.manager.web import routes
+from rookery.manager.web.web_limits import FIRST_FRAME, FRAME
+from rookery.protocol.jsonrpc import OUTBOX
+from support.web_server import LOOPBACK, PATIENCE, PIECE, Served, call, introduction, served
+
+pytestmark = pytest.mark.anyio
+
+MARK = "Zq7reflected"
+
+
+async def closed_with(connection: Any) -> int:
+    """Nothing was said before it was closed."""
+    with anyio.fail_after(PATIENCE), pytest.raises(ConnectionClosed) as caught:
+        await connection.recv()
+    return caught.value.rcvd.code if caught.value.rcvd else 1006
+
+
+async def test_WEB_4_the_token_in_the_first_frame_opens_the_conversation(tmp_path: Path):
+    async with served(tmp_path) as server, server.socket() as page:
+        answer = await call(page, "initialize", protocol=1, token=server.token)
+        assert answer["result"] == {"protocol": 1}
+        assert (await call(page, "echo", said="é"))["result"] == {"said": "é"}
+        assert (server.talk.tokens, server.blocked) == ([server.token], 0)
+
+
+async def test_WEB_6_a_program_without_an_origin_needs_the_token_too(tmp_path: Path):
+    async with served(tmp_path) as server:
+        async with server.socket(origin=None) as program:
+            answer = await call(program, "initialize", protocol=1, token=server.token)
+            assert "result" in answer
+        async with server.socket(origin=None) as program:
+            await program.send(introduction("wrong"))
+            assert await closed_with(program) == 1008
+
+
+FIRST_FRAMES: dict[str, str | bytes] = {
+    "no token": json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}),
+    "wrong token": introduction(MARK),
+    "empty token": introduction(""),
+    "token of another kind": introduction(5),
+    "tokens in a list": introduction([MARK]),
+    "another method": introduction("TOKEN", method="do"),
+    "no method": json.dumps({"token": "TOKEN"}),
+    "a list": json.dumps([{"token": "TOKEN"}]),
+    "only the token": "TOKEN",
+    "no JSON": f"{{{MARK}",
+    "nested": "[" * 3000,
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("frame", FIRST_FRAMES.values(), ids=FIRST_FRAMES)
+async def test_WEB_4_after_any_other_first_frame_it_is_closed_without_a_word(
+    tmp_path: Path, frame: str
+):
+    async with served(tmp_path) as server, server.socket() as page:
+        await page.send(frame.replace("TOKEN", server.token))
+        assert await closed_with(page) == 1008
+        assert (server.talk.tokens, server.blocked) == ([], 1)
+
+
+async def test_WEB_4_what_is_sent_behind_a_wrong_token_is_not_heard(tmp_path: Path):
+    async with served(tmp_path) as server, server.socket() as page:
+        await page.send(introduction("wrong"))
+        await page.send(introduction(server.token))
+        assert await closed_with(page) == 1008
+        assert server.talk.tokens == []
+
+
+async def test_WEB_4_who_says_nothing_is_let_go_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert routes.INTRODUCTION == 5.0
+    monkeypatch.setattr(routes, "INTRODUCTION", 0.2)
+    async with served(tmp_path) as server, server.socket() as page:
+        assert await closed_with(page) == 1013
+        assert server.blocked == 1
+
+
+async def test_WEB_4_who_leaves_before_saying_anything_is_no_stranger_to_count(tmp_path: Path):
+    async with served(tmp_path) as server:
+        async with server.socket():
+            pass
+        await server.is_left_alone()
+        assert server.blocked == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "code"),
+    [(FIRST_FRAME + 1, 1009), (FRAME + 1, 1009), (100 * FIRST_FRAME, 1009)],
+)
+async def test_WEB_9_little_is_taken_from_a_stranger(tmp_path: Path, size: int, code: int):
+    async with served(tmp_path) as server, server.socket() as page:
+        await page.send(" " * size)
+        assert await closed_with(page) == code
+        assert server.talk.tokens == []
+
+
+@pytest.mark.parametrize("over", [0, 1, 99 * FRAME], ids=["limit", "limit and one", "far more"])
+async def test_WEB_9_an_oversize_frame_closes_its_connection_and_no_other(
+    tmp_path: Path, over: int
+):
+    async with served(tmp_path) as server, server.socket() as good, server.socket() as page:
+        for each in (good, page):
+            assert "result" in await call(each, "initialize", protocol=1, token=server.token)
+        message = {"jsonrpc": "2.0", "id": 1, "method": "echo", "params": {"said": ""}}
+        room = FRAME - len(json.dumps(message))
+        message["params"] = {"said": "x" * (room + over)}
+        text = json.dumps(message)
+        if over:
+            with suppress(ConnectionClosed):
+                await page.send(text)
+            assert await closed_with(page) == 1009
+        else:
+            await page.send(text)
+            with anyio.fail_after(PATIENCE):
+                assert "result" in json.loads(await page.recv())
+        assert "result" in await call(good, "echo")
+
+
+async def test_WEB_9_an_oversize_message_in_small_frames_is_one_too(tmp_path: Path):
+    async with served(tmp_path) as server, server.socket() as page:
+        assert "result" in await call(page, "initialize", protocol=1, token=server.token)
+        with suppress(ConnectionClosed):
+            await page.send(["x" * 1000] * (FRAME // 1000 + 2))
+        assert await closed_with(page) == 1009
+
+
+async def test_frames_that_are_no_text_close_the_connection(tmp_path: Path):
+    async with served(tmp_path) as server, server.socket() as page:
+        assert "result" in await call(page, "initialize", protocol=1, token=server.token)
+        await page.send(b"\x00\x01")
+        assert await closed_with(page) == 1003
+
+
+async def test_text_that_is_none_closes_the_connection(tmp_path: Path):
+    async with served(tmp_path) as server, server.socket() as page:
+        assert "result" in await call(page, "initialize", protocol=1, token=server.token)
+        page.transport.write(struct.pack("!BB4s", 0x81, 0x82, b"\0\0\0\0") + b"\xff\xfe")
+        assert await closed_with(page) == 1007
+
+
+async def test_malformed_messages_of_somebody_known_are_answered(tmp_path: Path):
+    async with served(tmp_path) as server, server.socket() as page:
+        assert "result" in await call(page, "initialize", protocol=1, token=server.token)
+        await page.send("[" * 50_000)
+        assert json.loads(await page.recv())["error"]["code"] == -32700
+        assert "result" in await call(page, "echo")
+
+
+async def test_a_page_that_leaves_in_the_middle_of_a_frame_ends_alone(tmp_path: Path):
+    async with served(tmp_path) as server:
+        async with server.socket() as page:
+            assert "result" in await call(page, "initialize", protocol=1, token=server.token)
+            page.transport.write(struct.pack("!BBH4s", 0x81, 0xFE, 1_000, b"\0\0\0\0") + b"{")
+            page.transport.abort()
+        with anyio.fail_after(PATIENCE):
+            await server.talk.over.wait()
+        await server.is_left_alone()
+        async with server.socket() as page:
+            assert "result" in await call(page, "initialize", protocol=1, token=server.token)
+
+
+async def test_WEB_9_a_slow_reader_costs_little_memory_and_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """What is on its way to them is bounded: an outbox, one message, and what systems hold."""
+    monkeypatch.setattr(routes, "STALLED", 0.5)
+    async with served(tmp_path) as server:
+        with socket.create_connection((LOOPBACK, server.port)) as far:
+            far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            far.settimeout(PATIENCE)
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            await anyio.to_thread.run_sync(begin_to_flood, far, server)
+            with anyio.fail_after(PATIENCE):
+                await server.talk.over.wait()
+            grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        in_flight = server.talk.flooded * len(PIECE)
+        assert OUTBOX < in_flight < OUTBOX + 8 * 2**20
+        assert grown < 40_000  # KiB
+        await server.is_left_alone()
+        async with server.client() as client:
+            assert (await client.get("/")).status_code == 200
+
+
+def begin_to_flood(far: socket.socket, server: Served) -> None:
+    far.sendall(server.handshake)
+    assert b" 101 " in far.recv(4096)
+    flood = {"jsonrpc": "2.0", "id": 2, "method": "flood"}
+    for text in (introduction(server.token), json.dumps(flood)):
+        far.sendall(struct.pack("!BBH4s", 0x81, 0xFE, len(text), b"\0\0\0\0") + text.encode())
+
+
+async def test_WEB_9_pings_whose_echoes_nobody_hears_end_the_connection(tmp_path: Path):
+    async with served(tmp_path) as server:
+        with socket.create_connection((LOOPBACK, server.port)) as far:
+            far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            far.settimeout(PATIENCE)
+            sent = await anyio.to_thread.run_sync(ping_for_ever, far, server)
+        assert sent < 64 * 2**20
+        await server.is_left_alone()
+
+
+def ping_for_ever(far: socket.socket, server: Served) -> int:
+    far.sendall(server.handshake)
+    assert b" 101 " in far.recv(4096)
+    ping = struct.pack("!BB4s", 0x89, 0x80 | 125, b"\0\0\0\0") + b"x" * 125
+    sent = 0
+    try:
+        while sent < 256 * 2**20:
+            far.sendall(ping * 500)
+            sent += 500 * len(ping)
+    except ConnectionError:
+        pass
+    return sent
+
+
+async def test_a_server_that_ends_tells_its_pages(tmp_path: Path):
+    async with served(tmp_path) as server:
+        page = await server.socket()
+        assert "result" in await call(page, "initialize", protocol=1, token=server.token)
+    assert await closed_with(page) == 1012
+    assert len(server.watch.visitors) == 0

@@ -1,0 +1,356 @@
+"""Finishing, applying and merging: all of it, or nothing (9.6)."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rookery.manager.worktrees.worktree_values import (
+    Applied,
+    ApplyPlan,
+    Code,
+    Finished,
+    Merged,
+    Obstacle,
+    Worktree,
+)
+from support.access_lists import restrict, still_restricted
+from support.worktree_folders import PROJECT_FILES, WorktreeBench, files_in, git, put
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> WorktreeBench:
+    return WorktreeBench.new(tmp_path / "project")
+
+
+def obstacle(said: object) -> Code:
+    assert isinstance(said, Obstacle), said
+    assert said.text.endswith(".")
+    return said.code
+
+
+def worked(bench: WorktreeBench) -> Worktree:
+    """Changes of every kind: committed, staged, unstaged, untracked, binary, gone, a mode."""
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    put(folder, {"a.txt": b"ONE\ntwo\nthree\nfour\nfive\n"})
+    git(folder, "commit", "-q", "-am", "committed")
+    put(folder, {"b.txt": b"staged\n"})
+    git(folder, "add", "b.txt")
+    put(folder, {"picture.bin": b"\0\1\2", "new/file": b"untracked\n", "x.log": b"ignored\n"})
+    (folder / "src/deep/c.py").unlink()
+    (folder / "run.sh").chmod(0o644)
+    (folder / "link").symlink_to("a.txt")
+    return worktree
+
+
+def test_9_6_apply_brings_every_change_and_leaves_worktree_and_index(bench: WorktreeBench):
+    worktree = worked(bench)
+    folder = Path(worktree.path)
+    before, status = files_in(folder), git(folder, "status", "--porcelain")
+    applied = bench.desk.apply(worktree)
+    assert isinstance(applied, Applied), applied
+    assert applied.keep is None
+    expected = {each for each in files_in(folder) if each[0] != "x.log"}
+    assert files_in(bench.folder) == expected
+    assert not os.access(bench.folder / "run.sh", os.X_OK)
+    assert git(bench.folder, "diff", "--cached", "--name-only") == b""
+    assert (files_in(folder), git(folder, "status", "--porcelain")) == (before, status)
+    assert obstacle(bench.desk.apply(worktree)) is Code.NOTHING_TO_DO
+
+
+def test_who_may_use_a_file_stays_as_it_was_when_changes_are_applied(bench: WorktreeBench):
+    worktree = worked(bench)
+    restrict(bench.folder / "a.txt")
+    (bench.folder / "b.txt").chmod(0o600)
+    assert isinstance(bench.desk.apply(worktree), Applied)
+    assert (bench.folder / "a.txt").read_bytes().startswith(b"ONE")
+    assert still_restricted(bench.folder / "a.txt")
+    assert (bench.folder / "b.txt").stat().st_mode & 0o777 == 0o600
+
+
+def test_9_6_apply_merges_with_what_is_changed_in_the_project(bench: WorktreeBench):
+    worktree = worked(bench)
+    put(bench.folder, {"a.txt": b"one\ntwo\nthree\nfour\nFIVE\n"})
+    plan = bench.desk.plan_apply(worktree)
+    assert isinstance(plan, ApplyPlan)
+    assert "a.txt" in plan.paths
+    applied = bench.desk.apply(worktree)
+    assert isinstance(applied, Applied)
+    assert (bench.folder / "a.txt").read_bytes() == b"ONE\ntwo\nthree\nfour\nFIVE\n"
+    assert applied.keep
+    kept = git(bench.folder, "show", f"{applied.keep.ref}:a.txt")
+    assert kept == b"one\ntwo\nthree\nfour\nFIVE\n"
+
+
+LOCAL = {
+    "changed": {"a.txt": b"uno\n"},
+    "untracked": {"new/file": b"mine\n"},
+    "ignored": {"b.txt": b"mine\n"},
+    "binary": {"picture.bin": b"\0mine"},
+    "gone there, changed here": {"src/deep/c.py": b"print('mine')\n"},
+}
+
+
+@pytest.mark.parametrize("local", LOCAL.values(), ids=[f"9.6 {name}" for name in LOCAL])
+def test_9_6_on_a_conflict_nothing_is_changed(bench: WorktreeBench, local: dict[str, bytes]):
+    worktree = worked(bench)
+    put(bench.folder, local)
+    before, status = files_in(bench.folder), git(bench.folder, "status", "--porcelain")
+    for said in (bench.desk.plan_apply(worktree), bench.desk.apply(worktree)):
+        assert isinstance(said, Obstacle)
+        assert said.code is Code.CONFLICT
+        assert said.paths == tuple(local)
+    assert (files_in(bench.folder), git(bench.folder, "status", "--porcelain")) == (before, status)
+
+
+def test_9_6_an_ignored_file_of_the_project_is_not_overwritten(bench: WorktreeBench):
+    worktree = bench.made()
+    put(Path(worktree.path), {".gitignore": b"nothing\n", "x.log": b"theirs\n"})
+    put(bench.folder, {"x.log": b"mine\n"})
+    assert obstacle(bench.desk.apply(worktree)) is Code.CONFLICT
+    assert isinstance(bench.desk.finish(worktree), Finished)
+    assert obstacle(bench.desk.merge(worktree)) is Code.PATH_EXISTS
+    assert (bench.folder / "x.log").read_bytes() == b"mine\n"
+
+
+def test_9_6_folders_and_links_in_the_way_are_conflicts(bench: WorktreeBench, tmp_path: Path):
+    worktree = worked(bench)
+    put(bench.folder, {"link/inside": b"mine\n"})
+    assert obstacle(bench.desk.apply(worktree)) is Code.CONFLICT
+    (bench.folder / "link/inside").unlink()
+    (bench.folder / "link").rmdir()
+    (tmp_path / "outside").mkdir()
+    (bench.folder / "new").symlink_to(tmp_path / "outside")
+    assert obstacle(bench.desk.apply(worktree)) is Code.CONFLICT
+    assert os.listdir(tmp_path / "outside") == []
+
+
+def test_9_6_only_the_chosen_files_are_applied(bench: WorktreeBench):
+    worktree = worked(bench)
+    applied = bench.desk.apply(worktree, ["b.txt"])
+    assert isinstance(applied, Applied)
+    assert applied.paths == ("b.txt",)
+    assert git(bench.folder, "status", "--porcelain") == b" M b.txt\n"
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", "", "a\0b"])
+def test_9_6_paths_that_leave_the_project_are_refused(bench: WorktreeBench, path: str):
+    assert obstacle(bench.desk.apply(worked(bench), [path])) is Code.OUTSIDE
+
+
+def test_9_6_finishing_commits_everything_and_leaves_a_worktree_to_go_on_in(bench: WorktreeBench):
+    worktree = worked(bench)
+    finished = bench.desk.finish(worktree, "feat: do it")
+    assert isinstance(finished, Finished)
+    assert finished.files == 6
+    assert git(Path(worktree.path), "status", "--porcelain") == b""
+    assert git(bench.folder, "log", "-1", "--format=%s", "agent/work") == b"feat: do it\n"
+    assert obstacle(bench.desk.finish(worktree)) is Code.NOTHING_TO_DO
+    put(Path(worktree.path), {"a.txt": b"more\n"})
+    assert isinstance(bench.desk.finish(worktree), Finished)
+    assert git(bench.folder, "log", "-1", "--format=%s", "agent/work") == b"chore: Work\n"
+
+
+def test_9_6_staging_for_the_agent_keeps_what_was_staged_before(bench: WorktreeBench):
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    put(folder, {"b.txt": b"first version\n"})
+    git(folder, "add", "b.txt")
+    put(folder, {"b.txt": b"second version\n"})
+    staged = bench.desk.stage(worktree)
+    assert isinstance(staged, Finished)
+    assert staged.keep
+    assert bench.desk.staged(worktree) == ["b.txt"]
+    assert ("b.txt", b"first version\n") in bench.held()
+    git(folder, "commit", "-q", "-m", "by the agent")
+    assert bench.desk.staged(worktree) == []
+
+
+def test_9_6_on_another_branch_or_in_conflict_nothing_is_finished(bench: WorktreeBench):
+    worktree = worked(bench)
+    folder = Path(worktree.path)
+    git(folder, "checkout", "-q", "-b", "elsewhere")
+    assert obstacle(bench.desk.finish(worktree)) is Code.CHANGED
+    git(folder, "checkout", "-q", "agent/work")
+    put(bench.folder, {"a.txt": b"uno\n"})
+    git(bench.folder, "commit", "-q", "-am", "main")
+    git(folder, "stash", "-q", "-u")
+    with pytest.raises(Exception, match="merge"):
+        git(folder, "merge", "main")
+    assert obstacle(bench.desk.finish(worktree)) is Code.UNFINISHED
+    assert obstacle(bench.desk.apply(worktree)) is Code.UNFINISHED
+
+
+def test_GIT_1_files_that_need_a_filter_are_not_committed_without_it(bench: WorktreeBench):
+    worktree = bench.made()
+    put(Path(worktree.path), {".gitattributes": b"*.dat filter=lfs\n", "x.dat": b"large"})
+    for said in (bench.desk.finish(worktree), bench.desk.apply(worktree)):
+        assert isinstance(said, Obstacle)
+        assert (said.code, said.paths) == (Code.FILTERED, ("x.dat",))
+
+
+def test_GIT_4_a_repository_inside_is_left_out_and_named(bench: WorktreeBench):
+    worktree = worked(bench)
+    git(Path(worktree.path), "init", "-q", "inner")
+    put(Path(worktree.path), {"inner/x": b"x"})
+    finished = bench.desk.finish(worktree)
+    assert isinstance(finished, Finished)
+    assert finished.notes == ("inner is a repository of its own and was left out.",)
+    assert b"inner" not in git(bench.folder, "ls-tree", "--name-only", "agent/work")
+
+
+def test_9_6_a_merge_into_a_clean_parent(bench: WorktreeBench):
+    worktree = worked(bench)
+    assert obstacle(bench.desk.merge(worktree)) is Code.UNCOMMITTED
+    assert isinstance(bench.desk.finish(worktree), Finished)
+    put(bench.folder, {"crlf.txt": b"meanwhile\n"})
+    assert obstacle(bench.desk.merge(worktree)) is Code.UNCOMMITTED
+    git(bench.folder, "commit", "-q", "-am", "meanwhile")
+    merged = bench.desk.merge(worktree)
+    assert isinstance(merged, Merged), merged
+    assert merged.into == "main"
+    assert (bench.folder / "new/file").read_bytes() == b"untracked\n"
+    assert (bench.folder / "crlf.txt").read_bytes() == b"meanwhile\n"
+    assert obstacle(bench.desk.merge(worktree)) is Code.NOTHING_TO_DO
+
+
+def test_9_6_a_merge_in_conflict_changes_nothing_and_names_the_files(bench: WorktreeBench):
+    worktree = worked(bench)
+    assert isinstance(bench.desk.finish(worktree), Finished)
+    put(bench.folder, {"a.txt": b"uno\n"})
+    git(bench.folder, "commit", "-q", "-am", "main")
+    before = (files_in(bench.folder), git(bench.folder, "rev-parse", "HEAD"))
+    said = bench.desk.merge(worktree)
+    assert isinstance(said, Obstacle)
+    assert (said.code, said.paths) == (Code.CONFLICT, ("a.txt",))
+    assert (files_in(bench.folder), git(bench.folder, "rev-parse", "HEAD")) == before
+    assert git(bench.folder, "status", "--porcelain") == b""
+
+
+def test_9_6_with_another_branch_checked_out_the_way_is_told(bench: WorktreeBench):
+    worktree = worked(bench)
+    assert isinstance(bench.desk.finish(worktree), Finished)
+    git(bench.folder, "checkout", "-q", "-b", "other")
+    said = bench.desk.merge(worktree)
+    assert isinstance(said, Obstacle)
+    assert "check out main there, then run `git merge agent/work`" in said.text
+
+
+def test_K17_nothing_that_the_repository_names_is_run(bench: WorktreeBench, tmp_path: Path):
+    trap = tmp_path / "sprung"
+    hooks = (
+        "pre-commit",
+        "commit-msg",
+        "post-commit",
+        "post-merge",
+        "post-checkout",
+        "pre-merge-commit",
+    )
+    for name in hooks:
+        put(bench.folder, {f".git/hooks/{name}": f"#!/bin/sh\ntouch {trap}\n".encode()})
+        (bench.folder / ".git/hooks" / name).chmod(0o755)
+    settings = (
+        "filter.x.clean",
+        "filter.x.smudge",
+        "merge.x.driver",
+        "diff.x.textconv",
+        "diff.x.command",
+        "core.fsmonitor",
+        "gpg.program",
+        "core.editor",
+    )
+    for key in settings:
+        git(bench.folder, "config", key, f"touch {trap}; false")
+    git(bench.folder, "config", "commit.gpgSign", "true")
+    (bench.folder / ".git/info/attributes").write_text("a.txt merge=x diff=x\n")
+    worktree = bench.made()
+    put(Path(worktree.path), {"a.txt": b"ONE\ntwo\nthree\nfour\nfive\n"})
+    put(bench.folder, {"b.txt": b"main\n"})
+    git(
+        bench.folder,
+        "-c",
+        "core.hooksPath=/dev/null",
+        "-c",
+        "core.fsmonitor=false",
+        "commit",
+        "-q",
+        "--no-gpg-sign",
+        "-am",
+        "main",
+    )
+    trap.unlink(missing_ok=True)
+    assert isinstance(bench.desk.apply(worktree), Applied)
+    put(bench.folder, {"a.txt": PROJECT_FILES["a.txt"]})
+    assert isinstance(bench.desk.finish(worktree), Finished)
+    assert isinstance(bench.desk.merge(worktree), Merged)
+    assert not trap.exists()
+
+
+def test_9_6_a_file_that_git_was_told_to_overlook_is_not_merged_over(bench: WorktreeBench):
+    worktree = worked(bench)
+    assert isinstance(bench.desk.finish(worktree), Finished)
+    git(bench.folder, "update-index", "--assume-unchanged", "a.txt")
+    put(bench.folder, {"a.txt": b"mine, overlooked\n"})
+    said = bench.desk.merge(worktree)
+    assert isinstance(said, Obstacle)
+    assert said.text.startswith("agent/work was not merged: Your local changes")
+    assert (bench.folder / "a.txt").read_bytes() == b"mine, overlooked\n"
+
+
+def test_9_6_bytes_that_git_takes_for_the_same_are_kept_before_a_merge(bench: WorktreeBench):
+    worktree = bench.made()
+    put(Path(worktree.path), {"crlf.txt": b"first\nother\n"})
+    assert isinstance(bench.desk.finish(worktree), Finished)
+    put(bench.folder, {"crlf.txt": b"first\r\nsecond\r\n"})
+    git(bench.folder, "add", "crlf.txt")
+    assert git(bench.folder, "status", "--porcelain") == b""
+    merged = bench.desk.merge(worktree)
+    assert isinstance(merged, Merged), merged
+    assert ("crlf.txt", b"first\r\nsecond\r\n") in bench.held()
+
+
+def test_9_6_a_file_moved_in_the_project_is_changed_where_it_is_now(bench: WorktreeBench):
+    worktree = bench.made()
+    put(Path(worktree.path), {"a.txt": b"ONE\ntwo\nthree\nfour\nfive\n"})
+    git(bench.folder, "mv", "a.txt", "moved.txt")
+    git(bench.folder, "commit", "-q", "-m", "moved")
+    put(bench.folder, {"moved.txt": b"one\ntwo\nTHREE\nfour\nfive\n"})
+    applied = bench.desk.apply(worktree)
+    assert isinstance(applied, Applied), applied
+    assert (bench.folder / "moved.txt").read_bytes() == b"ONE\ntwo\nTHREE\nfour\nfive\n"
+    assert not (bench.folder / "a.txt").exists()
+
+
+def test_12_2_a_lock_that_somebody_left_is_said(bench: WorktreeBench):
+    worktree = worked(bench)
+    (bench.folder / ".git/worktrees/agent-work/index.lock").touch()
+    said = bench.desk.finish(worktree)
+    assert isinstance(said, Obstacle)
+    assert said.code is Code.LOCKED
+    assert "index.lock" in said.text
+
+
+def test_9_6_a_folder_that_cannot_be_written_stops_all_of_it(bench: WorktreeBench):
+    worktree = worked(bench)
+    (bench.folder / "src/deep").chmod(0o500)
+    before = files_in(bench.folder)
+    said = bench.desk.apply(worktree)
+    (bench.folder / "src/deep").chmod(0o700)
+    assert obstacle(said) is Code.CONFLICT
+    assert files_in(bench.folder) == before
+
+
+@pytest.mark.parametrize("options", ["--squash", "--no-commit --no-ff", "-s ours"])
+def test_9_6_what_is_merged_is_what_was_tried_whatever_is_set_for_the_branch(
+    bench: WorktreeBench, options: str
+):
+    worktree = bench.made()
+    put(Path(worktree.path), {"new.txt": b"new\n"})
+    assert isinstance(bench.desk.finish(worktree), Finished)
+    git(bench.folder, "config", "branch.main.mergeOptions", options)
+    merged = bench.desk.merge(worktree)
+    assert isinstance(merged, Merged), merged
+    assert git(bench.folder, "show", f"{merged.commit}:new.txt") == b"new\n"
+    assert git(bench.folder, "branch", "--merged", "main", "--list", worktree.branch)
+    assert (bench.folder / "new.txt").read_bytes() == b"new\n"

@@ -1,0 +1,344 @@
+"""Making worktrees, coming back to them, taking up what is there (9.1, 9.2, 9.4, 11)."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rookery.manager.worktrees.operations import WorktreeDesk
+from rookery.manager.worktrees.worktree_values import (
+    Code,
+    Created,
+    Forgotten,
+    Importable,
+    Listed,
+    Obstacle,
+    Resumed,
+    State,
+    VersionsMade,
+    Worktree,
+)
+from support.warm_programs import start_program
+from support.worktree_folders import PROJECT_FILES, WorktreeBench, git, put
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> WorktreeBench:
+    return WorktreeBench.new(tmp_path / "project")
+
+
+def obstacle(said: object) -> Code:
+    assert isinstance(said, Obstacle), said
+    assert said.text.endswith(".")
+    assert "\n" not in said.text
+    return said.code
+
+
+def test_9_1_a_worktree_lies_in_the_project_and_git_does_not_see_it(bench: WorktreeBench):
+    worktree = bench.made("agent/fix-it")
+    assert worktree.path == str(bench.place / "agent-fix-it")
+    assert (worktree.branch, worktree.parent_branch) == ("agent/fix-it", "main")
+    assert (Path(worktree.path) / "picture.bin").read_bytes() == PROJECT_FILES["picture.bin"]
+    assert git(bench.folder, "status", "--porcelain") == b""
+    assert git(Path(worktree.path), "status", "--porcelain") == b""
+
+
+def test_9_1_taken_names_get_a_number_and_nothing_is_overwritten(bench: WorktreeBench):
+    git(bench.folder, "branch", "agent/work")
+    put(bench.place / "agent-work-2", {"mine.txt": b"mine"})
+    assert bench.made().branch == "agent/work-3"
+    assert (bench.place / "agent-work-2/mine.txt").read_bytes() == b"mine"
+
+
+def test_9_1_a_branch_called_like_the_prefix_is_no_trouble(bench: WorktreeBench):
+    git(bench.folder, "branch", "agent")
+    assert bench.made().branch == "agent-work"
+
+
+def test_9_2_the_base_is_what_the_user_says_or_else_where_the_project_is(bench: WorktreeBench):
+    git(bench.folder, "checkout", "-q", "-b", "other")
+    put(bench.folder, {"b.txt": b"other\n"})
+    git(bench.folder, "commit", "-q", "-am", "other")
+    by_default, said = bench.desk.create("one"), bench.desk.create("two", base="main")
+    gone = bench.desk.create("three", default_base="not-there")
+    assert isinstance(by_default, Created)
+    assert isinstance(said, Created)
+    assert isinstance(gone, Created)
+    bases = [each.worktree.parent_branch for each in (by_default, said, gone)]
+    assert bases == ["other", "main", "other"]
+    assert (Path(said.worktree.path) / "b.txt").read_bytes() == b"bee\n"
+    assert obstacle(bench.desk.create("four", base="nowhere")) is Code.BASE_NOT_FOUND
+
+
+def with_remote(bench: WorktreeBench, tmp_path: Path) -> Path:
+    remote = tmp_path / "remote"
+    git(tmp_path, "clone", "-q", "--bare", str(bench.folder), str(remote))
+    git(bench.folder, "remote", "add", "origin", str(remote))
+    git(bench.folder, "fetch", "-q", "origin")
+    git(tmp_path, "clone", "-q", str(remote), "colleague")
+    put(tmp_path / "colleague", {"a.txt": b"news\n"})
+    git(tmp_path / "colleague", "commit", "-q", "-am", "news")
+    git(tmp_path / "colleague", "push", "-q")
+    return remote
+
+
+def test_9_2_a_new_branch_begins_at_what_the_remote_has_now(bench: WorktreeBench, tmp_path: Path):
+    remote = with_remote(bench, tmp_path)
+    created = bench.desk.create("agent/new")
+    assert isinstance(created, Created)
+    assert created.worktree.remote == "origin"
+    assert created.notes == ()
+    assert (Path(created.worktree.path) / "a.txt").read_bytes() == b"news\n"
+    assert b"[" not in git(bench.folder, "branch", "-vv", "--list", "agent/new").split(b"news")[0]
+    remote.rename(tmp_path / "gone")
+    stale = WorktreeBench(bench.folder).desk.create("agent/stale")
+    assert isinstance(stale, Created)
+    assert stale.notes == ("origin did not answer; main may be older than what it has.",)
+
+
+def test_K17_a_remote_that_is_a_program_is_not_run(bench: WorktreeBench, tmp_path: Path):
+    git(bench.folder, "remote", "add", "origin", f"ext::sh -c 'touch {tmp_path}/sprung'")
+    git(bench.folder, "config", "remote.origin.uploadpack", f"touch {tmp_path}/sprung;")
+    assert isinstance(bench.desk.create("one"), Created)
+    git(bench.folder, "remote", "set-url", "origin", str(bench.folder))
+    assert isinstance(bench.desk.create("two"), Created)
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("name", ["", "-b", "a..b", "a b", "@{-1}", "x.lock", "../x", "HEAD~1"])
+def test_K22_what_is_no_name_for_a_branch_is_refused(bench: WorktreeBench, name: str):
+    assert obstacle(bench.desk.create(name)) is Code.BAD_NAME
+    assert obstacle(bench.desk.create_versions(name, label="x", versions=2)) is Code.BAD_NAME
+    assert obstacle(bench.desk.import_branch(name)) is Code.BAD_NAME
+
+
+def test_K22_a_note_cannot_lead_a_worktree_elsewhere(bench: WorktreeBench, tmp_path: Path):
+    worktree = bench.made()
+    note = bench.folder / ".git/worktrees/agent-work/rookery-worktree.json"
+    note.write_text(note.read_text().replace(worktree.path, str(tmp_path)))
+    assert bench.found("agent-work").path == worktree.path
+
+
+def test_12_2_what_is_no_repository_or_has_no_commit_is_said(tmp_path: Path):
+    desk = WorktreeDesk(tmp_path)
+    assert obstacle(desk.create("x")) is Code.NOT_GIT_REPO
+    git(tmp_path, "init", "-q")
+    assert obstacle(desk.create("x")) is Code.NO_COMMITS
+
+
+def test_12_2_large_files_without_the_program_for_them_are_said(bench: WorktreeBench):
+    put(bench.folder, {".gitattributes": b"*.bin filter=lfs diff=lfs merge=lfs -text\n"})
+    git(bench.folder, "commit", "-q", "-am", "large")
+    if shutil.which("git-lfs"):
+        created = bench.desk.create("x")
+        assert isinstance(created, Created)
+        assert "git lfs pull" in created.notes[0]
+    else:
+        assert obstacle(bench.desk.create("x")) is Code.LFS_MISSING
+        assert b"x" not in git(bench.folder, "branch", "--list", "x")
+
+
+def test_12_2_a_link_in_the_place_of_worktrees_is_refused(bench: WorktreeBench, tmp_path: Path):
+    (tmp_path / "elsewhere").mkdir()
+    (bench.folder / ".roo").symlink_to(tmp_path / "elsewhere")
+    assert obstacle(bench.desk.create("x")) is Code.OUTSIDE
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
+def test_8_versions_stand_side_by_side_each_with_its_model(bench: WorktreeBench):
+    git(bench.folder, "branch", "agent/try_v2")
+    made = bench.desk.create_versions(
+        "agent/try", label="Try", versions=3, models=("fast", "", "strong")
+    )
+    assert isinstance(made, VersionsMade)
+    trees = [each.worktree for each in made.made]
+    assert [each.branch for each in trees] == ["agent/try-2", "agent/try-2_v2", "agent/try-2_v3"]
+    assert [each.label for each in trees] == ["Try", "Try v2", "Try v3"]
+    assert made.models == ("fast", "", "strong")
+    assert len({each.group_id for each in trees}) == 1
+    assert len({each.base for each in made.made}) == 1
+    assert len({each.ports for each in trees}) == 3
+    assert made.told == "3 of 3 versions are ready."
+
+
+CREATE_SAME = """
+import sys
+from pathlib import Path
+from rookery.manager.worktrees.worktree_values import Created
+from support.worktree_folders import WorktreeBench
+created = WorktreeBench(Path(sys.argv[1])).desk.create("same")
+assert isinstance(created, Created), created
+"""
+
+
+def test_9_2_two_who_create_at_once_get_worktrees_of_their_own(bench: WorktreeBench):
+    both = [start_program(CREATE_SAME, str(bench.folder)) for _ in range(2)]
+    assert [each.wait() for each in both] == [0, 0]
+    listed = bench.desk.listed()
+    assert not isinstance(listed, Obstacle)
+    assert sorted(each.worktree.branch for each in listed) == ["same", "same-2"]
+    assert len({each.worktree.ports for each in listed}) == 2
+
+
+def test_6_1_all_worktrees_are_listed_with_their_states(bench: WorktreeBench):
+    ready, missing, lost, broken = (bench.made(name) for name in ("r", "m", "l", "b"))
+    shutil.rmtree(missing.path)
+    shutil.rmtree(lost.path)
+    git(bench.folder, "update-ref", "-d", "refs/heads/l")
+    (Path(broken.path) / ".git").write_text("gitdir: /nowhere\n")
+    listed = bench.desk.listed()
+    assert listed == [
+        Listed(worktree=ready, state=State.READY),
+        Listed(worktree=missing, state=State.MISSING),
+        Listed(worktree=lost, state=State.LOST),
+        Listed(worktree=broken, state=State.BROKEN),
+    ]
+
+
+def test_9_4_a_worktree_that_is_there_is_used_as_it_is(bench: WorktreeBench):
+    worktree = bench.made()
+    put(Path(worktree.path), {"new": b"n"})
+    assert bench.desk.resume(worktree) == Resumed(worktree=worktree, recreated=False)
+    assert (Path(worktree.path) / "new").exists()
+
+
+def test_9_4_a_missing_one_is_made_again_from_its_branch(bench: WorktreeBench):
+    worktree = bench.made()
+    put(Path(worktree.path), {"a.txt": b"committed\n"})
+    git(Path(worktree.path), "commit", "-q", "-am", "work")
+    put(Path(worktree.path), {"b.txt": b"only staged\n"})
+    git(Path(worktree.path), "add", "b.txt")
+    shutil.rmtree(worktree.path)
+    assert obstacle(bench.desk.finish(worktree)) is Code.MISSING
+    resumed = bench.desk.resume(worktree)
+    assert isinstance(resumed, Resumed)
+    assert (resumed.worktree, resumed.recreated) == (worktree, True)
+    assert (Path(worktree.path) / "a.txt").read_bytes() == b"committed\n"
+    assert ("b.txt", b"only staged\n") in bench.held()
+    assert "is kept as refs/rookery/keep/" in resumed.notes[0]
+
+
+def gone_with_branch(bench: WorktreeBench, worktree: Worktree) -> None:
+    shutil.rmtree(worktree.path)
+    git(bench.folder, "update-ref", "-d", f"refs/heads/{worktree.branch}")
+
+
+def checked_out_elsewhere(bench: WorktreeBench, worktree: Worktree) -> None:
+    shutil.rmtree(worktree.path)
+    git(bench.folder, "worktree", "prune")
+    git(bench.folder, "checkout", "-q", worktree.branch)
+
+
+def another_repository(bench: WorktreeBench, worktree: Worktree) -> None:
+    shutil.rmtree(worktree.path)
+    git(bench.folder, "init", "-q", worktree.path)
+
+
+def a_file(bench: WorktreeBench, worktree: Worktree) -> None:
+    shutil.rmtree(worktree.path)
+    Path(worktree.path).write_text("mine")
+
+
+def a_link_to_the_project(bench: WorktreeBench, worktree: Worktree) -> None:
+    shutil.rmtree(worktree.path)
+    Path(worktree.path).symlink_to(bench.folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (gone_with_branch, Code.MISSING),
+        (checked_out_elsewhere, Code.BRANCH_CHECKED_OUT),
+        (another_repository, Code.BROKEN),
+        (a_file, Code.BROKEN),
+        (a_link_to_the_project, Code.BROKEN),
+    ],
+)
+def test_9_4_18_3_where_it_cannot_be_resumed_nothing_takes_its_place(
+    bench: WorktreeBench, change: object, code: Code
+):
+    worktree = bench.made()
+    assert callable(change)
+    change(bench, worktree)
+    before = git(bench.folder, "worktree", "list")
+    for said in (bench.desk.resume(worktree), bench.desk.finish(worktree, "x")):
+        assert isinstance(said, Obstacle)
+    assert obstacle(bench.desk.resume(worktree)) is code
+    assert git(bench.folder, "worktree", "list") == before
+
+
+def test_11_branches_are_taken_up_from_here_and_from_remotes(bench: WorktreeBench, tmp_path: Path):
+    with_remote(bench, tmp_path)
+    git(bench.folder, "branch", "local")
+    git(tmp_path / "colleague", "push", "-q", "origin", "HEAD:theirs/feature")
+    for branch in ("local", "theirs/feature"):
+        created = bench.desk.import_branch(branch)
+        assert isinstance(created, Created)
+        assert created.worktree.branch == branch
+        assert not created.worktree.branch_owned
+        again = bench.desk.import_branch(branch)
+        assert isinstance(again, Created)
+        assert again.worktree == created.worktree
+    assert obstacle(bench.desk.import_branch("nowhere")) is Code.BRANCH_NOT_FOUND
+    assert obstacle(bench.desk.import_branch("main")) is Code.BRANCH_CHECKED_OUT
+    assert obstacle(bench.desk.import_branch("--force")) is Code.BAD_NAME
+
+
+def test_9_2_a_folder_that_is_there_is_never_deleted_for_a_branch(bench: WorktreeBench):
+    git(bench.folder, "branch", "local")
+    put(bench.place / "local", {"mine": b"m"})
+    assert obstacle(bench.desk.import_branch("local")) is Code.PATH_EXISTS
+    assert (bench.place / "local/mine").read_bytes() == b"m"
+
+
+def test_9_7_an_imported_worktree_is_only_forgotten(bench: WorktreeBench, tmp_path: Path):
+    mine = tmp_path / "mine"
+    git(bench.folder, "worktree", "add", "-q", "-b", "mine", str(mine))
+    git(bench.folder, "branch", "free")
+    assert bench.desk.importable() == Importable(branches=("free",), worktrees=(str(mine),))
+    created = bench.desk.import_worktree(mine)
+    assert isinstance(created, Created)
+    assert created.worktree.imported
+    assert bench.desk.importable() == Importable(branches=("free",), worktrees=())
+    put(mine, {"a.txt": b"mine\n"})
+    assert isinstance(bench.desk.remove(bench.planned(created.worktree)), Forgotten)
+    assert (mine / "a.txt").read_bytes() == b"mine\n"
+    assert bench.desk.listed() == []
+    assert obstacle(bench.desk.import_worktree(tmp_path)) is Code.BROKEN
+
+
+def test_9_1_a_project_that_is_a_worktree_itself_has_worktrees_too(
+    bench: WorktreeBench, tmp_path: Path
+):
+    git(bench.folder, "worktree", "add", "-q", "-b", "mine", str(tmp_path / "mine"))
+    inner = WorktreeBench((tmp_path / "mine").resolve())
+    worktree = inner.made()
+    assert worktree.parent_branch == "mine"
+    assert git(tmp_path / "mine", "status", "--porcelain") == b""
+    assert inner.desk.resume(worktree) == Resumed(worktree=worktree, recreated=False)
+
+
+def test_6_1_a_worktree_made_by_somebody_who_was_killed_before_its_note_is_listed(
+    bench: WorktreeBench,
+):
+    worktree = bench.made()
+    for note in (bench.folder / ".git/worktrees").glob("*/rookery-worktree.json"):
+        note.write_text("{ torn")
+    listed = bench.desk.listed()
+    assert not isinstance(listed, Obstacle)
+    assert [(each.worktree.branch, each.worktree.path) for each in listed] == [
+        (worktree.branch, worktree.path)
+    ]
+
+
+def test_9_2_a_worktree_that_was_not_made_to_its_end_is_not_worked_in(bench: WorktreeBench):
+    worktree = bench.made()
+    (bench.folder / ".git/worktrees/agent-work/locked").write_text("initializing")
+    assert bench.desk.state_of(worktree) is State.UNFINISHED
+    assert obstacle(bench.desk.resume(worktree)) is Code.UNFINISHED
+    assert not isinstance(bench.desk.remove(bench.planned(worktree)), Obstacle)
+    with pytest.raises(subprocess.CalledProcessError):
+        git(bench.folder, "rev-parse", "--verify", "refs/worktree/none")
+    assert bench.desk.listed() == []

@@ -1,0 +1,132 @@
+"""What whoever works in a worktree can write of git's own: nothing of it makes git run a program of
+theirs, or takes another worktree's place (GIT-1, GIT-4, 9.7)."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rookery.manager.review.checkout_changes import checkout_of
+from rookery.manager.review.file_diffs import changes_of
+from rookery.manager.worktrees import worktree_git as named_git
+from rookery.manager.worktrees.worktree_project import Project, all_listed, registered_at
+from rookery.manager.worktrees.worktree_values import (
+    Finished,
+    Keep,
+    Listed,
+    Obstacle,
+    Removed,
+    State,
+    Worktree,
+)
+from support.worktree_folders import WorktreeBench, git, put
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> WorktreeBench:
+    return WorktreeBench.new(tmp_path / "project")
+
+
+def impostor(bench: WorktreeBench, worktree: Worktree, *, common: str = "../..") -> Path:
+    """A folder of git's that names a worktree's files and is listed before the worktree's own."""
+    own = bench.folder / ".git/worktrees" / Path(worktree.path).name
+    made = own.with_name("0")
+    shutil.copytree(own, made)
+    (made / "commondir").write_text(f"{common}\n")
+    return made
+
+
+def repository_of_theirs(bench: WorktreeBench, worktree: Worktree, trap: Path) -> Path:
+    theirs = Path(worktree.path) / "theirs"
+    shutil.copytree(bench.folder / ".git", theirs, ignore=shutil.ignore_patterns("worktrees"))
+    with (theirs / "config").open("a") as config:
+        config.write(f'[user]\n\tname = theirs\n[filter "trap"]\n\tclean = touch {trap}; cat\n')
+    put(Path(worktree.path), {".gitattributes": b"*.txt filter=trap\n", "a.txt": b"other\n"})
+    return theirs
+
+
+@pytest.mark.parametrize("place", ["worktree", "project"])
+def test_GIT_1_no_file_leads_git_to_another_repository(
+    bench: WorktreeBench, tmp_path: Path, place: str
+):
+    worktree = bench.made()
+    theirs = repository_of_theirs(bench, worktree, tmp_path / "trap")
+    if place == "worktree":
+        own = impostor(bench, worktree, common=str(theirs))
+        shutil.copy(own / "commondir", own.with_name(Path(worktree.path).name) / "commondir")
+    else:
+        (bench.folder / ".git/commondir").write_text(f"{theirs}\n")
+    project = Project(bench.folder)
+    found = registered_at(project, Path(worktree.path))
+    assert found
+    at = project.git.at(found.admin, found.folder) if place == "worktree" else project.git
+    assert at.said("rev-parse", "--git-common-dir") == str(bench.folder / ".git")
+    assert at.ask("config", "--get", "filter.trap.clean").out == b""
+    assert "theirs" not in at.environment["GIT_AUTHOR_NAME"]
+
+
+def test_GIT_1_settings_that_change_while_they_are_read_run_nothing(
+    bench: WorktreeBench, tmp_path: Path
+):
+    """They are harmless when git is asked what they name, and not when it is at work."""
+    trap = tmp_path / "trap"
+    worktree = bench.made()
+    theirs = repository_of_theirs(bench, worktree, trap)
+    harmful = (theirs / "config").read_text()
+    (theirs / "config").write_text(harmful.partition("[user]")[0])
+    impostor(bench, worktree, common=str(theirs))
+    project = Project(bench.folder)
+    checkout = checkout_of(project, worktree)
+    assert checkout.git.environment
+    (theirs / "config").write_text(harmful)
+    assert "a.txt" in {each.path for each in changes_of(checkout, "branch").files}
+    assert not trap.exists()
+
+
+def test_GIT_4_a_folder_that_names_anothers_files_does_not_take_its_place(bench: WorktreeBench):
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    put(folder, {"b.txt": b"only staged\n"})
+    git(folder, "add", "b.txt")
+    put(folder, {"b.txt": b"bee\n"})
+    made = impostor(bench, worktree)
+    shutil.copy(bench.folder / ".git/index", made / "index")
+    project = Project(bench.folder)
+    listed = all_listed(project)
+    assert [(each.worktree, each.state) for each in listed] == [(worktree, State.READY)]
+    found = registered_at(project, folder)
+    assert found
+    assert found.admin.name == folder.name
+    removed = bench.desk.remove(bench.planned(worktree))
+    assert isinstance(removed, Removed), removed
+    assert isinstance(removed.keep, Keep)
+    assert git(bench.folder, "show", f"{removed.keep.ref}^2:b.txt") == b"only staged\n"
+
+
+def test_9_7_what_is_finished_is_in_the_projects_own_repository(
+    bench: WorktreeBench, tmp_path: Path
+):
+    worktree = bench.made()
+    theirs = repository_of_theirs(bench, worktree, tmp_path / "trap")
+    shutil.move(theirs, tmp_path / "theirs")
+    (Path(worktree.path) / ".gitattributes").unlink()
+    impostor(bench, worktree, common=str(tmp_path / "theirs"))
+    done = bench.desk.finish(worktree, "All of it")
+    assert isinstance(done, Finished), done
+    assert git(bench.folder, "show", f"{worktree.branch}:a.txt") == b"other\n"
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".gitattributes"])
+def test_GIT_1_a_pipe_in_place_of_a_file_is_not_waited_for(
+    bench: WorktreeBench, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    monkeypatch.setattr(named_git, "_LONGEST", 0.5)
+    worktree = bench.made()
+    put(Path(worktree.path), {"a.txt": b"changed\n"})
+    (Path(worktree.path) / name).unlink()
+    os.mkfifo(Path(worktree.path) / name)
+    done = bench.desk.finish(worktree)
+    assert isinstance(done, Obstacle), done
+    assert "within 0.5 s" in done.text
+    assert bench.desk.listed() == [Listed(worktree=worktree, state=State.READY)]

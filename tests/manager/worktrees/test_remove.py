@@ -1,0 +1,338 @@
+"""Removing a worktree loses no byte (9.7, GIT-1, GIT-4)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from rookery.manager.worktrees.worktree_values import (
+    BranchFate,
+    Code,
+    Created,
+    Keep,
+    Obstacle,
+    Recovered,
+    Removed,
+    State,
+)
+from support.worktree_folders import WorktreeBench, git, put
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> WorktreeBench:
+    return WorktreeBench.new(tmp_path / "project")
+
+
+def test_9_7_everything_that_is_not_committed_is_kept(bench: WorktreeBench):
+    put(bench.folder, {".env": b"KEY=project\n"})
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    put(folder, {"b.txt": b"staged\n"})
+    git(folder, "add", "b.txt")
+    put(
+        folder,
+        {
+            "b.txt": b"after staging\n",
+            "a.txt": b"changed\n",
+            "new/file.txt": b"untracked\n",
+            "debug.log": b"ignored one by one\n",
+            ".env": b"KEY=worktree\n",
+            "cache/kept.db": b"included\n",
+            "cache/other": b"not included\n",
+            "packages/big/x.js": b"can be installed again\n",
+            "crlf.txt": b"first\r\nsecond\r\n",
+        },
+    )
+    (folder / "src/deep/c.py").unlink()
+    treasure = bench.treasure(folder)
+    plan = bench.planned(worktree)
+    assert plan.left_out == ("cache/", "packages/")
+    removed = bench.desk.remove(plan)
+    assert isinstance(removed, Removed), removed
+    assert isinstance(removed.keep, Keep)
+    assert not folder.exists()
+    assert bench.desk.clear(removed) is None
+    assert os.listdir(bench.place) == []
+    assert treasure - bench.held() == set()
+    assert b"after staging" in git(bench.folder, "show", f"{removed.keep.ref}:b.txt")
+    assert git(bench.folder, "show", f"{removed.keep.ref}^2:b.txt") == b"staged\n"
+    assert bench.desk.state_of(worktree) is State.MISSING
+
+
+def test_9_7_a_clean_worktree_leaves_its_branch_and_no_reference(bench: WorktreeBench):
+    worktree = bench.made()
+    removed = bench.desk.remove(bench.planned(worktree))
+    assert isinstance(removed, Removed)
+    assert removed.keep is None
+    assert bench.desk.keeps() == []
+    assert b"agent/work" in git(bench.folder, "branch", "--list", "agent/work")
+    assert b".roo" not in git(bench.folder, "worktree", "list")
+
+
+def test_9_7_a_file_that_is_the_projects_own_is_not_put_into_the_repository(bench: WorktreeBench):
+    put(bench.folder, {".env": b"KEY=secret\n"})
+    worktree = bench.made()
+    assert bench.desk.copy_included(worktree)
+    assert bench.planned(worktree).to_keep == ()
+
+
+def test_9_7_a_change_that_git_was_told_to_overlook_is_kept(bench: WorktreeBench):
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    git(folder, "update-index", "--assume-unchanged", "a.txt")
+    git(folder, "update-index", "--skip-worktree", "b.txt")
+    put(folder, {"a.txt": b"overlooked\n", "b.txt": b"skipped\n"})
+    assert bench.planned(worktree).to_keep == ("a.txt", "b.txt")
+    treasure = bench.treasure(folder)
+    removed = bench.desk.remove(bench.planned(worktree))
+    assert isinstance(removed, Removed)
+    assert bench.desk.clear(removed) is None
+    assert treasure - bench.held() == set()
+
+
+def test_9_7_a_merge_in_conflict_is_kept_with_all_its_sides(bench: WorktreeBench):
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    put(folder, {"a.txt": b"theirs\n"})
+    git(folder, "commit", "-q", "-am", "theirs")
+    put(bench.folder, {"a.txt": b"ours\n"})
+    git(bench.folder, "commit", "-q", "-am", "ours")
+    with pytest.raises(subprocess.CalledProcessError):
+        git(folder, "merge", "main")
+    treasure = bench.treasure(folder)
+    removed = bench.desk.remove(bench.planned(worktree))
+    assert isinstance(removed, Removed)
+    assert removed.keep
+    assert bench.desk.clear(removed) is None
+    sides = {data for _, data in treasure}
+    assert {b"ours\n", b"theirs\n"} <= sides
+    assert sides - {data for _, data in bench.held()} == set()
+    assert git(bench.folder, "show", f"{removed.keep.ref}^3:2/a.txt") == b"theirs\n"
+
+
+def test_9_7_commits_that_no_branch_leads_to_are_kept(bench: WorktreeBench):
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    put(folder, {"lone.txt": b"on no branch\n"})
+    git(folder, "checkout", "-q", "--detach")
+    git(folder, "add", "lone.txt")
+    git(folder, "commit", "-q", "-m", "lone")
+    lone = git(folder, "rev-parse", "HEAD").decode().strip()
+    git(folder, "checkout", "-q", "agent/work")
+    assert isinstance(bench.desk.remove(bench.planned(worktree)), Removed)
+    git(bench.folder, "reflog", "expire", "--expire=now", "--all")
+    git(bench.folder, "gc", "-q", "--prune=now")
+    assert ("lone.txt", b"on no branch\n") in bench.held()
+    assert lone in git(bench.folder, "rev-list", "--all").decode().split()
+
+
+def test_9_7_an_unmerged_branch_that_is_deleted_stays_under_a_reference(bench: WorktreeBench):
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    put(folder, {"a.txt": b"committed\n"})
+    git(folder, "commit", "-q", "-am", "work")
+    plan = bench.planned(worktree)
+    assert plan.unmerged_commits == 1
+    removed = bench.desk.remove(plan, BranchFate.DELETE)
+    assert isinstance(removed, Removed)
+    assert removed.branch_deleted
+    assert bench.desk.clear(removed) is None
+    assert git(bench.folder, "branch", "--list", "agent/*") == b""
+    assert ("a.txt", b"committed\n") in bench.held()
+
+
+def nested(folder: Path) -> None:
+    git(folder, "init", "-q", "vendor/inner")
+    put(folder, {"vendor/inner/x": b"x"})
+
+
+def nested_and_ignored(folder: Path) -> None:
+    git(folder, "init", "-q", "packages/inner")
+
+
+def unreadable_file(folder: Path) -> None:
+    put(folder, {"closed": b"x"})
+    (folder / "closed").chmod(0)
+
+
+def unreadable_folder(folder: Path) -> None:
+    put(folder, {"closed/x": b"x"})
+    (folder / "closed").chmod(0)
+
+
+def locked(folder: Path) -> None:
+    git(folder, "worktree", "lock", str(folder))
+
+
+@pytest.mark.parametrize(
+    ("hinder", "code"),
+    [
+        (nested, Code.NOT_KEPT),
+        (nested_and_ignored, Code.NOT_KEPT),
+        (unreadable_file, Code.NOT_KEPT),
+        (unreadable_folder, Code.NOT_KEPT),
+        (locked, Code.LOCKED),
+    ],
+    ids=["GIT-4 nested", "GIT-4 ignored", "9.7 file", "9.7 folder", "9.7 locked"],
+)
+def test_what_cannot_be_kept_is_not_removed(
+    bench: WorktreeBench, hinder: object, code: Code, request: pytest.FixtureRequest
+):
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    plan = bench.planned(worktree)
+    assert callable(hinder)
+    hinder(folder)
+    said = bench.desk.remove(plan)
+    assert isinstance(said, Obstacle)
+    assert said.code is code
+    assert folder.is_dir()
+    assert [each.name for each in bench.place.iterdir()] == [folder.name]
+    if (folder / "closed").exists():
+        (folder / "closed").chmod(0o700)
+
+
+def test_9_7_more_than_was_agreed_to_is_not_lost(bench: WorktreeBench):
+    worktree = bench.made()
+    plan = bench.planned(worktree)
+    put(Path(worktree.path), {"packages/x": b"x"})
+    said = bench.desk.remove(plan)
+    assert isinstance(said, Obstacle)
+    assert (said.code, said.paths) == (Code.CHANGED, ("packages/",))
+    assert (Path(worktree.path) / "packages/x").exists()
+
+
+def test_9_7_folders_elsewhere_are_refused(bench: WorktreeBench, tmp_path: Path):
+    git(bench.folder, "worktree", "add", "-q", "-b", "mine", str(tmp_path / "mine"))
+    imported = bench.desk.import_worktree(tmp_path / "mine")
+    assert not isinstance(imported, Obstacle)
+    plan = bench.planned(imported.worktree)
+    as_if_ours = replace(plan, worktree=replace(imported.worktree, imported=False))
+    said = bench.desk.remove(as_if_ours)
+    assert isinstance(said, Obstacle)
+    assert said.code is Code.OUTSIDE
+    assert (tmp_path / "mine" / "a.txt").exists()
+
+
+def test_K17_removing_runs_nothing_that_the_repository_names(bench: WorktreeBench, tmp_path: Path):
+    trap = tmp_path / "sprung"
+    program = f"touch {trap}; cat"
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    for key in ("filter.x.clean", "filter.x.smudge", "filter.x.process", "core.fsmonitor"):
+        git(bench.folder, "config", key, program)
+    put(bench.folder, {".git/hooks/reference-transaction": f"#!/bin/sh\ntouch {trap}\n".encode()})
+    (bench.folder / ".git/hooks/reference-transaction").chmod(0o755)
+    put(folder, {".gitattributes": b"* filter=x\n", "a.txt": b"changed\n"})
+    assert isinstance(bench.desk.remove(bench.planned(worktree)), Removed)
+    assert bench.desk.create("another")
+    assert not trap.exists()
+
+
+def test_9_7_a_folder_without_rights_to_write_is_deleted_too(bench: WorktreeBench):
+    worktree = bench.made()
+    put(Path(worktree.path), {"packages/mod/x": b"x"})
+    (Path(worktree.path) / "packages/mod").chmod(0o500)
+    removed = bench.desk.remove(bench.planned(worktree))
+    assert isinstance(removed, Removed)
+    assert bench.desk.clear(removed) is None
+    assert not Path(removed.leftover).exists()
+
+
+def test_9_7_what_an_interrupted_deletion_left_is_cleaned_at_the_next_start(bench: WorktreeBench):
+    worktree = bench.made()
+    removed = bench.desk.remove(bench.planned(worktree))
+    assert isinstance(removed, Removed)
+    recovered = bench.desk.recover()
+    assert isinstance(recovered, Recovered)
+    assert recovered.deleted == (removed.leftover,)
+    assert recovered.trouble == ()
+
+
+def test_9_7_what_was_kept_comes_back_as_it_was(bench: WorktreeBench):
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    put(folder, {"b.txt": b"staged\n"})
+    git(folder, "add", "b.txt")
+    put(folder, {"b.txt": b"after\n", "crlf.txt": b"a\r\nb\r\n", "x.log": b"log\n", "new/n": b"n"})
+    (folder / "run.sh").chmod(0o644)
+    (folder / "a.txt").unlink()
+    (folder / "a.txt").symlink_to("b.txt")
+    (folder / "src/deep/c.py").unlink()
+    before, status = bench.treasure(folder), git(folder, "status", "--porcelain")
+    removed = bench.desk.remove(bench.planned(worktree))
+    assert isinstance(removed, Removed)
+    assert removed.keep
+    assert bench.desk.keeps() == [removed.keep]
+    back = bench.desk.bring_back(removed.keep, "agent/again")
+    assert isinstance(back, Created), back
+    again = Path(back.worktree.path)
+    assert bench.treasure(again) == before
+    assert git(again, "status", "--porcelain") == status
+    assert not os.access(again / "run.sh", os.X_OK)
+
+
+def test_9_7_a_branch_without_a_commit_is_kept_too(bench: WorktreeBench):
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    git(folder, "checkout", "-q", "--orphan", "fresh")
+    put(folder, {"b.txt": b"fresh\n"})
+    treasure = bench.treasure(folder)
+    removed = bench.desk.remove(bench.planned(worktree))
+    assert isinstance(removed, Removed), removed
+    assert bench.desk.clear(removed) is None
+    assert treasure - bench.held() == set()
+
+
+def test_9_7_a_removal_that_was_broken_off_is_not_taken_for_a_missing_worktree(
+    bench: WorktreeBench,
+):
+    worktree = bench.made()
+    put(Path(worktree.path), {"new": b"n"})
+    Path(worktree.path).rename(bench.place / ".removing-agent-work-00000000")
+    for said in (bench.desk.resume(worktree), bench.desk.remove(bench.planned(worktree))):
+        assert isinstance(said, Obstacle)
+        assert said.code is Code.UNFINISHED
+    recovered = bench.desk.recover()
+    assert isinstance(recovered, Recovered)
+    assert len(recovered.keeps) == 1
+    assert ("new", b"n") in bench.held()
+
+
+def test_9_7_a_branch_that_somebody_has_checked_out_is_not_deleted(bench: WorktreeBench):
+    worktree = bench.made()
+    git(Path(worktree.path), "checkout", "-q", "--detach")
+    git(bench.folder, "checkout", "-q", "agent/work")
+    removed = bench.desk.remove(bench.planned(worktree), BranchFate.DELETE)
+    assert isinstance(removed, Removed)
+    assert not removed.branch_deleted
+    assert git(bench.folder, "rev-parse", "--verify", "refs/heads/agent/work")
+
+
+@pytest.mark.parametrize(
+    "writes",
+    ["open('log', 'a').write('more')", "open(f'f{at}', 'w').write('x')"],
+    ids=["9.7 into a file", "9.7 new files"],
+)
+def test_somebody_who_goes_on_writing_stops_the_removal(bench: WorktreeBench, writes: str):
+    worktree = bench.made()
+    plan = bench.planned(worktree)
+    folder = Path(worktree.path)
+    code = f"import itertools, time\nfor at in itertools.count():\n {writes}; time.sleep(0.001)"
+    code += "\n at or print('begun', flush=True)"
+    writer = subprocess.Popen([sys.executable, "-ISc", code], cwd=folder, stdout=subprocess.PIPE)
+    assert writer.stdout
+    try:
+        assert writer.stdout.readline() == b"begun\n"
+        said = bench.desk.remove(plan)
+    finally:
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
+    assert isinstance(said, Obstacle)
+    assert said.code is Code.CHANGED
+    assert folder.is_dir()
+    assert [each.name for each in bench.place.iterdir()] == [folder.name]

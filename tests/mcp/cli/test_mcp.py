@@ -1,0 +1,218 @@
+"""`rookery mcp`: servers are listed, tested, added and removed."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rookery.errors import SettingsError
+from rookery.mcp.cli.mcp_command import command
+from rookery.permissions.trust import TrustStore
+from support.access_lists import restrict, still_restricted
+from support.mcp_workspace import MISBEHAVING, Bench
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str]):
+    def call(*arguments: str, code: int = 0) -> str:
+        assert (
+            command.main(list(arguments), standalone_mode=False, help_option_names=["-h", "--help"])
+            == code
+        )
+        out, err = capsys.readouterr()
+        return err if code else out
+
+    return call
+
+
+def configured(home: Path) -> dict[str, Any]:
+    return json.loads((home / "config" / "mcp.json").read_bytes())
+
+
+def program(way: str) -> list[str]:
+    return [sys.executable, "-S", "-E", str(MISBEHAVING), way]
+
+
+def test_without_servers_it_says_how_to_add_one(printed):
+    assert printed("list") == (
+        "No MCP server is configured. Add one with: rookery mcp add NAME -- COMMAND\n"
+    )
+    assert printed() == printed("list")
+    assert json.loads(printed("list", "--json")) == {"servers": [], "problems": [], "notes": []}
+
+
+def test_a_program_is_added_tested_listed_and_removed(printed, home: Path):
+    printed("add", "one", "--env", "A=b=c", "--timeout", "5", "--", *program("well"))
+    assert configured(home) == {
+        "mcpServers": {
+            "one": {
+                "command": sys.executable,
+                "args": program("well")[1:],
+                "env": {"A": "b=c"},
+                "timeout": 5,
+            }
+        }
+    }
+    assert (home / "config" / "mcp.json").stat().st_mode & 0o777 == 0o600
+    assert "idle  user  never used" in printed("list")
+    tested = printed("test", "one").splitlines()
+    assert tested[0].startswith("one answered in ")
+    assert tested[0].endswith(" s: 1 tools, 0 resources, 0 prompts.")
+    assert tested[1].endswith("greet: Greets.")
+    assert "idle  user  1 tools, just now" in printed("list")
+    assert "Removed one" in printed("remove", "one")
+    assert configured(home) == {"mcpServers": {}}
+
+
+def test_a_url_is_added(printed, home: Path):
+    printed("add", "far", "--url", "https://x.test/mcp", "--header", "Authorization=${env:T}")
+    printed("add", "old", "--url", "https://x.test/sse", "--transport", "sse")
+    assert configured(home)["mcpServers"] == {
+        "far": {
+            "type": "streamable-http",
+            "url": "https://x.test/mcp",
+            "headers": {"Authorization": "${env:T}"},
+        },
+        "old": {"type": "sse", "url": "https://x.test/sse"},
+    }
+
+
+def test_TRUST_4_testing_a_server_takes_its_files_as_they_are(printed, home: Path):
+    bench = Bench(home.parent)
+    bench.configure(home / "config" / "mcp.json", one=bench.script())
+    for words in ("", "\n# and a word more\n"):
+        with (bench.workspace / "server.py").open("a") as file:
+            file.write(words)
+        assert "1 tools" in printed("test", "one", "-w", str(bench.workspace))
+
+
+def test_a_server_that_does_not_work_says_why(printed):
+    printed("add", "bad", "--", *program("dies at start"))
+    assert "exit code 3. It last wrote: cannot find my database" in printed("test", "bad", code=1)
+    [server] = json.loads(printed("list", "--json"))["servers"]
+    assert server["state"] == "failed"
+    assert "exit code 3" in server["error"]
+
+
+def test_only_what_is_configured_can_be_tested(printed):
+    assert "There is no MCP server 'none'. There are: none." in printed("test", "none", code=1)
+
+
+def test_TRUST_8_listing_starts_nothing_and_shows_no_secret(
+    printed, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("TOKEN", "s3cret")
+    heard = tmp_path / "heard"
+    heard.mkdir()
+    printed("add", "one", "--", *program("well"), str(heard), "--token", "${env:TOKEN}")
+    assert "s3cret" not in printed("list") + printed("list", "--json")
+    assert list(heard.iterdir()) == []
+
+
+def test_SEC_4_a_token_in_the_users_own_file_is_masked(printed):
+    printed("add", "one", "--env", "TRACKER_TOKEN=env-012345", "--", "x", "--token=arg-012345")
+    printed("add", "two", "--", "docker", "run", "-e", "API_KEY=arg-012345", "--key", "arg-012345")
+    shown = printed("list") + printed("list", "--json")
+    assert "012345" not in shown
+    assert "x --token=***" in shown
+    assert "docker run -e API_KEY=*** --key ***" in shown
+
+
+def test_what_a_dot_means_is_said_when_a_server_is_added(printed):
+    said = printed("add", "files", "--", "npx", "-y", "server-filesystem", ".")
+    assert "started in an empty folder, which is what . means to it" in said
+    [told] = json.loads(printed("list", "--json"))["notes"]
+    assert told in printed("list")
+    said = printed("add", "right", "--", "npx", "-y", "server-filesystem", "${workspaceFolder}")
+    assert "empty folder" not in said
+
+
+def test_a_project_has_a_file_of_its_own(printed, home: Path):
+    said = printed("add", "--project", "theirs", "--", *program("well"))
+    assert "not started before the folder is trusted" in said
+    file = Path(".rookery/mcp.json")
+    assert list(json.loads(file.read_bytes())["mcpServers"]) == ["theirs"]
+    assert file.stat().st_mode & 0o777 == 0o644
+    restrict(file)
+    printed("add", "--project", "another", "--", *program("well"))
+    assert still_restricted(file)
+    printed("remove", "--project", "another")
+    assert "untrusted  project" in printed("list")
+    assert "not trusted" in printed("test", "theirs", code=1)
+    with pytest.raises(SettingsError, match=r"It is in .*mcp.json"):
+        command.main(
+            ["remove", "theirs"], standalone_mode=False, help_option_names=["-h", "--help"]
+        )
+    TrustStore(home / "config" / "trust.json").trust(Path.cwd())
+    printed("test", "theirs")
+    printed("remove", "--project", "theirs")
+
+
+def test_what_is_not_touched_stays(printed, home: Path):
+    file = home / "config" / "mcp.json"
+    file.parent.mkdir(parents=True)
+    other = {"mcpServers": {"x": {"command": "y", "unknown": [1]}}, "comment": "mine"}
+    file.write_text(json.dumps(other), encoding="utf-8")
+    printed("add", "one", "--", "z")
+    changed = configured(home)
+    assert changed["mcpServers"].pop("one") == {"command": "z", "args": []}
+    assert changed == other
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["add", "one"], "Give a command after --, or --url"),
+        (["add", "one", "--url", "http://h/", "--", "x"], "and not both"),
+        (["add", "one", "--url", "ftp://h/"], "one was not added: its url must begin"),
+        (["add", "a\nb", "--", "x"], "its name must be one line"),
+        *(
+            (["add", "--url", "http://h/", "--", name], "was not added: a server's name is 1 to 64")
+            for name in ("a/b", "a b", "..", "é", "a:b", "a\u202eb")
+        ),
+        (["add", "--url", "http://h/", ""], "was not added: its name must be one line"),
+        (["add", "--url", "http://h/", "x" * 65], "was not added: its name must be one line"),
+        (["add", "one", "--env", "A", "--", "x"], "--env is given as NAME=VALUE"),
+        (["add", "one", "--timeout", "0", "--", "x"], "timeout: expected"),
+        (["remove", "none"], "There is no server none in that file. See rookery mcp list"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(arguments: list[str], told: str, home: Path):
+    with pytest.raises(SettingsError, match=re.escape(told)):
+        command.main(arguments, standalone_mode=False, help_option_names=["-h", "--help"])
+    assert not (home / "config" / "mcp.json").exists()
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"mcpServers": 1}'])
+def test_a_file_that_cannot_be_understood_is_left_alone(home: Path, content: str):
+    file = home / "config" / "mcp.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(SettingsError, match="nothing was changed"):
+        command.main(
+            ["add", "one", "--", "x"], standalone_mode=False, help_option_names=["-h", "--help"]
+        )
+    assert file.read_text(encoding="utf-8") == content
+
+
+def test_a_name_is_added_once(printed, home: Path):
+    printed("add", "one", "--", "x")
+    with pytest.raises(SettingsError, match="has a server one already"):
+        command.main(
+            ["add", "one", "--", "y"], standalone_mode=False, help_option_names=["-h", "--help"]
+        )
+    assert configured(home)["mcpServers"]["one"]["command"] == "x"
+
+
+def test_a_project_file_that_leads_elsewhere_is_left_alone(tmp_path: Path):
+    Path(".rookery").symlink_to(tmp_path)
+    with pytest.raises(SettingsError, match="leads out of the project"):
+        command.main(
+            ["add", "--project", "one", "--", "x"],
+            standalone_mode=False,
+            help_option_names=["-h", "--help"],
+        )
+    assert not (tmp_path / "mcp.json").exists()

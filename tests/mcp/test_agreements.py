@@ -1,0 +1,129 @@
+"""A project's server starts only as a person has seen it defined."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rookery.core.facts import Asked, Ending
+from rookery.errors import ToolError
+from rookery.mcp.agreements import AGREEMENTS_FILE, Agreements
+from rookery.mcp.config import ServerDefinition, parse
+from support.mcp_workspace import Bench
+from support.stage import finish
+
+from .test_in_a_task import McpStage, greet
+
+pytestmark = pytest.mark.anyio
+
+LOCAL = {"command": "run", "args": ["a"], "cwd": "sub", "env": {"A": "1"}, "disabledTools": ["x"]}
+REMOTE = {"type": "sse", "url": "https://a.test/mcp", "headers": {"X-A": "1"}}
+
+
+def defined(said: dict[str, Any], source: Any = "project", **variables: str) -> ServerDefinition:
+    text = json.dumps({"mcpServers": {"one": said}}).encode()
+    [server] = parse(text, source, {"workspaceFolder": "/w", **variables}).servers
+    return server
+
+
+CHANGES = (
+    ("command", LOCAL, {"command": "evil"}),
+    ("args", LOCAL, {"args": ["a", "--evil"]}),
+    ("cwd", LOCAL, {"cwd": "elsewhere"}),
+    ("env", LOCAL, {"env": {"A": "1", "NODE_OPTIONS": "--require ./evil.js"}}),
+    ("disabledTools", LOCAL, {"disabledTools": []}),
+    ("alwaysAllow", LOCAL, {"alwaysAllow": ["*"]}),
+    ("url", REMOTE, {"url": "https://evil.test/mcp"}),
+    ("headers", REMOTE, {"headers": {"X-A": "2"}}),
+    ("type", REMOTE, {"type": "streamable-http"}),
+)
+
+
+@pytest.mark.parametrize(("field", "before", "change"), CHANGES)
+def test_TRUST_4_any_change_of_a_definition_needs_a_new_agreement(
+    field: str, before: dict[str, Any], change: dict[str, Any], tmp_path: Path
+):
+    agreements = Agreements(tmp_path / AGREEMENTS_FILE, tmp_path)
+    first = defined(before)
+    assert agreements.missing(first)
+    agreements.agree(first)
+    assert not agreements.missing(first)
+    assert agreements.missing(defined(before | change)).endswith(f"you approved it: {field}.")
+    assert agreements.missing(first) == ""
+
+
+def test_TRUST_4_what_a_variable_stands_for_is_part_of_the_definition(tmp_path: Path):
+    said = {"command": "${env:HOME}/run"}
+    agreements = Agreements(tmp_path / AGREEMENTS_FILE, tmp_path)
+    agreements.agree(defined(said, HOME="/home/me"))
+    assert not agreements.missing(defined(said, HOME="/home/me"))
+    assert agreements.missing(defined(said, HOME="/tmp"))
+
+
+def test_an_agreement_is_for_one_folder_and_holds_no_secret(tmp_path: Path):
+    file = tmp_path / AGREEMENTS_FILE
+    server = defined({"command": "run", "args": ["--token=canary-1"]})
+    Agreements(file, tmp_path / "a").agree(server)
+    assert Agreements(file, tmp_path / "b").missing(server)
+    assert "canary" not in file.read_text()
+
+
+def test_the_users_own_servers_need_none(tmp_path: Path):
+    assert not Agreements(tmp_path / AGREEMENTS_FILE, tmp_path).missing(defined(LOCAL, "user"))
+
+
+def test_a_damaged_file_is_no_agreement(tmp_path: Path):
+    (tmp_path / AGREEMENTS_FILE).write_text("[")
+    with pytest.raises(ToolError, match="it is damaged"):
+        Agreements(tmp_path / AGREEMENTS_FILE, tmp_path).missing(defined(LOCAL))
+
+
+class Changed:
+    """A trusted project whose server was agreed to, and then got another argument."""
+
+    def __init__(self, bench: Bench, file: str) -> None:
+        self.bench = bench
+        self.file = bench.workspace / file
+        bench.configure(self.file, one=bench.misbehaving("well"))
+        bench.hub()
+        bench.configure(self.file, one=bench.misbehaving("well", env={"EVIL": "1"}))
+
+
+@pytest.mark.parametrize("file", [".rookery/mcp.json", ".roo/mcp.json"])
+async def test_TRUST_4_a_changed_server_is_asked_about_in_automatic_runs(
+    file: str, bench: Bench, tmp_path: Path
+):
+    Changed(bench, file)
+    stage = McpStage(tmp_path, [greet()], [greet()], [finish()], automatic=True)
+    async with bench.hub(agreed=False) as stage.hub:
+        await stage.play("no", "yes", "yes")
+    first, *_ = [fact for fact in stage.facts if isinstance(fact, Asked)]
+    assert "has changed since you approved it: env." in " ".join(first.notes)
+    assert "env: EVIL=1" in first.notes
+    assert [each.ending for each in stage.finished[:2]] == [Ending.DENIED, Ending.DONE]
+    (tmp_path / "again").mkdir()
+    again = McpStage(tmp_path / "again", [greet()], [finish()], automatic=True)
+    async with bench.hub(agreed=False) as again.hub:
+        await again.play("yes")
+    assert again.asks == ["completion_result"]
+
+
+async def test_TRUST_4_a_permit_that_no_person_gave_starts_no_changed_server(bench: Bench):
+    Changed(bench, ".rookery/mcp.json")
+    async with bench.hub(agreed=False) as hub:
+        with pytest.raises(ToolError, match=r"is not started\. This project's definition"):
+            await hub.tools("one")
+        await hub.connect_all()
+    assert bench.pids == []
+
+
+async def test_TRUST_4_a_server_that_was_never_seen_is_asked_about_too(
+    bench: Bench, tmp_path: Path
+):
+    bench.configure(bench.workspace / ".rookery" / "mcp.json", one=bench.misbehaving("well"))
+    stage = McpStage(tmp_path, [greet()], [finish()], automatic=True)
+    async with bench.hub(agreed=False) as stage.hub:
+        await stage.play("no", "yes")
+    assert stage.finished[0].ending is Ending.DENIED
+    assert bench.pids == []

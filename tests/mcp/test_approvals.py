@@ -1,0 +1,214 @@
+"""What the user's MCP configuration promises, kept by the real command and over many calls."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from llm_server import LlmServer, Recorded, call, finish
+from rookery.core.asks import AskKind
+from rookery.core.facts import Answered, Asked, TaskOpened
+from rookery.core.folds.task_state import TaskState, advance
+from rookery.errors import BadArguments
+from rookery.mcp.server import State
+from support.mcp_workspace import MISBEHAVING, Bench
+from support.terminal_session import Installed
+
+NOBODY = "Not interactive: this needs approval, so it was skipped."
+GREET = {"server": "one", "tool": "greet", "arguments": {"whom": "you"}}
+
+PROMPTING = """
+import json, sys
+open(sys.argv[1] + "/heard", "w").close()
+RESULTS = {
+    "initialize": lambda p: {
+        "protocolVersion": p["protocolVersion"],
+        "capabilities": {"prompts": {}},
+        "serverInfo": {"name": "prompting", "version": "1"},
+    },
+    "prompts/list": lambda p: {"prompts": [{"name": "weather", "arguments": [{"name": "city"}]}]},
+    "prompts/get": lambda p: {"messages": [{"role": "user", "content": {
+        "type": "text", "text": "Is it raining in " + p["arguments"]["city"] + "?"}}]},
+}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        known = RESULTS.get(asked["method"])
+        said = {"result": known(asked.get("params", {}))} if known else {
+            "error": {"code": -32601, "message": "no such method"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}), flush=True)
+"""
+
+
+@pytest.fixture
+def rookery(tmp_path: Path) -> Installed:
+    return Installed(tmp_path)
+
+
+def at(server: LlmServer) -> list[str]:
+    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+
+
+def last_turn(request: Recorded) -> str:
+    return json.dumps(request.body["messages"][-1], ensure_ascii=False)
+
+
+def program(folder: Path, way: str, **more: Any) -> dict[str, Any]:
+    return {
+        "command": sys.executable,
+        "args": ["-S", "-E", str(MISBEHAVING), way, str(folder)],
+        **more,
+    }
+
+
+def prompting(folder: Path) -> dict[str, Any]:
+    """A server that has a prompt."""
+    script = folder / "prompting.py"
+    script.write_text(PROMPTING)
+    return {"command": sys.executable, "args": ["-S", "-E", str(script), str(folder)]}
+
+
+def configure(file: Path, **servers: Any) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+
+
+def users_file(rookery: Installed) -> Path:
+    return rookery.home / "config" / "mcp.json"
+
+
+def was_started(folder: Path) -> bool:
+    return (folder / "heard").exists()
+
+
+NAMES = ["use_mcp_tool", "mcp--one--greet"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_GATE_2_only_what_the_user_always_allows_is_called_unasked(
+    rookery: Installed, tmp_path: Path, name: str
+):
+    arguments = GREET if name == "use_mcp_tool" else {"whom": "you"}
+    for allowed, told, code in (["greet"], "Hello you", 0), ([], NOBODY, 5):
+        configure(users_file(rookery), one=program(tmp_path, "well", alwaysAllow=allowed))
+        with LlmServer([call(name, **arguments)], [finish()]) as server:
+            done = rookery.run("-p", "-a", *at(server), "greet them")
+        assert done.returncode == code, done.stderr
+        assert told in last_turn(server.requests[1])
+
+
+def test_SEC_4_no_server_is_given_a_key_of_ours(rookery: Installed, tmp_path: Path):
+    wanted = {"KEY": "${env:OPENAI_API_KEY}", "WORD": "${env:A_WORD}"}
+    server_of_theirs = program(tmp_path, "shows its environment", env=wanted)
+    configure(users_file(rookery), one=server_of_theirs)
+    with LlmServer([call("use_mcp_tool", **GREET)], [finish()]) as server:
+        rookery.run(
+            "-p", *at(server), "go", OPENAI_API_KEY="key-of-the-user-0123456789", A_WORD="hello"
+        )
+    shown = last_turn(server.requests[1])
+    assert "hello" in shown
+    assert "${env:OPENAI_API_KEY}" in shown
+
+
+def test_4_14_a_prompt_of_a_server_is_what_the_users_line_stands_for(
+    rookery: Installed, tmp_path: Path
+):
+    configure(users_file(rookery), sky=prompting(tmp_path))
+    with LlmServer([finish()]) as server:
+        done = rookery.run("-p", *at(server), "/mcp:sky:weather Oslo")
+    assert done.returncode == 0, done.stderr
+    assert "Is it raining in Oslo?" in last_turn(server.requests[0])
+
+
+@pytest.mark.parametrize("flag", ["-y", "--trust"], ids=["TRUST-1-untrusted", "trusted"])
+def test_a_projects_server_runs_only_where_the_folder_is_trusted(tmp_path: Path, flag: str):
+    rookery = Installed(tmp_path, trusted=False)
+    configure(rookery.workspace / ".rookery" / "mcp.json", one=program(tmp_path, "well"))
+    with LlmServer([call("use_mcp_tool", **GREET)], [finish()]) as server:
+        rookery.run("-p", *at(server), flag, "go")
+    assert was_started(tmp_path) is (flag == "--trust")
+
+
+def test_TRUST_4_a_server_that_changed_is_not_started_unasked_and_the_run_says_so(tmp_path: Path):
+    rookery = Installed(tmp_path, trusted=False)
+    file = rookery.workspace / ".rookery" / "mcp.json"
+    configure(file, one=program(tmp_path, "well", env={"A": "1"}))
+    with LlmServer([finish()]) as server:
+        rookery.run("-p", *at(server), "--trust", "go")
+    configure(file, one=program(tmp_path, "well", env={"A": "2"}))
+    with LlmServer([call("use_mcp_tool", **GREET)], [finish()]) as server:
+        rookery.run("-p", *at(server), "--trust", "-y", "go")
+    assert not was_started(tmp_path)
+    assert "has changed since you approved it: env." in last_turn(server.requests[1])
+
+
+def test_TRUST_1_where_nothing_may_act_no_server_is_started_for_its_prompt(tmp_path: Path):
+    rookery = Installed(tmp_path, trusted=False)
+    configure(users_file(rookery), sky=prompting(tmp_path))
+    with (
+        LlmServer([finish()]) as server,
+        rookery.terminal(*at(server), "/mcp:sky:weather Oslo") as terminal,
+    ):
+        terminal.wait_for("[y/n] ")
+        terminal.type("n")
+        terminal.wait_for("Done. [Enter accepts")
+        terminal.type("")
+        assert terminal.exit_code() == 0
+    assert "because this folder is not trusted" in last_turn(server.requests[0])
+    assert not was_started(tmp_path)
+
+
+@pytest.mark.anyio
+async def test_MCP_7_what_failed_before_a_good_call_does_not_make_the_next_wait_longer(
+    bench: Bench,
+):
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub(start=10) as hub:
+        with anyio.fail_after(20):
+            for _ in range(4):  # without a good call between them, the fourth would be too much
+                assert (await bench.use(hub, **GREET)).text == "Hello you"
+                os.kill(bench.pids[-1], signal.SIGKILL)
+                while hub.health()[0].state is not State.FAILED:
+                    await anyio.lowlevel.checkpoint()
+            assert (await bench.use(hub, **GREET)).text == "Hello you"
+    assert len(bench.pids) == 5
+
+
+@pytest.mark.anyio
+async def test_S12_nobody_is_asked_about_a_tool_that_is_switched_off(bench: Bench):
+    bench.configure(one=bench.misbehaving("well", disabledTools=["greet"]))
+    async with bench.hub() as hub:
+        with pytest.raises(BadArguments, match="switched off"):
+            await bench.prepare(hub, **GREET)
+    assert bench.pids == []
+
+
+def test_GATE_1_a_prompt_of_a_server_is_asked_about(rookery: Installed, tmp_path: Path):
+    configure(users_file(rookery), sky=prompting(tmp_path))
+    with (
+        LlmServer([finish()]) as server,
+        rookery.terminal(*at(server), "/mcp:sky:weather Oslo") as terminal,
+    ):
+        asked = terminal.wait_for("Allow this?")
+        assert "sends: /mcp:sky:weather Oslo" in asked
+        terminal.type("n")
+        terminal.wait_for("Done. [Enter accepts")
+        terminal.type("")
+        assert terminal.exit_code() == 0
+    assert not was_started(tmp_path)
+
+
+def test_a_suggestion_that_is_picked_is_the_models_words():
+    question = json.dumps({"question": "Which?", "suggest": [{"answer": "/mcp:sky:weather all"}]})
+    opened = advance(TaskState(), TaskOpened(text="do it", mode="code"))
+    asked = advance(opened, Asked(ask_id="q", ask=AskKind.FOLLOWUP, text=question))
+    picked, typed = "/mcp:sky:weather all", "/mcp:sky:weather Oslo"
+    for words, unread in (picked, ()), (typed, (("", typed),)):
+        answer = Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text=words)
+        assert advance(asked, answer).unread == unread

@@ -1,0 +1,521 @@
+"""The hub: nothing before it is needed, everything ended with it, and the user's word holds."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from rookery.core.asks import AskKind
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import Noted
+from rookery.core.rulings import Decision
+from rookery.engine.ports.actions import Permit
+from rookery.errors import BadArguments, Denied, ToolError
+from rookery.mcp.catalogue import LARGEST_FILE, Catalogue, Memory, ToolOffer
+from rookery.mcp.config import ServerDefinition
+from rookery.mcp.hub import LONGEST_LINE, McpHub
+from rookery.mcp.offered_tools import AccessMcpResource, as_it_was_meant, mcp_tools
+from rookery.mcp.presence import is_configured
+from rookery.mcp.server import State
+from rookery.mcp.server_files import ConfigFiles
+from rookery.mcp.server_guard import CHANGED, AlwaysAllowed, ServerGuard
+from rookery.mcp.use_mcp_tool import UseMcpTool
+from rookery.tools.registry import spec_of
+from support.mcp_workspace import Bench
+
+pytestmark = pytest.mark.anyio
+GREET = {"server": "one", "tool": "greet", "arguments": {"whom": "you"}}
+
+
+def test_importing_the_hub_does_not_import_the_sdk():
+    program = (
+        "import sys, rookery.mcp.use_mcp_tool, rookery.mcp.offered_tools, rookery.mcp.hub\n"
+        "import rookery.mcp.server_guard, rookery.mcp.overview\n"
+        "print([each for each in ('mcp', 'mcp_types', 'httpx2') if each in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_without_the_sdk_it_is_said_what_is_missing(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"))
+    program = textwrap.dedent(
+        f"""
+        import anyio, sys
+        from pathlib import Path
+        from support.mcp_workspace import Bench
+        sys.modules["mcp"] = None
+
+        async def main():
+            async with Bench(Path({str(bench.folder)!r})).hub() as hub:
+                await hub.connect_all()
+                print(hub.health()[0].error)
+
+        anyio.run(main)
+        """
+    )
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environ
+    )
+    assert done.stdout.startswith("The package mcp is missing")
+
+
+@pytest.mark.parametrize("name", ["mcp.json", "work/.rookery/mcp.json", "work/.roo/mcp.json"])
+def test_whether_there_is_a_configuration_is_known_without_reading_it(bench: Bench, name: str):
+    assert not is_configured(bench.user_file, bench.workspace)
+    bench.configure(bench.folder / name)
+    assert is_configured(bench.user_file, bench.workspace)
+
+
+async def test_nothing_is_started_before_it_is_needed(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        UseMcpTool(hub)
+        assert [each.state for each in hub.health()] == [State.IDLE]
+        assert await hub.prompts() == []
+        assert hub.resolve("mcp--one--greet") == ("one", "greet")
+        assert bench.pids == []
+        await hub.tools("one")
+        assert [each.state for each in hub.health()] == [State.CONNECTED]
+        assert len(bench.pids) == 1
+
+
+async def test_many_who_need_a_server_at_once_share_it(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub(start=20) as hub, anyio.create_task_group() as group:
+        for _ in range(10):
+            group.start_soon(hub.tools, "one")
+    assert len(bench.pids) == 1
+
+
+async def test_the_model_is_told_of_tools_once_they_were_seen_and_then_always_the_same(
+    bench: Bench,
+):
+    bench.configure(one=bench.misbehaving("well"), two=bench.misbehaving("many tools"))
+    async with bench.hub(start=20) as hub:
+        before = UseMcpTool(hub).description
+        assert before.endswith("- one\n- two")
+        await hub.connect_all()
+        assert UseMcpTool(hub).description == before
+    async with bench.hub() as hub:
+        after = spec_of(UseMcpTool(hub)).description
+        *_, one, two = after.splitlines()
+        assert one == "- one: greet"
+        assert two.startswith("- two: greet0, greet1, ")
+        assert len(two) <= LONGEST_LINE + 2
+        assert [len(each.tools) for each in hub.health()] == [1, 200]
+    assert len(bench.pids) == 2
+
+
+async def test_a_server_alone_is_answered_with_its_tools(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        action = await bench.prepare(hub, server="one")
+        assert action.external == "mcp one"
+        with pytest.raises(Denied, match="not permitted"):
+            await action.perform(Permit("another"))
+        assert bench.pids == []
+        listed = await bench.use(hub, server="one")
+        again = await bench.prepare(hub, server="one")
+        assert again.only_looks
+        assert (await again.perform(Permit(again.digest))).text == listed.text
+        assert "greet\nGreets.\narguments: {" in listed.text
+        assert '"additionalProperties": false' in listed.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"server": "none"}, "no MCP server 'none'. There are: one"),
+        ({"server": "one", "tool": "wave"}, r"(?s)has no tool 'wave'.*greet\nGreets"),
+        ({"server": "one", "tool": "greet"}, r"(?s)whom is missing.*greet\nGreets"),
+        (
+            {"server": "one", "tool": "greet", "arguments": {"whom": 7}},
+            r"(?s)whom must be of type string.*greet\nGreets",
+        ),
+    ],
+)
+async def test_a_wrong_call_teaches_the_right_one(bench: Bench, arguments, told: str):
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        with pytest.raises(BadArguments, match=told):
+            await bench.use(hub, **arguments)
+    assert "tools/call" not in bench.methods
+
+
+async def test_GATE_5_the_action_says_exactly_what_is_called(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        action = await bench.prepare(hub, **GREET)
+        assert action.external == "mcp one greet"
+        assert action.notes == ['arguments: {"whom": "you"}']
+        assert action.payload == {
+            "type": "use_mcp_tool",
+            "serverName": "one",
+            "toolName": "greet",
+            "arguments": '{"whom": "you"}',
+        }
+        other = await bench.prepare(hub, server="one", tool="greet", arguments={"whom": "me"})
+        assert other.digest != action.digest
+        assert "tools/call" not in bench.methods
+
+
+async def test_GATE_1_without_its_permit_nothing_is_called(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        action = await bench.prepare(hub, **GREET)
+        with pytest.raises(Denied, match="not permitted"):
+            await action.perform(Permit("another"))
+    assert "tools/call" not in bench.methods
+
+
+async def ruling(bench: Bench, hub: McpHub) -> Decision:
+    action = await bench.prepare(hub, **GREET)
+    call = ToolCall(id="c1", name="use_mcp_tool")
+    return (await AlwaysAllowed(hub).before(call, action)).decision
+
+
+@pytest.mark.parametrize(
+    ("allowed", "decision"),
+    [(["greet"], Decision.ALLOW), (["*"], Decision.ALLOW), (["wave"], Decision.NONE)],
+)
+async def test_what_the_user_always_allows_needs_no_question(bench: Bench, allowed, decision):
+    bench.configure(one=bench.misbehaving("well", alwaysAllow=allowed))
+    async with bench.hub() as hub:
+        assert await ruling(bench, hub) is decision
+
+
+async def test_TRUST_4_a_project_allows_nothing(bench: Bench):
+    file = bench.workspace / ".rookery" / "mcp.json"
+    bench.configure(file, one=bench.misbehaving("well", alwaysAllow=["*"]))
+    async with bench.hub() as hub:
+        assert await ruling(bench, hub) is Decision.NONE
+
+
+async def test_MCP_2_a_tool_that_changed_is_asked_about_until_it_is_allowed_again(bench: Bench):
+    bench.configure(one=bench.misbehaving("tool changes", alwaysAllow=["*"]))
+    async with bench.hub() as hub:
+        assert await ruling(bench, hub) is Decision.ALLOW
+        await bench.use(hub, **GREET)
+    async with bench.hub() as hub:
+        with pytest.raises(ToolError, match="was not called; call it again"):
+            await bench.use(hub, **GREET)
+        assert await ruling(bench, hub) is Decision.NONE
+        action = await bench.prepare(hub, **GREET)
+        assert CHANGED in action.notes
+        guarded = await ServerGuard(hub).before(ToolCall(id="c1", name="use_mcp_tool"), action)
+        assert guarded.decision is Decision.ASK
+        await bench.use(hub, **GREET)
+        assert await ruling(bench, hub) is Decision.ALLOW
+
+
+async def test_MCP_2_a_tool_that_appears_later_is_asked_about(bench: Bench):
+    bench.configure(one=bench.misbehaving("list changes", alwaysAllow=["*"]))
+    async with bench.hub() as hub:
+        await bench.use(hub, **GREET)
+        assert [tool.name for tool in await hub.tools("one")] == ["greet", "bow"]
+        assert hub.always_allowed("one", "greet")
+        assert not hub.always_allowed("one", "bow")
+
+
+async def test_S12_a_tool_that_is_switched_off_is_neither_shown_nor_called(bench: Bench):
+    bench.configure(one=bench.misbehaving("well", disabledTools=["greet"], alwaysAllow=["*"]))
+    async with bench.hub() as hub:
+        assert await hub.tools("one") == []
+        with pytest.raises(BadArguments, match="has no tool 'greet', or it is switched off"):
+            await bench.use(hub, **GREET)
+        assert not hub.always_allowed("one", "greet")
+
+
+async def test_a_server_that_is_switched_off_is_not_started(bench: Bench):
+    bench.configure(one=bench.misbehaving("well", disabled=True))
+    async with bench.hub() as hub:
+        assert UseMcpTool(hub).description.endswith("so far:")
+        assert hub.health()[0].state is State.DISABLED
+        with pytest.raises(ToolError, match="switched off"):
+            await bench.use(hub, **GREET)
+    assert bench.pids == []
+
+
+async def test_S7_TRUST_1_servers_of_a_project_wait_for_trust(bench: Bench):
+    bench.configure(mine=bench.misbehaving("well"))
+    project = bench.workspace / ".rookery" / "mcp.json"
+    bench.configure(project, one=bench.misbehaving("well"), mine={"disabled": True})
+    async with bench.hub(trusted=False) as hub:
+        states = {each.name: (each.source, each.state) for each in hub.health()}
+        assert states == {"mine": ("user", State.IDLE), "one": ("project", State.UNTRUSTED)}
+        with pytest.raises(ToolError, match="this folder is not trusted"):
+            await bench.use(hub, **GREET)
+        assert bench.pids == []
+        await hub.tools("mine")
+    async with bench.hub(trusted=True) as hub:
+        await hub.tools("one")
+        assert {each.name: each.state for each in hub.health()}["mine"] is State.DISABLED
+
+
+async def test_TRUST_1_where_nothing_may_act_no_server_is_started(bench: Bench):
+    bench.configure(mine=bench.misbehaving("well"))
+    async with bench.hub(trusted=False, may_act=False) as hub:
+        assert hub.health()[0].state is State.UNTRUSTED
+        with pytest.raises(ToolError, match="not trusted"):
+            await hub.tools("mine")
+    assert bench.pids == []
+
+
+PROJECT_FILES = [".rookery/mcp.json", ".roo/mcp.json"]
+
+
+@pytest.mark.parametrize("name", PROJECT_FILES)
+async def test_TRUST_4_what_a_project_brings_later_is_not_started(bench: Bench, name: str):
+    file = bench.workspace / name
+    bench.configure(mine=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        bench.configure(file, evil=bench.misbehaving("well"), mine={"disabled": True})
+        for _ in range(2):
+            with pytest.raises(BadArguments, match=r"no MCP server 'evil'\. There are: mine"):
+                await bench.use(hub, server="evil")
+            with pytest.raises(BadArguments, match=r"no MCP server 'evil'\. There are: mine"):
+                await bench.access(hub, server="evil")
+        bench.configure(other=bench.misbehaving("well"), mine=bench.misbehaving("well"))
+        await hub.connect_all()
+        assert [each.name for each in hub.health()] == ["other", "mine"]
+        assert {each.state for each in hub.health()} == {State.CONNECTED}
+    assert [fact.text for fact in bench.facts if isinstance(fact, Noted)] == [
+        f"{file} has changed; its servers count when rookery is started anew."
+    ]
+    assert len(bench.pids) == 2
+    async with bench.hub() as hub:
+        await bench.use(hub, server="evil")
+
+
+@pytest.mark.parametrize("name", PROJECT_FILES)
+async def test_TRUST_4_a_server_of_a_project_stays_what_it_was(bench: Bench, name: str):
+    file = bench.workspace / name
+    bench.configure(file, one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        before = hub.server("one")
+        bench.configure(file, one=bench.misbehaving("dies at start"))
+        bench.configure(mine=bench.misbehaving("well"))
+        assert (await bench.use(hub, **GREET)).text == "Hello you"
+        assert hub.server("one") is before
+        file.unlink()
+        assert (await bench.use(hub, **GREET)).text == "Hello you"
+
+
+async def test_MCP_1_only_the_definition_that_was_read_first_is_believed(bench: Bench):
+    file = bench.workspace / ".rookery" / "mcp.json"
+    bench.configure(file, one={"command": "x", "args": ["a"]})
+    bench.configure(mine={"command": "y"})
+    for trusted in (True, False):
+        files = ConfigFiles(bench.user_file, bench.workspace, environ={}, trusted=trusted)
+        mine, one = files.read().servers
+        assert files.believes(mine)
+        assert files.believes(one) is trusted
+        assert not files.believes(replace(one, args=("b",)))
+        assert not files.believes(replace(one, name="two"))
+
+
+@pytest.mark.parametrize("arguments", [{"server": "one"}, GREET])
+async def test_GATE_1_nothing_is_started_before_it_is_permitted(bench: Bench, arguments):
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        action = await bench.prepare(hub, **arguments)
+        assert action.changes_things
+        assert action.ask is AskKind.USE_MCP_SERVER
+        assert bench.pids == []
+        await action.perform(Permit(action.digest))
+    async with bench.hub() as hub:
+        action = await bench.prepare(hub, **arguments)
+        assert action.changes_things
+        assert len(bench.pids) == 1
+
+
+async def test_GATE_1_resources_are_not_listed_by_a_server_that_is_not_permitted(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        tool = AccessMcpResource(hub)
+        arguments = tool.arguments(server="one")
+        action = await tool.prepare(arguments, bench.context())
+        assert action.title == "Start the MCP server one and list its resources"
+        assert action.external == "mcp one"
+        with pytest.raises(Denied):
+            await action.perform(Permit("another"))
+        assert bench.pids == []
+        await action.perform(Permit(action.digest))
+        assert (await tool.prepare(arguments, bench.context())).only_looks
+
+
+async def test_GATE_1_a_list_of_a_server_that_was_lost_does_not_start_it(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        await hub.connect_all()
+        action = await bench.prepare(hub, server="one")
+        hub.retire()
+        with pytest.raises(ToolError, match=r"was lost\. Ask again"):
+            await action.perform(Permit(action.digest))
+    assert len(bench.pids) == 1
+
+
+async def test_what_is_remembered_tells_wrong_arguments_without_a_start(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        await hub.connect_all()
+    async with bench.hub() as hub:
+        with pytest.raises(BadArguments, match=r"(?s)whom is missing.*greet\nGreets"):
+            await bench.prepare(hub, server="one", tool="greet")
+    assert len(bench.pids) == 1
+
+
+async def test_GATE_5_a_tool_of_a_similar_name_is_not_what_was_permitted(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        with pytest.raises(BadArguments, match="has no tool 'GREET'"):
+            await bench.use(hub, server="one", tool="GREET", arguments={"whom": "you"})
+    assert "tools/call" not in bench.methods
+
+
+@pytest.mark.parametrize(
+    ("allowed", "decision"), [(["*"], Decision.ALLOW), (["greet"], Decision.NONE)]
+)
+async def test_a_server_all_of_which_is_allowed_may_be_started(bench: Bench, allowed, decision):
+    bench.configure(one=bench.misbehaving("well", alwaysAllow=allowed))
+    project = bench.workspace / ".rookery" / "mcp.json"
+    bench.configure(project, theirs=bench.misbehaving("well", alwaysAllow=allowed))
+    async with bench.hub() as hub:
+        for server, expected in [("one", decision), ("theirs", Decision.NONE)]:
+            action = await bench.prepare(hub, server=server)
+            call = ToolCall(id="c1", name="use_mcp_tool")
+            assert (await AlwaysAllowed(hub).before(call, action)).decision is expected
+
+
+async def test_the_users_configuration_is_heeded_when_it_changes(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"), kept=bench.misbehaving("well", timeout=9))
+    async with bench.hub() as hub:
+        await hub.connect_all()
+        first = bench.pids
+        bench.configure(
+            one=bench.misbehaving("reports progress"), kept=bench.misbehaving("well", timeout=9)
+        )
+        await bench.use(hub, **GREET)
+        await hub.tools("kept")
+        assert len(bench.pids) == len(first) + 1
+        bench.configure()
+        with pytest.raises(BadArguments, match="There are: none"):
+            await bench.use(hub, **GREET)
+        bench.user_file.write_text("{", encoding="utf-8")
+        assert hub.health() == []
+        assert [problem.server for problem in hub.problems] == [""]
+
+
+async def test_what_is_wrong_with_the_configuration_is_told_once(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"), bad={"command": "x", "url": "http://h/"})
+    async with bench.hub() as hub:
+        [told] = hub.news()
+        assert told.startswith("The MCP server bad is not used: it has fields of a program and")
+        assert hub.news() == []
+        bench.user_file.write_text("{", encoding="utf-8")
+        [told] = hub.news()
+        assert told.startswith(f"{bench.user_file}: ")
+        assert hub.news() == []
+
+
+async def test_what_is_wrong_is_told_with_the_first_call(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"), bad={"command": ""})
+    async with bench.hub() as hub:
+        for _ in range(2):
+            await bench.use(hub, **GREET)
+    [told] = [fact.text for fact in bench.facts if isinstance(fact, Noted)]
+    assert told.startswith("The MCP server bad is not used: ")
+
+
+async def test_MCP_1_a_server_gets_a_minimal_environment(bench: Bench):
+    (bench.workspace / "sub").mkdir()
+    bench.configure(
+        one=bench.misbehaving("shows its environment", env={"GIVEN": "${env:NAMED}"}, cwd="sub")
+    )
+    environ = {**os.environ, "ANTHROPIC_API_KEY": "sk-secret", "NAMED": "value", "LD_X": "x"}
+    async with bench.hub(environ=environ) as hub:
+        said = await bench.use(hub, **GREET)
+    given = json.loads(said.text)
+    assert given.pop("GIVEN") == "value"
+    assert set(given) <= {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER", "LC_CTYPE"}
+
+
+@pytest.mark.parametrize(
+    ("definition", "told"),
+    [
+        ({"command": "no-such-program-here"}, "There is no program no-such-program-here"),
+        ({"command": "./mine"}, "There is no program ./mine"),
+        ({"command": "sh", "cwd": "nowhere"}, "There is no folder"),
+        ({"command": "sh", "args": ["a\0b"]}, "characters that no program can be given"),
+    ],
+)
+async def test_a_program_that_is_not_there_is_named(bench: Bench, definition, told: str):
+    bench.configure(one=definition)
+    async with bench.hub() as hub:
+        with pytest.raises(ToolError, match=told):
+            await hub.tools("one")
+
+
+async def test_a_damaged_memory_is_no_memory(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"))
+    memory = bench.folder / "cache" / "mcp.json"
+    memory.parent.mkdir()
+    memory.write_bytes(b'{"x": 1')
+    async with bench.hub() as hub:
+        await hub.tools("one")
+    assert memory.stat().st_mode & 0o777 == 0o600
+    assert json.loads(memory.read_bytes())
+
+
+async def test_what_is_remembered_has_a_bound(bench: Bench, tmp_path: Path):
+    memory = Memory(tmp_path / "memory.json")
+    tools = tuple(ToolOffer(name=f"t{each}", description="d" * 4096) for each in range(200))
+    servers = [ServerDefinition(name="s", command=f"c{each}") for each in range(8)]
+    for server in servers:
+        memory.learn(server, Catalogue(tools=tools))
+    assert (tmp_path / "memory.json").stat().st_size < LARGEST_FILE
+    again = Memory(tmp_path / "memory.json")
+    known = [again.of(server) is not None for server in servers]
+    assert known == [False] * (8 - sum(known)) + [True] * sum(known)
+    assert sum(known) >= 4
+
+
+async def test_the_model_has_two_tools_or_none(bench: Bench):
+    bench.configure()
+    async with bench.hub() as hub:
+        assert mcp_tools(hub) == {}
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        assert list(mcp_tools(hub)) == ["use_mcp_tool", "access_mcp_resource"]
+        called = ToolCall(id="c1", name="mcp__one__greet", arguments={"whom": "you"})
+        meant = as_it_was_meant(called, hub)
+        assert (meant.id, meant.name, meant.arguments) == ("c1", "use_mcp_tool", GREET)
+        other = ToolCall(id="c2", name="read_file", arguments={"path": "x"})
+        assert as_it_was_meant(other, hub) == other
+
+
+async def test_an_error_of_whoever_uses_the_hub_comes_out_as_it_is(bench: Bench):
+    with pytest.raises(ToolError, match="of mine"):
+        async with bench.hub():
+            raise ToolError("of mine")
+
+
+@pytest.mark.parametrize("name", ["mcp--two-parts--greet", "mcp__two_parts__greet"])
+async def test_a_call_by_the_name_of_the_tool_is_understood(bench: Bench, name: str):
+    bench.configure(**{"two parts": bench.misbehaving("well")})
+    async with bench.hub() as hub:
+        assert hub.resolve(name) == ("two parts", "greet")
+        await hub.tools("two parts")
+        assert hub.resolve(name) == ("two parts", "greet")
+        assert hub.resolve("mcp--other--greet") is None
+        assert hub.resolve("read_file") is None

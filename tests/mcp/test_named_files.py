@@ -1,0 +1,161 @@
+"""TRUST-4, MCP-1: a server runs outside the sandbox only what its files were when it was
+believed."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rookery.core.facts import Noted
+from rookery.errors import ToolError
+from rookery.mcp.agreements import Pins
+from rookery.mcp.config import ServerDefinition, Transport
+from rookery.mcp.server_programs import ChangedFiles, NamedFiles, Surroundings
+from support.mcp_workspace import Bench
+
+pytestmark = pytest.mark.anyio
+GREET = {"server": "one", "tool": "greet", "arguments": {"whom": "you"}}
+NOT_STARTED = (
+    r"The MCP server one is not started, because server\.py, which it runs outside the sandbox, "
+    r"is not what it was\. If it is as it should be, the user runs: rookery mcp test one"
+)
+
+
+def rewrite(bench: Bench) -> None:
+    file = bench.workspace / "server.py"
+    file.write_text(f"open({str(bench.folder / 'escaped')!r}, 'w')\n", encoding="utf-8")
+
+
+async def test_TRUST_4_a_script_that_was_rewritten_is_not_run(bench: Bench):
+    bench.configure(bench.workspace / ".rookery" / "mcp.json", one=bench.script())
+    async with bench.hub(start=20) as hub:
+        rewrite(bench)
+        for _ in range(2):
+            with pytest.raises(ToolError, match=NOT_STARTED):
+                await bench.use(hub, **GREET)
+        await hub.connect_all()
+    assert not (bench.folder / "escaped").exists()
+    told = next(fact.text for fact in bench.facts if isinstance(fact, Noted))
+    assert told.startswith("The MCP server one is not started")
+
+
+async def test_TRUST_4_nor_by_another_run_or_after_it_was_lost(bench: Bench):
+    bench.configure(bench.workspace / ".rookery" / "mcp.json", one=bench.script())
+    async with bench.hub(start=20) as hub:
+        assert (await bench.use(hub, **GREET)).text == "Hello you"
+        rewrite(bench)
+        assert (await bench.use(hub, **GREET)).text == "Hello you", "it runs, and need not start"
+    async with bench.hub(start=20) as hub:
+        with pytest.raises(ToolError, match=NOT_STARTED):
+            await bench.use(hub, **GREET)
+    assert not (bench.folder / "escaped").exists()
+
+
+async def test_who_believes_the_files_has_it_started_from_them(bench: Bench):
+    bench.configure(one=bench.script())
+    async with bench.hub(start=20) as hub:
+        assert (await bench.use(hub, **GREET)).text == "Hello you"
+    with (bench.workspace / "server.py").open("a") as file:
+        file.write("\n# and a word more\n")
+    async with bench.hub(start=20) as hub:
+        with pytest.raises(ToolError, match="is not started"):
+            await bench.use(hub, **GREET)
+        async with bench.hub() as elsewhere:
+            elsewhere.server("one").files.believe()
+        assert (await bench.use(hub, **GREET)).text == "Hello you"
+
+
+async def test_the_same_definition_in_another_workspace_has_files_of_its_own(
+    bench: Bench, tmp_path: Path
+):
+    bench.configure(one=bench.script())
+    async with bench.hub(start=20) as hub:
+        await bench.use(hub, **GREET)
+    bench.workspace = tmp_path / "another"
+    bench.configure(one=bench.script())
+    with (bench.workspace / "server.py").open("a") as file:
+        file.write("\n# another one\n")
+    async with bench.hub(start=20) as hub:
+        assert (await bench.use(hub, **GREET)).text == "Hello you"
+
+
+def link_out(root: Path) -> None:
+    (root / "server.py").unlink()
+    (root / "server.py").symlink_to("/bin/true")
+
+
+@pytest.mark.parametrize(
+    ("definition", "change"),
+    [
+        ({"args": ("server.py",)}, lambda root: (root / "server.py").write_text("evil")),
+        ({"args": ("./server.py",)}, lambda root: (root / "server.py").unlink()),
+        ({"args": ("server.py",)}, link_out),
+        ({"args": ("--import=./server.py",)}, lambda root: (root / "server.py").write_text("")),
+        ({"args": ("made.js",)}, lambda root: (root / "made.js").write_text("evil")),
+        ({"args": ("../server.py",), "cwd": "bin"}, lambda r: (r / "server.py").write_text("x")),
+        ({"command": "bin/run"}, lambda root: (root / "bin/run").write_text("evil")),
+        (
+            {"command": "run", "env": (("PATH", "{}/bin"),)},
+            lambda r: (r / "bin/run").write_text(""),
+        ),
+        ({"args": ("{}/server.py",)}, lambda root: (root / "server.py").write_text("evil")),
+    ],
+)
+def test_TRUST_4_every_way_to_name_a_file_counts(
+    tmp_path: Path, definition: dict[str, Any], change: Callable[[Path], object]
+):
+    files, root = prepared(tmp_path, definition)
+    files.insist()
+    change(root)
+    with pytest.raises(ChangedFiles):
+        files.insist()
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"args": ("--db-path", "notes.db")},
+        {"args": ("notes",), "command": "node"},
+        {"url": "https://x.test/notes.py", "transport": Transport.HTTP, "command": ""},
+        {"args": ("https://x.test/notes.py",)},
+    ],
+)
+def test_what_is_no_code_of_the_workspace_may_change(tmp_path: Path, definition: dict[str, Any]):
+    files, root = prepared(tmp_path, definition)
+    files.insist()
+    for name in ("notes.db", "notes.py", "server.py"):
+        (root / name).write_text("changed")
+    files.insist()
+
+
+def test_of_a_huge_file_the_times_must_do(tmp_path: Path):
+    files, root = prepared(tmp_path, {"args": ("huge.bin",)})
+    with (root / "huge.bin").open("wb") as file:
+        file.truncate(1 << 40)
+    files.look()
+    files.insist()
+    (root / "huge.bin").touch()
+    with pytest.raises(ChangedFiles):
+        files.insist()
+
+
+def prepared(tmp_path: Path, definition: dict[str, Any]) -> tuple[NamedFiles, Path]:
+    root = tmp_path / "work"
+    (root / "bin").mkdir(parents=True)
+    (root / "server.py").write_text("good")
+    (root / "notes.db").write_text("data")
+    (root / "bin" / "run").write_text("good")
+    filled = {
+        "command": sys.executable,
+        **definition,
+        "args": tuple(word.format(root) for word in definition.get("args", ())),
+        "env": tuple((name, text.format(root)) for name, text in definition.get("env", ())),
+    }
+    server = ServerDefinition(name="one", source="project", **filled)
+    surroundings = Surroundings(workspace=root, empty=tmp_path / "empty", environ=os.environ)
+    files = NamedFiles(server, Pins(tmp_path / "pins.json"), surroundings)
+    files.look()
+    return files, root

@@ -1,0 +1,137 @@
+"""MCP-2: a tool that is not what it was is asked about, however its server goes about it."""
+
+from pathlib import Path
+
+import pytest
+
+from llm_server import LlmServer, call, finish
+from rookery.core.blocks import ToolCall
+from rookery.core.rulings import Decision, strictest
+from rookery.engine.ports.actions import Action
+from rookery.errors import ToolError
+from rookery.mcp.agreements import Pins
+from rookery.mcp.catalogue import Catalogue, Memory, ToolOffer
+from rookery.mcp.config import ServerDefinition
+from rookery.mcp.hub import McpHub
+from rookery.mcp.server_guard import CHANGED, AlwaysAllowed, ServerGuard
+from support.mcp_workspace import Bench
+from support.terminal_session import Installed
+
+from .test_approvals import NOBODY, at, configure, last_turn, program, users_file
+
+pytestmark = pytest.mark.anyio
+GREET = {"server": "one", "tool": "greet", "arguments": {"whom": "you"}}
+WAY = "tool changes between runs"
+
+
+async def decided(hub: McpHub, action: Action) -> Decision:
+    hooks = [AlwaysAllowed(hub), ServerGuard(hub)]
+    heard = ToolCall(id="c1", name="use_mcp_tool")
+    return strictest([await hook.before(heard, action) for hook in hooks]).decision
+
+
+async def seen(bench: Bench) -> None:
+    """A run that calls the tool as it is allowed."""
+    async with bench.hub(start=20) as hub:
+        action = await bench.prepare(hub, **GREET)
+        assert await decided(hub, action) is Decision.ALLOW
+        await bench.use(hub, **GREET)
+
+
+async def met_changed(bench: Bench, hub: McpHub) -> Action:
+    """The call of the tool, after the first try has shown what it is by now."""
+    with pytest.raises(ToolError, match=r"was not called; call it again"):
+        await bench.use(hub, **GREET)
+    action = await bench.prepare(hub, **GREET)
+    assert CHANGED in action.notes
+    return action
+
+
+@pytest.mark.parametrize("trick", ["none", "a catalogue too large to remember", "no memory"])
+async def test_MCP_2_a_change_is_noticed_in_the_next_run(bench: Bench, trick: str):
+    bench.configure(one=bench.misbehaving(WAY, alwaysAllow=["*"]))
+    await seen(bench)
+    if trick == "a catalogue too large to remember":
+        (bench.folder / "large").touch()
+        await seen(bench)
+        (bench.folder / "large").unlink()
+    if trick == "no memory":
+        (bench.folder / "cache" / "mcp.json").unlink()
+    (bench.folder / "changed").touch()
+    async with bench.hub(start=20) as hub:
+        action = await met_changed(bench, hub)
+        assert await decided(hub, action) is Decision.ASK
+    assert bench.methods.count("tools/call") == (2 if "large" in trick else 1)
+
+
+async def test_MCP_2_whoever_allows_it_has_allowed_it_for_later_runs(bench: Bench):
+    bench.configure(one=bench.misbehaving(WAY, alwaysAllow=["*"]))
+    await seen(bench)
+    (bench.folder / "changed").touch()
+    async with bench.hub(start=20) as hub:
+        await met_changed(bench, hub)
+        await bench.use(hub, **GREET)
+    await seen(bench)
+
+
+def test_MCP_2_an_automatic_run_neither_calls_nor_launders_it(tmp_path: Path):
+    rookery = Installed(tmp_path)
+    configure(users_file(rookery), one=program(tmp_path, WAY, alwaysAllow=["*"]))
+
+    def run(*flags: str, code: int) -> str:
+        greeting = [call("use_mcp_tool", **GREET)]
+        with LlmServer(greeting, greeting, [finish()]) as server:
+            done = rookery.run("-p", *flags, *at(server), "greet them")
+        assert done.returncode == code, done.stderr
+        return last_turn(server.requests[2])
+
+    assert "Hello you" in run(code=0)
+    (tmp_path / "changed").touch()
+    for flags in ([], ["-y"], ["-a"]):
+        told = run(*flags, code=5)
+        assert "Hello you" not in told
+        assert NOBODY in told
+        assert CHANGED in told
+    heard = (tmp_path / "heard").read_text(encoding="utf-8")
+    assert heard.count('"tools/call"') == 2
+
+
+def offer(description: str) -> ToolOffer:
+    return ToolOffer(name="greet", description=description)
+
+
+def test_MCP_2_pins_are_kept_whatever_becomes_of_the_catalogues(tmp_path: Path):
+    pins = Pins(tmp_path / "pins.json")
+    servers = [ServerDefinition(name="s", command=f"c{each}") for each in range(300)]
+    for server in servers:
+        pins.see(server, [offer("as it was")])
+        pins.see(server, [offer("as it is")])
+    again = Pins(tmp_path / "pins.json")
+    assert all(again.changed(server, offer("as it is")) for server in servers)
+    assert not any(again.changed(server, offer("as it was")) for server in servers)
+    assert (tmp_path / "pins.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_MCP_2_pins_that_cannot_be_read_allow_nothing(tmp_path: Path):
+    file = tmp_path / "pins.json"
+    file.write_text('{"x": 1')
+    with pytest.raises(ToolError, match=r"pins\.json.*it is damaged.*remove it to begin anew"):
+        Pins(file).changed(ServerDefinition(name="s", command="c"), offer(""))
+
+
+async def test_MCP_2_a_damaged_file_of_pins_stops_every_call(bench: Bench):
+    bench.configure(one=bench.misbehaving("well", alwaysAllow=["*"]))
+    (bench.folder / "mcp-pins.json").write_text("[")
+    async with bench.hub(start=20) as hub:
+        with pytest.raises(ToolError, match="it is damaged"):
+            await bench.use(hub, **GREET)
+    assert "tools/call" not in bench.methods
+
+
+def test_what_is_too_large_to_be_remembered_costs_the_others_nothing(tmp_path: Path):
+    memory = Memory(tmp_path / "memory.json")
+    small = ServerDefinition(name="small", command="small")
+    memory.learn(small, Catalogue(tools=(offer("small"),)))
+    tools = tuple(ToolOffer(name=f"t{each}", schema={"d": "x" * 50_000}) for each in range(100))
+    memory.learn(ServerDefinition(name="large", command="large"), Catalogue(tools=tools))
+    assert Memory(tmp_path / "memory.json").of(small)

@@ -1,0 +1,117 @@
+"""The reference servers, over every transport."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from rookery.core.facts import Ending, OutputStreamed
+from rookery.engine.ports.actions import Permit
+from rookery.errors import BadArguments, ToolError
+from rookery.mcp.server import State
+from support.mcp_workspace import Bench
+from support.npm_mcp_servers import everything_over_http, npm_server
+
+pytestmark = pytest.mark.anyio
+START = 30.0
+
+
+@pytest.fixture(params=["stdio", "streamableHttp", "sse"])
+def everything(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
+    if request.param == "stdio":
+        yield {"command": npm_server("mcp-server-everything"), "args": ["stdio"]}
+        return
+    with everything_over_http(request.param) as url:
+        kind = "sse" if request.param == "sse" else "streamable-http"
+        yield {"type": kind, "url": url}
+
+
+async def test_tools_resources_and_prompts(bench: Bench, everything: dict[str, Any]):
+    bench.configure(all=everything)
+    async with bench.hub(start=START) as hub:
+        listed = await bench.use(hub, server="all")
+        assert "echo\n" in listed.text
+
+        said = await bench.use(hub, server="all", tool="echo", arguments={"message": "hi"})
+        assert said.text == "Echo: hi"
+
+        picture = await bench.use(hub, server="all", tool="get-tiny-image")
+        assert [image.media_type for image in picture.images] == ["image/png"]
+
+        weather = await bench.use(
+            hub, server="all", tool="get_structured_content", arguments={"location": "Chicago"}
+        )
+        assert "temperature" in weather.text
+
+        with pytest.raises(BadArguments, match="message is missing"):
+            await bench.use(hub, server="all", tool="echo", arguments={})
+
+        resources = await bench.access(hub, server="all")
+        uri = next(
+            line.split()[1].rstrip(":") for line in resources.text.splitlines() if "://" in line
+        )
+        assert (await bench.access(hub, server="all", uri=uri)).text
+
+        names = [each.name for each in await hub.prompts()]
+        assert "mcp:all:simple-prompt" in names
+        assert "simple prompt" in await hub.prompt("all", "simple-prompt", {})
+        assert "Oslo" in await hub.prompt("all", "args-prompt", {"city": "Oslo"})
+        assert "Rome" in await hub.prompt_of("/mcp:all:args-prompt Rome")
+        assert hub.health()[0].state is State.CONNECTED
+    async with bench.hub() as hub:
+        assert "mcp:all:simple-prompt" in [each.name for each in await hub.prompts()]
+        assert hub.resolve("mcp__all__get_tiny_image") == ("all", "get-tiny-image")
+
+
+async def test_progress_and_cancelling(bench: Bench, everything: dict[str, Any]):
+    bench.configure(all=everything)
+    async with bench.hub(start=START) as hub:
+        await bench.use(
+            hub,
+            server="all",
+            tool="trigger-long-running-operation",
+            arguments={"duration": 0.4, "steps": 2},
+        )
+        shown = [fact.text for fact in bench.facts if isinstance(fact, OutputStreamed)]
+        assert "2/2\n" in shown
+
+        long = await bench.prepare(
+            hub,
+            server="all",
+            tool="trigger-long-running-operation",
+            arguments={"duration": 600, "steps": 2},
+        )
+        with anyio.move_on_after(0.3) as scope:
+            await long.perform(Permit(long.digest))
+        assert scope.cancelled_caught
+        said = await bench.use(hub, server="all", tool="echo", arguments={"message": "again"})
+        assert said.text == "Echo: again"
+
+
+async def test_the_file_server_and_its_errors(bench: Bench):
+    (bench.workspace / "a.txt").write_text("content", encoding="utf-8")
+    bench.configure(
+        files={"command": npm_server("mcp-server-filesystem"), "args": ["${workspaceFolder}"]}
+    )
+    async with bench.hub(start=START) as hub:
+        path = str(bench.workspace / "a.txt")
+        read = await bench.use(hub, server="files", tool="read_text_file", arguments={"path": path})
+        assert read.text == "content"
+        outside = await bench.use(
+            hub, server="files", tool="read_text_file", arguments={"path": "/etc/passwd"}
+        )
+        assert outside.text.startswith("Error: Access denied")
+        assert outside.ending is Ending.FAILED
+
+
+async def test_a_server_that_goes_away_over_http_is_noticed_and_found_again(bench: Bench):
+    with everything_over_http("streamableHttp") as url:
+        bench.configure(all={"type": "streamable-http", "url": url})
+    async with bench.hub() as hub:
+        with pytest.raises(ToolError, match=r"http://127.0.0.1:\d+/mcp cannot be reached"):
+            await bench.use(hub, server="all", tool="echo", arguments={"message": "hi"})
+        [health] = hub.health()
+        assert health.state is State.FAILED
+        assert json.dumps(health.error)

@@ -1,0 +1,245 @@
+"""`rookery trust`, and the question that comes before anything else in a folder: TRUST-2."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from rookery.core.command_lines import Judgement
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.files import Place
+from rookery.errors import SettingsError
+from rookery.permissions.approval import Permissions
+from rookery.permissions.cli.trust_command import (
+    STAYS_UNTRUSTED,
+    ask_trust,
+    brought_by,
+    command,
+    trust_question,
+)
+from rookery.permissions.trust import TrustStore
+from rookery.platform.user_folders import find_places
+from support.terminal_session import TerminalSession
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def here(home: Path) -> Path:
+    return Path.cwd()
+
+
+@pytest.fixture
+def store(home: Path) -> TrustStore:
+    return TrustStore(find_places(os.environ).trust_file)
+
+
+def trust(*arguments: str) -> None:
+    assert command.main(list(arguments), standalone_mode=False) == 0
+
+
+async def nothing(_: Permit) -> Outcome:
+    raise AssertionError("Nothing is performed here.")
+
+
+def allow_always(here: Path, text: str) -> None:
+    rules = Permissions(
+        find_places(os.environ).rules_file,
+        here,
+        place=Place,
+        now=lambda: int(here.stat().st_mtime * 1000),
+    )
+    rules.add(Action(title="Run", perform=nothing, command=text, judgement=Judgement()))
+
+
+def test_this_folder_is_trusted_and_forgotten(here: Path, store: TrustStore, capsys: Captured):
+    trust()
+    assert capsys.readouterr().out == (
+        f"{here} is trusted. To take that back: rookery trust --forget\n"
+    )
+    assert store.trusts(here)
+    trust(str(here))
+    assert capsys.readouterr().out == f"{here} is trusted already.\n"
+    trust("--forget")
+    assert capsys.readouterr().out == f"{here} is no longer trusted.\n"
+    assert not store.trusts(here)
+    trust("--forget")
+    assert capsys.readouterr().out == f"{here} was not trusted.\n"
+
+
+def test_what_the_folder_brings_is_named_first_and_not_read(here: Path, capsys: Captured):
+    (here / ".rookery").mkdir()
+    os.mkfifo(here / ".rookery" / "settings.toml")  # whoever read it would wait for ever
+    (here / ".rookery" / "hooks").mkdir()
+    (here / "AGENTS.md").symlink_to("nowhere")
+    (here / "README.md").touch()
+    trust()
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == (
+        "It brings: .rookery/settings.toml (settings), .rookery/hooks (programs to start), "
+        "AGENTS.md (instructions)."
+    )
+    assert second.startswith(f"{here} is trusted.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["/"], "/ is never trusted as a whole"),
+        (["nowhere"], "There is no folder nowhere to trust."),
+        (["--list", "--forget"], "not several of them"),
+    ],
+    ids=str,
+)
+def test_TRUST_3_what_cannot_be_trusted_is_refused_with_the_reason(
+    arguments: list[str], why: str, store: TrustStore
+):
+    with pytest.raises(SettingsError, match=why):
+        trust(*arguments)
+    assert store.all() == []
+
+
+def test_TRUST_3_home_is_refused(
+    here: Path, store: TrustStore, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+):
+    monkeypatch.setenv("HOME", str(here))
+    with pytest.raises(SettingsError, match="is your home folder"):
+        trust()
+    assert store.all() == []
+    assert capsys.readouterr().out == ""
+
+
+def test_folders_and_rules_are_listed(here: Path, store: TrustStore, capsys: Captured):
+    trust("--list")
+    assert capsys.readouterr().out == "No folder is trusted, and no rule is kept.\n"
+    gone = here / "gone"
+    gone.mkdir()
+    store.trust(gone)
+    gone.rmdir()
+    store.trust(here)
+    allow_always(here, "make\n\x1b[8m test")
+    trust("--list")
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first.endswith(f": {gone} (gone or replaced since, so it counts for nothing)")
+    assert second.endswith(f": {here}")
+    assert third.endswith(f": exactly this command in {here}, for 30 days: make␊␛[8m test")
+    trust("--forget")
+    _, kept = capsys.readouterr().out.splitlines()
+    assert kept.startswith("What is always allowed there is kept")
+    assert kept.endswith("rookery trust --forget-rules")
+    trust("--forget-rules")
+    assert capsys.readouterr().out == "Rules forgotten: 1.\n"
+    trust("--forget-rules")
+    assert capsys.readouterr().out == "There were no rules to forget.\n"
+
+
+def test_a_damaged_file_is_told(here: Path, store: TrustStore, home: Path, capsys: Captured):
+    store.trust(here)
+    (home / "config" / "trust.json").write_text("[")
+    trust("--list")
+    assert "is damaged, so nothing in it counts" in capsys.readouterr().out
+
+
+def test_the_question_cannot_be_forged_by_the_name_of_a_folder(tmp_path: Path):
+    odd = tmp_path / "x\nDo you trust this folder? [y/n] y\u202e\x1b[8m"
+    assert trust_question(odd).splitlines() == [
+        f"{tmp_path}/x␊Do you trust this folder? [y/n] y<U+202E>␛[8m",
+        "Do you trust this folder? Until then nothing in it is run or changed,",
+        "and its own settings are not applied. [y/n]",
+    ]
+    assert brought_by(odd) == []
+
+
+ASKING = """
+import os, sys
+from pathlib import Path
+from rookery.permissions.cli.trust_command import ask_trust
+from rookery.permissions.trust import TrustStore
+from rookery.platform.user_folders import find_places
+print("answered", ask_trust(TrustStore(find_places(os.environ).trust_file), Path.cwd(), sys.stdout))
+"""
+ENVIRON = ("PATH", "HOME", "ROOKERY_HOME")
+
+
+def at_a_terminal(here: Path) -> TerminalSession:
+    environ = {name: os.environ[name] for name in ENVIRON} | {"LANG": "C.UTF-8"}
+    return TerminalSession([sys.executable, "-c", ASKING], cwd=here, environ=environ)
+
+
+@pytest.mark.parametrize(
+    ("keys", "trusted"),
+    [
+        (b"y\r", True),
+        (b" YES \r", True),
+        (b"n\r", False),
+        (b"No\r", False),
+        (b"\rn\r", False),
+        (b"perhaps\rn\r", False),
+        (b"yes please\rn\r", False),
+        (b"perhaps\ry\r", True),
+    ],
+)
+def test_TRUST_2_only_a_clear_yes_is_kept(
+    here: Path, store: TrustStore, keys: bytes, trusted: bool
+):
+    (here / "AGENTS.md").touch()
+    with at_a_terminal(here) as terminal:
+        before = terminal.wait_for("its own settings are not applied. [y/n] ")
+        assert before.startswith(f"{here}\nIt brings: AGENTS.md (instructions).\nDo you trust")
+        terminal.press(keys)
+        told = terminal.wait_for(f"answered {trusted}")
+        assert terminal.exit_code() == 0
+    assert (STAYS_UNTRUSTED in told) == (not trusted)
+    assert store.trusts(here) == trusted
+
+
+def test_TRUST_2_what_was_typed_before_the_question_is_no_answer(here: Path, store: TrustStore):
+    with at_a_terminal(here) as terminal:
+        terminal.type("y")  # the interpreter has not even started
+        terminal.wait_for("[y/n] ")
+        terminal.type("n")
+        terminal.wait_for("answered False")
+        assert terminal.exit_code() == 0
+    assert not store.trusts(here)
+
+
+def test_what_was_typed_before_the_question_is_not_used_in_silence(here: Path):
+    with at_a_terminal(here) as terminal:
+        terminal.press(b"fix the\x7f\x7f\x7fbug")
+        terminal.wait_for("Typed before the question, and not used: fix bug\n")
+        terminal.wait_for("[y/n] ")
+        terminal.type("n")
+        assert terminal.exit_code() == 0
+
+
+def test_TRUST_2_end_of_input_is_a_no(
+    here: Path, store: TrustStore, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+):
+    with open(os.devnull) as nobody:
+        monkeypatch.setattr(sys, "stdin", nobody)
+        assert not ask_trust(store, here, sys.stdout)
+    assert STAYS_UNTRUSTED in capsys.readouterr().out
+    assert not store.trusts(here)
+
+
+def test_TRUST_3_in_the_home_folder_nothing_is_asked(
+    here: Path, store: TrustStore, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+):
+    monkeypatch.setenv("HOME", str(here))
+    assert not ask_trust(store, here, sys.stdout)
+    assert "is your home folder" in capsys.readouterr().out
+
+
+def test_a_yes_that_cannot_be_kept_holds_for_this_run(here: Path, store: TrustStore, home: Path):
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "trust.json").write_text("[")
+    (home / "config" / "trust.json").chmod(0o600)
+    with at_a_terminal(here) as terminal:
+        terminal.wait_for("is damaged, so nothing in it counts.")
+        terminal.wait_for("[y/n] ")
+        terminal.type("y")
+        terminal.wait_for("The folder is trusted for this run only.")
+        terminal.wait_for("answered True")
+        assert terminal.exit_code() == 0
+    assert not store.trusts(here)

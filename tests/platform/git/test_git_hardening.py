@@ -1,0 +1,98 @@
+"""Files of the workspace that git takes hooks or settings from, because its settings say so."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_server import LlmServer, call, finish
+from rookery.core.protected_paths import OBEYED_BY_GIT
+from rookery.platform.git.git_programs import ObeyedByGit
+from rookery.workspace.boundaries import Boundaries
+from support.terminal_session import Installed
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "work"
+    root.mkdir()
+    git(root, "init", "-q")
+    return root
+
+
+def git(root: Path, *words: str) -> None:
+    subprocess.run(["git", *words], cwd=root, check=True)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "places"),
+    [
+        ("core.hooksPath", "tools/hooks", ("tools/hooks",)),
+        ("core.hooksPath", "{root}/tools", ("tools",)),
+        ("core.hooksPath", ".", ()),
+        ("core.hooksPath", "../elsewhere", ()),
+        ("include.path", "../tools/settings", ("tools/settings",)),
+        ("includeIf.onbranch:x.path", "../tools/settings", ("tools/settings",)),
+        ("user.name", "tools", ()),
+    ],
+)
+def test_what_the_settings_name_is_found(
+    root: Path, setting: str, value: str, places: tuple[str, ...]
+):
+    git(root, "config", setting, value.format(root=root))
+    assert ObeyedByGit(root).places() == places
+
+
+def test_included_settings_can_name_more_and_changes_are_noticed(root: Path):
+    obeyed = ObeyedByGit(root)
+    assert obeyed.places() == ()
+    (root / "settings").write_text("[include]\n\tpath = sub/more\n")
+    git(root, "config", "include.path", "../settings")
+    assert obeyed.places() == ("settings", "sub/more")
+    assert obeyed.covers("sub/more")
+    assert not obeyed.covers("sub/more2")
+
+
+def test_a_workspace_inside_of_a_repository_is_looked_at_too(root: Path):
+    inner = root / "app"
+    inner.mkdir()
+    git(root, "config", "core.hooksPath", "app/hooks-of-ours")
+    git(root, "config", "include.path", "../app/settings")
+    assert set(ObeyedByGit(inner).places()) == {"hooks-of-ours", "settings"}
+
+
+def test_a_folder_without_a_repository_has_none(tmp_path: Path):
+    assert ObeyedByGit(tmp_path).places() == ()
+
+
+def test_a_change_of_one_is_asked_about(root: Path, tmp_path: Path):
+    git(root, "config", "core.hooksPath", "tools")
+    boundaries = Boundaries(root, home=tmp_path / "home", own=[])
+    assert boundaries.place("tools/pre-commit").protected == OBEYED_BY_GIT
+    assert boundaries.place("tools2/pre-commit").protected == ""
+    (root / "tools").mkdir()
+    (root / "link").symlink_to("tools")
+    assert boundaries.place("link/pre-commit").protected == OBEYED_BY_GIT
+
+
+def test_one_that_a_command_made_is_put_back(tmp_path: Path):
+    """Also where there was no folder to protect before the command."""
+    rookery = Installed(tmp_path)
+    git(rookery.workspace, "init", "-q")
+    git(rookery.workspace, "config", "core.hooksPath", "tools")
+    (rookery.workspace / "settings").write_text("[alias]\n")
+    git(rookery.workspace, "config", "include.path", "../settings")
+    made = "import os; os.mkdir('tools'); open('tools/pre-commit', 'w'); open('tools2', 'w')"
+    changed = "open('settings', 'a').write('x = !id')"
+    turns = [[run(f'python3 -c "{each}"')] for each in (made, changed)]
+    with LlmServer(*turns, [finish()]) as server:
+        at = ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+        assert rookery.run("-p", "-y", *at, "go").returncode == 0
+    assert not (rookery.workspace / "tools" / "pre-commit").exists()
+    assert (rookery.workspace / "tools2").exists()
+    assert (rookery.workspace / "settings").read_text() == "[alias]\n"
+
+
+def run(command: str) -> Any:
+    return call("execute_command", command=command, cwd=None, timeout=None)

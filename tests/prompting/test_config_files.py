@@ -1,0 +1,278 @@
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from rookery.prompting.config_files import (
+    LARGEST,
+    MOST_ENTRIES,
+    MOST_FILES,
+    MOST_LINKS,
+    MOST_LOOKED_AT,
+    ConfigFolder,
+    Look,
+    Remembered,
+    projects_folder,
+    users_folder,
+)
+from rookery.workspace.boundaries import Boundaries
+from support.config_folders import ConfigBench
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> ConfigBench:
+    return ConfigBench(tmp_path)
+
+
+def project(bench: ConfigBench) -> ConfigFolder:
+    return projects_folder(bench.boundaries)
+
+
+def names(bench: ConfigBench, folder: str = "rules") -> tuple[list[str], list[str]]:
+    look = Look()
+    return [file.name for file in project(bench).files(folder, look)], look.problems
+
+
+def test_files_come_in_the_order_of_their_own_names(bench: ConfigBench):
+    for path in ("b.md", "a/Z.md", "c/A.md", "a.md"):
+        bench.put(f"rules/{path}", "x")
+    assert names(bench)[0] == ["a.md", "c/A.md", "b.md", "a/Z.md"]
+
+
+def test_PATH_4_a_link_that_stays_inside_is_followed_under_its_own_name(bench: ConfigBench):
+    bench.put("docs/style.md", "inside")
+    bench.put("more/x.md", "x")
+    bench.link("rules/a.md", "../docs/style.md")
+    bench.link("rules/folder", bench.root / "more")
+    assert names(bench) == (["a.md", "folder/x.md"], [])
+    assert project(bench).text(str(bench.root / "rules/a.md"), Look()) == "inside"
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["elsewhere/secret.md", "~/.ssh/id_rsa", "config/keys.toml"],
+    ids=["PATH-4 outside", "PATH-8 credential", "PATH-8 own folder"],
+)
+def test_a_link_that_leads_out_is_left_out_and_named(bench: ConfigBench, target: str):
+    file = bench.put(target, "secret")
+    bench.link("rules/a.md", file)
+    problem = f"rules/a.md is left out: it leads out of the workspace, to {file}."
+    assert names(bench) == ([], [problem])
+    look = Look()
+    assert project(bench).text(str(bench.root / "rules/a.md"), look) == ""
+    assert look.problems == [problem]
+
+
+def test_PATH_8_credentials_inside_the_workspace_are_not_read(bench: ConfigBench):
+    bench.put("project/.ssh/id_rsa", "secret")
+    inside = Boundaries(bench.root, home=bench.root / "project", own=[])
+    bench.link("rules/a.md", bench.root / "project/.ssh/id_rsa")
+    look = Look()
+    assert projects_folder(inside).files("rules", look) == []
+    assert look.problems == ["rules/a.md is left out: it is where credentials are kept."]
+
+
+def test_PATH_4_a_folder_that_leads_out_is_left_out(bench: ConfigBench):
+    bench.put("elsewhere/rules/a.md", "secret")
+    bench.link("rules", bench.outside / "rules")
+    found, problems = names(bench)
+    assert found == []
+    assert "leads out of the workspace" in problems[0]
+
+
+def test_PATH_9_what_is_kept_from_the_agent_is_not_read(bench: ConfigBench):
+    bench.put(".rookeryignore", "private/\n")
+    bench.put("private/a.md", "secret")
+    bench.link("rules/a.md", "../private/a.md")
+    found, problems = names(bench)
+    assert found == []
+    assert "kept from the agent" in problems[0]
+
+
+def test_PATH_4_links_in_a_circle_end(bench: ConfigBench):
+    bench.put("rules/a.md", "x")
+    bench.link("rules/again", bench.root / "rules")
+    assert names(bench) == (
+        ["a.md"],
+        ["Some links in rules lead to folders that were looked at already; they are not followed."],
+    )
+
+
+@pytest.mark.parametrize("target", [".", "..", "deep", "../rules/deep/.."])
+def test_PATH_4_many_links_in_circles_cost_no_more_than_one(bench: ConfigBench, target: str):
+    bench.put("rules/a.md", "x")
+    bench.put("rules/deep/b.md", "x")
+    for number in range(40):
+        bench.link(f"rules/{number}", target)
+        bench.link(f"rules/deep/{number}", target if target == ".." else ".")
+    look = Look()
+    found = [file.name for file in project(bench).files("rules", look)]
+    assert found == ["a.md", "deep/b.md"]
+    assert look.entries < 200
+    assert len(look.problems) == 1
+
+
+def test_PATH_4_a_folder_full_of_links_to_itself_is_looked_through_fast(bench: ConfigBench):
+    for number in range(MOST_ENTRIES - 1):
+        bench.link(f"rules/{number}", ".")
+    started = time.process_time()
+    assert names(bench)[0] == []
+    assert time.process_time() - started < 5
+
+
+def test_PATH_4_a_folder_is_known_by_its_own_name_though_links_to_it_come_first(
+    bench: ConfigBench,
+):
+    bench.put("rules/z/deep/a.md", "x")
+    bench.link("rules/a", "z")
+    bench.link("rules/b", "z/deep")
+    assert names(bench)[0] == ["z/deep/a.md"]
+
+
+def test_PATH_4_only_so_many_links_are_followed_one_behind_the_other(bench: ConfigBench):
+    bench.link("rules/on", bench.root / "part0")
+    for number in range(MOST_LINKS + 2):
+        bench.put(f"part{number}/{number}.md", "x")
+        bench.link(f"part{number}/on", bench.root / f"part{number + 1}")
+    found, problems = names(bench)
+    assert len(found) == MOST_LINKS
+    assert any("behind more than" in problem for problem in problems)
+
+
+def test_a_walk_ends_at_the_most_files(bench: ConfigBench):
+    for number in range(MOST_FILES + 50):
+        bench.put(f"rules/{number}.md", "x")
+    look = Look()
+    assert len(project(bench).files("rules", look)) == MOST_FILES
+    assert look.problems == [f"rules has more than {MOST_FILES} files; the rest is not read."]
+
+
+def test_a_walk_ends_at_the_most_names_and_says_so_once(bench: ConfigBench):
+    for number in range(MOST_ENTRIES + 50):
+        (bench.root / f"rules/{number}").mkdir(parents=True)
+        if number % 100 == 0:
+            bench.put(f"rules/{number}/a.md", "x")
+    look = Look()
+    project(bench).files("rules", look)
+    assert look.entries <= MOST_ENTRIES + 1 + len(look.marks)
+    assert look.problems == ["rules is not read whole: there are too many files and folders."]
+
+
+def test_all_walks_of_a_look_have_an_end_together(bench: ConfigBench):
+    for number in range(100):
+        bench.put(f"rules/{number}.txt", "x")
+    look = Look()
+    for _ in range(MOST_LOOKED_AT // 100):
+        assert len(project(bench).files("rules", look)) == 100
+    assert look.problems == []
+    assert project(bench).files("rules", look) == []
+    assert look.problems
+
+
+def test_PATH_6_a_pipe_is_neither_opened_nor_waited_for(bench: ConfigBench):
+    bench.put("rules/a.md", "x")
+    os.mkfifo(bench.root / "rules/pipe.md")
+    found, problems = names(bench)
+    assert found == ["a.md"]
+    assert problems == ["rules/pipe.md is left out: it is no regular file."]
+    look = Look()
+    assert project(bench).text(str(bench.root / "rules/pipe.md"), look) == ""
+    assert look.problems
+
+
+@pytest.mark.parametrize(
+    ("data", "text", "problem"),
+    [
+        (b"\xef\xbb\xbfa\r\nb", "a\nb", ""),
+        (b"a\0b", "", "not a text file"),
+        ("a\u202eb".encode(), "a<U+202E>b", "invisible"),
+        (b"caf\xe9", "caf?", ""),
+    ],
+    ids=["mark", "binary", "OUT-4 unseen", "latin"],
+)
+def test_text_is_read_as_it_is_meant(bench: ConfigBench, data: bytes, text: str, problem: str):
+    file = bench.put("a.md", data)
+    look = Look()
+    assert project(bench).text(str(file), look) == text
+    assert [problem in each for each in look.problems] == ([True] if problem else [])
+
+
+def test_a_long_file_is_cut_with_a_note(bench: ConfigBench):
+    file = bench.put("a.md", "line\n" * LARGEST)
+    look = Look()
+    text = project(bench).text(str(file), look)
+    assert len(text) < LARGEST + 200
+    assert "(Cut here: " in text
+    assert "Only the first" in look.problems[0]
+
+
+def test_a_users_own_files_may_lie_anywhere(bench: ConfigBench):
+    file = bench.put("elsewhere/mine.md", "mine")
+    (bench.config / "rules").mkdir()
+    (bench.config / "rules" / "a.md").symlink_to(file)
+    folder, look = users_folder(bench.config, bench.home), Look()
+    (found,) = folder.files("rules", look)
+    assert folder.text(found.path, look) == "mine"
+    assert folder.called(found.path) == "~/.config/product/rules/a.md"
+    assert (folder.origin, look.problems) == ("user", [])
+
+
+def later() -> int:
+    """A clock by which everything that was just written has long been settled."""
+    return time.time_ns() + 10**10
+
+
+class Reads:
+    def __init__(self, bench: ConfigBench) -> None:
+        self.count = 0
+        self._folder = project(bench)
+
+    def __call__(self, look: Look) -> list[str]:
+        self.count += 1
+        files = self._folder.files("rules", look)
+        return [self._folder.text(file.path, look) for file in files]
+
+
+CHANGES = {
+    "edited": lambda bench: bench.put("rules/a.md", "new"),
+    "same size": lambda bench: bench.put("rules/a.md", "two"),
+    "added": lambda bench: bench.put("rules/deep/b.md", "two"),
+    "removed": lambda bench: (bench.root / "rules/a.md").unlink(),
+    "kept back": lambda bench: bench.put(".rookeryignore", "rules/\n"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_P8_files_are_read_again_only_once_they_have_changed(bench: ConfigBench, change: str):
+    bench.put("rules/a.md", "one")
+    (bench.root / "rules/deep").mkdir()
+    reads = Reads(bench)
+    remembered = Remembered(reads, now=later)
+    first = remembered.get()
+    assert remembered.get() is first
+    assert reads.count == 1
+    CHANGES[change](bench)
+    assert remembered.get() != first
+    assert reads.count == 2
+
+
+def test_P8_where_a_link_leads_counts_too(bench: ConfigBench):
+    bench.put("one.md", "one")
+    bench.put("two.md", "two")
+    bench.link("rules/a.md", "../one.md")
+    remembered = Remembered(Reads(bench), now=later)
+    assert remembered.get() == ["one"]
+    bench.put("one.md", "one more")
+    assert remembered.get() == ["one more"]
+    (bench.root / "rules/a.md").unlink()
+    bench.link("rules/a.md", "../two.md")
+    assert remembered.get() == ["two"]
+
+
+def test_P8_what_was_written_a_moment_ago_is_looked_at_again(bench: ConfigBench):
+    bench.put("rules/a.md", "one")
+    reads = Reads(bench)
+    remembered = Remembered(reads)
+    assert remembered.get() == remembered.get() == ["one"]
+    assert reads.count == 2

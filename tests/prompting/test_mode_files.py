@@ -1,0 +1,231 @@
+from pathlib import Path
+
+import pytest
+
+from rookery.core.modes import BUILT_IN, Group, Mode, find_mode
+from rookery.prompting.modes import FoundModes, ModeFiles, modes_in
+from support.config_folders import ConfigBench
+
+FULL = """\
+customModes:
+  - slug: docs
+    name: Docs
+    roleDefinition: You write documentation.
+    whenToUse: For docs
+    description: Writes
+    customInstructions: |
+      Be brief.
+    groups:
+      - read
+      - - edit
+        - fileRegex: \\.(md|mdx)$
+          description: Markdown
+      - browser
+    provider: anthropic
+    model: small
+    source: global
+"""
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> ConfigBench:
+    return ConfigBench(tmp_path)
+
+
+def read(bench: ConfigBench, *, trusted: bool = True) -> FoundModes:
+    return ModeFiles(bench.config, bench.home, bench.boundaries, trusted=trusted).read()
+
+
+def simple(slug: str, groups: str = "[read]", name: str = "N") -> str:
+    return (
+        f"customModes:\n  - slug: {slug}\n    name: {name}\n    roleDefinition: r\n"
+        f"    groups: {groups}\n"
+    )
+
+
+def test_a_mode_is_read_whole():
+    assert modes_in(FULL, "user") == (
+        Mode(
+            slug="docs",
+            name="Docs",
+            role="You write documentation.",
+            when_to_use="For docs",
+            description="Writes",
+            instructions="Be brief.",
+            groups=(Group("read"), Group("edit", r"\.(md|mdx)$", "Markdown")),
+            provider="anthropic",
+            model="small",
+            source="user",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeff" + simple("a"),
+        simple("a").replace("name: N", "name:\u00a0N"),
+        simple("a", "[\u201cread\u201d]"),
+        simple("a", "[read]").replace("- slug", "\u2013 slug"),
+        simple("a", "[read]", name='"one \u201ctwo\u201d three"'),
+        '{\n\t"customModes": [{"slug": "a", "name": "N", "roleDefinition": "r",\n'
+        '\t"groups": ["read"]}]\n}',
+    ],
+    ids=["mark", "no-break space", "quotes", "dash", "quotes in quotes", "json with tabs"],
+)
+def test_what_editors_make_of_a_file_is_understood(text: str):
+    (mode,) = modes_in(text, "user")
+    assert (mode.slug, mode.groups) == ("a", (Group("read"),))
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "customModes: []\n", "customModes:\n"])
+def test_a_file_may_have_no_modes(text: str):
+    assert modes_in(text, "user") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("customModes: [", "line 1"),
+        ("modes: []", "no list customModes"),
+        ("customModes: [3]", "entry 1"),
+        ("customModes: [{name: a}]", "entry 1 has no slug"),
+        (simple("a b"), "letters, digits"),
+        (simple("a", "read"), "no list of groups"),
+        (simple("a", "[read, read]"), "twice"),
+        (simple("a", "[root]"), "'root'"),
+        (simple("a", "[[edit, {fileRegex: '('}]]"), "cannot be used"),
+        (simple("a", r"[[edit, {fileRegex: '(a)\1'}]]"), "cannot be used"),
+        (simple("a", "[[edit, 3]]"), "neither"),
+        (simple("a").replace("roleDefinition: r", "roleDefinition: ''"), "no roleDefinition"),
+        (simple("a") + simple("a").split("\n", 1)[1], "two modes a"),
+        ("a: &a [x]\nb: *a", "refers to another part"),
+        ("[" * 5000, "nested too deeply"),
+        ("- " * 5000, "nested too deeply"),
+    ],
+)
+def test_a_faulty_file_is_refused_with_the_reason(text: str, reason: str):
+    with pytest.raises(ValueError, match=reason):
+        modes_in(text, "user")
+
+
+def test_without_files_there_are_the_built_in_modes(bench: ConfigBench):
+    assert read(bench) == FoundModes(modes=BUILT_IN)
+
+
+def test_a_project_wins_over_the_user_and_ours_over_the_other(bench: ConfigBench):
+    bench.put("config/modes.yaml", simple("a", name="user"))
+    assert find_mode(read(bench).modes, "a") == modes_in(simple("a", name="user"), "user")[0]
+    bench.put(".roomodes", simple("a", name="roo"))
+    assert getattr(find_mode(read(bench).modes, "a"), "name", "") == "roo"
+    bench.put(".rookery/modes.yaml", simple("a", name="ours"))
+    assert getattr(find_mode(read(bench).modes, "a"), "name", "") == "ours"
+
+
+def test_TRUST_1_a_projects_modes_are_heard_only_if_it_is_trusted(bench: ConfigBench):
+    bench.put("config/modes.yaml", simple("mine"))
+    bench.put(".roomodes", simple("theirs"))
+    bench.put(".rookery/modes.yaml", "broken: [")
+    found = read(bench, trusted=False)
+    assert [mode.slug for mode in found.modes if mode.source != "built-in"] == ["mine"]
+    assert found.problems == ()
+
+
+def test_one_faulty_file_does_not_spoil_the_others(bench: ConfigBench):
+    bench.put("config/modes.yaml", simple("mine"))
+    bench.put(".roomodes", "customModes: 3")
+    found = read(bench)
+    assert find_mode(found.modes, "mine")
+    assert found.problems == ("No mode of .roomodes is used: it has no list customModes.",)
+
+
+def test_TRUST_4_a_project_chooses_neither_provider_nor_model(bench: ConfigBench):
+    bench.put(".roomodes", FULL)
+    found = read(bench)
+    mode = find_mode(found.modes, "docs")
+    assert mode
+    assert (mode.provider, mode.model, mode.source) == ("", "", "project")
+    assert "cannot choose provider or model" in found.problems[0]
+
+
+MARKDOWN, PYTHON = r"[edit, {fileRegex: '\.md$'}]", r"[edit, {fileRegex: '\.py$'}]"
+BOUND = Group("edit", r"\.md$")
+ARCHITECT = Group("edit", r"\.md$", "Markdown files only")
+
+
+@pytest.mark.parametrize(
+    ("slug", "users", "projects", "groups", "taken"),
+    [
+        ("ask", "", "[read, edit, command]", [Group("read")], "edit, command"),
+        ("ask", "", "[read, mcp]", [Group("read"), Group("mcp")], ""),
+        ("ask", "", "[read, modes]", [Group("read"), Group("modes")], ""),
+        ("code", "", "[read]", [Group("read")], ""),
+        ("code", "", f"[{MARKDOWN}]", [BOUND], ""),
+        ("architect", "", "[edit]", [ARCHITECT], r"edit of files that do not match \.md$"),
+        ("architect", "", f"[{PYTHON}]", [ARCHITECT], r"edit of files that do not match \.md$"),
+        ("architect", "", f"[{MARKDOWN}]", [BOUND], ""),
+        ("orchestrator", "", "[read, modes]", [Group("modes")], "read"),
+        ("mine", "[read]", "[read, command]", [Group("read")], "command"),
+        ("mine", "[]", "[edit, mcp]", [], "edit, mcp"),
+        ("mine", f"[{MARKDOWN}]", "[edit]", [BOUND], r"edit of files that do not match \.md$"),
+        ("mine", "[edit]", f"[{MARKDOWN}]", [BOUND], ""),
+        ("code", "[read]", "[read, edit]", [Group("read")], "edit"),
+        ("ask", "[read, edit]", "[read, edit]", [Group("read"), Group("edit")], ""),
+        ("new", "", "[read, edit, command]", [*map(Group, ("read", "edit", "command"))], ""),
+    ],
+)
+@pytest.mark.parametrize("file", [".roomodes", ".rookery/modes.yaml"])
+def test_TRUST_4_a_projects_mode_never_does_more_than_the_one_it_replaces(
+    bench: ConfigBench,
+    file: str,
+    slug: str,
+    users: str,
+    projects: str,
+    groups: list[Group],
+    taken: str,
+):
+    if users:
+        bench.put("config/modes.yaml", simple(slug, users))
+    bench.put(file, simple(slug, projects, name="theirs"))
+    found = read(bench)
+    mode = find_mode(found.modes, slug)
+    assert mode
+    assert (mode.name, mode.source, list(mode.groups)) == ("theirs", "project", groups)
+    instead = f"The project's mode {slug} is used here instead of yours."
+    limited = (
+        f"The project's own mode {slug} may not do more than the usual one, so this was "
+        f"taken from it: {taken}."
+    )
+    assert found.problems == (*([instead] if users else []), *([limited] if taken else []))
+
+
+def test_TRUST_4_one_file_of_a_project_does_not_widen_by_way_of_the_other(bench: ConfigBench):
+    bench.put("config/modes.yaml", simple("mine", "[read]"))
+    bench.put(".roomodes", simple("mine", "[read, edit]"))
+    bench.put(".rookery/modes.yaml", simple("mine", "[read, edit]", name="ours"))
+    mode = find_mode(read(bench).modes, "mine")
+    assert mode
+    assert (mode.name, mode.groups) == ("ours", (Group("read"),))
+
+
+def test_TRUST_4_a_mode_keeps_the_model_that_the_user_chose_for_it(bench: ConfigBench):
+    bench.put("config/modes.yaml", FULL)
+    bench.put(".roomodes", simple("docs", name="theirs"))
+    mode = find_mode(read(bench).modes, "docs")
+    assert mode
+    assert (mode.name, mode.provider, mode.model) == ("theirs", "anthropic", "small")
+
+
+def test_PATH_4_a_file_that_leads_out_is_not_read(bench: ConfigBench):
+    bench.put("elsewhere/modes.yaml", simple("a"))
+    bench.link(".roomodes", bench.outside / "modes.yaml")
+    found = read(bench)
+    assert found.modes == BUILT_IN
+    assert "leads out of the workspace" in found.problems[0]
+
+
+@pytest.mark.parametrize("group", ["read", "command", "mcp"])
+def test_S11_a_pattern_that_could_not_be_kept_is_refused(group: str):
+    entry = f"{{slug: docs, name: D, roleDefinition: r, groups: [[{group}, {{fileRegex: a}}]]}}"
+    with pytest.raises(ValueError, match=f"fileRegex for the group {group}"):
+        modes_in(f"customModes:\n- {entry}\n", "user")

@@ -1,0 +1,225 @@
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from rookery.core.instructions import NestedRules, Rule, Rules
+from rookery.prompting.config_files import LARGEST
+from rookery.prompting.rules import (
+    BETWEEN_WALKS,
+    MOST_NESTED,
+    TOGETHER,
+    RuleFiles,
+)
+from support.config_folders import ConfigBench
+
+FILES = 1000 if os.environ.get("ROOKERY_TORTURE") else 50
+"""In each folder, which together are as large."""
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> ConfigBench:
+    return ConfigBench(tmp_path)
+
+
+def read(bench: ConfigBench, mode: str = "code", *, trusted: bool = True, **more: bool) -> Rules:
+    return RuleFiles(bench.config, bench.home, bench.boundaries, trusted=trusted, **more).read(mode)
+
+
+def paths(rules: tuple[Rule, ...]) -> list[str]:
+    return [rule.path for rule in rules]
+
+
+def test_the_users_come_first_then_the_projects(bench: ConfigBench):
+    bench.put("config/rules/z.md", "mine")
+    bench.put("~/.roo/rules/y.md", "mine too")
+    bench.put(".rookery/rules/b.md", "ours")
+    bench.put(".roo/rules/a.md", "theirs")
+    rules = read(bench).general
+    assert paths(rules) == [
+        "~/.roo/rules/y.md",
+        "~/.config/product/rules/z.md",
+        ".roo/rules/a.md",
+        ".rookery/rules/b.md",
+    ]
+    assert [rule.origin for rule in rules] == ["user", "user", "project", "project"]
+
+
+def test_where_both_have_a_file_of_the_same_name_ours_wins(bench: ConfigBench):
+    bench.put(".rookery/rules/deep/a.md", "ours")
+    bench.put(".roo/rules/deep/a.md", "theirs")
+    bench.put(".roo/rules/a.md", "another")
+    assert [rule.text for rule in read(bench).general] == ["another", "ours"]
+
+
+def test_rules_of_a_mode_are_for_that_mode_only(bench: ConfigBench):
+    bench.put(".rookery/rules-debug/a.md", "debugging")
+    assert paths(read(bench, "debug").for_mode) == [".rookery/rules-debug/a.md"]
+    assert read(bench, "code").for_mode == ()
+
+
+@pytest.mark.parametrize("name", ["x.bak", "x.swp", ".DS_Store", "Thumbs.db", "x.log", "x.tmp"])
+def test_files_that_are_no_rules_are_passed_over(bench: ConfigBench, name: str):
+    bench.put(f".roo/rules/{name}", "noise")
+    assert read(bench) == Rules()
+
+
+@pytest.mark.parametrize("ending", ["", "-code"])
+def test_old_single_files_count_where_no_folder_has_rules(bench: ConfigBench, ending: str):
+    bench.put(f".roorules{ending}", " \n")
+    bench.put(f".clinerules{ending}", "old")
+    found = read(bench)
+    assert paths(found.for_mode if ending else found.general) == [f".clinerules{ending}"]
+    bench.put(f"~/.roo/rules{ending}/a.md", "new")
+    found = read(bench)
+    assert paths(found.for_mode if ending else found.general) == [f"~/.roo/rules{ending}/a.md"]
+
+
+def test_a_folder_in_the_place_of_an_old_file_is_no_problem(bench: ConfigBench):
+    bench.put(".clinerules/a.md", "x")
+    assert read(bench) == Rules()
+
+
+@pytest.mark.parametrize(
+    ("there", "used"),
+    [
+        ("AGENTS.md AGENT.md AGENTS.local.md", "AGENTS.md AGENTS.local.md"),
+        ("AGENT.md", "AGENT.md"),
+        ("AGENTS.local.md", "AGENTS.local.md"),
+        ("README.md", ""),
+    ],
+)
+def test_instruction_files_of_the_workspace(bench: ConfigBench, there: str, used: str):
+    for name in there.split():
+        bench.put(name, f"text of {name}")
+    assert paths(read(bench).of_agents) == used.split()
+    assert read(bench, agent_files=False).of_agents == ()
+
+
+def test_nested_instruction_files_are_named_with_their_folder(bench: ConfigBench):
+    for path in (
+        "src/AGENTS.md",
+        "src/web/AGENT.md",
+        "node_modules/x/AGENTS.md",
+        ".git/AGENTS.md",
+        "private/AGENTS.md",
+    ):
+        bench.put(path, "text")
+    bench.put(".rookeryignore", "private/\n")
+    assert read(bench).nested == (
+        NestedRules(folder="src", path="src/AGENTS.md"),
+        NestedRules(folder="src/web", path="src/web/AGENT.md"),
+    )
+    assert read(bench, subfolders=False).nested == ()
+
+
+def test_rule_folders_inside_the_workspace_come_last(bench: ConfigBench):
+    bench.put(".roo/rules/z.md", "top")
+    bench.put("b/.roo/rules/a.md", "b")
+    bench.put("a/.rookery/rules-code/a.md", "a")
+    found = read(bench)
+    assert paths(found.general) == [".roo/rules/z.md", "b/.roo/rules/a.md"]
+    assert paths(found.for_mode) == ["a/.rookery/rules-code/a.md"]
+    assert paths(read(bench, subfolders=False).general) == [".roo/rules/z.md"]
+
+
+def test_PATH_4_nested_folders_behind_links_are_not_walked(bench: ConfigBench):
+    bench.put("elsewhere/AGENTS.md", "secret")
+    bench.link("src", bench.outside)
+    assert read(bench) == Rules()
+
+
+def test_TRUST_1_a_projects_rules_are_read_only_if_it_is_trusted(bench: ConfigBench):
+    bench.put("config/rules/a.md", "mine")
+    for path in (".rookery/rules/b.md", ".roo/rules-code/c.md", "AGENTS.md", "src/AGENTS.md"):
+        bench.put(path, "theirs")
+    bench.put(".clinerules-code", "theirs")
+    found = read(bench, trusted=False)
+    assert [rule.text for rule in found.general] == ["mine"]
+    assert (found.for_mode, found.of_agents, found.nested, found.problems) == ((), (), (), ())
+
+
+def test_PATH_4_an_instruction_file_that_leads_out_is_left_out_and_named(bench: ConfigBench):
+    bench.put("elsewhere/a.md", "secret")
+    bench.link("AGENTS.md", bench.outside / "a.md")
+    found = read(bench)
+    assert found.of_agents == ()
+    assert found.problems == (
+        f"AGENTS.md is left out: it leads out of the workspace, to {bench.outside}/a.md.",
+    )
+
+
+def test_rules_that_are_too_long_together_are_left_out_and_named(bench: ConfigBench):
+    for number in range(TOGETHER // LARGEST + 2):
+        bench.put(f".roo/rules/{number}.md", "x" * LARGEST)
+    found = read(bench)
+    assert len(found.general) == TOGETHER // LARGEST
+    assert len(found.problems) == 2
+    assert "too long together" in found.problems[0]
+
+
+@pytest.mark.parametrize("crowd", ["rules-code", "rules", "AGENTS", "nested"])
+def test_TRUST_7_a_project_does_not_crowd_out_the_users_own_rules(bench: ConfigBench, crowd: str):
+    bench.put("config/rules/mine.md", "mine")
+    bench.put("config/rules-code/mine.md", "mine in code")
+    bench.put("AGENTS.md", "x" * LARGEST)
+    for number in range(TOGETHER // LARGEST + 2):
+        match crowd:
+            case "AGENTS":
+                bench.put("AGENTS.local.md", "x" * LARGEST)
+                bench.put(f".roo/rules-code/{number}.md", "x" * LARGEST)
+            case "nested":
+                for each in range(FILES):
+                    bench.put(f"sub{number}/.roo/rules-code/{each}.md", "x" * (200_000 // FILES))
+            case _:
+                bench.put(f".roo/{crowd}/{number}.md", "x" * LARGEST)
+    found = read(bench)
+    assert "mine" in [rule.text for rule in found.general]
+    assert "mine in code" in [rule.text for rule in found.for_mode]
+    total = sum(len(rule.text) for rule in (*found.for_mode, *found.of_agents, *found.general))
+    assert total <= 2 * TOGETHER + LARGEST
+
+
+def test_of_very_many_folders_with_rules_some_are_named(bench: ConfigBench):
+    for number in range(MOST_NESTED + 5):
+        bench.put(f"sub{number:03}/AGENTS.md", "x")
+    found = read(bench)
+    assert len(found.nested) == MOST_NESTED
+    assert found.problems == (f"Only {MOST_NESTED} of {MOST_NESTED + 5} folders with rules count.",)
+
+
+def test_P8_the_same_bytes_for_as_long_as_nothing_has_changed(bench: ConfigBench):
+    bench.put(".rookery/rules/a.md", "one")
+    bench.put("src/AGENTS.md", "x")
+    files = RuleFiles(bench.config, bench.home, bench.boundaries, trusted=True)
+    first = files.read("code")
+    assert files.read("code") == first
+    bench.put("src/b.py", "work goes on")
+    assert files.read("code") == first
+    bench.put(".rookery/rules/a.md", "two")
+    assert [rule.text for rule in files.read("code").general] == ["two"]
+
+
+def test_P8_folders_are_walked_through_only_now_and_then(bench: ConfigBench):
+    clock = [time.time_ns()]
+    files = RuleFiles(
+        bench.config, bench.home, bench.boundaries, trusted=True, now=lambda: clock[0]
+    )
+    assert files.read("code").nested == ()
+    bench.put("src/AGENTS.md", "x")
+    assert files.read("code").nested == ()
+    clock[0] += int(BETWEEN_WALKS * 10**9)
+    assert [each.folder for each in files.read("code").nested] == ["src"]
+
+
+@pytest.mark.parametrize("target", [".", "..", "../..", "../../src"])
+def test_PATH_4_links_in_circles_hold_nothing_up(bench: ConfigBench, target: str):
+    bench.put(".rookery/rules/a.md", "text")
+    (bench.root / "src").mkdir()
+    for number in range(40):
+        bench.link(f".rookery/rules/{number}", target)
+        bench.link(f"src/{number}", ".")
+    started = time.process_time()
+    assert paths(read(bench).general) == [".rookery/rules/a.md"]
+    assert time.process_time() - started < 5

@@ -1,0 +1,143 @@
+from pathlib import Path
+
+import pytest
+
+from rookery.core.instructions import Skill, skills_for
+from rookery.errors import ToolError
+from rookery.prompting.skills import MOST_SKILLS, FoundSkills, SkillFiles
+from support.config_folders import ConfigBench
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> ConfigBench:
+    return ConfigBench(tmp_path)
+
+
+def files(bench: ConfigBench, *, trusted: bool = True) -> SkillFiles:
+    return SkillFiles(bench.config, bench.home, bench.boundaries, trusted=trusted)
+
+
+def put(bench: ConfigBench, folder: str, name: str, about: str = "", body: str = "Do.") -> Path:
+    head = about or f"name: {name}\ndescription: About {folder}"
+    return bench.put(f"{folder}/{name}/SKILL.md", f"---\n{head}\n---\n\n{body}\n")
+
+
+def test_a_skill_is_told_of_and_its_text_read_on_demand(bench: ConfigBench):
+    put(bench, ".rookery/skills", "pdf-forms", body="# Forms\n---\nDo it.")
+    found = files(bench)
+    (skill,) = found.read().skills
+    assert skill == Skill(
+        name="pdf-forms",
+        description="About .rookery/skills",
+        path=".rookery/skills/pdf-forms/SKILL.md",
+        origin="project",
+    )
+    assert found.body(skill) == "# Forms\n---\nDo it."
+
+
+@pytest.mark.parametrize(
+    ("weaker", "stronger"),
+    [
+        ("~/.agents/skills", "~/.roo/skills"),
+        ("~/.roo/skills", "config/skills"),
+        (".agents/skills", ".roo/skills"),
+        (".roo/skills", ".rookery/skills"),
+        (".rookery/skills", "~/.agents/skills"),
+        (".rookery/skills-code", "~/.agents/skills"),
+        ("config/skills", "~/.agents/skills-code"),
+    ],
+)
+def test_which_of_two_skills_of_a_name_counts(bench: ConfigBench, weaker: str, stronger: str):
+    put(bench, stronger, "a")
+    put(bench, weaker, "a")
+    (skill,) = skills_for(files(bench).read().skills, "code")
+    assert skill.description == f"About {stronger}"
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "told"),
+    [
+        ("config/skills", ".roo/skills", True),
+        ("config/skills", ".roo/skills-code", True),
+        ("config/skills-code", ".roo/skills-code", True),
+        ("config/skills-code", ".roo/skills", False),
+    ],
+)
+def test_a_projects_skill_that_is_not_used_is_told(
+    bench: ConfigBench, own: str, theirs: str, told: bool
+):
+    put(bench, own, "a")
+    put(bench, theirs, "a")
+    expected = ("The project's skill a is not used: you have one of that name.",) if told else ()
+    assert files(bench).read().problems == expected
+
+
+@pytest.mark.parametrize(
+    ("about", "modes"),
+    [
+        ("", ()),
+        ("modeSlugs: [code, ask]", ("code", "ask")),
+        ("mode: debug", ("debug",)),
+    ],
+)
+def test_a_skill_says_which_modes_it_is_for(bench: ConfigBench, about: str, modes: tuple[str, ...]):
+    put(bench, ".roo/skills", "a", f"name: a\ndescription: d\n{about}")
+    assert [skill.modes for skill in files(bench).read().skills] == [modes]
+
+
+@pytest.mark.parametrize(
+    ("name", "about", "reason"),
+    [
+        ("a", "name: b\ndescription: d", "that of its folder"),
+        ("A_b", "name: A_b\ndescription: d", "small letters"),
+        ("a--b", "name: a--b\ndescription: d", "small letters"),
+        ("a" * 65, f"name: {'a' * 65}\ndescription: d", "small letters"),
+        ("a", "name: a", "description"),
+        ("a", f"name: a\ndescription: {'x' * 1025}", "description"),
+        ("a", "name: a\ndescription: d\nmodeSlugs: 3", "modeSlugs"),
+        ("a", "name: [", "YAML"),
+    ],
+)
+def test_a_faulty_skill_is_left_out_and_named(
+    bench: ConfigBench, name: str, about: str, reason: str
+):
+    put(bench, ".roo/skills", name, about)
+    found = files(bench).read()
+    assert found.skills == ()
+    assert reason in found.problems[0]
+    assert f".roo/skills/{name}/SKILL.md" in found.problems[0]
+
+
+def test_TRUST_1_a_projects_skills_are_there_only_if_it_is_trusted(bench: ConfigBench):
+    put(bench, ".roo/skills", "theirs")
+    put(bench, "~/.roo/skills", "mine")
+    assert [skill.name for skill in files(bench, trusted=False).read().skills] == ["mine"]
+
+
+def test_PATH_4_a_skill_that_leads_out_is_left_out(bench: ConfigBench):
+    put(bench, "elsewhere", "a")
+    bench.link(".roo/skills/a", bench.outside / "a")
+    found = files(bench).read()
+    assert found.skills == ()
+    assert "leads out of the workspace" in found.problems[0]
+
+
+def test_a_skill_that_is_gone_is_said_to_be(bench: ConfigBench):
+    file = put(bench, ".roo/skills", "a")
+    found = files(bench)
+    (skill,) = found.read().skills
+    file.unlink()
+    with pytest.raises(ToolError, match="The skill a cannot be read"):
+        found.body(skill)
+    assert found.read() == FoundSkills()
+
+
+def test_PATH_4_links_to_one_folder_of_skills_do_not_multiply_without_end(bench: ConfigBench):
+    for number in range(40):
+        put(bench, ".rookery/skills", f"s{number}")
+        bench.link(f".rookery/skills-mode{number}", "skills")
+    found = files(bench).read()
+    assert len(found.skills) == MOST_SKILLS
+    assert found.problems == (
+        f".rookery has more than {MOST_SKILLS} skills; the rest is not read.",
+    )

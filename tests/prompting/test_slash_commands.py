@@ -1,0 +1,152 @@
+import time
+from pathlib import Path
+
+import pytest
+
+from rookery.core.instructions import SlashCommand
+from rookery.prompting.slash_commands import INIT, CommandFiles, FoundCommands
+from support.config_folders import ConfigBench
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> ConfigBench:
+    return ConfigBench(tmp_path)
+
+
+def read(bench: ConfigBench, *, trusted: bool = True) -> FoundCommands:
+    return CommandFiles(bench.config, bench.home, bench.boundaries, trusted=trusted).read()
+
+
+def named(found: FoundCommands, name: str) -> SlashCommand:
+    return next(command for command in found.commands if command.name == name)
+
+
+def test_init_is_built_in(bench: ConfigBench):
+    assert read(bench) == FoundCommands(commands=(INIT,))
+    assert "AGENTS.md" in INIT.content
+
+
+def test_a_command_is_a_file_with_front_matter(bench: ConfigBench):
+    bench.put(
+        ".rookery/commands/review.md",
+        "---\ndescription: Review it\nargument-hint: [branch]\nmode: ask\n---\n\nLook at $1.\n",
+    )
+    assert named(read(bench), "review") == SlashCommand(
+        name="review",
+        content="Look at $1.",
+        description="Review it",
+        argument_hint="[branch]",
+        mode="ask",
+        origin="project",
+    )
+
+
+def test_TRUST_7_the_users_come_before_ours_and_a_project_replaces_none(bench: ConfigBench):
+    for place in (".roo", ".rookery"):
+        bench.put(f"{place}/commands/init.md", f"of {place}")
+        assert named(read(bench), "init") == INIT
+    assert read(bench).problems == (
+        "The project's own command /init is not used: it is a name of ours.",
+    )
+    for place in ("~/.roo", "config"):
+        bench.put(f"{place}/commands/init.md", f"of {place}")
+        assert named(read(bench), "init").content == f"of {place}"
+    assert read(bench).problems == (
+        "The project's own command /init is not used: you have one of that name.",
+    )
+    assert named(read(bench, trusted=False), "init").content == "of config"
+    assert read(bench, trusted=False).problems == ()
+
+
+def test_of_a_projects_two_folders_our_own_comes_first(bench: ConfigBench):
+    for place in (".roo", ".rookery"):
+        bench.put(f"{place}/commands/look.md", f"of {place}")
+        assert named(read(bench), "look").content == f"of {place}"
+
+
+def test_TRUST_7_a_command_of_the_user_that_cannot_be_read_is_not_replaced_either(
+    bench: ConfigBench,
+):
+    bench.put("config/commands/deploy.md", "---\nno end")
+    bench.put(".roo/commands/deploy.md", "of the project")
+    found = read(bench)
+    assert found.commands == (INIT,)
+    assert [name for name, _ in found.unreadable] == ["deploy"]
+    bench.put("~/.roo/commands/deploy.md", "of the user")
+    assert named(read(bench), "deploy").content == "of the user"
+
+
+@pytest.mark.parametrize("name", ["a b.md", "readme.txt", "deep/x.md", ".md"])
+def test_other_files_are_no_commands(bench: ConfigBench, name: str):
+    bench.put(f".roo/commands/{name}", "x")
+    assert read(bench).commands == (INIT,)
+
+
+def test_PATH_4_a_command_is_called_as_its_link_if_that_stays_inside(bench: ConfigBench):
+    bench.put("docs/how.md", "inside")
+    bench.put("elsewhere/how.md", "outside")
+    bench.link(".roo/commands/here.md", bench.root / "docs/how.md")
+    bench.link(".roo/commands/there.md", bench.outside / "how.md")
+    found = read(bench)
+    assert [command.name for command in found.commands] == ["here", "init"]
+    assert "there.md is left out: it leads out of the workspace" in found.problems[0]
+
+
+@pytest.mark.parametrize(
+    "text", ["---\ndescription: [a, b]\n---\nx", "---\nno end", "---\n- a\n---\n"]
+)
+def test_a_faulty_command_is_left_out_and_named(bench: ConfigBench, text: str):
+    bench.put(".roo/commands/x.md", text)
+    found = read(bench)
+    assert found.commands == (INIT,)
+    assert found.problems[0].startswith("The command .roo/commands/x.md is left out: ")
+
+
+@pytest.mark.parametrize("target", [".", "..", "../..", "../../src"])
+def test_PATH_4_links_in_circles_hold_nothing_up(bench: ConfigBench, target: str):
+    bench.put(".rookery/commands/a.md", "text")
+    (bench.root / "src").mkdir()
+    for number in range(40):
+        bench.link(f".rookery/commands/{number}", target)
+        bench.link(f"src/{number}", ".")
+    started = time.process_time()
+    assert [command.name for command in read(bench).commands] == ["a", "init"]
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "---\nno end",
+            "The command .roo/commands/x.md is left out: its front matter has no closing ---.",
+        ),
+        (b"\0\1\2", ".roo/commands/x.md is left out: it is not a text file."),
+    ],
+)
+def test_a_name_without_a_command_is_known_with_the_reason(
+    bench: ConfigBench, text: str | bytes, reason: str
+):
+    bench.put(".roo/commands/x.md", text)
+    found = read(bench)
+    assert found.commands == (INIT,)
+    assert found.unreadable == (("x", reason),)
+    assert found.problems == (reason,)
+
+
+def test_a_faulty_command_leaves_one_of_the_same_name_alone(bench: ConfigBench):
+    bench.put(".roo/commands/x.md", "---\nno end")
+    bench.put("~/.roo/commands/x.md", "of the user")
+    found = read(bench)
+    assert named(found, "x").content == "of the user"
+    assert found.unreadable == ()
+    assert found.problems
+
+
+def test_a_command_that_is_too_long_is_cut_and_that_is_told(bench: ConfigBench):
+    bench.put(".roo/commands/x.md", "words\n" * 20_000)
+    found = read(bench)
+    assert named(found, "x").content.startswith("words\n")
+    assert found.problems == (
+        "Only the first 65532 of 120000 bytes of .roo/commands/x.md are read.",
+    )

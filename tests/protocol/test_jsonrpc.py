@@ -1,0 +1,236 @@
+"""Two peers that call each other, and whatever else may come over a channel."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.protocol.channels import MemoryChannel, memory_channels
+from rookery.protocol.jsonrpc import OUTBOX, REQUESTS_AT_ONCE, Disconnected, Params, Peer, RpcError
+from support.protocol_hosts import Caller
+
+pytestmark = pytest.mark.anyio
+
+
+class Echo:
+    """Answers with what it is asked, and keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+        self.begun = 0
+        self.let_go = anyio.Event()
+
+    async def answer(self, method: str, params: Params) -> object:
+        self.begun += 1
+        match method:
+            case "echo":
+                return params
+            case "wait":
+                await self.let_go.wait()
+                return "waited"
+            case "let_go":
+                self.let_go.set()
+                return "let go"
+            case "break":
+                raise ValueError("It is broken.")
+            case _:
+                raise RpcError(-32601, f"There is no method {method!r}.")
+
+    async def hear(self, method: str, params: Params) -> None:
+        if method == "break":
+            raise ValueError("It is broken.")
+        self.told.append((method, params))
+
+
+@asynccontextmanager
+async def talking(service: Echo, room: float = 1_000) -> AsyncIterator[MemoryChannel]:
+    with memory_channels(room) as (near, far):
+        async with anyio.create_task_group() as group:
+            group.start_soon(Peer(far, service).run)
+            yield near
+            group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "number"),
+    [
+        (b"{", -32700, None),
+        (b"nonsense", -32700, None),
+        (b'{"jsonrpc":"2.0","id":1,"method":"echo"', -32700, None),
+        (b'"\xff"', -32700, None),
+        (b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', -32700, None),
+        (b'{"jsonrpc":"2.0","id":NaN,"method":"echo"}', -32700, None),
+        (b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"a":1,"a":2}}', -32600, 1),
+        (b"[" * 200_000, -32700, None),
+        (b"[" * 200_000 + b"]" * 200_000, -32700, None),
+        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, -32700, None),
+        (b"null", -32600, None),
+        (b"7", -32600, None),
+        (b"[]", -32600, None),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"echo"}]', -32600, None),
+        (b"{}", -32600, None),
+        (b'{"jsonrpc":"1.0","id":4,"method":"echo"}', -32600, 4),
+        (b'{"id":"x","method":"echo"}', -32600, "x"),
+        (b'{"jsonrpc":"2.0","id":5,"method":7}', -32600, 5),
+        (b'{"jsonrpc":"2.0","id":6}', -32600, 6),
+        (b'{"jsonrpc":"2.0","id":[1],"method":"echo"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":true,"method":"echo"}', -32600, True),
+        (b'{"jsonrpc":"2.0","id":7,"method":"echo","params":"x"}', -32600, 7),
+        (b'{"jsonrpc":"2.0","id":8,"method":"nowhere"}', -32601, 8),
+        (b'{"jsonrpc":"2.0","id":9,"method":"break"}', -32603, 9),
+        (b'{"jsonrpc":"2.0","id":null,"method":"nowhere"}', -32601, None),
+    ],
+    ids=lambda sent: sent[:40].decode("latin-1") if isinstance(sent, bytes) else "",
+)
+async def test_what_is_malformed_is_answered_and_ends_nothing(sent: bytes, code: int, number: Any):
+    async with talking(Echo()) as channel:
+        other = Caller(channel)
+        await other.raw(sent)
+        complaint = await other.hear()
+        assert (complaint["error"]["code"], complaint["id"]) == (code, number)
+        assert complaint["error"]["message"]
+        assert (await other.call("echo", a=1))["result"] == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b'{"jsonrpc":"2.0","method":"nowhere"}',
+        b'{"jsonrpc":"2.0","method":"break"}',
+        b'{"jsonrpc":"2.0","id":77,"result":1}',
+        b'{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}',
+        b'{"jsonrpc":"2.0","id":"77","error":{}}',
+    ],
+    ids=bytes.decode,
+)
+async def test_what_wants_no_answer_gets_none(sent: bytes):
+    async with talking(Echo()) as channel:
+        other = Caller(channel)
+        await other.raw(sent)
+        assert (await other.call("echo"))["result"] == {}
+        assert len(other.heard) == 1
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_end_a_peer(data: bytes):
+    async def say() -> None:
+        async with talking(Echo()) as channel:
+            other = Caller(channel)
+            await other.raw(data)
+            assert (await other.call("echo", a=1))["result"] == {"a": 1}
+
+    anyio.run(say)
+
+
+async def test_both_sides_call_each_other():
+    one, two = Echo(), Echo()
+    with memory_channels() as (near, far):
+        here, there = Peer(near, one), Peer(far, two)
+        async with anyio.create_task_group() as group:
+            group.start_soon(here.run)
+            group.start_soon(there.run)
+            assert await here.call("echo", {"x": "\ud800"}) == {"x": "�"}
+            assert await there.call("echo", [1, 2]) == [1, 2]
+            assert await here.call("echo") is None
+            with pytest.raises(RpcError, match="There is no method 'x'") as caught:
+                await there.call("x")
+            assert caught.value.code == -32601
+            here.notify("first", {"n": 1})
+            here.notify("second")
+            await here.call("echo")
+            assert two.told == [("first", {"n": 1}), ("second", None)]
+            group.cancel_scope.cancel()
+
+
+async def test_requests_are_carried_out_side_by_side():
+    service = Echo()
+    async with talking(service) as channel:
+        other = Caller(channel)
+        await other.say(id="a", method="wait")
+        assert (await other.call("let_go"))["result"] == "let go"
+        assert await other.hear() == {"jsonrpc": "2.0", "id": "a", "result": "waited"}
+
+
+async def test_a_call_fails_when_the_other_side_goes():
+    with memory_channels() as (near, far):
+        peer = Peer(near, Echo())
+        failures = []
+
+        async def ask() -> None:
+            try:
+                await peer.call("echo")
+            except Disconnected as error:
+                failures.append(error)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(peer.run)
+            group.start_soon(ask)
+            await far.receive()
+            await far.aclose()
+        assert len(failures) == 1
+        with pytest.raises(Disconnected):
+            await peer.call("echo")
+        with pytest.raises(Disconnected):
+            peer.notify("echo")
+
+
+async def test_what_a_result_brings_is_known_before_what_comes_after_it():
+    with memory_channels() as (near, far):
+        order: list[object] = []
+
+        class Listener(Echo):
+            async def hear(self, method: str, params: Params) -> None:
+                order.append(method)
+
+        peer = Peer(near, Listener())
+        async with anyio.create_task_group() as group:
+            group.start_soon(peer.run)
+            group.start_soon(partial(peer.call, "begin", at_once=order.append))
+            await far.receive()
+            await far.send(
+                [
+                    b'{"jsonrpc":"2.0","id":1,"result":"begun"}',
+                    b'{"jsonrpc":"2.0","method":"news"}',
+                ]
+            )
+            await anyio.wait_all_tasks_blocked()
+            assert order == ["begun", "news"]
+            group.cancel_scope.cancel()
+
+
+async def test_whoever_asks_without_reading_is_no_longer_heard():
+    service = Echo()
+    big = "x" * 10_000
+    async with talking(service, room=1) as channel:
+        sent = 0
+        with anyio.move_on_after(0.5):
+            while True:
+                message = {"jsonrpc": "2.0", "id": sent, "method": "echo", "params": [big]}
+                await channel.send([json.dumps(message).encode()])
+                sent += 1
+        assert sent == pytest.approx(OUTBOX // len(big) + REQUESTS_AT_ONCE, rel=0.2)
+        heard = [json.loads(await channel.receive())["id"] for _ in range(sent)]
+        assert heard == list(range(sent))
+
+
+async def test_what_was_requested_before_the_end_is_still_answered():
+    """Of somebody who writes all requests, closes, and reads."""
+    service = Echo()
+    to_peer, from_us = anyio.create_memory_object_stream[bytes](10)
+    to_us, from_peer = anyio.create_memory_object_stream[bytes](10)
+    peer = Peer(MemoryChannel(from_us, to_us), service)
+    for number in range(3):
+        request = {"jsonrpc": "2.0", "id": number, "method": "echo"}
+        await to_peer.send(json.dumps(request).encode())
+    to_peer.close()
+    await peer.run()
+    to_us.close()
+    assert [json.loads(line)["id"] async for line in from_peer] == [0, 1, 2]
+    from_us.close()
+    from_peer.close()

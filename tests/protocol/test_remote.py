@@ -1,0 +1,67 @@
+"""A far host tells the same story as a near one."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import anyio
+import pytest
+
+from rookery.protocol.host_interface import Host
+from rookery.protocol.remote import remote_host
+from rookery.protocol.server import serve
+from rookery.protocol.unix_sockets import channel_on
+from support.protocol_hosts import connected, socket_pair, workplace
+from support.protocol_story import SCRIPT, told
+
+pytestmark = pytest.mark.anyio
+
+Over: TypeAlias = Callable[[Host], AbstractAsyncContextManager[Host]]
+
+
+@asynccontextmanager
+async def over_memory(host: Host) -> AsyncIterator[Host]:
+    async with connected(host) as remote:
+        yield remote
+
+
+@asynccontextmanager
+async def over_memory_with_little_room(host: Host) -> AsyncIterator[Host]:
+    async with connected(host, room=0) as remote:
+        yield remote
+
+
+@asynccontextmanager
+async def over_a_socket(host: Host) -> AsyncIterator[Host]:
+    async with socket_pair() as (near, far), anyio.create_task_group() as group:
+        group.start_soon(partial(serve, host, channel_on(far)))
+        async with remote_host(channel_on(near)) as remote:
+            yield remote
+        group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def over_two_wires(host: Host) -> AsyncIterator[Host]:
+    async with connected(host) as remote, connected(remote) as further:
+        yield further
+
+
+@pytest.fixture(scope="module")
+def near(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The story as the host itself tells it."""
+
+    async def tell() -> Any:
+        async with workplace(tmp_path_factory.mktemp("near"), SCRIPT) as host:
+            return await told(host)
+
+    return anyio.run(tell)
+
+
+@pytest.mark.parametrize(
+    "over", [over_memory, over_memory_with_little_room, over_a_socket, over_two_wires]
+)
+async def test_the_story_is_the_same(near: Any, tmp_path: Path, over: Over):
+    async with workplace(tmp_path, SCRIPT) as host, over(host) as remote:
+        assert await told(remote) == near

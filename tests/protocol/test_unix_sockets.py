@@ -1,0 +1,179 @@
+"""A socket that only its owner can use, and at most one process listens at."""
+
+import os
+import socket
+import stat
+import sys
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import anyio
+import pytest
+from anyio.abc import SocketStream
+
+from rookery.errors import SettingsError
+from rookery.protocol.channels import LONGEST_MESSAGE
+from rookery.protocol.server import serve
+from rookery.protocol.unix_sockets import channel_on, is_of_our_own, unix_channel, unix_listener
+from support.protocol_hosts import Caller, Logs
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_only_the_owner_may_use_it(tmp_path: Path):
+    path = tmp_path / "s"
+    async with unix_listener(path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert os.listdir(tmp_path) == []
+
+
+async def welcome(stream: SocketStream) -> None:
+    async with stream:
+        if is_of_our_own(stream):
+            await serve(Logs(), channel_on(stream))
+
+
+@pytest.mark.parametrize("folder", ["short", "long" * 30], ids=["near", "in a folder far away"])
+async def test_whoever_is_let_in_is_served(tmp_path: Path, folder: str):
+    path = tmp_path / folder / "s"
+    path.parent.mkdir()
+    async with unix_listener(path) as listener, anyio.create_task_group() as group:
+        group.start_soon(partial(listener.serve, welcome))
+        client = Caller(await unix_channel(path))
+        await client.initialize()
+        await client.channel.aclose()
+        with pytest.raises(SettingsError, match="already"):
+            async with unix_listener(path):
+                pass
+        group.cancel_scope.cancel()
+    assert os.listdir(path.parent) == []
+
+
+async def test_a_line_that_is_cut_or_too_long_ends_nothing_else(tmp_path: Path):
+    path = tmp_path / "s"
+    async with unix_listener(path) as listener, anyio.create_task_group() as group:
+        group.start_soon(partial(listener.serve, welcome))
+        async with await anyio.connect_unix(path) as cut:
+            await cut.send(b'{"jsonrpc":"2.0","id":1,"met')
+        client = Caller(await unix_channel(path))
+        await client.raw(b"x" * (LONGEST_MESSAGE + 1))
+        assert (await client.hear())["error"]["message"] == "That message is too long."
+        await client.initialize()
+        await client.channel.aclose()
+        group.cancel_scope.cancel()
+
+
+async def test_a_socket_whose_server_died_is_replaced(tmp_path: Path):
+    path = tmp_path / "s"
+    dead = socket.socket(socket.AF_UNIX)
+    dead.bind(str(path))
+    dead.listen()
+    dead.close()
+    async with unix_listener(path):
+        await (await unix_channel(path)).aclose()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_a_socket_whose_server_lives_is_refused_in_one_sentence(tmp_path: Path):
+    path = tmp_path / "s"
+    async with unix_listener(path):
+        before = path.stat().st_ino
+        with pytest.raises(SettingsError, match=r"Somebody listens at .* already"):
+            async with unix_listener(path):
+                pass
+        assert path.stat().st_ino == before
+    with socket.socket(socket.AF_UNIX) as foreign:
+        foreign.bind(str(path))
+        foreign.listen()
+        with pytest.raises(SettingsError, match=r"Somebody listens at .* already"):
+            async with unix_listener(path):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("file", "something else than a socket"),
+        ("folder", "something else than a socket"),
+        ("no/such/folder/s", "No such file or directory"),
+        ("x" * 120, "path too long"),
+    ],
+)
+async def test_where_no_socket_can_be_one_sentence_says_so(tmp_path: Path, name: str, words: str):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(SettingsError, match=words):
+        async with unix_listener(tmp_path / name):
+            pass
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", [".", "..", "file"])
+async def test_a_place_that_is_refused_is_left_as_it_was(tmp_path: Path, name: str):
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "file").write_text("mine")
+    with pytest.raises(SettingsError, match="something else than a socket"):
+        async with unix_listener(work / name):
+            pass
+    assert (os.listdir(tmp_path), os.listdir(work)) == (["work"], ["file"])
+
+
+async def test_where_somebody_else_listens_nothing_is_left_behind(tmp_path: Path):
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as foreign:
+        foreign.bind(str(path))
+        foreign.listen()
+        with pytest.raises(SettingsError, match="already"):
+            async with unix_listener(path):
+                pass
+        assert os.listdir(tmp_path) == ["s"]
+
+
+async def test_where_one_of_ours_listens_its_lock_stays(tmp_path: Path):
+    async with unix_listener(tmp_path / "s"):
+        with pytest.raises(SettingsError, match="already"):
+            async with unix_listener(tmp_path / "s"):
+                pass
+        assert sorted(os.listdir(tmp_path)) == ["s", "s.lock"]
+
+
+async def test_the_root_is_no_place_for_a_socket():
+    with pytest.raises(SettingsError, match="something else than a socket"):
+        async with unix_listener(Path("/")):
+            pass
+
+
+async def test_where_nobody_listens_one_sentence_says_so(tmp_path: Path):
+    with pytest.raises(SettingsError, match="Nobody listens at"):
+        await unix_channel(tmp_path / "s")
+
+
+CONNECT = """\
+import os, socket, sys
+os.setgid(65534)
+os.setuid(65534)
+end = socket.socket(socket.AF_UNIX)
+try:
+    end.connect(sys.argv[1])
+    end.sendall(b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocol":1}}\\n')
+    print(end.recv(1000))
+except OSError as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("mode", [0o600, 0o666], ids=["as it is", "if its rights were changed"])
+async def test_another_user_cannot_connect(mode: int):
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "s"
+        path.parent.chmod(0o755)
+        async with unix_listener(path) as listener, anyio.create_task_group() as group:
+            path.chmod(mode)
+            group.start_soon(partial(listener.serve, welcome))
+            done = await anyio.run_process([sys.executable, "-c", CONNECT, str(path)])
+            group.cancel_scope.cancel()
+    turned_away = (b"b''\n", b"ConnectionResetError\n", b"BrokenPipeError\n")
+    assert done.stdout in ((b"PermissionError\n",) if mode == 0o600 else turned_away)

@@ -1,0 +1,218 @@
+"""Who may talk to a WebSocket on this machine, and what becomes of those who misbehave."""
+
+import json
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import SocketAttribute, SocketStream
+from msgspec import Struct
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.typing import Subprotocol
+
+from rookery.protocol.server import serve
+from rookery.protocol.web_sockets import LOOPBACK, MOST_OF_A_STRANGER, shake_hands
+from rookery.protocol.web_sockets import Caller as WebCaller
+from support.protocol_hosts import INITIALIZE, Caller, Logs
+from support.web_channel import TOKEN, WebChannel, bearer
+
+pytestmark = pytest.mark.anyio
+
+LONGEST = 100_000
+
+
+class Served(Struct):
+    port: int
+    one_ended: anyio.Event
+
+    @property
+    def url(self) -> str:
+        return f"ws://{LOOPBACK}:{self.port}"
+
+
+def trust(caller: WebCaller) -> bool:
+    caller.channel.trust()
+    return True
+
+
+@asynccontextmanager
+async def served(host: Logs) -> AsyncIterator[Served]:
+    async def welcome(stream: SocketStream) -> None:
+        async with stream:
+            caller = await shake_hands(stream, port=here.port, token=TOKEN, longest=LONGEST)
+            if caller:
+                token = None if caller.known else TOKEN
+                await serve(host, caller.channel, token=token, admit=partial(trust, caller))
+                await caller.channel.aclose()
+        here.one_ended.set()
+
+    async with (
+        await anyio.create_tcp_listener(local_host=LOOPBACK) as listener,
+        anyio.create_task_group() as group,
+    ):
+        here = Served(listener.extra(SocketAttribute.local_port), anyio.Event())
+        group.start_soon(partial(listener.serve, welcome))
+        yield here
+        group.cancel_scope.cancel()
+
+
+async def test_the_token_may_come_in_a_header():
+    async with served(Logs()) as server, connect(server.url, additional_headers=bearer()) as socket:
+        await Caller(WebChannel(socket)).initialize()
+
+
+async def test_the_token_may_come_as_a_page_gives_it():
+    offered = [Subprotocol("rookery"), Subprotocol(f"rookery.token.{TOKEN}")]
+    async with (
+        served(Logs()) as server,
+        connect(server.url, subprotocols=offered, origin="http://localhost:5173") as socket,
+    ):
+        assert socket.subprotocol == "rookery"
+        await Caller(WebChannel(socket)).initialize()
+
+
+async def test_the_token_may_come_in_the_first_message():
+    async with served(Logs()) as server, connect(server.url) as socket:
+        client = Caller(WebChannel(socket))
+        answer = await client.call("initialize", **INITIALIZE, token=TOKEN)
+        assert "result" in answer
+
+
+@pytest.mark.parametrize("token", [None, "", "4" * 64, TOKEN[:-1], TOKEN + "5", 5, "é" * 64])
+async def test_without_the_token_nothing_is_told_and_the_connection_ends(token: Any):
+    said = {} if token is None else {"token": token}
+    async with served(Logs("t")) as server, connect(server.url) as socket:
+        client = Caller(WebChannel(socket))
+        answer = await client.call("initialize", **INITIALIZE, **said)
+        assert answer["error"]["code"] == -32003
+        await client.is_let_go()
+
+
+async def test_who_talks_before_the_token_is_told_nothing():
+    async with served(Logs("t")) as server, connect(server.url) as socket:
+        client = Caller(WebChannel(socket))
+        for method, params in [("follow", {"task_id": "t"}), ("query", {"kind": "ask_about"})]:
+            assert (await client.call(method, **params))["error"]["code"] == -32002
+
+
+@pytest.mark.parametrize(
+    ("headers", "origin", "status"),
+    [
+        (bearer("4" * 64), None, 401),
+        (bearer(""), None, 401),
+        ({"Authorization": f"Basic {TOKEN}"}, None, 401),
+        (bearer(), "https://evil.example", 403),
+        (bearer(), "http://localhost.evil.example", 403),
+        (bearer(), "http://127.0.0.1.evil.example:80", 403),
+        (bearer(), "null", 403),
+        (bearer(), "file://", 403),
+        ({**bearer(), "Host": "evil.example"}, None, 403),
+        ({**bearer(), "Host": "127.0.0.1"}, None, 403),
+        ({**bearer(), "Host": "127.0.0.1:1"}, None, 403),
+    ],
+    ids=str,
+)
+async def test_strangers_are_turned_away_at_the_door(
+    headers: dict[str, str], origin: str | None, status: int
+):
+    async with served(Logs()) as server:
+        with pytest.raises(InvalidStatus) as caught:
+            async with connect(
+                server.url,
+                additional_headers=headers,
+                origin=origin,  # type: ignore[arg-type]
+            ):
+                pass
+        assert caught.value.response.status_code == status
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        "GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n",
+        "nonsense\r\n\r\n",
+        "GET /" + "x" * 100_000,
+        "",
+    ],
+    ids=["no-upgrade", "post", "nonsense", "long", "nothing"],
+)
+async def test_what_is_no_handshake_ends_only_itself(request_text: str):
+    async with served(Logs()) as server:
+        async with await anyio.connect_tcp(LOOPBACK, server.port) as stream:
+            await stream.send(request_text.replace("{port}", str(server.port)).encode() or b"\r\n")
+            await stream.send_eof()
+            with anyio.fail_after(20), suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                while True:
+                    assert b"101" not in await stream.receive()
+        async with connect(server.url, additional_headers=bearer()) as socket:
+            await Caller(WebChannel(socket)).initialize()
+
+
+async def test_a_message_that_is_too_long_ends_its_connection_and_no_other():
+    async with (
+        served(Logs()) as server,
+        connect(server.url, additional_headers=bearer()) as good,
+        connect(server.url, additional_headers=bearer()) as bad,
+    ):
+        await Caller(WebChannel(good)).initialize()
+        await bad.send("x" * (LONGEST + 1))
+        with anyio.fail_after(20), pytest.raises(ConnectionClosed) as caught:
+            await bad.recv()
+        assert caught.value.rcvd is not None
+        assert caught.value.rcvd.code == 1009
+        await bad.wait_closed()
+        await Caller(WebChannel(good)).initialize()
+
+
+async def test_little_is_taken_from_somebody_who_has_not_said_the_token():
+    async with served(Logs()) as server, connect(server.url) as socket:
+        await socket.send(" " * (MOST_OF_A_STRANGER + 1))
+        with anyio.fail_after(20), pytest.raises(ConnectionClosed) as caught:
+            await socket.recv()
+        assert caught.value.rcvd is not None
+        assert caught.value.rcvd.code == 1009
+
+
+async def test_as_much_as_from_anybody_is_taken_once_the_token_was_said():
+    async with served(Logs()) as server, connect(server.url) as socket:
+        client = Caller(WebChannel(socket))
+        assert "result" in await client.call("initialize", **INITIALIZE, token=TOKEN)
+        answer = await client.call("query", kind="x" * (LONGEST - 1_000))
+        assert "There is no query" in answer["error"]["message"]
+
+
+async def test_a_connection_that_is_cut_within_a_frame_ends_alone():
+    async with served(Logs()) as server:
+        async with connect(server.url, additional_headers=bearer()) as socket:
+            await Caller(WebChannel(socket)).initialize()
+            message = b'{"jsonrpc":"2.0","id":1,"method":"send"'
+            head = struct.pack("!BBH4s", 0x81, 0xFE, 1_000, b"\0\0\0\0")
+            socket.transport.write(head + message)
+            socket.transport.abort()
+        with anyio.fail_after(20):
+            await server.one_ended.wait()
+        async with connect(server.url, additional_headers=bearer()) as socket:
+            await Caller(WebChannel(socket)).initialize()
+
+
+async def test_pieces_of_a_message_are_put_together_and_pings_are_answered():
+    async with served(Logs()) as server, connect(server.url, additional_headers=bearer()) as socket:
+        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}
+        text = json.dumps(message)
+        await socket.send([text[:20], text[20:50], text[50:]])
+        assert json.loads(await socket.recv())["id"] == 1
+        await (await socket.ping())
+
+
+async def test_malformed_messages_are_answered_here_too():
+    async with served(Logs()) as server, connect(server.url, additional_headers=bearer()) as socket:
+        client = Caller(WebChannel(socket))
+        await client.raw(b"[" * 50_000)
+        assert (await client.hear())["error"]["code"] == -32700
+        await client.initialize()

@@ -1,0 +1,52 @@
+"""Whatever a log looks like, every provider accepts the history that is folded from it."""
+
+import os
+
+import pytest
+from hypothesis import example, given, settings
+
+from rookery.core.blocks import ToolCall
+from rookery.core.facts import AssistantSpoke, Event, Reminded, Rewound, TaskOpened
+from rookery.core.folds.history import history
+from rookery.engine.ports.model import ModelInfo, ModelRequest
+from rookery.providers import anthropic, openai, responses
+from support.provider_validators import validate_anthropic, validate_chat, validate_responses
+from support.sample_logs import ANY_LOG, log
+
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
+SEEING = ModelInfo(id="m", provider="p", images=True, thinking=True, caching=True)
+BLIND = ModelInfo(id="m", provider="p")
+
+
+@settings(max_examples=1000 if TORTURE else 100, deadline=None)
+@given(ANY_LOG)
+@example(log(Rewound(to=0), Reminded(text="")))
+def test_loop1_any_prefix_of_any_log_gives_a_history_all_wire_families_accept(events: list[Event]):
+    opened = log(TaskOpened(text="go"))
+    for end in {0, 1, len(events) // 2, len(events)}:
+        request = ModelRequest(system="s", turns=history([*opened, *_after(opened, events[:end])]))
+        for model in (SEEING, BLIND):
+            validate_anthropic(anthropic.body(request, model))
+            validate_responses(responses.body(request, model))
+            for vendor in openai.VENDORS.values():
+                validate_chat(openai.body(request, model, vendor))
+
+
+def test_the_validators_are_not_blind_to_a_call_without_a_result():
+    calls = (ToolCall(id="c1", name="read_file"),)
+    request = ModelRequest(
+        system="s",
+        turns=history(log(TaskOpened(text="go"), AssistantSpoke(request_id="r", blocks=calls))),
+    )
+    body = anthropic.body(request, SEEING)
+    body["messages"].pop()
+    with pytest.raises(AssertionError):
+        validate_anthropic(body)
+
+
+def _after(first: list[Event], events: list[Event]) -> list[Event]:
+    """The events renumbered to stand behind the first ones."""
+    return [
+        Event(first[-1].seq + event.seq, event.sub, first[-1].ts + event.ts, event.fact)
+        for event in events
+    ]

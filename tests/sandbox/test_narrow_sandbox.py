@@ -1,0 +1,729 @@
+"""Commands that may write to a part of the workspace only, against what really holds them: mounts
+with Landlock, mounts alone, and Landlock alone."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Collection, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from rookery.core.command_lines import Pipeline, PlainCommand
+from rookery.core.limits import Limits
+from rookery.engine.ports.actions import Permit
+from rookery.errors import Denied
+from rookery.governance.scope.scope_verdict import writable_prefixes
+from rookery.sandbox.confine import landlock_version
+from rookery.sandbox.confinement import MOST_BESIDE
+from rookery.sandbox.launcher import Launching
+from rookery.sandbox.layers import CONFINE, INTERPRETER, PROGRAMS
+from rookery.sandbox.sandbox import Launch, Sandbox, SandboxWishes
+from rookery.workspace.boundaries import Boundaries
+from rookery.workspace.terminal import Terminal
+from support.old_kernel import WithoutLandlock
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is made for Linux")
+
+SOURCE = Path(__file__).parents[2] / "src"
+BASH = shutil.which("bash") or "/bin/bash"
+NO_PROGRAMS = "/nonexistent"
+
+FILES = {
+    "README.md": "readme",
+    "AGENTS.md": "orders",
+    "conf.toml": "conf",
+    ".orchestration/active_intents.yaml": "intents: []",
+    ".orchestration/AGENT.md": "knowledge",
+    "src/main.py": "main",
+    "src/auth/login.py": "login",
+    "src/auth/deep/er/key.py": "key",
+    "src/auth/AGENTS.md": "orders",
+    "src/api/x": "x",
+    "src/mid/jwt.py": "jwt",
+    "src/mid/other.py": "other",
+    "src/mid/inner/y": "y",
+}
+
+
+class Cell:
+    """A governed workspace with a repository, and a sandbox around it."""
+
+    def __init__(self, folder: Path, layer: str) -> None:
+        self.layer = layer
+        self.folder = folder
+        self.root = folder / "work"
+        self.home = folder / "home"
+        self.kept = self.home / "kept"
+        self._as_it_was = folder / "as-it-was"
+        for place in (self.root, self.kept, self.home / ".cache/pip/http-v2"):
+            place.mkdir(parents=True)
+        for path, text in FILES.items():
+            self.put(path, text)
+        (self.root / "src/auth/out").symlink_to("../api")
+        (self.root / "src/auth/away").symlink_to("../api/x")
+        (self.root / "src/linked").symlink_to("api")
+        git(self.root, "init", "-q", "--template=")
+        git(self.root, "add", ".")
+        git(self.root, "commit", "-qm", "x")
+        shutil.copytree(self.root, self._as_it_was, symlinks=True)
+        self._state = self.outside(())
+        self._made: list[Sandbox] = []
+        self._usual = self.sandbox()
+
+    def restore(self) -> None:
+        """The workspace as it was, in the same folder. Most commands change nothing."""
+        now = self.outside(())
+        if now == self._state:
+            return
+        paths = now.keys() | self._state.keys()
+        changed = {path for path in paths if now.get(path) != self._state.get(path)}
+        for name in {path.partition("/")[0] for path in changed}:
+            _remove(self.root / name)
+            _copy(self._as_it_was / name, self.root / name)
+        self._state = self.outside(())
+
+    def put(self, path: str, text: str) -> None:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text)
+
+    def sandbox(self, **wishes: Any) -> Sandbox:
+        kind = WithoutLandlock if self.layer == "mounts" else Sandbox
+        programs = NO_PROGRAMS if self.layer == "landlock" else PROGRAMS
+        places = {"root": self.root, "home": self.home, "writable": (str(self.kept),)}
+        made = kind(SandboxWishes(**(places | wishes)), programs)
+        self._made.append(made)
+        return made
+
+    def launching(self, sandbox: Sandbox | None = None) -> Launching:
+        boundaries = Boundaries(self.root, home=self.home, own=[])
+        return Launching(boundaries, sandbox or self._usual)
+
+    def launch(self, command: str, part: Collection[str], sandbox: Sandbox | None = None) -> Launch:
+        permit = Permit("", command=command, writable=frozenset(part))
+        return self.launching(sandbox)([BASH, "-c", command], permit, self.root)
+
+    def run(
+        self, command: str, part: Collection[str], sandbox: Sandbox | None = None
+    ) -> tuple[int, str]:
+        return self.start(self.launch(command, part, sandbox))
+
+    def start(self, launch: Launch) -> tuple[int, str]:
+        """The status and everything that was said."""
+        done = subprocess.run(
+            launch.argv,
+            cwd=self.root,
+            env={"PATH": os.defpath, "HOME": str(self.home), **launch.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=120,
+            check=False,
+        )
+        return done.returncode, done.stdout.decode(errors="replace")
+
+    def outside(self, part: Collection[str]) -> dict[str, object]:
+        """All that is in the workspace and not in that part of it."""
+        every = _entries(str(self.root))
+        return {path: state for path, state in every if not _in(path, part)}
+
+    def close(self) -> None:
+        for sandbox in self._made:
+            sandbox.close()
+
+
+def git(folder: Path, *words: str) -> None:
+    who = ("-c", "init.defaultBranch=main", "-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+
+
+def _in(path: str, part: Collection[str]) -> bool:
+    return any(path == each or path.startswith(f"{each}/") for each in part)
+
+
+def _entries(folder: str, below: str = "") -> Iterator[tuple[str, object]]:
+    """What there is, with what changes when it does: of folders that is not when, since what is
+    made in them is in the list itself."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            path, found = below + entry.name, entry.stat(follow_symlinks=False)
+            if entry.is_dir(follow_symlinks=False):
+                yield path, (found.st_mode, found.st_ino)
+                yield from _entries(entry.path, f"{path}/")
+            else:
+                yield path, (found.st_mode, found.st_ino, found.st_size, found.st_ctime_ns)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, symlinks=True)
+    elif source.exists():
+        shutil.copy2(source, target)
+
+
+def usable(layer: str) -> str:
+    if layer != "landlock" and not shutil.which("bwrap", path=PROGRAMS):
+        pytest.skip("bubblewrap is not installed")
+    if layer == "landlock" and landlock_version() < 3:
+        pytest.skip("this kernel's Landlock cannot do it")
+    return layer
+
+
+TRIED = ["both", "mounts"] if os.environ.get("ROOKERY_TORTURE") else ["both"]
+"""Set-ups that mount. Without Landlock they do nothing else, so that is tried at length only."""
+
+
+@pytest.fixture(scope="module", params=[*TRIED, "landlock"])
+def layer(request: pytest.FixtureRequest) -> str:
+    return usable(request.param)
+
+
+@pytest.fixture(scope="module")
+def of_layer(layer: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cell]:
+    made = Cell(tmp_path_factory.mktemp(layer), layer)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def cell(of_layer: Cell) -> Cell:
+    of_layer.restore()
+    return of_layer
+
+
+def test_the_layers_are_what_they_are_called(layer: str, cell: Cell):
+    sandbox = cell.sandbox()
+    assert sandbox.state.kind.startswith("landlock" if layer == "landlock" else "bubblewrap")
+    assert sandbox.narrows
+
+
+# ── what a command can do ───────────────────────────────────────────────────────────────
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """A command with its part of the workspace, and whether it works; elsewhere it must fail.
+    Whatever is outside of `changed` is as it was, in any case."""
+
+    id: str
+    command: str
+    part: tuple[str, ...] = ("src/auth",)
+    works: bool | tuple[str, ...] = False
+    changed: tuple[str, ...] | None = None
+
+
+MOUNTED = ("both", "mounts")
+CUT = "python3 -c 'import os, sys; os.truncate(sys.argv[1], 0)'"
+EXCHANGE = (
+    "python3 -c 'import ctypes, sys; a, b = (each.encode() for each in sys.argv[1:]); "
+    "sys.exit(ctypes.CDLL(None).renameat2(-100, a, -100, b, 2) and 1)'"
+)
+
+FOLDERS = (
+    Row(id="22.70 in a folder: make", command="echo x > src/auth/new", works=True),
+    Row(id="22.70 in a folder: make deep", command="mkdir -p src/auth/a/b", works=True),
+    Row(id="22.70 in a folder: change", command="echo x >> src/auth/login.py", works=True),
+    Row(id="22.70 in a folder: replace", command="sed -i s/l/L/ src/auth/login.py", works=True),
+    Row(
+        id="22.70 in a folder: delete", command="rm -r src/auth/login.py src/auth/deep", works=True
+    ),
+    Row(id="22.70 in a folder: move", command="mv src/auth/deep/er src/auth/er", works=True),
+    Row(id="22.70 in a folder: link", command="ln src/auth/login.py src/auth/same", works=True),
+    Row(id="22.70 from within", command="cd src/auth && echo x > ../auth/new", works=True),
+    Row(id="22.70 reading all", command="cat src/api/x README.md AGENTS.md", works=True),
+    Row(id="22.70 beside: make", command="echo x > src/api/new"),
+    Row(id="22.70 beside: change", command="echo x >> src/api/x"),
+    Row(id="22.70 beside: cut", command=f"{CUT} src/api/x"),
+    Row(id="22.70 beside: delete", command="rm -f src/api/x"),
+    Row(id="22.70 beside: delete a folder", command="rm -rf src/api"),
+    Row(id="22.70 beside: a folder", command="mkdir src/api/new"),
+    Row(id="22.70 beside: a pipe", command="mkfifo src/api/new"),
+    Row(id="22.70 beside: a link", command="ln -s x src/api/new"),
+    Row(id="22.70 above: make", command="echo x > src/new"),
+    Row(id="22.70 above: a folder", command="mkdir src/new"),
+    Row(id="22.70 root: make", command="echo x > new"),
+    Row(id="22.70 root: change", command="echo x >> README.md"),
+    Row(id="22.70 git: make", command="echo x > .git/new"),
+    Row(id="22.70 git: a hook", command="echo x > .git/hooks/pre-commit"),
+    Row(id="22.70 git: settings", command="git config a.b c"),
+    Row(id="22.70 git: commit", command="echo x > src/auth/new; git add .", changed=("src/auth",)),
+    Row(id="22.70 git: looking", command="git status --short && git diff && git log", works=True),
+    Row(id="22.70 governance: change", command="echo x >> .orchestration/active_intents.yaml"),
+    Row(id="22.70 governance: make", command="echo x > .orchestration/new"),
+    Row(id="22.70 governance: move", command="mv .orchestration src/auth/o"),
+    Row(id="22.70 by a link to a folder", command="echo x > src/auth/out/new"),
+    Row(id="22.70 by a link to a file", command="echo x >> src/auth/away"),
+    Row(id="22.70 by a new link", command="ln -s ../api src/auth/l; echo x > src/auth/l/new"),
+    Row(id="22.70 by its process", command="echo x > /proc/self/cwd/src/api/new"),
+    Row(id="22.70 by dots", command="echo x > src/auth/../api/new"),
+    Row(id="22.70 moving out", command="mv src/auth/login.py src/api/", changed=()),
+    Row(id="22.70 moving over", command="mv -f src/auth/login.py src/api/x", changed=()),
+    Row(id="22.70 moving in", command="mv src/api/x src/auth/x"),
+    Row(id="22.70 exchanging", command=f"{EXCHANGE} src/auth/login.py src/api/x", changed=()),
+    Row(id="22.70 moving the folder", command="mv src/auth src/other", changed=()),
+    Row(id="22.70 moving what leads there", command="mv src other", changed=()),
+    Row(id="22.70 a hard link in", command="ln src/api/x src/auth/x && echo y > src/auth/x"),
+    Row(id="22.70 a hard link out", command="ln src/auth/login.py src/api/l", changed=()),
+    Row(id="22.70 temporary", command='t=$(mktemp) && echo x > "$t"', works=True),
+    Row(id="22.70 a cache", command="echo x > ~/.cache/pip/http-v2/x", works=True),
+    Row(id="22.70 a place of the user's", command="echo x > ~/kept/x", works=True),
+    Row(id="22.70 at home", command="echo x > ~/new"),
+    Row(id="22.70 nothing at all", part=(), command="echo x > src/auth/new"),
+    Row(id="22.70 nothing at all: reading", part=(), command="cat src/auth/login.py", works=True),
+)
+
+AUTH_AND_MID = ("src/auth", "src/mid")
+SEVERAL = (
+    Row(id="several: both", part=AUTH_AND_MID, command="touch src/auth/n src/mid/n", works=True),
+    Row(id="several: between", part=AUTH_AND_MID, command="mv src/auth/deep src/mid/", works=True),
+    Row(id="several: neither", part=AUTH_AND_MID, command="touch src/api/n"),
+    Row(
+        id="several: one in another",
+        part=("src/auth/deep", "src/auth"),
+        command="touch src/auth/deep/n && mv src/auth/deep src/auth/d",
+        works=True,
+    ),
+)
+
+NEVER = tuple(
+    Row(id=f"never: {part} by {command}", part=(part,), command=command, changed=())
+    for part, command in (
+        (".git", "echo x > .git/new"),
+        (".git/refs", "echo x > .git/refs/new"),
+        (".GIT", "mkdir .GIT"),
+        (".orchestration", "echo x > .orchestration/new"),
+        (".orchestration/active_intents.yaml", "echo x >> .orchestration/active_intents.yaml"),
+        (".orchestration/new/deep", "mkdir .orchestration/new"),
+        (".hg/store", "mkdir .hg"),
+        (".rookery", "mkdir .rookery"),
+        ("..", "echo x > src/auth/new"),
+        ("../home", "echo x > ~/new"),
+        ("/etc", "echo x > /etc/rookery-test"),
+        ("src/linked", "echo x > src/api/new"),
+        ("src/linked", "echo x > src/linked/new"),
+        ("src/linked/new", "mkdir src/api/new"),
+        ("src/auth/away", "echo x >> src/api/x"),
+        ("src/main.py/new", "rm -f src/main.py"),
+        ("", "echo x > .git/new"),
+        ("", "echo x > .orchestration/new"),
+        ("", "mv .orchestration o"),
+        ("", "mv .git g"),
+    )
+)
+
+ALL_OF_IT = (
+    Row(id="all: change", part=("",), command="echo x >> src/api/x", changed=("src",), works=True),
+    Row(id="all: make", part=("",), command="echo x > src/api/n", changed=("src",), works=True),
+    Row(id="all: at the top", part=("",), command="echo x > n", changed=("n",), works=MOUNTED),
+    Row(id="all: by a dot", part=(".",), command="echo x > src/n", changed=("src",), works=True),
+)
+
+JWT = ("src/mid/jwt.py",)
+FILE_ROWS = (
+    Row(id="7.4 a file: change", part=JWT, command="echo x >> src/mid/jwt.py", works=True),
+    Row(id="7.4 a file: replace", part=JWT, command="sed -i s/j/J/ src/mid/jwt.py", works=MOUNTED),
+    Row(id="7.4 a file: delete", part=JWT, command="rm src/mid/jwt.py", works=MOUNTED),
+    Row(id="7.4 a file: beside it", part=JWT, command="echo x >> src/mid/other.py"),
+    Row(id="7.4 a file: deleting beside", part=JWT, command="rm -f src/mid/other.py"),
+    Row(id="7.4 a file: moving over", part=JWT, command="mv -f src/mid/jwt.py src/mid/other.py"),
+    Row(id="7.4 a file: moving beside", part=JWT, command="mv src/mid/other.py src/mid/o"),
+    Row(id="7.4 a file: below its folder", part=JWT, command="echo x > src/mid/inner/n"),
+    Row(id="7.4 a file: moving a folder", part=JWT, command="mv src/mid/inner src/mid/i"),
+    Row(id="7.4 a file: moving its folder", part=JWT, command="mv src/mid src/m"),
+    Row(id="7.4 a file: elsewhere", part=JWT, command="echo x > src/n"),
+    Row(
+        id="7.4 a file: one that is new beside it",
+        part=JWT,
+        command="echo x > src/mid/n",
+        changed=("src/mid/n",),
+        works=MOUNTED,
+    ),
+    Row(
+        id="7.4 a file of the root",
+        part=("README.md",),
+        command="sed -i s/r/R/ README.md",
+        works=MOUNTED,
+    ),
+    Row(id="7.4 a file of the root: beside", part=("README.md",), command="echo x >> conf.toml"),
+    Row(id="7.4 a file of the root: below", part=("README.md",), command="echo x > src/auth/n"),
+    Row(id="7.4 a file of the root: git", part=("README.md",), command="echo x > .git/n"),
+    Row(id="7.4 a protected file", part=("AGENTS.md",), command="echo x >> AGENTS.md"),
+    Row(
+        id="7.4 a file and a folder",
+        part=("README.md", "src/auth"),
+        command="echo x > src/auth/n && echo x >> README.md",
+        works=True,
+    ),
+    Row(
+        id="7.4 a file and what is around it",
+        part=("src/mid/jwt.py", "src/mid"),
+        command="rm src/mid/other.py",
+        works=True,
+    ),
+)
+
+NEW = ("src/new",)
+NEW_ROWS = (
+    Row(id="7.4 a new folder", part=NEW, command="mkdir src/new", works=True),
+    Row(
+        id="7.4 a new folder: in one go",
+        part=NEW,
+        command="mkdir -p src/new/a && echo x > src/new/a/b",
+        works=MOUNTED,
+    ),
+    Row(id="7.4 a new folder: change beside", part=NEW, command="echo x >> src/main.py"),
+    Row(id="7.4 a new folder: delete beside", part=NEW, command="rm -rf src/main.py src/api"),
+    Row(id="7.4 a new folder: in one beside", part=NEW, command="echo x > src/api/n"),
+    Row(id="7.4 a new folder: move beside", part=NEW, command="mv src/api src/new", changed=()),
+    Row(id="7.4 a new folder: move a file", part=NEW, command="mv src/main.py src/new", changed=()),
+    Row(id="7.4 a new folder: link", part=NEW, command="ln src/api/x src/new", changed=()),
+    Row(id="7.4 a new folder: above", part=NEW, command="echo x > n"),
+    Row(id="7.4 a new folder at the top", part=("pkg",), command="mkdir pkg", works=MOUNTED),
+    Row(id="7.4 a new folder at the top: git", part=("pkg",), command="mkdir .git/n"),
+    Row(id="7.4 a new folder at the top: beside", part=("pkg",), command="echo x >> conf.toml"),
+    Row(id="7.4 a new folder far below", part=("a/b/c",), command="mkdir -p a/b/c", works=MOUNTED),
+    Row(
+        id="7.4 a new folder beside an old one",
+        part=("src/new", "src/auth"),
+        command="mkdir src/new && echo x > src/auth/n",
+        works=True,
+    ),
+    Row(
+        id="7.4 a new folder in an old one",
+        part=("src/auth/new", "src/auth"),
+        command="mkdir src/auth/new && echo x > src/auth/new/n && echo x > src/auth/n",
+        works=True,
+    ),
+)
+
+ROWS = (*FOLDERS, *SEVERAL, *NEVER, *ALL_OF_IT, *FILE_ROWS, *NEW_ROWS)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
+def test_22_70_what_a_command_can_write(row: Row, layer: str, cell: Cell):
+    part = row.part if row.changed is None else row.changed
+    before = cell.outside(part)
+    status, said = cell.run(row.command, row.part)
+    works = layer in row.works if isinstance(row.works, tuple) else row.works
+    assert (status == 0) == works, said
+    assert "so the command was not run" not in said
+    after = cell.outside(part)
+    # a new folder is made from above: what leads to it is new as well
+    new = {path for path in after if any(each.startswith(f"{path}/") for each in part)}
+    assert {path: after[path] for path in after if path in before or path not in new} == before
+
+
+PLACES = sorted({str(Path(path).parent) for path in FILES if not path.startswith(".")} - {"."})
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(part=st.sets(st.sampled_from(PLACES)))
+def test_22_70_of_all_folders_exactly_those_of_the_part_can_be_written(part: set[str], cell: Cell):
+    cell.restore()
+    tries = "; ".join(f"touch {place}/n 2>/dev/null && echo {place}" for place in PLACES)
+    _, said = cell.run(tries, part)
+    assert said.split() == [place for place in PLACES if _in(place, part)]
+
+
+@pytest.mark.parametrize("part", [("src/new/far",), ("pkg",), ("src/mid/new.py",), ("src/auth",)])
+def test_7_4_nothing_is_made_in_the_workspace_but_by_the_command(part: tuple[str], cell: Cell):
+    before = cell.outside(())
+    assert cell.run("true", part) == (0, "")
+    assert cell.outside(()) == before
+
+
+def test_7_4_the_next_command_can_write_in_a_folder_that_one_made(cell: Cell):
+    assert cell.run("mkdir src/new", ["src/new"]) == (0, "")
+    assert cell.run("echo x > src/new/n", ["src/new"]) == (0, "")
+    assert cell.run("echo x > src/n", ["src/new"])[0] != 0
+
+
+def test_7_4_what_a_command_puts_in_the_place_of_its_folder_leads_the_next_one_nowhere(
+    cell: Cell,
+):
+    (cell.root / "src/new").symlink_to("api")
+    assert cell.run("echo x > src/new/n", ["src/new"])[0] != 0
+    assert not (cell.root / "src/api/n").exists()
+
+
+def test_7_4_patterns_come_to_the_folders_that_can_be_written(layer: str, cell: Cell):
+    patterns = ["src/auth/**", "src/mid/j*.py", "conf.toml", "!src/auth/deep/**"]
+    part = writable_prefixes(patterns)
+    allowed = "echo x > src/auth/n && echo x > src/mid/jot.py && echo x >> conf.toml"
+    assert cell.run(allowed, part) == (0, "")
+    for command in ("echo x > src/api/n", "echo x >> README.md", "echo x > src/n"):
+        assert cell.run(command, part)[0] != 0
+
+
+def test_7_4_in_a_folder_with_too_much_beside_a_file_it_is_changed_in_place(cell: Cell):
+    for number in range(MOST_BESIDE + 1):
+        cell.put(f"src/mid/many{number}", "")
+    part = ["src/mid/jwt.py", "src/mid/new.py"]
+    assert cell.run("echo x > src/mid/jwt.py", part) == (0, "")
+    for command in ("rm src/mid/jwt.py", "echo x > src/mid/new.py", "echo x > src/mid/many7"):
+        assert cell.run(command, part)[0] != 0
+    assert (cell.root / "src/mid/jwt.py").read_text() == "x\n"
+
+
+def test_7_4_not_more_is_shielded_in_several_folders_than_in_one(layer: str, cell: Cell):
+    for folder in ("api", "mid"):
+        for number in range(MOST_BESIDE * 2 // 3):
+            cell.put(f"src/{folder}/many{number}", "")
+    part = ["src/api/x", "src/mid/jwt.py"]
+    assert cell.run("echo x > src/api/x && echo x > src/mid/jwt.py", part) == (0, "")
+    assert (cell.run("rm src/api/x", part)[0] == 0) == (layer != "landlock")
+    assert cell.run("rm src/mid/jwt.py", part)[0] != 0
+
+
+def test_7_4_beside_as_much_as_can_be_shielded_nothing_else_is_changed(layer: str, cell: Cell):
+    there = len(list((cell.root / "src/mid").iterdir())) - 1
+    for number in range(MOST_BESIDE - there):
+        cell.put(f"src/mid/many{number}", "")
+    part = ["src/mid/jwt.py"]
+    before = cell.outside(part)
+    said = cell.run("rm -f src/mid/jwt.py src/mid/many* src/mid/other.py", part)[1]
+    assert cell.outside(part) == before
+    assert "so the command was not run" not in said
+    assert (cell.root / "src/mid/jwt.py").exists() == (layer == "landlock")
+
+
+# ── what is special in and around the part ──────────────────────────────────────────────
+
+
+# Landlock alone cannot shield them; they are put back after the command
+@pytest.mark.parametrize("layer", MOUNTED, indirect=True)
+def test_PROT_1_in_the_part_protected_files_stay_as_they_are(layer: str, cell: Cell):
+    cell.put("src/auth/deep/AGENTS.md", "orders")
+    for command in (
+        "echo x >> src/auth/AGENTS.md",
+        "mv src/auth/AGENTS.md src/auth/x",
+        "mv src/auth/deep src/auth/d",
+    ):
+        assert cell.run(command, ["src/auth"])[0] != 0
+    assert (cell.root / "src/auth/deep/AGENTS.md").read_text() == "orders"
+
+
+# Landlock alone cannot mask it
+@pytest.mark.parametrize("layer", MOUNTED, indirect=True)
+def test_PATH_9_in_the_part_an_ignored_file_is_masked(layer: str, cell: Cell):
+    cell.put(".rookeryignore", "*.key\n")
+    cell.put("src/auth/deep/a.key", "decoy")
+    cell.put("src/api/b.key", "decoy")
+    command = "cat src/api/b.key src/auth/deep/a.key; mv src/auth/deep src/auth/d; cat src/auth/d/*"
+    status, said = cell.run(command, ["src/auth"])
+    assert status != 0
+    assert "decoy" not in said
+
+
+@pytest.mark.parametrize(
+    "part", ["README.md", "priv", "priv/new", "a.key", "new", "src/mid/jwt.py"]
+)
+def test_PATH_9_beside_and_in_the_place_of_the_part_too(part: str, layer: str, cell: Cell):
+    """What is masked is not what was found there, and must not be taken for a swap."""
+    cell.put(".rookeryignore", "*.key\npriv/\n")
+    for path in ("a.key", "src/mid/b.key", "priv/c"):
+        cell.put(path, "decoy")
+    hidden = cell.root / "src/mid/hidden"
+    hidden.mkdir()
+    sandbox = cell.sandbox(hidden=(str(hidden),))
+    command = "cat a.key src/mid/b.key priv/c; echo x > src/mid/hidden/n; echo x > priv/n; echo ran"
+    said = cell.run(command, [part], sandbox)[1]
+    assert said.endswith("ran\n")
+    assert layer == "landlock" or "decoy" not in said
+    assert [each.name for each in hidden.iterdir()] == []
+    assert layer == "landlock" or not (cell.root / "priv/n").exists()
+
+
+def test_SBX_10_it_is_said_what_can_be_written(layer: str, cell: Cell):
+    launching = cell.launching()
+    line = launching.describe(confined=True)
+    told = {
+        None: line,
+        ("src/b", "src/a"): f"{line}; of the workspace only src/a, src/b",
+        tuple("gfedcba"): f"{line}; of the workspace only a, b, c, d, e, 2 more",
+        ("",): f"{line}; of the workspace only .",
+        (): f"{line}; of the workspace only nothing",
+    }
+    assert {part: launching.describe(confined=True, writable=part) for part in told} == told
+
+
+@pytest.mark.parametrize("part", ["src/auth", "src/auth/sub", ""])
+def test_7_4_a_repository_in_the_part_is_read_only(part: str, layer: str, cell: Cell):
+    git(cell.root, "init", "-q", "src/auth/sub")
+    cell.put("src/auth/sub/old/file", "x")
+    assert cell.run("echo x > src/auth/sub/.git/new", [part])[0] != 0
+    assert cell.run("mv src/auth/sub/.git src/auth/sub/g", [part])[0] != 0
+    assert cell.run("mv src/auth/sub src/auth/s", [part])[0] != 0
+    assert cell.run("echo x > src/auth/sub/old/new", [part]) == (0, "")
+    assert (cell.run("echo x > src/auth/sub/new", [part])[0] == 0) == (layer != "landlock")
+
+
+def test_7_4_the_repository_of_a_linked_worktree_is_read_only(layer: str, tmp_path: Path):
+    cell = Cell(tmp_path, layer)
+    git(cell.root, "worktree", "add", "-q", str(tmp_path / "linked"))
+    main, cell.root = cell.root, tmp_path / "linked"
+    sandbox = cell.sandbox()
+    before = dict(_entries(str(main / ".git")))
+    assert cell.run("echo x > src/auth/n && git status", ["src/auth"], sandbox)[0] == 0
+    assert cell.run(f"echo x > {main}/.git/n", ["src/auth"], sandbox)[0] != 0
+    assert cell.run("git add src/auth/n", ["src/auth"], sandbox)[0] != 0
+    assert dict(_entries(str(main / ".git"))) == before
+    cell.close()
+
+
+def test_SBX_5_a_place_of_the_users_in_the_workspace_stays_writable(cell: Cell):
+    sandbox = cell.sandbox(writable=(str(cell.root / "src/mid/inner"),))
+    assert cell.run("echo x > src/mid/inner/n", ["src/auth"], sandbox) == (0, "")
+    assert cell.run("echo x > src/mid/n", ["src/auth"], sandbox)[0] != 0
+
+
+@pytest.mark.parametrize("place", ["", "work"])
+def test_SBX_5_a_place_of_the_users_around_the_workspace_does_not_open_it(place: str, cell: Cell):
+    sandbox = cell.sandbox(writable=(str(cell.folder / place),))
+    before = cell.outside(())
+    for command in ("echo x > src/n", "echo x > src/api/n", "echo x > n", "mv src s"):
+        assert cell.run(command, ["src/auth"], sandbox)[0] != 0
+    assert cell.outside(()) == before
+    assert cell.run("echo x > src/auth/n", ["src/auth"], sandbox) == (0, "")
+
+
+def test_22_70_a_workspace_among_temporary_files_is_no_temporary_file(cell: Cell):
+    sandbox = cell.sandbox(home=Path("/nonexistent"), writable=())
+    assert cell.run("echo x > src/api/n", ["src/auth"], sandbox)[0] != 0
+    assert cell.run("echo x > src/auth/n", ["src/auth"], sandbox) == (0, "")
+    assert not (cell.root / "src/api/n").exists()
+
+
+def test_K18_a_folder_that_was_swapped_after_the_launch_is_not_written(cell: Cell):
+    launch = cell.launch("echo x > src/mid/n", ["src/mid"])
+    (cell.root / "src/mid").rename(cell.root / "src/moved")
+    shutil.copytree(cell.root / "src/moved", cell.root / "src/mid")
+    status, said = cell.start(launch)
+    assert status == 126
+    assert "was not run" in said
+    assert not (cell.root / "src/mid/n").exists()
+
+
+# ── without a sandbox ───────────────────────────────────────────────────────────────────
+
+
+WITHOUT_ANY = """
+import sys
+from pathlib import Path
+from rookery.errors import Denied
+from rookery.sandbox.sandbox import Sandbox
+from rookery.sandbox.confinement import SandboxWishes
+folder = Path(sys.argv[1])
+for mode in ("on", "required", "off"):
+    sandbox = Sandbox(SandboxWishes(root=folder, home=folder, mode=mode), "/nonexistent")
+    print(sandbox.narrows)
+    try:
+        print(sandbox.launch(["/bin/true"], cwd=str(folder), writable=()).argv)
+    except Denied as error:
+        print(error.code, error)
+"""
+
+
+def test_22_69_where_nothing_can_keep_a_command_to_its_part_it_is_not_run(tmp_path: Path):
+    """Landlock stops at sixteen layers, so behind sixteen of them there is none to be had."""
+    usable("landlock")
+    layers = [INTERPRETER, "-I", "-S", str(CONFINE), "write", "/", "--"] * 16
+    program = [sys.executable, "-c", WITHOUT_ANY, str(tmp_path)]
+    env = {"PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([*layers, *program], env=env, capture_output=True, text=True, check=False)
+    lines = done.stdout.splitlines()
+    assert lines[::2] == ["False"] * 3, done.stderr
+    assert all(each.startswith("CMD-001 ") and "was not run" in each for each in lines[1::2])
+    assert "bubblewrap is not installed" in lines[1]
+    assert "switched off" in lines[5]
+
+
+def test_22_69_what_runs_outside_the_sandbox_cannot_be_kept_to_a_part(cell: Cell):
+    permit = Permit("", command="true", confined=False, writable=frozenset({"src"}))
+    with pytest.raises(Denied, match="outside the sandbox") as refused:
+        cell.launching()([BASH, "-c", "true"], permit, cell.root)
+    assert refused.value.code == "CMD-001"
+
+
+@pytest.mark.anyio
+async def test_22_69_a_terminal_without_a_sandbox_does_not_run_it(tmp_path: Path):
+    permit = Permit("", command="touch ran", writable=frozenset({""}))
+    with pytest.raises(Denied, match="was not run"):
+        async with Terminal(tmp_path, Limits()).run(permit, seconds=5, keep=Kept()):
+            pass
+    assert not (tmp_path / "ran").exists()
+
+
+# ── however it is started ───────────────────────────────────────────────────────────────
+
+
+class Kept:
+    id = "kept"
+    size = 0
+
+    def write(self, data: bytes) -> None:
+        self.size += len(data)
+
+    def close(self) -> None:
+        pass
+
+
+def test_22_70_a_command_without_a_shell_is_kept_to_its_part(cell: Cell):
+    touch = shutil.which("touch") or "/usr/bin/touch"
+    for path, works in (("src/auth/n", True), ("src/api/n", False)):
+        plain = (Pipeline((PlainCommand((touch, path)),)),)
+        permit = Permit("", command="x", plain=plain, writable=frozenset({"src/auth"}))
+        launch = cell.launching()([BASH, "-c", "exit 9"], permit, cell.root)
+        assert (cell.start(launch)[0] == 0) == works
+        assert (cell.root / path).exists() == works
+
+
+@pytest.mark.anyio
+async def test_22_70_a_command_in_the_background_stays_in_its_part(cell: Cell):
+    """Whatever other commands may do meanwhile."""
+    terminal = Terminal(cell.root, Limits(), cell.launching())
+    waiting = "until [ -e src/auth/go ]; do sleep 0.01; done; echo x > src/auth/n; echo x > src/n"
+    kept = Permit("", command=waiting, writable=frozenset({"src/auth"}))
+    free = Permit("", command="touch src/auth/go src/free")
+    async with terminal.run(kept, seconds=30, keep=Kept()) as first:
+        async with terminal.run(free, seconds=30, keep=Kept()) as second:
+            assert (await second.end()).exit_code == 0
+        assert (await first.end()).exit_code == 1
+    assert (cell.root / "src/auth/n").exists()
+    assert (cell.root / "src/free").exists()
+    assert not (cell.root / "src/n").exists()
+
+
+# ── the price ───────────────────────────────────────────────────────────────────────────
+
+
+def test_a_command_that_is_kept_to_no_part_is_started_as_ever(layer: str, cell: Cell):
+    words = [BASH, "-c", "true"]
+    free = cell.launching()(words, Permit("", command="true"), cell.root).argv
+    assert not {"keep", "grow"} & set(free)
+    root = str(cell.root)
+    if layer == "landlock":
+        assert ("write", root) in pairwise(free)
+    else:
+        assert ("--bind", root, root) in zip(free, free[1:], free[2:], strict=False)
+        assert ("--ro-bind", root, root) not in zip(free, free[1:], free[2:], strict=False)
+
+
+def test_a_command_that_is_kept_to_a_part_is_started_by_the_same_programs(cell: Cell):
+    free = cell.launching()([BASH, "-c", "true"], Permit("", command="true"), cell.root).argv
+    narrow = cell.launch("true", ["src/auth"]).argv
+    assert [each for each in narrow if os.access(each, os.X_OK) and os.path.isfile(each)] == [
+        each for each in free if os.access(each, os.X_OK) and os.path.isfile(each)
+    ]

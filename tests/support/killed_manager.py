@@ -1,0 +1,135 @@
+"""A project whose manager, the real command, is killed and started again as often as one likes."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+import anyio
+
+from rookery.manager.manager_socket import socket_of
+from rookery.manager.remote_manager import RemoteManager, remote_manager
+from rookery.manager.sessions.session_folders import ProcessMark, SessionFolders
+from rookery.protocol.unix_sockets import unix_channel
+from support.manager_project import Project
+from support.worktree_requests import with_repository
+
+SCENES = 60
+"""More than any session comes to."""
+WORDS = " ".join(["word"] * 30)
+
+
+class Ground:
+    """A repository, scripts for its sessions, and managers of it."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self.project = with_repository(Project(folder))
+        self.folder = folder
+        self.path = self.project.path
+        self.places = self.project.places
+        self.home = self.project.environ["ROOKERY_HOME"]
+        self.managers: list[int] = []
+
+    def script(self, name: str, *, pause: float, commands: bool = False) -> str:
+        """The model of a session that works as long as one likes: it writes a file, does so again
+        and has done. What a file holds is its own name."""
+        scenes = (
+            _scene(f"{name}-{number}.txt", number, pause=pause, commands=commands)
+            for number in range(SCENES)
+        )
+        file = self.folder / f"{name}.yaml"
+        file.write_text("".join(scenes), encoding="utf-8")
+        return f"scripted/{file}"
+
+    @contextmanager
+    def manager(self, **environ: str) -> Iterator["subprocess.Popen[str]"]:
+        """One that has begun to begin. It is killed in the end."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rookery", "manager", "--no-open", "--json"],
+            cwd=self.path,
+            env={**self.project.environ, **environ},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.managers.append(process.pid)
+        with process:
+            try:
+                yield process
+            finally:
+                process.kill()
+        self.managers.remove(process.pid)
+
+    @asynccontextmanager
+    async def visited(self, process: "subprocess.Popen[str]") -> AsyncIterator[RemoteManager]:
+        """A manager that was begun, once it is there. Raises `EOFError` if it never is."""
+        assert process.stdout
+        if not await anyio.to_thread.run_sync(process.stdout.readline):
+            assert process.stderr
+            raise EOFError(f"the manager has ended: {process.stderr.read()}")
+        channel = await unix_channel(socket_of(self.places, self.path))
+        async with remote_manager(channel) as remote:
+            yield remote
+
+    def marks(self) -> dict[str, ProcessMark]:
+        """The last process of each session that ever had one."""
+        found = SessionFolders(self.places).of_project(str(self.path.resolve()))
+        marks = ((folder.session_id, folder.mark()) for folder, _ in found)
+        return {session_id: mark for session_id, mark in marks if mark}
+
+    def folders(self) -> set[str]:
+        """The sessions that it is known of how they are run."""
+        found = SessionFolders(self.places).of_project(str(self.path.resolve()))
+        return {folder.session_id for folder, _ in found}
+
+    def processes(self) -> dict[int, tuple[int, str]]:
+        """All that have anything to do with this ground, except its managers: the session of
+        processes that each belongs to, and its command."""
+        found = {}
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdecimal() or int(entry.name) in (os.getpid(), *self.managers):
+                continue
+            with suppress(OSError):
+                command = (entry / "cmdline").read_bytes()
+                environ = (entry / "environ").read_bytes()
+                at = os.fsencode(os.readlink(entry / "cwd"))
+                ours = os.fsencode(self.folder)
+                said = (entry / "stat").read_bytes().rpartition(b")")[2].split()
+                if said[0] != b"Z" and (ours in command or ours in environ or ours in at):
+                    line = command.replace(b"\0", b" ").decode(errors="replace")
+                    found[int(entry.name)] = (int(said[3]), line)
+        return found
+
+    def clear(self) -> None:
+        for pid in self.processes():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def ground_in(folder: Path) -> Iterator[Ground]:
+    """No process is left behind, whatever came of it."""
+    ground = Ground(folder)
+    try:
+        yield ground
+    finally:
+        ground.clear()
+
+
+def _scene(file: str, number: int, *, pause: float, commands: bool) -> str:
+    if number % 3 == 2:
+        call = "{tool: attempt_completion, arguments: {result: Done.}}"
+    elif commands:
+        call = (
+            "{tool: execute_command, arguments: "
+            f'{{command: "sleep 0.1 && printf %s {file} > {file}"}}}}'
+        )
+    else:
+        call = f"{{tool: write_to_file, arguments: {{path: {file}, content: {file}}}}}"
+    return f"- say: {WORDS}\n  pause: {pause}\n  calls:\n  - {call}\n"

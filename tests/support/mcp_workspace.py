@@ -1,0 +1,160 @@
+"""A workspace with MCP servers configured, and calls of our two tools as the engine makes them."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from rookery.core.facts import Event, Fact
+from rookery.core.limits import Limits
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.commands import Shell
+from rookery.engine.ports.files import Files, Finder
+from rookery.engine.ports.tool import ToolContext
+from rookery.mcp.agreements import agree_to_project
+from rookery.mcp.hub import McpHub, open_hub
+from rookery.mcp.offered_tools import AccessMcpResource
+from rookery.mcp.server_programs import Patience
+from rookery.mcp.use_mcp_tool import UseMcpTool
+from rookery.storage.artifacts import TaskArtifacts
+
+MISBEHAVING = Path(__file__).with_name("misbehaving_mcp_server.py")
+AMPLE = 60.0
+"""Seconds for what is meant to succeed, however busy the machine is."""
+START_SECONDS = 1.5
+LIST_SECONDS = 2.0
+"""For what is waited for in vain."""
+
+
+class Bench:
+    """`folder` has a workspace `work`, a configuration `mcp.json` and what servers hear."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.workspace = folder / "work"
+        self.workspace.mkdir(exist_ok=True)
+        self.user_file = folder / "mcp.json"
+        self.facts: list[Fact] = []
+
+    def misbehaving(self, way: str, **more: Any) -> dict[str, Any]:
+        return {
+            "command": sys.executable,
+            "args": ["-S", "-E", str(MISBEHAVING), way, str(self.folder)],
+            **more,
+        }
+
+    def script(self, *words: str, name: str = "server.py", **more: Any) -> dict[str, Any]:
+        """A server that a file of the workspace is, and behaves well, started where it is."""
+        argv, behave = ["", "well", str(self.folder)], str(MISBEHAVING)
+        lines = [
+            "import runpy, sys",
+            f"sys.argv = {argv!r}",
+            f"runpy.run_path({behave!r}, run_name='__main__')",
+        ]
+        file = self.workspace / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("\n".join(lines), encoding="utf-8")
+        args = ["-S", "-E", name, *words]
+        return {"command": sys.executable, "args": args, "cwd": "${workspaceFolder}", **more}
+
+    def configure(self, file: Path | None = None, **servers: Any) -> None:
+        file = file or self.user_file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+
+    def hub(
+        self,
+        *,
+        trusted: bool = True,
+        agreed: bool = True,
+        may_act: bool = True,
+        environ: Mapping[str, str] | None = None,
+        start: float = AMPLE,
+        listing: float = AMPLE,
+    ) -> AbstractAsyncContextManager[McpHub]:
+        """`agreed`: whoever trusted the folder did so when its servers were defined as now."""
+        if trusted and agreed:
+            agree_to_project(self.user_file, self.workspace, environ or os.environ)
+        return open_hub(
+            workspace=self.workspace,
+            user_file=self.user_file,
+            memory_file=self.folder / "cache" / "mcp.json",
+            environ=os.environ if environ is None else environ,
+            trusted=trusted,
+            may_act=may_act,
+            patience=Patience(start=start, listing=listing),
+        )
+
+    @property
+    def heard(self) -> list[str]:
+        """What the misbehaving server heard."""
+        try:
+            return (self.folder / "heard").read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return []
+
+    @property
+    def methods(self) -> list[str]:
+        messages = [json.loads(line) for line in self.heard if line.startswith("{")]
+        return [message["method"] for message in messages]
+
+    @property
+    def pids(self) -> list[int]:
+        return [int(line.split()[1]) for line in self.heard if line.startswith("started ")]
+
+    async def prepare(self, hub: McpHub, **arguments: Any) -> Action:
+        tool = UseMcpTool(hub)
+        return await tool.prepare(msgspec.convert(arguments, tool.arguments), self.context())
+
+    async def use(self, hub: McpHub, **arguments: Any) -> Outcome:
+        """What a server said, out of its quotation."""
+        action = await self.prepare(hub, **arguments)
+        return unquoted(await action.perform(Permit(action.digest, by_hand=True)))
+
+    async def access(self, hub: McpHub, **arguments: Any) -> Outcome:
+        tool = AccessMcpResource(hub)
+        action = await tool.prepare(msgspec.convert(arguments, tool.arguments), self.context())
+        return unquoted(await action.perform(Permit(action.digest, by_hand=True)))
+
+    def context(self) -> ToolContext:
+        def append(fact: Fact) -> Event:
+            self.facts.append(fact)
+            return cast(Event, None)
+
+        def unused(*_: object) -> Any:
+            raise AssertionError("An MCP tool does not ask.")
+
+        return ToolContext(
+            call_id="c1",
+            files=cast(Files, None),
+            finder=cast(Finder, None),
+            shell=cast(Shell, None),
+            artifacts=TaskArtifacts(self.folder / "task"),
+            append=append,
+            ask=unused,
+            limits=Limits(),
+            sees_images=True,
+        )
+
+
+def unquoted(outcome: Outcome) -> Outcome:
+    begin, end = "<mcp_result>\n", "\n</mcp_result>"
+    head, found, rest = outcome.text.partition(begin)
+    if not found:
+        return outcome
+    assert rest.endswith(end)
+    return replace(outcome, text=head + rest.removesuffix(end))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"

@@ -1,0 +1,108 @@
+"""The command, or a program of a test's, as a process with pipes of text: what `subprocess.Popen`
+is, as far as our tests need it.
+
+It is started warm, and so are the sessions that it starts, unless there is something in its
+environment that only a new interpreter hears.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from support.warm_start import WarmProcess, begin, needs_plain_start
+
+PLAINLY = {"PYTHONHASHSEED": "1"}
+"""In an environment: nothing is started warm."""
+
+
+class TextProcess(WarmProcess):
+    def __init__(self, link: socket.socket, stdout: int, stderr: int) -> None:
+        super().__init__(link)
+        self.stdout = os.fdopen(stdout, encoding="utf-8")
+        self.stderr = os.fdopen(stderr, encoding="utf-8")
+
+    def __exit__(self, *_: object) -> None:
+        self.stdout.close()
+        self.stderr.close()
+        self.wait()
+
+    def communicate(self, *, timeout: float) -> tuple[str, str]:
+        """What it says until it ends. It is killed if it does not in time."""
+        patience = threading.Timer(timeout, self.kill)
+        patience.start()
+        try:
+            with self.stdout, self.stderr:
+                said = self.stdout.read(), self.stderr.read()  # errors are few, and fit into a pipe
+            self.wait()
+        finally:
+            patience.cancel()
+        return said
+
+
+Started: TypeAlias = "subprocess.Popen[str] | TextProcess"
+
+
+def start_text(
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    folder: Path,
+    *,
+    program: Path | None = None,
+    given: str = "",
+) -> Started:
+    """`given` is what it reads, which is little enough to fit into a pipe."""
+    stdin, into = os.pipe()
+    with os.fdopen(into, "w", encoding="utf-8") as pipe:
+        pipe.write(given)
+    try:
+        if needs_plain_start(environ):
+            return _start_plainly(arguments, environ, folder, program, stdin)
+        return _start_warm(arguments, environ, folder, program, stdin)
+    finally:
+        os.close(stdin)
+
+
+def _start_plainly(
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    folder: Path,
+    program: Path | None,
+    stdin: int,
+) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, *([str(program)] if program else ["-m", "rookery"]), *arguments],
+        cwd=folder,
+        env={"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1", **environ},
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _start_warm(
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    folder: Path,
+    program: Path | None,
+    stdin: int,
+) -> TextProcess:
+    (out, stdout), (err, stderr) = os.pipe(), os.pipe()
+    try:
+        link = begin(
+            arguments,
+            environ,
+            str(folder),
+            [stdin, stdout, stderr],
+            manages=True,
+            program=str(program or ""),
+        )
+    finally:
+        os.close(stdout)
+        os.close(stderr)
+    return TextProcess(link, out, err)

@@ -1,0 +1,168 @@
+"""Runs the short programs of tests in processes of their own, without paying for imports each time.
+
+    done = run_program(CODE, str(folder), ROOKERY_KILLPOINT="files.synced")
+    assert done.returncode == -signal.SIGKILL
+
+It is what `python -c CODE ...` does. Run as a script this is a process that imports what a program
+imports, once, and forks for every run of it; the child may be killed like any other process.
+"""
+
+import ast
+import atexit
+import importlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from functools import cache
+from typing import TypeAlias
+
+from support.warm_start import LARGEST_REQUEST, WarmProcess
+
+Process: TypeAlias = WarmProcess | subprocess.Popen[bytes]
+
+_OPEN_FILES = 1024
+
+
+def run_program(
+    code: str, *arguments: str, given: str = "", **environ: str
+) -> subprocess.CompletedProcess[str]:
+    """Run it to its end. `given` is what it can read, `environ` is added to our own."""
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as stdin,
+        tempfile.TemporaryFile("w+", encoding="utf-8") as stdout,
+        tempfile.TemporaryFile("w+", encoding="utf-8") as stderr,
+    ):
+        stdin.write(given)
+        stdin.seek(0)
+        streams = (stdin.fileno(), stdout.fileno(), stderr.fileno())
+        process = _start(code, arguments, environ, streams)
+        ended = process.wait()
+        for stream in (stdout, stderr):
+            stream.seek(0)
+        return subprocess.CompletedProcess([*arguments], ended, stdout.read(), stderr.read())
+
+
+def start_program(code: str, *arguments: str, **environ: str) -> Process:
+    """It leads a session of its own, and what it says goes where errors go."""
+    with open(os.devnull, "rb") as nothing:
+        return _start(code, arguments, environ, (nothing.fileno(), 2, 2))
+
+
+def _start(
+    code: str, arguments: tuple[str, ...], environ: dict[str, str], streams: tuple[int, int, int]
+) -> Process:
+    if sys.platform != "linux":  # others have no sockets of the kind that is used here
+        path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+        return subprocess.Popen(
+            [sys.executable, "-c", code, *arguments],
+            env={**os.environ, **path, **environ},
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
+            start_new_session=True,
+        )
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        request = {"code": code, "arguments": arguments, "environ": {**os.environ, **environ}}
+        body = json.dumps(request).encode()
+        socket.send_fds(_server(), [body], [*streams, theirs.fileno()])
+    return WarmProcess(ours)
+
+
+@cache
+def _server() -> socket.socket:
+    """One for this process and all its tests."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST_REQUEST)
+    process = subprocess.Popen(
+        [sys.executable, __file__],
+        stdin=theirs.fileno(),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    theirs.close()
+
+    @atexit.register
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    return ours
+
+
+# ── the process that starts others ──────────────────────────────────────────────────────
+
+
+def _serve() -> None:
+    link = socket.socket(fileno=os.dup(0))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who wait
+    while True:
+        body, descriptors, _, _ = socket.recv_fds(link, LARGEST_REQUEST, 8)
+        if not body:
+            return
+        request = json.loads(body)
+        _import_for(request["code"])
+        if os.fork() == 0:
+            *streams, watcher = descriptors
+            _watch(request, streams, socket.socket(fileno=watcher))
+        for each in descriptors:
+            os.close(each)
+
+
+@cache
+def _import_for(code: str) -> None:
+    import anyio.lowlevel
+
+    anyio.run(anyio.lowlevel.checkpoint)
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            importlib.import_module(node.module)
+        elif isinstance(node, ast.Import):
+            for each in node.names:
+                importlib.import_module(each.name)
+
+
+def _watch(request: dict[str, object], streams: list[int], watcher: socket.socket) -> None:
+    """Has the program run, and tells who asked for it its number and how it ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    child = os.fork()
+    if child == 0:
+        _become(request, streams)
+    try:
+        watcher.send(json.dumps(child).encode())
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        watcher.send(json.dumps(ended).encode())
+    finally:
+        os._exit(0)  # also if nobody is there to be told
+
+
+def _become(request: dict[str, object], streams: list[int]) -> None:
+    code, arguments, environ = request["code"], request["arguments"], request["environ"]
+    assert isinstance(code, str)
+    assert isinstance(arguments, list)
+    assert isinstance(environ, dict)
+    ended = 1
+    try:
+        os.setsid()
+        for standard, given in enumerate(streams):
+            os.dup2(given, standard)
+        os.closerange(3, _OPEN_FILES)
+        os.environ.clear()
+        os.environ.update(environ)
+        sys.argv = ["-c", *arguments]
+        exec(compile(code, "<program>", "exec"), {"__name__": "__main__"})
+        ended = 0
+    except Exception:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(ended)
+
+
+if __name__ == "__main__":
+    _serve()

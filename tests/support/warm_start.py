@@ -1,0 +1,364 @@
+"""Starts the real command without paying for its imports each time.
+
+    with start_warm(["list"], environ, folder, streams=(in_, out, err)) as process:
+        assert process.wait(20) == 0
+
+Run as a script this is a process that has imported the product and started nothing. For every
+request it forks: the child takes the streams, the environment and the folder that it is given,
+becomes `rookery` and ends as Python ends. It may be killed like any other process, and nobody
+looks after what it leaves behind. What Python itself reads when it starts cannot be given to it:
+whoever wants another locale or seed starts the command plainly (see `needs_plain_start`).
+"""
+
+import atexit
+import fcntl
+import gc
+import io
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Any, NoReturn, Self
+
+from support.command_server import import_everything
+from support.warm_sessions import (
+    LOCALE,
+    ROOM_FOR_A_NAME,
+    ask_for,
+    needs_plain_start,
+    show_as,
+    spawn_from,
+    wait_at_the_gate,
+)
+
+__all__ = [
+    "PipedProcess",
+    "WarmProcess",
+    "begin",
+    "needs_plain_start",
+    "start_piped",
+    "start_warm",
+    "warm_sessions",
+]
+LARGEST_REQUEST = 1 << 20
+_OPEN_FILES = 1024
+_TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class WarmProcess:
+    """What `subprocess.Popen` is, as far as our tests need it."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self.returncode: int | None = None
+        self.pid: int = json.loads(self._hear(None))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wait()
+
+    def poll(self) -> int | None:
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            self.returncode = int(json.loads(self._hear(timeout)))
+            self._link.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _hear(self, timeout: float | None) -> bytes:
+        ready, _, _ = select.select([self._link], [], [], timeout)
+        if not ready:
+            raise subprocess.TimeoutExpired("rookery", timeout or 0)
+        said = self._link.recv(64)
+        assert said, "whoever starts commands has ended"
+        return said
+
+
+class PipedProcess(WarmProcess):
+    """With pipes to its standard streams, which close when they are closed here."""
+
+    def __init__(self, link: socket.socket, stdin: int, stdout: int, stderr: int) -> None:
+        super().__init__(link)
+        self.stdin = os.fdopen(stdin, "wb")
+        self.stdout = os.fdopen(stdout, "rb")
+        self.stderr = os.fdopen(stderr, "rb")
+
+
+def start_piped(arguments: Sequence[str], environ: Mapping[str, str], folder: str) -> PipedProcess:
+    """As `start_warm`, for whoever talks to it."""
+    (stdin, into), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
+    streams = [stdin, stdout, stderr]
+    try:
+        link = begin(arguments, environ, folder, streams)
+    finally:
+        for each in streams:
+            os.close(each)
+    return PipedProcess(link, into, out, err)
+
+
+def start_warm(
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    folder: str,
+    *,
+    streams: Sequence[int],
+    terminal: bool = False,
+    manages: bool = False,
+) -> WarmProcess:
+    """Become `rookery` in a new process. With `terminal` its standard input is the terminal that
+    controls a session of its own. One that `manages` starts sessions warm too."""
+    return WarmProcess(
+        begin(arguments, environ, folder, streams, terminal=terminal, manages=manages)
+    )
+
+
+def begin(
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    folder: str,
+    streams: Sequence[int],
+    *,
+    terminal: bool = False,
+    manages: bool = False,
+    program: str = "",
+) -> socket.socket:
+    """What a new process is heard of by: `rookery`, or another program in Python."""
+    return ask_for(
+        _starter(),
+        streams,
+        arguments=list(arguments),
+        environ=dict(environ),
+        folder=folder,
+        terminal=terminal,
+        manages=manages,
+        program=program,
+    )
+
+
+@contextmanager
+def warm_sessions() -> Iterator[None]:
+    """A manager in this process starts sessions warm."""
+    from rookery.manager.sessions import session_process
+
+    plainly = session_process.spawn
+    session_process.spawn = spawn_from(_starter())  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        session_process.spawn = plainly
+
+
+@cache
+def _starter() -> socket.socket:
+    """One for this process and all its tests."""
+    ours, theirs = _pair()
+    process = subprocess.Popen(
+        [sys.executable, __file__, ROOM_FOR_A_NAME],
+        stdin=theirs.fileno(),
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.pathsep.join([*_product(), _TESTS]),
+            **LOCALE,
+        },
+        cwd="/",
+        start_new_session=True,
+    )
+    theirs.close()
+
+    @atexit.register
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    return ours
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST_REQUEST)
+    return ours, theirs
+
+
+def _product() -> list[str]:
+    """Where a test that is run in a copy of the sources has the product from."""
+    import rookery
+
+    return [os.path.dirname(os.path.dirname(str(rookery.__file__)))]
+
+
+# ── the process that starts others ──────────────────────────────────────────────────────
+
+
+def _serve(link: socket.socket) -> int:
+    """Returns in a child, with what it ends with, and when nobody is there to ask for more."""
+    awake, woken = os.pipe()
+    os.set_blocking(woken, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(woken)
+    watched: dict[int, socket.socket] = {}
+    while True:
+        for ready in select.select([link.fileno(), awake], [], [])[0]:
+            if ready == awake:
+                os.read(awake, 4096)
+                _tell_who_ended(watched)
+                continue
+            body, descriptors, _, _ = socket.recv_fds(link, LARGEST_REQUEST, 8)
+            if not body:
+                return 0
+            *streams, watcher = descriptors
+            request = json.loads(body)
+            child = os.fork()
+            if child == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for each in (link, *watched.values()):
+                    each.detach()  # whatever has this number later on is none of ours
+                return _become(request, streams, watcher)
+            heard = socket.socket(fileno=watcher)
+            if "shown_as" in request:
+                os.waitpid(child, 0)
+                heard.close()
+            else:
+                watched[child] = heard
+                heard.send(json.dumps(child).encode())
+            for stream in streams:
+                os.close(stream)
+
+
+def _tell_who_ended(watched: dict[int, socket.socket]) -> None:
+    while watched:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        # whoever waited for it may be gone
+        with watched.pop(pid) as watcher, suppress(OSError):
+            watcher.send(json.dumps(os.waitstatus_to_exitcode(status)).encode())
+
+
+def _prepare() -> None:
+    import_everything()
+    for folder in (_TESTS, os.path.dirname(os.path.abspath(__file__))):
+        sys.path.remove(folder)  # no child imports our helpers
+    assert threading.active_count() == 1, "a thread would be lost in a child"
+    assert tempfile.tempdir is None, "a child would not look at its own environment"
+
+
+def _become(request: dict[str, Any], streams: Sequence[int], watcher: int) -> int:
+    """Returns also in a process that was forked on the way, which starts sessions."""
+    terminal, shown_as = request.get("terminal"), request.get("shown_as")
+    if shown_as:
+        _leave_the_parent(watcher, shown_as)
+    if terminal:
+        os.setsid()
+    for standard, given in enumerate(streams):
+        os.dup2(given, standard)
+    os.closerange(3, _OPEN_FILES)
+    if shown_as:
+        wait_at_the_gate()
+    if terminal:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    if request.get("manages"):
+        ours, theirs = _pair()
+        if os.fork() == 0:
+            return _serve_a_manager(ours, theirs)
+        theirs.close()
+        from rookery.manager.sessions import session_process
+
+        session_process.spawn = spawn_from(ours)  # type: ignore[assignment]
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environ"])
+    time.tzset()
+    _open_standard_streams()
+    return _run(request["arguments"], request.get("program"))
+
+
+def _leave_the_parent(watcher: int, shown_as: Sequence[str]) -> None:
+    """Whoever takes in orphans has the process, and is told of it once it can be found by name."""
+    if os.fork():
+        os._exit(0)
+    show_as(shown_as)
+    with socket.socket(fileno=watcher) as link, suppress(OSError):  # who asked may be gone
+        link.send(json.dumps(os.getpid()).encode())
+
+
+def _serve_a_manager(its: socket.socket, link: socket.socket) -> int:
+    its.close()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(nothing, standard)
+    return _serve(link)
+
+
+def _run(arguments: list[str], program: str | None) -> int:
+    if program:
+        sys.argv = [program, *arguments]
+        sys.path.insert(0, _TESTS)
+        try:
+            runpy.run_path(program, run_name="__main__")
+        except SystemExit as end:
+            return int(end.code or 0)
+        return 0
+    sys.argv = ["rookery", *arguments]
+    from rookery.__main__ import main
+
+    return main()
+
+
+def _open_standard_streams() -> None:
+    """As Python does when it starts, which asks whether they are terminals."""
+    for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        raw = io.FileIO(number, mode, closefd=False)
+        buffered = io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw)
+        stream = io.TextIOWrapper(
+            buffered,
+            encoding="utf-8",
+            errors="backslashreplace" if name == "stderr" else "surrogateescape",
+            line_buffering=name == "stderr" or (mode == "w" and raw.isatty()),
+        )
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _end(code: int) -> NoReturn:
+    """As Python ends, but without taking apart all that was imported: in a copy of a process that
+    takes longer than most runs do."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    gc.collect()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream and not stream.closed:
+                stream.flush()
+    except Exception:
+        sys.exit(code)  # what cannot be written is told by Python itself, which has its own code
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    _prepare()
+    _end(_serve(socket.socket(fileno=os.dup(0))))

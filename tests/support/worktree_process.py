@@ -1,0 +1,29 @@
+"""Run as a script: a manager that is asked one thing, and may be killed at any point of it."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from rookery.core.settings import Settings
+from rookery.manager.handlers.router import Router
+from rookery.manager.manager import worktree_handlers
+from rookery.manager.request_json import request_from_json
+from rookery.manager.sessions.supervisor import open_supervisor
+from rookery.platform.user_folders import find_places
+from support.manager_project import PATIENT
+
+
+async def host(project: Path, request: dict[str, Any]) -> None:
+    places = find_places(os.environ)
+    async with open_supervisor(project, places, os.environ, timings=PATIENT) as supervisor:
+        desk = Router(worktree_handlers(supervisor, places, os.environ, Settings))
+        print(await desk.do(request_from_json(request)), flush=True)
+        await anyio.sleep_forever()
+
+
+if __name__ == "__main__":
+    anyio.run(host, Path(sys.argv[1]), json.load(sys.stdin))

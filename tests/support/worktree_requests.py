@@ -1,0 +1,136 @@
+"""A project with a repository, and a desk for all that concerns its worktrees."""
+
+import atexit
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+from msgspec.structs import replace
+
+from rookery.core.queries import Asking
+from rookery.core.settings import Settings
+from rookery.manager.handlers.router import Router
+from rookery.manager.handlers.worktree_scripts import AgreedScripts
+from rookery.manager.manager import worktree_handlers
+from rookery.manager.request_json import request_to_json
+from rookery.manager.requests import ListWorktrees, StartSessions
+from rookery.manager.sessions.session_summary import Shown
+from rookery.manager.shown_rows import Started, WorktreeRow
+from rookery.manager.worktrees.create import Fetching
+from rookery.manager.worktrees.project_scripts import project_script
+from support.manager_project import PATIENCE, WRITES, Project, Watched
+from support.text_process import start_text
+from support.worktree_folders import PROJECT_FILES, git, put
+
+T = TypeVar("T")
+HOSTING = Path(__file__).with_name("worktree_process.py")
+
+DONE = """\
+- say: Nothing to do.
+  calls:
+  - {tool: attempt_completion, arguments: {result: "Done."}}
+- calls:
+  - {tool: attempt_completion, arguments: {result: "Done again."}}
+"""
+
+
+def with_repository(project: Project) -> Project:
+    shutil.copytree(_repository(), project.path, dirs_exist_ok=True)
+    return project
+
+
+@cache
+def _repository() -> Path:
+    """One for all tests of this process, to be copied."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    git(folder, "init", "-q", "-b", "main")
+    put(folder, PROJECT_FILES)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "first")
+    return folder
+
+
+def write(project: Project, name: str, text: str, *, agreed: bool = True) -> None:
+    """A script of the project."""
+    put(project.path, {f".rookery/{name}": text.encode()})
+    if agreed:
+        script = project_script(project.path, name)
+        assert script
+        AgreedScripts(project.path, project.places).agree_to(script.digest)
+
+
+class AtDesk:
+    def __init__(self, project: Project, watched: Watched, desk: Router) -> None:
+        self.project = project
+        self.watched = watched
+        self.supervisor = watched.supervisor
+        self.desk = desk
+
+    async def do(self, request: Asking[T]) -> T:
+        return await self.desk.do(request)
+
+    def wanted(self, script: str = WRITES, prompt: str = "Write it now") -> StartSessions:
+        wish = self.project.wish(script)
+        return StartSessions(prompt=prompt, where="worktree", model=f"scripted/{wish.model}")
+
+    async def start(self, script: str = WRITES, **more: object) -> Started:
+        return await self.do(replace(self.wanted(script), **more))  # type: ignore[arg-type]
+
+    async def completed(self, script: str = WRITES, **more: object) -> Shown:
+        """One session that is done."""
+        (session_id,) = (await self.start(script, **more)).session_ids
+        return await self.watched.at(session_id, "completed")
+
+    async def worktrees(self) -> tuple[WorktreeRow, ...]:
+        return await self.do(ListWorktrees())
+
+    async def shows(self, fits: Callable[[list[Shown]], bool]) -> list[Shown]:
+        """All sessions, once they are such."""
+        async for _ in self.supervisor.changes():
+            if fits(found := self.supervisor.all()):
+                return found
+        raise AssertionError("changes never end")
+
+    def place(self, shown: Shown) -> Path:
+        assert shown.record.parallel_mode
+        return Path(shown.record.parallel_mode.worktree_path)
+
+
+@asynccontextmanager
+async def at_desk(project: Project, *, limit: int = 5) -> AsyncIterator[AtDesk]:
+    async with project.supervised(limit=limit) as watched:
+        families = worktree_handlers(
+            watched.supervisor,
+            project.places,
+            project.environ,
+            Settings,
+            fetching=Fetching(("file",)),
+        )
+        yield AtDesk(project, watched, Router(families))
+
+
+def killed(project: Project, request: Asking[Any], point: str) -> None:
+    """A manager that is asked something, and does not live to tell."""
+    with start_text(
+        [str(project.path)],
+        {**project.environ, "ROOKERY_KILLPOINT": point},
+        project.folder,
+        program=HOSTING,
+        given=request_to_json(request).decode(),
+    ) as process:
+        said = process.communicate(timeout=PATIENCE)
+        assert process.wait() == -signal.SIGKILL, said
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """For what no session tells."""
+    with anyio.fail_after(PATIENCE):
+        while not holds():  # noqa: ASYNC110 (files tell nobody)
+            await anyio.sleep(0.01)

@@ -1,0 +1,394 @@
+import io
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rookery.tools.documents import document_formats, document_worker
+from rookery.tools.documents.document_text import (
+    DocumentBounds,
+    DocumentKind,
+    DocumentText,
+    document_kind,
+    document_text,
+)
+from support import sample_documents as samples
+
+pytestmark = pytest.mark.anyio
+
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
+BOUNDS = DocumentBounds()
+PLAIN_BOUNDS = {name: getattr(BOUNDS, name) for name in BOUNDS.__struct_fields__}
+ZIP, PDF = DocumentKind.ZIP, DocumentKind.PDF
+WORD, BOOK = samples.word_document(), samples.workbook()
+PAGES = samples.pdf("Hello", "", "World")
+NOTEBOOK = json.dumps({"cells": [{"cell_type": "code", "source": "1"}]}).encode()
+ENTITIES = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>'
+
+
+def read_here(kind: DocumentKind, data: bytes) -> str:
+    """The same without a process, for trying many. Raises `Refused` at most."""
+    with warnings.catch_warnings(), document_worker.explained():
+        warnings.simplefilter("ignore")
+        checked = document_worker.checked_kind(kind, data, PLAIN_BOUNDS)
+        library = document_worker.loaded(checked)
+        return "\n".join(document_worker.READERS[checked](library, data))
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "text"),
+    [
+        pytest.param(PDF, PAGES, "--- page 1 ---\nHello\n--- page 3 ---\nWorld\n", id="pdf"),
+        pytest.param(ZIP, WORD, samples.WORD_TEXT, id="docx"),
+        pytest.param(ZIP, BOOK, samples.WORKBOOK_TEXT, id="4.3 xlsx"),
+        pytest.param(DocumentKind.NOTEBOOK, NOTEBOOK, "--- cell 1, code ---\n1\n", id="ipynb"),
+    ],
+)
+async def test_4_3_documents_are_read_as_text(kind: DocumentKind, data: bytes, text: str):
+    assert await document_text(kind, data) == DocumentText(text=text)
+
+
+async def test_text_of_a_docx_that_is_easily_overlooked():
+    def run(text: str) -> str:
+        return f"<w:r><w:t>{text}</w:t></w:r>"
+
+    body = (
+        f"<w:sdt><w:sdtContent><w:p>{run('in a control')}</w:p></w:sdtContent></w:sdt>"
+        f"<w:p>{run('kept ')}<w:ins>{run('inserted')}</w:ins>"
+        "<w:del><w:r><w:delText>deleted</w:delText></w:r></w:del></w:p>"
+        f"<w:tbl><w:tr><w:tc><w:tbl><w:tr><w:tc><w:p>{run('inner')}</w:p></w:tc></w:tr></w:tbl>"
+        f"</w:tc><w:tc><w:p>{run('one')}</w:p><w:p>{run('two')}</w:p></w:tc></w:tr></w:tbl>"
+    )
+    data = samples.word_archive(
+        f'<w:document xmlns:w="{samples.W}"><w:body>{body}</w:body></w:document>'.encode()
+    )
+    assert await document_text(ZIP, data) == DocumentText(
+        text="in a control\nkept inserted\ninner | one two\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "words"),
+    [
+        pytest.param(PDF, samples.pdf("", ""), "no text in it.*scanned", id="scanned pdf"),
+        pytest.param(PDF, b"%PDF-1.4 and nothing else", "damaged", id="damaged pdf"),
+        pytest.param(ZIP, samples.word_archive(""), "no text", id="empty docx"),
+        pytest.param(ZIP, b"PK\x03\x04 and nothing else", "damaged zip", id="damaged zip"),
+        pytest.param(ZIP, samples.archive({"a.txt": "a"}), "but no document", id="zip"),
+        pytest.param(
+            ZIP,
+            samples.archive({"word/document.xml": "<a/>"}, zipfile.ZIP_BZIP2),
+            "packed in a way",
+            id="PATH-10 other packing",
+        ),
+        pytest.param(DocumentKind.NOTEBOOK, b'{"cells": 3}', "not a notebook", id="ipynb"),
+        pytest.param(DocumentKind.COMPOUND, b"", "password", id="old or encrypted"),
+    ],
+)
+async def test_what_cannot_be_read_is_said(kind: DocumentKind, data: bytes, words: str):
+    document = await document_text(kind, data)
+    assert document.text.strip() == ""
+    assert re.search(words, document.problem)
+
+
+def test_an_encrypted_pdf_is_said_to_be_so():
+    import pypdf
+
+    writer = pypdf.PdfWriter(clone_from=io.BytesIO(PAGES))
+    writer.encrypt("secret", algorithm="RC4-128")
+    file = io.BytesIO()
+    writer.write(file)
+    with pytest.raises(document_worker.Refused, match="password"):
+        read_here(PDF, file.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "kind"),
+    [
+        ("a.pdf", PAGES, PDF),
+        ("a.txt", PAGES, PDF),
+        ("a.pdf", b"\n" * 100 + PAGES, PDF),
+        ("a.pdf", b"just words", None),
+        ("a.DOCX", WORD, ZIP),
+        ("a.xlsx", WORD, ZIP),
+        ("a.zip", WORD, None),
+        ("a.docx", b"just words", None),
+        ("a.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", DocumentKind.COMPOUND),
+        ("a.ipynb", b'\xef\xbb\xbf\n {"cells"', DocumentKind.NOTEBOOK),
+        ("a.ipynb", b"just words", None),
+        ("a.json", b"{}", None),
+    ],
+)
+def test_content_decides_what_a_document_is(path: str, data: bytes, kind: DocumentKind | None):
+    assert document_kind(path, data) is kind
+
+
+with zipfile.ZipFile(io.BytesIO(BOOK)) as _opened:
+    PARTS = len(_opened.infolist())
+    EXPANDED = sum(part.file_size for part in _opened.infolist())
+
+
+@pytest.mark.parametrize("excess", [0, 1, 99], ids=["limit", "limit+1", "100 limit"])
+@pytest.mark.parametrize(
+    ("name", "size", "words"),
+    [
+        ("input_bytes", len(BOOK), "larger than"),
+        ("entries", PARTS, "parts, too many"),
+        ("expanded_bytes", EXPANDED, "would unpack to"),
+        ("ratio", -(-EXPANDED // len(BOOK)), "would unpack to"),
+        ("text_bytes", len(samples.WORKBOOK_TEXT.encode()), "Only the beginning"),
+    ],
+    # how far a workbook can be packed depends on the moment at which it says it was made
+    ids=["input_bytes", "entries", "expanded_bytes", "ratio", "text_bytes"],
+)
+async def test_7_a_document_has_limits(name: str, size: int, words: str, excess: int):
+    limit = {0: size, 1: size - 1, 99: size // 100}[excess]
+    document = await document_text(ZIP, BOOK, DocumentBounds(**{name: limit}))
+    if excess == 0:
+        assert document == DocumentText(text=samples.WORKBOOK_TEXT)
+    else:
+        assert words in document.problem
+        assert len(document.text.encode()) <= (limit if name == "text_bytes" else 0)
+
+
+ZEROS = bytes(30_000_000)
+
+
+def nested() -> bytes:
+    return samples.archive({"a.zip": samples.archive({"b.zip": samples.archive({"c": ZEROS})})})
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        pytest.param(lambda: samples.word_archive(ZEROS), "unpack to 30000", id="high ratio"),
+        pytest.param(
+            lambda: samples.word_archive("a", **{"word/more.bin": ZEROS}),
+            "unpack to",
+            id="beside it",
+        ),
+        pytest.param(nested, "no document", id="nested"),
+        pytest.param(
+            lambda: samples.word_archive("a", **{f"p{n}": "" for n in range(10_000)}),
+            "parts",
+            id="parts",
+        ),
+        pytest.param(
+            lambda: samples.word_archive("&b;", ENTITIES), "entities", id="entities in docx"
+        ),
+        pytest.param(
+            lambda: samples.sheet_archive("<row/>", ENTITIES), "entities", id="entities in xlsx"
+        ),
+        pytest.param(
+            lambda: samples.word_archive(
+                "&b;", f"<!--{random.Random(0).randbytes(99_999).hex()}-->{ENTITIES}"
+            ),
+            "entities",
+            id="entities far behind a comment",
+        ),
+        pytest.param(
+            lambda: samples.word_archive(f"{ENTITIES}<a>&b;</a>".encode("utf-16")),
+            "entities",
+            id="entities in UTF-16",
+        ),
+        pytest.param(
+            lambda: samples.word_archive(
+                b'<?xml version="1.0" encoding="UTF-7"?>+ADwAIQ-DOCTYPE a []><a/>'
+            ),
+            "encoding",
+            id="entities in UTF-7",
+        ),
+        pytest.param(
+            lambda: samples.word_archive(
+                "&e;", '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/hostname">]>'
+            ),
+            "entities",
+            id="a file from outside",
+        ),
+    ],
+)
+async def test_PATH_10_K21_bombs_are_refused_at_once(made: Callable[[], bytes], words: str):
+    data = made()
+    began = time.monotonic()
+    document = await document_text(ZIP, data)
+    assert document.text == ""
+    assert words in document.problem
+    assert time.monotonic() - began < BOUNDS.seconds / 2
+
+
+async def test_PATH_10_an_entry_that_lies_about_its_size_is_damaged():
+    data = bytearray(samples.word_archive(bytes(1_000_000)))
+    entry = data.rfind(b"PK\x01\x02", 0, data.rfind(b"word/document.xml"))
+    data[entry + 24 : entry + 28] = (10).to_bytes(4, "little")
+    document = await document_text(ZIP, bytes(data))
+    assert document == DocumentText(
+        text="", problem="It is damaged, or not the document it seems to be."
+    )
+
+
+async def test_PATH_10_a_pdf_that_unpacks_without_end_is_not_followed():
+    packed = zlib.compress(bytes(200_000_000), 9)
+    packed = zlib.compress(packed, 9)
+    stream = b"<< /Length %d /Filter [/FlateDecode /FlateDecode] >>\nstream\n" % len(packed)
+    data = samples.assembled_pdf(
+        [
+            b"<< /Type /Catalog /Pages 2 0 R >>",
+            b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Contents 4 0 R >>",
+            stream + packed + b"\nendstream",
+        ]
+    )
+    document = await document_text(PDF, data)
+    assert "could not be read" in document.text or document.problem
+
+
+def endless() -> bytes:
+    rows = "".join(f'<row r="{n}"><c r="A{n}"><v>7</v></c></row>' for n in range(1, 9_000))
+    return samples.sheet_archive(f'{rows}<row r="999999999999"><c r="A9999"/></row>')
+
+
+async def test_K21_reading_is_stopped_in_time_and_what_was_read_is_kept():
+    for seconds in (2, 8, 18):  # on a busy machine it takes a while to start at all
+        document = await document_text(ZIP, endless(), DocumentBounds(seconds=seconds))
+        assert document.problem == f"Reading it was stopped after {seconds} seconds."
+        if document.text:
+            break
+    assert document.text.startswith("--- sheet S ---\n7\n7\n")
+
+
+async def test_K21_a_worker_that_cannot_get_its_memory_is_one_sentence():
+    document = await document_text(ZIP, BOOK, DocumentBounds(memory_bytes=1_000_000))
+    assert document.text == ""
+    assert document.problem
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="tells processes apart by /proc")
+async def test_K21_a_cancelled_reading_leaves_no_process():
+    others = set(children().split())
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(document_text, ZIP, endless())
+            with anyio.fail_after(10):
+                while not set(children().split()) - others:
+                    await anyio.lowlevel.checkpoint()
+            scope.cancel()
+    assert set(children().split()) - others == set()
+
+
+def children() -> str:
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+
+
+def run_worker(script: str, *options: str) -> str:
+    """A program beside the worker, in the state in which the worker reads."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-P", *options, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_PATH_10_a_worker_can_open_neither_files_nor_connections():
+    script = f"""
+import errno, socket, sys
+sys.path.insert(0, {str(Path(document_worker.__file__).parents[2])!r})
+from rookery.tools.documents.document_worker import close_doors
+close_doors()
+for attempt in (lambda: open("/etc/hostname"), socket.socket, socket.socketpair):
+    try:
+        attempt()
+    except OSError as error:
+        print(error.errno == errno.EMFILE)
+"""
+    assert run_worker(script) == "True\n" * 3
+
+
+def test_without_the_packages_it_is_said_which_to_install():
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-I",
+            "-P",
+            "-S",
+            document_worker.__file__,
+            "pdf",
+            json.dumps(PLAIN_BOUNDS),
+        ],
+        input=PAGES,
+        capture_output=True,
+        timeout=20,
+        check=True,
+    )
+    assert (
+        done.stdout
+        == b"\0Reading pdf documents needs a package: pip install pypdf python-docx openpyxl."
+    )
+
+
+def test_4_3_at_most_50000_rows_of_a_sheet_are_read(monkeypatch: pytest.MonkeyPatch):
+    assert document_formats.MOST_ROWS == 50_000
+    if not TORTURE:  # a second for each reading of as many
+        monkeypatch.setattr(document_formats, "MOST_ROWS", 2_000)
+    most = document_formats.MOST_ROWS
+    rows = "".join(f'<row r="{n}"><c r="A{n}"><v>{n}</v></c></row>' for n in range(1, most + 2))
+    lines = read_here(ZIP, samples.sheet_archive(rows)).split("\n")
+    assert lines[-2:] == [f"{most}", f"(Only the first {most} rows of this sheet are shown.)"]
+    exactly = read_here(ZIP, samples.sheet_archive(rows.rpartition("<row")[0])).split("\n")
+    assert exactly[-1] == f"{most}"
+
+
+SMALL = {
+    "pdf": (PDF, PAGES),
+    "docx": (ZIP, WORD),
+    "small docx": (ZIP, samples.word_archive("tiny")),
+    "xlsx": (ZIP, BOOK),
+    "ipynb": (DocumentKind.NOTEBOOK, NOTEBOOK),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_K21_a_document_that_breaks_off_is_read_or_refused(name: str):
+    kind, data = SMALL[name]
+    for end in range(0, len(data), 1 if len(data) < 2000 and TORTURE else 50):
+        with suppress(document_worker.Refused):
+            read_here(kind, data[:end])
+
+
+@pytest.mark.parametrize("name", SMALL)
+@settings(max_examples=2000 if TORTURE else 25, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_K21_a_spoiled_document_is_read_or_refused(name: str, seed: int):
+    kind, data = SMALL[name]
+    chance, spoiled = random.Random(seed), bytearray(data)
+    for _ in range(chance.choice([1, 3, 30])):
+        spoiled[chance.randrange(len(spoiled))] = chance.randrange(256)
+    with suppress(document_worker.Refused):
+        read_here(kind, bytes(spoiled))
+
+
+MARKS = {PDF: b"%PDF-1.4\n", ZIP: b"PK\x03\x04", DocumentKind.NOTEBOOK: b'{"cells":'}
+
+
+@pytest.mark.parametrize("kind", MARKS)
+@settings(max_examples=2000 if TORTURE else 25, deadline=None)
+@given(data=st.binary(max_size=500))
+def test_K21_random_bytes_are_refused(kind: DocumentKind, data: bytes):
+    with pytest.raises(document_worker.Refused):
+        read_here(kind, MARKS[kind] + data)

@@ -1,0 +1,225 @@
+"""How rows are drawn, family by family."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.text import Text
+
+from rookery.core.message import Message
+from rookery.tui.rows.diffs import DiffLine, diff_lines, drawn_diff
+from rookery.tui.rows.lines import wrapped
+from rookery.tui.rows.markdown import markdown
+from rookery.tui.rows.markdown_parts import parts_of
+from rookery.tui.rows.row_kinds import Family, Shown, family, gap_between
+from rookery.tui.rows.row_view import drawn
+from rookery.tui.theme import DARK, LIGHT, THEMES
+from support.tui_scenes import DIFF
+
+LOOK = THEMES[DARK]
+
+
+def say(kind: str, text: str, **more: Any) -> Message:
+    return Message(ts=1, type="say", say=kind, content=text, **more)
+
+
+def ask(kind: str, text: str, **more: Any) -> Message:
+    return Message(ts=1, type="ask", ask=kind, content=text, answered=True, **more)
+
+
+def lines(message: Message, width: int = 60, **how: Any) -> list[str]:
+    shown = Shown(message=message, **how)
+    return [strip.text.rstrip() for strip in drawn(shown, width, LOOK)]
+
+
+def edit(diff: str) -> Message:
+    stats = {"added": 1, "removed": 1}
+    payload = {"tool": "editedExistingFile", "path": "a.py", "diffStats": stats, "content": diff}
+    return ask("tool", json.dumps(payload), title="Edit a.py")
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (say("text", "Hi *there*"), ["  Hi there"]),
+        (say("user_feedback", "two\nlines"), ["› two", "  lines"]),
+        (say("reasoning", "Long\nthoughts"), ["  Thought: Long thoughts"]),
+        (say("completion_result", "Done."), ["✔ Done."]),
+        (say("error", "It broke."), ["  ✗ It broke."]),
+        (say("note", "By the way"), ["  · By the way"]),
+        (say("checkpoint_saved", "abc"), []),
+        (say("api_req_started", "{}"), []),
+        (say("something_new", "progress"), ["  · progress"]),
+        (ask("completion_result", ""), []),
+        (say("sliding_window_truncation", ""), ["── the older part is left out " + "─" * 30]),
+    ],
+    ids=lambda value: value.say or value.ask if isinstance(value, Message) else "",
+)
+def test_CS_16_5_each_family_has_its_look(message: Message, expected: list[str]):
+    assert lines(message) == expected
+
+
+def test_an_edit_that_was_not_asked_about_shows_its_diff_and_not_what_the_model_wrote():
+    blocks = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
+    payload = {
+        "tool": "appliedDiff",
+        "diff": blocks,
+        "content": "@@ -1 +1 @@\n-a\n+b\n",
+        "diffStats": {"added": 1, "removed": 1},
+    }
+    message = ask("tool", json.dumps(payload), title="Edit a.py")
+    assert lines(message, ended="done") == ["● Edit a.py  +1 −1", "  1 - a", "  1 + b"]
+
+
+def test_CS_16_5_a_call_is_one_line_until_it_is_unfolded():
+    message = ask("tool", '{"tool": "readFile"}', title="Read a.py")
+    how = {"ended": "done", "result": "1 | a\n2 | b\n"}
+    assert lines(message, **how) == ["● Read a.py  2 lines"]
+    assert lines(message, **how, unfolded=True) == ["● Read a.py  2 lines", "  1 | a", "  2 | b"]
+
+
+@pytest.mark.parametrize(
+    ("ended", "exit_code", "head"),
+    [
+        ("done", 0, "● $ make"),
+        ("done", 2, "● $ make  exit 2"),
+        ("denied", None, "✗ $ make  not done"),
+        ("", None, "● $ make"),
+    ],
+)
+def test_CS_16_5_the_head_of_a_command_tells_how_it_ended(
+    ended: str, exit_code: int | None, head: str
+):
+    assert lines(ask("command", "make"), ended=ended, exit_code=exit_code) == [head]
+
+
+def test_CS_16_5_of_an_edit_the_beginnings_of_two_hunks_are_seen_and_the_rest_is_counted():
+    hunk = "@@ -{0},1 +{0},9 @@\n" + "\n".join(f"+line {n}" for n in range(12))
+    diff = "\n".join(hunk.format(start) for start in (1, 101, 201))
+    shown = lines(edit(diff))
+    assert shown[0] == "● Edit a.py  +1 −1"
+    assert sum(" + line" in line for line in shown) == 16
+    assert shown[-1] == "  … 21 more lines"
+    assert sum(" + line" in line for line in lines(edit(diff), unfolded=True)) == 36
+
+
+def test_CS_16_5_the_end_of_a_commands_output_is_seen():
+    text = "\n".join(f"line {n}" for n in range(30))
+    shown = lines(say("command_output", text))
+    assert shown[0] == "  ▏ … 20 lines above"
+    assert shown[1:] == [f"  ▏ line {n}" for n in range(20, 30)]
+
+
+def test_what_is_asked_about_is_shown_only_where_it_is_asked():
+    message = Message(ts=1, type="ask", ask="tool", content=edit(DIFF).content, title="Edit a.py")
+    assert lines(message) == ["○ Edit a.py  +1 −1"]
+
+
+@pytest.mark.parametrize(
+    ("badge", "words"), [("isOutsideWorkspace", "outside"), ("isProtected", "protected")]
+)
+def test_CS_16_5_files_that_need_care_are_badged(badge: str, words: str):
+    message = ask("tool", json.dumps({"tool": "readFile", badge: True}), title="Read /etc/x")
+    assert words in lines(message)[0]
+
+
+def test_rows_of_a_child_stand_behind_a_rule():
+    assert lines(say("text", "inner"), depth=2) == ["│ │   inner"]
+
+
+def test_CS_16_5_control_characters_tabs_and_returns_are_made_plain():
+    (line,) = lines(say("user_feedback", "a\tb\x1b[31m\r"))
+    assert line == "› a   b␛[31m"
+
+
+def test_numbers_in_a_diff_are_those_of_the_file():
+    assert list(diff_lines("@@ -3,2 +3,2 @@\n a\n-b\n+c")) == [
+        DiffLine("@", None, ""),
+        DiffLine(" ", 3, "a"),
+        DiffLine("-", 4, "b"),
+        DiffLine("+", 4, "c"),
+    ]
+
+
+@pytest.mark.parametrize("width", [16, 40, 80])
+def test_a_diff_with_wide_characters_never_exceeds_its_width(width: int):
+    diff = "@@ -1,1 +1,1 @@\n-割引を計算する関数です、とても長い\n+" + "界" * 60
+    for theme in (THEMES[DARK], THEMES[LIGHT]):
+        assert all(line.cell_len <= width for line in drawn_diff(diff, width, theme))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("# Title\nwords", ["Title", "", "words"]),
+        ("- a\n- b\n  - c", ["• a", "• b", "  ◦ c"]),
+        ("1. a\n2. b", ["1. a", "2. b"]),
+        ("3. a\n\n4. b", ["3. a", "4. b"]),
+        ("> quoted", ["▏ quoted"]),
+        ("```\ncode\n```", [" code"]),
+        ("```python\nx = 1", [" x = 1"]),
+        ("a [link](http://x)", ["a link (http://x)"]),
+        ("|a|b|\n|-|-|\n|1|22|", ["a │ b", "──┼───", "1 │ 22"]),
+        ("---", ["─" * 24]),
+    ],
+)
+def test_markdown(text: str, expected: list[str]):
+    assert [line.plain.rstrip() for line in markdown(text, 40, LOOK)] == expected
+
+
+@given(st.text(alphabet="ab \n-`#>*_[]()|1.界\t", max_size=200), st.integers(20, 60))
+def test_markdown_of_any_kind_fits_and_fails_never(text: str, width: int):
+    for line in markdown(text, width, LOOK):
+        assert line.cell_len <= width
+
+
+@given(st.lists(st.sampled_from(["para", "- item", "```\na\n\nb\n```", "# h"]), max_size=6))
+def test_a_text_is_cut_only_between_blocks(parts: list[str]):
+    text = "\n\n".join(parts)
+    assert "".join("".join(part.text for part in parts_of(text)).split()) == "".join(text.split())
+    assert all(part.text.count("```") % 2 == 0 for part in parts_of(text))
+
+
+@given(st.text(max_size=120), st.integers(2, 40))
+def test_lines_never_exceed_their_width(text: str, width: int):
+    from rookery.tui.rows.lines import clean
+
+    assert all(line.cell_len <= width for line in wrapped(Text(clean(text)), width))
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "tall", "gap"),
+    [
+        (Family.USER, Family.ANSWER, False, 1),
+        (Family.CALL, Family.CALL, False, 0),
+        (Family.CALL, Family.CALL, True, 1),
+        (Family.CALL, Family.OUTPUT, True, 0),
+        (Family.CALL, Family.TROUBLE, False, 0),
+        (Family.OUTPUT, Family.CALL, True, 1),
+    ],
+)
+def test_what_belongs_together_stands_together(above: Family, below: Family, tall: bool, gap: int):
+    assert gap_between(above, below, tall=tall) == gap
+
+
+def test_a_request_that_failed_is_seen():
+    failed = json.dumps({"cost": 0, "streamingFailedMessage": "The key expired."})
+    assert family(say("api_req_started", failed)) is Family.TROUBLE
+    assert lines(say("api_req_started", failed)) == ["  ✗ The key expired."]
+
+
+@pytest.mark.parametrize("width", [20, 33, 60])
+def test_a_long_command_that_was_refused_is_shown_whole(width: int):
+    command = " ".join(f"word{n:02}" for n in range(8))
+    text = " ".join(lines(ask("command", command), width, ended="denied", unfolded=True))
+    for word in command.split():
+        assert word in text
+    assert "not done" in text
+
+
+@pytest.mark.parametrize(("count", "told"), [(6, "… 1 more line"), (7, "… 2 more lines")])
+def test_one_is_one_and_two_are_several(count: int, told: str):
+    command = "\n".join("x" for _ in range(count))
+    assert lines(ask("command", command))[-1].strip() == told

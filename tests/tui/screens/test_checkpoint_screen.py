@@ -1,0 +1,193 @@
+"""Checkpoints on the screen, with a real host: what was done, and going back before it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from rookery.app.consent import Consent
+from rookery.app.local_host import open_host
+from rookery.app.model_choice import ModelChoice, choose_model
+from rookery.core.commands import OpenTask
+from rookery.core.facts import FilesRestored, Rewound
+from rookery.core.queries import AskRehearsal, RestoreRehearsal
+from rookery.core.settings import Settings
+from rookery.platform.user_folders import find_places
+from rookery.protocol.host_interface import Host
+from rookery.storage.sessions import TaskStore
+from rookery.tui.pickers.own_commands import obey
+from rookery.tui.screens.checkpoint_screen import CheckpointScreen
+from rookery.tui.screens.restore_screen import RestoreScreen
+from support.tui_bare_app import DeskApp
+from support.tui_screen_scenes import knowing_host, worked
+from support.tui_waiting import seen, until
+
+pytestmark = pytest.mark.anyio
+
+SCRIPT = """\
+- calls:
+  - {tool: write_to_file, arguments: {path: made.txt, content: "one\\n"}}
+- calls:
+  - {tool: write_to_file, arguments: {path: made.txt, content: "two\\n"}}
+- calls:
+  - {tool: attempt_completion, arguments: {result: "Done."}}
+"""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """What a real host does takes the time it takes."""
+    return "asyncio"
+
+
+@asynccontextmanager
+async def hosted(folder: Path) -> AsyncIterator[Host]:
+    work = folder / "work"
+    work.mkdir()
+    (folder / "script.yaml").write_text(SCRIPT)
+    places = find_places({"ROOKERY_HOME": str(folder / "home")})
+    choice = ModelChoice("scripted", str(folder / "script.yaml"), None, None)
+
+    def choose(settings: Settings) -> ModelChoice:
+        return choose_model(settings, {}, places.keys_file, None)
+
+    consent = Consent(trusted=True, automatic=True, acts_anyway=True)
+    async with open_host(
+        Settings(), choice, TaskStore(places), work, places, consent, choose
+    ) as host:
+        yield host
+
+
+@asynccontextmanager
+async def done_task(folder: Path) -> AsyncIterator[tuple[DeskApp, Pilot[Any], Path]]:
+    """A task that has written a file twice and is done."""
+    async with hosted(folder) as host:
+        await host.send(OpenTask(task_id="t", text="Make it."))
+        app = DeskApp(host, "t")
+        async with app.run_test(size=(80, 30)) as pilot:
+            await until(pilot, lambda: app.view and app.view.agent.state == "idle", within=30)
+            yield app, pilot, folder / "work" / "made.txt"
+
+
+def told(app: DeskApp, kind: type) -> list[Any]:
+    return [event.fact for event in app.events("t") if isinstance(event.fact, kind)]
+
+
+async def test_a_step_is_looked_at_and_its_files_are_put_back(tmp_path: Path):
+    async with done_task(tmp_path) as (app, pilot, made):
+        await app.push_screen(CheckpointScreen(app))
+        await until(pilot, lambda: "Done to files since then: 1 file." in seen(pilot))
+        assert "-one" in seen(pilot).replace(" ", "")
+        assert "+two" in seen(pilot).replace(" ", "")
+        await pilot.press("f")
+        await until(pilot, lambda: "1 file written back:" in seen(pilot))
+        assert made.read_text() == "two\n"
+        await pilot.press("y")
+        await until(pilot, lambda: made.read_text() == "one\n")
+        await until(pilot, lambda: told(app, FilesRestored))
+        assert told(app, Rewound) == []
+        assert app.toasts == ["Went back: the files."]
+        assert not isinstance(app.screen, CheckpointScreen)
+
+
+async def test_the_conversation_goes_back_and_the_files_stay(tmp_path: Path):
+    async with done_task(tmp_path) as (app, pilot, made):
+        await app.push_screen(CheckpointScreen(app))
+        await until(pilot, lambda: "Done to files since then" in seen(pilot))
+        await pilot.press("c")
+        await until(pilot, lambda: "The files stay as they are." in seen(pilot))
+        await pilot.press("y")
+        await until(pilot, lambda: told(app, Rewound))
+        assert told(app, FilesRestored) == []
+        assert made.read_text() == "two\n"
+
+
+async def test_what_somebody_else_changed_is_kept_until_it_is_said_twice(tmp_path: Path):
+    async with done_task(tmp_path) as (app, pilot, made):
+        made.write_text("mine\n")
+        await app.push_screen(CheckpointScreen(app))
+        await until(pilot, lambda: "Done to files since then" in seen(pilot))
+        await pilot.press("f")
+        await until(pilot, lambda: "1 file kept" in seen(pilot))
+        assert "No file changes." in seen(pilot)
+        await pilot.press("o")
+        await until(pilot, lambda: "will be lost" in seen(pilot))
+        await until(pilot, lambda: "1 file written back:" in seen(pilot))
+        assert "o also" not in seen(pilot)
+        assert made.read_text() == "mine\n"
+        await pilot.press("y")
+        await until(pilot, lambda: made.read_text() == "one\n")
+
+
+async def test_undo_shows_what_it_takes_back_and_a_no_changes_nothing(tmp_path: Path):
+    async with done_task(tmp_path) as (app, pilot, made):
+        assert await obey("/undo", app, app)
+        await until(pilot, lambda: "1 file written back:" in seen(pilot))
+        await pilot.press("enter", "escape")
+        await until(pilot, lambda: not isinstance(app.screen, RestoreScreen))
+        assert made.read_text() == "two\n"
+        assert await obey("/undo", app, app)
+        await until(pilot, lambda: "y go back" in seen(pilot))
+        await pilot.press("y")
+        await until(pilot, lambda: made.read_text() == "one\n")
+        await until(pilot, lambda: told(app, Rewound))
+
+
+async def test_a_point_is_named_by_its_number(tmp_path: Path):
+    async with done_task(tmp_path) as (app, pilot, made):
+        assert await obey("/files 1", app, app)
+        await until(pilot, lambda: "1 file removed:" in seen(pilot))
+        await pilot.press("y")
+        await until(pilot, lambda: not made.exists())
+        assert await obey("/rewind 4711", app, app)
+        assert app.toasts[-1] == "There is no point 4711. /checkpoints shows all."
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
+async def test_diffs_stand_below_the_points_or_beside_them(size: tuple[int, int]):
+    host = knowing_host()
+    worked(host)
+    app = DeskApp(host, "t1")
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: app.view and app.view.queue)
+        await app.push_screen(CheckpointScreen(app))
+        await until(pilot, lambda: "prices.py  +5 −1" in seen(pilot))
+        row = next(line for line in seen(pilot).splitlines() if "Done to files" in line)
+        assert ("is a word" in row) is (size[0] == 160)
+
+
+async def test_a_problem_leaves_only_the_way_out():
+    host = knowing_host()
+    worked(host)
+    host.answer(AskRehearsal, RestoreRehearsal(problem="The shadow repository is gone."))
+    app = DeskApp(host, "t1")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.view and app.view.queue)
+        await app.push_screen(CheckpointScreen(app))
+        await until(pilot, lambda: "Done to files" in seen(pilot))
+        await pilot.press("b")
+        await until(pilot, lambda: "The shadow repository is gone." in seen(pilot))
+        assert "y go back" not in seen(pilot)
+        await pilot.press("y", "escape")
+        await until(pilot, lambda: isinstance(app.screen, CheckpointScreen))
+        assert host.sent == []
+
+
+async def test_a_refusal_leaves_the_question_open():
+    host = knowing_host()
+    worked(host)
+    app = DeskApp(host, "t1")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.view and app.view.queue)
+        await app.push_screen(CheckpointScreen(app))
+        await until(pilot, lambda: "Done to files" in seen(pilot))
+        await pilot.press("b")
+        await until(pilot, lambda: "y go back" in seen(pilot))
+        host.refusal = "The task is at work."
+        await pilot.press("y")
+        await until(pilot, lambda: app.toasts == ["The task is at work."])
+        assert isinstance(app.screen, RestoreScreen)
+        assert host.sent == []

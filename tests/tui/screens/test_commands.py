@@ -1,0 +1,95 @@
+"""The commands of the full screen: typed with their slash, they open a screen or are done."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rookery.core.commands import Condense, EditQueue, SwitchApproval, SwitchMode, SwitchModel
+from rookery.tui.pickers.own_commands import obey
+from rookery.tui.screens.checkpoint_screen import CheckpointScreen
+from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen
+from rookery.tui.screens.cost_screen import CostScreen
+from rookery.tui.screens.help_screen import HelpScreen
+from rookery.tui.screens.queue_screen import QueueScreen
+from rookery.tui.screens.side_screen import SideScreen
+from rookery.tui.screens.task_list_screen import TaskListScreen
+from rookery.tui.screens.tree_screen import TreeScreen
+from support.tui_bare_app import desk
+
+pytestmark = pytest.mark.anyio
+
+OPENING: dict[str, type[SideScreen[Any]]] = {
+    "/tasks": TaskListScreen,
+    "/help": HelpScreen,
+    "/mode": ModeScreen,
+    "/model": ModelScreen,
+    "/tree": TreeScreen,
+    "/queue": QueueScreen,
+    "/cost": CostScreen,
+    "/checkpoints": CheckpointScreen,
+    "/rewind": CheckpointScreen,
+    "/files": CheckpointScreen,
+}
+
+
+async def test_a_command_opens_its_screen():
+    async with desk() as it:
+        for line, screen in OPENING.items():
+            assert await obey(line, it.app, it.app)
+            await it.until(lambda screen=screen: isinstance(it.app.screen, screen))
+            await it.press("escape")
+            await it.until(lambda: it.closed)
+
+
+SENDING: dict[str, object] = {
+    "/condense": Condense(task_id="c2"),
+    "/mode ask": SwitchMode(task_id="t1", mode="ask"),
+    "/approve on": SwitchApproval(task_id="t1", automatic=True),
+    "/model openai gpt-9": SwitchModel(task_id="t1", provider="openai", model="gpt-9"),
+    "/queue drop 2": EditQueue(task_id="t1", message_id="m2"),
+}
+
+
+async def test_a_command_with_words_is_done_at_once():
+    async with desk() as it:
+        for line in SENDING:
+            assert await obey(line, it.app, it.app)
+        assert it.host.sent == list(SENDING.values())
+
+
+async def test_what_is_for_the_model_is_left_to_it():
+    async with desk() as it:
+        for line in ("/review the parser", "please /new", "/usr is full", ""):
+            assert not await obey(line, it.app, it.app), line
+        assert it.app.toasts == []
+
+
+async def test_CS_16_4_new_is_spelled_in_lower_case():
+    async with desk() as it:
+        assert await obey("/new", it.app, it.app)
+        assert it.app.renewed == 1
+        await obey("/New", it.app, it.app)
+        assert it.app.renewed == 1
+
+
+async def test_a_command_that_nobody_knows_is_told_and_not_sent():
+    async with desk() as it:
+        assert await obey("/reveiw", it.app, it.app)
+        assert it.app.toasts
+        assert "/review" in it.app.toasts[0]
+
+
+async def test_a_task_is_exported_and_nothing_is_written_over(tmp_path: Path):
+    async with desk() as it:
+        target = tmp_path / "talk.md"
+        await obey(f"/export {target}", it.app, it.app)
+        text = target.read_text(encoding="utf-8")
+        assert target.stat().st_mode & 0o777 == 0o600
+        assert text.startswith("# The discount is ten times too high.")
+        assert "## You\n\nand add a test for negative prices" in text
+        assert "## Rookery\n\nI will." in text
+        target.write_text("mine")
+        await obey(f"/export {target}", it.app, it.app)
+        assert target.read_text() == "mine"
+        assert "Nothing was written" in it.app.toasts[-1]

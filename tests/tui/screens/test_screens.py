@@ -1,0 +1,409 @@
+"""The screens beside the conversation: tasks, models, modes, tree, queue, costs and help."""
+
+from typing import Any
+
+import anyio
+import pytest
+from rich.text import Text
+from textual.events import Key
+from textual.pilot import Pilot
+from textual.widgets import Input, TextArea
+
+from rookery.core.commands import (
+    DeleteTask,
+    EditQueue,
+    SwitchMode,
+    SwitchModel,
+)
+from rookery.core.facts import RequestStarted, TaskOpened, Todo, TodosChanged
+from rookery.core.queries import AskModels, AskTasks
+from rookery.tui.picker_control import TodoPanel
+from rookery.tui.pickers.own_commands import OWN
+from rookery.tui.screens.checkpoint_screen import CheckpointScreen
+from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen
+from rookery.tui.screens.cost_screen import CostScreen
+from rookery.tui.screens.help_screen import HelpScreen
+from rookery.tui.screens.queue_screen import QueueScreen
+from rookery.tui.screens.side_screen import SideScreen
+from rookery.tui.screens.task_list_screen import ConfirmScreen, TaskListScreen
+from rookery.tui.screens.tree_screen import TreeScreen
+from rookery.tui.theme import DARK, LIGHT, THEMES
+from support.scripted_host import PlayedHost
+from support.tui_bare_app import DeskApp, desk
+from support.tui_screen_scenes import CHILDREN, LOCAL, MODELS, TASKS, knowing_host
+from support.tui_waiting import seen, until
+
+pytestmark = pytest.mark.anyio
+
+SCREENS: list[type[SideScreen[Any]]] = [
+    TaskListScreen,
+    ModelScreen,
+    ModeScreen,
+    TreeScreen,
+    QueueScreen,
+    CostScreen,
+    HelpScreen,
+    CheckpointScreen,
+]
+
+
+@pytest.mark.parametrize(
+    ("size", "theme"), [((80, 24), DARK), ((160, 48), LIGHT), ((50, 16), LIGHT)]
+)
+async def test_CS_16_1_every_screen_keeps_to_the_terminal(size: tuple[int, int], theme: str):
+    async with desk(size=size, theme=theme) as it:
+        for screen in SCREENS:
+            await it.open(screen)
+            shown = await it.sees("Esc close" if size[0] > 50 else screen.TITLE_WORDS)
+            assert all(Text(line).cell_len <= size[0] for line in shown.splitlines()), screen
+            await it.press("escape")
+            await it.until(lambda: it.closed)
+
+
+async def test_tasks_are_listed_and_enter_goes_on_with_one():
+    async with desk() as it:
+        await it.open(TaskListScreen)
+        shown = await it.sees("Round prices half up", "割引の計算を直して", "$3.40")
+        assert CHILDREN[0].title not in shown
+        await it.press("down", "enter")
+        await it.until(lambda: it.app.opened)
+        assert it.app.opened == [TASKS[1].task_id]
+        assert it.closed
+
+
+async def test_tasks_are_searched_by_their_words_once_typing_has_paused():
+    asked: list[str] = []
+
+    class Searching(PlayedHost):
+        async def query(self, query: Any) -> Any:
+            if isinstance(query, AskTasks):
+                asked.append(query.words)
+                return tuple(task for task in TASKS if query.words in task.title)
+            return await super().query(query)
+
+    app = DeskApp(Searching())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.push_screen(TaskListScreen(app))
+        await until(pilot, lambda: "importer" in seen(pilot))
+        await pilot.press(*"pytest")
+        await until(pilot, lambda: "importer" not in seen(pilot))
+        assert "Move the tests to pytest" in seen(pilot)
+        assert asked == ["", "pytest"]
+
+
+async def test_a_task_is_deleted_only_after_a_yes():
+    async with desk() as it:
+        await it.open(TaskListScreen)
+        await it.sees("Round prices")
+        await it.press("down", "ctrl+d")
+        await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
+        await it.press("enter")
+        assert isinstance(it.app.screen, ConfirmScreen)
+        await it.press("escape")
+        await it.until(lambda: isinstance(it.app.screen, TaskListScreen))
+        assert it.host.sent == []
+        await it.press("ctrl+d")
+        await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
+        await it.press("y")
+        await it.until(lambda: it.host.sent)
+        assert it.host.sent == [DeleteTask(task_id=TASKS[1].task_id)]
+        assert it.app.toasts == ["Deleted."]
+
+
+async def test_the_open_task_is_not_deleted():
+    async with desk() as it:
+        await it.open(TaskListScreen)
+        await it.sees("Round prices")
+        await it.press("ctrl+d")
+        await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
+        await it.press("y")
+        await it.until(lambda: it.app.toasts)
+        assert "is open" in it.app.toasts[0]
+        assert it.host.sent == []
+
+
+async def test_a_model_is_found_by_letters_and_goes_on_with_the_task():
+    async with desk() as it:
+        await it.open(ModelScreen)
+        await it.sees("claude-opus-4.6  now", "$5 / $25", "1.0M")
+        await it.press(*"snnt")
+        await it.until(lambda: "gpt" not in seen(it.pilot))
+        await it.press("enter")
+        await it.until(lambda: it.host.sent)
+        model = MODELS[1]
+        switch = SwitchModel(task_id="t1", provider=model.provider, model=model.model)
+        assert it.host.sent == [switch]
+        assert it.closed
+
+
+async def test_local_models_come_later_and_the_mark_stays():
+    gate = anyio.Event()
+
+    class Slow(PlayedHost):
+        async def query(self, query: Any) -> Any:
+            if isinstance(query, AskModels) and query.local:
+                await gate.wait()
+                return (LOCAL, *MODELS)
+            return MODELS if isinstance(query, AskModels) else await super().query(query)
+
+    app = DeskApp(Slow())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.push_screen(ModelScreen(app))
+        await until(pilot, lambda: "gpt-5.2" in seen(pilot))
+        await pilot.press("down")
+        assert "▸ anthropic          claude-sonnet-4.6" in seen(pilot)
+        gate.set()
+        await until(pilot, lambda: "qwen3:8b" in seen(pilot))
+        assert "▸ anthropic          claude-sonnet-4.6" in seen(pilot)
+
+
+async def test_without_a_task_a_model_is_chosen_for_the_next_one():
+    async with desk(task=None) as it:
+        await it.open(ModelScreen)
+        await it.sees("gpt-5.2")
+        await it.press("enter")
+        await it.until(lambda: it.app.toasts)
+        (switch,) = it.host.sent
+        assert isinstance(switch, SwitchModel)
+        assert switch.task_id == ""
+
+
+@pytest.mark.parametrize(
+    ("task", "sent", "pressed"),
+    [
+        ("t1", [SwitchMode(task_id="t1", mode="architect")], []),
+        (None, [], ["go_on_in_mode('architect')"]),
+    ],
+)
+async def test_a_mode_is_for_the_task_or_for_the_next_one(
+    task: str | None, sent: list[object], pressed: list[str]
+):
+    async with desk(task=task) as it:
+        await it.open(ModeScreen)
+        await it.sees("Plan before anything is built.", "Docs-Schreiber 文書 (docs)")
+        await it.press("down", "enter")
+        await it.until(lambda: it.closed)
+        await it.until(lambda: it.host.sent == sent and it.app.pressed == pressed)
+
+
+async def test_the_tree_shows_state_and_cost_of_every_task_and_opens_one():
+    async with desk() as it:
+        await it.open(TreeScreen)
+        shown = await it.sees("Look up how banks round")
+        rows = [line for line in shown.splitlines() if "$" in line]
+        assert [row.split("$")[-1].rstrip(" │╯─") for row in rows] == [
+            "0.67",
+            "0.01",
+            "0.06",
+            "0.03",
+            "0.77",
+        ]
+        assert "├ · Find every caller of off()" in rows[1]
+        assert "└ ◐ Write the missing tests" in rows[2]
+        assert "  └ ✔ Look up how banks round" in rows[3]
+        assert "working" in rows[2]
+        await it.press("up", "enter")
+        await it.until(lambda: it.app.opened)
+        assert it.app.opened == ["c3"]
+
+
+async def test_a_child_that_nobody_stored_is_in_the_tree_all_the_same():
+    async with desk() as it:
+        it.host.answer(AskTasks, ())
+        await it.open(TreeScreen)
+        await it.sees("├ · Find every caller of off()", "└ ◐ Write the missing tests")
+
+
+async def test_queued_words_are_changed():
+    async with desk() as it:
+        await it.open(QueueScreen)
+        await it.sees("and mention it in the changelog", "割引 is a word")
+        await it.press("enter")
+        area = it.app.screen.query_one(TextArea)
+        await it.until(lambda: area.has_focus)
+        assert area.text == "and mention it in the changelog"
+        await it.press(*" too", "ctrl+s")
+        await it.until(lambda: it.host.sent)
+        edit = EditQueue(task_id="t1", message_id="m1", text="and mention it in the changelog too")
+        assert it.host.sent == [edit]
+
+
+async def test_enter_keeps_a_change_of_queued_words_and_one_escape_does_not_drop_it():
+    async with desk() as it:
+        await it.open(QueueScreen)
+        await it.sees("and mention it in the changelog")
+        await it.press("enter")
+        area = it.app.screen.query_one(TextArea)
+        await it.until(lambda: area.has_focus)
+        await it.press("alt+enter", *"too", "escape")
+        await it.until(lambda: it.app.toasts)
+        assert area.has_focus
+        await it.press("enter")
+        await it.until(lambda: it.host.sent)
+        text = "and mention it in the changelog\ntoo"
+        assert it.host.sent == [EditQueue(task_id="t1", message_id="m1", text=text)]
+        await it.press("enter")
+        await it.until(lambda: area.has_focus)
+        await it.press("x", "escape", "escape")
+        await it.until(lambda: not area.has_focus)
+        assert len(it.host.sent) == 1
+
+
+async def test_queued_words_are_taken_back():
+    async with desk() as it:
+        await it.open(QueueScreen)
+        await it.sees("割引 is a word")
+        await it.press("down", "d")
+        await it.until(lambda: it.host.sent)
+        assert it.host.sent == [EditQueue(task_id="t1", message_id="m2", text=None)]
+
+
+async def test_words_that_are_heard_while_they_are_changed_are_not_lost():
+    async with desk() as it:
+        await it.open(QueueScreen)
+        await it.sees("changelog")
+        await it.press("e")
+        await it.until(lambda: it.app.screen.query_one(TextArea).has_focus)
+        it.host.tell(RequestStarted(request_id="r9", model="claude-opus-4.6"))
+        await it.until(lambda: it.app.view and not it.app.view.queue)
+        await it.press("ctrl+s")
+        await it.until(lambda: it.app.inserted)
+        assert it.app.inserted == ["and mention it in the changelog"]
+        assert it.host.sent == []
+        await it.sees("The model has heard everything.")
+
+
+async def test_costs_are_told_for_every_request_and_every_child():
+    async with desk(size=(100, 40)) as it:
+        await it.open(CostScreen)
+        shown = await it.sees("$0.74 in all")
+        assert shown.count("claude-opus-4.6") == 5
+        assert "5 requests" in shown
+        assert "$0.6697" in shown
+        assert "Write the missing tests" in shown
+        row = next(line for line in shown.splitlines() if "$0.3012" in line)
+        assert row.split()[2:] == ["claude-opus-4.6", "48.2K", "32.0K", "612", "$0.3012", "│"]
+
+
+async def test_help_tells_every_binding_and_every_command():
+    async with desk(size=(160, 60)) as it:
+        await it.open(HelpScreen)
+        shown = await it.sees("Everywhere")
+        assert "Ctrl+O  Unfold or fold everything" in shown
+        for each in OWN:
+            assert f"/{each.name}" in shown
+
+
+async def test_help_follows_the_bindings_not_a_list():
+    class Bound(DeskApp):
+        BINDINGS = [("ctrl+e", "explode", "Explode")]  # noqa: RUF012
+
+    app = Bound(knowing_host())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.push_screen(HelpScreen(app))
+        await until(pilot, lambda: "Ctrl+E" in seen(pilot))
+        assert "Explode" in seen(pilot)
+
+
+async def test_CS_16_6_todos_have_a_bar_marks_and_what_changed():
+    async with desk() as it:
+        await it.app.show(TodoPanel(it.app))
+        shown = await it.sees("33%  1 of 3 done")
+        assert "✔ Find the cause  done" in shown
+        assert "◐ Fix prices.py  new" in shown
+        todos = (
+            Todo(id="1", content="Find the cause"),
+            Todo(id="2", content="Fix prices.py", status="completed"),
+            Todo(id="3", content="Run the tests", status="in_progress"),
+        )
+        it.host.tell(TodosChanged(todos=todos))
+        await it.sees(
+            "○ Find the cause  reset", "✔ Fix prices.py  done", "◐ Run the tests  started"
+        )
+
+
+async def test_CS_16_6_a_long_list_of_todos_shows_what_is_at_hand():
+    host = knowing_host()
+    many = tuple(
+        Todo(id=str(n), content=f"step {n}", status="completed" if n < 12 else "pending")
+        for n in range(20)
+    )
+    host.tell(TaskOpened(text="Do it"), TodosChanged(todos=many))
+    app = DeskApp(host, "t1")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.view and app.view.todos)
+        await app.show(TodoPanel(app))
+        await until(pilot, lambda: "○ step 12" in seen(pilot))
+        assert "9 above, 2 below" in seen(pilot)
+        assert "step 8" not in seen(pilot)
+
+
+async def test_keys_at_the_foot_can_be_clicked():
+    async with desk() as it:
+        await it.open(HelpScreen)
+        await it.sees("Esc close")
+        await it.pilot.click("KeyLine", offset=(3, 0))
+        await it.until(lambda: it.closed)
+
+
+async def test_a_row_can_be_clicked():
+    async with desk() as it:
+        await it.open(TaskListScreen)
+        await it.sees("Round prices")
+        await it.pilot.click("PickList", offset=(6, 1))
+        await it.until(lambda: it.app.opened)
+        assert it.app.opened == [TASKS[1].task_id]
+
+
+async def test_the_filter_takes_letters_that_are_keys_elsewhere():
+    async with desk() as it:
+        await it.open(ModelScreen)
+        await it.sees("gpt-5.2")
+        await it.press(*"db?")
+        assert it.app.screen.query_one(Input).value == "db?"
+
+
+async def test_enter_before_typing_paused_takes_the_best_of_what_is_typed():
+    class Searching(PlayedHost):
+        async def query(self, query: Any) -> Any:
+            if isinstance(query, AskTasks):
+                return tuple(task for task in TASKS if query.words in task.title)
+            return await super().query(query)
+
+    app = DeskApp(Searching())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.push_screen(TaskListScreen(app))
+        await until(pilot, lambda: "importer" in seen(pilot))
+        for character in "pytest\r":
+            app.post_message(Key("enter" if character == "\r" else character, character))
+        await until(pilot, lambda: app.opened)
+        assert app.opened == [TASKS[4].task_id]
+
+
+async def test_a_change_of_colours_reaches_an_open_screen():
+    async with desk(theme=DARK) as it:
+        for screen in (CostScreen, TaskListScreen):
+            await it.open(screen)
+            await it.sees("The discount is ten times")
+            for theme in (LIGHT, DARK):
+                it.app.theme = theme
+                await it.until(lambda theme=theme: THEMES[theme].words in _colours(it.pilot))
+            await it.press("escape")
+            await it.until(lambda: it.closed)
+
+
+def _colours(pilot: Pilot[Any]) -> set[str]:
+    strips = pilot.app.screen._compositor.render_strips()
+    styles = [segment.style for strip in strips for segment in strip if segment.style]
+    return {style.color.triplet.hex for style in styles if style.color and style.color.triplet}
+
+
+async def test_keys_typed_ahead_are_done_in_their_order():
+    async with desk() as it:
+        await it.open(TaskListScreen)
+        await it.sees("Round prices")
+        for key, character in [("x", "x"), ("backspace", None), ("y", "y"), ("down", None)]:
+            it.app.post_message(Key(key, character))
+        it.app.post_message(Key("enter", "\r"))
+        await it.until(lambda: it.app.opened)
+        assert it.app.opened == [TASKS[1].task_id]

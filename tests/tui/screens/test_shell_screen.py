@@ -1,0 +1,183 @@
+"""The user's own shell line: what it writes, how it ends, and what the model may hear of it."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from rookery.core.queries import AskAbout
+from rookery.tui.screens.shell_screen import (
+    LINES_KEPT,
+    Fate,
+    Output,
+    ShellEnd,
+    ShellLine,
+    ShellScreen,
+    as_message,
+)
+from support.scripted_host import ABOUT, PlayedHost
+from support.tui_bare_app import DeskApp
+from support.tui_waiting import seen, until
+
+pytestmark = pytest.mark.anyio
+
+
+async def ran(command: str, folder: Path, **limits: float) -> tuple[ShellLine, ShellEnd]:
+    line = ShellLine(command, str(folder), **limits)
+    with anyio.fail_after(60):
+        return line, await line.run(lambda: None)
+
+
+async def test_a_line_runs_in_the_users_shell_and_in_the_workspace(tmp_path: Path):
+    line, end = await ran("pwd; echo wrong >&2; exit 3", tmp_path)
+    assert line.output.text == f"{tmp_path}\nwrong"
+    assert (end.fate, end.exit_code, end.words) == (Fate.ENDED, 3, "exit code 3")
+
+
+async def test_nobody_can_type_into_it(tmp_path: Path):
+    line, end = await ran("cat; echo done", tmp_path)
+    assert (line.output.text, end.exit_code) == ("done", 0)
+
+
+async def test_it_is_stopped_with_all_that_it_began(tmp_path: Path):
+    line = ShellLine("sleep 300 & echo $!; wait", str(tmp_path))
+    news = anyio.Event()
+    ends: list[ShellEnd] = []
+
+    async def run() -> None:
+        ends.append(await line.run(news.set))
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            await news.wait()
+            line.stop()
+    assert ends[0].fate is Fate.STOPPED
+    await _gone(int(line.output.text))
+
+
+async def test_it_is_stopped_when_its_time_is_over(tmp_path: Path):
+    line, end = await ran("echo begun; exec sleep 300", tmp_path, limit=0.3)
+    assert (end.fate, line.output.text) == (Fate.TOO_LONG, "begun")
+
+
+async def test_it_is_ended_when_nobody_waits_for_it_any_longer(tmp_path: Path):
+    line = ShellLine("trap '' TERM; echo $$; sleep 300", str(tmp_path))
+    news = anyio.Event()
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(line.run, news.set)
+            await news.wait()
+            group.cancel_scope.cancel()
+    await _gone(int(line.output.text))
+
+
+async def test_a_line_that_leaves_something_running_ends_all_the_same(tmp_path: Path):
+    line, end = await ran("sleep 5 & echo $!", tmp_path)
+    assert end.fate is Fate.ENDED
+    os.kill(int(line.output.text), 9)
+
+
+async def test_a_workspace_that_is_elsewhere_is_told(tmp_path: Path):
+    _, end = await ran("pwd", tmp_path / "elsewhere")
+    assert end.fate is Fate.NOT_STARTED
+    assert "elsewhere" in end.words
+
+
+async def test_only_the_last_lines_are_kept(tmp_path: Path):
+    line, _ = await ran(f"seq 1 {LINES_KEPT + 50}", tmp_path)
+    assert line.output.dropped == 50
+    assert line.output.text.startswith("51\n")
+
+
+def test_output_is_put_together_from_any_pieces():
+    whole = "one\ntwo\r\nthree \x1b[31mred\x1b[0m\n\nend"
+    expected = "one\ntwo\nthree red\n\nend"
+    for size in range(1, len(whole)):
+        output = Output()
+        for at in range(0, len(whole), size):
+            output.add(whole[at : at + size])
+        output.finish()
+        assert output.text == expected, size
+
+
+def test_a_message_cannot_be_ended_by_the_output():
+    told = as_message("cat a.md", "```\nfence\n````", ShellEnd(Fate.ENDED, 0))
+    assert told.startswith("I ran this command (exit code 0):\n`````\n$ cat a.md\n")
+    assert told.endswith("\n`````\n")
+
+
+def test_a_message_is_never_too_long():
+    assert len(as_message("yes", "y\n" * 100_000, ShellEnd(Fate.STOPPED))) < 13_000
+
+
+def shell_desk(folder: Path) -> DeskApp:
+    from msgspec.structs import replace
+
+    host = PlayedHost()
+    host.answer(AskAbout, replace(ABOUT, workspace=str(folder)))
+    return DeskApp(host)
+
+
+async def test_the_panel_shows_output_and_puts_it_into_the_message(tmp_path: Path):
+    app = shell_desk(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.about.workspace)
+        await app.push_screen(ShellScreen(app, "printf 'a\\033]0;title\\007b\\n'; echo 割引"))
+        await until(pilot, lambda: "(exit code 0)" in seen(pilot))
+        assert "ab" in seen(pilot)
+        assert "割引" in seen(pilot)
+        assert app.inserted == []
+        await pilot.press("enter")
+        await until(pilot, lambda: app.inserted)
+        assert app.inserted[0].endswith("\nab\n割引\n```\n")
+        assert not isinstance(app.screen, ShellScreen)
+
+
+async def test_escape_stops_first_and_closes_then(tmp_path: Path):
+    app = shell_desk(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.about.workspace)
+        await app.push_screen(ShellScreen(app, "echo begun; sleep 300"))
+        await until(pilot, lambda: "begun" in seen(pilot) and "Esc stop" in seen(pilot))
+        await pilot.press("enter")
+        assert app.inserted == []
+        await pilot.press("escape")
+        await until(pilot, lambda: "(stopped)" in seen(pilot) and "Esc close" in seen(pilot))
+        assert isinstance(app.screen, ShellScreen)
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(app.screen, ShellScreen))
+        assert app.inserted == []
+
+
+async def test_leaving_the_app_ends_the_command(tmp_path: Path):
+    app = shell_desk(tmp_path)
+    note = tmp_path / "pid"
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.about.workspace)
+        await app.push_screen(ShellScreen(app, f"echo $$ > {note}; sleep 300"))
+        await until(pilot, lambda: note.exists() and note.read_text().strip())
+    await _gone(int(note.read_text()))
+
+
+async def _gone(pid: int) -> None:
+    with anyio.fail_after(60):
+        while _runs(pid):  # noqa: ASYNC110 (nobody tells when another process is gone)
+            await anyio.sleep(0.01)
+
+
+def _runs(pid: int) -> Any:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    if sys.platform != "linux":
+        return True
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"

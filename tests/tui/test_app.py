@@ -1,0 +1,614 @@
+"""The full screen, played on: what is seen, what keys do, and what the host is sent."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from msgspec.structs import replace
+from textual.events import Key
+
+from rookery.core.asks import AskKind
+from rookery.core.blocks import Text
+from rookery.core.commands import (
+    Answer,
+    Cancel,
+    CloseTask,
+    EditQueue,
+    OpenTask,
+    ReopenTask,
+    Speak,
+    SwitchMode,
+)
+from rookery.core.facts import (
+    Answered,
+    Asked,
+    AssistantSpoke,
+    ChildBegan,
+    CompletionOffered,
+    PromptRefused,
+    QueueEdited,
+    RequestStarted,
+    StepCancelled,
+    TaskClosed,
+    TaskFailed,
+    TaskOpened,
+    TextStreamed,
+    ToolFinished,
+    ToolStarted,
+    UserSpoke,
+)
+from rookery.core.queries import AskAbout, AskPaths, FoundPath
+from rookery.protocol.client.attend import Fate, RunEnd
+from support.scripted_host import ABOUT
+from support.tui_scenes import (
+    COMMAND,
+    EDIT,
+    FOLLOWUP,
+    asking_about_a_command,
+    asking_about_an_edit,
+    completed,
+    reading,
+    wondering,
+    working,
+)
+from support.tui_session import Play, play
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_CS_16_7_the_first_words_open_a_task():
+    async with play(task=False) as played:
+        assert "What should be done?" in played.screen
+        await played.type("fix it")
+        await played.press("enter")
+        (opened,) = played.sent(OpenTask)
+        assert (opened.text, opened.mode) == ("fix it", "code")
+        await played.settle()
+        assert "› fix it" in played.screen
+
+
+async def test_CS_16_1_the_header_tells_who_works_where_and_what_it_cost():
+    async with play(size=(120, 30)) as played:
+        reading(played.host)
+        await played.settle()
+        head = played.lines[0]
+        for part in ("rookery", "code", "claude-opus-4.6", "~/shop", "$0.30", "↑48.2K ↓612", "24%"):
+            assert part in head
+
+
+async def test_CS_16_2_an_action_is_shown_exactly_and_answered_by_a_key():
+    async with play() as played:
+        asking_about_an_edit(played.host)
+        await played.ripen()
+        for part in ("Edit prices.py?", "/ 100", "y yes", "n no", "a always", "because"):
+            assert part in played.screen
+        await played.press("y")
+        (answer,) = played.sent(Answer)
+        assert answer == Answer(task_id="t1", ask_id="a1", reply="yes", digest="d1")
+
+
+async def test_GATE_4_keys_that_were_typed_ahead_never_approve():
+    async with play() as played:
+        asking_about_an_edit(played.host)
+        await played.settle()
+        await played.press("y", "enter")
+        assert played.sent(Answer) == []
+        await played.ripen()
+        assert played.sent(Answer) == []
+        await played.press("y")
+        assert [answer.reply for answer in played.sent(Answer)] == ["yes"]
+
+
+async def test_GATE_4_a_question_does_not_interrupt_somebody_who_is_typing():
+    async with play() as played:
+        working(played.host)
+        await played.settle()
+        await played.type("yes and")
+        played.host.tell(AssistantSpoke(request_id="r2", blocks=()), EDIT)
+        await played.ripen()
+        await played.type(" yyy")
+        assert played.sent(Answer) == []
+        assert played.app._page.composer.text == "yes and yyy"
+        assert "tab to answer" in played.screen
+
+
+async def test_GATE_4_a_question_behind_a_side_screen_has_to_be_seen_first():
+    async with play() as played:
+        asking_about_an_edit(played.host)
+        await played.ripen()
+        await played.press("f1")
+        await played.see("Everywhere")
+        await played.until(lambda: not played.app._page.panel.live)
+        await played.press("escape", "y")
+        await played.settle()
+        assert played.sent(Answer) == []
+        await played.ripen()
+        await played.press("y")
+        assert [answer.reply for answer in played.sent(Answer)] == ["yes"]
+
+
+async def test_words_that_were_typed_before_a_question_are_no_answer_to_it():
+    async with play() as played:
+        asking_about_an_edit(played.host)
+        await played.settle()
+        await played.type("go on")
+        await played.press("enter")
+        assert played.sent(Answer) == []
+        assert [words.text for words in played.sent(Speak)] == ["go on"]
+
+
+async def test_a_draft_from_before_a_question_is_no_answer_to_it_but_the_next_words_are():
+    async with play() as played:
+        working(played.host)
+        await played.settle()
+        await played.type("and then")
+        played.host.tell(AssistantSpoke(request_id="r2", blocks=()), EDIT)
+        await played.ripen()
+        await played.press("enter")
+        assert [words.text for words in played.sent(Speak)] == ["and then"]
+        assert played.sent(Answer) == []
+        await played.see("The question is still open")
+        await played.type("not so")
+        await played.press("enter")
+        assert [(each.reply, each.text) for each in played.sent(Answer)] == [("no", "not so")]
+
+
+async def test_GATE_7_the_rule_is_shown_before_it_is_kept():
+    async with play() as played:
+        asking_about_an_edit(played.host)
+        await played.ripen()
+        await played.press("a")
+        assert "edit prices.py" in played.screen
+        assert played.sent(Answer) == []
+        await played.press("escape")
+        assert "Edit prices.py?" in played.screen
+        assert not played.app._page.panel.live
+        await played.ripen()
+        await played.press("a")
+        await played.press("y")
+        assert played.sent(Answer) == []
+        await played.ripen()
+        await played.press("y")
+        (answer,) = played.sent(Answer)
+        assert (answer.reply, answer.always) == ("yes", True)
+
+
+async def test_a_command_is_shown_with_its_reach_and_its_sandbox_and_no_rule_that_it_has_not():
+    async with play() as played:
+        asking_about_a_command(played.host)
+        await played.ripen()
+        for part in ("Run this command?", "rm -rf build", "! deletes 40 files", "in the sandbox"):
+            assert part in played.screen
+        await played.press("n")
+        (answer,) = played.sent(Answer)
+        assert (answer.reply, answer.ask_id, answer.always) == ("no", COMMAND.ask_id, False)
+
+
+async def test_a_reason_is_a_no_that_the_model_hears():
+    async with play() as played:
+        asking_about_an_edit(played.host)
+        await played.ripen()
+        await played.press("r")
+        await played.type("use cents")
+        await played.press("enter")
+        (answer,) = played.sent(Answer)
+        assert (answer.reply, answer.text) == ("no", "use cents")
+
+
+@pytest.mark.parametrize("typed", ["ryes", "rn", "r12y"])
+async def test_GATE_4_what_is_typed_in_one_go_behind_the_r_is_the_reason(typed: str):
+    async with play() as played:
+        asking_about_an_edit(played.host)
+        await played.ripen()
+        for character in typed:
+            played.app.post_message(Key(character, character))
+        await played.until(lambda: played.app._page.composer.text == typed[1:])
+        assert played.sent(Answer) == []
+
+
+async def test_an_ask_that_is_answered_elsewhere_vanishes():
+    async with play() as played:
+        asking_about_an_edit(played.host)
+        await played.ripen()
+        assert played.app._page.panel.has_focus
+        played.host.tell(Answered(ask_id="a1", ask=AskKind.TOOL, reply="yes"))
+        await played.settle()
+        assert "Edit prices.py?" not in played.screen
+        assert played.app._page.composer.has_focus
+
+
+async def test_an_answer_that_is_refused_leaves_the_question_open():
+    async with play() as played:
+        asking_about_an_edit(played.host)
+        await played.ripen()
+        played.host.refusal = "Somebody else was quicker."
+        await played.press("y")
+        await played.settle()
+        assert "Somebody else was quicker." in played.screen
+        assert "Edit prices.py?" in played.screen
+
+
+async def test_CS_16_2_a_suggestion_is_chosen_and_goes_on_in_its_mode():
+    async with play() as played:
+        wondering(played.host)
+        await played.ripen()
+        assert "1. Half up, as shops do" in played.screen
+        await played.press("down", "enter")
+        assert played.sent(SwitchMode) == [SwitchMode(task_id="t1", mode="architect")]
+        (answer,) = played.sent(Answer)
+        assert (answer.reply, answer.text) == ("message", "Banker's rounding")
+
+
+async def test_CS_16_2_another_answer_is_just_typed():
+    async with play() as played:
+        wondering(played.host)
+        await played.ripen()
+        await played.type("not yet")
+        await played.press("enter")
+        assert [answer.text for answer in played.sent(Answer)] == ["not yet"]
+
+
+@pytest.mark.parametrize(("typed", "text"), [("3", "None at all"), ("3 x", "3 x")])
+async def test_CS_20_11_only_a_bare_number_picks(typed: str, text: str):
+    async with play() as played:
+        played.host.tell(FOLLOWUP)
+        await played.ripen()
+        await played.press("tab")
+        await played.type(typed)
+        await played.press("enter")
+        assert [answer.text for answer in played.sent(Answer)] == [text]
+
+
+@asynccontextmanager
+async def wondering_unasked(seconds: float) -> AsyncIterator[Play]:
+    async with play(task=False, suggestion_seconds=seconds) as played:
+        played.host.answer(AskAbout, replace(ABOUT, automatic=True))
+        await played.app._begin()
+        await played.type("go")
+        await played.press("enter")
+        played.host.tell(FOLLOWUP, task=played.sent(OpenTask)[0].task_id)
+        yield played
+
+
+async def test_CS_16_6_in_a_run_that_acts_unasked_the_first_suggestion_is_taken_by_itself():
+    async with wondering_unasked(0.8) as played:
+        await played.until(lambda: bool(played.sent(Answer)))
+        assert [answer.text for answer in played.sent(Answer)] == ["Half up, as shops do"]
+
+
+async def test_CS_16_6_a_key_stops_that_for_good():
+    async with wondering_unasked(60.0) as played:
+        await played.see("takes 1 in")
+        await played.press("down")
+        await played.until(lambda: "takes 1 in" not in played.screen)
+
+
+async def test_CS_20_13_nobody_who_wants_to_be_asked_is_answered_for():
+    async with play(suggestion_seconds=0.0) as played:
+        wondering(played.host)
+        await played.ripen()
+        assert played.sent(Answer) == []
+
+
+async def test_CS_16_3_escape_stops_what_is_being_done_and_else_clears_the_input():
+    async with play() as played:
+        working(played.host)
+        await played.settle()
+        assert "Answering" in played.screen
+        await played.press("escape")
+        assert played.sent(Cancel) == [Cancel(task_id="t1")]
+        played.host.tell(StepCancelled(), Asked(ask_id="a9", ask=AskKind.RESUME_TASK))
+        await played.settle()
+        assert "Enter goes on" in played.screen
+        await played.type("no")
+        await played.press("escape")
+        assert played.app._page.composer.text == ""
+        await played.press("enter")
+        assert [answer.reply for answer in played.sent(Answer)] == ["yes"]
+
+
+async def test_CS_16_3_the_second_ctrl_c_leaves():
+    async with play() as played:
+        await played.press("ctrl+c")
+        assert "Ctrl+C again leaves" in played.screen
+        await played.press("ctrl+c")
+    assert played.app.return_value
+    assert played.app.return_value.fate is Fate.LEFT
+
+
+async def test_leaving_a_task_that_is_done_accepts_it():
+    async with play() as played:
+        completed(played.host)
+        await played.settle()
+        await played.press("ctrl+c", "ctrl+c")
+    assert [(each.ask_id, each.reply) for each in played.sent(Answer)] == [("a3", "yes")]
+
+
+async def test_CS_16_7_words_for_a_task_that_is_done_are_what_to_do_next():
+    async with play() as played:
+        completed(played.host)
+        await played.settle()
+        assert "✔ The discount is taken in percent now" in played.screen
+        await played.type("and now")
+        await played.press("enter")
+        assert [(each.reply, each.text) for each in played.sent(Answer)] == [("message", "and now")]
+
+
+async def test_an_answer_in_words_is_shown_once_and_gives_the_input_back():
+    async with play() as played:
+        played.host.tell(
+            TaskOpened(text="What is 2 + 2?"),
+            RequestStarted(request_id="r1", model="m"),
+            TextStreamed(request_id="r1", text="It is **4**."),
+        )
+        await played.settle()
+        assert "It is 4." in played.screen
+        played.host.tell(
+            AssistantSpoke(request_id="r1", blocks=(Text(text="It is **4**."),)),
+            CompletionOffered(result="It is **4**.", spoken=True),
+            Asked(ask_id="a1", ask=AskKind.COMPLETION_RESULT),
+        )
+        await played.settle()
+        assert played.screen.count("It is 4.") == 1
+        assert "✔ It is 4." in played.screen
+        await played.type("and 3 + 3?")
+        await played.press("enter")
+        assert [(each.reply, each.text) for each in played.sent(Answer)] == [
+            ("message", "and 3 + 3?")
+        ]
+
+
+async def test_words_that_came_too_late_for_the_last_step_are_what_to_do_next():
+    async with play() as played:
+        completed(played.host)
+        played.host.tell(UserSpoke(message_id="m7", text="wait"))
+        await played.settle()
+        assert played.sent(EditQueue) == [EditQueue(task_id="t1", message_id="m7")]
+        assert [each.text for each in played.sent(Answer)] == ["wait"]
+
+
+async def test_CS_16_7_queued_words_are_shown_until_they_are_heard():
+    async with play() as played:
+        working(played.host)
+        await played.settle()
+        assert "⋯ and mention it in the changelog" in played.screen
+        await played.type("more")
+        await played.press("enter")
+        assert [words.text for words in played.sent(Speak)] == ["more"]
+        played.host.tell(QueueEdited(message_id="m1", text=None))
+        await played.settle()
+        assert "⋯" not in played.screen
+
+
+async def test_the_words_for_a_task_that_is_over_open_it_again():
+    async with play() as played:
+        played.host.tell(TaskClosed())
+        played.host.end()
+        await played.settle()
+        await played.type("go on")
+        await played.press("enter")
+        await played.settle()
+        assert played.sent(ReopenTask) == [ReopenTask(task_id="t1")]
+        played.host.tell(Asked(ask_id="a8", ask=AskKind.RESUME_TASK))
+        await played.settle()
+
+
+async def test_CS_16_4_new_closes_the_task_and_shows_the_empty_page():
+    async with play() as played:
+        played.host.tell(Asked(ask_id="a8", ask=AskKind.RESUME_TASK))
+        await played.settle()
+        await played.type("/new")
+        await played.press("enter")
+        await played.settle()
+        assert played.sent(CloseTask) == [CloseTask(task_id="t1")]
+        assert "What should be done?" in played.screen
+
+
+async def test_CS_16_4_a_task_at_work_is_not_left_by_mistake():
+    async with play() as played:
+        working(played.host)
+        await played.settle()
+        await played.app.new_task()
+        await played.settle()
+        assert "A task is at work" in played.screen
+        assert played.app.task_id == "t1"
+
+
+async def test_CS_16_3_shift_tab_goes_on_in_the_next_mode_but_not_while_it_works():
+    async with play() as played:
+        played.host.tell(Asked(ask_id="a8", ask=AskKind.RESUME_TASK))
+        await played.settle()
+        await played.press("shift+tab")
+        assert played.sent(SwitchMode) == [SwitchMode(task_id="t1", mode="architect")]
+        played.host.tell(RequestStarted(request_id="r", model="m"))
+        await played.settle()
+        await played.press("shift+tab")
+        assert len(played.sent(SwitchMode)) == 1
+
+
+async def test_a_child_is_shown_below_its_call_and_its_questions_are_its_own():
+    async with play() as played:
+        host = played.host
+        reading(host)
+        title = "Sub-task in code mode"
+        host.tell(ToolStarted(call_id="k", tool="new_task", title=title, child="t2"))
+        host.tell(TaskOpened(text="the inner task", parent="t1", depth=1), task="t2")
+        host.tell(RequestStarted(request_id="q", model="m"), task="t2")
+        host.tell(TextStreamed(request_id="q", text="Inner words."), task="t2")
+        host.tell(ChildBegan(call_id="k", task_id="t2"))
+        await played.settle()
+        at = next(n for n, line in enumerate(played.lines) if title in line)
+        assert played.lines[at + 2].strip().startswith("│ › the inner task")
+        assert "│   Inner words." in played.screen
+        spoke = AssistantSpoke(request_id="q", blocks=(Text(text="Inner words."),))
+        host.tell(spoke, EDIT, task="t2")
+        await played.ripen()
+        await played.press("y")
+        assert [answer.task_id for answer in played.sent(Answer)] == ["t2"]
+        host.tell(Answered(ask_id="a1", ask=AskKind.TOOL, reply="yes"), TaskClosed(), task="t2")
+        host.end("t2")
+        host.tell(ToolFinished(call_id="k", text="done"))
+        host.tell(RequestStarted(request_id="r9", model="m"))
+        host.tell(TextStreamed(request_id="r9", text="Outer words."))
+        await played.settle()
+        inner = next(n for n, line in enumerate(played.lines) if "Inner words" in line)
+        outer = next(n for n, line in enumerate(played.lines) if "Outer words" in line)
+        assert inner < outer
+        assert "│" not in played.lines[outer]
+
+
+async def test_copying_needs_no_mouse_and_no_display():
+    async with play() as played:
+        completed(played.host)
+        await played.settle()
+        await played.press("ctrl+y")
+        assert "The discount is taken in **percent** now" in played.app.clipboard
+        assert "Copied." in played.screen
+
+
+async def test_dark_and_light_are_a_key_apart():
+    async with play() as played:
+        completed(played.host)
+        await played.settle()
+        before = played.screen
+        await played.press("ctrl+l")
+        await played.settle()
+        assert played.app.theme == "rookery-light"
+        assert played.screen.replace("Copied.", "") == before
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 12), (160, 48)], ids=str)
+async def test_everything_fits_whatever_the_size(size: tuple[int, int]):
+    async with play(size=size) as played:
+        asking_about_an_edit(played.host)
+        await played.ripen()
+        assert "Edit prices.py?" in played.screen
+        assert "y yes" in played.screen
+        await played.pilot.resize_terminal(60, 20)
+        await played.settle()
+        assert "Edit prices.py?" in played.screen
+
+
+@pytest.mark.parametrize("size", [(40, 14), (30, 12)], ids=str)
+async def test_GATE_5_however_small_the_screen_all_of_an_action_can_be_read(size: tuple[int, int]):
+    async with play(size=size) as played:
+        asking_about_a_command(played.host)
+        await played.ripen()
+        read: list[str] = []
+        for _ in range(20):
+            read += [line for line in played.lines if line not in read]
+            await played.press("down")
+        seen = "".join("\n".join(read).replace("↪", "").split())
+        for part in ("Run this command?", "rm -rf build", "python -m", "deletes 40", "network:"):
+            assert "".join(part.split()) in seen
+        assert "y yes" in played.screen
+
+
+async def test_CS_16_5_what_a_tool_wrote_cannot_draw_on_the_terminal():
+    async with play() as played:
+        played.host.tell(
+            ToolStarted(call_id="c", tool="read_file", title="Read \x1b[2Jx", text="{}"),
+            ToolFinished(call_id="c", text="\x1b[31mred\x07"),
+        )
+        await played.settle()
+        await played.press("ctrl+o")
+        await played.settle()
+        assert "\x1b" not in played.screen
+        assert "␛[31mred" in played.screen
+
+
+async def test_oneshot_accepts_what_is_done_and_leaves():
+    async with play(once=True) as played:
+        completed(played.host)
+        await played.settle()
+        assert [(each.reply, each.by) for each in played.sent(Answer)] == [("yes", "policy")]
+        played.host.tell(TaskClosed())
+        played.host.end()
+        await played.settle()
+    assert played.app.return_value
+    assert played.app.return_value.fate is Fate.COMPLETED
+
+
+async def test_oneshot_leaves_a_task_that_failed_with_the_reason():
+    async with play(once=True) as played:
+        played.host.tell(TaskFailed(message="It broke."))
+        played.host.end()
+        await played.settle()
+    assert played.app.return_value == RunEnd(Fate.FAILED, "It broke.", "task_failed")
+
+
+async def test_a_resumed_task_is_told_what_it_was_resumed_with():
+    async with play(words="and now in cents") as played:
+        played.host.tell(Asked(ask_id="a8", ask=AskKind.RESUME_TASK))
+        await played.settle()
+        assert [each.text for each in played.sent(Answer)] == ["and now in cents"]
+
+
+async def test_CS_16_4_a_slash_lists_commands_and_enter_does_the_chosen_one():
+    async with play() as played:
+        await played.type("/")
+        await played.see("/new")
+        assert "/checkpoints" in played.screen
+        await played.type("help")
+        await played.press("enter")
+        await played.see("Everywhere")
+        await played.press("escape")
+        await played.until(lambda: len(played.app.screen_stack) == 1)
+        assert played.app._page.composer.text == ""
+        assert played.sent(Cancel) == []
+
+
+async def test_CS_16_4_an_at_sign_lists_files_and_tab_inserts_one():
+    async with play() as played:
+        played.host.answer(AskPaths, (FoundPath(path="src/prices.py"), FoundPath(path="src")))
+        await played.type("look at @pri")
+        await played.see("src/prices.py")
+        await played.press("tab")
+        await played.settle()
+        assert played.app._page.composer.text == "look at @/src/prices.py "
+        assert "src/prices.py" not in "\n".join(played.lines[-2:])
+
+
+async def test_CS_16_3_escape_and_ctrl_c_close_a_picker_and_nothing_else():
+    async with play() as played:
+        working(played.host)
+        await played.settle()
+        for key in ("escape", "ctrl+c"):
+            await played.type("?")
+            await played.see("names a file")
+            await played.press(key)
+            await played.settle()
+            assert "names a file" not in played.screen
+            assert played.app._page.composer.text == ""
+        assert played.sent(Cancel) == []
+
+
+async def test_CS_16_4_a_command_with_words_behind_it_is_obeyed_too():
+    async with play() as played:
+        await played.type("/mode architect")
+        await played.press("enter")
+        await played.settle()
+        assert played.sent(SwitchMode) == [SwitchMode(task_id="t1", mode="architect")]
+
+
+async def test_CS_16_3_the_list_of_things_to_do_opens_below_the_input():
+    async with play() as played:
+        await played.press("ctrl+t")
+        await played.settle()
+        assert "There is no list" in played.screen
+        reading(played.host)
+        await played.settle()
+        await played.press("ctrl+t")
+        await played.see("33%")
+        await played.press("escape")
+        await played.until(lambda: "33%" not in played.screen)
+
+
+async def test_words_that_a_hook_refused_are_back_in_the_input():
+    async with play() as played:
+        played.host.tell(
+            PromptRefused(of=1, text="first words", reason="Not those."),
+            Asked(ask_id="q1", ask=AskKind.RESUME_TASK),
+        )
+        await played.settle()
+        assert played.app._page.composer.text == "first words"

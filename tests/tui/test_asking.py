@@ -1,0 +1,127 @@
+"""What is shown of a question."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rookery.core.asks import AskKind
+from rookery.core.facts import Asked
+from rookery.core.text.terminal_text import approvable
+from rookery.tui.question_page import Step, body_of, footing_of, has_panel, page_of
+from rookery.tui.rows.lines import all_lines
+from rookery.tui.theme import DARK, THEMES
+from support.tui_scenes import COMMAND, EDIT, FOLLOWUP
+
+LOOK = THEMES[DARK]
+
+
+def shown(asked: Asked, width: int = 60) -> str:
+    return "".join(line.plain for line in all_lines(body_of(asked, Step.ANSWER, 0, width, LOOK)))
+
+
+@pytest.mark.parametrize("width", [20, 60, 200])
+def test_GATE_4_nothing_of_what_is_asked_about_is_left_out(width: int):
+    long = "x" * 9_000
+    command = replace(COMMAND, text=f"echo {long}", notes=(long,))
+    assert shown(command, width).count("x") == 9_000
+    edit = replace(EDIT, diff=f"@@ -1,0 +1,1 @@\n+{long}")
+    assert shown(edit, width).count("x") == 9_000
+    notes = footing_of(command, Step.ANSWER, width, LOOK)
+    assert sum(line.plain.count("x") for line in notes) >= 9_000
+
+
+def test_GATE_5_what_is_invisible_is_drawn():
+    hidden = replace(COMMAND, text="ls\u200b \u202ex          y\x1b[2K")
+    text = shown(hidden)
+    for part in ("<U+200B>", "<U+202E>", "␣", "␛"):
+        assert part in text
+
+
+def test_GATE_5_a_carriage_return_in_a_diff_is_drawn_and_tabs_keep_their_columns():
+    assert "a␍b" in shown(replace(EDIT, diff="@@ -1,0 +1,1 @@\n+a\rb"))
+    for asked in (replace(EDIT, diff="+\tx"), replace(COMMAND, text="\tx")):
+        assert "\t" not in shown(asked)
+
+
+def test_GATE_5_the_folder_of_a_command_is_told():
+    assert "in sub/dir" in shown(replace(COMMAND, cwd="sub/dir"))
+
+
+def test_GATE_7_a_key_for_always_is_there_only_with_a_rule():
+    assert "a" in dict(page_of(EDIT, Step.ANSWER).keys)
+    assert "a" not in dict(page_of(COMMAND, Step.ANSWER).keys)
+    rule = all_lines(body_of(EDIT, Step.RULE, 0, 60, LOOK))
+    assert EDIT.rule in [line.plain for line in rule]
+
+
+@pytest.mark.parametrize("kind", AskKind)
+def test_every_question_has_words_and_those_with_a_panel_have_keys(kind: AskKind):
+    asked = Asked(ask_id="a", ask=kind, text="why")
+    page = page_of(asked, Step.ANSWER)
+    assert page.title
+    assert page.keys or not has_panel(asked)
+    assert body_of(asked, Step.ANSWER, 0, 60, LOOK) is not None
+
+
+def test_CS_16_5_resuming_shows_no_dialog():
+    for kind in (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK, AskKind.COMPLETION_RESULT):
+        assert not has_panel(Asked(ask_id="a", ask=kind))
+    assert has_panel(FOLLOWUP)
+    assert not has_panel(replace(FOLLOWUP, text="A plain question?"))
+
+
+@given(st.text(max_size=300), st.integers(12, 80))
+def test_whatever_is_asked_about_fits_its_width(text: str, width: int):
+    for asked in (replace(COMMAND, text=text), replace(EDIT, diff=f"+{text}")):
+        for line in all_lines(body_of(asked, Step.ANSWER, 0, width, LOOK)):
+            assert line.cell_len <= width
+
+
+NEW_TASK = Asked(
+    ask_id="a9",
+    ask=AskKind.TOOL,
+    title="Start a task in mode code",
+    text=json.dumps({"tool": "newTask", "mode": "code"}),
+)
+SWITCH = replace(NEW_TASK, text=json.dumps({"tool": "switchMode", "mode": "code"}))
+DIFF_ROWS = st.lists(
+    st.sampled_from(
+        [
+            "Write part one",
+            "@@ -1,9 +1,9 @@ and delete the database",
+            "@@ -1,2 +1,2 @@",
+            "+added",
+            "-gone",
+            " kept",
+            "\\ No newline at end of file",
+            "*** Edit b.py",
+            "@@ looks like one",
+            "",
+        ]
+    )
+    | st.text(max_size=30)
+).map("\n".join)
+
+
+def without_blanks(text: str) -> str:
+    return "".join(text.split())
+
+
+@given(DIFF_ROWS, st.sampled_from([NEW_TASK, SWITCH, EDIT]), st.integers(12, 80))
+def test_GATE_4_every_line_of_what_is_approved_is_on_the_panel(text: str, asked: Asked, width: int):
+    on_panel = without_blanks(shown(replace(asked, diff=text), width))
+    for line in approvable(text).split("\n"):
+        if asked is EDIT:  # between hunks, numbers of lines are drawn instead of their head
+            line = re.sub(r"^@@ -\d+(,\d+)? \+\d+(,\d+)? @@", "", line)
+        assert without_blanks(line) in on_panel
+
+
+def test_GATE_4_what_is_no_change_of_files_is_not_drawn_as_one():
+    words = "Write part one\n@@ -1,9 +1,9 @@ and delete the database\n+ done"
+    for asked in (NEW_TASK, SWITCH):
+        lines = all_lines(body_of(replace(asked, diff=words), Step.ANSWER, 0, 60, LOOK))
+        assert [line.plain for line in lines] == words.split("\n")

@@ -1,0 +1,61 @@
+"""While the conversation is summarised: the screen says so, and what is typed waits."""
+
+import pytest
+
+from rookery.core.asks import AskKind
+from rookery.core.commands import Answer, Condense, Speak
+from rookery.core.facts import Asked, CompletionOffered, Condensed, Condensing, UserSpoke
+from support.tui_session import Play, play
+
+pytestmark = pytest.mark.anyio
+SUMMARISING = "Summarising the conversation"
+
+
+def done(ask_id: str) -> Asked:
+    return Asked(ask_id=ask_id, ask=AskKind.COMPLETION_RESULT, digest=ask_id)
+
+
+async def condense(played: Play) -> None:
+    played.host.tell(CompletionOffered(result="Done."), done("a1"))
+    await played.see("Say what else to do")
+    await played.type("/condense")
+    await played.press("enter")
+    await played.until(lambda: played.sent(Condense) != [])
+
+
+async def test_the_screen_says_so_until_the_question_is_back():
+    async with play() as played:
+        await condense(played)
+        await played.see(SUMMARISING)
+        played.host.tell(Condensing(tokens=1_000))
+        await played.settle()
+        assert SUMMARISING in played.screen
+        played.host.tell(Condensed(upto=1, summary="Shorter."), done("a2"))
+        await played.see("Say what else to do")
+        assert SUMMARISING not in played.screen
+
+
+async def test_a_message_waits_and_is_what_to_do_next():
+    async with play() as played:
+        await condense(played)
+        await played.type("more")
+        await played.press("enter")
+        (said,) = played.sent(Speak)
+        assert said.text == "more"
+        assert played.sent(Answer) == []
+        played.host.tell(UserSpoke(message_id=said.message_id, text="more"))
+        await played.see("⋯ more")
+        played.host.tell(Condensed(upto=1, summary="Shorter."), done("a2"))
+        await played.until(lambda: played.sent(Answer) != [])
+        (answer,) = played.sent(Answer)
+        assert (answer.ask_id, answer.text) == ("a2", "more")
+
+
+async def test_words_that_were_refused_stand_in_the_input_area_again():
+    async with play() as played:
+        played.host.tell(CompletionOffered(result="Done."), done("a1"))
+        await played.see("Say what else to do")
+        played.host.refusal = "Nothing is being asked right now."
+        await played.type("some words")
+        await played.press("enter")
+        await played.see("› some words")

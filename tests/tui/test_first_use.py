@@ -1,0 +1,334 @@
+"""What somebody meets who has never read the manual."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from textual.worker import WorkerFailed
+
+from rookery.core.asks import AskKind
+from rookery.core.commands import (
+    Answer,
+    Cancel,
+    Command,
+    DeleteTask,
+    OpenTask,
+    ReopenTask,
+    Speak,
+    SwitchModel,
+)
+from rookery.core.facts import (
+    Asked,
+    AssistantSpoke,
+    Pausing,
+    RequestFailed,
+    RequestStarted,
+    StepCancelled,
+    TextStreamed,
+)
+from rookery.core.failures import FailureKind
+from rookery.core.queries import AskModels, KnownModel
+from rookery.errors import CommandRejected, StorageError
+from rookery.tui.app import FullScreen, Opening
+from rookery.tui.input_router import TYPED_AHEAD
+from support.scripted_host import PlayedHost
+from support.tui_scenes import (
+    COMMAND,
+    EDIT,
+    TASK,
+    asking_about_a_command,
+    asking_about_an_edit,
+    reading,
+    working,
+)
+from support.tui_session import Play, play
+
+pytestmark = pytest.mark.anyio
+HELD = "Task t7 is being worked on by process 12. Close it there first, or start a new task."
+
+
+class HeldHost(PlayedHost):
+    """Some tasks are open in another terminal."""
+
+    async def send(self, command: Command) -> None:
+        match command:
+            case ReopenTask(task_id="t7") | DeleteTask(task_id="t7"):
+                raise StorageError(HELD)
+            case SwitchModel(model="nosuch"):
+                raise CommandRejected("There is no key for nosuch.")
+            case _:
+                await super().send(command)
+
+
+@asynccontextmanager
+async def beginning(**opening: Any) -> AsyncIterator[Play]:
+    host = HeldHost()
+    app = FullScreen(host, Opening(home="/home/ada", **opening))
+    async with app.run_test(size=(80, 24)) as pilot:
+        played = Play(app, host, pilot)
+        await played.settle()
+        yield played
+
+
+async def test_a_task_that_is_open_elsewhere_is_told_and_nothing_else_changes():
+    async with beginning(first=OpenTask(task_id="t1", text=TASK)) as played:
+        played.host.tell(Asked(ask_id="a8", ask=AskKind.RESUME_TASK))
+        await played.settle()
+        await played.app.open_task("t7")
+        await played.see("being worked on by process 12")
+        assert played.app.task_id == "t1"
+        assert not await played.app.send(DeleteTask(task_id="t7"))
+
+
+async def test_what_cannot_be_opened_at_the_beginning_ends_it_as_what_it_is():
+    with pytest.raises((WorkerFailed, StorageError)):  # noqa: PT012 (it ends on its way out)
+        async with beginning(first=ReopenTask(task_id="t7")) as played:
+            app = played.app
+            await played.until(lambda: app.crash is not None)
+            assert isinstance(app.crash, StorageError)
+            assert str(app.crash) == HELD
+
+
+@pytest.mark.parametrize(
+    ("word", "reply"), [("y", "yes"), ("yes", "yes"), ("Yes", "yes"), ("n", "no"), ("no", "no")]
+)
+async def test_a_word_in_the_input_area_answers_as_the_key_does(word: str, reply: str):
+    async with play() as played:
+        asking_about_a_command(played.host)
+        await played.ripen()
+        played.app._page.composer.focus()
+        await played.type(word)
+        await played.press("enter")
+        assert [(each.reply, each.text) for each in played.sent(Answer)] == [(reply, "")]
+
+
+@pytest.mark.parametrize("word", ["y", "yes", "no"])
+async def test_GATE_4_a_word_that_was_begun_before_the_question_was_in_sight_answers_nothing(
+    word: str,
+):
+    async with play() as played:
+        asking_about_a_command(played.host)
+        await played.settle()
+        await played.type(word + "x")
+        await played.press("backspace")
+        await played.ripen()
+        await played.press("enter")
+        assert played.sent(Answer) == []
+        assert played.sent(Speak) == []
+        if word != "y":  # which is taken for a key that came too early, and is gone
+            await played.see(TYPED_AHEAD[:40])
+
+
+async def test_GATE_4_a_yes_behind_the_r_is_the_reason():
+    async with play() as played:
+        asking_about_an_edit(played.host)
+        await played.ripen()
+        await played.press("r")
+        assert "enter sends   esc back" in played.screen
+        await played.type("yes")
+        await played.press("enter")
+        assert [(each.reply, each.text) for each in played.sent(Answer)] == [("no", "yes")]
+
+
+async def test_escape_from_a_reason_goes_back_to_the_question():
+    async with play() as played:
+        asking_about_an_edit(played.host)
+        await played.ripen()
+        await played.press("r", "x", "escape")
+        assert played.app._page.panel.has_focus
+        assert "y yes" in played.screen
+        assert played.sent(Cancel) == []
+
+
+async def test_tab_goes_from_the_input_to_the_question_first():
+    async with play() as played:
+        asking_about_an_edit(played.host)
+        await played.ripen()
+        page = played.app._page
+        page.composer.focus()
+        places = []
+        for _ in range(3):
+            await played.press("tab")
+            places.append(played.app.focused)
+        assert places == [page.panel, page.transcript, page.composer]
+
+
+async def test_pages_scroll_the_conversation_from_anywhere_also_while_it_streams():
+    async with play() as played:
+        working(played.host)
+        words = "\n\n".join(f"paragraph {n}" for n in range(60))
+        played.host.tell(TextStreamed(request_id="r2", text=words))
+        await played.settle()
+        await played.press("pageup", "pageup")
+        place = played.app._page.transcript.scroll_y
+        assert "End goes on" in played.screen
+        played.host.tell(TextStreamed(request_id="r2", text="\n\nmore"))
+        await played.settle()
+        assert played.app._page.transcript.scroll_y == place
+        played.host.tell(AssistantSpoke(request_id="r2", blocks=()), COMMAND)
+        await played.ripen()
+        played.app._page.panel.focus()
+        await played.press("pageup")
+        assert played.app._page.transcript.scroll_y < place
+
+
+async def test_what_is_typed_at_the_conversation_goes_to_the_input():
+    async with play() as played:
+        reading(played.host)
+        await played.settle()
+        played.app._page.transcript.focus()
+        await played.type("hello j")
+        assert played.app._page.composer.has_focus
+        assert played.app._page.composer.text == "hello j"
+
+
+async def test_a_model_is_chosen_before_the_first_task_and_holds_for_those_after_it():
+    async with beginning() as played:
+        model = KnownModel(provider="openai", model="gpt-5.2")
+        played.host.answer(AskModels, (model,))
+        await played.type("/model gpt-5.2")
+        await played.press("enter")
+        await played.settle()
+        assert "gpt-5.2" in played.lines[0]
+        played.host.sent.clear()
+        for words in ("one", "two"):
+            await played.type(words)
+            await played.press("enter")
+            await played.settle()
+            opened = played.host.sent[-1]
+            assert isinstance(opened, OpenTask)
+            assert (opened.provider, opened.model) == ("openai", "gpt-5.2")
+            played.host.tell(Asked(ask_id="a8", ask=AskKind.RESUME_TASK), task=opened.task_id)
+            await played.settle()
+            await played.app.new_task()
+            await played.settle()
+
+
+async def test_what_was_typed_before_the_screen_is_in_the_input():
+    async with beginning(draft="fix the bug") as played:
+        assert played.app._page.composer.text == "fix the bug"
+        assert not played.host.sent
+
+
+@pytest.mark.parametrize(("line", "shown"), [("/mode", "Architect"), ("/model", "gpt-5.2")])
+async def test_what_can_be_chosen_is_listed_before_the_first_task(line: str, shown: str):
+    async with beginning() as played:
+        played.host.answer(AskModels, (KnownModel(provider="openai", model="gpt-5.2"),))
+        await played.type(line)
+        await played.press("enter")
+        await played.see(shown)
+
+
+async def test_a_model_that_the_host_refuses_is_refused_at_once():
+    async with beginning() as played:
+        assert not await played.app.send(SwitchModel(task_id="", provider="x", model="nosuch"))
+        await played.see("There is no key for nosuch.")
+        assert "nosuch" not in played.lines[0]
+
+
+async def test_acting_unasked_can_be_chosen_before_a_task_and_holds_for_that_one():
+    async with beginning() as played:
+        await played.type("/approve on")
+        await played.press("enter")
+        await played.settle()
+        assert "acts unasked" in played.lines[0]
+        await played.type("go")
+        await played.press("enter")
+        await played.settle()
+        (opened,) = played.sent(OpenTask)
+        assert opened.automatic is True
+        played.host.tell(Asked(ask_id="a8", ask=AskKind.RESUME_TASK), task=opened.task_id)
+        await played.settle()
+        await played.app.new_task()
+        await played.settle()
+        assert "acts unasked" not in played.lines[0]
+
+
+async def test_a_second_escape_stops_a_task_that_asks():
+    async with play() as played:
+        asking_about_an_edit(played.host)
+        await played.ripen()
+        await played.press("escape")
+        assert "Esc again stops the task." in played.screen
+        assert played.app._page.composer.has_focus
+        assert played.sent(Cancel) == []
+        await played.press("escape")
+        assert played.sent(Cancel) == [Cancel(task_id="t1")]
+
+
+async def test_the_keys_that_are_shown_work_on_every_terminal():
+    async with play() as played:
+        await played.press("f1")
+        await played.see("Everywhere")
+        assert "Shift+Tab" in played.screen
+        assert "Ctrl+M" not in played.screen
+
+
+def _unreachable(played: Play, request: str, attempt: int) -> None:
+    why = "The server cannot be reached."
+    played.host.tell(
+        RequestStarted(request_id=request, model="m", attempt=attempt),
+        RequestFailed(request_id=request, error=FailureKind.OFFLINE, message=why),
+        Pausing(seconds=8.0, reason=why),
+    )
+
+
+async def test_one_request_that_is_tried_again_is_one_row_that_counts():
+    async with play(size=(100, 30)) as played:
+        for attempt in range(1, 5):
+            _unreachable(played, f"r{attempt}", attempt)
+        await played.settle()
+        assert played.screen.count("cannot be reached") == 1
+        assert "tried 4 times" in played.screen
+        assert "trying again in 8 s" in played.screen
+        _unreachable(played, "q1", 1)
+        await played.settle()
+        assert played.screen.count("cannot be reached") == 2
+
+
+async def test_GATE_5_an_action_that_does_not_fit_is_not_approved_before_its_end_was_in_sight():
+    async with play(size=(60, 16)) as played:
+        long = "\n".join(f"echo {n}" for n in range(40))
+        reading(played.host)
+        played.host.tell(replace(COMMAND, text=long))
+        await played.ripen()
+        assert "more lines, then" in played.screen
+        await played.press("y")
+        assert played.sent(Answer) == []
+        played.app._page.composer.focus()
+        await played.type("yes")
+        await played.press("enter")
+        assert played.sent(Answer) == []
+        played.app._page.panel.focus()
+        await played.press(*["pagedown"] * 20)
+        await played.press("y")
+        assert [each.reply for each in played.sent(Answer)] == ["yes"]
+
+
+async def test_GATE_5_no_rule_is_offered_for_what_was_not_read():
+    async with play(size=(60, 16)) as played:
+        long = "\n".join(f"+line {n}" for n in range(40))
+        played.host.tell(replace(EDIT, diff=f"@@ -0,0 +1,40 @@\n{long}"))
+        await played.ripen()
+        await played.press("a")
+        assert "from now on" not in played.screen
+
+
+async def test_a_command_that_does_not_exist_stays_to_be_mended():
+    async with play() as played:
+        reading(played.host)
+        await played.settle()
+        await played.type("/nosuch foo")
+        await played.press("enter")
+        await played.see("There is no /nosuch.")
+        assert played.app._page.composer.text == "/nosuch foo"
+
+
+async def test_who_stopped_it_sees_that_it_is_stopped():
+    async with play() as played:
+        working(played.host)
+        played.host.tell(StepCancelled(), Asked(ask_id="a8", ask=AskKind.RESUME_TASK))
+        await played.settle()
+        assert "· Stopped." in played.screen

@@ -1,0 +1,111 @@
+"""What is folded when: news are put together, and a long past does not keep anybody waiting."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rookery.core.facts import (
+    CallStreamed,
+    Ending,
+    Event,
+    Fact,
+    OutputStreamed,
+    RequestStarted,
+    Rewound,
+    TaskOpened,
+    TextStreamed,
+    ThinkingStreamed,
+    ToolFinished,
+    ToolStarted,
+    next_event,
+)
+from rookery.core.folds.view import View, see
+from rookery.tui.followed_tasks import BACKLOG, Followed
+from support.tui_long_session import long_past
+
+pytestmark = pytest.mark.anyio
+
+PIECES = st.lists(
+    st.one_of(
+        st.builds(TextStreamed, request_id=st.just("r"), text=st.sampled_from(["a", "b "])),
+        st.builds(ThinkingStreamed, request_id=st.just("r"), text=st.just("hm ")),
+        st.builds(OutputStreamed, call_id=st.just("c"), text=st.just("out\n")),
+        st.builds(
+            CallStreamed,
+            request_id=st.just("r"),
+            index=st.sampled_from([0, 1]),
+            name=st.just("read_file"),
+            arguments=st.sampled_from(['{"path": "', "a"]),
+        ),
+    ),
+    max_size=30,
+)
+
+
+def told(*facts: Fact) -> list[Event]:
+    events: list[Event] = []
+    for fact in facts:
+        events.append(next_event(events[-1] if events else None, fact, 1_000))
+    return events
+
+
+BEGIN = (
+    TaskOpened(text="go"),
+    ToolStarted(call_id="c", tool="execute_command", title="x", command="x"),
+    RequestStarted(request_id="r", model="m"),
+)
+
+
+@given(PIECES)
+async def test_pieces_that_are_put_together_make_the_same_rows(pieces: list[Fact]):
+    events = told(*BEGIN, *pieces)
+    followed, one_by_one = Followed("t1"), View()
+    for event in events:
+        followed.hear(event)
+        one_by_one = see(one_by_one, event)
+    followed.catch_up(10.0)
+    assert [(row.say or row.ask, row.text) for row in followed.view.messages] == [
+        (row.say or row.ask, row.text) for row in one_by_one.messages
+    ]
+    assert followed.waiting == 0
+
+
+async def test_a_flood_of_pieces_is_folded_at_once():
+    followed = Followed("t1")
+    for event in told(*BEGIN, *(TextStreamed(request_id="r", text="x") for _ in range(5_000))):
+        followed.hear(event)
+    followed.catch_up(0.0)
+    followed.catch_up(0.0)
+    assert followed.waiting == 0
+    assert followed.view.messages[-1].text == "x" * 5_000
+
+
+async def test_the_end_of_a_long_past_is_seen_before_all_of_it_is_folded():
+    followed = Followed("t1")
+    for event in told(*long_past(3_000, "the last words")):
+        followed.hear(event)
+    glimpse = followed.glimpse()
+    assert glimpse.messages[0].text == "Do a lot"
+    assert [row.text for row in glimpse.messages if row.say == "completion_result"] == [
+        "the last words"
+    ]
+    assert followed.waiting > BACKLOG
+    turns = 0
+    while followed.waiting:
+        followed.catch_up(0.0)
+        turns += 1
+    assert turns > 10
+    tail = {row.ts: row.text for row in list(glimpse.messages)[-50:]}
+    whole = {row.ts: row.text for row in followed.view.messages}
+    assert all(whole[ts] == text for ts, text in tail.items())
+
+
+async def test_a_call_that_was_taken_back_counts_as_not_done_until_one_goes_back_to_it():
+    done = ToolFinished(call_id="c", text="The file is as you specified it.")
+    followed = Followed("t1")
+    endings = []
+    for event in told(*BEGIN, done, Rewound(to=1), Rewound(to=4)):
+        followed.hear(event)
+        followed.catch_up(1)
+        endings += [(end.ending, end.text) for end in followed.ended.values()]
+    assert endings == [(Ending.DONE, done.text), (Ending.SKIPPED, ""), (Ending.DONE, done.text)]

@@ -1,0 +1,426 @@
+"""Working for an intent, on the full screen: what is told of it, and what it has one asked."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from rich.console import Console
+from rich.text import Text
+
+from rookery.core.asks import AskedReason, AskedTarget, AskKind
+from rookery.core.commands import Answer, OpenTask, SelectIntent, Speak
+from rookery.core.facts import Asked, IntentCleared
+from rookery.core.message import Message
+from rookery.core.queries import About, AskIntents
+from rookery.tui.question_page import Step, answer_letters, body_of, footing_of, page_of
+from rookery.tui.rows.lines import all_lines
+from rookery.tui.rows.row_kinds import Shown
+from rookery.tui.rows.row_view import drawn
+from rookery.tui.screens.choice_screens import IntentScreen
+from rookery.tui.status import Around, header_line
+from rookery.tui.theme import DARK, THEMES
+from support.tui_bare_app import desk
+from support.tui_intent_scenes import (
+    GOVERNED,
+    INTENTS,
+    OUTSIDE,
+    SELECTED,
+    WHY,
+    asking_beyond_the_scope,
+)
+from support.tui_scenes import COMMAND
+from support.tui_session import Play, play
+from support.tui_waiting import seen
+
+pytestmark = pytest.mark.anyio
+LOOK = THEMES[DARK]
+CONSOLE = Console()
+ONLY_STOPPING = replace(GOVERNED, governance=replace(OUTSIDE, choices=("halt",)))
+UNKNOWN = replace(
+    COMMAND,
+    text="make all",
+    governance=replace(
+        OUTSIDE,
+        reasons=(AskedReason(code="REQ-002", error_type="", text="make may change anything."),),
+        targets=(),
+        pattern="",
+        grant="make all",
+        choices=("task", "halt"),
+    ),
+)
+
+
+def plain(lines: list[Text]) -> str:
+    return "\n".join(line.plain for line in lines)
+
+
+def colour_of(words: str, lines: list[Text]) -> str:
+    """The colour in which words are drawn."""
+    for line in lines:
+        if (at := line.plain.find(words)) >= 0:
+            colour = line.get_style_at_offset(CONSOLE, at).color
+            return colour.name if colour else ""
+    raise AssertionError(f"Nowhere is {words!r} in: {plain(lines)}")
+
+
+# the header
+
+
+ABOUT = About(workspace="/home/ada/shop", model="anthropic/claude-opus-4.6", mode="code")
+AROUND = Around(about=ABOUT, home="/home/ada", intent="INT-001", intent_name="JWT migration")
+
+
+@pytest.mark.parametrize(
+    ("width", "told"),
+    [
+        (160, "code · INT-001 JWT migration · anthropic/claude-opus-4.6 · ~/shop"),
+        (100, "code · INT-001 JWT migration · anthropic/claude-opus-4.6"),
+        (90, "code · INT-001 · anthropic/claude-opus-4.6"),
+        (80, "code · INT-001 · claude-opus-4.6"),
+        (70, "code · INT-001 · claude-"),
+        (66, "code · INT-001 "),
+        (44, "rookery  INT-001 "),
+    ],
+)
+def test_the_header_names_the_intent_and_more_of_it_where_there_is_room(width: int, told: str):
+    line = header_line(AROUND, LOOK, width)
+    assert told in line.plain
+    assert line.cell_len <= width
+
+
+def test_where_there_is_no_intent_the_header_is_as_it_was():
+    line = header_line(replace(AROUND, intent="", intent_name="x"), LOOK, 100).plain
+    assert "code · anthropic/claude-opus-4.6 · ~/shop" in line
+
+
+async def test_the_header_follows_the_task():
+    async with play() as played:
+        assert "INT-" not in played.lines[0]
+        played.host.tell(SELECTED)
+        await played.settle()
+        assert "code · INT-001 · " in played.lines[0]
+        played.host.tell(IntentCleared(reason="It was paused."))
+        await played.settle()
+        assert "INT-" not in played.lines[0]
+
+
+# choosing one
+
+
+async def test_an_intent_is_picked_for_the_task_and_one_with_a_problem_is_not():
+    async with desk() as it:
+        it.host.answer(AskIntents, INTENTS)
+        it.host.tell(SELECTED)
+        await it.until(lambda: it.app.intent == "INT-001")
+        await it.open(IntentScreen)
+        shown = await it.sees(
+            "▸ INT-001  JWT authentication migration  now  src/auth/**, tests/auth/**",
+            "INT-003  割引 in percent  prices.py",
+            "INT-002  User interface  it is PENDING",
+            "none     nothing in particular",
+        )
+        assert shown.count("now") == 1
+        await it.press("down", "down", "enter")
+        await it.until(lambda: it.app.toasts)
+        assert it.app.toasts == ["INT-002 cannot be selected: it is PENDING."]
+        assert it.host.sent == []
+        assert not it.closed
+        await it.press("up", "enter")
+        await it.until(lambda: it.closed)
+        assert it.host.sent == [SelectIntent(task_id="t1", intent_id="INT-003")]
+
+
+async def test_those_that_cannot_be_picked_are_dimmed():
+    async with desk() as it:
+        it.host.answer(AskIntents, INTENTS)
+        await it.open(IntentScreen)
+        await it.sees("INT-002")
+        screen = it.app.screen
+        assert isinstance(screen, IntentScreen)
+        bad, good = ([screen.draw(each, 70, LOOK)] for each in (INTENTS[2], INTENTS[1]))
+        assert colour_of("INT-002", bad) == colour_of("User interface", bad) == LOOK.quiet
+        assert colour_of("INT-003", good) == LOOK.words
+        assert "nothing in particular" not in seen(it.pilot)
+
+
+async def test_the_task_can_be_made_to_work_for_none():
+    async with desk() as it:
+        it.host.answer(AskIntents, INTENTS)
+        it.host.tell(SELECTED)
+        await it.until(lambda: it.app.intent)
+        await it.open(IntentScreen)
+        await it.sees("nothing in particular")
+        await it.press("up", "enter")
+        await it.until(lambda: it.host.sent)
+        assert it.host.sent == [SelectIntent(task_id="t1", intent_id="")]
+
+
+async def test_where_there_are_no_intents_that_is_told():
+    async with desk() as it:
+        it.host.answer(AskIntents, ())
+        await it.open(IntentScreen)
+        await it.sees("There are no intents to work for here")
+
+
+async def _say(played: Play, line: str) -> None:
+    await played.type(line)
+    await played.press("enter")
+    await played.settle()
+
+
+async def test_an_intent_that_is_chosen_before_a_task_is_told_to_it_and_to_no_other():
+    async with play(task=False) as played:
+        played.host.answer(AskIntents, INTENTS)
+        await _say(played, "/intent INT-002")
+        await played.see("INT-002 cannot be selected: it is PENDING.")
+        await _say(played, "/intent INT-9")
+        await played.see("There is no intent INT-9.")
+        assert "INT-" not in played.lines[0]
+        await _say(played, "/intent INT-001")
+        assert "INT-001" in played.lines[0]
+        await _say(played, "/intent")
+        await played.see("INT-001  JWT authentication migration  now")
+        await played.press("escape")
+        await _say(played, "one")
+        (opened,) = played.sent(OpenTask)
+        assert opened.intent == "INT-001"
+        played.host.tell(Asked(ask_id="a8", ask=AskKind.RESUME_TASK), task=opened.task_id)
+        await played.settle()
+        await played.app.new_task()
+        await played.settle()
+        assert "INT-" not in played.lines[0]
+        await _say(played, "two")
+        assert played.sent(OpenTask)[-1].intent == ""
+
+
+async def test_a_line_names_the_intent_of_a_task_that_runs():
+    async with play() as played:
+        played.host.answer(AskIntents, INTENTS)
+        await _say(played, "/intent INT-003")
+        assert played.sent(SelectIntent) == [SelectIntent(task_id="t1", intent_id="INT-003")]
+
+
+# what is asked
+
+
+def test_the_reasons_have_their_codes_and_each_target_its_verdict():
+    body = all_lines(body_of(GOVERNED, Step.ANSWER, 0, 74, LOOK))
+    assert "✓ modify src/auth/jwt.py  in scope" in plain(body)
+    assert "✗ modify src/api/user.py  out of scope; nearest: src/auth/**" in plain(body)
+    assert colour_of("out of scope", body) == LOOK.bad
+    assert colour_of("in scope", body) == LOOK.good
+    footing = footing_of(GOVERNED, Step.ANSWER, 74, LOOK)
+    assert [line.plain for line in footing] == [
+        f"! REQ-001 {WHY}",
+        '  INT-001 "JWT authentication migration" owns: src/auth/**, tests/auth/**',
+    ]
+
+
+def test_what_is_told_with_its_code_is_not_told_again_but_other_notes_are():
+    noted = replace(GOVERNED, notes=(WHY, "deletes 3 files"))
+    footing = plain(footing_of(noted, Step.ANSWER, 74, LOOK))
+    assert footing.count(WHY) == 1
+    assert "! deletes 3 files" in footing
+
+
+def test_GATE_5_the_real_place_of_a_target_is_told():
+    target = AskedTarget(path="a", op="create", verdict="outside", real_path="/etc/a\u202e")
+    asked = replace(GOVERNED, governance=replace(OUTSIDE, targets=(target,)))
+    assert "✗ create a  outside; it is /etc/a<U+202E>" in plain(
+        all_lines(body_of(asked, Step.ANSWER, 0, 74, LOOK))
+    )
+
+
+@given(st.text(max_size=200), st.integers(12, 80))
+def test_GATE_5_nothing_of_it_is_left_out_and_all_of_it_fits(text: str, width: int):
+    target = AskedTarget(path=f"{'x' * 90}{text}", op="create", verdict="out_of_scope")
+    reason = AskedReason(code="REQ-001", error_type="", text=f"{'y' * 90}{text}")
+    pattern = f"{'z' * 90}{text}"
+    question = replace(
+        OUTSIDE,
+        targets=(target,),
+        reasons=(reason,),
+        scope=(pattern,),
+        pattern=pattern,
+        grant=pattern,
+    )
+    asked = replace(GOVERNED, diff="", governance=question)
+    body = all_lines(body_of(asked, Step.ANSWER, 0, width, LOOK))
+    footing = footing_of(asked, Step.ANSWER, width, LOOK)
+    task, more = (
+        all_lines(body_of(asked, step, 0, width, LOOK)) for step in (Step.TASK, Step.EXPAND)
+    )
+    for letter, lines in (("x", body), ("y", footing), ("z", footing), ("z", task), ("z", more)):
+        assert plain(lines).count(letter) >= 90
+        assert all(line.cell_len <= width for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("asked", "letters"),
+    [(GOVERNED, "yntesr"), (UNKNOWN, "yntsr"), (ONLY_STOPPING, "ynsr"), (COMMAND, "ynr")],
+    ids=["all", "no pattern", "only stopping", "no intent"],
+)
+def test_GATE_4_only_what_is_offered_has_a_key(asked: Asked, letters: str):
+    assert "".join(answer_letters(asked, Step.ANSWER)) == letters
+    assert "".join(answer_letters(asked, Step.TASK)) == "yn"
+
+
+@pytest.mark.parametrize(
+    ("asked", "step", "title", "what", "allowed"),
+    [
+        (
+            GOVERNED,
+            Step.TASK,
+            "Allow this for the rest of the task?",
+            "within the scope",
+            "user.py",
+        ),
+        (GOVERNED, Step.EXPAND, "Add this to the scope of INT-001?", "owns this too", "user.py"),
+        (
+            UNKNOWN,
+            Step.TASK,
+            "Allow this for the rest of the task?",
+            "this very command",
+            "make all",
+        ),
+    ],
+    ids=["files", "scope", "commands"],
+)
+def test_what_a_choice_would_allow_is_told(
+    asked: Asked, step: Step, title: str, what: str, allowed: str
+):
+    assert page_of(asked, step).title == title
+    told, pattern = all_lines(body_of(asked, step, 0, 74, LOOK))
+    assert what in told.plain
+    assert pattern.plain.endswith(allowed)
+    assert footing_of(asked, step, 74, LOOK) == []
+
+
+def answers(played: Play) -> list[tuple[Any, ...]]:
+    return [(each.reply, each.choice, each.digest) for each in played.sent(Answer)]
+
+
+@pytest.mark.parametrize(
+    ("key", "choice", "shown"),
+    [
+        ("t", "task", "this counts as within the scope:"),
+        ("e", "expand", "From now on INT-001 owns this too, in every task:"),
+    ],
+)
+async def test_GATE_7_a_choice_shows_what_it_would_allow_before_it_counts(
+    key: str, choice: str, shown: str
+):
+    async with play() as played:
+        asking_beyond_the_scope(played.host)
+        await played.ripen()
+        assert "t this task…   e add to scope…   s stop   r no, because…" in played.screen
+        await played.press(key)
+        await played.see(shown)
+        assert "src/api/user.py" in played.screen
+        await played.press("y")  # too early: it was not in sight for long enough
+        assert answers(played) == []
+        await played.ripen()
+        await played.press("n")
+        await played.ripen()
+        assert "Edit 2 files?" in played.screen
+        assert answers(played) == []
+        await played.press(key)
+        await played.ripen()
+        await played.press("y")
+        assert answers(played) == [("yes", choice, "d6")]
+
+
+async def test_no_and_stop_is_one_key():
+    async with play() as played:
+        asking_beyond_the_scope(played.host)
+        await played.ripen()
+        await played.press("s")
+        assert answers(played) == [("no", "halt", "d6")]
+
+
+@pytest.mark.parametrize("words", ["test it", "else", "stop that"])
+async def test_GATE_4_a_choice_inside_a_word_is_text(words: str):
+    async with play() as played:
+        asking_beyond_the_scope(played.host)
+        await played.ripen()
+        await played.type(words)
+        assert played.app._page.composer.text == words
+        await played.press("enter")
+        assert [(each.reply, each.text) for each in played.sent(Answer)] == [("no", words)]
+
+
+async def test_GATE_4_a_choice_that_is_not_offered_is_text():
+    async with play() as played:
+        played.host.tell(ONLY_STOPPING)
+        await played.ripen()
+        await played.press("e")
+        await played.until(lambda: played.app._page.composer.text == "e")
+        assert answers(played) == []
+
+
+@pytest.mark.parametrize("key", ["t", "e"])
+async def test_GATE_5_no_choice_is_offered_for_what_was_not_read(key: str):
+    async with play(size=(70, 18)) as played:
+        long = "\n".join(f"+line {n}" for n in range(40))
+        played.host.tell(replace(GOVERNED, diff=f"@@ -0,0 +1,40 @@\n{long}"))
+        await played.ripen()
+        await played.press(key)
+        await played.ripen()
+        assert "more lines, then y yes" in played.screen
+        assert answers(played) == []
+
+
+async def test_GATE_4_a_letter_in_the_input_area_is_no_answer_unless_it_is_the_reason():
+    async with play() as played:
+        asking_beyond_the_scope(played.host)
+        await played.ripen()
+        played.app._page.composer.focus()
+        await played.type("t")
+        await played.press("enter")
+        await played.see("Tab, then t: that is a key of the question")
+        assert played.sent(Answer) == played.sent(Speak) == []
+        played.app._page.panel.focus()
+        await played.until(lambda: played.app._page.panel.has_focus)
+        await played.press("r")
+        await played.type("s")
+        await played.press("enter")
+        assert [(each.reply, each.text) for each in played.sent(Answer)] == [("no", "s")]
+
+
+async def test_GATE_4_a_key_that_came_too_early_is_gone():
+    async with play() as played:
+        asking_beyond_the_scope(played.host)
+        await played.until(lambda: played.app._page.panel.asked is not None)
+        await played.type("s")
+        await played.ripen()
+        assert played.app._page.composer.text == ""
+        assert answers(played) == []
+
+
+# what came of it
+
+
+CRITERIA = """\
+Acceptance criteria of INT-001:
+  ✓ A1 passed (0.1 s): the file says two, and goes on for longer than one line has room
+  ✗ A2 FAILED (make test): all tests pass
+  ? A3 claimed, not checked: Somebody has read it."""
+
+
+def test_acceptance_criteria_stand_below_each_other_in_their_colours():
+    row = Shown(message=Message(ts=1, type="say", say="note", content=CRITERIA))
+    strips = drawn(row, 60, LOOK)
+    assert [strip.text.rstrip() for strip in strips] == [
+        "  · Acceptance criteria of INT-001:",
+        "    ✓ A1 passed (0.1 s): the file says two, and goes on for",
+        "      longer than one line has room",
+        "    ✗ A2 FAILED (make test): all tests pass",
+        "    ? A3 claimed, not checked: Somebody has read it.",
+    ]
+    inks = [
+        {part.style.color.name for part in strip if part.style and part.style.color}
+        for strip in strips[1:]
+    ]
+    assert inks == [{LOOK.good}, {LOOK.good}, {LOOK.bad}, {LOOK.careful}]
