@@ -10,6 +10,7 @@ import ctypes
 import gc
 import importlib
 import json
+import math
 import os
 import pkgutil
 import resource
@@ -158,12 +159,20 @@ def _become(
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, hardest))
         os.environ.clear()
         os.environ.update(environ)
+        _never_offer_the_background()
         sys.argv = ["rookery", *arguments]
         code = importlib.import_module(program).main()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _never_offer_the_background() -> None:
+    """The offer is made by the clock: on a busy machine a journal would have two facts more."""
+    from rookery.tools import command_watch
+
+    command_watch.OFFER_SECONDS = command_watch.OFFER_SECONDS_WITH_OUTPUT = math.inf
 
 
 def _bury(child: int) -> tuple[int, bool]:

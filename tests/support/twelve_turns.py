@@ -29,7 +29,7 @@ from rookery.storage.journal import read_events
 from rookery.storage.journal_lines import JOURNAL, never_begun
 from support.command_server import CommandServer, Ended
 
-SCRIPT = Path(__file__).parent / "faults" / "twelve_turns.yaml"
+SCRIPT = Path(__file__).parents[1] / "faults" / "twelve_turns.yaml"
 SESSION = "6d0a5a4c-7c07-4bb4-9a53-0d0a0a6e4f01"
 BEFORE = {
     "notes.txt": b"Read me.\n",

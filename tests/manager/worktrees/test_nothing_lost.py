@@ -243,7 +243,7 @@ def test_9_7_killed_with_all_its_gits_at_any_instant_nothing_is_lost(
 
 def test_every_point_is_known():
     """So that a new instant does not go untried."""
-    source = Path(worktree_folders.__file__).parents[1] / "src/rookery/manager/worktrees"
+    source = Path(worktree_folders.__file__).parents[2] / "src/rookery/manager/worktrees"
     said = "".join(path.read_text(encoding="utf-8") for path in source.glob("*.py"))
     known = {each.split('"')[1] for each in said.split("faults.kp(")[1:]}
     assert known == {point for _, _, point in POINTS}
