@@ -50,7 +50,7 @@ class Client(Struct):
                 group.start_soon(serve, self.host, far)
                 remote = RemoteHost(near)
                 group.start_soon(remote.run)
-                await remote.initialize(None)
+                await remote.initialize({})
                 self.remote = remote
                 await anyio.sleep_forever()
 

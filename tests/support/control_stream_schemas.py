@@ -5,7 +5,7 @@ schemas forbid none.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,7 @@ from rookery.compat.control_stream.stream_commands import (
 )
 from rookery.compat.structured_output.output_events import PROTOCOL, SCHEMA_VERSION
 from rookery.core.asks import AskKind, RequiredAction
-
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
+from rookery.protocol.schema import document
 
 
 def _object(required: tuple[str, ...], **properties: Any) -> dict[str, Any]:
@@ -146,16 +145,12 @@ EVENTS = (
 
 
 def events_schema() -> dict[str, Any]:
-    document = _document("Events of rookery --output-format stream-json", map(_event, EVENTS))
-    return {**document, "$defs": dict(FIELDS)}
+    title = "Events of rookery --output-format stream-json"
+    return document(title, list(map(_event, EVENTS)), FIELDS)
 
 
 def commands_schema() -> dict[str, Any]:
-    return _document("Commands of rookery --stdin-prompt-stream", map(_command, COMMANDS))
-
-
-def _document(title: str, kinds: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    return {"$schema": DIALECT, "title": title, "anyOf": list(kinds)}
+    return document("Commands of rookery --stdin-prompt-stream", list(map(_command, COMMANDS)), {})
 
 
 def _event(shape: EventShape) -> dict[str, Any]:

@@ -13,9 +13,8 @@ import jsonschema
 from rookery.compat.json_io.message_reader import KINDS
 from rookery.compat.json_io.state_message import grants
 from rookery.compat.json_io.task_events import NAMES
+from rookery.protocol.schema import document, ref
 from support.control_stream_schemas import FOLDER, closed
-
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _TEXT = {"type": "string"}
 _FLAG = {"type": "boolean"}
@@ -104,13 +103,13 @@ _STATE = _object(
     apiConfiguration=_object("apiProvider apiModelId", apiProvider=_TEXT, apiModelId=_TEXT),
     autoApprovalEnabled=_FLAG,
     **dict.fromkeys(grants(False), _FLAG),
-    clineMessages=_list({"$ref": "#/$defs/row"}),
+    clineMessages=_list(ref("row")),
     clineMessagesSeq=_COUNT,
     currentTaskId=_or_null(_TEXT),
-    currentTaskItem=_or_null({"$ref": "#/$defs/task"}),
+    currentTaskItem=_or_null(ref("task")),
     currentTaskTodos=_list(_TODO),
     messageQueue=_list(_QUEUED),
-    taskHistory=_list({"$ref": "#/$defs/task"}),
+    taskHistory=_list(ref("task")),
 )
 
 EVENTS: Mapping[str, dict[str, Any]] = {
@@ -135,8 +134,8 @@ EVENTS: Mapping[str, dict[str, Any]] = {
 TYPES: Mapping[str, dict[str, Any]] = {
     "say": _object("ts say", say=_TEXT, **_ROW),
     "ask": _object("ts ask", ask=_TEXT, **_ROW),
-    "state": _object("state", state={"$ref": "#/$defs/state"}),
-    "messageUpdated": _object("clineMessage", clineMessage={"$ref": "#/$defs/row"}),
+    "state": _object("state", state=ref("state")),
+    "messageUpdated": _object("clineMessage", clineMessage=ref("row")),
     "commandExecutionStatus": _object("text", text=_TEXT),
     "interactionRequired": _object(""),
     "invoke": _object("invoke", invoke={"const": "newChat"}),
@@ -166,7 +165,7 @@ TYPES: Mapping[str, dict[str, Any]] = {
         )
         for asked in ("Delete", "Edit")
     },
-    "taskHistoryUpdated": _object("taskHistory", taskHistory=_list({"$ref": "#/$defs/task"})),
+    "taskHistoryUpdated": _object("taskHistory", taskHistory=_list(ref("task"))),
     "commands": _object(
         "commands",
         commands=_list(
@@ -233,18 +232,15 @@ def engine_messages_schema() -> dict[str, Any]:
     told = [_named("event", name, shape) for name, shape in EVENTS.items()]
     told += [_named("type", name, shape) for name, shape in TYPES.items()]
     rows = [_named("type", name, TYPES[name]) for name in ("say", "ask")]
-    return {
-        "$schema": DIALECT,
-        "title": "Lines of rookery --json-io",
-        "anyOf": [{"$ref": "#/$defs/told"}, {"$ref": "#/$defs/written"}],
-        "$defs": {
-            "told": {"anyOf": told},
-            "written": {"anyOf": [_written(name) for name in KINDS]},
-            "row": {"anyOf": rows},
-            "task": _TASK,
-            "state": _STATE,
-        },
+    definitions = {
+        "told": {"anyOf": told},
+        "written": {"anyOf": [_written(name) for name in KINDS]},
+        "row": {"anyOf": rows},
+        "task": _TASK,
+        "state": _STATE,
     }
+    lines = [ref("told"), ref("written")]
+    return document("Lines of rookery --json-io", lines, definitions)
 
 
 def _named(key: str, name: str, shape: Mapping[str, Any]) -> dict[str, Any]:

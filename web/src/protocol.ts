@@ -990,11 +990,6 @@ export interface ViewChange {
   };
 }
 
-export interface Refusal {
-  code: number;
-  message: string;
-}
-
 export interface Initialized {
   protocol: 1;
   host: {
@@ -1026,9 +1021,9 @@ export interface SessionChange {
   change: ViewChange;
 }
 
-export interface End {
-  follow_id: number;
-  error?: Refusal;
+export interface Refusal {
+  code: number;
+  message: string;
 }
 
 export interface Requests {

@@ -16,10 +16,12 @@ from rookery.protocol.schema import (
     Schema,
     answer_type,
     call,
+    define_messages,
     define_view,
-    message,
+    initialize,
     notification,
     object_of,
+    protocol_document,
     ref,
 )
 
@@ -31,7 +33,6 @@ _IN_ROWS: dict[str, Schema] = {
     "html_upto": {"description": "How many UTF-16 units of the text that is.", **NUMBER},
     "task_id": {"description": "Of the task that works for this call.", **_TEXT},
 }
-_REQUEST_ID: Schema = {"type": ["integer", "string", "null"]}
 
 
 def schema() -> Schema:
@@ -47,12 +48,7 @@ def schema() -> Schema:
         made.all[name] = _told_whole(made.all[name])
     _extend_rows(made)
     _define_messages(made)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"Protocol {PROTOCOL} of the Agent Manager",
-        "anyOf": [ref(name) for name in made.all if name.endswith("message")],
-        "$defs": made.all,
-    }
+    return protocol_document(f"Protocol {PROTOCOL} of the Agent Manager", made)
 
 
 def _define_requests(made: Definitions) -> None:
@@ -82,7 +78,6 @@ def _extend_rows(made: Definitions) -> None:
 def _define_messages(made: Definitions) -> None:
     follow = {"follow_id": NUMBER}
     session = {"session_id": _TEXT, "task_id": _TEXT, "tail": NUMBER}
-    initialize: dict[str, Schema] = {"protocol": {"const": PROTOCOL}, "token": _TEXT}
     listed: dict[str, Schema] = {
         **follow,
         "overview": ref("overview"),
@@ -92,28 +87,21 @@ def _define_messages(made: Definitions) -> None:
         "inbox": {"type": "array", "items": ref("inbox_row")},
     }
     view = {**follow, "seq": NUMBER, "earlier": NUMBER, "change": ref("view_change")}
-    made.add("error", object_of({"code": {"type": "integer"}, "message": _TEXT}))
     made.add("initialized", object_of(_initialized()))
     made.add("followed", object_of(follow))
     made.add("list_change", {"description": _LIST, **object_of(listed, ["follow_id"])})
     made.add("session_change", {"description": _VIEW, **object_of(view)})
-    made.add("end", object_of({**follow, "error": ref("error")}, ["follow_id"]))
     messages = {
-        "initialize_message": call("initialize", object_of(initialize, ["protocol"])),
+        "initialize_message": initialize({}),
         "do_message": call("do", ref("request")),
         "ping_message": call("ping", object_of({}, [])),
         "follow_list_message": call("follow_list", object_of({}, [])),
         "follow_session_message": call("follow_session", object_of(session, ["session_id"])),
         "widen_message": call("widen", object_of({**follow, "most": NUMBER}, ["follow_id"])),
-        "unfollow_message": call("unfollow", object_of(follow)),
         "list_message": notification("list", ref("list_change")),
         "view_message": notification("view", ref("session_change")),
-        "ended_message": notification("ended", ref("end")),
-        "result_message": message({"id": _REQUEST_ID, "result": {}}),
-        "error_message": message({"id": _REQUEST_ID, "error": ref("error")}),
     }
-    for name, described in messages.items():
-        made.add(name, described)
+    define_messages(made, messages)
 
 
 _LIST = (

@@ -4,7 +4,6 @@ A request is carried out even if its client leaves meanwhile. The list is sent w
 what changes in it.
 """
 
-import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
@@ -13,10 +12,9 @@ from typing import Any, Protocol, cast
 import anyio
 import anyio.to_thread
 import msgspec
-from anyio.abc import TaskGroup
 
 from rookery.core.queries import Asking
-from rookery.errors import CommandRejected, RookeryError
+from rookery.errors import CommandRejected
 from rookery.manager.handlers.router import Router
 from rookery.manager.rendering.markdown_html import make_ready
 from rookery.manager.rendering.session_rows import inbox_row, session_row
@@ -31,28 +29,12 @@ from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import InboxRow, Overview, SessionRow
 from rookery.protocol.channels import Channel
 from rookery.protocol.codec import answer_to_json, kind_of
-from rookery.protocol.handshake import Introduction, everybody
-from rookery.protocol.jsonrpc import (
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    REFUSED,
-    Params,
-    Peer,
-    RpcError,
-    code_of,
-)
+from rookery.protocol.handshake import everybody
+from rookery.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from rookery.protocol.relay import Outlet
-from rookery.protocol.server import VIEWS_AT_ONCE, Follows, Relay, check_fields, named
+from rookery.protocol.server import Follows, Method, Offer, serve_client
 
 SECONDS_TO_SAY_THE_TOKEN = 5.0
-_TAKES: dict[str, tuple[str, ...]] = {
-    "ping": (),
-    "follow_list": (),
-    "follow_session": ("session_id", "task_id", "tail"),
-    "widen": ("follow_id", "most"),
-    "unfollow": ("follow_id",),
-}
-_debug = logging.getLogger(__name__)
 SECONDS_BETWEEN = 0.1
 """What comes in between is told in one."""
 ROWS_AT_ONCE = 200
@@ -80,110 +62,66 @@ async def serve_manager(
     token: str | None = None,
     admit: Callable[[], bool] = everybody,
 ) -> None:
-    """Serve a client until it is gone. With a `token` it must say that one first; `admit` is
-    called when it has, and says whether there is room for one more."""
-    async with anyio.create_task_group() as group:
-        introduction = Introduction(token, admit, within=SECONDS_TO_SAY_THE_TOKEN)
-        client = _Client(manager, group, introduction)
-        client.peer = Peer(channel, client)
-        if introduction.is_wanted_soon:
-            group.start_soon(introduction.expel_stranger, client.peer, group.cancel_scope)
-        await client.peer.run()
-        group.cancel_scope.cancel()
+    """Serve a client until it is gone."""
+    offer = partial(_offer, manager)
+    await serve_client(offer, channel, token=token, admit=admit, within=SECONDS_TO_SAY_THE_TOKEN)
 
 
-class _Client:
-    """What one client may call."""
+def _offer(manager: ServedManager, follows: Follows) -> Offer:
+    async def do(fields: dict[str, Any]) -> object:
+        return msgspec.Raw(reply_to_json(await _do(manager, request_from_json(fields))))
 
-    peer: Peer
+    async def ping(fields: dict[str, Any]) -> None:
+        pass
 
-    def __init__(
-        self, manager: ServedManager, group: TaskGroup, introduction: Introduction
-    ) -> None:
-        self._manager = manager
-        self._introduction = introduction
-        self._follows = Follows(group)
-        self._windows: dict[int, Window] = {}
+    async def follow_list(fields: dict[str, Any]) -> object:
+        follows.check_room()
+        return follows.begin(partial(relay_list, manager=manager))
 
-    async def answer(self, method: str, params: Params) -> object:
-        fields = named(params)
-        if method == "initialize":
-            requests = sorted(map(kind_of, self._manager.desk.requests))
-            return {**self._introduction.hear(fields), "requests": requests}
-        self._introduction.check()
-        check_fields(method, fields, _TAKES)
-        try:
-            match method:
-                case "do":
-                    answer = await self._do(request_from_json(fields))
-                    return msgspec.Raw(reply_to_json(answer))
-                case "ping":
-                    return None
-                case "follow_list":
-                    return self._begin(partial(relay_list, manager=self._manager))
-                case "follow_session":
-                    return self._follow_session(fields)
-                case "widen":
-                    self._widen(fields)
-                    return None
-                case "unfollow":
-                    self._unfollow(fields)
-                    return None
-                case _:
-                    raise RpcError(METHOD_NOT_FOUND, f"There is no method {method!r}.")
-        except RpcError:
-            raise
-        except RookeryError as error:
-            raise RpcError(code_of(error), str(error)) from error
+    async def follow_session(fields: dict[str, Any]) -> object:
+        return _follow_session(manager.supervisor, follows, fields)
 
-    async def hear(self, method: str, params: Params) -> None:
-        """Whoever does not care about the answer may leave out the number."""
-        await self.answer(method, params)
-
-    async def _do(self, request: Asking[Any]) -> object:
-        """What was begun is not left half done because whoever wanted it has gone."""
-        running = _RunningRequest(self._manager.desk, request)
-        self._manager.supervisor.group.start_soon(running.run)
-        return await running.outcome()
-
-    def _follow_session(self, fields: Mapping[str, Any]) -> object:
-        session_id, task_id = fields.get("session_id"), fields.get("task_id")
-        tail = fields.get("tail", USUAL_TAIL)
-        if not isinstance(session_id, str) or not isinstance(task_id, str | None):
-            raise RpcError(INVALID_PARAMS, "follow_session takes a session_id, and a task_id.")
-        window = Window(_rows(tail, "tail"))
-        for over in [each for each in self._windows if each not in self._follows]:
-            del self._windows[over]
-        if len(self._windows) >= VIEWS_AT_ONCE:
-            raise RpcError(REFUSED, f"That is more than {VIEWS_AT_ONCE} sessions; end some first.")
-        supervisor = self._manager.supervisor
-        if supervisor.session(session_id) is None:
-            raise CommandRejected(f"There is no session {session_id[:80]} here.")
-        relay = partial(
-            relay_session,
-            supervisor=supervisor,
-            session_id=session_id,
-            task_id=task_id or session_id,
-            window=window,
-        )
-        self._follows.check_room()
-        follow_id = self._follows.begin(self.peer, relay)
-        self._windows[follow_id] = window
-        return {"follow_id": follow_id}
-
-    def _begin(self, relay: Relay) -> object:
-        self._follows.check_room()
-        return {"follow_id": self._follows.begin(self.peer, relay)}
-
-    def _widen(self, fields: Mapping[str, Any]) -> None:
-        follow_id = _number(fields)
-        window = self._windows.get(follow_id)
-        if window is None or follow_id not in self._follows:
+    async def widen(fields: dict[str, Any]) -> None:
+        window = follows.view(fields)
+        if not isinstance(window, Window):
             raise RpcError(INVALID_PARAMS, "widen takes the follow_id of a session.")
         window.widen(_rows(fields.get("most", USUAL_TAIL), "most"))
 
-    def _unfollow(self, fields: Mapping[str, Any]) -> None:
-        self._follows.end(_number(fields))
+    return Offer(
+        {"requests": sorted(map(kind_of, manager.desk.requests))},
+        {
+            "do": Method(do),
+            "ping": Method(ping, ()),
+            "follow_list": Method(follow_list, ()),
+            "follow_session": Method(follow_session, ("session_id", "task_id", "tail")),
+            "widen": Method(widen, ("follow_id", "most")),
+        },
+    )
+
+
+async def _do(manager: ServedManager, request: Asking[Any]) -> object:
+    """What was begun is not left half done because whoever wanted it has gone."""
+    running = _RunningRequest(manager.desk, request)
+    manager.supervisor.group.start_soon(running.run)
+    return await running.outcome()
+
+
+def _follow_session(supervisor: Supervisor, follows: Follows, fields: Mapping[str, Any]) -> object:
+    session_id, task_id = fields.get("session_id"), fields.get("task_id")
+    if not isinstance(session_id, str) or not isinstance(task_id, str | None):
+        raise RpcError(INVALID_PARAMS, "follow_session takes a session_id, and a task_id.")
+    window = Window(_rows(fields.get("tail", USUAL_TAIL), "tail"))
+    follows.check_room(window)
+    if supervisor.session(session_id) is None:
+        raise CommandRejected(f"There is no session {session_id[:80]} here.")
+    relay = partial(
+        relay_session,
+        supervisor=supervisor,
+        session_id=session_id,
+        task_id=task_id or session_id,
+        window=window,
+    )
+    return follows.begin(relay, window)
 
 
 class _RunningRequest:
@@ -211,13 +149,6 @@ class _RunningRequest:
         if self._failure:
             raise self._failure
         return self._answer
-
-
-def _number(fields: Mapping[str, Any]) -> int:
-    follow_id = fields.get("follow_id")
-    if type(follow_id) is not int:
-        raise RpcError(INVALID_PARAMS, "Say which, in follow_id.")
-    return follow_id
 
 
 def _rows(said: object, name: str) -> int:

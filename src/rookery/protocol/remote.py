@@ -5,8 +5,8 @@ the last event they have, and is whole.
 """
 
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import anyio
@@ -63,16 +63,21 @@ async def remote_host(channel: Channel, *, token: str | None = None) -> "AsyncIt
 
 
 async def _introduce(host: "RemoteHost", token: str | None) -> None:
+    client: dict[str, object] = {"client": {"name": NAME, "version": VERSION}}
     try:
         with anyio.fail_after(SECONDS_TO_ANSWER):
-            await host.initialize(token)
+            await host.initialize({**client, **({} if token is None else {"token": token})})
     except TimeoutError as error:
         raise NoHost(f"Nobody answers there within {SECONDS_TO_ANSWER:.0f} seconds.") from error
     except Disconnected as error:
         raise NoHost("Whoever listens there hangs up when greeted.") from error
 
 
-class RemoteHost:
+class RemoteServer:
+    """Whoever serves at the other end of a channel: methods to call, and news to follow."""
+
+    name = "server"
+
     def __init__(self, channel: Channel) -> None:
         self._peer = Peer(channel, self)
         self._follows: dict[int, _Arrivals] = {}
@@ -82,23 +87,25 @@ class RemoteHost:
             await self._peer.run()
         finally:
             for arrivals in self._follows.values():
-                arrivals.end(Disconnected("The connection to the host was lost."))
+                arrivals.end(Disconnected(f"The connection to the {self.name} was lost."))
 
-    async def initialize(self, token: str | None) -> None:
-        params: dict[str, object] = {"protocol": PROTOCOL}
-        params["client"] = {"name": NAME, "version": VERSION}
-        if token is not None:
-            params["token"] = token
-        await self._peer.call("initialize", params)
+    async def initialize(self, params: Mapping[str, object]) -> None:
+        """Raises `RpcError`."""
+        await self._peer.call("initialize", {"protocol": PROTOCOL, **params})
 
-    async def send(self, command: Command) -> None:
-        await self._call("send", msgspec.Raw(command_to_json(command)))
+    async def call(
+        self, method: str, params: object, at_once: Callable[[Any], None] | None = None
+    ) -> Any:
+        """What a method answers. Raises what it was refused with."""
+        if isinstance(params, msgspec.Raw) and len(memoryview(params)) > LONGEST_MESSAGE - _FRAME:
+            raise CommandRejected(f"That is more than {LONGEST_MESSAGE >> 20} MiB. Say less.")
+        try:
+            return await self._peer.call(method, params, at_once=at_once)
+        except RpcError as error:
+            raise raised_again(error) from error
 
-    async def query(self, query: Asking[T]) -> T:
-        answer = await self._call("query", msgspec.Raw(query_to_json(query)))
-        return answer_from_json(query, answer)
-
-    async def follow(self, task_id: str, after: int = 0) -> AsyncIterator[Event]:
+    async def news(self, method: str, params: object) -> AsyncGenerator[Any, None]:
+        """What is told of something that is followed, as `read` gives it, until it ends."""
         arrivals = _Arrivals()
         number = 0
 
@@ -108,68 +115,80 @@ class RemoteHost:
             self._follows[number] = arrivals
 
         try:
-            params = {"task_id": task_id, "after": after, "as": "events"}
-            await self._call("follow", params, begin)
-            while event := await arrivals.next():
-                yield event
+            await self.call(method, params, begin)
+            while (each := await arrivals.next()) is not None:
+                yield each
         finally:
-            self._leave(number)
+            if self._follows.pop(number, None):
+                with suppress(Disconnected):
+                    self._peer.notify("unfollow", {"follow_id": number})
+
+    def read(self, method: str, fields: dict[str, Any]) -> object:
+        """What a notification says to a follower; None for one that only later servers send."""
+        raise NotImplementedError
 
     async def answer(self, method: str, params: Params) -> object:
         raise RpcError(METHOD_NOT_FOUND, "A client has nothing to be asked.")
 
     async def hear(self, method: str, params: Params) -> None:
-        match method, params:
-            case "event", {"follow_id": int(number), "event": event}:
-                if arrivals := self._follows.get(number):
-                    arrivals.put(event_from_json(answer_to_json(event)))
-            case "ended", {"follow_id": int(number), **rest}:
-                if arrivals := self._follows.pop(number, None):
+        match params:
+            case {"follow_id": int(number), **rest}:
+                if not (arrivals := self._follows.get(number)):
+                    return
+                if method == "ended":
+                    del self._follows[number]
                     arrivals.end(_failure(rest.get("error")))
-            case _:
-                pass  # something that later hosts tell
+                elif (said := self.read(method, rest)) is not None:  # type: ignore[arg-type]
+                    arrivals.put(said)
 
-    async def _call(self, method: str, params: object, at_once: Any = None) -> Any:
-        if isinstance(params, msgspec.Raw) and len(memoryview(params)) > LONGEST_MESSAGE - _FRAME:
-            raise CommandRejected(f"That is more than {LONGEST_MESSAGE >> 20} MiB. Say less.")
-        try:
-            return await self._peer.call(method, params, at_once=at_once)
-        except RpcError as error:
-            raise raised_again(error) from error
 
-    def _leave(self, number: int) -> None:
-        if self._follows.pop(number, None):
-            with suppress(Disconnected):
-                self._peer.notify("unfollow", {"follow_id": number})
+class RemoteHost(RemoteServer):
+    name = "host"
+
+    async def send(self, command: Command) -> None:
+        await self.call("send", msgspec.Raw(command_to_json(command)))
+
+    async def query(self, query: Asking[T]) -> T:
+        answer = await self.call("query", msgspec.Raw(query_to_json(query)))
+        return answer_from_json(query, answer)
+
+    async def follow(self, task_id: str, after: int = 0) -> AsyncIterator[Event]:
+        params = {"task_id": task_id, "after": after, "as": "events"}
+        async with aclosing(self.news("follow", params)) as events:
+            async for event in events:
+                yield event
+
+    def read(self, method: str, fields: dict[str, Any]) -> object:
+        return event_from_json(answer_to_json(fields["event"])) if method == "event" else None
 
 
 class _Arrivals:
-    """Events that have come and were not looked at yet."""
+    """What has come and was not looked at yet."""
 
     def __init__(self) -> None:
-        self._events: deque[Event] = deque()
+        self._waiting: deque[object] = deque()
         self._ended = False
         self._failure: Exception | None = None
         self._changed = anyio.Event()
 
-    def put(self, event: Event) -> None:
-        self._events.append(event)
+    def put(self, said: object) -> None:
+        self._waiting.append(said)
         self._changed.set()
 
     def end(self, failure: Exception | None) -> None:
         self._ended, self._failure = True, failure
         self._changed.set()
 
-    async def next(self) -> Event | None:
-        """The next event; None once there will be no more."""
-        while not self._events:
+    async def next(self) -> object:
+        """The next of it; None once there will be no more."""
+        while not self._waiting:
             if self._failure:
                 raise self._failure
             if self._ended:
                 return None
             self._changed = anyio.Event()
             await self._changed.wait()
-        return self._events.popleft()
+        return self._waiting.popleft()
 
 
 def _failure(error: Any) -> Exception | None:

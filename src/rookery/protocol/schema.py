@@ -21,6 +21,7 @@ from rookery.protocol.relay import PARTS
 from rookery.protocol.server import AS_EVENTS, AS_VIEW
 
 Schema: TypeAlias = dict[str, Any]
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _KINDS = {cls: kind for table in (BLOCKS, FACTS, COMMANDS, QUERIES) for kind, cls in table.items()}
 _PLAIN: dict[Any, Schema] = {
@@ -52,17 +53,22 @@ def schema() -> Schema:
     made.tagged("fact", FACTS)
     place = object_of({"seq": NUMBER, "sub": NUMBER, "ts": NUMBER})
     made.add("event", {"description": _EVENT, "allOf": [place, ref("fact")]})
-    made.add("error", object_of({"code": {"type": "integer"}, "message": {"type": "string"}}))
     for kind, cls in QUERIES.items():
         made.add(f"answer_to_{kind}", made.of(answer_type(cls)))
     define_view(made)
     _define_messages(made)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"Protocol {PROTOCOL}",
-        "anyOf": [ref(name) for name in made.all if name.endswith("_message")],
-        "$defs": made.all,
-    }
+    return protocol_document(f"Protocol {PROTOCOL}", made)
+
+
+def protocol_document(title: str, made: "Definitions") -> Schema:
+    messages = [ref(name) for name in made.all if name.endswith("_message")]
+    return document(title, messages, made.all)
+
+
+def document(title: str, kinds: list[Schema], definitions: Mapping[str, Schema]) -> Schema:
+    """A schema of which every line is one of some kinds."""
+    defined = {"$defs": dict(definitions)} if definitions else {}
+    return {"$schema": DIALECT, "title": title, "anyOf": kinds, **defined}
 
 
 class Definitions:
@@ -166,32 +172,43 @@ def define_view(made: Definitions) -> None:
 
 def _define_messages(made: Definitions) -> None:
     follow_id = {"follow_id": NUMBER}
-    initialize: dict[str, Schema] = {
-        "protocol": {"const": PROTOCOL},
-        "client": {"type": "object"},
-        "token": {"type": "string"},
-    }
     follow = {
         "task_id": {"type": "string"},
         "after": NUMBER,
         "as": {"enum": [AS_EVENTS, AS_VIEW]},
     }
     change = {**follow_id, "seq": NUMBER, "change": ref("view_change")}
-    ended = {**follow_id, "error": ref("error")}
     messages = {
-        "initialize_message": call("initialize", object_of(initialize, ["protocol"])),
+        "initialize_message": initialize({"client": {"type": "object"}}),
         "send_message": call("send", ref("command")),
         "query_message": call("query", ref("query")),
         "follow_message": call("follow", object_of(follow, ["task_id"])),
-        "unfollow_message": call("unfollow", object_of(follow_id)),
         "event_message": notification("event", object_of({**follow_id, "event": ref("event")})),
         "view_message": notification("view", object_of(change)),
-        "ended_message": notification("ended", object_of(ended, ["follow_id"])),
+    }
+    define_messages(made, messages)
+
+
+def define_messages(made: Definitions, messages: Mapping[str, Schema]) -> None:
+    """Those of one server, and those that all have."""
+    follow_id = {"follow_id": NUMBER}
+    made.add("error", object_of({"code": {"type": "integer"}, "message": {"type": "string"}}))
+    ended = object_of({**follow_id, "error": ref("error")}, ["follow_id"])
+    common = {
+        "unfollow_message": call("unfollow", object_of(follow_id)),
+        "ended_message": notification("ended", ended),
         "result_message": message({"id": _REQUEST_ID, "result": {}}),
         "error_message": message({"id": _REQUEST_ID, "error": ref("error")}),
     }
-    for name, described in messages.items():
+    for name, described in {**messages, **common}.items():
         made.add(name, described)
+
+
+def initialize(more: Mapping[str, Schema]) -> Schema:
+    token: Schema = {"token": {"type": "string"}}
+    return call(
+        "initialize", object_of({"protocol": {"const": PROTOCOL}, **more, **token}, ["protocol"])
+    )
 
 
 def answer_type(cls: type[Any]) -> Any:

@@ -1,10 +1,11 @@
-"""Serves a host to one client: its commands, its queries, and whatever tasks it follows.
+"""Serves clients: each may call methods and follow what goes on. A host is served here, the
+manager passes methods of its own.
 
 Each follow has its own pace, and a follow that fails ends no other.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from itertools import count
 from typing import Any, TypeAlias, cast
@@ -12,6 +13,7 @@ from typing import Any, TypeAlias, cast
 import anyio
 import msgspec
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from rookery.core.queries import Asking
 from rookery.core.unknown_fields import unknown_field
@@ -25,7 +27,7 @@ from rookery.protocol.codec import (
     command_from_json,
     query_from_json,
 )
-from rookery.protocol.handshake import Introduction, everybody
+from rookery.protocol.handshake import SECONDS_TO_INTRODUCE_ONESELF, Introduction, everybody
 from rookery.protocol.host_interface import Host
 from rookery.protocol.jsonrpc import (
     INVALID_PARAMS,
@@ -44,8 +46,6 @@ CAPABILITIES = {
     "send": list(COMMANDS),
     "query": list(QUERIES),
 }
-_TAKES = {"follow": ("task_id", "after", "as"), "unfollow": ("follow_id",)}
-"""The parameters of methods. A later client may introduce itself with more, which is no request."""
 _debug = logging.getLogger(__name__)
 
 AT_ONCE = 64
@@ -55,6 +55,19 @@ VIEWS_AT_ONCE = 16
 Relay: TypeAlias = Callable[[Outlet], Awaitable[None]]
 
 
+class Method(Struct, frozen=True):
+    answer: Callable[[dict[str, Any]], Awaitable[object]]
+    takes: tuple[str, ...] | None = None
+    """All fields that it may be given. None if the request inside is checked by its reader."""
+
+
+class Offer(Struct, frozen=True):
+    """What one client may call, and what it is told when it introduces itself."""
+
+    greeting: Mapping[str, object]
+    methods: Mapping[str, Method]
+
+
 async def serve(
     host: Host,
     channel: Channel,
@@ -62,50 +75,49 @@ async def serve(
     token: str | None = None,
     admit: Callable[[], bool] = everybody,
 ) -> None:
+    """Serve a host to a client until it is gone."""
+    await serve_client(partial(_host_offer, host), channel, token=token, admit=admit)
+
+
+async def serve_client(
+    offer: Callable[["Follows"], Offer],
+    channel: Channel,
+    *,
+    token: str | None = None,
+    admit: Callable[[], bool] = everybody,
+    within: float = SECONDS_TO_INTRODUCE_ONESELF,
+) -> None:
     """Serve a client until it is gone. With a `token` it must say that one first; `admit` is
     called when it has, and says whether there is room for one more."""
     async with anyio.create_task_group() as group:
-        introduction = Introduction(token, admit)
-        connection = Connection(host, group, introduction)
-        connection.peer = Peer(channel, connection)
+        introduction = Introduction(token, admit, within=within)
+        follows = Follows(group)
+        peer = follows.peer = Peer(channel, _Connection(introduction, offer(follows), follows))
         if introduction.is_wanted_soon:
-            group.start_soon(introduction.expel_stranger, connection.peer, group.cancel_scope)
-        await connection.peer.run()
+            group.start_soon(introduction.expel_stranger, peer, group.cancel_scope)
+        await peer.run()
         group.cancel_scope.cancel()
 
 
-class Connection:
-    """What one client may call."""
-
-    peer: Peer
-
-    def __init__(self, host: Host, group: TaskGroup, introduction: Introduction) -> None:
-        self._host = host
+class _Connection:
+    def __init__(self, introduction: Introduction, offer: Offer, follows: "Follows") -> None:
         self._introduction = introduction
-        self._follows = Follows(group)
-        self._views: set[int] = set()
+        self._greeting = offer.greeting
+        self._methods = {**offer.methods, "unfollow": Method(follows.unfollow, ("follow_id",))}
 
     async def answer(self, method: str, params: Params) -> object:
-        fields = named(params)
-        if method == "initialize":
-            return {**self._introduction.hear(fields), "capabilities": CAPABILITIES}
+        if isinstance(params, list):
+            raise RpcError(INVALID_PARAMS, "Parameters are given by name, in an object.")
+        fields = params or {}
+        if method == "initialize":  # a later client may say more, which is no request
+            return {**self._introduction.hear(fields), **self._greeting}
         self._introduction.check()
-        check_fields(method, fields, _TAKES)
+        if not (called := self._methods.get(method)):
+            raise RpcError(METHOD_NOT_FOUND, f"There is no method {method!r}.")
+        if called.takes is not None and (unknown := unknown_field(fields, called.takes)):
+            raise RpcError(INVALID_PARAMS, f"{method} {unknown} Nothing was done.")
         try:
-            match method:
-                case "send":
-                    await self._host.send(command_from_json(fields))
-                    return None
-                case "query":
-                    query = cast(Asking[Any], query_from_json(fields))
-                    return msgspec.Raw(answer_to_json(await self._host.query(query)))
-                case "follow":
-                    return self._follow(fields)
-                case "unfollow":
-                    self._unfollow(fields)
-                    return None
-                case _:
-                    raise RpcError(METHOD_NOT_FOUND, f"There is no method {method!r}.")
+            return await called.answer(fields)
         except RpcError:
             raise
         except RookeryError as error:
@@ -115,77 +127,85 @@ class Connection:
         """Whoever does not care about the answer may leave out the number."""
         await self.answer(method, params)
 
-    def _follow(self, fields: Mapping[str, Any]) -> object:
-        task_id, after = fields.get("task_id"), fields.get("after", 0)
-        manner = fields.get("as", AS_EVENTS)
-        if not isinstance(task_id, str) or manner not in (AS_EVENTS, AS_VIEW):
-            raise RpcError(INVALID_PARAMS, 'follow takes a task_id, and as "events" or "view".')
-        if type(after) is not int or not 0 <= after <= LARGEST_NUMBER:
-            raise RpcError(INVALID_PARAMS, "after is the number of an event, or 0.")
-        self._check_number(manner)
-        resume = partial(self._host.follow, task_id)
-        events = resume(0 if manner == AS_VIEW else after)
-        relay = (
-            partial(relay_view, events=events)
-            if manner == AS_VIEW
-            else partial(relay_events, resume=resume, events=events, after=after)
-        )
-        follow_id = self._follows.begin(self.peer, relay)
-        if manner == AS_VIEW:
-            self._views.add(follow_id)
-        return {"follow_id": follow_id}
 
-    def _check_number(self, manner: str) -> None:
-        self._follows.check_room()
-        self._views = {each for each in self._views if each in self._follows}
-        if manner == AS_VIEW and len(self._views) >= VIEWS_AT_ONCE:
-            raise RpcError(REFUSED, f"That is more than {VIEWS_AT_ONCE} views; end some first.")
+def _host_offer(host: Host, follows: "Follows") -> Offer:
+    async def send(fields: dict[str, Any]) -> None:
+        await host.send(command_from_json(fields))
 
-    def _unfollow(self, fields: Mapping[str, Any]) -> None:
-        follow_id = fields.get("follow_id")
-        if type(follow_id) is not int:
-            raise RpcError(INVALID_PARAMS, "unfollow takes a follow_id.")
-        self._follows.end(follow_id)
+    async def query(fields: dict[str, Any]) -> object:
+        asked = cast(Asking[Any], query_from_json(fields))
+        return msgspec.Raw(answer_to_json(await host.query(asked)))
+
+    async def follow(fields: dict[str, Any]) -> object:
+        return _follow(host, follows, fields)
+
+    return Offer(
+        {"capabilities": CAPABILITIES},
+        {
+            "send": Method(send),
+            "query": Method(query),
+            "follow": Method(follow, ("task_id", "after", "as")),
+        },
+    )
 
 
-def check_fields(
-    method: str, fields: Mapping[str, Any], takes: Mapping[str, Sequence[str]]
-) -> None:
-    """Refused if a method is given a field that it does not take."""
-    if method in takes and (unknown := unknown_field(fields, takes[method])):
-        raise RpcError(INVALID_PARAMS, f"{method} {unknown} Nothing was done.")
-
-
-def named(params: Params) -> dict[str, Any]:
-    if isinstance(params, list):
-        raise RpcError(INVALID_PARAMS, "Parameters are given by name, in an object.")
-    return params or {}
+def _follow(host: Host, follows: "Follows", fields: Mapping[str, Any]) -> object:
+    task_id, after = fields.get("task_id"), fields.get("after", 0)
+    manner = fields.get("as", AS_EVENTS)
+    if not isinstance(task_id, str) or manner not in (AS_EVENTS, AS_VIEW):
+        raise RpcError(INVALID_PARAMS, 'follow takes a task_id, and as "events" or "view".')
+    if type(after) is not int or not 0 <= after <= LARGEST_NUMBER:
+        raise RpcError(INVALID_PARAMS, "after is the number of an event, or 0.")
+    view = manner if manner == AS_VIEW else None
+    follows.check_room(view)
+    resume = partial(host.follow, task_id)
+    events = resume(0 if view else after)
+    relay = (
+        partial(relay_view, events=events)
+        if view
+        else partial(relay_events, resume=resume, events=events, after=after)
+    )
+    return follows.begin(relay, view)
 
 
 class Follows:
+    """What one client follows. A view is something that is kept for it while it follows."""
+
+    peer: Peer
+
     def __init__(self, group: TaskGroup) -> None:
         self._group = group
         self._outlets: dict[int, Outlet] = {}
+        self._views: dict[int, object] = {}
         self._numbers = count(1)
 
-    def __contains__(self, follow_id: int) -> bool:
-        return follow_id in self._outlets
-
-    def check_room(self) -> None:
+    def check_room(self, view: object = None) -> None:
         """Raises `RpcError`."""
         if len(self._outlets) >= AT_ONCE:
             raise RpcError(REFUSED, f"That is more than {AT_ONCE} follows; end some first.")
+        if view is not None and len(self._views) >= VIEWS_AT_ONCE:
+            raise RpcError(REFUSED, f"That is more than {VIEWS_AT_ONCE} views; end some first.")
 
-    def begin(self, peer: Peer, relay: Relay) -> int:
-        """The number of the follow that tells what `relay` does, until that ends."""
+    def begin(self, relay: Relay, view: object = None) -> object:
+        """Begin to tell what `relay` does, until that ends; the answer names the follow."""
         follow_id = next(self._numbers)
-        outlet = self._outlets[follow_id] = Outlet(peer, follow_id)
+        outlet = self._outlets[follow_id] = Outlet(self.peer, follow_id)
+        if view is not None:
+            self._views[follow_id] = view
         self._group.start_soon(self._run, follow_id, outlet, relay)
-        return follow_id
+        return {"follow_id": follow_id}
 
-    def end(self, follow_id: int) -> None:
-        if outlet := self._outlets.pop(follow_id, None):
+    def view(self, fields: Mapping[str, Any]) -> object:
+        """The view of the follow that is named; None if it has none."""
+        return self._views.get(_follow_id(fields))
+
+    async def unfollow(self, fields: Mapping[str, Any]) -> None:
+        if outlet := self._forget(_follow_id(fields)):
             outlet.stop()
+
+    def _forget(self, follow_id: int) -> Outlet | None:
+        self._views.pop(follow_id, None)
+        return self._outlets.pop(follow_id, None)
 
     async def _run(self, follow_id: int, outlet: Outlet, relay: Relay) -> None:
         try:
@@ -197,4 +217,11 @@ class Follows:
                 _debug.exception("follow %d failed", follow_id)
             outlet.end(error)
         finally:
-            self._outlets.pop(follow_id, None)
+            self._forget(follow_id)
+
+
+def _follow_id(fields: Mapping[str, Any]) -> int:
+    follow_id = fields.get("follow_id")
+    if type(follow_id) is not int:
+        raise RpcError(INVALID_PARAMS, "Say which, in follow_id.")
+    return follow_id
