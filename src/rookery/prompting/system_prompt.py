@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator, Sequence
 from rookery import NAME
 from rookery.core.instructions import NestedRules, Rule, Rules, Skill, in_a_line, quoted
 from rookery.core.modes import BUILT_IN, Mode
+from rookery.core.tool_traits import ToolGroup, traits_of
 
 MODES: dict[str, Mode] = {mode.slug: mode for mode in BUILT_IN}
 
-_EDITING = frozenset(("apply_diff", "apply_patch", "edit", "write_to_file"))
 
 _LINKS = "Name files and symbols as links, [name](path:line), in completions too."
 _TOOLS = (
@@ -127,9 +127,13 @@ def _role(mode: Mode) -> str:
     return f"{who} You are in mode {mode.slug}.\n{quoted('role', mode.role)}"
 
 
+def _any_edits(tools: Collection[str]) -> bool:
+    return any(traits_of(tool).group is ToolGroup.EDIT for tool in tools)
+
+
 def _how(tools: Collection[str], *, mcp: bool, words_end: bool) -> str:
     rules = [*_TOOLS]
-    if not _EDITING.isdisjoint(tools):
+    if _any_edits(tools):
         rules += _WHEN_EDITING
     if "execute_command" in tools:
         rules += _WHEN_RUNNING
@@ -148,7 +152,7 @@ def _how(tools: Collection[str], *, mcp: bool, words_end: bool) -> str:
 
 def _compact_how(tools: Collection[str], *, words_end: bool) -> str:
     rules = [_COMPACT]
-    if not _EDITING.isdisjoint(tools):
+    if _any_edits(tools):
         rules.append(_COMPACT_EDITING)
     if "execute_command" in tools:
         rules.append(_COMPACT_RUNNING)

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from rookery.core.tool_traits import traits_of
 from rookery.governance.external_hooks.hook_answers import HookRun, HookVerdict
 from rookery.governance.external_hooks.hook_calls import Situation, ToolResponse, sample_call
 from rookery.governance.external_hooks.hook_config import HookEvent
@@ -18,11 +20,11 @@ EXITS_WITH_1 = (
     "Exit status 1 is a failure and blocks nothing. A hook that wants to block exits with 2."
 )
 SAMPLE_TOOL = "write_to_file"
-SAMPLE_INPUTS: dict[str, dict[str, Any]] = {
-    "write_to_file": {"path": "example.txt", "content": "example\n"},
-    "Write": {"file_path": "example.txt", "content": "example\n"},
-    "execute_command": {"command": "true"},
-    "Bash": {"command": "true"},
+SAMPLE_ARGUMENTS = {
+    "command": "true",
+    "path": "example.txt",
+    "file_path": "example.txt",
+    "content": "example\n",
 }
 SAMPLE_FIELDS: dict[HookEvent, dict[str, Any]] = {
     HookEvent.SESSION_START: {"source": "startup"},
@@ -137,7 +139,11 @@ async def _verdict(
 ) -> HookVerdict:
     if not event.is_about_tool:
         return await hooks.event(event, SAMPLE_FIELDS[event] if said is None else said)
-    call = sample_call(tool, SAMPLE_INPUTS.get(tool, {}) if said is None else said, _CALL_ID)
+    call = sample_call(tool, said or {}, _CALL_ID)
+    if said is None:
+        taken = traits_of(call.name).arguments
+        sample = {name: each for name, each in SAMPLE_ARGUMENTS.items() if name in taken}
+        call = replace(call, arguments=sample)
     match event:
         case HookEvent.PRE_TOOL_USE:
             return await hooks.before_tool(call)

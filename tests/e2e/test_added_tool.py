@@ -1,0 +1,121 @@
+"""A tool is one file: the example of docs/architecture.md, added to a copy of the sources."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import rookery as package
+from llm_server import LlmServer, call, finish
+from support.control_stream_client import Driver
+from support.json_io_client import JsonIo
+from support.terminal_session import COMMAND, Installed
+from support.tmux_session import TmuxSession
+
+PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
+SHUFFLED, SORTED = "b\na\n", "a\nb\n"
+SORT = call("sort_lines", path="names.txt")
+DONE = "Done. [Enter accepts, or say what else to do] "
+SCRIPT = """
+- calls: [{tool: sort_lines, arguments: {path: names.txt}}]
+- calls: [{tool: attempt_completion, arguments: {result: Sorted.}}]
+"""
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("sources")
+    shutil.copytree(Path(package.__file__).parent, home / "rookery")
+    section = PAGE.read_text(encoding="utf-8").partition("## How to add a tool")[2]
+    (example,) = re.findall(r"```python\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
+    (home / "rookery" / "tools" / "sort_lines.py").write_text(example, encoding="utf-8")
+    return home
+
+
+@pytest.fixture
+def rookery(tmp_path: Path, sources: Path) -> Installed:
+    installed = Installed(tmp_path)
+    installed.environ["PYTHONPATH"] = str(sources)
+    (installed.workspace / "names.txt").write_text(SHUFFLED)
+    return installed
+
+
+def at(server: LlmServer) -> list[str]:
+    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+
+
+def names(rookery: Installed) -> str:
+    return (rookery.workspace / "names.txt").read_text()
+
+
+def test_it_is_offered_asked_about_shown_line_by_line_and_undone(rookery: Installed):
+    with (
+        LlmServer([SORT], [finish("Sorted.")]) as server,
+        rookery.terminal(*at(server), "sort them") as terminal,
+    ):
+        shown = terminal.wait_for("Allow this? [y/n/a, or say why not] ")
+        assert "Edit names.txt" in shown
+        assert names(rookery) == SHUFFLED
+        terminal.type("y")
+        terminal.wait_for("● Edit names.txt (+1 −1)")
+        terminal.wait_for(DONE)
+        assert names(rookery) == SORTED
+        terminal.type("/undo")
+        terminal.wait_for("Put back 1 file")
+        terminal.wait_for("Go on? [Y/n, or say what to do instead] ")
+    assert names(rookery) == SHUFFLED
+    offered = {tool["name"]: tool for tool in server.requests[0].body["tools"]}
+    assert offered["sort_lines"]["input_schema"]["required"] == ["path"]
+
+
+def test_the_full_screen_shows_it(rookery: Installed):
+    command = [COMMAND, *rookery.script(SCRIPT), "sort them"]
+    with TmuxSession(command, cwd=rookery.workspace, environ=rookery.environ) as terminal:
+        terminal.wait_for("Edit names.txt?", "y yes   n no")
+        terminal.press("y")
+        terminal.wait_for("Edit names.txt", "+1 −1", "Sorted.")
+        terminal.press("C-c", "C-c")
+        assert terminal.exit_code() == 0
+    assert names(rookery) == SORTED
+
+
+def test_webviews_and_programs_get_its_rows(rookery: Installed):
+    with (
+        LlmServer([SORT], [finish("Sorted.")]) as server,
+        JsonIo(rookery, *at(server)) as webview,
+    ):
+        webview.send("newTask", text="sort them")
+        row = webview.wait_row(ask="tool")
+        told = json.loads(row["text"])
+        assert (told["tool"], told["path"]) == ("editedExistingFile", "names.txt")
+        webview.send("askResponse", askResponse="yesButtonClicked", messageTs=row["ts"])
+        webview.wait_row(ask="completion_result")
+        assert webview.end() == 0
+    assert names(rookery) == SORTED
+    with (
+        LlmServer([SORT], [finish("Sorted.")]) as server,
+        Driver(rookery, *at(server)) as program,
+    ):
+        program.send("start", "s1", prompt="sort them")
+        program.done("s1")
+        assert program.end() == 0
+    first, *_ = program.of(type="tool_use")
+    assert first["tool_use"]["name"] == "appliedDiff"
+
+
+@pytest.mark.parametrize(
+    ("rule", "code"), [("sort_lines(names.txt)", 20), ("Edit(names.*)", 20), ("Edit(other.*)", 0)]
+)
+def test_hooks_and_rules_match_it(rookery: Installed, rule: str, code: int):
+    hook = {"type": "command", "command": "echo not sorted here >&2; exit 2", "if": rule}
+    config = {"version": 1, "hooks": {"PreToolUse": [{"matcher": "Edit", "hooks": [hook]}]}}
+    file = rookery.home / "config" / "hooks.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(config))
+    with LlmServer([SORT], [finish()]) as server:
+        done = rookery.run("-p", "-y", *at(server), "sort them")
+    assert done.returncode == code, done.stderr
+    refused = "not sorted here" in json.dumps(server.requests[1].body["messages"][-1])
+    assert (refused, names(rookery)) == ((True, SHUFFLED) if code else (False, SORTED))
