@@ -76,8 +76,6 @@ LEFT = {
     ("manager.sessions.stored_session", "storage.sessions"),
     ("manager.sessions.supervisor", "storage.sessions"),
     ("mcp.cli.mcp_command", "providers.registry"),
-    ("storage.cli.auth", "providers.registry"),
-    ("storage.settings_files", "permissions.trust"),
 }
 """Exceptions that go, one by one. Nothing is added here."""
 

@@ -140,20 +140,21 @@ def _insist_on_a_task(given: Mapping[str, Any]) -> None:
 def _subcommand(name: str) -> click.Command:
     from importlib import import_module
 
-    command = import_module(_SUBCOMMANDS[name]).command
+    module, _, attribute = _SUBCOMMANDS[name].partition(":")
+    command = getattr(import_module(module), attribute or "command")
     assert isinstance(command, click.Command)
     return command
 
 
 _SUBCOMMANDS = {
     "list": "rookery.storage.cli.list",
-    "show": "rookery.storage.cli.show",
-    "search": "rookery.storage.cli.search_command",
-    "fork": "rookery.storage.cli.fork",
+    "show": "rookery.storage.cli.session_commands:show_command",
+    "search": "rookery.storage.cli.list:search_command",
+    "fork": "rookery.storage.cli.session_commands:fork_command",
     "rewind": "rookery.checkpoints.cli.rewind_command",
-    "export": "rookery.storage.cli.export",
+    "export": "rookery.storage.cli.session_commands:export_command",
     "delete": "rookery.storage.cli.delete",
-    "ps": "rookery.storage.cli.ps",
+    "ps": "rookery.storage.cli.session_commands:ps_command",
     "serve": "rookery.cli.serve",
     "attach": "rookery.cli.attach",
     "manager": "rookery.manager.cli.manager_command",
@@ -168,8 +169,8 @@ _SUBCOMMANDS = {
     "models": "rookery.providers.cli.models_command",
     "modes": "rookery.prompting.cli.modes_command",
     "config": "rookery.storage.cli.config_command",
-    "settings": "rookery.storage.cli.settings_table",
-    "auth": "rookery.storage.cli.auth",
+    "settings": "rookery.storage.cli.config_command:list_command",
+    "auth": "rookery.providers.cli.auth_command",
     "completion": "rookery.cli.completion",
     "upgrade": "rookery.cli.upgrade",
 }

@@ -57,8 +57,11 @@ class Manager:
         return self.supervisor.store.is_held_elsewhere
 
     def overview(self) -> Overview:
-        trusted = self._trust.trusts(self.project)
+        trusted = self.is_trusted()
         return overview_of(self.supervisor, self.blocked_requests, trusted=trusted)
+
+    def is_trusted(self) -> bool:
+        return self._trust.trusts(self.project)
 
     async def settled(self) -> None:
         """Waits until all that was asked for goes on without a manager: what was begun has been
@@ -113,7 +116,7 @@ def _handlers(
         *worktree_handlers(supervisor, places, environ, surroundings.settings),
         UndoHandler(supervisor, workspaces, places),
         GovernanceHandler(workspaces, places),
-        SettingsHandler(supervisor.project, places, environ, surroundings),
+        SettingsHandler(supervisor.project, places, environ, surroundings, manager.is_trusted),
         LookupHandler(surroundings, workspaces, places),
         ForkHandler(supervisor, workspaces, surroundings),
         UnservedDevices(manager_folder(places, supervisor.project) / "devices.json"),

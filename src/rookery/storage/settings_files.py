@@ -1,7 +1,7 @@
 """The layers that settings come from, and where each value was found.
 
 Flag, environment, project, user, default: the first that has a setting decides it. A project
-was written by strangers, so its file is read only if the folder is trusted, and counts only
+was written by strangers, so callers leave it out unless the folder is trusted, and it counts only
 where it tightens (`PROJECT_MAY`); what else it wants is refused and reported. So is an unknown
 variable with our prefix: it may be a slip.
 """
@@ -29,9 +29,8 @@ from rookery.core.settings_reference import (
     variable_of,
 )
 from rookery.errors import SettingsError
-from rookery.permissions.trust import TrustStore
 from rookery.platform.disk import reason
-from rookery.platform.user_folders import HOME_VARIABLE, Places
+from rookery.platform.user_folders import HOME_VARIABLE
 from rookery.storage.settings_values import (
     checked,
     checked_text,
@@ -233,13 +232,6 @@ def explain(found: FoundSettings) -> list[Row]:
         )
         for key in (*plain, *described)
     ]
-
-
-def settings_here(places: Places, workspace: Path, environ: Mapping[str, str]) -> FoundSettings:
-    """Those that hold in a folder, whose own file is heard only if the user trusts it. Raises
-    `SettingsError`."""
-    trusted = TrustStore(places.trust_file).trusts(workspace)
-    return find_settings(places.settings_file, workspace if trusted else None, environ, {})
 
 
 def held_in(found: FoundSettings, key: Key) -> Held:

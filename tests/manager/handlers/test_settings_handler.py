@@ -44,7 +44,11 @@ class House:
         self.environ = {"ROOKERY_HOME": str(folder / "home"), **environ}
         self.places: Places = find_places(self.environ)
         self.file = self.places.settings_file
-        self.desk = Router([SettingsHandler(self.project, self.places, self.environ, Told())])
+        trust = TrustStore(self.places.trust_file)
+        handler = SettingsHandler(
+            self.project, self.places, self.environ, Told(), lambda: trust.trusts(self.project)
+        )
+        self.desk = Router([handler])
 
     async def row(self, key: str) -> SettingRow:
         return next(row for row in await self.desk.do(ReadSettings()) if row.key == key)

@@ -9,7 +9,7 @@ from rookery.cli.main import run
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked, TaskOpened
 from rookery.core.text.terminal_text import Paint
-from rookery.storage.cli.search_command import marked
+from rookery.storage.cli.list import marked
 from support.stored_sessions import CHILD, OTHER, PARENT, keep, keep_family, store
 from support.terminal_session import Installed
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
-from rookery.storage.cli.ps import command
+from rookery.storage.cli.session_commands import ps_command
 from rookery.storage.running_commands import ListedCommand, RunningCommands
 
 
@@ -44,7 +44,7 @@ def listed(commands: RunningCommands) -> Iterator[ListedCommand]:
 @pytest.fixture
 def printed(capsys: pytest.CaptureFixture[str]):
     def call(*arguments: str) -> str:
-        assert command.main(list(arguments), standalone_mode=False) == 0
+        assert ps_command.main(list(arguments), standalone_mode=False) == 0
         return capsys.readouterr().out
 
     return call

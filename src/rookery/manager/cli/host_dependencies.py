@@ -43,6 +43,6 @@ class UsualSurroundings:
         return await anyio.to_thread.run_sync(ask_a_host, self._project, AskModes())
 
     def document(self, task_id: str, form: Form) -> str:
-        from rookery.storage.cli.export import session_document
+        from rookery.storage.cli.session_commands import session_document
 
         return session_document(TaskStore(self._places), task_id, form)

@@ -4,7 +4,7 @@ Only the settings on the list, and only in the user's own file: keys are no sett
 protects the user from the sessions is not changed where the sessions are watched.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import NoneType
@@ -26,7 +26,7 @@ from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.shown_rows import Done, SettingRow
 from rookery.platform.user_folders import Places
 from rookery.storage.settings_edits import change_settings, with_value, without
-from rookery.storage.settings_files import held_in, other_voice, settings_here
+from rookery.storage.settings_files import FoundSettings, find_settings, held_in, other_voice
 from rookery.storage.settings_values import checked, spelled
 
 Type: TypeAlias = Literal["bool", "int", "float", "str", "list"]
@@ -63,7 +63,9 @@ class SettingsHandler:
         places: Places,
         environ: Mapping[str, str],
         surroundings: Surroundings,
+        is_trusted: Callable[[], bool],
     ) -> None:
+        self._is_trusted = is_trusted
         self._project = project
         self._places = places
         self._environ = environ
@@ -88,8 +90,12 @@ class SettingsHandler:
         if slug not in known:
             raise SettingsError(f"There is no mode {slug!r} here. There are: {', '.join(known)}.")
 
+    def _found(self) -> FoundSettings:
+        project = self._project if self._is_trusted() else None
+        return find_settings(self._places.settings_file, project, self._environ, {})
+
     def _rows(self) -> tuple[SettingRow, ...]:
-        found = settings_here(self._places, self._project, self._environ)
+        found = self._found()
         return tuple(
             _row(key, held.value, held.origin) for key in OFFERED for held in (held_in(found, key),)
         )
@@ -105,7 +111,7 @@ class SettingsHandler:
 
     def _other_voice(self, key: Key) -> str:
         try:
-            found = settings_here(self._places, self._project, self._environ)
+            found = self._found()
         except SettingsError as error:  # what else is wrong in it does not undo the change
             return str(error)
         told = other_voice(found, key, self._places.settings_file)

@@ -1,4 +1,5 @@
-"""`rookery config`: read and change settings, and find out where a value comes from."""
+"""`rookery config` and `rookery settings`: read and change settings, and find out where a value
+comes from."""
 
 import json
 import os
@@ -8,38 +9,55 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from rookery import NAME, PROJECT_FOLDER
 from rookery.app.host_queries import ask_a_host
 from rookery.cli.main import resolve_folder
 from rookery.core.queries import AskModes
-from rookery.core.settings_reference import PROJECT_MAY, Key, loosens, shown
+from rookery.core.settings_reference import (
+    ANY,
+    PROJECT_MAY,
+    Key,
+    Setting,
+    all_settings,
+    loosens,
+    shown,
+    variable_of,
+)
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
+from rookery.permissions.trust import TrustStore
 from rookery.platform.disk import private_folder, put
 from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_listing import confirmed, format_option
-from rookery.storage.cli.settings_table import (
-    held,
-    layers_of,
-    print_settings,
-    setting_called,
-    settings_file,
-)
 from rookery.storage.settings_edits import change_settings, with_value, without
 from rookery.storage.settings_files import (
+    FoundSettings,
+    Held,
+    explain,
     find_settings,
+    held_in,
     other_voice,
-    settings_here,
     spoken,
+    table_of,
     text_of,
 )
-from rookery.storage.settings_values import checked, checked_text, is_list, spelled
+from rookery.storage.settings_values import (
+    NAMED_BY_USER,
+    checked,
+    checked_text,
+    general,
+    is_list,
+    no_such,
+    spelled,
+    values_in,
+)
 
 _HERE = click.option(
     "-w",
@@ -51,6 +69,14 @@ _HERE = click.option(
 )
 _PROJECT = click.option("--project", is_flag=True, help="In the project's file, not in yours.")
 EDITORS = ("nano", "vim", "vi")
+LONGEST_ALIGNED = 24
+"""A value that is longer, such as a list, does not push the origins of all others away."""
+
+
+class Layer(Struct, frozen=True, kw_only=True):
+    name: str
+    value: Any = None
+    note: str = ""
 
 
 @click.group(invoke_without_command=True)
@@ -65,7 +91,22 @@ def command(ctx: click.Context) -> int:
 @format_option
 def list_command(workspace: Path, form: str) -> int:
     """Print every setting, its value and where the value comes from."""
-    return print_settings(workspace, form)
+    file = find_places(os.environ).settings_file
+    found = find_settings(file, workspace, os.environ, {})
+    rows = explain(found)
+    if form == "json":
+        listed = [{"name": row.key, "value": row.value, "origin": row.origin} for row in rows]
+        print(json.dumps({"settings": listed, "refused": found.refused, "file": str(file)}))
+        return 0
+    width = max(len(row.key) for row in rows)
+    values = [row.value or "not set" for row in rows]
+    column = max(len(value) for value in values if len(value) <= LONGEST_ALIGNED)
+    for row, value in zip(rows, values, strict=True):
+        print(f"{row.key:{width}}  {value:{column}}  {row.origin}")
+    for sentence in found.refused:
+        print(f"note: {sentence}")
+    print(f"\nYour settings file is {file}.")
+    return 0
 
 
 @command.command("get")
@@ -194,7 +235,7 @@ def explain_command(name: str, workspace: Path, form: str) -> int:
     print(f"It must be {setting.expected}.\n")
     width = max(len(each.name) for each in layers)
     for each in layers:
-        mark = "→" if each.decides(holds.origin) else " "
+        mark = "→" if each.name == holds.origin else " "
         said = "not set" if each.value is None else spoken(each.value)
         _say(f"{mark} {each.name:{width}}  {said}{f'  ({each.note})' if each.note else ''}")
     return 0
@@ -220,7 +261,7 @@ def _insist_that_it_tightens(key: Key, wanted: Any) -> None:
 
 def _tell_who_wins(key: Key, workspace: Path, file: Path) -> None:
     try:
-        found = settings_here(find_places(os.environ), workspace, os.environ)
+        found = _found(workspace)
     except SettingsError as error:
         _say(f"note: {error}")
         return
@@ -274,3 +315,75 @@ def _plainly(held: Any) -> str:
             return "\n".join(held)
         case _:
             return shown(held)
+
+
+def setting_called(name: str) -> tuple[Key, Setting]:
+    key = _key(name)
+    setting = all_settings().get(general(key))
+    if setting is None or ANY in key:
+        raise SettingsError(f"{_no_such(key)} See {NAME} config list.")
+    return key, setting
+
+
+def settings_file(workspace: Path, *, project: bool) -> Path:
+    mine = find_places(os.environ).settings_file
+    return workspace / PROJECT_FOLDER / "settings.toml" if project else mine
+
+
+def held(key: Key, workspace: Path) -> Held:
+    return held_in(_found(workspace), key)
+
+
+def _found(workspace: Path) -> FoundSettings:
+    """The settings that hold in a folder. Its own file counts only if you trust it."""
+    places = find_places(os.environ)
+    trusted = TrustStore(places.trust_file).trusts(workspace)
+    return find_settings(places.settings_file, workspace if trusted else None, os.environ, {})
+
+
+def layers_of(key: Key, setting: Setting, workspace: Path) -> Iterator[Layer]:
+    """From the strongest to the weakest, but for flags, which are given to one run only."""
+    places = find_places(os.environ)
+    if ANY not in general(key):
+        variable = variable_of(key)
+        yield Layer(name=variable, value=os.environ.get(variable) or None)
+        file = settings_file(workspace, project=True)
+        said = _said(file, key)
+        yield Layer(name=str(file), value=said, note=_why_not(key, said, workspace))
+    yield Layer(name=str(places.settings_file), value=_said(places.settings_file, key))
+    yield Layer(name="default", value=setting.default)
+
+
+def _no_such(key: Key) -> str:
+    sentence = no_such(key).removesuffix("; remove it.")
+    return f"{sentence[:1].upper()}{sentence[1:].rstrip('.?')}{'?' if '?' in sentence else '.'}"
+
+
+def _key(name: str) -> Key:
+    """A name as one writes it; what a model or a mode is called may have dots in it."""
+    first, _, rest = name.partition(".")
+    called, _, last = rest.rpartition(".")
+    if first in NAMED_BY_USER and called:
+        return first, called.strip('"'), last
+    return tuple(name.split("."))
+
+
+def _said(file: Path, key: Key) -> Any:
+    return dict(values_in(table_of(text_of(file), str(file)))).get(key)
+
+
+def _why_not(key: Key, said: Any, workspace: Path) -> str:
+    """Why what a project says is not heard, if it is not."""
+    places = find_places(os.environ)
+    if said is None:
+        return ""
+    if not TrustStore(places.trust_file).trusts(workspace):
+        return f"not heard: you do not trust this folder, see {NAME} trust"
+    refused = find_settings(places.settings_file, workspace, {}, {}).refused
+    about = [sentence for sentence in refused if f"{spelled(key)} " in sentence]
+    if about:
+        return f"not heard: {about[0].partition(': ')[2].rstrip('.')}"
+    mine = _said(places.settings_file, key)
+    may = PROJECT_MAY.get(key)
+    looser = may and mine is not None and loosens(key, said, mine)
+    return f"not heard: a project can only {may}" if looser else ""

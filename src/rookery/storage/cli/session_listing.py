@@ -280,7 +280,7 @@ def _columns(row: _Row, look: Look) -> list[str]:
 
 
 def _lines(row: _Row, widths: Sequence[int], look: Look) -> list[str]:
-    cells = [_padded(*cell) for cell in zip(_columns(row, look), widths, strict=True)]
+    cells = [padded(*cell) for cell in zip(_columns(row, look), widths, strict=True)]
     cells[1] = look.paint.dim(cells[1])
     cells[2] = _coloured(row.status, cells[2], look.paint)
     cells[4] = row.cost.rjust(widths[4])
@@ -303,7 +303,7 @@ def _coloured(status: Status, text: str, paint: Paint) -> str:
             return paint.dim(text)
 
 
-def _padded(text: str, width: int) -> str:
+def padded(text: str, width: int) -> str:
     return text + " " * (width - cells_of(text))
 
 

@@ -1,0 +1,350 @@
+"""`rookery show`, `export` and `fork`, each of one session, and `rookery ps`."""
+
+import json
+import os
+import shutil
+import stat
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeAlias, get_args
+
+import click
+
+from rookery import NAME
+from rookery.core.folds.view import View
+from rookery.core.text.characters import whole
+from rookery.core.text.terminal_text import Paint, cells_of, harmless, harmless_line
+from rookery.errors import SettingsError
+from rookery.manager.dependencies import Form
+from rookery.plain.transcript_text import (
+    Kind,
+    as_heading,
+    as_html,
+    as_markdown,
+    as_page,
+    as_text,
+    passages,
+)
+from rookery.platform.disk import PRIVATE_FILE, put, reason
+from rookery.platform.user_folders import find_places
+from rookery.protocol.codec import event_to_json
+from rookery.storage.cli.list import title
+from rookery.storage.cli.session_listing import (
+    GAP,
+    age,
+    branch,
+    chosen_session,
+    counted,
+    cut,
+    cut_front,
+    family_of,
+    folder_name,
+    format_option,
+    money,
+    one_line,
+    padded,
+    paint_for_output,
+    short_ids,
+    view_of,
+    workspace_option,
+)
+from rookery.storage.running_commands import ListedCommand, RunningCommands
+from rookery.storage.sessions import TaskStore, fork
+from rookery.storage.summary import TaskSummary
+
+
+@click.command()
+@click.argument("session", required=False)
+@workspace_option
+@click.option("--json", "facts", is_flag=True, help="Print its facts, one JSON object per line.")
+@click.option("--tree", is_flag=True, help="Print only the session and its sub-tasks.")
+@click.option("--thinking", is_flag=True, help="Also print how the model reasoned.")
+def show_command(
+    session: str | None, workspace: Path, facts: bool, tree: bool, thinking: bool
+) -> int:
+    """Print what was said and done in a session; without one, in the last of this folder.
+
+    What was taken back with rewind is left out, except with --json, which prints the whole log.
+    """
+    if facts and tree:
+        raise SettingsError("Give --json or --tree, not both.")
+    places = find_places(os.environ)
+    store = TaskStore(places)
+    task_id = chosen_session(store, session, workspace, "show")
+    if facts:
+        seen = sys.stdout.isatty()
+        for event in store.read(task_id):
+            line = event_to_json(event).decode()
+            sys.stdout.write((_harmless_json(line) if seen else line) + "\n")
+        return 0
+    paint = paint_for_output(places)
+    everyone = store.list()
+    family = family_of(everyone, task_id)
+    if tree:
+        print("\n".join(_tree(family, short_ids([task_id, *(one.id for one in everyone)]), paint)))
+        return 0
+    view = view_of(list(store.read(task_id)))
+    print(paint.dim(header(family[0][1], view)))
+    shown = [each for each in passages(view.messages) if thinking or each.kind is not Kind.THOUGHT]
+    for passage in as_text(shown, paint):
+        print(f"\n{passage}")
+    if len(family) > 1:
+        helped = counted(len(family) - 1, "sub-task")
+        print(paint.dim(f"\nIt had {helped}: {NAME} show --tree {task_id}"))
+    return 0
+
+
+def _harmless_json(line: str) -> str:
+    """The same JSON, with what a terminal would obey or hide spelled out."""
+    return line if harmless(line) == line else "".join(map(_spelled, line))
+
+
+def _spelled(char: str) -> str:
+    if harmless(char) == char:
+        return char
+    units = char.encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+def header(summary: TaskSummary, view: View) -> str:
+    """What a session is, on one line."""
+    when = _when(summary.created)
+    tokens = f"{summary.tokens_in:,} tokens in, {summary.tokens_out:,} out"
+    parts = [
+        f"session {summary.id}",
+        when,
+        str(summary.status),
+        f"{summary.mode} mode" if summary.mode else "",
+        view.model,
+        tokens if summary.tokens_in or summary.tokens_out else "",
+        money(summary.cost),
+    ]
+    return harmless_line(" · ".join(filter(None, parts)))
+
+
+def _when(ts: int) -> str:
+    try:
+        return datetime.fromtimestamp(ts / 1000).strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return "unknown time"
+
+
+def _tree(
+    family: Sequence[tuple[int, TaskSummary]], short: Mapping[str, str], paint: Paint
+) -> Iterator[str]:
+    for depth, one in family:
+        facts = ", ".join(filter(None, [str(one.status), one.mode, money(one.cost)]))
+        line = f"{branch(depth)}{short[one.id]}  {one_line(one.title)}"
+        yield f"{line}  {paint.dim(harmless_line(f'({facts})'))}"
+
+
+Family: TypeAlias = Sequence[tuple[int, TaskSummary]]
+
+
+@click.command()
+@click.argument("session", required=False)
+@workspace_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(get_args(Form), case_sensitive=False),
+    default="markdown",
+    help="A document to read, all facts for a program, or a page for a browser.",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.")
+@click.option("--force", is_flag=True, help="Replace the file if there is one.")
+def export_command(
+    session: str | None, workspace: Path, form: Form, output: Path | None, force: bool
+) -> int:
+    """Write a session and its sub-tasks as one document; without a session, the last one of this
+    folder. What the agent read is in it: look before you pass it on.
+    """
+    store = TaskStore(find_places(os.environ))
+    task_id = chosen_session(store, session, workspace, "export")
+    text = session_document(store, task_id, form)
+    if output is None:
+        print(text)
+    else:
+        _write(output, f"{text}\n", force=force)
+        print(f"Wrote {harmless_line(str(output))}.", file=sys.stderr)
+    return 0
+
+
+def session_document(store: TaskStore, task_id: str, form: Form) -> str:
+    family = family_of(store.list(), task_id)
+    match form:
+        case "markdown":
+            return "\n\n".join(_markdown(store, family))
+        case "json":
+            return json.dumps(
+                {"tool": NAME, "sessions": [_object(store, one) for _, one in family]}
+            )
+        case "html":
+            return "".join(as_page(title(family[0][1].title), _html(store, family)))
+
+
+def _write(file: Path, text: str, *, force: bool) -> None:
+    """Only the user can read it: nobody knows what is in it."""
+    data = whole(text).encode("utf-8")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_EXCL
+    try:
+        if force and os.path.lexists(file):
+            _insist_on_a_file(file)
+            put(file, [data])
+            return
+        with open(os.open(file, flags, PRIVATE_FILE), "wb") as stream:
+            stream.write(data)
+    except FileExistsError as error:
+        raise SettingsError(
+            f"There already is a file {file}; add --force to replace it."
+        ) from error
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be written: {reason(error)}.") from error
+
+
+def _insist_on_a_file(file: Path) -> None:
+    """A link leads to what nobody named, and what is no file does not keep what it is told."""
+    if not stat.S_ISREG(file.lstat().st_mode):
+        raise SettingsError(f"{file} is no regular file, so it is not replaced; take another name.")
+
+
+def _object(store: TaskStore, one: TaskSummary) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "task": one.title,
+        "workspace": one.workspace,
+        "parent": one.parent,
+        "mode": one.mode,
+        "status": one.status,
+        "created": one.created,
+        "updated": one.updated,
+        "tokensIn": one.tokens_in,
+        "tokensOut": one.tokens_out,
+        "cost": one.cost,
+        "facts": [json.loads(event_to_json(event)) for event in store.read(one.id)],
+    }
+
+
+def _markdown(store: TaskStore, family: Family) -> Iterator[str]:
+    for depth, one in family:
+        view = view_of(list(store.read(one.id)))
+        yield f"{'#' if depth == 0 else '---' + chr(10) * 2 + '#'} {_heading(one, depth)}"
+        yield f"*{header(one, view)}*"
+        yield from as_markdown(passages(view.messages))
+
+
+def _html(store: TaskStore, family: Family) -> Iterator[str]:
+    for depth, one in family:
+        view = view_of(list(store.read(one.id)))
+        yield as_heading(_heading(one, depth), header(one, view), level=1 if depth == 0 else 2)
+        yield from as_html(passages(view.messages))
+
+
+def _heading(one: TaskSummary, depth: int) -> str:
+    return title(one.title) if depth == 0 else f"Sub-task: {title(one.title)}"
+
+
+@click.command()
+@click.argument("session", required=False)
+@workspace_option
+@click.option("--at", type=int, metavar="EVENT", help="Only what was up to there.")
+@format_option
+def fork_command(session: str | None, workspace: Path, at: int | None, form: str) -> int:
+    """Make a second session of what a session is now, or was after an event; without one, of the
+    last session of this folder. Files stay as they are, and so does the session itself.
+
+    The events one may want are the numbers that rewind lists.
+    """
+    store = TaskStore(find_places(os.environ))
+    source = chosen_session(store, session, workspace, "fork")
+    task_id = str(uuid.uuid4())
+    cut = fork(store, source, task_id, at=at, now=time.time_ns() // 1_000_000)
+    if form == "json":
+        print(json.dumps({"id": task_id, "from": source, "at": cut}))
+        return 0
+    if at is not None and cut != at:
+        print(f"A call was under way at event {at}, so the fork ends before it, at {cut}.")
+    print(f"Session {task_id} is what {source} was at event {cut}.")
+    print(f"Go on with: {NAME} --session-id {task_id}")
+    return 0
+
+
+EVERY = "all"
+
+
+@click.command()
+@click.option("--stop", metavar="ID|all", help="End a command and all it started.")
+@click.option("--keep", metavar="ID", help="Let a command outlive its session.")
+@click.option("--json", "as_json", is_flag=True, help="Print them for a program.")
+def ps_command(stop: str | None, keep: str | None, as_json: bool) -> int:
+    """Print the commands that run now and have run for a while, oldest first.
+
+    A command in the background ends with its session, unless it is kept.
+    """
+    commands = RunningCommands(find_places(os.environ).running)
+    running = commands.all()
+    if stop is not None:
+        chosen = running if stop == EVERY else [_running_command(running, stop)]
+        for one in chosen:
+            commands.stop(one)
+        print(f"Ended {counted(len(chosen), 'command')}.")
+    elif keep is not None:
+        commands.keep(_running_command(running, keep))
+        print(f"It goes on when its session ends. End it with: {NAME} ps --stop {keep}")
+    elif as_json:
+        print(json.dumps({"commands": [_command_row(one) for one in running]}))
+    elif running:
+        print(
+            _command_table(
+                running, shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+            )
+        )
+    else:
+        print("No command is running.")
+    return 0
+
+
+def _running_command(running: Sequence[ListedCommand], given: str) -> ListedCommand:
+    for one in running:
+        if str(one.id) == given:
+            return one
+    raise SettingsError(f"No command {given} is running. See {NAME} ps.")
+
+
+def _command_row(one: ListedCommand) -> dict[str, object]:
+    return {
+        "id": one.id,
+        "session": one.task_id,
+        "callId": one.call_id,
+        "command": one.command,
+        "folder": one.folder,
+        "state": one.state,
+        "ts": one.started,
+    }
+
+
+def _command_table(running: Sequence[ListedCommand], width: int | None) -> str:
+    """A line for each, as wide as the terminal; of any width into a pipe."""
+    places = find_places(os.environ)
+    sessions = {one.task_id for one in running} | {row.id for row in TaskStore(places).list()}
+    short, now, home = short_ids(sessions), datetime.now().astimezone(), os.path.expanduser("~")
+    rows = [
+        [
+            str(one.id),
+            short[one.task_id],
+            age(one.started, now),
+            one.state,
+            cut_front(folder_name(one.folder, home), (width or 120) // 3),
+            one_line(one.command),
+        ]
+        for one in running
+    ]
+    widths = [max(map(cells_of, column)) for column in zip(*rows, strict=True)]
+    widths[-1] = 0
+    lines = [GAP.join(map(padded, row, widths)) for row in rows]
+    shown = lines if width is None else [cut(line, width) for line in lines]
+    return "\n".join([*shown, "", f"End one with: {NAME} ps --stop ID"])
