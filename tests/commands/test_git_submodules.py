@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rookery.commands.program_tables import readers
 from rookery.commands.programs import reading
-from rookery.commands.tables.tool_table import GIT_READERS
 from rookery.commands.words import words
 from rookery.core.command_lines import Pipeline, PlainCommand
 from rookery.sandbox.launcher import plain_argv
@@ -107,7 +107,7 @@ def test_GIT_1_the_bench_does_leave_marks(project: Path, line: str):
 def test_GIT_1_what_enters_submodules_by_itself_is_not_done_unasked():
     assert not reading(words(["git", "describe", "--dirty"])).reads_only
     assert not reading(words(["git", "describe", "--broken"])).reads_only
-    assert "git whatchanged" not in GIT_READERS
+    assert "git whatchanged" not in readers()
 
 
 def test_GIT_1_the_history_still_tells_when_a_submodule_was_changed(project: Path):

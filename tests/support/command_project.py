@@ -7,8 +7,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery.commands.judge import CommandJudge
+from rookery.commands.program_tables import readers
 from rookery.commands.rules import CommandRules
-from rookery.commands.tables.program_table import READERS
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement
 from rookery.core.limits import Limits
@@ -73,7 +73,7 @@ def bench(base: Path) -> Bench:
     _make_repository(root, home)
     programs = base / "bin"
     programs.mkdir()
-    for name in {row.split()[0] for row in READERS}:
+    for name in {row.split()[0] for row in readers()}:
         program = programs / name
         program.write_text("#!/bin/sh\n", encoding="utf-8")
         program.chmod(0o755)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from rookery.commands.git_runs import without_settings
+from rookery.commands.program_tables import git_table
 from rookery.commands.programs import Doing, Operand, reading
 from rookery.commands.words import Split, Word, abbreviates, split
 from rookery.core.command_lines import Deed
@@ -16,14 +17,6 @@ from rookery.core.command_lines import Deed
 _EVERYTHING = re.compile(r"(?=.)(:\([^)]*\)|:/?)?[*?./]*|:[!^].*|:\([^)]*exclude[^)]*\).*", re.S)
 _OVERWRITING = re.compile(r"\+[^:]*:(?!refs/remotes/).")
 _LOCAL_REF = re.compile(r"[^:]*:(?!refs/remotes/).")
-_NETWORK = {"push", "pull", "fetch", "clone", "ls-remote", "submodule", "remote", "lfs"}
-_LOCAL = {
-    "add", "commit", "checkout", "restore", "switch", "reset", "clean", "stash", "rebase", "merge",
-    "rm", "mv", "branch", "tag", "reflog", "gc", "filter-branch", "update-ref", "worktree", "init",
-    "revert", "cherry-pick", "am", "apply", "config", "bisect", "prune", "filter-repo", "notes",
-    "sparse-checkout", "update-index", "read-tree", "checkout-index", "symbolic-ref", "replace",
-}  # fmt: skip
-
 _VALUED = "-o -O -f --output --output-directory --export-marks --prefix --file --separate-git-dir"
 _ELSEWHERE = {"-C", "--work-tree", "--git-dir"}
 _WITH_O = {"format-patch", "archive", "bugreport", "diagnose", "mailsplit"}
@@ -50,14 +43,14 @@ def git_changes(words: Sequence[Word]) -> Doing:
     runs = "git runs hooks and filters that are not known here"
     return Doing(
         operands=tuple(_operands(command, said)),
-        network=command in _NETWORK,
+        network=command in git_table().network.split(),
         grave=tuple(_grave(command, said, texts[2:])),
         why_not=runs if is_known(command) else f"git {command} is not a command known here",
     )
 
 
 def is_known(command: str) -> bool:
-    return command in _LOCAL or command in _NETWORK
+    return command in f"{git_table().local} {git_table().network}".split()
 
 
 def _operands(command: str, said: Split) -> Iterator[Operand]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 from rookery.commands.git_runs import without_settings
+from rookery.commands.program_tables import git_table
 from rookery.commands.programs import reading
 from rookery.commands.words import Word, words
 from rookery.core.command_lines import Shown, program_name
@@ -33,65 +34,6 @@ _MESSAGE = re.compile(r"-[a-z]*m|--message")
 _ATTACHED = frozenset("mpXSub")
 """Letters of options that may have a value attached."""
 
-_PICKING = (
-    "-n -x -m -s -X --no-commit --no-edit --continue --abort --skip --quit --mainline --signoff"
-)
-_SILENT_LISTED = {
-    "add": "-A -u -f -n -v -N --all --update --force --dry-run --verbose --intent-to-add --no-all",
-    "commit": """-m -a -q -s -S -n -o --amend --no-edit --no-verify --signoff --allow-empty --author
-        --allow-empty-message --date --all --message --quiet --fixup --squash --only --include
-        --no-gpg-sign --gpg-sign --reset-author --cleanup --trailer --no-status""",
-    "push": """-u -q -v -n -f -d --set-upstream --force --force-with-lease --tags --follow-tags
-        --delete --dry-run --quiet --verbose --all --no-verify --porcelain --atomic --prune""",
-    "fetch": "-q -v -p -t -f --all --prune --tags --no-tags --depth --quiet --verbose --unshallow",
-    "pull": """-q -v -r --rebase --no-rebase --ff-only --no-ff --ff --autostash --quiet --verbose
-        --all --prune --tags --no-edit --squash --no-commit --depth""",
-    "merge": """-q -m -s -X --no-ff --ff-only --ff --no-edit --squash --abort --continue --quit
-        --no-commit --strategy --strategy-option --allow-unrelated-histories --quiet --autostash
-        --no-verify --message""",
-    "rebase": """-q -i -r -s -X --continue --abort --skip --quit --onto --autostash --autosquash
-        --quiet --interactive --rebase-merges --no-verify --root --keep-base --update-refs""",
-    "checkout": """-b -B -q -f -t -m --track --no-track --quiet --force --detach --ours --theirs
-        --orphan --merge""",
-    "switch": """-c -C -q -f -d -t -m --create --force-create --detach --discard-changes --quiet
-        --track --no-track --orphan --guess --no-guess --merge""",
-    "restore": "-s -S -W -q -m --source --staged --worktree --quiet --ours --theirs --merge",
-    "reset": "-q -N --soft --mixed --hard --merge --keep --quiet",
-    "rm": "-r -f -q -n --cached --quiet --force --dry-run --ignore-unmatch",
-    "clean": "-f -d -x -X -n -q -e --force --dry-run --quiet --exclude",
-    "stash": """-u -a -q -k -m -S --include-untracked --all --quiet --keep-index --no-keep-index
-        --message --staged --index""",
-    "cherry-pick": _PICKING,
-    "revert": _PICKING,
-    "branch": """-d -D -m -M -c -C -f -u -t -q --delete --move --copy --force --set-upstream-to
-        --unset-upstream --track --no-track --quiet""",
-    "tag": "-a -m -d -f -s -u --annotate --message --delete --force --sign --no-sign",
-    "remote": "-v -t -f --verbose --add --delete --push --tags",
-    "worktree": "-f -n -v --force --dry-run --verbose --porcelain --expire --reason",
-    "config": """-l --global --local --system --worktree --get --get-all --get-regexp --unset
-        --unset-all --add --list --replace-all --show-origin --show-scope --type --bool""",
-    "submodule": "-q --init --recursive --remote --depth --quiet --force --cached",
-    "bisect": "--first-parent --no-checkout",
-    "init": "-q -b --quiet --bare --initial-branch --template --shared",
-    "clone": "-q -b --quiet --branch --depth --bare --recurse-submodules --single-branch --no-tags",
-    "apply": """-p -R -v -3 --check --index --cached --reverse --3way --stat --numstat --summary
-        --whitespace --directory --recount --unidiff-zero --verbose --reject""",
-    "am": "-3 -q -k -s --abort --continue --skip --quit --3way --signoff --quiet",
-    "gc": "-q --auto --prune --aggressive --quiet --no-prune",
-    "prune": "-n -v --dry-run --verbose --expire",
-    "repack": "-a -A -d -f -l -q",
-    "fsck": "--full --lost-found --unreachable --no-dangling --no-progress",
-    "update-index": """--refresh --really-refresh --assume-unchanged --no-assume-unchanged
-        --skip-worktree --no-skip-worktree --chmod --add --remove -q""",
-    "update-ref": "-d -m --no-deref --create-reflog",
-    "symbolic-ref": "-d -q -m --short --delete --quiet",
-    "ls-remote": "-h -t -q --heads --tags --refs --quiet --symref --exit-code",
-    "sparse-checkout": "--cone --no-cone --skip-checks",
-    "reflog": "--all --expire --dry-run --verbose --rewrite --updateref --expire-unreachable",
-    "help": "",
-}
-"""Commands that change things, each with the options with which it prints no contents."""
-_SILENT = {name: frozenset(options.split()) for name, options in _SILENT_LISTED.items()}
 _SHOWING_PARTS = {
     ("stash", "show"),
     ("worktree", "add"),
@@ -136,11 +78,11 @@ def _shown_by_reader(name: str, options: Sequence[str]) -> Shown:
 
 
 def _is_silent(name: str, options: Sequence[str]) -> bool:
-    known = _SILENT.get(name)
-    if known is None or (name, *options[:1]) in _SHOWING_PARTS:
+    if name not in git_table().silent or (name, *options[:1]) in _SHOWING_PARTS:
         return False
     if name == "clone" and any(map(_LOCAL_SOURCE.match, _operands(options)[:1])):
         return False
+    known = frozenset(git_table().silent[name].split())
     before = ""
     for word in _before_paths(options):
         if re.search(r"[$`]", word) and not _MESSAGE.match(before) and not _is_message(word):

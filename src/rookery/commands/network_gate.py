@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import anyio.to_thread
 
+from rookery.commands.program_tables import network_programs, programs_that_reach_anywhere
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement, program_name
 from rookery.core.hosts import Host, covered, entries, host, web_address
@@ -29,20 +30,7 @@ ANYWHERE = "{} can reach any host: no network namespace can be made, so hosts ca
 
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://([^\s/?#'\"<>\\]+)", re.IGNORECASE)
 _PORTS = {"http": 80, "ws": 80, "ssh": 22, "git": 9418, "ftp": 21}
-_NETWORK_LISTED = """
-    npm npx yarn pnpm bun pip pip3 pipx uv poetry conda cargo rustup go gem bundle composer mvn
-    gradle docker podman apt apt-get yum dnf apk brew nix curl wget ssh scp sftp ftp nc ncat
-    telnet ping dig nslookup host gh aws gcloud az kubectl helm terraform twine hub http
-"""
-NETWORK_PROGRAMS = frozenset(_NETWORK_LISTED.split())
-_ANYWHERE = """
-    aria2c curl dig ftp git-remote-https host http https httpie lftp nc ncat netcat nslookup openssl
-    ping ping6 rsync scp sftp socat ssh telnet tracepath traceroute wget whois xh
-"""
-REACHES_ANYWHERE = frozenset(_ANYWHERE.split())
-"""Programs that reach whatever host they are told, in more ways than can be read from words."""
 _GIT_NETWORK = {"clone", "fetch", "ls-remote", "pull", "push", "remote", "submodule"}
-_PROGRAMS = {*NETWORK_PROGRAMS, *REACHES_ANYWHERE, "git"}
 
 
 class NetworkGate:
@@ -110,7 +98,7 @@ def named_hosts(
     found = (
         named
         for words in commands
-        if words and (by_any_program or program_name(words[0]) in _PROGRAMS)
+        if words and (by_any_program or _names_hosts(program_name(words[0])))
         for named in _in_urls(words)
     )
     return tuple(dict.fromkeys(each for each in found if not each.is_loopback))
@@ -122,11 +110,15 @@ def reaches_unnamed(commands: Iterable[Sequence[str]], remotes: Iterable[str]) -
     known = {*remotes}
     for words in commands:
         name = program_name(words[0]) if words else ""
-        if name in REACHES_ANYWHERE and not any(_in_urls(words)):
+        if name in programs_that_reach_anywhere() and not any(_in_urls(words)):
             return name
         if name == "git" and _leaves(words[1:], known):
             return f"git {_subcommand(words[1:])}"
     return ""
+
+
+def _names_hosts(name: str) -> bool:
+    return name == "git" or name in network_programs() | programs_that_reach_anywhere()
 
 
 def _in_urls(words: Sequence[str]) -> Iterator[Host]:

@@ -7,123 +7,16 @@ All of it is added to what is known of a command: nothing here makes a command h
 import re
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.commands.git_changes import git_outputs
+from rookery.commands.program_tables import OutputOptions, effects
 from rookery.commands.programs import Doing, Operand, known_reader
 from rookery.commands.script_outputs import SCRIPTED, scripts_in_awk
 from rookery.commands.words import Script, Word, abbreviates, split
 from rookery.commands.wrappers import Wrapped
 from rookery.core.command_lines import Deed, program_name
 
-
-class _Outputs(Struct, frozen=True):
-    """`writes` are options with files or folders that are written, `runs` those with a program.
-    `operands` tells which of the others are written: first, second, last, or all."""
-
-    writes: str = ""
-    runs: str = ""
-    operands: str = ""
-
-
-_COMPILER = _Outputs("-o -MF -dumpdir", "-fplugin -wrapper -specs")
-_ARCHIVE = _Outputs(
-    "-g --listed-incremental --index-file --volno-file --one-top-level",
-    "-I -F --checkpoint-action --to-command --use-compress-program --info-script"
-    " --new-volume-script --rmt-command --rsh-command",
-)
-_NPM = _Outputs("--prefix -C --dir --cwd --pack-destination --cache --userconfig --globalconfig")
-_PIP = _Outputs("-t --target --prefix --root -d --dest -w --wheel-dir --log --src --report")
-_CONTAINER = _Outputs("-o --output --cidfile --iidfile --metadata-file --digestfile")
-_EDITOR = _Outputs("-w -W -i", "-c --cmd -S -s -u")
-_TABLE: dict[str, _Outputs] = {
-    "sort": _Outputs("-o --output", "--compress-program"),
-    "uniq": _Outputs(operands="second"),
-    "shuf": _Outputs("-o --output"),
-    "iconv": _Outputs("-o --output"),
-    "base64": _Outputs("-o --output"),
-    "tree": _Outputs("-o"),
-    "tar": _ARCHIVE,
-    "bsdtar": _ARCHIVE,
-    "cpio": _Outputs("-D --directory -F -O --file", "--rsh-command"),
-    "curl": _Outputs("--trace --trace-ascii --stderr --libcurl --etag-save --hsts --alt-svc"),
-    "wget": _Outputs(
-        "-o -a --output-file --append-output --save-cookies --warc-file --hsts-file --rejected-log",
-        "--use-askpass",
-    ),
-    "rsync": _Outputs(
-        "--log-file --write-batch --only-write-batch --backup-dir --temp-dir -T --partial-dir",
-        "-e --rsh --rsync-path",
-    ),
-    "scp": _Outputs(runs="-S"),
-    "sftp": _Outputs(runs="-S -D"),
-    "zip": _Outputs("-O --out --output-file", "-TT --unzip-command"),
-    "unzip": _Outputs("-d"),
-    "7z": _Outputs("-o -w"),
-    "7za": _Outputs("-o -w"),
-    "split": _Outputs(runs="--filter", operands="second"),
-    "csplit": _Outputs("-f --prefix"),
-    "xxd": _Outputs(operands="second"),
-    "ar": _Outputs(operands="second"),
-    "objcopy": _Outputs(operands="last"),
-    "convert": _Outputs(operands="last"),
-    "magick": _Outputs(operands="last"),
-    "ffmpeg": _Outputs(operands="last"),
-    "lz4": _Outputs(operands="second"),
-    "patch": _Outputs("-o --output -d --directory -r --reject-file", operands="first"),
-    "merge": _Outputs(operands="first"),
-    "less": _Outputs("-o -O --log-file --LOG-FILE", "-k --lesskey-src"),
-    "man": _Outputs(runs="-P --pager -H --html"),
-    "bat": _Outputs(runs="--pager"),
-    "rg": _Outputs(runs="--pre --hostname-bin"),
-    "gawk": _Outputs("-o -p -d --pretty-print --profile --dump-variables"),
-    "psql": _Outputs("-o --output -L --log-file"),
-    "pg_dump": _Outputs("-f --file"),
-    "pg_dumpall": _Outputs("-f --file"),
-    "mysqldump": _Outputs("-r --result-file -T --tab"),
-    "mysql": _Outputs("--tee"),
-    "tcpdump": _Outputs("-w", "-z"),
-    "mktemp": _Outputs("-p --tmpdir", operands="all"),
-    "sponge": _Outputs(operands="all"),
-    "script": _Outputs("-O -I -B --log-out --log-io", operands="first"),
-    "fallocate": _Outputs(operands="last"),
-    "make": _Outputs("-C --directory"),
-    "gmake": _Outputs("-C --directory"),
-    "ninja": _Outputs("-C"),
-    "cmake": _Outputs("-B --prefix"),
-    "cargo": _Outputs("--root --target-dir --out-dir --artifact-dir"),
-    "go": _Outputs("-o -C -outputdir -coverprofile -cpuprofile -memprofile -blockprofile -trace"),
-    "gh": _Outputs("-D --dir -O --output"),
-    "strace": _Outputs("-o --output"),
-    "ltrace": _Outputs("-o --output"),
-    "perf": _Outputs("-o --output"),
-    "time": _Outputs("-o --output"),
-    "valgrind": _Outputs("--log-file --xml-file"),
-    "parallel": _Outputs("--joblog --results --tmpdir"),
-    "logrotate": _Outputs("-s -l --state --log"),
-    "virtualenv": _Outputs(operands="all"),
-    "gdb": _Outputs(runs="-ex -x --command -iex"),
-    **dict.fromkeys(
-        ["cc", "c++", "gcc", "g++", "clang", "clang++", "tcc", "ld", "lld", "gold", "as", "rustc"],
-        _COMPILER,
-    ),
-    **dict.fromkeys(["npm", "pnpm", "yarn", "bun", "npx"], _NPM),
-    **dict.fromkeys(["pip", "pip3", "pipx"], _PIP),
-    **dict.fromkeys(["docker", "podman"], _CONTAINER),
-    **dict.fromkeys(["vim", "vi", "nvim", "view", "ex", "gvim"], _EDITOR),
-}
-_COPIERS = {
-    ("docker", "cp"),
-    ("podman", "cp"),
-    ("kubectl", "cp"),
-    ("oc", "cp"),
-    ("aws", "s3", "cp"),
-    ("aws", "s3", "sync"),
-    ("aws", "s3", "mv"),
-    ("gsutil", "cp"),
-    ("gcloud", "storage", "cp"),
-}
 _ANY_OUTPUT = re.compile(
     r"-o|--?(?:[\w]+[-_.])*(?:\w*out|out(?:put)?\w*|dest\w*|log-?file|junit-?xml|basetemp|target"
     r"|prefix|save|dump|write|export|report|results?|\w*profile|backup)(?:[-_.]\w+)*",
@@ -143,7 +36,7 @@ def outputs(words: Sequence[Word]) -> Doing:
     name = _name(words)
     if name == "git":
         return git_outputs(words)
-    table = _TABLE.get(name, _Outputs())
+    table = _options(name)
     scripted = SCRIPTED[name](words[1:]) if name in SCRIPTED else Doing()
     written = [
         *_values(words[1:], table.writes.split()),
@@ -181,7 +74,7 @@ def with_scripts(inner: Wrapped | None, words: Sequence[Word]) -> Wrapped | None
 
 def _scripts(words: Sequence[Word]) -> Iterator[Script]:
     name = _name(words)
-    for word in _values(words[1:], _TABLE.get(name, _Outputs()).runs.split()):
+    for word in _values(words[1:], _options(name).runs.split()):
         yield Script(word.text.removeprefix("exec="), word.known, word.text)
     if name in {"awk", "gawk", "mawk", "nawk"}:
         yield from (Script(text) for text in scripts_in_awk(words[1:]))
@@ -189,8 +82,12 @@ def _scripts(words: Sequence[Word]) -> Iterator[Script]:
 
 def _name(words: Sequence[Word]) -> str:
     name = program_name(words[0].text) if words else ""
-    known = name in _TABLE or name in SCRIPTED
+    known = name in effects().outputs or name in SCRIPTED
     return name if known else re.sub(r"(?<=[a-z+])-?[0-9.]+$", "", name)
+
+
+def _options(name: str) -> OutputOptions:
+    return effects().outputs.get(name, OutputOptions())
 
 
 def _is_usual(word: Word) -> bool:
@@ -249,7 +146,7 @@ def _anywhere(words: Sequence[Word]) -> Iterator[Word]:
                 yield found
 
 
-def _chosen(table: _Outputs, words: Sequence[Word]) -> Sequence[Word]:
+def _chosen(table: OutputOptions, words: Sequence[Word]) -> Sequence[Word]:
     if not table.operands:
         return ()
     plain = split(words, f"{table.writes} {table.runs}").operands
@@ -267,7 +164,7 @@ def _copied_to(words: Sequence[Word]) -> Sequence[Word]:
     """Where the clients of machines elsewhere put what they copy; a colon is of those."""
     plain = [word for word in words if not word.text.startswith("-")]
     said = tuple(word.text for word in plain[:3])
-    if said[:2] not in _COPIERS and said not in _COPIERS:
+    if not {" ".join(said[:2]), " ".join(said)}.intersection(effects().copiers):
         return ()
     return [word for word in plain[-1:] if ":" not in word.text]
 

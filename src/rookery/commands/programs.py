@@ -12,9 +12,8 @@ from functools import cache
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.commands.program_tables import Reader, readers
 from rookery.commands.sed_awk import only_prints, sed_script
-from rookery.commands.tables.program_table import READERS
-from rookery.commands.tables.read_only_program import Reader
 from rookery.commands.words import Word
 from rookery.core.command_lines import Deed, program_name
 
@@ -116,7 +115,7 @@ def reading(words: Sequence[Word]) -> Doing:
     name, used = reader_row(texts)
     if not name:
         return Doing(why_not=f"{texts[0]} is not a program known here")
-    reader = READERS[name]
+    reader = readers()[name]
     read = _Reading(_flags(reader.flags), reader)
     doubt = read.take(without_readers(words) if name == "find" else words[used:])
     if not doubt:
@@ -166,7 +165,7 @@ def _is_reader(said: Sequence[Word], end: str) -> bool:
     row, _ = reader_row(texts)
     if not row or row == "find" or row.startswith("git") or "/" in texts[0]:
         return False
-    reader = READERS[row]
+    reader = readers()[row]
     if reader.unshadowed or reader.instead or reader.unless or reader.lead:
         return False
     many = texts[-1] == "{}" and reader.operands.endswith("PATH*")
@@ -187,7 +186,7 @@ def reader_row(texts: Sequence[str]) -> tuple[str, int]:
         dropped = 1
     for length in range(min(3, len(said)), 0, -1):
         name = " ".join(said[:length])
-        if name in READERS:
+        if name in readers():
             return name, length + dropped
     return "", 0
 

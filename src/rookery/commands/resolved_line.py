@@ -10,9 +10,8 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from rookery.commands.lookups import SHIMS, Looks, expanded, made_to_run, within
+from rookery.commands.program_tables import Reader, readers
 from rookery.commands.programs import Doing, reader_row
-from rookery.commands.tables.program_table import READERS
-from rookery.commands.tables.read_only_program import Reader
 from rookery.commands.words import Redirection, ShellLine, SimpleCommand, Word
 from rookery.commands.xargs_lines import Fed, as_run, fed
 from rookery.core.command_lines import Pipeline, Plain, PlainCommand
@@ -227,13 +226,13 @@ def _is_text(name: str) -> bool:
 
 def _is_unshadowed(words: tuple[str, ...]) -> bool:
     row, _ = reader_row(words)
-    return bool(row) and READERS[row].unshadowed
+    return bool(row) and readers()[row].unshadowed
 
 
 def _run_instead(words: tuple[str, ...]) -> tuple[str, ...]:
     """What is run for it: another program that does the same, or it with one more option."""
     row, _ = reader_row(words)
-    reader = READERS[row] if row else Reader()
+    reader = readers()[row] if row else Reader()
     if reader.instead:
         return (reader.instead, *(word for word in words[1:] if word[:1] != "-" or word == "-"))
     return (words[0], reader.lead, *words[1:]) if reader.lead else words

@@ -14,6 +14,7 @@ from itertools import islice
 
 from msgspec import Struct
 
+from rookery.commands.program_tables import tool_table
 from rookery.commands.words import Word
 from rookery.commands.wrappers import SHELLS, assignment, wrapped
 from rookery.core.command_lines import program_name
@@ -22,17 +23,6 @@ MOST_FILES = 2_000
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 _PYTHON_OPTIONS = "-u -B -I -E -s -S -P -O -OO -b -bb -q -v"
 _SHELL_OPTIONS = "-e -u -x -eu -ex -ux -eux --norc --noprofile --posix"
-_INTERPRETERS = """
-    node nodejs ruby perl php lua luajit rscript julia groovy tsx ts-node pwsh osascript
-"""
-_RUNNERS = """
-    make gmake just task mise ninja cmake ctest meson bazel buck2 pants scons waf rake bundle gem
-    npm npx pnpm pnpx yarn bun bunx deno corepack turbo nx gulp grunt vite webpack jest vitest mocha
-    cargo go gradle gradlew mvn mvnw ant sbt lein dotnet swift mix rebar3 stack cabal dune composer
-    uv uvx pipx poetry pdm hatch rye tox nox invoke fab pytest py.test ipython jupyter pre-commit
-    docker docker-compose podman vagrant ansible ansible-playbook terraform git hg act
-"""
-"""Installed programs that run what files in the current folder say."""
 _SHELL_WORDS = "cd pushd popd source . eval alias for case select function in"
 _OPERATORS = frozenset("();<>|&")
 
@@ -48,14 +38,14 @@ class Loaded(Struct, frozen=True):
 def loaded_by(words: Sequence[str], root: str) -> Loaded:
     """What a command of these words loads when it runs in the workspace."""
     name = program_name(words[0])
-    runs_more = name in _RUNNERS.split() or name in _SHELL_WORDS.split()
+    runs_more = name in tool_table().runners.split() or name in _SHELL_WORDS.split()
     if runs_more or "$" in words[0] or assignment(Word(words[0])):
         return Loaded(unknown=name)
     if name in SHELLS:
         return _by_shell(words, root)
     if _PYTHON.fullmatch(name):
         return _by_python(words, root)
-    if name in _INTERPRETERS.split():
+    if name in tool_table().interpreters.split():
         return _by_file(words, words[1:], root)
     if (inner := wrapped(tuple(map(Word, words)))) is None:
         return Loaded(paths=tuple(_found_on_path(words[0], root)))

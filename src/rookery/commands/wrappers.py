@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.commands.git_runs import git_commands, git_folder, git_scripts
+from rookery.commands.program_tables import Wrapper, effects
 from rookery.commands.words import Script, Word, joined
 from rookery.core.command_lines import program_name
 
@@ -31,75 +32,6 @@ class Wrapped(Struct, frozen=True, kw_only=True):
     elsewhere: bool = False
 
 
-class _Wrapper(Struct, frozen=True, kw_only=True):
-    """`valued` options take the next word. `skipped` operands come before the command."""
-
-    valued: str = ""
-    plain: str = ""
-    skipped: int = 0
-    appends: bool = False
-    joins: bool = False
-
-
-_WRAPPERS = {
-    "env": _Wrapper(valued="-u --unset -C --chdir", plain="-i -0 -v - --ignore-environment"),
-    "sudo": _Wrapper(
-        valued="-u -g -h -p -C -T -r -t -D -R -U --user --group --chdir",
-        plain="-A -b -E -H -i -k -K -n -P -S -s -v -l --preserve-env --login --non-interactive",
-    ),
-    "doas": _Wrapper(valued="-u -C -a", plain="-n -s -L"),
-    "pkexec": _Wrapper(valued="--user", plain="--disable-internal-agent"),
-    "nice": _Wrapper(valued="-n --adjustment"),
-    "ionice": _Wrapper(valued="-c -n -p --class --classdata", plain="-t"),
-    "chrt": _Wrapper(valued="-T -P -D", plain="-b -f -i -o -r", skipped=1),
-    "taskset": _Wrapper(plain="-c -a", skipped=1),
-    "nohup": _Wrapper(),
-    "timeout": _Wrapper(
-        valued="-s -k --signal --kill-after", plain="--foreground --preserve-status -v", skipped=1
-    ),
-    "time": _Wrapper(valued="-f -o --format --output", plain="-p -v -a"),
-    "stdbuf": _Wrapper(valued="-i -o -e --input --output --error"),
-    "setsid": _Wrapper(plain="-c -f -w --ctty --fork --wait"),
-    "unbuffer": _Wrapper(plain="-p"),
-    "fakeroot": _Wrapper(),
-    "caffeinate": _Wrapper(valued="-t -w", plain="-d -i -m -s -u"),
-    "strace": _Wrapper(valued="-o -e -p -s -E -u", plain="-f -c -q -v -t"),
-    "command": _Wrapper(plain="-p"),
-    "builtin": _Wrapper(),
-    "exec": _Wrapper(valued="-a", plain="-c -l"),
-    "coproc": _Wrapper(),
-    "!": _Wrapper(),
-    "if": _Wrapper(),
-    "then": _Wrapper(),
-    "elif": _Wrapper(),
-    "else": _Wrapper(),
-    "while": _Wrapper(),
-    "until": _Wrapper(),
-    "do": _Wrapper(),
-    "{": _Wrapper(),
-    "noglob": _Wrapper(),
-    "nocorrect": _Wrapper(),
-    "busybox": _Wrapper(),
-    "toybox": _Wrapper(),
-    "chroot": _Wrapper(valued="--userspec --groups", skipped=1),
-    "flock": _Wrapper(valued="-w -E --wait", plain="-s -x -n -u -e -o -F --exclusive", skipped=1),
-    "xargs": _Wrapper(
-        valued="-I -n -P -d -L -s -a -E -i -J --max-args --max-procs --delimiter --arg-file",
-        plain="-0 -r -t -p -x --null --no-run-if-empty --verbose",
-        appends=True,
-    ),
-    "parallel": _Wrapper(valued="-j -n -I -S --jobs", plain="-k -0 -X -m --bar", appends=True),
-    "watch": _Wrapper(
-        valued="-n --interval -q", plain="-d -t -b -e -g -c -x --no-title", joins=True
-    ),
-    "eval": _Wrapper(joins=True),
-}
-
-_LOOSE_LISTED = """
-    unshare nsenter prlimit setarch linux32 linux64 i386 x86_64 numactl systemd-run bwrap
-"""
-_LOOSE = frozenset(_LOOSE_LISTED.split())
-"""Wrappers whose own words are not worth telling from the command's."""
 _ACTIONS = {"-delete", "-exec", "-execdir", "-ok", "-okdir", "-print", "-print0", "-printf", "-ls"}
 _ACTIONS |= {"-fprint", "-fprint0", "-fprintf", "-fls"}
 """What `find` does as soon as it comes to it, whatever is asked behind it."""
@@ -113,7 +45,7 @@ def wrapped(words: Sequence[Word]) -> Wrapped | None:
     if not words[0].known:
         return Wrapped(commands=tuple(_from_unknown(words)), scripts=_from_shell(words[1:]).scripts)
     name = program_name(words[0].text)
-    if name in _LOOSE:
+    if name in effects().loose_wrappers.split():
         return Wrapped(commands=_every_rest(words))
     if name in SHELLS:
         return _from_shell(words[1:])
@@ -125,7 +57,7 @@ def wrapped(words: Sequence[Word]) -> Wrapped | None:
         case "su" | "runuser" | "script":
             return Wrapped(scripts=tuple(_told_to_run(words)))
         case "flock" if scripts := tuple(_told_to_run(words)):
-            inner = _from_wrapper(_WRAPPERS[name], words)
+            inner = _from_wrapper(effects().wrappers[name], words)
             return Wrapped(commands=inner.commands, scripts=scripts)
         case "ssh":
             return Wrapped(scripts=tuple(_from_ssh(words[1:])), elsewhere=True)
@@ -140,7 +72,7 @@ def wrapped(words: Sequence[Word]) -> Wrapped | None:
             return Wrapped(commands=commands, scripts=scripts, folder=git_folder(words))
         case "env" if any(word.text.startswith(("-S", "--split-string")) for word in words):
             return Wrapped(scripts=tuple(_split_string(words)), commands=_every_rest(words))
-    wrapper = _WRAPPERS.get(name)
+    wrapper = effects().wrappers.get(name)
     return _from_wrapper(wrapper, words) if wrapper else None
 
 
@@ -148,7 +80,7 @@ def assignment(word: Word) -> bool:
     return bool(_ASSIGNMENT.match(word.text))
 
 
-def _from_wrapper(wrapper: _Wrapper, words: Sequence[Word]) -> Wrapped:
+def _from_wrapper(wrapper: Wrapper, words: Sequence[Word]) -> Wrapped:
     valued, plain = wrapper.valued.split(), wrapper.plain.split()
     rest = list(words[1:])
     folder = None
@@ -179,7 +111,7 @@ def _from_wrapper(wrapper: _Wrapper, words: Sequence[Word]) -> Wrapped:
     return _running(wrapper, rest, folder)
 
 
-def _running(wrapper: _Wrapper, rest: list[Word], folder: Word | None) -> Wrapped:
+def _running(wrapper: Wrapper, rest: list[Word], folder: Word | None) -> Wrapped:
     if not rest:
         return Wrapped(folder=folder)
     if wrapper.joins:

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.commands.program_tables import readers
 from rookery.commands.programs import reader_row, reading
-from rookery.commands.tables.program_table import READERS
 from rookery.commands.words import Word, words
 from rookery.commands.wrappers import only_name
 from rookery.core.command_lines import Pipeline, PlainCommand
@@ -155,14 +155,14 @@ def _zero_ended(command: PlainCommand) -> PlainCommand:
 
 def _takes_paths(inner: Sequence[str], starts: Sequence[Word]) -> bool:
     row, _ = reader_row(inner)
-    if not row or row.startswith("git") or not READERS[row].operands.endswith("PATH*"):
+    if not row or row.startswith("git") or not readers()[row].operands.endswith("PATH*"):
         return False
     return reading([*words(inner), *starts]).reads_only
 
 
 def _takes_dashes(inner: Sequence[str]) -> bool:
     """Whether it takes all that follows `--` for files."""
-    reader = READERS[reader_row(inner)[0]]
+    reader = readers()[reader_row(inner)[0]]
     return reader.operands in _READS_FILES and not (reader.whole_flags or reader.all_operands)
 
 

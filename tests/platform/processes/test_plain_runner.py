@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rookery.commands.tables.tool_table import GIT_READERS
+from rookery.commands.program_tables import readers
 from rookery.core.command_lines import Pipeline, Plain, PlainCommand
 from rookery.platform.git.git_hardening import git_hardening, hardened
 from rookery.sandbox.launcher import plain_argv
@@ -270,7 +270,7 @@ def test_GIT_1_programs_that_show_differences_are_blanked_by_name(
 @pytest.mark.parametrize("name", ["git status", "git reflog", "git reflog show"])
 def test_GIT_1_what_would_show_differences_so_is_not_done_unasked(name: str):
     patches = {"-v", "--verbose", "-p", "-u", "--patch", "--patch-with-stat", "-U+NUM", "--cc"}
-    assert not patches & set(GIT_READERS[name].flags.split())
+    assert not patches & set(readers()[name].flags.split())
 
 
 @pytest.mark.parametrize("folder", ["nested", "bare"])
