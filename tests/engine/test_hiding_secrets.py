@@ -26,8 +26,8 @@ class HidingStage(Stage):
     def make_task(self, task_id: str, log: EventLog, attend: Attend) -> Task:
         task = super().make_task(task_id, log, attend)
         deps: TaskDeps = task._deps
-        hide = Hiding([KEY])
-        deps = replace(deps, hide=hide, shell=HidingShell(deps.shell, hide))
+        hide, shell = Hiding([KEY]), deps.shell
+        deps = replace(deps, hide=hide, shell=HidingShell(lambda: shell, hide))
         return Task(task_id, log, deps, attend)
 
 
@@ -67,7 +67,8 @@ async def test_SEC_4_a_placeholder_is_never_written_over_the_secret(tmp_path: Pa
 
 async def test_SEC_4_output_that_comes_in_pieces_is_hidden_and_kept_without_it(tmp_path: Path):
     bench = Bench(tmp_path, Limits(command_grace=0.2, output_for_model=64, output_head=32))
-    shell = HidingShell(bench.context.shell, Hiding([KEY]))
+    inner = bench.context.shell
+    shell = HidingShell(lambda: inner, Hiding([KEY]))
     bench.context = replace(bench.context, shell=shell)
     outcome = await bench.call(TOOL, command=f"{HALVES}; seq 100")
     shown = "".join(fact.text for fact in bench.facts if isinstance(fact, OutputStreamed))

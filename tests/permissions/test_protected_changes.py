@@ -3,7 +3,7 @@
 import pytest
 
 from rookery.core.facts import Effect, Version
-from rookery.permissions.protected_changes import nothing_shielded, shielded
+from rookery.permissions.protected_changes import shielded
 
 FILE = Version("ab", 0o100644)
 
@@ -35,7 +35,6 @@ CASES = {
 def test_what_is_put_back(effects: list[Effect], back: list[str] | None):
     everything = [effect.path for effect in effects]
     assert shielded(effects, ()) == (everything if back is None else back)
-    assert nothing_shielded(effects, ()) == []
 
 
 def test_PROT_1_what_was_asked_about_by_its_name_stays_but_no_repository():

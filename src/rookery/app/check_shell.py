@@ -1,11 +1,11 @@
 """What judges and runs commands here, made as a task's are."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
-from rookery.app.local_host import open_sandbox
+from rookery.app.command_parts import make_sandbox
 from rookery.commands.judge import CommandJudge
 from rookery.engine.ports.commands import Shell
 from rookery.governance.cli.intents_common import GovernedFolder
@@ -19,7 +19,7 @@ from rookery.workspace.terminal import Terminal
 def shell_of(governed: GovernedFolder) -> Iterator[Shell]:
     """Commands in it are confined as the settings say, and end with us."""
     workspace, settings = governed.layout.workspace, governed.settings
-    with open_sandbox(settings, workspace, governed.places) as sandbox:
+    with closing(make_sandbox(settings, workspace, governed.places)) as sandbox:
         launching = Launching(_files(governed).boundaries, sandbox)
         shell = settings.commands.shell
         yield Terminal(workspace, settings.as_limits(), launching, shell=shell)

@@ -9,6 +9,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -179,10 +180,10 @@ def _nearest(path: Path) -> Path:
 
 def check_protection(settings: Settings, workspace: Path, places: Places) -> Iterator[Finding]:
     """What protects the user here, and what does not."""
-    from rookery.app.local_host import open_sandbox
+    from rookery.app.command_parts import make_sandbox
     from rookery.sandbox.guarantees import NETWORK, Holds, guarantees
 
-    with open_sandbox(settings, workspace, places) as sandbox:
+    with closing(make_sandbox(settings, workspace, places)) as sandbox:
         yield Finding("sandbox", _health(sandbox.state.kind != "none"), sandbox.state.line)
         for guarantee in guarantees(sandbox):
             if guarantee.name == NETWORK and settings.sandbox.network == "on":

@@ -14,10 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import PROJECT_FOLDER
-from rookery.browser.browser_action import BrowserAction
 from rookery.browser.find_browser import find_browser
 from rookery.core.blocks import ToolCall
-from rookery.core.hosts import Host
 from rookery.core.indexed_code import CodeHits, Definition, Outline
 from rookery.core.limits import Limits
 from rookery.core.queries import KnownMcpServer
@@ -35,9 +33,11 @@ from rookery.tools.list_code_definition_names import ListCodeDefinitionNames
 from rookery.workspace.files import WorkspaceFiles
 
 if TYPE_CHECKING:
+    from rookery.browser.browser_action import BrowserAction, KnownOrigins
     from rookery.browser.browser_session import BrowserSession, StartSoon
     from rookery.code_index.code_index import CodeIndex
     from rookery.code_index.syntax import Outliner, SyntaxReader
+    from rookery.core.hosts import Host
     from rookery.providers.embeddings import EndpointEmbedder
     from rookery.workspace.source_files import WorkspaceSources
 
@@ -102,7 +102,7 @@ class Browsers:
         self,
         settings: Settings,
         start_soon: "StartSoon",
-        knows: Callable[[Host], bool] | None,
+        knows: "Callable[[Host], bool] | None",
     ) -> None:
         """`knows` tells of hosts whether they are known; None if all may be reached."""
         self._path = settings.browser.path or ""
@@ -111,12 +111,19 @@ class Browsers:
         self._knows = knows
         self._usable = settings.browser.use and self._found()
 
-    def new(self) -> BrowserAction:
+    def new(self) -> "BrowserAction | None":
+        """The tool of a task; None where there is no browser."""
+        if not self._usable:
+            return None
+        from rookery.browser.browser_action import BrowserAction
+
         return BrowserAction(self._open)
 
-    def tools(self, browser: BrowserAction) -> dict[str, Tool[Any]]:
-        """The tool of a task; none where there is no browser."""
-        return {browser.name: browser} if self._usable else {}
+    def known_origins(self, browser: "BrowserAction") -> "KnownOrigins":
+        """The hook about what it does."""
+        from rookery.browser.browser_action import KnownOrigins
+
+        return KnownOrigins(lambda: browser.allowed)
 
     def _open(self) -> "BrowserSession":
         from rookery.browser.browser_session import BrowserSession

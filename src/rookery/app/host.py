@@ -34,7 +34,6 @@ from rookery.core.queries import (
     KnownTask,
     RestoreRehearsal,
 )
-from rookery.core.text.fuzzy import best_matches
 from rookery.core.text.line_diff import line_diff
 from rookery.engine.engine import Engine
 from rookery.errors import CommandRejected, RookeryError, SettingsError
@@ -156,6 +155,8 @@ class Workplace:
             raise CommandRejected(str(error)) from error
 
     def _paths(self, letters: str, most: int) -> tuple[FoundPath, ...]:
+        from rookery.core.text.fuzzy import best_matches
+
         known = self._known.paths()
         return tuple(best_matches(known, letters, most, lambda each: each.path))
 

@@ -10,8 +10,8 @@ from collections.abc import (
     Coroutine,
     Iterator,
 )
-from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager, suppress
-from functools import cache, partial
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -26,40 +26,34 @@ from rookery.app.consent import Consent
 from rookery.app.extra_tools import Browsers, ExtraTools, known_servers, open_extra_tools
 from rookery.app.host import Contents, Knowledge, Workplace
 from rookery.app.model_choice import ModelChoice, Models
-from rookery.app.task_factory import HostParts, make_task, only_known_hosts
+from rookery.app.task_factory import make_task
 from rookery.app.tool_table import use_declared_tools
-from rookery.checkpoints.checkpoint_upkeep import drop_unneeded
 from rookery.checkpoints.checkpoints import ProtectedFilesOnly, ShadowCheckpoints
-from rookery.checkpoints.repositories.git_copies import drop_copies
-from rookery.checkpoints.repositories.git_views import GitEyes
 from rookery.core.command_lines import Judgement
 from rookery.core.queries import About
 from rookery.core.secret_mask import Hiding
 from rookery.core.settings import Settings
 from rookery.engine.engine import Engine
 from rookery.engine.ports.checkpoints import Checkpoints
+from rookery.engine.ports.tool import Tool
 from rookery.engine.timers import Pace
 from rookery.errors import StorageError
 from rookery.governance.oversight import Oversight
-from rookery.platform.git.git_folders import own_repository, repository_config
+from rookery.platform.git.git_folders import repository_config
+from rookery.platform.processes.own_programs import find_own_program
 from rookery.platform.processes.wardens import WardensInAdvance
 from rookery.platform.user_folders import Places
 from rookery.providers.registry import KEY_VARIABLES, OTHER_KEY_VARIABLES
-from rookery.sandbox.confinement import SandboxWishes
-from rookery.sandbox.egress.known_hosts import KnownHosts, remotes
-from rookery.sandbox.egress.way_out import Egress
-from rookery.sandbox.launcher import Launching
-from rookery.sandbox.sandbox import Sandbox
 from rookery.storage.keys import all_keys
 from rookery.storage.running_commands import RunningCommands
 from rookery.storage.sessions import TaskStore
 from rookery.tools.registry import all_tools
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder
-from rookery.workspace.terminal import Terminal
 
 if TYPE_CHECKING:
-    from rookery.commands.judge import CommandJudge
+    from rookery.app.command_parts import CommandParts
+    from rookery.core.hosts import Host
 
 
 class SystemClock:
@@ -84,8 +78,6 @@ async def open_host(
     """A host for one workspace. Leaving the context ends every task and process. `choose` finds
     the model that settings ask for, and its key."""
     use_declared_tools()
-    files = _files(settings, workspace, places)
-    hide = Hiding(_secrets(choice, places))
     models = Models(settings, choice, choose)
 
     def start_beside(work: Callable[..., Coroutine[Any, Any, object]], *about: object) -> None:
@@ -93,155 +85,141 @@ async def open_host(
 
     async with AsyncExitStack() as stack:
         stack.push_async_callback(models.aclose)
-        sandbox = stack.enter_context(open_sandbox(settings, workspace, places))
-        wardens = stack.enter_context(closing(WardensInAdvance()))
-        extra = await stack.enter_async_context(
-            open_extra_tools(
-                settings,
-                workspace,
-                places,
-                files,
-                settings.as_limits(),
-                trusted=consent.trusted,
-                may_act=consent.may_act,
-                attended=consent.attended,
-            )
+        files = _files(settings, workspace, places)
+        extra = open_extra_tools(
+            settings,
+            workspace,
+            places,
+            files,
+            settings.as_limits(),
+            trusted=consent.trusted,
+            may_act=consent.may_act,
+            attended=consent.attended,
         )
-        given = _Given(settings, workspace, places, consent, store, files)
-        parts = _host_parts(given, models, hide, sandbox, wardens, extra, start_beside)
+        parts = HostParts(
+            settings=settings,
+            workspace=workspace,
+            places=places,
+            consent=consent,
+            store=store,
+            models=models,
+            files=files,
+            hide=Hiding(_secrets(choice, places)),
+            git_config=_git_config(workspace, trusted=consent.trusted),
+            start_beside=start_beside,
+            stack=stack,
+            wardens=stack.enter_context(closing(WardensInAdvance())),
+            extra=await stack.enter_async_context(extra),
+        )
         async with anyio.create_task_group() as group:
             store.after_delete = lambda gone: group.start_soon(_forget_files, store, places, gone)
             now, make = parts.clock.now, partial(make_task, parts)
             engine = Engine(group, store, make, now=now, workspace=str(workspace))
-            yield Workplace(engine, _knowledge(parts, choice, models))
+            yield Workplace(engine, _knowledge(parts, choice))
             group.cancel_scope.cancel()
 
 
-class _Given(Struct, frozen=True):
-    """What a host is opened for."""
+class HostParts(Struct, frozen=True, kw_only=True, dict=True):
+    """What all tasks of a host share. What is not given is made when it is first used."""
 
     settings: Settings
     workspace: Path
     places: Places
     consent: Consent
     store: TaskStore
+    models: Models
     files: WorkspaceFiles
+    hide: Hiding
+    git_config: str
+    """The repository's, as it was when the host was opened; empty if the folder is not trusted."""
+    start_beside: Callable[..., None]
+    stack: AsyncExitStack
+    wardens: WardensInAdvance
+    extra: ExtraTools
+    clock: SystemClock = SystemClock()
 
+    @cached_property
+    def commands(self) -> "CommandParts":
+        from rookery.app.command_parts import CommandParts
 
-def _host_parts(
-    given: _Given,
-    models: Models,
-    hide: Hiding,
-    sandbox: Sandbox,
-    wardens: WardensInAdvance,
-    extra: ExtraTools,
-    start_beside: Callable[..., None],
-) -> HostParts:
-    settings, workspace, places = given.settings, given.workspace, given.places
-    files, consent, limits = given.files, given.consent, settings.as_limits()
-    finder = WorkspaceFinder(workspace, files, limits)
-    eyes = GitEyes(files.boundaries.root, places.data / "set-aside")
-    known_hosts = _known_hosts(settings, workspace, Path.home(), trusted=consent.trusted)
-    network = Egress(start_beside, known_hosts)
-    launching = Launching(files.boundaries, sandbox, lambda: eyes.repositories, network)
-    judge = _judge(settings, workspace, files, sandbox)
-    shell = Terminal(workspace, limits, launching, wardens, settings.commands.shell)
-    checkpoints = open_checkpoints(settings, workspace, places)
-    surroundings = f"{os.uname().sysname}, shell {shell.name}"
-    briefing = _briefing(given, models, surroundings, extra)
-    tools = all_tools() | briefing.tools() | extra.tools
-    oversight = _oversight(given, sandbox, checkpoints, judge, wardens, start_beside)
-    knows = network.knows if only_known_hosts(settings) else None
-    browsers = Browsers(settings, start_beside, knows)
-    briefing.offer(tools | browsers.tools(browsers.new()))
-    return HostParts(
-        settings=settings,
-        workspace=workspace,
-        places=places,
-        consent=consent,
-        store=given.store,
-        clock=SystemClock(),
-        pace=Pace(settings.request_pause),
-        files=files,
-        finder=finder,
-        shell=shell,
-        judge=judge,
-        hide=hide,
-        sandbox=sandbox,
-        network=network,
-        known_hosts=known_hosts,
-        git_views=eyes,
-        checkpoints=checkpoints,
-        running=RunningCommands(places.running),
-        briefing=briefing,
-        extra=extra,
-        oversight=oversight,
-        browsers=browsers,
-        tools=tools,
-    )
+        return self.stack.enter_context(closing(CommandParts(self)))
 
+    def judge(self, command: str, cwd: str) -> Judgement:
+        return self.commands.judge(command, cwd)
 
-def _oversight(
-    given: _Given,
-    sandbox: Sandbox,
-    checkpoints: Checkpoints,
-    judge: Callable[[str, str], Judgement],
-    wardens: WardensInAdvance,
-    start_beside: Callable[..., None],
-) -> Oversight:
-    return Oversight(
-        given.settings,
-        given.workspace,
-        given.places,
-        given.consent.charter,
-        confines=lambda: sandbox.narrows,
-        contents=_contents(checkpoints),
-        start_beside=start_beside,
-        judge=judge,
-        wardens=wardens,
-        trusted=given.consent.trusted,
-        attended=given.consent.attended,
-    )
+    @property
+    def only_known_hosts(self) -> bool:
+        """Whether commands and browsers reach only hosts that are known or approved."""
+        sandbox = self.settings.sandbox
+        return sandbox.network == "known" and sandbox.use != "off"
 
+    @cached_property
+    def shell(self) -> str:
+        found = find_own_program("bash", self.workspace.resolve())
+        return self.settings.commands.shell or found or "/bin/sh"
 
-def _briefing(given: _Given, models: Models, surroundings: str, extra: ExtraTools) -> Briefing:
-    return Briefing(
-        given.settings,
-        given.places,
-        given.files,
-        home=Path.home(),
-        trusted=given.consent.trusted,
-        models=models,
-        surroundings=surroundings,
-        news=extra.news,
-    )
+    @cached_property
+    def pace(self) -> Pace:
+        return Pace(self.settings.request_pause)
 
+    @cached_property
+    def finder(self) -> WorkspaceFinder:
+        return WorkspaceFinder(self.workspace, self.files, self.settings.as_limits())
 
-def _judge(
-    settings: Settings, workspace: Path, files: WorkspaceFiles, sandbox: Sandbox
-) -> Callable[[str, str], Judgement]:
-    @cache
-    def command_judge() -> "CommandJudge":
-        # what is known of commands is much to load, and the first request has none
-        from rookery.commands.judge import CommandJudge
-        from rookery.platform.git.git_programs import git_programs
+    @cached_property
+    def checkpoints(self) -> Checkpoints:
+        return open_checkpoints(self.settings, self.workspace, self.places)
 
-        return CommandJudge(
-            files,
-            workspace,
+    @cached_property
+    def running(self) -> RunningCommands:
+        return RunningCommands(self.places.running)
+
+    @cached_property
+    def browsers(self) -> Browsers:
+        def knows(host: "Host") -> bool:
+            return self.commands.network.knows(host)
+
+        return Browsers(self.settings, self.start_beside, knows if self.only_known_hosts else None)
+
+    @cached_property
+    def tools(self) -> dict[str, Tool[Any]]:
+        return all_tools() | self.briefing.tools() | self.extra.tools
+
+    @cached_property
+    def briefing(self) -> Briefing:
+        return Briefing(
+            self.settings,
+            self.places,
+            self.files,
             home=Path.home(),
-            hiding=files.boundaries.hiding,
-            leave=settings.sandbox.leave,
-            writable=sandbox.writable,
-            own_repository=partial(own_repository, str(files.boundaries.root)),
-            git_programs=partial(git_programs, files.boundaries.root),
+            trusted=self.consent.trusted,
+            models=self.models,
+            surroundings=f"{os.uname().sysname}, shell {Path(self.shell).name}",
+            news=self.extra.news,
         )
 
-    return lambda command, cwd: command_judge()(command, cwd)
+    @cached_property
+    def oversight(self) -> Oversight:
+        return Oversight(
+            self.settings,
+            self.workspace,
+            self.places,
+            self.consent.charter,
+            confines=lambda: self.commands.sandbox.narrows,
+            contents=_contents(self.checkpoints),
+            start_beside=self.start_beside,
+            judge=self.judge,
+            wardens=self.wardens,
+            trusted=self.consent.trusted,
+            attended=self.consent.attended,
+        )
 
 
-def _knowledge(parts: HostParts, choice: ModelChoice, models: Models) -> Knowledge:
+def _knowledge(parts: HostParts, choice: ModelChoice) -> Knowledge:
     settings, workspace, consent = parts.settings, parts.workspace, parts.consent
+    models = parts.models
+    browser = parts.browsers.new()
+    parts.briefing.offer(parts.tools | ({browser.name: browser} if browser else {}))
     return Knowledge(
         about=partial(_about, settings, choice, models, workspace, consent),
         briefing=parts.briefing,
@@ -259,10 +237,10 @@ async def _forget_files(store: TaskStore, places: Places, gone: Collection[str])
     fails, the next deletion tries again."""
 
     def forget() -> None:
+        from rookery.app.past_session import drop_files
+
         with suppress(StorageError, OSError):
-            drop_copies(places.git_copies)
-            others_work = store.some_run()
-            drop_unneeded(places.checkpoints, store.hashes(), gone, others_work=others_work)
+            drop_files(places, store, gone)
 
     with anyio.CancelScope(shield=True):
         await anyio.to_thread.run_sync(forget)
@@ -301,35 +279,9 @@ def _secrets(choice: ModelChoice, places: Places) -> Iterator[str]:
     yield from all_keys(os.environ, variables, places.keys_file)
 
 
-@contextmanager
-def open_sandbox(settings: Settings, workspace: Path, places: Places) -> Iterator[Sandbox]:
-    sandbox = Sandbox(
-        SandboxWishes(
-            root=workspace,
-            home=Path.home(),
-            mode=settings.sandbox.use,
-            network=settings.sandbox.network,
-            writable=tuple(map(os.path.expanduser, settings.sandbox.writable)),
-            hidden=tuple(map(os.path.expanduser, settings.sandbox.hidden)),
-            own=tuple(map(str, places.own_folders)),
-        )
-    )
-    try:
-        yield sandbox
-    finally:
-        sandbox.close()
-
-
-def _known_hosts(settings: Settings, workspace: Path, home: Path, *, trusted: bool) -> KnownHosts:
+def _git_config(workspace: Path, *, trusted: bool) -> str:
     """What a folder says that is not trusted does not count, its repository's remotes included."""
-    config = repository_config(str(workspace.resolve())) if trusted else ""
-    return KnownHosts(
-        listed=settings.sandbox.hosts,
-        remotes=remotes(config),
-        home=home,
-        workspace=workspace,
-        environ=os.environ,
-    )
+    return repository_config(str(workspace.resolve())) if trusted else ""
 
 
 def open_checkpoints(settings: Settings, workspace: Path, places: Places) -> Checkpoints:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from rookery import NAME, VERSION
 from rookery.app.model_choice import ModelChoice
+from rookery.core.commands import OpenTask
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.plain.keyboard import line_at_once
@@ -19,14 +20,6 @@ HELP = """\
 /mode NAME               start in this mode; /mode lists them
 /approve on, off         turn auto-approve on or off
 Anything else is your task. Ctrl-D quits."""
-
-
-class FirstWords(Struct, frozen=True, kw_only=True):
-    text: str = ""
-    mode: str = ""
-    provider: str = ""
-    model: str = ""
-    automatic: bool | None = None
 
 
 class Checks(Struct, frozen=True, kw_only=True):
@@ -43,11 +36,11 @@ class Checks(Struct, frozen=True, kw_only=True):
 
 def ask_for_first_words(
     choice: ModelChoice, mode: str, workspace: str, checks: Checks, draft: str = ""
-) -> FirstWords:
+) -> OpenTask:
     """Print what is wrong and ask again until the input is usable. `draft` was typed before."""
     print(f"{NAME} {VERSION} · {choice.provider} {harmless(choice.name)} · ", end="")
     print(f"{harmless(mode)} mode · {harmless(workspace)}")
-    words = FirstWords(mode=mode)
+    words = OpenTask(task_id="", text="", mode=mode)
     try:
         while not words.text.strip():
             line, draft = _line(draft), ""
@@ -67,7 +60,7 @@ def _line(draft: str) -> str:
     return typed
 
 
-def _heard(words: FirstWords, line: str, choice: ModelChoice, checks: Checks) -> FirstWords:
+def _heard(words: OpenTask, line: str, choice: ModelChoice, checks: Checks) -> OpenTask:
     try:
         return _next(words, line, choice, checks)
     except SettingsError as error:
@@ -75,7 +68,7 @@ def _heard(words: FirstWords, line: str, choice: ModelChoice, checks: Checks) ->
         return words
 
 
-def _next(words: FirstWords, line: str, choice: ModelChoice, checks: Checks) -> FirstWords:
+def _next(words: OpenTask, line: str, choice: ModelChoice, checks: Checks) -> OpenTask:
     name, _, rest = line.strip().partition(" ")
     rest = rest.strip()
     match name:
@@ -102,7 +95,7 @@ def _next(words: FirstWords, line: str, choice: ModelChoice, checks: Checks) -> 
     return words
 
 
-def _with_model(words: FirstWords, wanted: str, choice: ModelChoice, checks: Checks) -> FirstWords:
+def _with_model(words: OpenTask, wanted: str, choice: ModelChoice, checks: Checks) -> OpenTask:
     provider, _, model = wanted.rpartition(" ")
     provider = provider.strip() or choice.provider
     try:

@@ -17,8 +17,7 @@ from rookery.core.facts import AssistantSpoke, ChildBegan, CompletionOffered, Ev
 from rookery.core.folds.task_state import fold
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.plain.display import PlainDisplay
-from rookery.plain.prompter import LEFT_AT_PROMPT
-from rookery.plain.screen import Screen
+from rookery.plain.screen import LEFT_AT_PROMPT, Screen
 from rookery.protocol.client.attend import Display, Displays, Fate, RunEnd
 from rookery.storage.sessions import TaskStore
 

@@ -9,12 +9,12 @@ from enum import Enum
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.app.briefing import project_names
 from rookery.app.consent import Consent
 from rookery.app.model_choice import ModelChoice, choose_model, usable_models
-from rookery.cli.first_message import Checks, FirstWords, ask_for_first_words
 from rookery.cli.options import FrontEnd, Options
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.effort import NOT_AT_ALL
@@ -28,8 +28,6 @@ from rookery.governance.oversight import Charter
 from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.user_folders import Places
 from rookery.prompting.system_prompt import MODES
-from rookery.protocol.client.client_commands import looks_like_a_command, no_such_command
-from rookery.storage.cli.session_listing import chosen_session
 from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
 
@@ -102,9 +100,7 @@ def prepare(options: Options, usual: Places, store: TaskStore) -> Run:
     early: list[str] = []
     trust = _trust_of(options, usual, early.append)
     trusted, acts_anyway = trust is _Trust.YES, _acts_anyway(options, trust)
-    task_id = (
-        chosen_session(store, options.session_id, options.workspace) if options.resumes else ""
-    )
+    task_id = _chosen_session(options, store) if options.resumes else ""
     stored = _stored(options, store, task_id)
     settings = _settings(options, usual, _last_request(stored), trusted=trusted)
     _check_mode(settings.mode, usual, options.workspace, trusted=trusted)
@@ -121,8 +117,10 @@ def prepare(options: Options, usual: Places, store: TaskStore) -> Run:
     if options.resumes:
         first = ReopenTask(task_id=task_id)
     elif prompt.strip() or options.front_end is FrontEnd.LINES:
-        checks = _checks(settings, choice, usual, options.workspace, trusted=trusted)
-        first = _new_task(options, settings, choice, store, prompt, checks, draft)
+        first = OpenTask(task_id="", text=prompt, mode=settings.mode)
+        if options.interactive and not prompt.strip():
+            first = _asked_first(options, settings, choice, usual, draft, trusted=trusted)
+        first = _new_task(options, store, first)
     return Run(
         settings=settings,
         choice=choice,
@@ -151,22 +149,40 @@ def prepare(options: Options, usual: Places, store: TaskStore) -> Run:
     )
 
 
-def _checks(
-    settings: Settings, usual: ModelChoice, places: Places, workspace: Path, *, trusted: bool
-) -> Checks:
+def _chosen_session(options: Options, store: TaskStore) -> str:
+    from rookery.storage.cli.session_listing import chosen_session
+
+    return chosen_session(store, options.session_id, options.workspace)
+
+
+def _asked_first(
+    options: Options,
+    settings: Settings,
+    usual: ModelChoice,
+    places: Places,
+    draft: str,
+    *,
+    trusted: bool,
+) -> OpenTask:
+    """What the person at the terminal wants to have done, and how."""
+    from rookery.cli.first_message import Checks, ask_for_first_words
+
+    workspace = options.workspace
+
     def choose(wanted: Settings) -> ModelChoice:
         return choose_model(wanted, os.environ, places.keys_file, None)
 
     def check(provider: str, model: str) -> None:
         choose(settings.with_model(provider, model))
 
-    return Checks(
+    checks = Checks(
         model=check,
         mode=lambda slug: _check_mode(slug, places, workspace, trusted=trusted),
         command=lambda line: _check_command(line, places, workspace, trusted=trusted),
         modes=lambda: project_names(places, workspace, trusted=trusted).modes,
         models=lambda: usable_models(settings, usual, choose),
     )
+    return ask_for_first_words(usual, settings.mode, str(workspace), checks, draft)
 
 
 def _check_mode(slug: str, places: Places, workspace: Path, *, trusted: bool) -> None:
@@ -181,6 +197,10 @@ def _check_mode(slug: str, places: Places, workspace: Path, *, trusted: bool) ->
 
 def _check_command(prompt: str, places: Places, workspace: Path, *, trusted: bool) -> None:
     """A slash and a word that nobody has given a meaning was hardly meant for a model."""
+    if not prompt.lstrip().startswith("/"):
+        return
+    from rookery.protocol.client.client_commands import looks_like_a_command, no_such_command
+
     if not looks_like_a_command(prompt):
         return
     known = [name for name, _ in project_names(places, workspace, trusted=trusted).commands]
@@ -331,28 +351,10 @@ def _with_usable_shell(settings: Settings) -> Settings:
     return settings.with_usual_shell()
 
 
-def _new_task(
-    options: Options,
-    settings: Settings,
-    choice: ModelChoice,
-    store: TaskStore,
-    prompt: str,
-    checks: Checks,
-    draft: str,
-) -> OpenTask:
-    words = FirstWords(text=prompt, mode=settings.mode)
-    if not prompt.strip() and options.interactive:
-        words = ask_for_first_words(choice, settings.mode, str(options.workspace), checks, draft)
-    if not words.text.strip():
+def _new_task(options: Options, store: TaskStore, wanted: OpenTask) -> OpenTask:
+    if not wanted.text.strip():
         raise SettingsError("Say what to work on, as an argument or on standard input.")
     task_id = (options.create_with_session_id or str(uuid.uuid4())).lower()
     if store.exists(task_id):
         raise SettingsError(f"Session {task_id} exists already. Go on with --session-id {task_id}.")
-    return OpenTask(
-        task_id=task_id,
-        text=as_utf8(words.text),
-        mode=words.mode,
-        provider=words.provider,
-        model=words.model,
-        automatic=words.automatic,
-    )
+    return replace(wanted, task_id=task_id, text=as_utf8(wanted.text))

@@ -3,20 +3,17 @@
 import sys
 import uuid
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
 
-from rookery.app.briefing import project_names
 from rookery.cli.reports import Report, TextReport
 from rookery.cli.run_options import Run, note
 from rookery.core.commands import Cancel, Speak
 from rookery.core.facts import Event
-from rookery.core.queries import AskIntents, AskModels
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import CommandRejected
-from rookery.plain.keyboard import Keyboard
-from rookery.plain.prompter import Heard, Prompter
 from rookery.protocol.client.attend import (
     Display,
     Displays,
@@ -27,10 +24,13 @@ from rookery.protocol.client.attend import (
     attend,
     never,
 )
-from rookery.protocol.client.client_commands import SlashLines, Vocabulary
 from rookery.protocol.client.non_interactive import Unattended, UntilFirstFailure, leave_at_failure
 from rookery.protocol.client.outcomes import Verdict
 from rookery.protocol.host_interface import Host
+
+if TYPE_CHECKING:
+    from rookery.plain.keyboard import Keyboard
+    from rookery.protocol.client.client_commands import Vocabulary
 
 SECONDS_UNTIL_SHOWN = 0.5
 """What was ordered has been done by then, or is not worth waiting for."""
@@ -104,6 +104,10 @@ class AttendedTask:
             )
             return unattended, unattended
         assert isinstance(report, TextReport)
+        from rookery.plain.keyboard import Keyboard
+        from rookery.plain.prompter import Heard, Prompter
+        from rookery.protocol.client.client_commands import SlashLines
+
         known = await _vocabulary(run, host)
         slash = SlashLines(run.task_id, run.stored, known, automatic=run.consent.automatic)
 
@@ -163,7 +167,11 @@ class _News:
         self.show(event)
 
 
-async def _vocabulary(run: Run, host: Host) -> Vocabulary:
+async def _vocabulary(run: Run, host: Host) -> "Vocabulary":
+    from rookery.app.briefing import project_names
+    from rookery.core.queries import AskIntents, AskModels
+    from rookery.protocol.client.client_commands import Vocabulary
+
     known = project_names(run.places, run.workspace, trusted=run.consent.trusted)
     return Vocabulary(
         commands=known.commands,

@@ -51,19 +51,20 @@ class BackgroundCommands:
 
 
 class HidingShell:
-    def __init__(self, shell: Shell, hide: Hiding) -> None:
+    def __init__(self, shell: Callable[[], Shell], hide: Hiding) -> None:
+        """`shell` is called once there is a command."""
         self._shell = shell
         self._hide = hide
 
     def describe(self, *, confined: bool) -> str:
-        return self._shell.describe(confined=confined)
+        return self._shell().describe(confined=confined)
 
     @asynccontextmanager
     async def run(
         self, permit: Permit, *, seconds: float, keep: Artifact, terminal: bool = False
     ) -> AsyncGenerator[RunningCommand, None]:
         kept = _HidingArtifact(keep, self._hide)
-        async with self._shell.run(
+        async with self._shell().run(
             permit, seconds=seconds, keep=kept, terminal=terminal
         ) as command:
             yield _HidingCommand(command, self._hide)

@@ -58,11 +58,6 @@ def shielded_where_it_is_mounted(effects: Sequence[Effect], expected: Collection
     return [path for path in shielded(effects, expected) if not is_hosts_own(path)]
 
 
-def nothing_shielded(effects: Sequence[Effect], expected: Collection[str]) -> list[str]:
-    """For a run whose user said so."""
-    return []
-
-
 def _is_protected(effect: Effect) -> bool:
     folder, _, name = effect.path.rpartition("/")
     if effect.before is None and name in _GOVERN_NOTHING and GOVERNANCE_FOLDER not in folder:

@@ -15,7 +15,7 @@ from rookery.core.text.terminal_text import (
     visible_line,
 )
 from rookery.plain.keyboard import Keyboard
-from rookery.plain.screen import Screen
+from rookery.plain.screen import LEFT_AT_PROMPT, Screen
 from rookery.protocol.client.attend import Leave, Response, Say
 from rookery.protocol.client.non_interactive import DECIDE_YOURSELF
 from rookery.protocol.client.question_text import Suggestion, ceiling, chosen, followup, suggestions
@@ -26,7 +26,6 @@ _ALWAYS = {"a", "always"}
 _LETTERS: dict[Choice, str] = {"task": "t", "expand": "e", "halt": "s"}
 LONG_DIFF = 15
 """Lines of a diff after which one no longer sees what it is about."""
-LEFT_AT_PROMPT = "The task is kept."
 
 
 class Heard(Enum):

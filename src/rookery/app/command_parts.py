@@ -1,0 +1,192 @@
+"""What only commands and web pages need: part of the composition root.
+
+It is loaded and opened with the first of them, because the first request needs none of it.
+"""
+
+import os
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rookery.checkpoints.repositories.git_repair import GitMending
+from rookery.checkpoints.repositories.git_views import GitEyes
+from rookery.checkpoints.repositories.git_watch import GitWatch
+from rookery.commands.judge import CommandJudge
+from rookery.commands.network_gate import NetworkGate
+from rookery.commands.rules import CommandRules
+from rookery.core.command_lines import GitUse
+from rookery.core.facts import Effect, Noted, Reminded
+from rookery.core.hosts import faulty_entries
+from rookery.core.settings import Settings
+from rookery.core.undo_plan import approved_by_user, commands_running_on, was_started
+from rookery.engine.event_log import EventLog
+from rookery.engine.ports.actions import Action
+from rookery.engine.ports.hooks import Hook, RuleBook
+from rookery.governance.host_writes import was_written
+from rookery.permissions.protected_changes import shielded, shielded_where_it_is_mounted
+from rookery.platform.git.git_folders import own_repository
+from rookery.platform.git.git_index import checked_out
+from rookery.platform.git.git_programs import git_programs
+from rookery.platform.paths import within_any
+from rookery.platform.user_folders import Places
+from rookery.sandbox.confinement import SandboxWishes
+from rookery.sandbox.egress.known_hosts import KnownHosts, remotes
+from rookery.sandbox.egress.way_out import Egress
+from rookery.sandbox.launcher import Launching, NoSandboxNotice
+from rookery.sandbox.sandbox import Sandbox
+from rookery.workspace.files import WorkspaceFiles
+from rookery.workspace.terminal import Terminal
+
+if TYPE_CHECKING:
+    from rookery.app.local_host import HostParts
+
+
+class CommandParts:
+    """What all tasks of a host share."""
+
+    def __init__(self, host: "HostParts") -> None:
+        settings, workspace, places, files = host.settings, host.workspace, host.places, host.files
+        self._host = host
+        self.sandbox = make_sandbox(settings, workspace, places)
+        self.set_aside = places.data / "set-aside"
+        self.git_views = GitEyes(files.boundaries.root, self.set_aside)
+        self.known_hosts = KnownHosts(
+            listed=settings.sandbox.hosts,
+            remotes=remotes(host.git_config),
+            home=Path.home(),
+            workspace=workspace,
+            environ=os.environ,
+        )
+        self.network = Egress(host.start_beside, self.known_hosts)
+        launching = Launching(
+            files.boundaries, self.sandbox, lambda: self.git_views.repositories, self.network
+        )
+        self.shell = Terminal(workspace, settings.as_limits(), launching, host.wardens, host.shell)
+        self.judge = CommandJudge(
+            files,
+            workspace,
+            home=Path.home(),
+            hiding=files.boundaries.hiding,
+            leave=settings.sandbox.leave,
+            writable=self.sandbox.writable,
+            own_repository=partial(own_repository, str(files.boundaries.root)),
+            git_programs=partial(git_programs, files.boundaries.root),
+        )
+
+    def close(self) -> None:
+        self.sandbox.close()
+
+    def shielded(self, effects: Sequence[Effect], expected: Collection[str]) -> Sequence[str]:
+        """What a command changed of protected files, unasked, and the host did not write itself."""
+        # what the sandbox can do is found out with the first command, not before
+        by = shielded_where_it_is_mounted if self.sandbox.mounts else shielded
+        found = [*by(effects, expected), *_obeyed_by_git(self._host.files, effects, expected)]
+        own = {e.path for e in effects if e.path in found and self._written_by_host(e)}
+        return [path for path in dict.fromkeys(found) if path not in own]
+
+    def _written_by_host(self, effect: Effect) -> bool:
+        path = self._host.files.boundaries.root / effect.path
+        return effect.after is not None and was_written(
+            self._host.places.host_writes, path, effect.after.blob
+        )
+
+    def checked_out(self, effects: Sequence[Effect], git: GitUse, began: int) -> Collection[str]:
+        """Which changed files are as the repository has them, so that nothing of them is lost."""
+        blobs = {each.path: each.after.blob if each.after else "" for each in effects}
+        known = partial(checked_out, self._host.files.boundaries.root, blobs)
+        if git is GitUse.ONLY:
+            return known(anywhere=True)
+        if git is GitUse.NONE and self.sandbox.mounts:
+            return known()
+        # a program beside git could have put anything into the repository
+        return known(before=began * 1_000_000)
+
+    def exposes_git(self, action: Action) -> bool:
+        """Whether a command could destroy what is in git's own folders."""
+        # git runs hooks, filters and aliases of the repository, which the judge cannot know
+        runs_git = action.judgement is not None and action.judgement.git is not GitUse.NONE
+        return action.may_change_files and (runs_git or not self.sandbox.mounts)
+
+
+class TaskCommands:
+    """What watches over the commands of one task."""
+
+    def __init__(
+        self,
+        host: "HostParts",
+        log: EventLog,
+        rules: RuleBook,
+        automatic: Callable[[], bool],
+        browsed: Callable[[], Collection[str]],
+    ) -> None:
+        def tell_user(text: str) -> None:
+            log.append(Noted(text=text))
+
+        parts, settings = host.commands, host.settings
+        self.watch = _git_watch(host, parts, log, automatic)
+        faulty = faulty_entries(settings.sandbox.hosts)
+        network = NetworkGate(
+            rules,
+            knows=parts.network.knows,
+            open_to_all=lambda: parts.sandbox.open_to_all,
+            remotes=parts.known_hosts.remotes.names,
+            browsed=browsed,
+        )
+        self.hooks: Sequence[Hook] = (
+            self.watch,
+            NoSandboxNotice(parts.sandbox, tell_user, faulty),
+            *([network] if host.only_known_hosts else []),
+            CommandRules(
+                allow=settings.commands.allow,
+                deny=settings.commands.deny,
+                trusted=host.consent.trusted,
+                confines=lambda: parts.sandbox.state.kind != "none",
+            ),
+        )
+
+
+def _git_watch(
+    host: "HostParts", parts: CommandParts, log: EventLog, automatic: Callable[[], bool]
+) -> GitWatch:
+    def tell_both(text: str) -> None:
+        log.append(Noted(text=text))
+        log.append(Reminded(text=f"[automatic] {text}"))
+
+    root = host.files.boundaries.root
+    return GitWatch(
+        host.workspace.resolve(),
+        parts.set_aside,
+        tell_both,
+        attended=lambda: not automatic(),
+        running=lambda: bool(commands_running_on(log.events)),
+        started=lambda call_id: was_started(log.events, call_id),
+        approved=lambda call_id: approved_by_user(log.events, call_id),
+        unconfined=lambda: parts.sandbox.state.kind == "none",
+        eyes=parts.git_views,
+        mending=GitMending(root, host.places.git_copies, parts.set_aside),
+        exposed=parts.exposes_git,
+    )
+
+
+def _obeyed_by_git(
+    files: WorkspaceFiles, effects: Sequence[Effect], expected: Collection[str]
+) -> list[str]:
+    """What a command changed, unasked, of files that git's settings name."""
+    places = files.boundaries.obeyed_by_git.places()
+    changed = (each.path for each in effects if each.path not in expected)
+    return [path for path in changed if within_any(path, places)]
+
+
+def make_sandbox(settings: Settings, workspace: Path, places: Places) -> Sandbox:
+    return Sandbox(
+        SandboxWishes(
+            root=workspace,
+            home=Path.home(),
+            mode=settings.sandbox.use,
+            network=settings.sandbox.network,
+            writable=tuple(map(os.path.expanduser, settings.sandbox.writable)),
+            hidden=tuple(map(os.path.expanduser, settings.sandbox.hidden)),
+            own=tuple(map(str, places.own_folders)),
+        )
+    )
