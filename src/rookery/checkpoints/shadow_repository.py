@@ -6,7 +6,6 @@ there are: a checkpoint is made once its line there is on the medium.
 What git has no place for stands in the commit's message.
 """
 
-import fcntl
 import json
 import os
 import secrets
@@ -26,6 +25,7 @@ from rookery.checkpoints.object_store import ObjectStore
 from rookery.checkpoints.snapshot_trees import Trees, of_root, reachable, root_of
 from rookery.errors import StorageError
 from rookery.platform.git.git_objects import Kind
+from rookery.platform.locks import open_lock, try_lock
 
 _NOBODY = "0" * 40
 _BRANCH = "refs/heads/checkpoints"
@@ -99,10 +99,9 @@ class ShadowRepository:
         did not get to its end. `pause` is called while waiting, and may raise.
         """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self.folder / "lock", flags, 0o600)
+        descriptor = open_lock(self.folder / "lock")
         try:
-            while not _taken(descriptor):
+            while not try_lock(descriptor):
                 pause()
                 time.sleep(_PATIENCE)
             died = bool(os.pread(descriptor, 1, 0))
@@ -276,14 +275,6 @@ class ShadowRepository:
         _put(self.folder / "config", _CONFIGURATION.encode(), durable=False)
         _put(self.folder / "info" / "attributes", _ATTRIBUTES.encode(), durable=False)
         _put(head, f"ref: {_BRANCH}\n".encode(), durable=True)
-
-
-def _taken(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _is_whole(line: str) -> bool:

@@ -8,11 +8,10 @@ Its file may be deleted at any time. One that is damaged or of another version i
 made anew. Several processes use it at once: all may ask, one at a time updates it.
 """
 
-import fcntl
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from threading import Condition, Thread
 from time import monotonic, time_ns
@@ -28,6 +27,7 @@ from rookery.core.indexed_code import CodeHit, CodeHits, fused
 from rookery.core.text.characters import is_utf8
 from rookery.engine.ports.actions import Permit
 from rookery.errors import Denied, ProviderError, RookeryError, ToolError
+from rookery.platform.locks import file_lock
 
 NAME = "code.sqlite"
 REBUILT = "The code index was damaged. It was set aside and is being made anew."
@@ -92,15 +92,13 @@ class Database:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Waits until no other process brings the index up to date."""
-        try:
-            self._make_folder()
-            lock = self._locked("update.lock")
-        except OSError as error:
-            raise Unusable(self._folder, error.strerror or str(error)) from error
-        try:
+        with ExitStack() as held:
+            try:
+                self._make_folder()
+                held.enter_context(file_lock(self._folder / "update.lock", wait=None))
+            except OSError as error:
+                raise Unusable(self._folder, error.strerror or str(error)) from error
             yield
-        finally:
-            os.close(lock)
 
     def _connected(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, BUSY_SECONDS, isolation_level=None)
@@ -131,27 +129,14 @@ class Database:
             os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE))
         return self._path.stat()
 
-    def _locked(self, name: str) -> int:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-        descriptor = os.open(self._folder / name, flags, _PRIVATE_FILE)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return descriptor
-
     def _set_aside(self, found: os.stat_result | None) -> None:
         """Rename what was found unfit, unless another process has already replaced it."""
         self.damages += 1
-        lock = self._locked("rename.lock")
-        try:
+        with file_lock(self._folder / "rename.lock", wait=None):
             if found and self._path.exists() and os.path.samestat(self._path.stat(), found):
                 self._path.replace(self._path.with_name(f"{NAME}.damaged"))
                 for part in ("-wal", "-shm"):
                     self._path.with_name(NAME + part).unlink(missing_ok=True)
-        finally:
-            os.close(lock)
 
 
 class CodeIndex:

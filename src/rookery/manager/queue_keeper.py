@@ -6,7 +6,6 @@ for a moment. The lock of the sessions lets only one manager start anything, and
 lets only one such process be.
 """
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -24,7 +23,8 @@ from rookery.manager.manager_socket import connect_manager
 from rookery.manager.requests import ListSessions
 from rookery.manager.sessions.session_store import manager_folder
 from rookery.manager.sessions.supervisor import Supervisor
-from rookery.platform.disk import PRIVATE_FILE, private_folder
+from rookery.platform.disk import private_folder
+from rookery.platform.locks import open_lock, try_lock
 from rookery.platform.user_folders import Places
 from rookery.protocol.jsonrpc import Disconnected
 
@@ -104,8 +104,7 @@ async def _has_queue(
 @contextmanager
 def _only_one(folder: Path) -> Iterator[int]:
     private_folder(folder)
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    lock = os.open(folder / "queue.lock", flags, PRIVATE_FILE)
+    lock = open_lock(folder / "queue.lock")
     try:
         yield lock
     finally:
@@ -115,9 +114,7 @@ def _only_one(folder: Path) -> Iterator[int]:
 async def _is_ours(lock: int) -> bool:
     with anyio.move_on_after(SECONDS_FOR_ANOTHER):
         while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if try_lock(lock):
                 return True
-            except BlockingIOError:
-                await anyio.sleep(0.5)
+            await anyio.sleep(0.5)
     return False

@@ -1,19 +1,19 @@
 """A short list of values in a file of the user's: private, replaced whole, shared by processes."""
 
-import fcntl
 import json
 import os
 import shlex
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
 
 from rookery.errors import StorageError
-from rookery.platform.disk import PRIVATE_FILE, private_folder, put, reason
+from rookery.platform.disk import private_folder, put, reason
+from rookery.platform.locks import file_lock
 
 LARGEST_FILE = 4 * 1024 * 1024
 
@@ -63,7 +63,7 @@ class KeptList(Generic[T]):
         `StorageError`, and then keeps what was there."""
         private_folder(self.file.parent)
         try:
-            with self._alone():
+            with file_lock(self.file.with_name(f"{self.file.name}.lock"), wait=None):
                 kept = self.read()
                 wanted = list(change(kept))
                 if wanted != kept:
@@ -87,19 +87,6 @@ class KeptList(Generic[T]):
                 f"{self.file} is open to other users, so nothing in it counts; look through it, "
                 f"then run: chmod 600 {shlex.quote(str(self.file))}"
             )
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """No other process of ours changes the list meanwhile. The lock is a file of its own,
-        because the list's is replaced."""
-        lock = self.file.with_name(f"{self.file.name}.lock")
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(lock, flags, PRIVATE_FILE)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(fd)
 
 
 def _spelled(values: Sequence[object]) -> bytes:

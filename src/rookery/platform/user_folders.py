@@ -4,11 +4,10 @@
 which keep settings, data, caches and state apart.
 """
 
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -16,13 +15,11 @@ from msgspec.structs import replace
 
 from rookery import ENV_PREFIX, NAME
 from rookery.errors import SettingsError
+from rookery.platform.locks import hold_folder, sweep_folders
 
 HOME_VARIABLE = f"{ENV_PREFIX}HOME"
 _PREFIX = f"{NAME}-"
 """How the names of folders for temporary places begin."""
-_RANDOM = 8
-"""Characters that follow, which make a name a new one."""
-_LOCK = "lock"
 
 
 class Places(Struct, frozen=True):
@@ -139,58 +136,20 @@ def temporary_places(usual: Places) -> Iterator[Places]:
     """
     import tempfile
 
-    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder, _held(Path(folder)):
-        elsewhere = (usual.data, usual.cache, usual.state)
-        yield replace(_below(Path(folder)), config=usual.config, elsewhere=elsewhere)
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
+        lock = hold_folder(Path(folder))
+        try:
+            elsewhere = (usual.data, usual.cache, usual.state)
+            yield replace(_below(Path(folder)), config=usual.config, elsewhere=elsewhere)
+        finally:
+            os.close(lock)
 
 
 def sweep_temporary_places() -> None:
     """Remove those of runs that were killed: whoever is alive holds the lock in theirs."""
     import tempfile
 
-    parent = tempfile.gettempdir()
-    with suppress(OSError):  # who may not look into it has left nothing that could be found
-        for name in os.listdir(parent):
-            if name.startswith(_PREFIX) and len(name) == len(_PREFIX) + _RANDOM:
-                _sweep(f"{parent}/{name}")
-
-
-def _sweep(path: str) -> None:
-    # there may be thousands that are none of these, and every run comes by
-    if not os.path.lexists(f"{path}/{_LOCK}"):
-        return
-    folder = Path(path)
-    with suppress(OSError):  # it is held, somebody else's, or gone by now
-        if not folder.is_symlink() and folder.stat().st_uid == os.getuid():
-            _remove_if_abandoned(folder)
-
-
-def _remove_if_abandoned(folder: Path) -> None:
-    import shutil
-
-    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # the lock goes last: while anything is left, the folder can be found again
-        for entry in folder.iterdir():
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry, ignore_errors=True)
-        shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        os.close(lock)
-
-
-@contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """A lock that ends with this process, however it ends. It is held before it can be seen."""
-    new = folder / f"{_LOCK}.new"
-    lock = os.open(new, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        new.rename(folder / _LOCK)
-        yield
-    finally:
-        os.close(lock)
+    sweep_folders(tempfile.gettempdir(), _PREFIX)
 
 
 def _below(home: Path) -> Places:

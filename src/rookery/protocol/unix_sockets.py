@@ -1,6 +1,5 @@
 """A Unix socket that only its owner can use, and that at most one living process listens at."""
 
-import fcntl
 import os
 import socket
 import stat
@@ -15,6 +14,7 @@ from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
 from rookery import NAME
 from rookery.errors import SettingsError
+from rookery.platform.locks import open_lock, try_lock
 from rookery.protocol.channels import (
     LONGEST_MESSAGE,
     LONGEST_OF_A_HOST,
@@ -86,7 +86,7 @@ def _claimed(path: Path) -> Iterator[None]:
     _check_place(path)
     lock = path.with_name(f"{path.name}.lock")
     try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        descriptor = open_lock(lock)
     except OSError as error:
         raise _impossible(path, error) from error
     try:
@@ -120,9 +120,8 @@ def _check_place(path: Path) -> None:
 def _locked(descriptor: int, lock: Path) -> bool:
     """Whether it is ours: whoever had it may have removed it while we came."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(descriptor), lock.stat())
-    except (BlockingIOError, FileNotFoundError):
+        return try_lock(descriptor) and os.path.samestat(os.fstat(descriptor), lock.stat())
+    except FileNotFoundError:
         return False
 
 

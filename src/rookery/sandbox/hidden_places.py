@@ -6,7 +6,6 @@ read, and to be written where it is shared. What is new is private, and gone wit
 later run sweeps what a killed one left.
 """
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -192,15 +191,6 @@ class PrivateCaches:
             return islice(os.listdir(os.path.join(self._home, place)), MOST_LINKED)
         except OSError:
             return iter(())  # what is not there or cannot be listed is no cache to read from
-
-
-def held(folder: str) -> int:
-    """A lock that ends with this process, however it ends: what is left without one is swept by a
-    later run. It is held before it can be seen."""
-    lock = os.open(os.path.join(folder, "lock.new"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    os.rename(os.path.join(folder, "lock.new"), os.path.join(folder, "lock"))
-    return lock
 
 
 def remove_tree(folder: str, lock: int) -> None:

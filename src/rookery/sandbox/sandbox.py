@@ -24,6 +24,7 @@ from rookery.platform.git.git_folders import (
     git_programs,
     separate_folder,
 )
+from rookery.platform.locks import hold_folder
 from rookery.platform.paths import within, within_any
 from rookery.platform.processes.own_programs import TEMPORARY
 from rookery.sandbox.bubblewrap import prepare_private
@@ -44,7 +45,6 @@ from rookery.sandbox.hidden_places import (
     WAYS_TO_NAMES,
     PrivateCaches,
     folders_between,
-    held,
     hidden_places,
     remove_tree,
     shared_caches,
@@ -194,7 +194,7 @@ class Sandbox:
             return no_layers("it is switched off")
         if not self._private:
             self._private = os.path.realpath(tempfile.mkdtemp(prefix=f"{NAME}-"))
-            lock = held(self._private)
+            lock = hold_folder(Path(self._private))
             self._remove = weakref.finalize(self, remove_tree, self._private, lock)
             prepare_private(self._private)
             self._caches.make(os.path.join(self._private, "tmp"))

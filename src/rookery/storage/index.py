@@ -7,7 +7,6 @@ question is answered from an index in memory.
 """
 
 import contextlib
-import fcntl
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from msgspec.structs import replace
 
 from rookery.errors import StorageError
 from rookery.platform.disk import PRIVATE_FILE, private_folder, reason
+from rookery.platform.locks import file_lock
 from rookery.storage.journal_lines import (
     JOURNAL,
     SEAL,
@@ -340,9 +340,7 @@ def _find_or_make(path: Path) -> os.stat_result:
 
 def _set_aside(path: Path, found: os.stat_result) -> None:
     """Rename what was found unfit, unless another process has already replaced it."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-    with open(os.open(path.with_name(f"{path.name}.lock"), flags, PRIVATE_FILE), "ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with file_lock(path.with_name(f"{path.name}.lock"), wait=None):
         if path.exists() and os.path.samestat(path.stat(), found):
             path.replace(damaged_copy(path))
             for part in ("-wal", "-shm"):

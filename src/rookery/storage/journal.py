@@ -6,7 +6,6 @@ operating system releases when the holder dies. docs/journal.md describes the fi
 """
 
 import errno
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -42,6 +41,7 @@ from rookery.platform.disk import (
     sync,
     sync_folder,
 )
+from rookery.platform.locks import open_lock, try_lock
 from rookery.storage.journal_lines import (
     FORMAT,
     JOURNAL,
@@ -70,9 +70,7 @@ class TaskLock:
     def __init__(self, folder: Path) -> None:
         self._path = path = folder / "lock"
         try:
-            self._fd = os.open(
-                path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE
-            )
+            self._fd = open_lock(path)
         except FileNotFoundError as error:
             raise StorageError(f"There is no task {folder.name}.") from error
         except OSError as error:
@@ -102,15 +100,14 @@ class TaskLock:
     def _take(self, path: Path) -> None:
         task = path.parent.name
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not try_lock(self._fd):
+                raise StorageError(
+                    f"Task {task} is being worked on by {self._holder()}. Close it there first, or "
+                    "start a new task."
+                )
             if not self.in_place:
                 raise FileNotFoundError(path)
             self._sign()
-        except BlockingIOError as error:
-            raise StorageError(
-                f"Task {task} is being worked on by {self._holder()}. Close it there first, or "
-                "start a new task."
-            ) from error
         except FileNotFoundError as error:
             raise StorageError(f"There is no task {task}.") from error  # just deleted
         except OSError as error:
@@ -339,12 +336,9 @@ def is_locked(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not try_lock(fd, shared=True)
     finally:
         os.close(fd)
-    return False
 
 
 def read_events(folder: Path) -> Iterator[Event]:

@@ -4,7 +4,6 @@ tomlkit edits the text. The result is parsed again with the parser that reads se
 taken only if it holds the old values and the one that changed.
 """
 
-import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ from rookery.core.settings_reference import Key
 from rookery.errors import SettingsError
 from rookery.platform.attributes import attributes_at
 from rookery.platform.disk import put, reason
+from rookery.platform.locks import lock
 from rookery.storage.settings_files import LARGEST_FILE, LONGEST_LINE, table_of, text_of
 from rookery.storage.settings_values import spelled
 
@@ -93,7 +93,7 @@ def _locked(folder: Path, *, shared: bool) -> Iterator[None]:
 
 def _lock(fd: int, folder: Path) -> None:
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        lock(fd)
     except OSError as error:
         raise SettingsError(f"{folder} could not be locked: {reason(error)}.") from error
 

@@ -6,13 +6,10 @@ the call journal lies outside of the workspace.
 """
 
 import errno
-import fcntl
 import json
 import os
-import random
 import secrets
 import stat
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -24,13 +21,13 @@ from typing import Any
 from rookery.core.limits import MIB
 from rookery.governance.ledger.ledger_errors import busy, unwritable
 from rookery.platform.disk import whole_file
+from rookery.platform.locks import lock_within, open_lock
 
 MARK = "mark"
 LARGEST_ENTRY = 16 * MIB
 _LENGTH = 32
 WAIT = 5.0
 """Seconds after which somebody who holds the lock is not waited for any longer."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.0002, 0.005
 STATE = ".state"
 
 
@@ -86,7 +83,8 @@ def exclusive(path: Path, *, wait: float = WAIT) -> Iterator[None]:
     """Hold the lock. Its file is never removed: a second one would be a second lock."""
     fd = _opened(path)
     try:
-        _take(fd, path, time.monotonic() + wait)
+        if not lock_within(fd, wait):
+            raise busy(f"{path} is held by another process")
         yield
     finally:
         os.close(fd)
@@ -132,22 +130,8 @@ def _fits(path: Path) -> bool:
 
 
 def _opened(path: Path) -> int:
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         make_state_folder(path.parent)
-        return os.open(path, flags, 0o600)
+        return open_lock(path)
     except OSError as error:
         raise unwritable(error.strerror or str(error)) from error
-
-
-def _take(fd: int, path: Path, until: float) -> None:
-    pause = _FIRST_PAUSE
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() >= until:
-                raise busy(f"{path} is held by another process") from None
-        time.sleep(pause * random.uniform(0.5, 1))
-        pause = min(2 * pause, _LONGEST_PAUSE)

@@ -8,7 +8,6 @@ Unknown keys and entries that cannot be understood are kept as they are. A file 
 moved aside, never overwritten.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -28,7 +27,8 @@ from rookery.errors import StorageError
 from rookery.faults import kp
 from rookery.manager.sessions.session_folders import is_session_id
 from rookery.manager.sessions.session_record import KeptSession, session_from_json, session_to_json
-from rookery.platform.disk import PRIVATE_FILE, UNFINISHED, private_folder, put, reason
+from rookery.platform.disk import UNFINISHED, private_folder, put, reason
+from rookery.platform.locks import lock, open_lock, try_lock
 from rookery.platform.user_folders import Places
 
 STATE_FILE = "agent-manager.json"
@@ -139,14 +139,12 @@ class SessionStore:
             if path.parent.is_symlink():
                 raise NotADirectoryError(f"{path.parent} is a link")
             private_folder(path.parent)
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            lock = os.open(path, flags, PRIVATE_FILE)
+            lock = open_lock(path)
+            is_ours = try_lock(lock)
         except OSError as error:
             self.read_only = f"Sessions cannot be changed here: {path} ({reason(error)})."
             return -1
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not is_ours:
             os.close(lock)
             self.is_held_elsewhere = True
             self.read_only = (
@@ -285,14 +283,14 @@ async def freed(places: Places, project: Path, *, within: float) -> bool:
 
 def _wait_for_the_lock(places: Places, project: Path, done: int) -> None:
     with suppress(OSError):
-        lock = _opened(places, project)
+        descriptor = _opened(places, project)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock(descriptor)
         finally:
-            os.close(lock)
+            os.close(descriptor)
     os.close(done)
 
 
 def _opened(places: Places, project: Path) -> int:
     path = manager_folder(places, project) / f"{STATE_FILE}.lock"
-    return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    return open_lock(path, create=False)

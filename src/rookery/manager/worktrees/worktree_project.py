@@ -4,11 +4,9 @@ What is known of a worktree is noted in the folder that git has for it, so that 
 as git knows the worktree, whatever becomes of our own files.
 """
 
-import fcntl
 import json
 import os
 import secrets
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -28,6 +26,7 @@ from rookery.platform.git.git_folders import (
     is_folder,
     regular_content,
 )
+from rookery.platform.locks import lock_within, open_lock
 from rookery.platform.processes.own_programs import find_own_program
 
 _LARGEST = 64 * 1024
@@ -40,7 +39,6 @@ REMOVING, DELETING = ".removing-", ".deleting-"
 """How the folders are called of which a removal has begun; of the second kind all is kept."""
 WAIT = 120.0
 """Seconds after which somebody who works on the same repository is not waited for any longer."""
-_PAUSE = 0.05
 
 
 class Registered(Struct, frozen=True, kw_only=True):
@@ -99,10 +97,12 @@ class Project:
     @contextmanager
     def alone(self, *, wait: float = WAIT) -> Iterator[None]:
         """One writer for each repository; the lock dies with whoever holds it."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self.common / f"{NAME}-worktrees.lock", flags, 0o600)
+        descriptor = open_lock(self.common / f"{NAME}-worktrees.lock")
         try:
-            _take(descriptor, time.monotonic() + wait)
+            if not lock_within(descriptor, wait):
+                raise InTheWay(
+                    Code.LOCKED, "Somebody else works on the worktrees of this project; wait."
+                )
             yield
         finally:
             os.close(descriptor)
@@ -299,16 +299,3 @@ def _named_by(file: Path) -> Path:
     """Where a `.git` file leads; `common_folder` has found that it leads back."""
     said = file.read_text(encoding="utf-8").splitlines()[0].removeprefix("gitdir:").strip()
     return (file.parent / said).resolve()
-
-
-def _take(descriptor: int, until: float) -> None:
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() >= until:
-                raise InTheWay(
-                    Code.LOCKED, "Somebody else works on the worktrees of this project; wait."
-                ) from None
-        time.sleep(_PAUSE)
