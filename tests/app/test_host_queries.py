@@ -214,7 +214,7 @@ async def test_once_told_to_it_acts_without_asking_and_no_longer_when_told_so(tm
         assert done.seq > asked.seq
 
 
-async def test_GATE_going_back_to_when_it_acted_unasked_does_not_make_it_act_unasked(
+async def test_going_back_to_when_it_acted_unasked_does_not_make_it_act_unasked(
     tmp_path: Path,
 ):
     async with opened(tmp_path) as host:

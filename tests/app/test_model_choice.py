@@ -25,9 +25,7 @@ KEY = "sk-0123456789abcdef"
         ("roo", "ROO_API_KEY", "roo"),
     ],
 )
-def test_CL_13_1_each_provider_has_its_variable(
-    tmp_path: Path, provider: str, variable: str, called: str
-):
+def test_each_provider_has_its_variable(tmp_path: Path, provider: str, variable: str, called: str):
     wanted = Settings(provider=provider, model="m")
     choice = choose_model(wanted, {variable: KEY}, tmp_path / "keys", None)
     assert choice.key
@@ -36,7 +34,7 @@ def test_CL_13_1_each_provider_has_its_variable(
         choose_model(wanted, {"OTHER_API_KEY": KEY}, tmp_path / "keys", None)
 
 
-def test_CL_13_1_the_flag_comes_before_the_variable(tmp_path: Path):
+def test_the_flag_comes_before_the_variable(tmp_path: Path):
     wanted = Settings(provider="gemini", model="m")
     given = {"GEMINI_API_KEY": "not-this-one", "GOOGLE_API_KEY": "nor-this-one"}
     choice = choose_model(wanted, given, tmp_path / "keys", KEY)
@@ -53,7 +51,7 @@ def test_CL_13_1_the_flag_comes_before_the_variable(tmp_path: Path):
         ("https://roo.example/proxy", "http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1"),
     ],
 )
-def test_CL_13_1_roo_is_reached_where_its_variable_says(
+def test_roo_is_reached_where_its_variable_says(
     tmp_path: Path, variable: str, flag: str | None, address: str | None
 ):
     wanted = Settings(provider="roo", model="m", base_url=flag)
@@ -61,18 +59,18 @@ def test_CL_13_1_roo_is_reached_where_its_variable_says(
     assert choose_model(wanted, environ, tmp_path / "keys", None).base_url == address
 
 
-def test_CL_13_1_another_providers_address_is_none_of_its_business(tmp_path: Path):
+def test_another_providers_address_is_none_of_its_business(tmp_path: Path):
     environ = {"OPENAI_API_KEY": KEY, "ROO_CODE_PROVIDER_URL": "https://roo.example"}
     wanted = Settings(provider="openai", model="m")
     assert choose_model(wanted, environ, tmp_path / "keys", None).base_url is None
 
 
-def test_CL_13_1_without_a_provider_the_first_key_decides(tmp_path: Path):
+def test_without_a_provider_the_first_key_decides(tmp_path: Path):
     environ = {"GOOGLE_API_KEY": KEY}
     choice = choose_model(Settings(), environ, tmp_path / "keys", None)
     assert (choice.provider, choice.model) == ("gemini", "gemini-2.5-pro")
 
 
-def test_CL_13_4_a_missing_key_has_a_code_of_its_own(tmp_path: Path):
+def test_a_missing_key_has_a_code_of_its_own(tmp_path: Path):
     assert exit_code_of(NoKey("x")) == Exit.AUTH
     assert exit_code_of(SettingsError("x")) == Exit.USAGE

@@ -30,7 +30,7 @@ def unopened(*, network: bool = True) -> Bench:
     return Bench(BrowserSession(start_soon, network=network))
 
 
-async def test_NET_3_whoever_is_asked_sees_the_whole_address():
+async def test_whoever_is_asked_sees_the_whole_address():
     url = f"{FOREIGN}/search?q=secret&page=2"
     action = await unopened().prepare("launch", url=url)
     assert action.title == f"Launch a browser at {FOREIGN}"
@@ -49,7 +49,7 @@ async def test_looking_changes_nothing_and_is_not_asked_about(action: str):
 @pytest.mark.parametrize(
     "url", ["http://169.254.169.254/", "http://metadata.google.internal/", "http://10.1.2.3/"]
 )
-async def test_NET_1_private_addresses_are_refused_before_anybody_is_asked(url: str):
+async def test_private_addresses_are_refused_before_anybody_is_asked(url: str):
     with pytest.raises(ToolError, match="was not opened"):
         await unopened().prepare("launch", url=url)
 
@@ -73,7 +73,7 @@ async def test_without_network_only_this_machine_is_asked_about():
         ("launch", "http://localhost:4000", Ruling()),
         ("click", "https://other.example", Ruling()),
     ],
-    ids=lambda each: f"NET-3-{each}" if isinstance(each, str) else None,
+    ids=lambda each: f"{each}" if isinstance(each, str) else None,
 )
 async def test_what_was_allowed_once(action: str, origin: str, ruling: Ruling):
     hook = KnownOrigins(lambda: {LOCAL, FOREIGN})
@@ -99,7 +99,7 @@ def _action(external: str, action: str, **said: str) -> Action:
         *((key, Ruling()) for key in ("s", "S", "7", " ", "é", "Space", "KeyS", "Digit7")),
         *((key, Ruling()) for key in ("Shift+s", "Control+V", "Control+Enter", "Minus", "")),
     ],
-    ids=lambda each: f"NET-3-{each}" if isinstance(each, str) else None,
+    ids=lambda each: f"{each}" if isinstance(each, str) else None,
 )
 async def test_a_key_that_writes_is_a_word_of_the_model(key: str, ruling: Ruling):
     hook = KnownOrigins(lambda: {LOCAL, FOREIGN})

@@ -35,7 +35,7 @@ def last_turn(request: Recorded) -> str:
     return json.dumps(request.body["messages"][-1], ensure_ascii=False)
 
 
-def test_NET_1_without_network_no_page_from_elsewhere_is_opened(rookery: Installed, program: str):
+def test_without_network_no_page_from_elsewhere_is_opened(rookery: Installed, program: str):
     set_up(rookery, program, '[sandbox]\nnetwork = "off"\n')
     launch = call("browser_action", action="launch", url="http://example.com/")
     with LlmServer([launch], [finish()]) as server:
@@ -43,7 +43,7 @@ def test_NET_1_without_network_no_page_from_elsewhere_is_opened(rookery: Install
     assert "The network is switched off" in last_turn(server.requests[1])
 
 
-def test_NET_1_a_page_from_elsewhere_does_not_lead_to_this_machine_even_if_that_was_allowed():
+def test_a_page_from_elsewhere_does_not_lead_to_this_machine_even_if_that_was_allowed():
     here, there = "http://localhost:3000", "https://example.com"
 
     def page(*, local: bool) -> WatchedPage:

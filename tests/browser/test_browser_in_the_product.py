@@ -48,7 +48,7 @@ def use_browser(rookery: Installed, program: str) -> None:
     settings.write_text(f"[browser]\npath = {json.dumps(program)}\n")
 
 
-def test_NET_3_a_page_of_this_machine_that_was_allowed_is_used_without_more_questions_and_left(
+def test_a_page_of_this_machine_that_was_allowed_is_used_without_more_questions_and_left(
     rookery: Installed, program: str, site: Site, left: Path
 ):
     use_browser(rookery, program)

@@ -156,7 +156,7 @@ async def bench(program: str) -> AsyncIterator[Bench]:
         yield bench
 
 
-async def test_NET_1_a_stranger_reaches_nothing_of_this_machine(
+async def test_a_stranger_reaches_nothing_of_this_machine(
     bench: Bench, here: Server, there: Server
 ):
     await bench.visit(f"http://{STRANGER}:{there.port}/greedy")
@@ -164,7 +164,7 @@ async def test_NET_1_a_stranger_reaches_nothing_of_this_machine(
     assert not await here.hears("/", within=MOMENT)
 
 
-async def test_NET_1_a_page_that_was_left_reaches_nothing_of_what_the_next_one_does(
+async def test_a_page_that_was_left_reaches_nothing_of_what_the_next_one_does(
     bench: Bench, here: Server, there: Server
 ):
     await bench.visit(f"http://{STRANGER}:{there.port}/leaving")
@@ -186,7 +186,7 @@ async def test_NET_1_a_page_that_was_left_reaches_nothing_of_what_the_next_one_d
         "<script>open('STRANGER/greedy')</script>",
         "<script>open('/redirect')</script>",
     ],
-    ids=lambda way: f"NET-1-{way}",
+    ids=lambda way: f"{way}",
 )
 async def test_a_stranger_in_a_page_of_this_machine_reaches_nothing_of_it(
     bench: Bench, here: Server, there: Server, way: str
@@ -237,9 +237,7 @@ def _own_address() -> str:
         return str(way.getsockname()[0])
 
 
-async def test_NET_1_nothing_is_sent_round_the_proxy(
-    bench: Bench, here: Server, listener: socket.socket
-):
+async def test_nothing_is_sent_round_the_proxy(bench: Bench, here: Server, listener: socket.socket):
     await bench.visit(f"http://localhost:{here.port}/")
     browser = bench.session.running.context.browser
     assert browser is not None
@@ -261,9 +259,7 @@ async def test_NET_1_nothing_is_sent_round_the_proxy(
         listener.recvfrom(2048)
 
 
-async def test_NET_1_pages_and_their_frames_have_nothing_that_sends_datagrams(
-    bench: Bench, here: Server
-):
+async def test_pages_and_their_frames_have_nothing_that_sends_datagrams(bench: Bench, here: Server):
     await bench.visit(f"http://localhost:{here.port}/")
     page = bench.session.running.page.page
     assert await page.evaluate(IN_A_FRAME, list(NAMES)) == []

@@ -59,14 +59,14 @@ def reach(home: str, *, network: bool = True) -> Reach:
     ],
 )
 @pytest.mark.parametrize("home", [PUBLIC, "http://localhost:3000"])
-async def test_SBX_3_private_addresses_are_refused_in_every_notation(host: str, home: str):
+async def test_private_addresses_are_refused_in_every_notation(host: str, home: str):
     for request in (f"CONNECT {host} HTTP/1.1", f"GET http://{host}/ HTTP/1.1"):
         status, told = await asked(reach(home), request)
         assert status == 403
         assert len(told) == 1
 
 
-async def test_NET_1_pages_of_this_machine_reach_it_and_pages_from_elsewhere_do_not(site: Site):
+async def test_pages_of_this_machine_reach_it_and_pages_from_elsewhere_do_not(site: Site):
     where = site.origin.removeprefix("http://")
     request = f"GET http://{where}/other HTTP/1.1\r\nHost: {where}"
     assert (await asked(reach(site.origin), request)) == (200, [])
@@ -78,7 +78,7 @@ async def test_NET_1_pages_of_this_machine_reach_it_and_pages_from_elsewhere_do_
     assert (await asked(reach(""), request))[0] == 403
 
 
-async def test_NET_1_without_network_nothing_but_this_machine_is_reached(site: Site):
+async def test_without_network_nothing_but_this_machine_is_reached(site: Site):
     status, _ = await asked(reach(site.origin, network=False), "CONNECT example.com:443 HTTP/1.1")
     assert status == 403
     where = site.origin.removeprefix("http://")
@@ -87,7 +87,7 @@ async def test_NET_1_without_network_nothing_but_this_machine_is_reached(site: S
         assert (await asked(reach(site.origin, network=False), request)) == (200, [])
 
 
-async def test_NET_2_the_browser_fetches_nothing_by_itself():
+async def test_the_browser_fetches_nothing_by_itself():
     assert await asked(reach(PUBLIC), "CONNECT update.googleapis.com:443 HTTP/1.1") == (403, [])
 
 
@@ -104,7 +104,7 @@ async def test_a_server_that_is_not_there_is_told_to_the_browser():
 
 
 @pytest.mark.parametrize(("local", "told"), [(True, 1), (False, 0)])
-async def test_NET_1_pages_of_this_machine_reach_other_hosts_only_if_they_are_known(
+async def test_pages_of_this_machine_reach_other_hosts_only_if_they_are_known(
     local: bool, told: int
 ):
     """The model may have written them, and they could carry anything out."""

@@ -90,7 +90,7 @@ async def step(
 # ── what a checkpoint holds ─────────────────────────────────────────────────────────────
 
 
-async def test_GIT_3_a_checkpoint_can_be_read_with_git(ground: Ground):
+async def test_a_checkpoint_can_be_read_with_git(ground: Ground):
     ground.put("src/a.py", "print()\n", 0o640)
     saved = await ground.open().save(None)
     assert ground.git("show", f"{saved.id}:files/src/a.py") == "print()\n"
@@ -161,7 +161,7 @@ async def at_rest(status: os.stat_result) -> None:
     await anyio.sleep(max(0, status.st_ctime + 2.1 - time.time()))
 
 
-async def test_GIT_4_repositories_inside_are_stored_as_the_folders_they_are(ground: Ground):
+async def test_repositories_inside_are_stored_as_the_folders_they_are(ground: Ground):
     for folder in ("", "inner", "inner/deeper"):
         make_repository(ground.work / folder)
         ground.put(f"{folder}/file.txt".lstrip("/"), folder)
@@ -178,7 +178,7 @@ async def test_GIT_4_repositories_inside_are_stored_as_the_folders_they_are(grou
     assert (saved.skipped, saved.problem) == ((), "")
 
 
-async def test_GIT_5_what_is_skipped_is_told(ground: Ground):
+async def test_what_is_skipped_is_told(ground: Ground):
     ground.put("large.bin", bytes(2000))
     ground.put("small.bin", bytes(1000))
     ground.put("secret", "x", 0o000)
@@ -195,7 +195,7 @@ async def test_GIT_5_what_is_skipped_is_told(ground: Ground):
     assert set(await ground.open().files_at(saved.id)) == {"small.bin"}
 
 
-async def test_GIT_5_of_too_many_files_some_are_skipped_and_told(ground: Ground):
+async def test_of_too_many_files_some_are_skipped_and_told(ground: Ground):
     for number in range(200):
         ground.put(f"d{number // 50}/f{number}", str(number))
     checkpoints = ground.open(checkpoint_files=20)
@@ -233,7 +233,7 @@ async def test_ignored_files_are_stored_only_when_they_are_named(ground: Ground)
     }
 
 
-async def test_PROT_1_what_is_protected_is_stored_though_it_be_ignored(ground: Ground):
+async def test_what_is_protected_is_stored_though_it_be_ignored(ground: Ground):
     ground.put(".gitignore", ".*/\n.env*\nbuild/\nnode_modules/\n")
     stored = [".envrc", ".vscode/tasks.json", "a/.zed/b/c.json", "build/.envrc"]
     passed_over = [
@@ -269,7 +269,7 @@ IN_IGNORED_FOLDERS: dict[str, tuple[str, set[str]]] = {
 @pytest.mark.parametrize(
     ("command", "changed"),
     IN_IGNORED_FOLDERS.values(),
-    ids=[f"PROT-1 {name}" for name in IN_IGNORED_FOLDERS],
+    ids=[f"{name}" for name in IN_IGNORED_FOLDERS],
 )
 async def test_what_becomes_of_protected_files_in_ignored_folders_is_known(
     ground: Ground, command: str, changed: set[str]
@@ -295,7 +295,7 @@ async def test_what_becomes_of_protected_files_in_ignored_folders_is_known(
     assert await again.effects(done[0], (await again.save(None)).id) == ()
 
 
-async def test_PROT_1_where_too_much_is_ignored_nothing_is_taken_for_new(
+async def test_where_too_much_is_ignored_nothing_is_taken_for_new(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ):
     ground.put(".gitignore", "build/\n")
@@ -309,7 +309,7 @@ async def test_PROT_1_where_too_much_is_ignored_nothing_is_taken_for_new(
     assert await checkpoints.effects(first.id, second.id) == ()
 
 
-async def test_PROT_1_a_protected_file_is_found_among_more_files_than_are_kept(ground: Ground):
+async def test_a_protected_file_is_found_among_more_files_than_are_kept(ground: Ground):
     for number in range(20):
         ground.put(f"many/{number}/a.txt", "x")
     checkpoints = ground.open(checkpoint_files=5)
@@ -322,7 +322,7 @@ async def test_PROT_1_a_protected_file_is_found_among_more_files_than_are_kept(g
 
 
 @pytest.mark.parametrize("ignored", ["", ".orchestration/\n"])
-async def test_15_7_what_others_add_to_the_ledger_is_in_no_checkpoint(ground: Ground, ignored: str):
+async def test_what_others_add_to_the_ledger_is_in_no_checkpoint(ground: Ground, ignored: str):
     ground.put(".gitignore", ignored)
     ground.put(".orchestration/active_intents.yaml", "a")
     kept = ProtectedFilesOnly(ground.work, ground.home, Limits())
@@ -336,7 +336,7 @@ async def test_15_7_what_others_add_to_the_ledger_is_in_no_checkpoint(ground: Gr
         ground.put(".orchestration/active_intents.yaml", "a")
 
 
-async def test_PROT_1_GIT_9_only_protected_files_are_kept_of_who_wants_no_checkpoints(
+async def test_only_protected_files_are_kept_of_who_wants_no_checkpoints(
     ground: Ground,
 ):
     protected = {".env": "a", "src/AGENTS.md": "b", "build/.vscode/x.json": "c"}
@@ -410,18 +410,14 @@ async def test_the_checkpoints_themselves_are_not_in_them(tmp_path: Path):
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../b", ".git/config", "a/.GIT/x", ""])
-async def test_PATH_3_names_that_are_no_files_of_the_workspace_are_skipped(
-    path: str, ground: Ground
-):
+async def test_names_that_are_no_files_of_the_workspace_are_skipped(path: str, ground: Ground):
     checkpoints = ground.open()
     saved = await checkpoints.save([path])
     assert saved.skipped == (f"{path} (not a file of the workspace)",)
     assert await checkpoints.files_at(saved.id) == {}
 
 
-async def test_PATH_4_a_named_path_through_a_link_stores_the_link_alone(
-    ground: Ground, tmp_path: Path
-):
+async def test_a_named_path_through_a_link_stores_the_link_alone(ground: Ground, tmp_path: Path):
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret").write_text("secret")
     (ground.work / "link").symlink_to(tmp_path / "outside")
@@ -447,7 +443,7 @@ async def test_tasks_in_one_workspace_do_not_answer_for_each_other(ground: Groun
 # ── hostile repositories ────────────────────────────────────────────────────────────────
 
 
-async def test_GIT_1_GIT_3_nothing_in_a_hostile_repository_is_run(ground: Ground, tmp_path: Path):
+async def test_nothing_in_a_hostile_repository_is_run(ground: Ground, tmp_path: Path):
     marker = tmp_path / "marker"
     trap = tmp_path / "trap"
     trap.write_text(f"#!/bin/sh\ntouch '{marker}'\ncat\n")
@@ -490,7 +486,7 @@ async def test_GIT_1_GIT_3_nothing_in_a_hostile_repository_is_run(ground: Ground
 # ── restoring ───────────────────────────────────────────────────────────────────────────
 
 
-async def test_GIT_6_a_restore_is_rehearsed_done_and_undone(ground: Ground):
+async def test_a_restore_is_rehearsed_done_and_undone(ground: Ground):
     ground.put("edited", "old", 0o640)
     ground.put("gone/deep/file", "old")
     checkpoints = ground.open()
@@ -566,7 +562,7 @@ async def test_a_folder_that_was_empty_survives_a_tool_that_wrote_the_first_file
     assert [path.name for path in ground.work.rglob("*")] == ["empty"]
 
 
-async def test_GIT_6_what_others_changed_is_kept_or_overwritten_and_can_come_back(ground: Ground):
+async def test_what_others_changed_is_kept_or_overwritten_and_can_come_back(ground: Ground):
     ground.put("both", "old")
     ground.put("mine", "old")
     checkpoints = ground.open()
@@ -630,10 +626,8 @@ def below_a_link(path: Path, outside: Path) -> None:
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize(
-    "befall", [a_link, a_folder, below_a_link], ids=lambda f: f"PATH-4 {f.__name__}"
-)
-async def test_GIT_6_a_path_that_became_something_else_is_left_alone(
+@pytest.mark.parametrize("befall", [a_link, a_folder, below_a_link], ids=lambda f: f"{f.__name__}")
+async def test_a_path_that_became_something_else_is_left_alone(
     befall: Callable[[Path, Path], None], overwrite: bool, ground: Ground, tmp_path: Path
 ):
     outside = tmp_path / "outside"
@@ -656,7 +650,7 @@ async def test_GIT_6_a_path_that_became_something_else_is_left_alone(
         assert (ground.work / "d/file/mine").read_text() == "mine"
 
 
-async def test_PATH_5_nothing_is_written_through_a_hard_link(ground: Ground, tmp_path: Path):
+async def test_nothing_is_written_through_a_hard_link(ground: Ground, tmp_path: Path):
     twin = tmp_path / "twin"
     file = ground.put("file", "old")
     checkpoints = ground.open()
@@ -686,7 +680,7 @@ async def test_a_restore_that_fails_in_the_middle_names_the_rest(ground: Ground)
 
 
 @pytest.mark.parametrize("known", ["", "0" * 40, "HEAD", "--all", "é" * 40])
-async def test_GIT_9_a_checkpoint_that_is_not_there_restores_nothing(known: str, ground: Ground):
+async def test_a_checkpoint_that_is_not_there_restores_nothing(known: str, ground: Ground):
     ground.put("a.txt", "a")
     checkpoints = ground.open()
     saved = await checkpoints.save(None)
@@ -714,7 +708,7 @@ async def test_what_was_and_what_is_can_be_compared(ground: Ground):
 
 
 @pytest.mark.parametrize("name", ["", "Desktop", "Documents", "Downloads", ".."])
-async def test_GIT_9_folders_that_hold_everything_are_refused(
+async def test_folders_that_hold_everything_are_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
@@ -725,7 +719,7 @@ async def test_GIT_9_folders_that_hold_everything_are_refused(
     assert not (tmp_path / "state").exists()
 
 
-async def test_GIT_9_a_save_that_takes_too_long_is_told_and_goes_on_next_time(ground: Ground):
+async def test_a_save_that_takes_too_long_is_told_and_goes_on_next_time(ground: Ground):
     ground.put("a.txt", "a")
     assert (await ground.open(checkpoint_seconds=0).save(None)).problem == (
         "No checkpoint was made, so this cannot be undone: it took longer than 0 s."
@@ -733,7 +727,7 @@ async def test_GIT_9_a_save_that_takes_too_long_is_told_and_goes_on_next_time(gr
     assert (await ground.open().save(None)).problem == ""
 
 
-async def test_GIT_9_a_cancelled_save_leaves_everything_in_order(ground: Ground):
+async def test_a_cancelled_save_leaves_everything_in_order(ground: Ground):
     for number in range(3000):
         ground.put(f"d{number // 100}/f{number}", str(number))
     checkpoints = ground.open()
@@ -759,7 +753,7 @@ ROW = st.tuples(
 
 
 @given(st.dictionaries(NAME, st.dictionaries(NAME, ROW, min_size=1)), st.integers(1, 10**6))
-def test_GIT_9_an_index_is_read_as_it_was_written_or_not_at_all(rows: Rows, place: int):
+def test_an_index_is_read_as_it_was_written_or_not_at_all(rows: Rows, place: int):
     with TemporaryDirectory() as folder:
         path = Path(folder) / "index"
         write_index(path, rows)
@@ -798,10 +792,8 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("pattern", "damage"), DAMAGES.values(), ids=[f"GIT-9 {d}" for d in DAMAGES]
-)
-async def test_GIT_7_a_damaged_repository_can_be_used_at_once(
+@pytest.mark.parametrize(("pattern", "damage"), DAMAGES.values(), ids=[f"{d}" for d in DAMAGES])
+async def test_a_damaged_repository_can_be_used_at_once(
     pattern: str, damage: Callable[[Path], None], ground: Ground
 ):
     for number in range(300 if TORTURE else 60):
@@ -820,7 +812,7 @@ async def test_GIT_7_a_damaged_repository_can_be_used_at_once(
     assert await checkpoints.health() == ""
 
 
-async def test_GIT_7_the_newest_whole_checkpoint_is_found_behind_a_damaged_one(ground: Ground):
+async def test_the_newest_whole_checkpoint_is_found_behind_a_damaged_one(ground: Ground):
     ground.put("a.txt", "one")
     checkpoints = ground.open()
     first = await checkpoints.save(None)
@@ -836,7 +828,7 @@ async def test_GIT_7_the_newest_whole_checkpoint_is_found_behind_a_damaged_one(g
     assert await again.content(saved.id, "a.txt") == b"two"
 
 
-async def test_GIT_7_a_file_whose_copy_is_damaged_is_named_and_the_others_come_back(
+async def test_a_file_whose_copy_is_damaged_is_named_and_the_others_come_back(
     ground: Ground,
 ):
     ground.put("large", os.urandom(100 * KIB))
@@ -874,7 +866,7 @@ def small_disk() -> Iterator[Callable[[Path], Path]]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-async def test_GIT_9_on_a_full_disk_there_is_no_checkpoint_until_there_is_room(
+async def test_on_a_full_disk_there_is_no_checkpoint_until_there_is_room(
     small_disk: Callable[[Path], Path], ground: Ground
 ):
     disk = small_disk(ground.home)
@@ -1018,7 +1010,7 @@ def said_by(ground: Ground) -> list[list[str]]:
     return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
 
-async def test_GIT_9_processes_that_save_at_once_take_turns(ground: Ground):
+async def test_processes_that_save_at_once_take_turns(ground: Ground):
     children = [child(ground, "crowd", str(number)) for number in range(3)]
     assert [process.wait(60) for process in children] == [0, 0, 0]
     checkpoints = ground.open()
@@ -1064,8 +1056,8 @@ def instants() -> list[str]:
     return [f"{p}:{(times + 1) // 2}" for p, times in INSTANTS.items()]  # each kind once
 
 
-@pytest.mark.parametrize("instant", instants(), ids=lambda instant: f"GIT-9 {instant}")
-async def test_GIT_7_a_kill_at_any_instant_loses_nothing(instant: str, ground: Ground):
+@pytest.mark.parametrize("instant", instants(), ids=lambda instant: f"{instant}")
+async def test_a_kill_at_any_instant_loses_nothing(instant: str, ground: Ground):
     prepared(ground)
     assert child(ground, "alone", ROOKERY_KILLPOINT=instant).wait(60) == -signal.SIGKILL
     for path, text in ground.texts().items():
@@ -1086,7 +1078,7 @@ async def test_GIT_7_a_kill_at_any_instant_loses_nothing(instant: str, ground: G
 
 
 @pytest.mark.parametrize("name", [".roo/worktrees/agent-a/f.txt", "sub/.roo/worktrees/b/f.txt"])
-async def test_9_what_other_sessions_do_in_their_worktrees_is_not_ours_to_put_back(
+async def test_what_other_sessions_do_in_their_worktrees_is_not_ours_to_put_back(
     tmp_path: Path, name: str
 ):
     ground = Ground(tmp_path)

@@ -1,4 +1,4 @@
-"""What a checkpoint held does not drop out of later ones, whatever becomes of it (GIT-5, GIT-6)."""
+"""What a checkpoint held does not drop out of later ones, whatever becomes of it."""
 
 import os
 import subprocess
@@ -89,7 +89,7 @@ TRIES = [(name, anew) for name in GONE for anew in (False, True) if not anew or 
 @pytest.mark.parametrize(
     ("name", "anew"),
     TRIES,
-    ids=[f"GIT-6 {name}, {'several processes' if anew else 'one'}" for name, anew in TRIES],
+    ids=[f"{name}, {'several processes' if anew else 'one'}" for name, anew in TRIES],
 )
 async def test_an_ignore_file_takes_nothing_out_of_later_checkpoints(
     bench: Bench, name: str, anew: bool
@@ -160,7 +160,7 @@ TRACKED = {
 }
 
 
-@pytest.mark.parametrize("path", TRACKED.values(), ids=[f"GIT-6 {name}" for name in TRACKED])
+@pytest.mark.parametrize("path", TRACKED.values(), ids=[f"{name}" for name in TRACKED])
 @pytest.mark.parametrize("version", [2, 4])
 async def test_a_tracked_file_is_saved_though_it_be_ignored(bench: Bench, path: str, version: int):
     repository = "inner" if path.startswith("inner/") else "."
@@ -227,7 +227,7 @@ def test_the_index_of_git_is_read_as_git_reads_it(tmp_path: Path):
 HARMFUL = ["../outside", "/etc/passwd", ".git/config", "build/../../outside", "build/.git/x"]
 
 
-@pytest.mark.parametrize("path", HARMFUL, ids=[f"PATH-3 {path}" for path in HARMFUL])
+@pytest.mark.parametrize("path", HARMFUL, ids=[f"{path}" for path in HARMFUL])
 async def test_an_index_leads_to_nothing_that_is_no_file_of_the_workspace(bench: Bench, path: str):
     (bench.work.parent / "outside").write_text("secret")
     bench.shell(
@@ -257,7 +257,7 @@ BECOMES = {
 }
 
 
-@pytest.mark.parametrize("command", BECOMES.values(), ids=[f"GIT-6 {name}" for name in BECOMES])
+@pytest.mark.parametrize("command", BECOMES.values(), ids=[f"{name}" for name in BECOMES])
 @pytest.mark.parametrize("named", [False, True], ids=["command", "tool"])
 async def test_a_saved_file_that_becomes_what_is_not_saved_comes_back(
     bench: Bench, command: str, named: bool
@@ -311,7 +311,7 @@ async def test_a_folder_that_became_a_pipe_comes_back_with_all_in_it(bench: Benc
 NOT_KEPT = {"deleted": "rm large", "changed": "echo x >> large", "replaced": "echo x > large"}
 
 
-@pytest.mark.parametrize("command", NOT_KEPT.values(), ids=[f"GIT-5 {name}" for name in NOT_KEPT])
+@pytest.mark.parametrize("command", NOT_KEPT.values(), ids=[f"{name}" for name in NOT_KEPT])
 async def test_a_file_that_could_not_be_kept_is_told_before_and_after(bench: Bench, command: str):
     bench.shell("head -c 5000 /dev/zero > large; echo a > a")
     await bench.run(f"{command}; echo x > a")

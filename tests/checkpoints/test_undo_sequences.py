@@ -329,7 +329,7 @@ def some_of(tmp_path: Path, seed: int) -> tuple[Path, Path, random.Random]:
     return folder / "work", folder / "home", luck
 
 
-@pytest.mark.parametrize("batch", seeds(), ids=lambda batch: f"GIT-4,6,8 from {batch.start}")
+@pytest.mark.parametrize("batch", seeds(), ids=lambda batch: f"6,8 from {batch.start}")
 async def test_everything_the_agent_did_is_undone_exactly(batch: range, tmp_path: Path):
     """A person works in a folder of their own meanwhile, of which nothing may change."""
     for seed in batch:
@@ -358,7 +358,7 @@ async def test_everything_the_agent_did_is_undone_exactly(batch: range, tmp_path
         valid(home)
 
 
-@pytest.mark.parametrize("batch", seeds(), ids=lambda batch: f"GIT-6,8 from {batch.start}")
+@pytest.mark.parametrize("batch", seeds(), ids=lambda batch: f"8 from {batch.start}")
 async def test_what_a_person_did_to_the_same_files_is_untouched_and_told(
     batch: range, tmp_path: Path
 ):
@@ -422,7 +422,7 @@ def in_the_way(path: str, result: Picture, target: Thing | None) -> bool:
     return target is not None and any(result.get(each, ("",))[0] != "folder" for each in above)
 
 
-@pytest.mark.parametrize("batch", seeds(), ids=lambda batch: f"GIT-5,6 from {batch.start}")
+@pytest.mark.parametrize("batch", seeds(), ids=lambda batch: f"6 from {batch.start}")
 async def test_nothing_that_was_saved_is_lost_whatever_becomes_of_it(batch: range, tmp_path: Path):
     """Ignore files come and go, files become large or pipes, and git tracks what is ignored."""
     for seed in batch:

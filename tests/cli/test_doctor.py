@@ -92,7 +92,7 @@ def test_something_bad_is_an_exit_code(home: Path, capsys: Captured):
     assert json.loads(capsys.readouterr().out)["ok"] is False
 
 
-def test_TRUST_8_nothing_is_changed_and_nothing_is_made(
+def test_nothing_is_changed_and_nothing_is_made(
     here: Path, home: Path, tmp_path: Path, capsys: Captured
 ):
     before = everything_in(tmp_path)
@@ -107,7 +107,7 @@ def test_TRUST_8_nothing_is_changed_and_nothing_is_made(
 
 
 @pytest.mark.parametrize("where", [".", "", "bin", "{here}", "{here}/bin", "{link}"])
-def test_TRUST_8_no_program_of_the_folder_is_started(
+def test_no_program_of_the_folder_is_started(
     where: str, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     witness = tmp_path / "witness"
@@ -129,9 +129,7 @@ def program(path: Path) -> Path:
     return path
 
 
-def test_TRUST_8_neither_a_link_into_the_folder_nor_one_out_of_it_is_followed(
-    here: Path, tmp_path: Path
-):
+def test_neither_a_link_into_the_folder_nor_one_out_of_it_is_followed(here: Path, tmp_path: Path):
     links = [tmp_path / "bin" / "git", here / "bin" / "git"]
     for link, target in zip(links, (here / "evil", tmp_path / "tool"), strict=True):
         link.parent.mkdir()
@@ -139,7 +137,7 @@ def test_TRUST_8_neither_a_link_into_the_folder_nor_one_out_of_it_is_followed(
         assert doctor.find_program("git", here, {"PATH": str(link.parent)}) is None
 
 
-def test_TRUST_8_a_place_on_the_path_that_depends_on_where_one_is_does_not_count(
+def test_a_place_on_the_path_that_depends_on_where_one_is_does_not_count(
     here: Path, tmp_path: Path
 ):
     program(here / "bin" / "git")
@@ -170,7 +168,7 @@ def test_a_trusted_folder_is_in_order_and_its_settings_are_heard(here: Path, hom
     assert "base_url cannot be set by a project" in found["settings"].text
 
 
-def test_TRUST_8_settings_of_a_folder_that_is_not_trusted_are_not_even_read(here: Path):
+def test_settings_of_a_folder_that_is_not_trusted_are_not_even_read(here: Path):
     (here / ".rookery").mkdir()
     os.mkfifo(here / ".rookery" / "settings.toml")
     assert examined(here)["settings"].health is Health.OK
@@ -326,7 +324,7 @@ def test_the_name_of_a_folder_can_forge_no_line(tmp_path: Path, capsys: Captured
     assert "\x1b" not in text
 
 
-def test_OUT_5_json_is_text_whatever_the_folder_is_called(tmp_path: Path, capsys: Captured):
+def test_json_is_text_whatever_the_folder_is_called(tmp_path: Path, capsys: Captured):
     odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
     os.mkdir(odd)
     assert run("-w", odd, "--json") == 0
@@ -335,7 +333,7 @@ def test_OUT_5_json_is_text_whatever_the_folder_is_called(tmp_path: Path, capsys
 
 
 @pytest.mark.parametrize("path", [":/usr/lib", "/usr/lib:", "/usr/lib::/opt", ":", "lib", "."])
-def test_PY_1_a_path_by_which_python_runs_code_of_any_folder_is_told(
+def test_a_path_by_which_python_runs_code_of_any_folder_is_told(
     here: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ):
     monkeypatch.setenv("PYTHONPATH", path)
@@ -348,7 +346,7 @@ def test_PY_1_a_path_by_which_python_runs_code_of_any_folder_is_told(
 
 
 @pytest.mark.parametrize("path", ["", "/usr/lib", "/usr/lib:/opt"])
-def test_PY_1_any_other_is_not_worth_a_word(here: Path, monkeypatch: pytest.MonkeyPatch, path: str):
+def test_any_other_is_not_worth_a_word(here: Path, monkeypatch: pytest.MonkeyPatch, path: str):
     monkeypatch.setenv("PYTHONPATH", path)
     assert "PYTHONPATH" not in examined(here)
 

@@ -103,14 +103,14 @@ def test_what_cannot_be_meant_is_refused(wrong: dict[str, Any], sentence: str):
         and "words" not in IN_ORDER[other][1]
     ],
 )
-def test_CL_13_2_of_two_mistakes_the_first_in_the_order_is_said(
+def test_of_two_mistakes_the_first_in_the_order_is_said(
     first: tuple[str, dict[str, Any], str], second: tuple[str, dict[str, Any], str]
 ):
     with pytest.raises(SettingsError, match="^" + re.escape(first[2])):
         replace(PLAIN, **first[1], **second[1]).check()
 
 
-def test_CL_13_2_row_13_17_what_needs_a_terminal_or_none(monkeypatch: pytest.MonkeyPatch):
+def test_row_13_17_what_needs_a_terminal_or_none(monkeypatch: pytest.MonkeyPatch):
     ours, theirs = pty.openpty()
     with open(ours, "w") as _, open(theirs, "w") as terminal:
         monkeypatch.setattr("sys.stdout", terminal)
@@ -135,7 +135,7 @@ def test_CL_13_2_row_13_17_what_needs_a_terminal_or_none(monkeypatch: pytest.Mon
         ("{3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11}", False),
     ],
 )
-def test_CL_13_1_ids_are_uuids_of_version_1_to_8(given: str, good: bool):
+def test_ids_are_uuids_of_version_1_to_8(given: str, good: bool):
     options = replace(PLAIN, create_with_session_id=given)
     if good:
         options.check()
@@ -148,7 +148,7 @@ def test_CL_13_1_ids_are_uuids_of_version_1_to_8(given: str, good: bool):
     ("words", "said", "prompt"),
     [((), "go on", "go on"), (("and", "more"), "go", "go and more"), (("fix",), None, "fix")],
 )
-def test_CL_13_1_the_prompt_may_be_an_option(words: tuple[str, ...], said: str | None, prompt: str):
+def test_the_prompt_may_be_an_option(words: tuple[str, ...], said: str | None, prompt: str):
     assert replace(PLAIN, words=words, said=said).prompt() == prompt
 
 

@@ -102,7 +102,7 @@ async def test_a_query_without_words_is_refused(stocked: Shelf):
         await ask(stocked.open(), "?! ()")
 
 
-async def test_s10_nothing_is_searched_without_a_permit(stocked: Shelf):
+async def test_nothing_is_searched_without_a_permit(stocked: Shelf):
     with pytest.raises(Denied):
         await stocked.open().search("banana", ".", Permit("", reads=frozenset(["net"])), bool)
     assert stocked.reads() == []
@@ -116,7 +116,7 @@ async def test_a_search_keeps_to_its_folder(stocked: Shelf):
     assert sorted(paths(await ask(index, "header"))) == ["net/parser.py", "network/parser.py"]
 
 
-async def test_p8_nothing_is_read_again_that_has_not_changed(stocked: Shelf):
+async def test_nothing_is_read_again_that_has_not_changed(stocked: Shelf):
     index = stocked.open()
     await ask(index, "zebra")
     assert stocked.reads() == ["README.md", "net/mail.py", "net/parser.py"]
@@ -160,7 +160,7 @@ async def test_files_that_go_move_or_become_hidden_are_forgotten(stocked: Shelf)
 
 
 @pytest.mark.parametrize("name", [".gitignore", ".rookeryignore", ".rooignore"])
-async def test_s6_what_is_ignored_is_never_indexed(stocked: Shelf, name: str):
+async def test_what_is_ignored_is_never_indexed(stocked: Shelf, name: str):
     stocked.put(name, "net/\n")
     found = await ask(stocked.open(), "header parser mail sender banana")
     assert paths(found) == ["README.md"]

@@ -1,4 +1,4 @@
-"""The list of command lines, each with the verdict it must get (8.2, 8.8, K1 to K5)."""
+"""The list of command lines, each with the verdict it must get."""
 
 from collections.abc import Iterator
 from pathlib import Path

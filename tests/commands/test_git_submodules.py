@@ -92,23 +92,23 @@ def run(line: str, project: Path) -> str:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_GIT_1_GIT_4_the_filter_of_a_submodule_is_not_run(project: Path, line: str):
+def test_the_filter_of_a_submodule_is_not_run(project: Path, line: str):
     assert reading(words(line.split())).reads_only, "otherwise it is asked about"
     run(line, project)
     assert not (project.parent / "mark").exists()
 
 
 @pytest.mark.parametrize("line", ["git describe --always --dirty", "git status", "git log -p"])
-def test_GIT_1_the_bench_does_leave_marks(project: Path, line: str):
+def test_the_bench_does_leave_marks(project: Path, line: str):
     git(project, *line.split()[1:])
     assert (project.parent / "mark").exists()
 
 
-def test_GIT_1_what_enters_submodules_by_itself_is_not_done_unasked():
+def test_what_enters_submodules_by_itself_is_not_done_unasked():
     assert not reading(words(["git", "describe", "--dirty"])).reads_only
     assert not reading(words(["git", "describe", "--broken"])).reads_only
     assert "git whatchanged" not in readers()
 
 
-def test_GIT_1_the_history_still_tells_when_a_submodule_was_changed(project: Path):
+def test_the_history_still_tells_when_a_submodule_was_changed(project: Path):
     assert "+Subproject commit" in run("git show", project)

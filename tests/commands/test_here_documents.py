@@ -22,7 +22,7 @@ APART = [
 
 
 @pytest.mark.parametrize(("text", "rest", "documents"), APART, ids=lambda value: repr(value)[:40])
-def test_CMD_8_documents_are_apart_from_the_rest(text: str, rest: str, documents: list[Document]):
+def test_documents_are_apart_from_the_rest(text: str, rest: str, documents: list[Document]):
     made = apart(text)
     assert (made.rest, list(made.documents)) == (rest, documents)
 
@@ -40,7 +40,7 @@ UNCERTAIN = [
 
 
 @pytest.mark.parametrize("text", UNCERTAIN, ids=repr)
-def test_AX_3_what_cannot_be_told_is_said(text: str):
+def test_what_cannot_be_told_is_said(text: str):
     assert apart(text).doubt
 
 
@@ -55,7 +55,7 @@ RUNS = [
 
 
 @pytest.mark.parametrize(("body", "runs"), RUNS, ids=lambda value: repr(value)[:40])
-def test_CMD_8_what_a_shell_runs_in_a_document_is_found(body: str, runs: list[str]):
+def test_what_a_shell_runs_in_a_document_is_found(body: str, runs: list[str]):
     assert list(substitutions(body).runs) == runs
     assert [run.strip() for run in apart(f"cat <<E\n{body}\nE\n").runs] == runs
     assert apart(f"cat <<'E'\n{body}\nE\n").runs == ()

@@ -57,7 +57,7 @@ TARGETS = [
 
 
 @pytest.mark.parametrize(("line", "targets"), TARGETS, ids=lambda value: str(value)[:40])
-def test_GATE_5_the_targets_of_a_line_are_named(here: Bench, line: str, targets: list[Target]):
+def test_the_targets_of_a_line_are_named(here: Bench, line: str, targets: list[Target]):
     found = here.judge(line, "").targets
     assert sorted(found, key=repr) == sorted(targets, key=repr)
 
@@ -84,7 +84,7 @@ NOTES = [
 
 
 @pytest.mark.parametrize(("line", "note"), NOTES)
-def test_GATE_5_a_person_is_told_what_it_would_do(here: Bench, line: str, note: str):
+def test_a_person_is_told_what_it_would_do(here: Bench, line: str, note: str):
     assert here.spelled(note) in here.judge(here.spelled(line), "").notes
 
 
@@ -104,14 +104,14 @@ DOUBTS = [
 
 
 @pytest.mark.parametrize(("line", "doubt"), DOUBTS)
-def test_AX_3_what_is_not_understood_is_said(here: Bench, line: str, doubt: str):
+def test_what_is_not_understood_is_said(here: Bench, line: str, doubt: str):
     judged = here.judge(line, "")
     assert doubt in judged.why_not
     assert judged.plain is None
     assert not judged.only_reads
 
 
-def test_CMD_3_an_allowed_line_carries_absolute_programs(here: Bench):
+def test_an_allowed_line_carries_absolute_programs(here: Bench):
     cat, head = str(here.programs / "cat"), str(here.programs / "head")
     judged = here.judge("cat README.md 2>&1 | head -n 1", "")
     first, second = PlainCommand((cat, "README.md"), "with output"), PlainCommand((head, "-n", "1"))
@@ -119,14 +119,14 @@ def test_CMD_3_an_allowed_line_carries_absolute_programs(here: Bench):
     assert judged.only_reads
 
 
-def test_CMD_11_paths_are_seen_from_the_folder_that_was_given(here: Bench):
+def test_paths_are_seen_from_the_folder_that_was_given(here: Bench):
     assert here.judge("cat app.py", "src").targets == (Target(Deed.READ, "src/app.py"),)
     assert here.judge("cat ../notes.txt", "src").plain
     assert here.judge("cat ../../outside/marker.txt", "src").plain is None
     assert here.judge("rm -rf ..", "src").grave
 
 
-def test_GATE_5_a_large_folder_is_counted_up_to_a_bound(here: Bench, tmp_path: Path):
+def test_a_large_folder_is_counted_up_to_a_bound(here: Bench, tmp_path: Path):
     made = bench(tmp_path / "large")
     many = made.root / "many"
     many.mkdir()
@@ -136,7 +136,7 @@ def test_GATE_5_a_large_folder_is_counted_up_to_a_bound(here: Bench, tmp_path: P
     assert "deletes more than 5,000 files below many/" in made.judge("rm -rf many", "").notes
 
 
-def test_CMD_6_programs_are_not_taken_from_unsafe_folders(tmp_path: Path):
+def test_programs_are_not_taken_from_unsafe_folders(tmp_path: Path):
     root, good, temporary = tmp_path / "ws", tmp_path / "good", tmp_path / "tmp"
     for folder in (root / "bin", good, temporary):
         folder.mkdir(parents=True)
@@ -155,7 +155,7 @@ def test_CMD_6_programs_are_not_taken_from_unsafe_folders(tmp_path: Path):
     assert found("missing", str(good)) is None
 
 
-def test_CMD_6_programs_are_not_taken_from_where_sandboxed_commands_can_write(tmp_path: Path):
+def test_programs_are_not_taken_from_where_sandboxed_commands_can_write(tmp_path: Path):
     root, cache, good = tmp_path / "ws", tmp_path / "home" / ".cargo" / "bin", tmp_path / "good"
     for folder in (root, cache, good):
         folder.mkdir(parents=True)
@@ -174,12 +174,12 @@ def _judge(here: Bench, **more: Any) -> CommandJudge:
     return CommandJudge(files, here.root, home=here.home, temporary=(), **more)
 
 
-def test_CMD_6_a_line_with_a_program_from_a_writable_folder_is_not_plain(here: Bench):
+def test_a_line_with_a_program_from_a_writable_folder_is_not_plain(here: Bench):
     assert _judge(here)("ls", "").plain
     assert _judge(here, writable=(str(here.programs),))("ls", "").spelled is None
 
 
-def test_GIT_1_git_in_a_repository_that_is_not_the_folders_own_is_asked_about(here: Bench):
+def test_git_in_a_repository_that_is_not_the_folders_own_is_asked_about(here: Bench):
     judge = _judge(here, own_repository=lambda: False)
     judged = judge("ls && git status", "")
     assert judged.plain is None
@@ -191,7 +191,7 @@ def test_GIT_1_git_in_a_repository_that_is_not_the_folders_own_is_asked_about(he
 
 @pytest.mark.parametrize("folder", ["", ".hidden", "node_modules/x", "__pycache__"])
 @pytest.mark.parametrize("line", ["rg KEY", "rg -g secret.txt KEY", "rg --iglob '!x' KEY"])
-def test_PATH_9_rg_is_taken_to_show_hidden_files(
+def test_rg_is_taken_to_show_hidden_files(
     here: Bench, request: pytest.FixtureRequest, folder: str, line: str
 ):
     project = here.root / "project"
@@ -255,7 +255,7 @@ NAMED = [
 
 
 @pytest.mark.parametrize(("name", "line", "unasked"), NAMED)
-def test_K2_no_name_of_a_file_makes_more_of_a_line(
+def test_no_name_of_a_file_makes_more_of_a_line(
     clean: Bench, monkeypatch: pytest.MonkeyPatch, name: str, line: str, unasked: bool
 ):
     monkeypatch.setenv("PATH", str(clean.programs))
@@ -274,7 +274,7 @@ def _put(path: Path, *, is_folder: bool) -> Iterator[None]:
     new.unlink() if new.is_file() else shutil.rmtree(new)
 
 
-def test_CMD_6_another_program_of_the_name_in_the_workspace_is_asked_about(
+def test_another_program_of_the_name_in_the_workspace_is_asked_about(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     made = bench(tmp_path)
@@ -290,7 +290,7 @@ def test_CMD_6_another_program_of_the_name_in_the_workspace_is_asked_about(
     assert made.judge("gcc --version", "").plain is None
 
 
-def test_CMD_3_patterns_and_folders_are_run_as_they_were_judged(here: Bench):
+def test_patterns_and_folders_are_run_as_they_were_judged(here: Bench):
     wc, xargs, find = (str(here.programs / name) for name in ("wc", "xargs", "find"))
     judged = here.judge("cd src && wc -l *.py > /dev/null", "")
     ran = PlainCommand((wc, "-l", "app.py", "util.py"), "kept", "dropped", "src")
@@ -390,7 +390,7 @@ def _nested(draw: st.DrawFn) -> str:
 )
 @given(text=_nested())
 @pytest.mark.anyio
-async def test_CMD_8_K5_a_denied_command_is_found_in_any_nesting(here: Bench, text: str):
+async def test_a_denied_command_is_found_in_any_nesting(here: Bench, text: str):
     judged = here.judge(text, "")
     assert await decision(judged, text, deny=DENIED) is Decision.DENY, judged.commands
     assert await decision(judged, text) is not Decision.ALLOW
@@ -403,7 +403,7 @@ async def test_CMD_8_K5_a_denied_command_is_found_in_any_nesting(here: Bench, te
 )
 @given(text=_nested().filter(lambda text: "rm -rf build" not in text))
 @example(text="read x <<'E'\na[$(trap -- 'sudo git reset --hard' EXIT)]\nE\n[[ $x -eq 0 ]]")
-def test_GATE_12_a_grave_command_is_found_in_any_nesting(here: Bench, text: str):
+def test_a_grave_command_is_found_in_any_nesting(here: Bench, text: str):
     assert here.judge(text, "").grave, here.judge(text, "").commands
 
 
@@ -418,7 +418,7 @@ def test_GATE_12_a_grave_command_is_found_in_any_nesting(here: Bench, text: str)
         st.lists(st.sampled_from(PIECES)).map("".join),
     )
 )  # fmt: skip
-def test_AX_3_no_text_is_too_strange_to_be_judged(here: Bench, text: str):
+def test_no_text_is_too_strange_to_be_judged(here: Bench, text: str):
     judged = here.judge(text, "")
     assert judged.plain is None or judged.only_reads
 
@@ -442,7 +442,7 @@ the short ones, and half a second goes into each of these."""
     [*((unit, 4 * KIB) for unit in UNITS), *((unit, 64 * KIB) for unit in LARGEST)],
     ids=repr,
 )
-def test_K21_a_hostile_text_takes_a_bounded_time(here: Bench, unit: str, size: int):
+def test_a_hostile_text_takes_a_bounded_time(here: Bench, unit: str, size: int):
     text = "rm -rf " + (unit * size)[:size]
     started = time.process_time()
     judged = here.judge(text, "")
@@ -451,7 +451,7 @@ def test_K21_a_hostile_text_takes_a_bounded_time(here: Bench, unit: str, size: i
 
 
 @pytest.mark.parametrize("unit", UNITS if TORTURE else UNITS[::8], ids=repr)
-def test_K21_the_work_grows_no_faster_than_the_text(here: Bench, unit: str):
+def test_the_work_grows_no_faster_than_the_text(here: Bench, unit: str):
     """Four times as long a text, four times the work; with the square it would be sixteen."""
     short, long = (_work(here, "bash; rm " + (unit * size)[:size]) for size in (9 * KIB, 36 * KIB))
     assert long < 8 * short + 20_000
@@ -474,7 +474,7 @@ def _work(here: Bench, text: str) -> int:
 
 
 @pytest.mark.parametrize("unit", ["a[", "[", "<<'a", "'", '"', "$(", "x='", "{", "\\\n", "((", "`"])
-def test_K21_no_search_in_a_text_goes_back_and_forth(here: Bench, unit: str):
+def test_no_search_in_a_text_goes_back_and_forth(here: Bench, unit: str):
     """What a pattern does is not counted in calls; the processor's time is."""
     spent = []
     for size in (48 * KIB, 192 * KIB) if TORTURE else (24 * KIB, 96 * KIB):
@@ -493,7 +493,7 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 
 @pytest.mark.parametrize("line", ["rm", "cat", "grep -r x"])
-def test_K21_all_patterns_of_a_line_share_one_bound(deep: Bench, line: str):
+def test_all_patterns_of_a_line_share_one_bound(deep: Bench, line: str):
     looked, really_look = 0, os.scandir
 
     def look(*folder: Any) -> Any:
@@ -510,7 +510,7 @@ def test_K21_all_patterns_of_a_line_share_one_bound(deep: Bench, line: str):
         assert "names more files than can be looked at" in judged.grave
 
 
-def test_K21_what_is_too_long_altogether_is_grave_and_denied(here: Bench):
+def test_what_is_too_long_altogether_is_grave_and_denied(here: Bench):
     judged = here.judge("ls " + "x" * 300 * KIB, "")
     assert judged.grave
     assert judged.too_deep

@@ -46,7 +46,7 @@ NEVER = {
 
 
 @pytest.mark.parametrize("name", NEVER)
-def test_CMD_4_K2_options_that_write_or_execute_are_in_no_row(name: str):
+def test_options_that_write_or_execute_are_in_no_row(name: str):
     for flag in NEVER[name].split():
         for value in ([], ["x"], ["x", "y"]):
             read = reading(words([*name.split(), flag, *value]))
@@ -54,7 +54,7 @@ def test_CMD_4_K2_options_that_write_or_execute_are_in_no_row(name: str):
 
 
 @pytest.mark.parametrize("name", readers())
-def test_CMD_4_every_row_refuses_what_it_does_not_list(name: str):
+def test_every_row_refuses_what_it_does_not_list(name: str):
     if readers()[name].all_operands:
         return
     for odd in ("--frobnicate", "--frobnicate=x", "-\x01"):
@@ -67,7 +67,7 @@ ASKED_FOR_NEWS |= {"--help", "json.tool", "env", "-vV", "-dc", "-cd"}
 
 
 @pytest.mark.parametrize("name", readers())
-def test_CMD_1_no_row_is_a_program_that_runs_the_projects_code(name: str):
+def test_no_row_is_a_program_that_runs_the_projects_code(name: str):
     program, *asked = name.split()
     if asked and asked[-1] in ASKED_FOR_NEWS:
         return  # what it is asked for runs nothing of the project's
@@ -129,7 +129,7 @@ SCRIPTS = [
 
 
 @pytest.mark.parametrize(("script", "prints"), SCRIPTS)
-def test_CMD_4_a_sed_script_runs_unasked_only_if_it_prints(script: str, prints: bool):
+def test_a_sed_script_runs_unasked_only_if_it_prints(script: str, prints: bool):
     assert reading(words(["sed", script, "x"])).reads_only is prints
     assert reading(words(["sed", "-n", "-e", script, "x"])).reads_only is prints
 
@@ -172,7 +172,7 @@ PROGRAMS = [
 
 
 @pytest.mark.parametrize(("program", "prints"), PROGRAMS)
-def test_CMD_4_an_awk_program_runs_unasked_only_if_it_prints(program: str, prints: bool):
+def test_an_awk_program_runs_unasked_only_if_it_prints(program: str, prints: bool):
     assert reading(words(["awk", program, "x"])).reads_only is prints
 
 

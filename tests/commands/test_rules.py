@@ -25,58 +25,56 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 ROWS = [
-    pytest.param("npm test", ["npm test"], [], ALLOW, id="GATE-7 exactly this"),
-    pytest.param("npm  test", ["npm test"], [], NONE, id="CMD-2 not plain"),
-    pytest.param("npm test --watch", ["npm test"], [], ALLOW, id="GATE-7 more arguments"),
-    pytest.param("pytest -q tests", ["pytest"], [], ALLOW, id="GATE-7 a program and arguments"),
-    pytest.param("pytest -k 'a or b' -x", ["pytest -k"], [], ALLOW, id="GATE-7 quoted argument"),
-    pytest.param("pytest -q tests | head", ["pytest", "head"], [], ALLOW, id="GATE-7 a pipe"),
-    pytest.param("pytest; rm -rf x", ["pytest"], [], NONE, id="CMD-4 another command behind"),
-    pytest.param("pytest ; rm -rf x", ["pytest"], [], NONE, id="CMD-4 the same, spaced"),
-    pytest.param("pytest & rm x", ["pytest"], [], NONE, id="CMD-4 in the background"),
-    pytest.param("pytest⏎rm x", ["pytest"], [], NONE, id="CMD-4 on the next line"),
-    pytest.param("pytest | tee x", ["pytest"], [], NONE, id="CMD-4 behind a pipe"),
-    pytest.param("pytest $(rm x)", ["pytest"], [], NONE, id="K1 substitution in an argument"),
-    pytest.param("pytest `rm x`", ["pytest"], [], NONE, id="K1 backquotes"),
-    pytest.param("pytest <(rm x)", ["pytest"], [], NONE, id="K1 process substitution"),
-    pytest.param("pytest > x", ["pytest"], [], NONE, id="K1 writes a file"),
-    pytest.param("pytest > @OUT@/x", ["pytest"], [], ASK, id="PATH-8 writes elsewhere"),
-    pytest.param("pytest $X", ["pytest"], [], NONE, id="K1 a variable"),
-    pytest.param("A=1 pytest", ["pytest"], [], NONE, id="K3 a setting before it"),
-    pytest.param("./pytest -q", ["pytest"], [], NONE, id="CMD-6 a program of the project"),
-    pytest.param("python -m pytest", ["pytest"], [], NONE, id="CMD-5 not the first word"),
-    pytest.param("pytest-3 -q", ["pytest"], [], NONE, id="CMD-5 whole words"),
-    pytest.param("make lint deploy", ["make lint"], [], ALLOW, id="GATE-7 what begins so"),
-    pytest.param("make", ["make lint"], [], NONE, id="GATE-7 fewer words"),
-    pytest.param("timeout 9 pytest -q", ["timeout 9 pytest"], [], ALLOW, id="CMD-8 in a wrapper"),
-    pytest.param("timeout 9 pytest -q", ["timeout", "pytest"], [], ALLOW, id="CMD-8 both listed"),
-    pytest.param("timeout 9 rm x", ["timeout"], [], NONE, id="CMD-8 a wrapper covers no other"),
-    pytest.param("env rm x", ["env"], [], NONE, id="CMD-8 env covers no other"),
-    pytest.param("sh -c 'rm x'", ["sh"], [], NONE, id="CMD-8 nor does a shell"),
-    pytest.param(
-        "sort -o notes.txt README.md", ["sort"], [], NONE, id="CMD-4 a reader that writes"
-    ),
-    pytest.param("npm testing", ["npm test"], [], NONE, id="CMD-5 word by word"),
-    pytest.param("npm test && ls", ["npm test"], [], NONE, id="CMD-4 every command"),
-    pytest.param("npm test && ls", ["npm test", "ls"], [], ALLOW, id="CMD-4 both listed"),
-    pytest.param("npm test && rm x", ["npm test"], [], NONE, id="CMD-4 one is not"),
-    pytest.param("npm test > x", ["npm test"], [], NONE, id="CMD-2 redirection"),
-    pytest.param("npm test $(id)", ["npm test"], [], NONE, id="K1 substitution"),
-    pytest.param("A=1 npm test", ["npm test"], [], NONE, id="K3 assignment"),
-    pytest.param("./npm test", ["./npm test"], [], NONE, id="CMD-6 path in the entry"),
-    pytest.param("unknown-tool", ["unknown-tool"], [], NONE, id="CMD-6 not to be found"),
+    pytest.param("npm test", ["npm test"], [], ALLOW, id="exactly this"),
+    pytest.param("npm  test", ["npm test"], [], NONE, id="not plain"),
+    pytest.param("npm test --watch", ["npm test"], [], ALLOW, id="more arguments"),
+    pytest.param("pytest -q tests", ["pytest"], [], ALLOW, id="a program and arguments"),
+    pytest.param("pytest -k 'a or b' -x", ["pytest -k"], [], ALLOW, id="quoted argument"),
+    pytest.param("pytest -q tests | head", ["pytest", "head"], [], ALLOW, id="a pipe"),
+    pytest.param("pytest; rm -rf x", ["pytest"], [], NONE, id="another command behind"),
+    pytest.param("pytest ; rm -rf x", ["pytest"], [], NONE, id="the same, spaced"),
+    pytest.param("pytest & rm x", ["pytest"], [], NONE, id="in the background"),
+    pytest.param("pytest⏎rm x", ["pytest"], [], NONE, id="on the next line"),
+    pytest.param("pytest | tee x", ["pytest"], [], NONE, id="behind a pipe"),
+    pytest.param("pytest $(rm x)", ["pytest"], [], NONE, id="substitution in an argument"),
+    pytest.param("pytest `rm x`", ["pytest"], [], NONE, id="backquotes"),
+    pytest.param("pytest <(rm x)", ["pytest"], [], NONE, id="process substitution"),
+    pytest.param("pytest > x", ["pytest"], [], NONE, id="writes a file"),
+    pytest.param("pytest > @OUT@/x", ["pytest"], [], ASK, id="writes elsewhere"),
+    pytest.param("pytest $X", ["pytest"], [], NONE, id="a variable"),
+    pytest.param("A=1 pytest", ["pytest"], [], NONE, id="a setting before it"),
+    pytest.param("./pytest -q", ["pytest"], [], NONE, id="a program of the project"),
+    pytest.param("python -m pytest", ["pytest"], [], NONE, id="not the first word"),
+    pytest.param("pytest-3 -q", ["pytest"], [], NONE, id="whole words"),
+    pytest.param("make lint deploy", ["make lint"], [], ALLOW, id="what begins so"),
+    pytest.param("make", ["make lint"], [], NONE, id="fewer words"),
+    pytest.param("timeout 9 pytest -q", ["timeout 9 pytest"], [], ALLOW, id="in a wrapper"),
+    pytest.param("timeout 9 pytest -q", ["timeout", "pytest"], [], ALLOW, id="both listed"),
+    pytest.param("timeout 9 rm x", ["timeout"], [], NONE, id="a wrapper covers no other"),
+    pytest.param("env rm x", ["env"], [], NONE, id="env covers no other"),
+    pytest.param("sh -c 'rm x'", ["sh"], [], NONE, id="nor does a shell"),
+    pytest.param("sort -o notes.txt README.md", ["sort"], [], NONE, id="a reader that writes"),
+    pytest.param("npm testing", ["npm test"], [], NONE, id="word by word"),
+    pytest.param("npm test && ls", ["npm test"], [], NONE, id="every command"),
+    pytest.param("npm test && ls", ["npm test", "ls"], [], ALLOW, id="both listed"),
+    pytest.param("npm test && rm x", ["npm test"], [], NONE, id="one is not"),
+    pytest.param("npm test > x", ["npm test"], [], NONE, id="redirection"),
+    pytest.param("npm test $(id)", ["npm test"], [], NONE, id="substitution"),
+    pytest.param("A=1 npm test", ["npm test"], [], NONE, id="assignment"),
+    pytest.param("./npm test", ["./npm test"], [], NONE, id="path in the entry"),
+    pytest.param("unknown-tool", ["unknown-tool"], [], NONE, id="not to be found"),
     pytest.param("cat @OUT@/marker.txt", ["cat"], [], ALLOW, id="known program and operands"),
-    pytest.param("cat --frobnicate x", ["cat"], [], NONE, id="CMD-4 unknown option"),
-    pytest.param("git logout", ["git log"], [], NONE, id="CMD-5 git logout"),
+    pytest.param("cat --frobnicate x", ["cat"], [], NONE, id="unknown option"),
+    pytest.param("git logout", ["git log"], [], NONE, id="git logout"),
     pytest.param("pytest -q", ["*"], [], ALLOW, id="everything"),
     pytest.param("echo $(id)", ["*"], [], ALLOW, id="everything, not plain"),
-    pytest.param("rm -rf .", ["*"], [], ASK, id="GATE-9 everything but grave"),
-    pytest.param("rm -rf .", ["rm -rf ."], [], ASK, id="GATE-2 grave before allow"),
-    pytest.param("ls", [], ["ls"], DENY, id="GATE-2 deny before understood"),
-    pytest.param("npm test", ["npm test"], ["npm"], DENY, id="GATE-2 deny before allow"),
-    pytest.param("rm -rf .", [], ["rm"], DENY, id="GATE-2 deny before grave"),
+    pytest.param("rm -rf .", ["*"], [], ASK, id="everything but grave"),
+    pytest.param("rm -rf .", ["rm -rf ."], [], ASK, id="grave before allow"),
+    pytest.param("ls", [], ["ls"], DENY, id="deny before understood"),
+    pytest.param("npm test", ["npm test"], ["npm"], DENY, id="deny before allow"),
+    pytest.param("rm -rf .", [], ["rm"], DENY, id="deny before grave"),
     pytest.param("ls -la", [], ["*"], DENY, id="deny everything"),
-    pytest.param("lsof", [], ["ls"], NONE, id="CMD-5 deny word by word"),
+    pytest.param("lsof", [], ["ls"], NONE, id="deny word by word"),
     pytest.param("npm run x", [], ["npm test"], NONE, id="deny another"),
     pytest.param("npm RUN x", [], ["npm run"], DENY, id="deny in any case"),
     pytest.param("cat README.md", [], ["rm"], ALLOW, id="nothing denied"),
@@ -99,7 +97,7 @@ CALL = ToolCall(id="c1", name="execute_command", arguments={})
 
 
 @pytest.mark.anyio
-async def test_TRUST_nothing_is_allowed_by_itself_in_an_untrusted_project(here: Bench):
+async def test_nothing_is_allowed_by_itself_in_an_untrusted_project(here: Bench):
     rules = CommandRules(allow=[], deny=[], trusted=False)
     action = Action(title="x", perform=_never, command="ls", judgement=here.judge("ls", ""))
     assert (await rules.before(CALL, action)).decision is NONE
@@ -120,14 +118,14 @@ async def test_an_action_without_a_command_is_none_of_its_business():
 
 
 @pytest.mark.anyio
-async def test_AX_3_a_command_that_nobody_judged_is_not_allowed():
+async def test_a_command_that_nobody_judged_is_not_allowed():
     rules = CommandRules(allow=["ls"], deny=[], trusted=True)
     action = Action(title="x", perform=_never, command="ls")
     assert (await rules.before(CALL, action)).decision is NONE
 
 
 @pytest.mark.anyio
-async def test_GATE_12_the_reasons_of_a_grave_command_are_given(here: Bench):
+async def test_the_reasons_of_a_grave_command_are_given(here: Bench):
     rules = CommandRules(allow=["*"], deny=[], trusted=True)
     judged = here.judge("git reset --hard && rm -rf .git", "")
     ruling = await rules.before(
@@ -138,7 +136,7 @@ async def test_GATE_12_the_reasons_of_a_grave_command_are_given(here: Bench):
 
 
 @pytest.mark.anyio
-async def test_CMD_8_what_is_too_deep_to_check_is_denied_if_anything_is(here: Bench):
+async def test_what_is_too_deep_to_check_is_denied_if_anything_is(here: Bench):
     line = "env " * 12 + "ls"
     judged = here.judge(line, "")
     assert judged.too_deep
@@ -146,7 +144,7 @@ async def test_CMD_8_what_is_too_deep_to_check_is_denied_if_anything_is(here: Be
     assert await decision(judged, line) is NONE
 
 
-def test_GATE_7_entries_without_effect_are_reported():
+def test_entries_without_effect_are_reported():
     entries = ["npm test", "*", "git log | head", "echo $HOME", "./run.sh", "cd x", ""]
     told = faulty_entries(entries)
     assert [sentence.split("'")[1] for sentence in told] == entries[2:]

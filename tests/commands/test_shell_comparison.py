@@ -172,7 +172,7 @@ def named_by(judged: Judgement) -> set[str]:
 @example("sh <<OUTER\ncat <<E\n$(echo E)\ntouch f1\nE\nOUTER\n")
 @example('x=E; eval "cat <<E\n$x\ntouch f1\nE\n"')
 @example("echo -e '\\x74ouch f1' | bash")
-def test_CMD_8_GATE_5_what_a_shell_changes_is_named(here: Bench, text: str):
+def test_what_a_shell_changes_is_named(here: Bench, text: str):
     judged = here.judge(text, "")
     for shell in SHELLS:
         changed = changed_by(shell, text)
@@ -204,7 +204,7 @@ INDEXED = [
 
 
 @pytest.mark.parametrize("text", INDEXED)
-def test_K1_CMD_8_what_is_run_where_a_shell_computes_is_named(here: Bench, text: str):
+def test_what_is_run_where_a_shell_computes_is_named(here: Bench, text: str):
     judged = here.judge(text, "")
     assert "f1" in changed_by("bash", text) or "unset" in text, "the text is as bad as it is said"
     assert "f1" in named_by(judged)

@@ -39,7 +39,7 @@ def read_number(line: bytes, number: int) -> int:
         raise Unreadable(f"line {number} is no number") from None
 
 
-def test_CS_14_2_each_line_is_read_or_refused_by_its_number_and_blank_ones_count():
+def test_each_line_is_read_or_refused_by_its_number_and_blank_ones_count():
     refused: list[tuple[str, int]] = []
     reader = LineReader(
         read_number,
@@ -83,7 +83,7 @@ class TestTelling:
         assert os.read(reading, 1000).decode() == '{"a":1}\n{"b":"ü"}\n'
         os.close(reading)
 
-    async def test_CS_14_7_a_reader_that_leaves_before_it_has_read_all_is_told_of(self):
+    async def test_a_reader_that_leaves_before_it_has_read_all_is_told_of(self):
         reading, writing = os.pipe()
         telling = Telling(OutputQueue(writing))
         telling.tell([{"long": "x" * 1_000_000}])
@@ -151,7 +151,7 @@ class TestConversation:
         assert await Conversation().hold(converse) == RunEnd(Fate.LEFT, "enough", "usage")
 
     @pytest.mark.parametrize("early", [True, False], ids=["before it began", "while it waits"])
-    async def test_CS_13_1_what_breaks_it_off_says_how_it_ended(self, early: bool):
+    async def test_what_breaks_it_off_says_how_it_ended(self, early: bool):
         conversation, failed = Conversation(), RunEnd(Fate.FAILED, "no key", "auth_failed")
 
         async def converse() -> RunEnd:
@@ -165,7 +165,7 @@ class TestConversation:
             assert await conversation.hold(converse) == failed
 
 
-def test_CS_14_8_a_question_that_is_left_open_names_itself_and_its_task():
+def test_a_question_that_is_left_open_names_itself_and_its_task():
     end = left_open(AskKind.FOLLOWUP, "t1")
     assert (end.fate, end.code) == (Fate.LEFT, "needs_human")
     assert "(followup)" in end.reason

@@ -43,7 +43,7 @@ async def _write(writing: int, data: bytes) -> None:
     ],
     ids=["nothing", "LF", "CRLF and no end", "blank ones count", "CR alone", "other ends"],
 )
-async def test_CS_14_1_lines_end_with_LF_or_CRLF(data: bytes, lines: list[bytes]):
+async def test_lines_end_with_LF_or_CRLF(data: bytes, lines: list[bytes]):
     assert await lines_in(data) == lines
 
 
@@ -58,7 +58,7 @@ async def test_a_file_is_read_too(tmp_path: Path):
     os.close(descriptor)
 
 
-async def test_CS_14_1_many_lines_at_once_hold_up_nobody_else():
+async def test_many_lines_at_once_hold_up_nobody_else():
     reading, writing = os.pipe()
     os.write(writing, b"\n" * 10_000)
     os.close(writing)

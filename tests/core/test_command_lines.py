@@ -1,4 +1,4 @@
-"""The positive grammar, and the proof that every shell reads a plain line as we do (CMD-14)."""
+"""The positive grammar, and the proof that every shell reads a plain line as we do."""
 
 import os
 import shutil
@@ -55,7 +55,7 @@ READ = [
 
 
 @pytest.mark.parametrize(("text", "read"), READ, ids=lambda value: str(value)[:30])
-def test_CMD_2_a_plain_line_is_read_as_it_is_written(text: str, read: object):
+def test_a_plain_line_is_read_as_it_is_written(text: str, read: object):
     assert plain(text) == read
 
 
@@ -130,11 +130,11 @@ NOT_PLAIN = [
 
 
 @pytest.mark.parametrize("text", NOT_PLAIN, ids=lambda text: repr(text)[:30])
-def test_CMD_2_nothing_else_is_plain(text: str):
+def test_nothing_else_is_plain(text: str):
     assert plain(text) is None
 
 
-def test_CMD_2_the_limits_are_inclusive():
+def test_the_limits_are_inclusive():
     assert plain(" && ".join(["ls"] * MOST_COMMANDS)) is not None
     assert plain("ls " + "x" * (LONGEST - 3)) is not None
 
@@ -212,7 +212,7 @@ def expected(text: str) -> list[tuple[str, ...]] | None:
 )
 @given(text=st.one_of(_line, _line, _noise))
 @example(text="aa 'x y' \"z\" --v='1 2' a~ b^ 2>&1 | bb 2>/dev/null; cc && git log || ls")
-def test_CMD_14_every_shell_runs_exactly_what_was_read(recorders: Path, text: str):
+def test_every_shell_runs_exactly_what_was_read(recorders: Path, text: str):
     ours = expected(text)
     if ours is None:
         return
@@ -220,7 +220,7 @@ def test_CMD_14_every_shell_runs_exactly_what_was_read(recorders: Path, text: st
         assert recorded(shell, text, recorders) == ours, (shell, text)
 
 
-def test_CMD_14_the_recorder_tells_lines_apart(recorders: Path):
+def test_the_recorder_tells_lines_apart(recorders: Path):
     """The proof is only worth something if the recorder sees what it should."""
     for shell in SHELLS:
         assert recorded(shell, "aa 'b c' && bb", recorders) == [("aa", "b c"), ("bb",)]
@@ -235,7 +235,7 @@ OWN_WORDS = [
 
 
 @pytest.mark.parametrize("text", OWN_WORDS)
-def test_CMD_14_programs_do_what_the_shells_own_words_do(tmp_path: Path, text: str):
+def test_programs_do_what_the_shells_own_words_do(tmp_path: Path, text: str):
     (tmp_path / "here").write_text("x", encoding="utf-8")
     read = plain(text)
     assert read is not None
@@ -249,6 +249,6 @@ def test_CMD_14_programs_do_what_the_shells_own_words_do(tmp_path: Path, text: s
 
 
 @given(st.text(max_size=200))
-def test_CMD_2_any_text_is_read_or_not(text: str):
+def test_any_text_is_read_or_not(text: str):
     read = plain(text)
     assert read is None or all(pipeline.commands for pipeline in read)

@@ -87,12 +87,12 @@ MARKS = [PNG[:16], GIF[:6], JPEG[:4], LOSSY[:16], LOSSLESS[:20], BMP[:18], ICO[:
 
 
 @given(mark=st.sampled_from([b"", *MARKS]), rest=st.binary(max_size=300))
-def test_k21_no_header_is_too_strange(mark: bytes, rest: bytes):
+def test_no_header_is_too_strange(mark: bytes, rest: bytes):
     facts = image_facts(mark + rest)
     assert facts is None or (facts.width > 0) is (facts.height > 0)
 
 
-def test_k21_a_jpeg_of_nothing_but_segments_ends_soon():
+def test_a_jpeg_of_nothing_but_segments_ends_soon():
     assert image_facts(b"\xff\xd8" + b"\xff\xe0\0\2" * 1_000_000) == ImageFacts(
         "JPEG", "image/jpeg"
     )

@@ -48,7 +48,7 @@ def test_each_has_its_groups_and_all_have_those_for_everybody(slug: str, groups:
         ("ask", "notes.md", False),
     ],
 )
-def test_S11_files_that_may_be_changed(slug: str, path: str, may: bool):
+def test_files_that_may_be_changed(slug: str, path: str, may: bool):
     assert may_change(BY_SLUG[slug], path) is may
 
 
@@ -80,11 +80,11 @@ def test_a_later_layer_replaces_a_mode_in_its_place():
         ("code", "architect", ()),
     ],
 )
-def test_S13_what_a_mode_may_do_more_than_another(current: str, target: str, more: tuple[str, ...]):
+def test_what_a_mode_may_do_more_than_another(current: str, target: str, more: tuple[str, ...]):
     assert gains(BY_SLUG[current], BY_SLUG[target]) == more
 
 
-def test_S13_another_pattern_counts_as_more():
+def test_another_pattern_counts_as_more():
     one = Mode(slug="a", name="a", role="r", groups=(Group("edit", "a"), Group("modes")))
     other = Mode(slug="b", name="b", role="r", groups=(Group("edit", "b"), Group("modes")))
     assert gains(one, other) == ("edit",)

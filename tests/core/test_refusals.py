@@ -26,7 +26,7 @@ EXAMPLE = """
 """
 
 
-def test_12_the_example():
+def test_the_example():
     said = scope_refusal(
         intent_id="INT-001",
         tool="write_to_file",
@@ -67,12 +67,12 @@ TYPES = {
 }
 
 
-def test_12_the_table_of_codes():
+def test_the_table_of_codes():
     assert {code: kind.error_type for code, kind in KINDS.items()} == TYPES
 
 
 @pytest.mark.parametrize("code", TYPES)
-def test_12_every_refusal_says_what_to_do_next(code: str):
+def test_every_refusal_says_what_to_do_next(code: str):
     said = Refusal(code=code, message="No.", steps=("a", "b", "c", "d")).to_json()
     assert said["error_type"] == TYPES[code]
     assert said["recovery"] == ["a", "b", "c"]
@@ -80,11 +80,11 @@ def test_12_every_refusal_says_what_to_do_next(code: str):
     json.dumps(said)
 
 
-def test_22_2_a_missing_file_names_the_command_that_makes_one():
+def test_a_missing_file_names_the_command_that_makes_one():
     assert "intents init" in " ".join(Refusal(code="REQ-011", message="x").recovery)
 
 
-def test_22_25_nothing_outside_the_workspace_is_named_in_full():
+def test_nothing_outside_the_workspace_is_named_in_full():
     target = RefusedTarget("/home/somebody/secret/keys.txt", "modify", "outside")
     refusal = Refusal(
         code="REQ-001",
@@ -100,7 +100,7 @@ def test_22_25_nothing_outside_the_workspace_is_named_in_full():
     assert "src/api/user.py" in text
 
 
-def test_12_all_problems_of_a_call_are_told_and_the_gravest_is_on_top():
+def test_all_problems_of_a_call_are_told_and_the_gravest_is_on_top():
     out = Refusal(code="REQ-001", message="out", targets=(USER,))
     link = Refusal(code="REQ-015", message="link", reason="symlink_escape")
     said = merged([out, link]).to_json()
@@ -110,7 +110,7 @@ def test_12_all_problems_of_a_call_are_told_and_the_gravest_is_on_top():
     assert "problems" not in merged([out]).to_json()
 
 
-def test_22_48_what_is_wrong_with_the_file_is_among_the_problems():
+def test_what_is_wrong_with_the_file_is_among_the_problems():
     fault = Problem(file="f", code="E103", message="m", line=3, column=7)
     said = Refusal(code="REQ-013", message="x", faults=(fault,)).to_json()
     assert [(each["code"], each["line"], each["column"]) for each in said["problems"]] == [

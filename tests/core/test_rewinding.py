@@ -119,7 +119,7 @@ def test_a_call_whose_end_nobody_recorded_is_unsettled():
     assert unsettled(log(OPENED)) is None
 
 
-def test_GATE_6_a_call_that_was_denied_was_never_started():
+def test_a_call_that_was_denied_was_never_started():
     started = ToolStarted(call_id="c", tool="execute_command", title="Run x")
     stopped = ToolFinished(call_id="c", text="stopped", ending=Ending.FAILED)
     denied = ToolFinished(call_id="c", text="no", ending=Ending.DENIED)

@@ -85,7 +85,7 @@ def test_variables_are_distinct_and_not_taken():
     assert variable_of(("ui", "colour")) == "ROOKERY_UI_COLOUR"
 
 
-def test_k11_no_project_reaches_what_chooses_where_keys_go():
+def test_no_project_reaches_what_chooses_where_keys_go():
     reachable = {key[0] for key in PROJECT_MAY}
     assert not reachable & {"provider", "model", "base_url", "mode", "models", "ui"}
 
@@ -116,7 +116,7 @@ def test_k11_no_project_reaches_what_chooses_where_keys_go():
         (("sandbox", "network"), "known", "off", True),
     ],
 )
-def test_ax5_what_loosens(key: tuple[str, ...], wanted: object, present: object, loose: bool):
+def test_what_loosens(key: tuple[str, ...], wanted: object, present: object, loose: bool):
     assert loosens(key, wanted, present) is loose
 
 

@@ -29,9 +29,7 @@ def planned(
     ("steps", "now", "expected"),
     [
         pytest.param([], {"a": ONE}, Plan(), id="no steps"),
-        pytest.param(
-            [[did("a", ONE, TWO)]], {"a": TWO}, Plan((did("a", TWO, ONE),)), id="GIT-6 an edit"
-        ),
+        pytest.param([[did("a", ONE, TWO)]], {"a": TWO}, Plan((did("a", TWO, ONE),)), id="an edit"),
         pytest.param([[did("a", None, ONE)]], {"a": ONE}, Plan((did("a", ONE, None),)), id="made"),
         pytest.param([[did("a", ONE, None)]], {}, Plan((did("a", None, ONE),)), id="deleted"),
         pytest.param(
@@ -60,14 +58,14 @@ def planned(
             [[did("a", ONE, TWO)]],
             {"a": THREE},
             Plan(kept=("a",)),
-            id="GIT-6 edited by others since",
+            id="edited by others since",
         ),
         pytest.param([[did("a", ONE, TWO)]], {}, Plan(kept=("a",)), id="deleted by others since"),
         pytest.param(
             [[did("a", ONE, PIPE)]],
             {"a": PIPE},
             Plan((did("a", PIPE, ONE),)),
-            id="GIT-6 became what no checkpoint holds",
+            id="became what no checkpoint holds",
         ),
         pytest.param(
             [[did("a", ONE, PIPE)]],
@@ -85,7 +83,7 @@ def planned(
             [[did("a", PIPE, None)], [did("a", None, TWO)]],
             {"a": TWO},
             Plan(unsaved=("a",)),
-            id="GIT-5 was what no checkpoint holds",
+            id="was what no checkpoint holds",
         ),
         pytest.param(
             [[did("a", ONE, None)]],
@@ -123,7 +121,7 @@ def test_each_course_of_things_is_taken_back_or_kept(
     assert planned(steps, now) == expected
 
 
-def test_GIT_6_what_others_did_is_overwritten_only_on_demand_and_only_if_it_can_come_back():
+def test_what_others_did_is_overwritten_only_on_demand_and_only_if_it_can_come_back():
     steps = [[did("a", ONE, TWO), did("b", ONE, None)]]
     now = {"a": THREE, "b": PIPE}
     assert planned(steps, now, overwrite=True) == Plan((did("a", THREE, ONE),), ("b",))
@@ -172,8 +170,8 @@ def test_without_leave_nothing_is_changed_that_is_not_as_the_last_step_left_it(
         pytest.param([], True, id="nothing yet"),
         pytest.param([did("a", THREE, ONE)], True, id="one of two"),
         pytest.param([did("a", THREE, ONE), did("b", ONE, None)], True, id="all"),
-        pytest.param([did("a", THREE, TWO)], False, id="GIT-6 to something else"),
-        pytest.param([did("c", ONE, TWO)], False, id="GIT-6 somebody else's"),
+        pytest.param([did("a", THREE, TWO)], False, id="to something else"),
+        pytest.param([did("c", ONE, TWO)], False, id="somebody else's"),
     ],
 )
 def test_a_half_done_restore_is_known_by_where_it_leads(done: list[Effect], expected: bool):

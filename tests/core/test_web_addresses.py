@@ -36,7 +36,7 @@ def test_an_origin_is_scheme_host_and_port(url: str, origin: str):
         *("http://a.example:99999/", "http://a.example:x/", f"http://a.example/{'x' * 4000}"),
     ],
 )
-def test_NET_1_what_can_be_read_in_two_ways_is_no_address(url: str):
+def test_what_can_be_read_in_two_ways_is_no_address(url: str):
     with pytest.raises(ValueError, match=r"\.$"):
         web_address(url)
     assert origin_of(url) == ""
@@ -81,5 +81,5 @@ def test_whatever_is_said_is_an_address_or_a_sentence(said: str):
         ("2002:a83f:8110::", False),
     ],
 )
-def test_SBX_3_only_addresses_of_the_internet_are_public(address: str, public: bool):
+def test_only_addresses_of_the_internet_are_public(address: str, public: bool):
     assert is_public(address) is public

@@ -52,7 +52,7 @@ def last_turn(request: Recorded) -> str:
     ],
     ids=str,
 )
-def test_GATE_5_a_command_is_shown_with_where_it_runs_and_how_far_it_reaches(
+def test_a_command_is_shown_with_where_it_runs_and_how_far_it_reaches(
     repository: Installed, line: str, notes: list[str]
 ):
     with (
@@ -86,7 +86,7 @@ def test_what_only_reads_is_not_asked_about_in_a_trusted_folder(repository: Inst
     assert "Exit code: 0" in last_turn(server.requests[1])
 
 
-def test_GATE_7_always_shows_the_rule_and_then_exactly_this_command_is_not_asked_about(
+def test_always_shows_the_rule_and_then_exactly_this_command_is_not_asked_about(
     repository: Installed,
 ):
     rule = f"exactly this command in {repository.workspace}, for 30 days: touch made"
@@ -125,7 +125,7 @@ def test_GATE_7_always_shows_the_rule_and_then_exactly_this_command_is_not_asked
     assert not (repository.workspace / "other").exists()
 
 
-def test_GATE_7_edits_that_are_always_allowed_are_so_until_the_task_ends(repository: Installed):
+def test_edits_that_are_always_allowed_are_so_until_the_task_ends(repository: Installed):
     with LlmServer(
         [call("read_file", path="a.py")],
         [edit("x = 1", "x = 2")],
@@ -170,7 +170,7 @@ GRAVE = pytest.mark.parametrize(
         (write_instructions, "protected, because "),
         (lambda: call("write_to_file", path="../beside.txt", content="x"), "outside the workspace"),
     ],
-    ids=["GATE-12 rm -rf .git", "PROT-1 AGENTS.md", "PATH-8 outside"],
+    ids=["rm -rf .git", "AGENTS.md", "outside"],
 )
 
 
@@ -183,7 +183,7 @@ def untouched(workspace: Path) -> bool:
 
 
 @GRAVE
-def test_GATE_9_yes_to_everything_still_asks_a_person_about_it(repository: Installed, deed, note):
+def test_yes_to_everything_still_asks_a_person_about_it(repository: Installed, deed, note):
     with (
         LlmServer([deed()], [finish()]) as server,
         repository.terminal("-y", *at(server), "go") as terminal,
@@ -197,7 +197,7 @@ def test_GATE_9_yes_to_everything_still_asks_a_person_about_it(repository: Insta
 
 
 @GRAVE
-def test_GATE_10_where_nobody_is_there_to_ask_it_is_refused(repository: Installed, deed, note):
+def test_where_nobody_is_there_to_ask_it_is_refused(repository: Installed, deed, note):
     with LlmServer([deed()], [finish()]) as server:
         done = repository.run("-p", "-y", *at(server), "go")
     assert (done.returncode, done.stdout) == (5, "Done.\n")
@@ -211,7 +211,7 @@ def test_GATE_10_where_nobody_is_there_to_ask_it_is_refused(repository: Installe
     assert untouched(repository.workspace)
 
 
-def test_GATE_9_protected_files_can_be_allowed_for_one_run(repository: Installed):
+def test_protected_files_can_be_allowed_for_one_run(repository: Installed):
     with LlmServer([write_instructions()], [finish()]) as server:
         done = repository.run("-p", "--allow-protected", *at(server), "go")
     assert done.returncode == 0

@@ -52,9 +52,7 @@ def wait_for_the_background(terminal: TerminalSession, pause: str) -> None:
     terminal.wait_for(DONE)
 
 
-def test_SBX_8_what_takes_longer_than_its_time_runs_on_and_is_listed(
-    rookery: Installed, pause: str
-):
+def test_what_takes_longer_than_its_time_runs_on_and_is_listed(rookery: Installed, pause: str):
     with (
         LlmServer([long_one(pause)], [finish()]) as server,
         rookery.terminal("-y", *at(server), "go") as terminal,
@@ -74,7 +72,7 @@ def test_SBX_8_what_takes_longer_than_its_time_runs_on_and_is_listed(
 
 
 @pytest.mark.parametrize("by", ["/stop", "ps --stop ID", "ps --stop all"])
-def test_SBX_8_it_can_be_ended_and_the_model_hears_of_it(rookery: Installed, pause: str, by: str):
+def test_it_can_be_ended_and_the_model_hears_of_it(rookery: Installed, pause: str, by: str):
     with (
         LlmServer([long_one(pause)], [finish("First.")], [finish("Second.")]) as server,
         rookery.terminal("-y", *at(server), "go") as terminal,
@@ -97,7 +95,7 @@ def test_SBX_8_it_can_be_ended_and_the_model_hears_of_it(rookery: Installed, pau
     assert "The command that ran in the background has ended" in told
 
 
-def test_SBX_8_a_command_that_is_waited_for_is_sent_to_the_background_or_ended(
+def test_a_command_that_is_waited_for_is_sent_to_the_background_or_ended(
     rookery: Installed, pause: str
 ):
     waits = call("execute_command", command=f"echo up; sleep {pause}", cwd=None, timeout=None)
@@ -121,7 +119,7 @@ def test_SBX_8_a_command_that_is_waited_for_is_sent_to_the_background_or_ended(
         assert terminal.exit_code() == 0
 
 
-def test_SBX_8_a_command_that_is_waited_for_is_ended(rookery: Installed, pause: str):
+def test_a_command_that_is_waited_for_is_ended(rookery: Installed, pause: str):
     waits = call("execute_command", command=f"echo up; sleep {pause}", cwd=None, timeout=None)
     with (
         LlmServer([waits], [finish("First.")]) as server,
@@ -138,7 +136,7 @@ def test_SBX_8_a_command_that_is_waited_for_is_ended(rookery: Installed, pause: 
 
 
 @pytest.mark.parametrize("way", ["accepted", "left", "hung up"])
-def test_SBX_8_nothing_survives_the_end_of_the_session(rookery: Installed, pause: str, way: str):
+def test_nothing_survives_the_end_of_the_session(rookery: Installed, pause: str, way: str):
     with (
         LlmServer([long_one(pause)], [say("Hm. ", gate())]) as server,
         rookery.terminal("-y", *at(server), "go") as terminal,
@@ -160,7 +158,7 @@ def test_SBX_8_nothing_survives_the_end_of_the_session(rookery: Installed, pause
     assert running(rookery) == []
 
 
-def test_SBX_8_in_a_pipe_nothing_survives_either(rookery: Installed, pause: str):
+def test_in_a_pipe_nothing_survives_either(rookery: Installed, pause: str):
     with LlmServer([long_one(pause)], [finish("Done.")]) as server:
         done = rookery.run("-p", *at(server), "go")
     assert (done.returncode, done.stdout) == (0, "Done.\n")

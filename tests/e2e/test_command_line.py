@@ -37,7 +37,7 @@ def answers(server: LlmServer) -> str:
 
 
 @pytest.mark.parametrize("form", [[], ["--output-format", "json"], ROW], ids=str)
-def test_CL_13_1_the_effort_reaches_the_wire(rookery: Installed, form: list[str]):
+def test_the_effort_reaches_the_wire(rookery: Installed, form: list[str]):
     with LlmServer([finish()]) as server:
         done = rookery.run("-p", *form, "-r", "low", *at(server), "-P", "go")
     assert done.returncode == 0, done.stderr
@@ -45,7 +45,7 @@ def test_CL_13_1_the_effort_reaches_the_wire(rookery: Installed, form: list[str]
     assert "go" in json.dumps(bodies(server)[0]["messages"])
 
 
-def test_CL_13_1_a_setting_is_not_hidden_by_the_default_of_a_flag(rookery: Installed):
+def test_a_setting_is_not_hidden_by_the_default_of_a_flag(rookery: Installed):
     with LlmServer([finish()], [finish()], [finish()]) as server:
         for effort in ({}, {"ROOKERY_REASONING_EFFORT": "high"}):
             rookery.run("-p", *at(server), "go", **effort)
@@ -62,7 +62,7 @@ def test_CL_13_1_a_setting_is_not_hidden_by_the_default_of_a_flag(rookery: Insta
         ("vercel-ai-gateway", "openai/gpt-6-luna", {"VERCEL_AI_GATEWAY_API_KEY": KEY}),
     ],
 )
-def test_CL_13_1_gateways_are_spoken_to_with_their_key(
+def test_gateways_are_spoken_to_with_their_key(
     rookery: Installed, provider: str, model: str, environ: dict[str, str]
 ):
     with LlmServer([finish("Hello.")]) as server:
@@ -72,7 +72,7 @@ def test_CL_13_1_gateways_are_spoken_to_with_their_key(
     assert bodies(server)[0]["model"] == model
 
 
-def test_CL_13_1_roo_is_found_by_its_variable(rookery: Installed):
+def test_roo_is_found_by_its_variable(rookery: Installed):
     with LlmServer([finish("Hello.")]) as server:
         address = {"ROO_CODE_PROVIDER_URL": server.url, "ROO_API_KEY": KEY}
         done = rookery.run("-p", "--provider", "roo", "-m", "some/model", "go", **address)
@@ -80,7 +80,7 @@ def test_CL_13_1_roo_is_found_by_its_variable(rookery: Installed):
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_CL_13_1_openai_native_speaks_responses(rookery: Installed):
+def test_openai_native_speaks_responses(rookery: Installed):
     with LlmServer([finish("Hello.")]) as server:
         done = rookery.run("-p", *at(server, "openai-native"), "go", OPENAI_API_KEY=KEY)
     assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
@@ -88,7 +88,7 @@ def test_CL_13_1_openai_native_speaks_responses(rookery: Installed):
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc here")
-def test_CL_13_1_a_key_on_the_command_line_is_seen_by_nobody(rookery: Installed):
+def test_a_key_on_the_command_line_is_seen_by_nobody(rookery: Installed):
     waiting = gate()
     with LlmServer([say("Hm.", waiting), finish()]) as server:
         process = subprocess.Popen(
@@ -111,7 +111,7 @@ def test_CL_13_1_a_key_on_the_command_line_is_seen_by_nobody(rookery: Installed)
     assert KEY not in (rookery.home / "state" / "debug.log").read_text(encoding="utf-8")
 
 
-def test_CL_13_1_mistakes_in_a_row_until_the_run_gives_up(rookery: Installed):
+def test_mistakes_in_a_row_until_the_run_gives_up(rookery: Installed):
     wrong = "".join(
         f"- calls: [{{tool: read_file, arguments: {{wrong: {n}}}}}]\n" for n in range(12)
     )
@@ -121,7 +121,7 @@ def test_CL_13_1_mistakes_in_a_row_until_the_run_gives_up(rookery: Installed):
     assert (limited.returncode, never.returncode, never.stdout) == (7, 0, "One.\n")
 
 
-def test_CL_13_1_commands_run_in_the_shell_that_was_named(rookery: Installed):
+def test_commands_run_in_the_shell_that_was_named(rookery: Installed):
     run = "- calls: [{tool: execute_command, arguments: {command: 'echo run by $0'}}]\n"
     script = rookery.script(run + FINISHES)
     named = rookery.run("-p", "--terminal-shell", "/bin/sh", *script, "go")
@@ -131,19 +131,19 @@ def test_CL_13_1_commands_run_in_the_shell_that_was_named(rookery: Installed):
 
 
 @pytest.mark.parametrize("shell", ["bash", "/nowhere/sh", "/etc/passwd", "/tmp"])
-def test_CL_13_1_a_shell_that_is_none_is_ignored_with_a_warning(rookery: Installed, shell: str):
+def test_a_shell_that_is_none_is_ignored_with_a_warning(rookery: Installed, shell: str):
     done = rookery.run("-p", "--terminal-shell", shell, *rookery.script(FINISHES), "go")
     assert (done.returncode, done.stdout) == (0, "One.\n")
     assert done.stderr.startswith(f"note: {shell} is not an absolute path to an executable")
 
 
-def test_CL_13_1_an_extension_is_ignored_with_a_notice(rookery: Installed):
+def test_an_extension_is_ignored_with_a_notice(rookery: Installed):
     done = rookery.run("-p", "-e", "ext.js", *rookery.script(FINISHES), "go")
     assert (done.returncode, done.stdout) == (0, "One.\n")
     assert done.stderr.startswith("note: Extensions are not supported; -e is ignored.\n")
 
 
-def test_CL_13_3_without_a_terminal_it_runs_as_with_print_and_says_so(rookery: Installed):
+def test_without_a_terminal_it_runs_as_with_print_and_says_so(rookery: Installed):
     done = rookery.run(*rookery.script(FINISHES), "go")
     assert (done.returncode, done.stdout) == (0, "One.\n")
     assert done.stderr.startswith("note: Not interactive: running as with --print")
@@ -164,7 +164,7 @@ def test_a_command_that_there_is_not_is_refused_with_what_is_near(
 
 
 class TestQuestionsOfAnAutomaticRun:
-    def test_CL_8_nobody_is_there_so_the_first_answer_is_sent_at_once(self, rookery: Installed):
+    def test_nobody_is_there_so_the_first_answer_is_sent_at_once(self, rookery: Installed):
         with LlmServer([QUESTION], [finish()]) as server:
             done = rookery.run("-p", *at(server), "go")
         assert done.returncode == 0
@@ -172,14 +172,14 @@ class TestQuestionsOfAnAutomaticRun:
         assert "No answer came, so it was told: this" in done.stderr
         assert "now in debug mode" in done.stderr
 
-    def test_CL_8_or_after_the_time_that_was_given(self, rookery: Installed):
+    def test_or_after_the_time_that_was_given(self, rookery: Installed):
         with LlmServer([QUESTION], [finish()]) as server:
             slow = rookery.run(
                 "-p", "--followup-timeout", "60", "--timeout", "1", *at(server), "go"
             )
         assert slow.returncode == 124
 
-    def test_CL_8_at_a_terminal_there_is_time_to_type(self, rookery: Installed):
+    def test_at_a_terminal_there_is_time_to_type(self, rookery: Installed):
         with (
             LlmServer([QUESTION], [QUESTION], [finish()]) as server,
             rookery.terminal("-y", *at(server), "go") as terminal,
@@ -196,7 +196,7 @@ class TestQuestionsOfAnAutomaticRun:
             assert terminal.exit_code() == 0
         assert "<user_message>\n2 more tests\n</user_message>" in answers(server)
 
-    def test_CL_8_nobody_types_so_it_goes_on(self, rookery: Installed):
+    def test_nobody_types_so_it_goes_on(self, rookery: Installed):
         with (
             LlmServer([QUESTION], [finish()]) as server,
             rookery.terminal("-y", "--followup-timeout", "0.2", *at(server), "go") as terminal,
@@ -206,7 +206,7 @@ class TestQuestionsOfAnAutomaticRun:
             terminal.type("")
             assert terminal.exit_code() == 0
 
-    def test_CL_20_13_a_run_that_asks_waits_for_the_person(self, rookery: Installed):
+    def test_a_run_that_asks_waits_for_the_person(self, rookery: Installed):
         flags = ["-a", "--followup-timeout", "0"]
         with (
             LlmServer([QUESTION], [finish()]) as server,
@@ -220,7 +220,7 @@ class TestQuestionsOfAnAutomaticRun:
         assert answers(server) == "<user_message>\nthat\n</user_message>"
 
 
-def test_CL_3_lines_for_the_client_switch_model_approval_and_mode(rookery: Installed):
+def test_lines_for_the_client_switch_model_approval_and_mode(rookery: Installed):
     write = call("write_to_file", path="a.txt", content="hi\n")
     with (
         LlmServer([QUESTION], [write], [finish()]) as server,
@@ -246,7 +246,7 @@ def test_CL_3_lines_for_the_client_switch_model_approval_and_mode(rookery: Insta
     assert [body["model"] for body in bodies(server)] == ["gpt-5", "gpt-5-mini", "gpt-5-mini"]
 
 
-def test_CL_9_libraries_warn_nobody(rookery: Installed):
+def test_libraries_warn_nobody(rookery: Installed):
     noisy = rookery.workspace.parent / "sitecustomize.py"
     noisy.write_text(
         "import anyio, logging, warnings\n"

@@ -37,7 +37,7 @@ def heard_by(server: LlmServer, number: int) -> str:
     return json.dumps(server.requests[number].body["messages"][-1], ensure_ascii=False)
 
 
-def test_CS_14_3_a_start_is_acknowledged_told_and_done(rookery: Installed):
+def test_a_start_is_acknowledged_told_and_done(rookery: Installed):
     rookery.environ["ROOKERY_SANDBOX_NETWORK"] = "on"  # no note where there is no namespace
     with (
         LlmServer([say("I will."), touch("made")], [finish("It is made.")]) as server,
@@ -69,7 +69,7 @@ def test_CS_14_3_a_start_is_acknowledged_told_and_done(rookery: Installed):
     assert driver.complaints == ""
 
 
-def test_CS_14_4_two_starts_after_each_other_are_two_tasks_in_the_history(rookery: Installed):
+def test_two_starts_after_each_other_are_two_tasks_in_the_history(rookery: Installed):
     with (
         LlmServer([finish("One.")], [finish("Two.")]) as server,
         Driver(rookery, *at(server)) as driver,
@@ -88,7 +88,7 @@ def test_CS_14_4_two_starts_after_each_other_are_two_tasks_in_the_history(rooker
     assert rows["first"] in ("closed", "completed")
 
 
-def test_CS_14_4_start_while_busy_is_refused_and_changes_nothing(rookery: Installed):
+def test_start_while_busy_is_refused_and_changes_nothing(rookery: Installed):
     held = gate()
     with (
         LlmServer([say("Hm", held)], [finish("Done.")]) as server,
@@ -112,7 +112,7 @@ def test_CS_14_4_start_while_busy_is_refused_and_changes_nothing(rookery: Instal
     assert rookery.sessions()[0]["status"] in ("closed", "completed")
 
 
-def test_CS_14_4_a_message_to_a_completed_task_goes_on_with_it(rookery: Installed):
+def test_a_message_to_a_completed_task_goes_on_with_it(rookery: Installed):
     with (
         LlmServer([finish("One.")], [finish("Two.")]) as server,
         Driver(rookery, *at(server)) as driver,
@@ -130,7 +130,7 @@ def test_CS_14_4_a_message_to_a_completed_task_goes_on_with_it(rookery: Installe
     assert "and the docs" in heard_by(server, 1)
 
 
-def test_CS_14_4_a_message_answers_a_followup_and_the_next_ask_is_another(rookery: Installed):
+def test_a_message_answers_a_followup_and_the_next_ask_is_another(rookery: Installed):
     with (
         LlmServer([question("Which port?")], [question("Which host?")], [finish()]) as server,
         Driver(rookery, *at(server)) as driver,
@@ -162,7 +162,7 @@ def test_CS_14_4_a_message_answers_a_followup_and_the_next_ask_is_another(rooker
     assert driver.of(type="queue") == []
 
 
-def test_CS_14_3_actions_are_approved_rejected_and_answered_by_the_driver(rookery: Installed):
+def test_actions_are_approved_rejected_and_answered_by_the_driver(rookery: Installed):
     with (
         LlmServer(
             [touch("one")], [touch("two")], [touch("three")], [touch("four")], [finish()]
@@ -196,7 +196,7 @@ def test_CS_14_3_actions_are_approved_rejected_and_answered_by_the_driver(rooker
     assert driver.of(type="result")[0]["requestId"] == "m1"
 
 
-def test_CS_14_6_three_queued_messages_take_over_in_order(rookery: Installed):
+def test_three_queued_messages_take_over_in_order(rookery: Installed):
     held = gate()
     with (
         LlmServer([say("Hm", held), LOOK], [finish("All.")]) as server,
@@ -227,7 +227,7 @@ def test_CS_14_6_three_queued_messages_take_over_in_order(rookery: Installed):
     assert [f"more {n}" in heard_by(server, 1) for n in "123"] == [True] * 3
 
 
-def test_CS_14_6_a_turn_that_completes_with_words_waiting_has_its_own_result(rookery: Installed):
+def test_a_turn_that_completes_with_words_waiting_has_its_own_result(rookery: Installed):
     held = gate()
     with (
         LlmServer([say("Hm", held), finish("One.")], [finish("Two.")]) as server,
@@ -254,7 +254,7 @@ def test_CS_14_6_a_turn_that_completes_with_words_waiting_has_its_own_result(roo
     ]
 
 
-def test_CS_14_4_a_configuration_counts_where_it_has_a_meaning(rookery: Installed):
+def test_a_configuration_counts_where_it_has_a_meaning(rookery: Installed):
     with (
         LlmServer([touch("made")], [finish()]) as server,
         Driver(rookery, *at(server)) as driver,
@@ -316,7 +316,7 @@ def test_a_childs_questions_reach_the_driver_and_are_answered(rookery: Installed
     assert (rookery.workspace / "made").exists()
 
 
-def test_CS_14_8_a_childs_question_that_is_left_open_needs_a_human(rookery: Installed):
+def test_a_childs_question_that_is_left_open_needs_a_human(rookery: Installed):
     with Driver(rookery, *rookery.script(CHILD)) as driver:
         driver.send("start", "s1", prompt="go")
         driver.wait(type="system", subtype="waiting", code="followup")
@@ -372,7 +372,7 @@ class TestResuming:
         assert len(rookery.sessions()) == 2
 
 
-def test_CS_13_1_exit_on_error_ends_the_run_with_the_first_failed_request(rookery: Installed):
+def test_exit_on_error_ends_the_run_with_the_first_failed_request(rookery: Installed):
     with (
         LlmServer(status(401)) as server,
         Driver(rookery, *at(server), "--exit-on-error") as driver,
@@ -385,7 +385,7 @@ def test_CS_13_1_exit_on_error_ends_the_run_with_the_first_failed_request(rooker
     assert driver.complaints.startswith("Error: ")
 
 
-def test_CS_14_8_a_failed_request_that_nobody_retries_needs_a_human(rookery: Installed):
+def test_a_failed_request_that_nobody_retries_needs_a_human(rookery: Installed):
     with (
         LlmServer(status(401), [finish("At last.")]) as server,
         Driver(rookery, *at(server)) as driver,
@@ -420,7 +420,7 @@ def test_ids_that_the_driver_does_not_give_are_fresh_ones(rookery: Installed):
         assert driver.exit_code() == 143
 
 
-def test_CS_14_3_a_task_that_cannot_be_kept_is_an_error_and_the_stream_goes_on(rookery: Installed):
+def test_a_task_that_cannot_be_kept_is_an_error_and_the_stream_goes_on(rookery: Installed):
     with (
         LlmServer([finish("One.")], [finish("Two.")]) as server,
         Driver(rookery, *at(server)) as driver,
@@ -445,7 +445,7 @@ def test_a_run_that_nobody_drives_is_told_in_events_of_the_same_schema(rookery: 
     assert events[0]["capabilities"] == []
 
 
-def test_CS_14_8_the_end_of_input_after_a_start_that_was_refused_is_a_failure(rookery: Installed):
+def test_the_end_of_input_after_a_start_that_was_refused_is_a_failure(rookery: Installed):
     with LlmServer() as server, Driver(rookery, *at(server)) as driver:
         driver.send("start", "s1", prompt="go", configuration={"mode": "nosuch"})
         assert driver.error("s1")["code"] == "task_error"
@@ -469,7 +469,7 @@ def test_a_workspace_that_was_moved_is_an_error_of_the_start(rookery: Installed)
         assert driver.end() == 0
 
 
-def test_CS_14_4_a_failed_request_gives_way_to_a_start(rookery: Installed):
+def test_a_failed_request_gives_way_to_a_start(rookery: Installed):
     with (
         LlmServer(status(401), [finish("Ready.")]) as server,
         Driver(rookery, *at(server)) as driver,

@@ -34,7 +34,7 @@ def line(command: str, request_id: str, **fields: object) -> str:
 
 
 class TestCancel:
-    def test_CS_14_4_right_after_the_ack_the_start_is_aborted_once(self, rookery: Installed):
+    def test_right_after_the_ack_the_start_is_aborted_once(self, rookery: Installed):
         with LlmServer([hang()]) as server, Driver(rookery, *at(server)) as driver:
             driver.send("start", "s1", prompt="go")
             driver.wait(type="control", subtype="ack", requestId="s1")
@@ -52,7 +52,7 @@ class TestCancel:
             "s1",
         )
 
-    def test_CS_14_4_in_one_write_with_the_start(self, rookery: Installed):
+    def test_in_one_write_with_the_start(self, rookery: Installed):
         """Between the ack and the first request."""
         with LlmServer([finish("Never.")]) as server, Driver(rookery, *at(server)) as driver:
             driver.write(line("start", "s1", prompt="go") + line("cancel", "c1"))
@@ -65,9 +65,7 @@ class TestCancel:
         assert server.requests == []
         assert "resume_task" in driver.complaints
 
-    def test_CS_14_4_a_message_during_a_cancel_reaches_the_task_that_comes_after(
-        self, rookery: Installed
-    ):
+    def test_a_message_during_a_cancel_reaches_the_task_that_comes_after(self, rookery: Installed):
         with (
             LlmServer([say("Hm"), hang()], [finish("Then so.")]) as server,
             Driver(rookery, *at(server)) as driver,
@@ -91,7 +89,7 @@ class TestCancel:
         order = [e["requestId"] for e in driver.of(type="control") if e["subtype"] != "ack"]
         assert order.index("c1") < order.index("m1") < order.index("s2")
 
-    def test_CS_14_4_while_a_question_is_open(self, rookery: Installed):
+    def test_while_a_question_is_open(self, rookery: Installed):
         with (
             LlmServer([question()], [finish("Never mind.")]) as server,
             Driver(rookery, *at(server)) as driver,
@@ -109,7 +107,7 @@ class TestCancel:
             assert driver.end() == 0
         assert "choose yourself" in json.dumps(server.requests[1].body["messages"])
 
-    def test_CS_14_4_a_command_that_runs_is_ended(self, rookery: Installed):
+    def test_a_command_that_runs_is_ended(self, rookery: Installed):
         pause = a_pause()
         with (
             LlmServer([run(f"echo here; sleep {pause}")]) as server,
@@ -123,7 +121,7 @@ class TestCancel:
             assert driver.exit_code() == 0
         assert processes_with(pause) == []
 
-    def test_CS_14_4_twice_is_once(self, rookery: Installed):
+    def test_twice_is_once(self, rookery: Installed):
         with LlmServer([hang()]) as server, Driver(rookery, *at(server)) as driver:
             driver.send("start", "s1", prompt="go")
             server.wait_for_request()
@@ -135,7 +133,7 @@ class TestCancel:
 
 
 class TestShutdown:
-    def test_CS_14_4_while_running_the_task_is_stopped_and_kept(self, rookery: Installed):
+    def test_while_running_the_task_is_stopped_and_kept(self, rookery: Installed):
         with LlmServer([say("Hm"), hang()]) as server, Driver(rookery, *at(server)) as driver:
             driver.send("start", "s1", prompt="go")
             driver.wait(type="assistant")
@@ -147,7 +145,7 @@ class TestShutdown:
         assert driver.of(type="error") == []
         assert rookery.sessions()[0]["status"] == "open"
 
-    def test_CS_14_4_without_a_task(self, rookery: Installed):
+    def test_without_a_task(self, rookery: Installed):
         with Driver(rookery, *rookery.script("- say: x\n")) as driver:
             driver.send("shutdown", "q1")
             assert driver.exit_code() == 0
@@ -168,7 +166,7 @@ BAD_LINES = [
 ]
 
 
-def test_CS_14_2_CS_20_5_bad_lines_are_answered_and_the_stream_goes_on(rookery: Installed):
+def test_bad_lines_are_answered_and_the_stream_goes_on(rookery: Installed):
     """All of the reasons, beside a task that does not notice; blank lines count, CRLF ends one."""
     held = gate()
     with (
@@ -322,7 +320,7 @@ class TestSignals:
         assert processes_with(pause) == []
 
     @pytest.mark.parametrize("how", ["end of input", "shutdown", "nothing said"])
-    def test_CS_13_1_with_signal_only_exit_the_process_stays(self, rookery: Installed, how: str):
+    def test_with_signal_only_exit_the_process_stays(self, rookery: Installed, how: str):
         script = rookery.script(
             "- calls: [{tool: attempt_completion, arguments: {result: One.}}]\n"
         )
@@ -343,7 +341,7 @@ class TestSignals:
             assert driver.exit_code() == 143
         assert len(driver.of(type="result")) == (0 if how == "nothing said" else 1)
 
-    def test_CS_13_1_a_timeout_ends_the_run(self, rookery: Installed):
+    def test_a_timeout_ends_the_run(self, rookery: Installed):
         with (
             LlmServer([hang()]) as server,
             Driver(rookery, *at(server), "--timeout", "3") as driver,
@@ -354,7 +352,7 @@ class TestSignals:
         assert driver.done("s1")["code"] == "task_aborted"
 
 
-def test_CS_14_7_a_reader_that_has_left_ends_the_run_quietly(rookery: Installed):
+def test_a_reader_that_has_left_ends_the_run_quietly(rookery: Installed):
     pause = a_pause()
     with (
         LlmServer([run(f"while sleep 0.05; do echo here; done; sleep {pause}")]) as server,

@@ -20,7 +20,7 @@ def at(server: LlmServer) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_CS_20_8_no_message_is_lost_or_heard_twice_whenever_it_comes(rookery: Installed, seed: int):
+def test_no_message_is_lost_or_heard_twice_whenever_it_comes(rookery: Installed, seed: int):
     chance = random.Random(seed)
     with (
         LlmServer(*[[say("Hm"), finish(f"{number}.")] for number in range(200)]) as server,
@@ -52,7 +52,7 @@ def test_CS_20_8_no_message_is_lost_or_heard_twice_whenever_it_comes(rookery: In
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_CS_14_3_every_request_is_settled_whatever_a_driver_does(rookery: Installed, seed: int):
+def test_every_request_is_settled_whatever_a_driver_does(rookery: Installed, seed: int):
     chance = random.Random(seed)
     answers = [
         chance.choice([[finish()], [say("Hm"), LOOK], [ASK], [say("Hm")]]) for _ in range(400)

@@ -53,7 +53,7 @@ def test_a_run_ends_with_its_number_and_word(
     assert result["success"] is (number == 0)
 
 
-def test_CL_13_4_an_untrusted_folder_is_only_read_so_the_run_is_denied(fresh: Installed):
+def test_an_untrusted_folder_is_only_read_so_the_run_is_denied(fresh: Installed):
     done = fresh.run("-a", "--output-format", "json", *fresh.script(WRITE * 9), "go")
     assert (done.returncode, json.loads(done.stdout)["code"]) == (5, "policy_denied")
     assert "is not trusted" in json.loads(done.stdout)["error"]
@@ -95,7 +95,7 @@ def test_a_run_that_was_refused_only_a_part_says_so(rookery: Installed, flags: l
         assert denial["tool_name"] == "execute_command"
 
 
-def test_CL_13_4_a_missing_key_is_found_before_anything_starts(rookery: Installed):
+def test_a_missing_key_is_found_before_anything_starts(rookery: Installed):
     done = rookery.run("-p", "--output-format", "json", "--provider", "openai", "go")
     assert (done.returncode, done.stdout) == (3, "")
     assert rookery.sessions() == []
@@ -112,7 +112,7 @@ def _closed(home: Path) -> None:
 
 @pytest.mark.parametrize("spoil", [_filled, _closed])
 @pytest.mark.parametrize("form", ["text", "stream-json"])
-def test_CL_13_4_what_cannot_be_kept_is_not_begun(
+def test_what_cannot_be_kept_is_not_begun(
     fresh: Installed, spoil: Callable[[Path], None], form: str
 ):
     spoil(fresh.home)
@@ -123,7 +123,7 @@ def test_CL_13_4_what_cannot_be_kept_is_not_begun(
         assert json.loads(done.stdout.splitlines()[-1])["code"] == "storage_failed"
 
 
-def test_CL_13_1_exit_on_error_ends_with_the_first_failure_that_would_be_tried_again(
+def test_exit_on_error_ends_with_the_first_failure_that_would_be_tried_again(
     rookery: Installed,
 ):
     with LlmServer(status(503, headers={"retry-after": "0.01"}), [say("Hello.")]) as server:
@@ -134,7 +134,7 @@ def test_CL_13_1_exit_on_error_ends_with_the_first_failure_that_would_be_tried_a
     assert "Go on with: rookery " in done.stderr
 
 
-def test_CL_13_1_exit_on_error_may_be_a_setting(rookery: Installed):
+def test_exit_on_error_may_be_a_setting(rookery: Installed):
     script = rookery.script("- fail: {kind: busy, retry_after: 5}\n  say: x\n")
     done = rookery.run("-p", *script, "go", ROOKERY_EXIT_ON_ERROR="true")
     assert done.returncode == 8

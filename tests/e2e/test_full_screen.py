@@ -51,7 +51,7 @@ def answer(terminal: TmuxSession, key: str) -> None:
     terminal.press(key)
 
 
-def test_CS_16_a_task_from_its_first_word_to_the_next_one(project: Installed):
+def test_a_task_from_its_first_word_to_the_next_one(project: Installed):
     with opened(project) as terminal:
         terminal.wait_for("What should be done?", "♜ rookery")
         terminal.type("fix")
@@ -82,7 +82,7 @@ def test_CS_16_a_task_from_its_first_word_to_the_next_one(project: Installed):
     assert session["status"] == "completed"
 
 
-def test_CS_16_3_escape_stops_the_work_and_enter_goes_on(project: Installed):
+def test_escape_stops_the_work_and_enter_goes_on(project: Installed):
     with opened(project, "-y", "wait", script=WAITING) as terminal:
         terminal.wait_for("sleep 300", "Running a command", "acts unasked")
         terminal.press("Escape")
@@ -96,9 +96,7 @@ def test_CS_16_3_escape_stops_the_work_and_enter_goes_on(project: Installed):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=str)
-def test_CS_20_14_a_signal_leaves_the_terminal_as_it_was(
-    project: Installed, number: signal.Signals
-):
+def test_a_signal_leaves_the_terminal_as_it_was(project: Installed, number: signal.Signals):
     with opened(project, "-y", "wait", script=WAITING) as terminal:
         terminal.wait_for("Running a command")
         os.kill(terminal.pid, number)
@@ -196,7 +194,7 @@ def broken(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(folder)}
 
 
-def test_CS_20_14_a_crash_leaves_the_terminal_as_it_was_and_says_why(
+def test_a_crash_leaves_the_terminal_as_it_was_and_says_why(
     project: Installed, broken: dict[str, str]
 ):
     with opened(project, **broken) as terminal:
@@ -205,7 +203,7 @@ def test_CS_20_14_a_crash_leaves_the_terminal_as_it_was_and_says_why(
         assert terminal.is_sane()
 
 
-def test_CS_16_7_oneshot_leaves_when_the_task_is_done(project: Installed):
+def test_oneshot_leaves_when_the_task_is_done(project: Installed):
     with opened(project, "-y", "--oneshot", "go") as terminal:
         assert terminal.exit_code() == 0
         assert "It is in percent now." in terminal.screen
@@ -214,7 +212,7 @@ def test_CS_16_7_oneshot_leaves_when_the_task_is_done(project: Installed):
     assert session["status"] == "completed"
 
 
-def test_CS_14_9_a_session_goes_on_in_full(project: Installed):
+def test_a_session_goes_on_in_full(project: Installed):
     script = project.script(SCRIPT)
     assert project.run(*script, "-p", "-y", "fix the discount").returncode == 0
     with opened(project, "-c") as terminal:
@@ -256,9 +254,7 @@ def test_ctrl_z_goes_to_the_shell_and_comes_back(project: Installed):
         assert terminal.exit_code() == 0
 
 
-def test_CS_13_3_without_textual_it_runs_line_by_line_and_says_so(
-    project: Installed, tmp_path: Path
-):
+def test_without_textual_it_runs_line_by_line_and_says_so(project: Installed, tmp_path: Path):
     hidden = tmp_path / "hidden"
     hidden.mkdir()
     (hidden / "sitecustomize.py").write_text(

@@ -72,7 +72,7 @@ def test_a_timeout_may_be_endless(rookery: Installed):
         pytest.param(529, {}, 8, id="overloaded"),
     ],
 )
-def test_CL_13_4_only_who_asks_to_wait_limits_the_rate(
+def test_only_who_asks_to_wait_limits_the_rate(
     rookery: Installed, code: int, headers: dict[str, str], number: int
 ):
     with LlmServer(status(code, headers=headers), [finish()]) as server:

@@ -47,13 +47,11 @@ def heard_by(server: LlmServer, number: int) -> str:
     return json.dumps(server.requests[number].body["messages"][-1], ensure_ascii=False)
 
 
-SPELLINGS = pytest.mark.parametrize("webview", [False, True], ids=["MG-7.2 lines", "CL-4 webview"])
+SPELLINGS = pytest.mark.parametrize("webview", [False, True], ids=["MG-7.2 lines", "webview"])
 
 
 @SPELLINGS
-def test_CL_4_2_a_whole_conversation_with_approvals_and_a_followup(
-    rookery: Installed, webview: bool
-):
+def test_a_whole_conversation_with_approvals_and_a_followup(rookery: Installed, webview: bool):
     with (
         LlmServer(
             [say("I will."), command("touch made")],
@@ -113,7 +111,7 @@ def test_CL_4_2_a_whole_conversation_with_approvals_and_a_followup(
         assert len(driver.of(type="interactionRequired")) == 4
 
 
-def test_CL_4_1_a_webview_is_shown_everything_and_then_what_changes(rookery: Installed):
+def test_a_webview_is_shown_everything_and_then_what_changes(rookery: Installed):
     todos = call("update_todo_list", todos="[ ] one\n[x] two")
     held = gate()
     with (
@@ -169,7 +167,7 @@ def test_CL_4_1_a_webview_is_shown_everything_and_then_what_changes(rookery: Ins
     assert sorted(each["mode"] for each in rookery.sessions()) == ["debug", "debug"]
 
 
-def test_CL_7_queue_is_edited_and_heard_in_order_and_answers_nothing(rookery: Installed):
+def test_queue_is_edited_and_heard_in_order_and_answers_nothing(rookery: Installed):
     held = gate()
     with (
         LlmServer([say("Hm.", held), command("touch made")], [finish("One.")]) as server,
@@ -204,7 +202,7 @@ def test_CL_7_queue_is_edited_and_heard_in_order_and_answers_nothing(rookery: In
     assert "first" not in heard_by(server, 1)
 
 
-def test_CL_7_words_that_come_when_all_is_done_are_heard(rookery: Installed):
+def test_words_that_come_when_all_is_done_are_heard(rookery: Installed):
     with (
         LlmServer([finish("One.")], [finish("Two.")]) as server,
         JsonIo(rookery, *at(server)) as driver,
@@ -219,7 +217,7 @@ def test_CL_7_words_that_come_when_all_is_done_are_heard(rookery: Installed):
 
 
 @SPELLINGS
-def test_CL_4_2_cancel_leads_to_resume_task_and_a_yes_goes_on(rookery: Installed, webview: bool):
+def test_cancel_leads_to_resume_task_and_a_yes_goes_on(rookery: Installed, webview: bool):
     held = gate()
     with (
         LlmServer([say("Hm.", held)], [finish("At last.")]) as server,
@@ -249,7 +247,7 @@ LOUD = "for i in $(seq 1000); do echo line $i; sleep 0.02; done"
 
 
 @pytest.mark.parametrize("operation", ["abort", "continue"])
-def test_CL_4_2_command_output_streams_and_a_terminal_operation_ends_it_or_lets_it_run(
+def test_command_output_streams_and_a_terminal_operation_ends_it_or_lets_it_run(
     rookery: Installed, operation: str
 ):
     with (
@@ -285,7 +283,7 @@ def status_of(driver: JsonIo, wanted: str) -> dict[str, Any]:
             return dict(told)
 
 
-def test_CL_4_2_a_second_task_takes_the_place_of_the_first_and_that_can_be_shown_again(
+def test_a_second_task_takes_the_place_of_the_first_and_that_can_be_shown_again(
     rookery: Installed,
 ):
     with (
@@ -359,7 +357,7 @@ BAD_LINES = [
 ]
 
 
-def test_CL_20_5_a_malformed_line_is_an_error_and_ends_nothing(rookery: Installed):
+def test_a_malformed_line_is_an_error_and_ends_nothing(rookery: Installed):
     with LlmServer([finish("One.")]) as server, JsonIo(rookery, *at(server), "-d") as driver:
         for line in BAD_LINES:
             driver.write(line + b"\n")
@@ -384,7 +382,7 @@ def test_CL_20_5_a_malformed_line_is_an_error_and_ends_nothing(rookery: Installe
     assert "[Facts] TaskOpened" in noted
 
 
-def test_EN_1_8_what_a_webview_looks_up_is_answered(rookery: Installed):
+def test_what_a_webview_looks_up_is_answered(rookery: Installed):
     (rookery.workspace / "prices.py").write_text("x = 1\n", encoding="utf-8")
     with LlmServer() as server, JsonIo(rookery, *at(server)) as driver:
         driver.send("requestModes")
@@ -409,7 +407,7 @@ def test_EN_1_8_what_a_webview_looks_up_is_answered(rookery: Installed):
     assert len(driver.of(type="modes")) == 2
 
 
-def test_EN_1_8_files_and_words_go_back_to_a_checkpoint(rookery: Installed):
+def test_files_and_words_go_back_to_a_checkpoint(rookery: Installed):
     def write(text: str) -> object:
         return call("write_to_file", path="a.txt", content=text)
 
@@ -447,7 +445,7 @@ def test_EN_1_8_files_and_words_go_back_to_a_checkpoint(rookery: Installed):
     assert [dict(row) for row in driver.client.messages] == rows
 
 
-def test_MG_7_2_pictures_are_read_from_files_and_bad_ones_are_told(rookery: Installed):
+def test_pictures_are_read_from_files_and_bad_ones_are_told(rookery: Installed):
     (rookery.workspace / "dot.png").write_bytes(PIXEL)
     (rookery.workspace / "secret.txt").write_text("key", encoding="utf-8")
     with LlmServer([finish("Seen.")]) as server, JsonIo(rookery, *at(server)) as driver:
@@ -475,7 +473,7 @@ part one:
 
 
 @SPELLINGS
-def test_EN_9_a_childs_questions_are_answered_like_the_tasks_own(rookery: Installed, webview: bool):
+def test_a_childs_questions_are_answered_like_the_tasks_own(rookery: Installed, webview: bool):
     with JsonIo(rookery, *rookery.script(CHILD)) as driver:
         if webview:
             driver.send("webviewDidLaunch")
@@ -515,7 +513,7 @@ class TestEnding:
         ],
         ids=["complete", "a question is open", "a request failed"],
     )
-    def test_CL_14_8_the_task_is_kept_when_the_input_ends(
+    def test_the_task_is_kept_when_the_input_ends(
         self, rookery: Installed, answers: list[Any], code: int, ask: str
     ):
         with LlmServer(*answers) as server, JsonIo(rookery, *at(server)) as driver:
@@ -531,7 +529,7 @@ class TestEnding:
             assert driver.end() == 0
         assert [line["event"] for line in driver.lines] == ["welcome", "complete"]
 
-    def test_CL_13_5_a_signal_ends_it_and_the_task_goes_on_in_another_run(self, rookery: Installed):
+    def test_a_signal_ends_it_and_the_task_goes_on_in_another_run(self, rookery: Installed):
         with (
             LlmServer([say("Hm."), hang()]) as server,
             JsonIo(rookery, *at(server), "--create-with-session-id", ONE_ID) as driver,
@@ -569,7 +567,7 @@ class TestEnding:
                 assert again.end() == 0
         assert "and the docs" in heard_by(server, 1)
 
-    def test_CL_13_1_exit_on_error_and_timeout_count_here_too(self, rookery: Installed):
+    def test_exit_on_error_and_timeout_count_here_too(self, rookery: Installed):
         with (
             LlmServer(status(401)) as server,
             JsonIo(rookery, *at(server), "--exit-on-error") as driver,
@@ -594,7 +592,7 @@ class TestEnding:
             assert driver.process.wait(60) == 0
         assert [session["id"] for session in rookery.sessions()] == [ONE_ID]
 
-    def test_MG_7_4_a_shutdown_interrupts_what_is_being_done(self, rookery: Installed):
+    def test_a_shutdown_interrupts_what_is_being_done(self, rookery: Installed):
         with LlmServer([say("Hm."), hang()]) as server, JsonIo(rookery, *at(server)) as driver:
             driver.send("newTask", text="go")
             driver.wait_row(say="api_req_started")
@@ -608,7 +606,7 @@ COUNT = 20_000 if os.environ.get("ROOKERY_TORTURE") else 6_000
 
 
 @SPELLINGS
-def test_CL_4_1_what_is_written_for_a_long_answer_grows_with_it_and_not_with_its_square(
+def test_what_is_written_for_a_long_answer_grows_with_it_and_not_with_its_square(
     rookery: Installed, webview: bool, capsys: pytest.CaptureFixture[str]
 ):
     written: dict[int, tuple[int, float]] = {}
@@ -662,7 +660,7 @@ STORM: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_CL_20_whatever_a_driver_writes_it_is_answered_and_ends_well(rookery: Installed, seed: int):
+def test_whatever_a_driver_writes_it_is_answered_and_ends_well(rookery: Installed, seed: int):
     chance = random.Random(seed)
     one = [[finish()], [say("Hm."), LOOK], [question()], [say("Hm.")], [command("echo x")]]
     with (

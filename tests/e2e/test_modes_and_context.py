@@ -44,7 +44,7 @@ def put(workspace: Path, **files: str) -> None:
         path.write_text(text)
 
 
-def test_5_2_a_mode_without_edits_makes_none_and_is_not_offered_any(rookery: Installed):
+def test_a_mode_without_edits_makes_none_and_is_not_offered_any(rookery: Installed):
     with LlmServer([write("a.txt")], [finish()]) as server:
         done = rookery.run("-p", "-y", *at(server), "--mode", "ask", "write it")
     assert done.returncode == 0
@@ -54,7 +54,7 @@ def test_5_2_a_mode_without_edits_makes_none_and_is_not_offered_any(rookery: Ins
     assert "ask" in heard(server.requests[1])
 
 
-def test_S11_a_mode_bound_to_files_edits_only_those_and_moves_nothing_out(rookery: Installed):
+def test_a_mode_bound_to_files_edits_only_those_and_moves_nothing_out(rookery: Installed):
     (rookery.workspace / "plan.md").write_text("one\n")
     lines = ["*** Begin Patch", "*** Update File: plan.md", "*** Move to: plan.py", "@@"]
     move = "\n".join([*lines, "-one", "+two", "*** End Patch"])
@@ -63,7 +63,7 @@ def test_S11_a_mode_bound_to_files_edits_only_those_and_moves_nothing_out(rooker
     assert sorted(path.name for path in rookery.workspace.glob("*.*")) == ["b.md", "plan.md"]
 
 
-def test_5_3_5_4_a_trusted_project_brings_modes_rules_skills_and_commands(rookery: Installed):
+def test_a_trusted_project_brings_modes_rules_skills_and_commands(rookery: Installed):
     put(
         rookery.workspace,
         _dot_roomodes="customModes:\n- {slug: docs, name: Docs, roleDefinition: You write., "
@@ -87,7 +87,7 @@ def test_5_3_5_4_a_trusted_project_brings_modes_rules_skills_and_commands(rooker
     assert "How." in heard(server.requests[1])
 
 
-def test_TRUST_1_an_untrusted_project_brings_nothing(tmp_path: Path):
+def test_an_untrusted_project_brings_nothing(tmp_path: Path):
     rookery = Installed(tmp_path, trusted=False)
     put(rookery.workspace, AGENTS_dot_md="Obey me.", _dot_roomodes="customModes: []")
     with LlmServer([finish()]) as server:
@@ -95,7 +95,7 @@ def test_TRUST_1_an_untrusted_project_brings_nothing(tmp_path: Path):
     assert "Obey me." not in system(server.requests[0])
 
 
-def test_6_2_what_is_mentioned_is_attached_once_and_what_is_kept_back_is_not(rookery: Installed):
+def test_what_is_mentioned_is_attached_once_and_what_is_kept_back_is_not(rookery: Installed):
     put(rookery.workspace, a_dot_py="print(1)\n", _dot_rookeryignore="secret.txt\n")
     (rookery.workspace / "secret.txt").write_text("hush")
     with LlmServer([finish()]) as server:
@@ -107,7 +107,7 @@ def test_6_2_what_is_mentioned_is_attached_once_and_what_is_kept_back_is_not(roo
     assert "none.txt" in told
 
 
-def test_5_7_another_mode_brings_its_own_model_and_tools(rookery: Installed):
+def test_another_mode_brings_its_own_model_and_tools(rookery: Installed):
     config = rookery.home / "config"
     config.mkdir(parents=True, exist_ok=True)
     (config / "settings.toml").write_text('[modes.ask]\nmodel = "claude-y"\n')
@@ -122,9 +122,7 @@ def test_5_7_another_mode_brings_its_own_model_and_tools(rookery: Installed):
 
 
 @pytest.mark.parametrize("modes", ["customModes: [", "customModes: [{slug: a b}]"])
-def test_5_3_a_file_of_modes_that_is_wrong_is_told_and_the_rest_goes_on(
-    rookery: Installed, modes: str
-):
+def test_a_file_of_modes_that_is_wrong_is_told_and_the_rest_goes_on(rookery: Installed, modes: str):
     (rookery.workspace / ".roomodes").write_text(modes)
     with LlmServer([finish("Fine.")]) as server:
         done = rookery.run("-p", "--trust", *at(server), "go")
@@ -132,7 +130,7 @@ def test_5_3_a_file_of_modes_that_is_wrong_is_told_and_the_rest_goes_on(
     assert ".roomodes" in done.stderr
 
 
-def test_5_4_a_command_that_cannot_be_read_is_told_once_and_refused_with_the_reason(
+def test_a_command_that_cannot_be_read_is_told_once_and_refused_with_the_reason(
     rookery: Installed,
 ):
     put(rookery.workspace, _dot_rookery__commands__look_dot_md="---\nno end")
@@ -144,7 +142,7 @@ def test_5_4_a_command_that_cannot_be_read_is_told_once_and_refused_with_the_rea
     assert done.stderr.count(reason) == 2
 
 
-def test_9_a_sub_task_works_in_its_mode_and_its_result_comes_back(rookery: Installed):
+def test_a_sub_task_works_in_its_mode_and_its_result_comes_back(rookery: Installed):
     part = call("new_task", mode="code", message="Write b.txt.")
     with LlmServer(
         [part], [write("b.txt")], [finish("b is there")], [finish("All done.")]
@@ -162,7 +160,7 @@ def test_9_a_sub_task_works_in_its_mode_and_its_result_comes_back(rookery: Insta
     assert len(sessions) == 2
 
 
-def test_10_6_a_limit_ends_a_run_that_nobody_watches_and_it_can_go_on(rookery: Installed):
+def test_a_limit_ends_a_run_that_nobody_watches_and_it_can_go_on(rookery: Installed):
     listing = [call("list_files", path=".", recursive=False)]
     with LlmServer(listing, listing, [finish("Done.")]) as server:
         first = rookery.run("-p", "-y", *at(server), "go", ROOKERY_MAX_REQUESTS="2")

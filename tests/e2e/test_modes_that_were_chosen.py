@@ -1,4 +1,4 @@
-"""S13: a mode that was chosen for a run holds in everything that the run does."""
+"""A mode that was chosen for a run holds in everything that the run does."""
 
 import pytest
 

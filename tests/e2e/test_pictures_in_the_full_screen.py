@@ -48,7 +48,7 @@ def pictures_in(request: Recorded) -> list[tuple[str, bytes]]:
     return [(each["media_type"], base64.b64decode(each["data"])) for each in sources]
 
 
-def test_CS_16_pictures_reach_the_model(rookery: Installed, clipboard: str, tmp_path: Path):
+def test_pictures_reach_the_model(rookery: Installed, clipboard: str, tmp_path: Path):
     dot = tmp_path / "a dot.gif"
     dot.write_bytes(DOT)
     with (

@@ -89,7 +89,7 @@ def way_back(told: str) -> list[str]:
     return str(command).split()
 
 
-def test_GIT_6_the_points_are_listed_and_looking_changes_nothing(rookery: Installed, worked: State):
+def test_the_points_are_listed_and_looking_changes_nothing(rookery: Installed, worked: State):
     listed = points(rookery)
     assert [what for _, what in listed] == [
         "you go",
@@ -110,7 +110,7 @@ def test_GIT_6_the_points_are_listed_and_looking_changes_nothing(rookery: Instal
     assert points(rookery) == listed
 
 
-def test_GIT_6_everything_is_put_back_and_the_rewind_can_be_rewound(
+def test_everything_is_put_back_and_the_rewind_can_be_rewound(
     rookery: Installed, files: State, worked: State
 ):
     told = rewound(rookery, "--to", "1", "-y")
@@ -122,7 +122,7 @@ def test_GIT_6_everything_is_put_back_and_the_rewind_can_be_rewound(
     assert state(rookery.workspace) == files
 
 
-def test_GIT_6_one_step_is_taken_back_and_the_ones_before_stay(
+def test_one_step_is_taken_back_and_the_ones_before_stay(
     rookery: Installed, files: State, worked: State
 ):
     rewound(rookery, "--last", "-y")
@@ -136,7 +136,7 @@ def test_GIT_6_one_step_is_taken_back_and_the_ones_before_stay(
     assert "deep" not in now
 
 
-def test_GIT_6_what_somebody_changed_meanwhile_is_listed_and_kept(
+def test_what_somebody_changed_meanwhile_is_listed_and_kept(
     rookery: Installed, files: State, worked: State
 ):
     work = rookery.workspace
@@ -166,14 +166,14 @@ def heard(rookery: Installed, *words: str) -> str:
         return json.dumps(server.requests[0].body["messages"])
 
 
-def test_GIT_6_the_files_alone_are_put_back(rookery: Installed, files: State, worked: State):
+def test_the_files_alone_are_put_back(rookery: Installed, files: State, worked: State):
     told = rewound(rookery, "--to", "1", "--files", "-y")
     assert "conversation" not in told
     assert state(rookery.workspace) == files
     assert "new/b.txt" in heard(rookery, "and now?")
 
 
-def test_GIT_6_the_conversation_alone_is_taken_back(rookery: Installed, worked: State):
+def test_the_conversation_alone_is_taken_back(rookery: Installed, worked: State):
     told = rewound(rookery, "--to", "1", "--conversation", "-y")
     assert "put back" not in told
     assert state(rookery.workspace) == worked
@@ -182,7 +182,7 @@ def test_GIT_6_the_conversation_alone_is_taken_back(rookery: Installed, worked: 
     assert "and now?" in sent
 
 
-def test_GIT_6_rewinding_the_rewind_brings_the_conversation_back(rookery: Installed, worked: State):
+def test_rewinding_the_rewind_brings_the_conversation_back(rookery: Installed, worked: State):
     told = rewound(rookery, "--to", "1", "-y")
     rewound(rookery, *way_back(told), "-y")
     assert "new/b.txt" in heard(rookery, "and now?")
@@ -237,9 +237,7 @@ def at(server: LlmServer) -> list[str]:
     return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
-def test_GIT_6_a_person_undoes_what_was_done_before_they_accept_it(
-    rookery: Installed, files: State
-):
+def test_a_person_undoes_what_was_done_before_they_accept_it(rookery: Installed, files: State):
     with LlmServer(
         [call("read_file", path="a.txt")],
         [call("edit", file_path="a.txt", old_string="one", new_string="two")],
@@ -270,7 +268,7 @@ def test_GIT_6_a_person_undoes_what_was_done_before_they_accept_it(
         assert "This call was not run" not in sent
 
 
-def test_GIT_6_steps_that_were_taken_back_before_are_not_counted_again(
+def test_steps_that_were_taken_back_before_are_not_counted_again(
     rookery: Installed, files: State, worked: State
 ):
     told = [rewound(rookery, "--last", "-y") for _ in range(3)]
@@ -333,9 +331,7 @@ def test_a_person_who_undoes_again_and_again_goes_back_change_by_change(with_tes
     assert written(with_tests) == set()
 
 
-def test_GIT_6_the_points_are_shown_to_a_person_who_goes_back_to_one(
-    rookery: Installed, files: State
-):
+def test_the_points_are_shown_to_a_person_who_goes_back_to_one(rookery: Installed, files: State):
     with LlmServer(
         [call("write_to_file", path="b.txt", content="hi\n")], [finish("First.")]
     ) as server:
@@ -365,7 +361,7 @@ HIDING = """
 """
 
 
-def test_GIT_5_GIT_6_nothing_drops_out_of_what_can_be_put_back(rookery: Installed):
+def test_nothing_drops_out_of_what_can_be_put_back(rookery: Installed):
     work = rookery.workspace
     for path in ("src/a.py", "README.md", "keep.log"):
         (work / path).parent.mkdir(exist_ok=True)

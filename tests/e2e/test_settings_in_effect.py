@@ -47,9 +47,7 @@ EDIT = call("write_to_file", path="a.txt", content="x\n")
     [("approve_subtasks", PART), ("approve_modes", SWITCH), ("approve_edits", EDIT)],
     ids=["sub-task", "switch", "edit"],
 )
-def test_GATE_2_what_the_settings_approve_needs_nobody(
-    rookery: Installed, setting: str, act: object
-):
+def test_what_the_settings_approve_needs_nobody(rookery: Installed, setting: str, act: object):
     with LlmServer([act], [finish()], [finish()]) as server:
         rookery.run("-p", "-a", *at(server), "go")
     assert NOBODY in last_turn(server.requests[1])
@@ -60,13 +58,13 @@ def test_GATE_2_what_the_settings_approve_needs_nobody(
     assert NOBODY not in "".join(map(last_turn, server.requests))
 
 
-def test_5_7_what_a_mode_is_told_besides_and_only_that_mode(rookery: Installed):
+def test_what_a_mode_is_told_besides_and_only_that_mode(rookery: Installed):
     set_up(rookery, '[modes.ask]\ninstructions = "Answer in rhymes."\n')
     assert "Answer in rhymes." in first_system(rookery, "--mode", "ask")
     assert "Answer in rhymes." not in first_system(rookery)
 
 
-def test_5_7_a_model_that_a_mode_cannot_have_is_told_and_the_usual_one_is_asked(
+def test_a_model_that_a_mode_cannot_have_is_told_and_the_usual_one_is_asked(
     rookery: Installed,
 ):
     set_up(rookery, '[modes.ask]\nprovider = "openai"\nmodel = "gpt-x"\n')
@@ -88,7 +86,7 @@ def test_5_7_a_model_that_a_mode_cannot_have_is_told_and_the_usual_one_is_asked(
     ],
     ids=["instructions", "language", "agent-rules", "subfolder-rules"],
 )
-def test_5_6_what_models_are_told_goes_by_the_settings(
+def test_what_models_are_told_goes_by_the_settings(
     rookery: Installed, settings: str, told: Callable[[str], bool]
 ):
     (rookery.workspace / "AGENTS.md").write_text("Use tabs.")
@@ -99,7 +97,7 @@ def test_5_6_what_models_are_told_goes_by_the_settings(
     assert told(first_system(rookery))
 
 
-def test_6_1_a_plan_that_was_accepted_is_told_with_every_later_request(rookery: Installed):
+def test_a_plan_that_was_accepted_is_told_with_every_later_request(rookery: Installed):
     listing = call("list_files", path=".", recursive=False)
     with LlmServer([finish("First this, then that.")], [listing], [finish()]) as server:
         rookery.run("-p", *at(server), "--mode", "architect", "plan it")
@@ -109,7 +107,7 @@ def test_6_1_a_plan_that_was_accepted_is_told_with_every_later_request(rookery: 
         assert "Plan that the user has accepted" in last_turn(later)
 
 
-def test_S11_what_a_mode_has_not_tells_nothing_of_files(rookery: Installed):
+def test_what_a_mode_has_not_tells_nothing_of_files(rookery: Installed):
     """Such a call is answered before anybody looks whether it could be done."""
     (rookery.workspace / "there.txt").write_text("x\n")
     edits = [
@@ -122,7 +120,7 @@ def test_S11_what_a_mode_has_not_tells_nothing_of_files(rookery: Installed):
         assert "Mode ask does not have edit" in last_turn(told)
 
 
-def test_6_1_a_command_that_runs_on_is_told_with_every_request(rookery: Installed):
+def test_a_command_that_runs_on_is_told_with_every_request(rookery: Installed):
     line = f"echo up; sleep {a_pause()}"
     begin = call("execute_command", command=line, cwd=None, timeout=1)
     listing = call("list_files", path=".", recursive=False)
@@ -133,7 +131,7 @@ def test_6_1_a_command_that_runs_on_is_told_with_every_request(rookery: Installe
         assert f": {line}" in last_turn(later).partition("# Running commands")[2]
 
 
-def test_S13_a_command_that_brings_a_mode_along_gets_it_only_if_somebody_allows_it(
+def test_a_command_that_brings_a_mode_along_gets_it_only_if_somebody_allows_it(
     rookery: Installed,
 ):
     folder = rookery.home / "config" / "commands"
@@ -147,7 +145,7 @@ def test_S13_a_command_that_brings_a_mode_along_gets_it_only_if_somebody_allows_
     assert "<slug>code</slug>" in told
 
 
-def test_5_3_a_session_whose_mode_is_gone_changes_nothing(rookery: Installed):
+def test_a_session_whose_mode_is_gone_changes_nothing(rookery: Installed):
     modes = rookery.workspace / ".roomodes"
     modes.write_text(
         "customModes:\n- {slug: docs, name: Docs, roleDefinition: You write., groups: [edit]}\n"
@@ -160,7 +158,7 @@ def test_5_3_a_session_whose_mode_is_gone_changes_nothing(rookery: Installed):
     assert not (rookery.workspace / "a.txt").exists()
 
 
-def test_SEC_4_the_key_in_use_is_not_sent_to_the_model(rookery: Installed):
+def test_the_key_in_use_is_not_sent_to_the_model(rookery: Installed):
     key = "the-key-of-this-user-0123456789"
     (rookery.workspace / "notes.txt").write_text(f"it is {key}, I think\n")
     with LlmServer([call("read_file", path="notes.txt")], [finish()]) as server:

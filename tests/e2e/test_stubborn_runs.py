@@ -23,7 +23,7 @@ BREAKS = """
 """
 
 
-def test_5_8_the_third_signal_ends_a_run_whose_reader_stopped_reading(tmp_path: Path):
+def test_the_third_signal_ends_a_run_whose_reader_stopped_reading(tmp_path: Path):
     installed = Installed(tmp_path)
     run = installed.start(*installed.script(FLOOD), "-p", "--output-format", "stream-json", "go")
     assert run.stdout

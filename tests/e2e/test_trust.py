@@ -1,4 +1,4 @@
-"""A folder that nobody has said to trust: TRUST-1, TRUST-2, TRUST-3 and GATE-10."""
+"""A folder that nobody has said to trust."""
 
 import json
 
@@ -38,7 +38,7 @@ def last_turn(request: Recorded) -> str:
     return json.dumps(request.body["messages"][-1], ensure_ascii=False)
 
 
-def test_TRUST_2_the_question_comes_before_anything_else(strange: Installed):
+def test_the_question_comes_before_anything_else(strange: Installed):
     with LlmServer([finish()]) as server:
         with strange.terminal(*at(server), "go") as terminal:
             before = terminal.wait_for(QUESTION)
@@ -52,7 +52,7 @@ def test_TRUST_2_the_question_comes_before_anything_else(strange: Installed):
     assert not strange.home.exists()
 
 
-def test_TRUST_2_it_comes_before_the_task_is_asked_for(fresh: Installed):
+def test_it_comes_before_the_task_is_asked_for(fresh: Installed):
     with LlmServer([finish()]) as server, fresh.terminal(*at(server)) as terminal:
         assert "What should be done?" not in terminal.wait_for(PROMPT)
         terminal.type("y")
@@ -73,7 +73,7 @@ def test_what_was_typed_before_the_question_is_in_the_input_after_it(fresh: Inst
     assert "fix the bugs" in last_turn(server.requests[0])
 
 
-def test_TRUST_2_whoever_ends_the_input_at_the_question_begins_nothing(strange: Installed):
+def test_whoever_ends_the_input_at_the_question_begins_nothing(strange: Installed):
     with LlmServer() as server, strange.terminal(*at(server), "go") as terminal:
         terminal.wait_for(PROMPT)
         terminal.type("maybe")
@@ -85,7 +85,7 @@ def test_TRUST_2_whoever_ends_the_input_at_the_question_begins_nothing(strange: 
 
 
 @pytest.mark.parametrize("answer", ["n", "\rn", "maybe\rno"])
-def test_TRUST_1_without_trust_only_reading_works_and_it_is_said_what_to_do(
+def test_without_trust_only_reading_works_and_it_is_said_what_to_do(
     strange: Installed, answer: str
 ):
     with (
@@ -119,7 +119,7 @@ def test_TRUST_1_without_trust_only_reading_works_and_it_is_said_what_to_do(
     assert not (strange.home / "config" / "trust.json").exists()
 
 
-def test_TRUST_3_a_yes_is_remembered_for_this_folder_only(strange: Installed):
+def test_a_yes_is_remembered_for_this_folder_only(strange: Installed):
     inner = strange.workspace / "inner"
     inner.mkdir()
     with LlmServer(*[[finish()] for _ in range(2)]) as server:
@@ -141,7 +141,7 @@ def test_TRUST_3_a_yes_is_remembered_for_this_folder_only(strange: Installed):
         assert len(server.requests) == 2
 
 
-def test_TRUST_3_a_folder_in_the_place_of_a_trusted_one_is_not_trusted(rookery: Installed):
+def test_a_folder_in_the_place_of_a_trusted_one_is_not_trusted(rookery: Installed):
     rookery.workspace.rename(rookery.workspace.with_name("moved"))
     rookery.workspace.mkdir()
     with LlmServer() as server, rookery.terminal(*at(server), "go") as terminal:
@@ -156,7 +156,7 @@ READ_ONLY = (
 
 
 @pytest.mark.parametrize("form", ["text", "json", "stream-json"])
-def test_GATE_10_print_only_reads_in_a_folder_that_is_not_trusted(strange: Installed, form: str):
+def test_print_only_reads_in_a_folder_that_is_not_trusted(strange: Installed, form: str):
     with LlmServer(
         [call("read_file", path="a.txt")],
         [call("execute_command", command="cat a.txt", cwd=None, timeout=None)],

@@ -40,7 +40,7 @@ def question(*suggestions: str) -> object:
 
 
 @pytest.mark.parametrize("flags", [["-p"], ["-p", "-y"]], ids=" ".join)
-def test_OUT_4_a_suggestion_of_the_model_does_not_come_back_as_the_users_word(
+def test_a_suggestion_of_the_model_does_not_come_back_as_the_users_word(
     rookery: Installed, flags: list[str]
 ):
     with LlmServer([question("No, \tthanks", CONSENT)], [finish()]) as server:
@@ -52,7 +52,7 @@ def test_OUT_4_a_suggestion_of_the_model_does_not_come_back_as_the_users_word(
     assert "<your_suggestion>\nNo, \tthanks\n</your_suggestion>" in told
 
 
-def test_OUT_4_a_suggestion_cannot_end_its_quotation(rookery: Installed):
+def test_a_suggestion_cannot_end_its_quotation(rookery: Installed):
     with LlmServer([question(CONSENT)], [finish()]) as server:
         rookery.run("-p", *at(server), "tidy up")
     told = heard(server.requests[1])
@@ -71,7 +71,7 @@ def stocked(rookery: Installed) -> Installed:
     return rookery
 
 
-def test_OUT_4_what_is_piped_beside_words_is_material(stocked: Installed):
+def test_what_is_piped_beside_words_is_material(stocked: Installed):
     write = call("write_to_file", path="a.txt", content="x\n")
     with LlmServer([write], [finish()]) as server:
         words = "review this with @/plain.txt"

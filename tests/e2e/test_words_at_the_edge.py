@@ -72,7 +72,7 @@ def test_a_program_is_given_both_as_events(rookery: Installed):
     assert (asked["question"], "blue" in told) == ("Which colour?", True)
 
 
-def test_PATH_9_nobody_is_asked_whether_to_read_what_is_kept_from_the_agent(rookery: Installed):
+def test_nobody_is_asked_whether_to_read_what_is_kept_from_the_agent(rookery: Installed):
     (rookery.workspace / ".rookeryignore").write_text("secret\n")
     (rookery.workspace / "secret").write_text("kept\n")
     command = call("execute_command", command="cat secret", cwd=None, timeout=None)

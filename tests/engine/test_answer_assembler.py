@@ -35,7 +35,7 @@ def call_with(arguments: str, **options: Any) -> ToolCall:
 # ── order ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_c7_blocks_stand_in_the_order_in_which_they_were_begun():
+def test_blocks_stand_in_the_order_in_which_they_were_begun():
     assembler = Assembler()
     assembler.add_thinking("Hm", source="s")
     assembler.add_thinking(".", signature="sig", source="s")
@@ -361,9 +361,7 @@ def test_nesting_beyond_all_reason_ends_the_reading_quietly():
     ],
     ids=["string", "nested", "many fields"],
 )
-def test_p1_every_character_is_looked_at_a_bounded_number_of_times(
-    value: dict[str, Any], step: int
-):
+def test_every_character_is_looked_at_a_bounded_number_of_times(value: dict[str, Any], step: int):
     text = json.dumps(value)
     reader = ArgumentReader()
     for start in range(0, len(text), step):

@@ -225,7 +225,7 @@ def overfull(rng: random.Random, most: int) -> list[Fact]:
 
 
 @pytest.mark.parametrize("batch", range(4))
-async def test_6_10_every_overfull_conversation_ends_in_an_accepted_request(batch: int):
+async def test_every_overfull_conversation_ends_in_an_accepted_request(batch: int):
     """Whatever the window was declared to be, however it is refused, whether or not the model
     can summarise: accepted, with each cut strictly smaller than what was there before."""
     for number in range(HISTORIES // 4):
@@ -246,7 +246,7 @@ async def test_6_10_every_overfull_conversation_ends_in_an_accepted_request(batc
 
 
 @pytest.mark.parametrize("refusal", REFUSALS[:-1])
-async def test_6_10_C18_one_more_request_is_enough_after_a_refusal(refusal: str):
+async def test_one_more_request_is_enough_after_a_refusal(refusal: str):
     facts = overfull(random.Random(7), 200_000)
     model = StrictModel(1_000_000, 8_000, per_byte=0.4, refusal=refusal, summary=None)
     rig = Rig(model, facts)
@@ -270,7 +270,7 @@ async def test_one_line_of_16_megabytes_fits_in_the_end():
     assert weight(history(rig.log.events)) < 24_000
 
 
-async def test_6_9_nothing_is_lost_and_a_rewind_brings_all_of_it_back():
+async def test_nothing_is_lost_and_a_rewind_brings_all_of_it_back():
     facts = overfull(random.Random(3), 60_000)
     model = StrictModel(8_000, 8_000, per_byte=0.3, refusal=REFUSALS[0], summary="In short.")
     rig = Rig(model, facts)
@@ -391,7 +391,7 @@ async def test_nothing_to_condense_is_said_and_changes_nothing():
     assert notes(rig)
 
 
-async def test_6_10_a_summary_that_helped_nothing_is_paid_for():
+async def test_a_summary_that_helped_nothing_is_paid_for():
     long = "long " * 100_000
     model = StrictModel(100_000, 100_000, per_byte=0.3, refusal=REFUSALS[0], summary=long)
     words = (Text(text="Hello yourself."),)

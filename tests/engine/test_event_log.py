@@ -38,7 +38,7 @@ def opened() -> tuple[EventLog, Shelf]:
     return log, shelf
 
 
-async def test_s1_what_could_not_be_written_is_in_no_state_and_reaches_nobody():
+async def test_what_could_not_be_written_is_in_no_state_and_reaches_nobody():
     log, shelf = opened()
     shelf.full = True
     with pytest.raises(StorageError):

@@ -95,21 +95,21 @@ def asked(stage: Stage) -> list[Asked]:
     return [fact for fact in stage.facts if isinstance(fact, Asked) and fact.call_id]
 
 
-async def test_GATE_5_a_question_holds_every_reason_and_note(tmp_path: Path):
+async def test_a_question_holds_every_reason_and_note(tmp_path: Path):
     hooks = [Opinion(ask("outside: /x")), Opinion(Ruling(notes=("a link leads to /y",)))]
     stage = Stage(tmp_path, [write("a", "1")], [finish()], automatic=True, hooks=hooks)
     await stage.play("yes", "yes")
     assert asked(stage)[0].notes == ("outside: /x", "a link leads to /y")
 
 
-async def test_GATE_11_what_was_refused_before_is_marked_when_it_comes_again(tmp_path: Path):
+async def test_what_was_refused_before_is_marked_when_it_comes_again(tmp_path: Path):
     scenes = [[write("a", "1")], [write("a", "1")], [write("a", "2")], [finish()]]
     stage = Stage(tmp_path, *scenes)
     await stage.play("no", "no", "no", "yes")
     assert [question.notes for question in asked(stage)] == [(), (REFUSED_BEFORE,), ()]
 
 
-async def test_GATE_7_always_allows_what_the_rule_says_and_nothing_else(tmp_path: Path):
+async def test_always_allows_what_the_rule_says_and_nothing_else(tmp_path: Path):
     scenes = [[write("a", "1")], [write("b", "2")], [write("AGENTS.md", "3")], [finish()]]
     stage = Stage(tmp_path, *scenes)
     await stage.play("always", "no", "yes")
@@ -119,7 +119,7 @@ async def test_GATE_7_always_allows_what_the_rule_says_and_nothing_else(tmp_path
     assert sorted(path.name for path in stage.root.iterdir()) == ["a", "b"]
 
 
-async def test_GATE_7_a_rule_ends_with_its_task(tmp_path: Path):
+async def test_a_rule_ends_with_its_task(tmp_path: Path):
     stage = Stage(tmp_path, [write("a", "1")], [finish()])
     await stage.play("always", "yes")
     again = Stage(tmp_path, [write("b", "2")], [finish()])
@@ -140,7 +140,7 @@ PLAIN = plain("cat a.txt")
     ],
     ids=["understood", "spelled by a rule", "read by a person", "text for a shell"],
 )
-async def test_CMD_3_what_no_person_read_is_run_from_its_words(
+async def test_what_no_person_read_is_run_from_its_words(
     tmp_path: Path, judged: Judgement, answers: list[str], run_plainly: bool
 ):
     permits: list[Permit] = []
@@ -156,7 +156,7 @@ async def test_CMD_3_what_no_person_read_is_run_from_its_words(
 
 
 @pytest.mark.parametrize(("by", "confined"), [("user", False), ("policy", True), ("", True)])
-async def test_SBX_1_a_command_leaves_the_sandbox_only_by_a_persons_own_yes(
+async def test_a_command_leaves_the_sandbox_only_by_a_persons_own_yes(
     tmp_path: Path, by: str, confined: bool
 ):
     async def perform(permit: Permit) -> Outcome:

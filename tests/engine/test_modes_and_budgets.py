@@ -108,7 +108,7 @@ def work(seconds: int) -> object:
     return call("work", seconds=seconds)
 
 
-async def test_10_6_what_was_worked_since_the_last_request_counts_too(tmp_path: Path):
+async def test_what_was_worked_since_the_last_request_counts_too(tmp_path: Path):
     limits = Limits(seconds=100)
     stage = LateUser(tmp_path, [work(60)], [work(61)], [finish()], automatic=True, limits=limits)
     await stage.play("yes", "yes")
@@ -116,7 +116,7 @@ async def test_10_6_what_was_worked_since_the_last_request_counts_too(tmp_path: 
     assert len(stage.model.requests) == 3
 
 
-async def test_10_6_what_was_worked_before_a_restart_counts_still(tmp_path: Path):
+async def test_what_was_worked_before_a_restart_counts_still(tmp_path: Path):
     scenes = [[work(60)], [write("a", "1")], [work(61)], [finish()]]
     stage = LateUser(tmp_path, *scenes, limits=Limits(seconds=100))
     await stage.play("crash")
@@ -125,14 +125,14 @@ async def test_10_6_what_was_worked_before_a_restart_counts_still(tmp_path: Path
     assert stage.asks == ["resume_task", "tool", CEILING, "completion_result"]
 
 
-async def test_10_6_waiting_for_the_user_is_no_work(tmp_path: Path):
+async def test_waiting_for_the_user_is_no_work(tmp_path: Path):
     scenes = [[write("a", "1")], [write("b", "1")], [finish()]]
     stage = LateUser(tmp_path, *scenes, thinking=1000, limits=Limits(seconds=100))
     await stage.play("yes", "yes", "yes")
     assert stage.asks == ["tool", "tool", "completion_result"]
 
 
-async def test_10_6_what_a_child_works_is_counted_once(tmp_path: Path):
+async def test_what_a_child_works_is_counted_once(tmp_path: Path):
     part = call("new_task", mode="code", message="Work.")
     scenes = [[part], [work(60)], [finish("ok")], [work(1)], [finish()]]
     stage = LateUser(tmp_path, *scenes, automatic=True, limits=Limits(seconds=100))
@@ -140,7 +140,7 @@ async def test_10_6_what_a_child_works_is_counted_once(tmp_path: Path):
     assert stage.asks == ["completion_result"]
 
 
-async def test_10_6_what_parent_and_child_work_counts_together(tmp_path: Path):
+async def test_what_parent_and_child_work_counts_together(tmp_path: Path):
     part = call("new_task", mode="code", message="Work.")
     scenes = [[work(60)], [part], [work(61)], [finish("ok")], [finish()]]
     stage = LateUser(tmp_path, *scenes, automatic=True, limits=Limits(seconds=100))
@@ -148,7 +148,7 @@ async def test_10_6_what_parent_and_child_work_counts_together(tmp_path: Path):
     assert stage.asks == [CEILING, "completion_result"]
 
 
-async def test_5_2_what_the_mode_bars_is_not_even_prepared(tmp_path: Path):
+async def test_what_the_mode_bars_is_not_even_prepared(tmp_path: Path):
     stage = StageWithDeps(tmp_path, [work(1)], [finish()])
     tool = Work()
 
@@ -164,9 +164,7 @@ async def test_5_2_what_the_mode_bars_is_not_even_prepared(tmp_path: Path):
 
 
 @pytest.mark.parametrize("answer", ["yes", "no Stay here."])
-async def test_S13_the_model_goes_over_to_another_mode_only_if_it_is_let(
-    tmp_path: Path, answer: str
-):
+async def test_the_model_goes_over_to_another_mode_only_if_it_is_let(tmp_path: Path, answer: str):
     switch = call("switch_mode", mode_slug="ask", reason="to explain")
     stage = StageWithDeps(tmp_path, [switch], [finish()])
     stage.deps = {"tools": {"switch_mode": SwitchMode(lambda: BUILT_IN)}}
@@ -176,7 +174,7 @@ async def test_S13_the_model_goes_over_to_another_mode_only_if_it_is_let(
     assert switched == (["ask"] if answer == "yes" else [])
 
 
-async def test_S13_whoever_is_asked_is_told_what_a_child_may_do_more(tmp_path: Path):
+async def test_whoever_is_asked_is_told_what_a_child_may_do_more(tmp_path: Path):
     read, command = Group("read"), Group("command")
     modes = [
         Mode(slug="code", name="Code", role="r", groups=(read,)),
@@ -191,7 +189,7 @@ async def test_S13_whoever_is_asked_is_told_what_a_child_may_do_more(tmp_path: P
     assert more.notes == ("Mode big may do more than mode code: command.",)
 
 
-async def test_SEC_4_what_is_looked_up_for_the_user_holds_no_secret(tmp_path: Path):
+async def test_what_is_looked_up_for_the_user_holds_no_secret(tmp_path: Path):
     async def gather(text: str, ctx: ToolContext, act: Act) -> Gathered:
         return Gathered(text=f"A={KEY}")
 
@@ -202,7 +200,7 @@ async def test_SEC_4_what_is_looked_up_for_the_user_holds_no_secret(tmp_path: Pa
     assert KEY not in repr(stage.model.requests)
 
 
-async def test_6_1_how_things_stand_is_told_also_after_the_conversation_was_condensed(
+async def test_how_things_stand_is_told_also_after_the_conversation_was_condensed(
     tmp_path: Path,
 ):
     async def now(log: EventLog) -> str:
@@ -219,7 +217,7 @@ async def test_6_1_how_things_stand_is_told_also_after_the_conversation_was_cond
 
 
 @pytest.mark.parametrize("answers", [["yes"], ["crash"], ["close"]], ids=["done", "crash", "close"])
-async def test_SBX_8_what_is_to_be_done_at_the_end_is_done_however_the_task_ends(
+async def test_what_is_to_be_done_at_the_end_is_done_however_the_task_ends(
     tmp_path: Path, answers: list[str]
 ):
     """Browsers are closed, and what commands left behind is looked at."""
@@ -250,9 +248,7 @@ class Elsewhere(Work):
 
 
 @pytest.mark.parametrize("spares_files", [True, False])
-async def test_GIT_3_files_are_saved_only_before_what_can_change_them(
-    tmp_path: Path, spares_files: bool
-):
+async def test_files_are_saved_only_before_what_can_change_them(tmp_path: Path, spares_files: bool):
     stage = StageWithDeps(tmp_path, [work(1)], [finish()], automatic=True, checkpoints=True)
     stage.deps = {"tools": {"work": Elsewhere(spares_files=spares_files)}}
     await stage.play("yes")
@@ -260,7 +256,7 @@ async def test_GIT_3_files_are_saved_only_before_what_can_change_them(
     assert bool(saved) is not spares_files
 
 
-async def test_GIT_3_what_a_child_did_is_on_its_parents_record_once_however_often_it_is_resumed(
+async def test_what_a_child_did_is_on_its_parents_record_once_however_often_it_is_resumed(
     tmp_path: Path,
 ):
     part = call("new_task", mode="code", message="Write.")

@@ -65,7 +65,7 @@ async def test_a_child_does_the_work_and_its_result_is_the_result_of_the_call(tm
     assert stage.asks == ["completion_result"]
 
 
-async def test_INV_9_the_parent_names_the_child_before_the_child_writes_anything(tmp_path: Path):
+async def test_the_parent_names_the_child_before_the_child_writes_anything(tmp_path: Path):
     stage = Stage(tmp_path, [delegate("x")], [finish()], [finish()], automatic=True)
     await stage.play("yes")
     (child,) = children(stage)
@@ -291,7 +291,7 @@ async def undone(stage: Stage) -> tuple[Sequence[str], list[str]]:
     return restored.kept, [path.name for path in stage.root.iterdir()]
 
 
-async def test_GIT_3_what_a_command_did_is_told_apart_from_what_the_next_child_does(tmp_path: Path):
+async def test_what_a_command_did_is_told_apart_from_what_the_next_child_does(tmp_path: Path):
     stage = Stage(
         tmp_path,
         [run("echo 1 > a")],
@@ -308,7 +308,7 @@ async def test_GIT_3_what_a_command_did_is_told_apart_from_what_the_next_child_d
 
 
 @pytest.mark.xfail(strict=True, reason="the command is held responsible for what the child did")
-async def test_GIT_3_what_a_child_does_beside_a_command_of_its_parent_is_undone(tmp_path: Path):
+async def test_what_a_child_does_beside_a_command_of_its_parent_is_undone(tmp_path: Path):
     beside = "while [ ! -e b ]; do sleep 0.05; done; echo 1 > c; sleep 60"
     stage = Stage(
         tmp_path,

@@ -602,7 +602,7 @@ async def test_a_task_whose_folder_is_deleted_meanwhile_says_so_and_can_be_conti
 
 
 @pytest.mark.parametrize(("said", "told"), [("@/a", "looked up: @/a"), ("@/broken", "broken")])
-async def test_6_2_what_is_mentioned_is_looked_up_before_the_next_request(
+async def test_what_is_mentioned_is_looked_up_before_the_next_request(
     tmp_path: Path, said: str, told: str
 ):
     """Whatever goes wrong with it: the task goes on."""

@@ -32,7 +32,7 @@ def of(stage: Stage, kind: type) -> list:
     return [fact for fact in stage.facts if isinstance(fact, kind)]
 
 
-async def test_8_3_files_are_saved_before_the_call_and_settled_after_it(tmp_path: Path):
+async def test_files_are_saved_before_the_call_and_settled_after_it(tmp_path: Path):
     stage = Stage(tmp_path, [write("a.txt", "x\n")], [finish()], automatic=True, checkpoints=True)
     await stage.play("yes")
     kinds = stage.kinds()
@@ -42,7 +42,7 @@ async def test_8_3_files_are_saved_before_the_call_and_settled_after_it(tmp_path
     assert [(effect.path, effect.before) for effect in effects] == [("a.txt", None)]
 
 
-async def test_C31_what_a_command_did_is_on_record_before_the_task_ends(tmp_path: Path):
+async def test_what_a_command_did_is_on_record_before_the_task_ends(tmp_path: Path):
     stage = Stage(tmp_path, [run("echo x > a.txt")], [finish()], automatic=True, checkpoints=True)
     await stage.play("yes")
     (changed,) = of(stage, FilesChanged)
@@ -60,14 +60,14 @@ async def test_nothing_is_saved_for_what_only_reads(tmp_path: Path):
     assert of(stage, CheckpointSaved) == of(stage, SavingFiles) == []
 
 
-async def test_GATE_6_nothing_is_saved_before_the_answer_is_yes(tmp_path: Path):
+async def test_nothing_is_saved_before_the_answer_is_yes(tmp_path: Path):
     stage = Stage(tmp_path, [write("a.txt", "x\n")], [finish()], checkpoints=True)
     await stage.play("no", "yes")
     assert of(stage, CheckpointSaved) == []
     assert not (tmp_path / "shadow").exists()
 
 
-async def test_K9_PROT_a_command_does_not_keep_what_it_wrote_to_protected_files(tmp_path: Path):
+async def test_a_command_does_not_keep_what_it_wrote_to_protected_files(tmp_path: Path):
     planted = "mkdir .vscode; echo evil > .vscode/tasks.json; echo fine > a.txt"
     stage = Stage(tmp_path, [run(planted)], [finish()], automatic=True, checkpoints=True)
     (stage.root / "AGENTS.md").write_text("ours\n")
@@ -77,7 +77,7 @@ async def test_K9_PROT_a_command_does_not_keep_what_it_wrote_to_protected_files(
     assert ".vscode/tasks.json" in of(stage, Reminded)[0].text
 
 
-async def test_PROT_a_protected_file_that_was_changed_is_as_it_was(tmp_path: Path):
+async def test_a_protected_file_that_was_changed_is_as_it_was(tmp_path: Path):
     stage = Stage(
         tmp_path, [run("echo obey >> AGENTS.md")], [finish()], automatic=True, checkpoints=True
     )
@@ -87,22 +87,22 @@ async def test_PROT_a_protected_file_that_was_changed_is_as_it_was(tmp_path: Pat
 
 
 PLANTED = {
-    "PROT-1 ignored by git": "mkdir .zed; echo evil > .zed/tasks.json",
-    "PROT-1 ignored by itself": "echo .idea >> .gitignore; mkdir .idea; echo evil > .idea/x.xml",
-    "PROT-1 a file": "echo .envrc >> .gitignore; echo evil > .envrc",
-    "PROT-1 bare repository": "mkdir -p lib/refs lib/objects/aa; touch lib/HEAD lib/objects/aa/b",
+    "ignored by git": "mkdir .zed; echo evil > .zed/tasks.json",
+    "ignored by itself": "echo .idea >> .gitignore; mkdir .idea; echo evil > .idea/x.xml",
+    "a file": "echo .envrc >> .gitignore; echo evil > .envrc",
+    "bare repository": "mkdir -p lib/refs lib/objects/aa; touch lib/HEAD lib/objects/aa/b",
 }
 
 
 @pytest.mark.parametrize("command", PLANTED.values(), ids=PLANTED.keys())
-async def test_K9_what_a_command_planted_is_put_back(tmp_path: Path, command: str):
+async def test_what_a_command_planted_is_put_back(tmp_path: Path, command: str):
     stage = Stage(tmp_path, [run(command)], [finish()], automatic=True, checkpoints=True)
     (stage.root / ".gitignore").write_text(".zed/\n")
     await stage.play("yes")
     assert [path.name for path in stage.root.iterdir()] == [".gitignore"]
 
 
-async def test_PROT_1_an_ignored_file_is_as_it_was(tmp_path: Path):
+async def test_an_ignored_file_is_as_it_was(tmp_path: Path):
     stage = Stage(
         tmp_path, [run("echo evil > .envrc")], [finish()], automatic=True, checkpoints=True
     )
@@ -112,7 +112,7 @@ async def test_PROT_1_an_ignored_file_is_as_it_was(tmp_path: Path):
     assert (stage.root / ".envrc").read_text() == "ours\n"
 
 
-async def test_PROT_1_what_a_command_plants_while_it_runs_on_is_put_back_before_the_next_call(
+async def test_what_a_command_plants_while_it_runs_on_is_put_back_before_the_next_call(
     tmp_path: Path,
 ):
     plants = "while [ ! -e x.txt ]; do sleep 0.02; done; echo evil > AGENTS.md; touch y; sleep 60"
@@ -176,7 +176,7 @@ async def test_nothing_follows_the_end_of_a_task_however_often_it_is_ended(tmp_p
     assert (kinds[-1], kinds.count("TaskClosed")) == ("TaskClosed", 1)
 
 
-async def test_GIT_9_without_checkpoints_the_task_goes_on_and_says_so_once(tmp_path: Path):
+async def test_without_checkpoints_the_task_goes_on_and_says_so_once(tmp_path: Path):
     stage = Stage(
         tmp_path,
         [write("a.txt", "x\n"), write("b.txt", "y\n")],
@@ -222,7 +222,7 @@ async def test_files_and_words_go_back_while_the_task_asks(tmp_path: Path):
     assert (restored[0].count, restored[0].kept) == (2, ())
 
 
-async def test_GIT_6_changes_before_and_after_a_restore_beside_a_command_do_not_overlap(
+async def test_changes_before_and_after_a_restore_beside_a_command_do_not_overlap(
     tmp_path: Path,
 ):
     stage = Stage(
@@ -249,7 +249,7 @@ async def test_GIT_6_changes_before_and_after_a_restore_beside_a_command_do_not_
     assert verify(stage.store.folder(TASK)) == []
 
 
-async def test_PROT_1_what_a_crash_left_of_protected_files_is_put_back_told_and_can_come_back(
+async def test_what_a_crash_left_of_protected_files_is_put_back_told_and_can_come_back(
     tmp_path: Path,
 ):
     (tmp_path / "work").mkdir()

@@ -27,7 +27,7 @@ SCENES = {
 
 
 @pytest.mark.parametrize("scenes", SCENES.values(), ids=SCENES.keys())
-async def test_GIT_3_changes_beside_a_command_are_undone(tmp_path: Path, scenes):
+async def test_changes_beside_a_command_are_undone(tmp_path: Path, scenes):
     stage = Stage(tmp_path, *scenes, automatic=True, checkpoints=True)
     await stage.play("yes")
     assert {path.name for path in stage.root.iterdir()} == {"started", "b.txt", "x.txt", "y.txt"}

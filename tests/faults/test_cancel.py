@@ -225,7 +225,7 @@ FOUR_CHANGES = [
 
 
 @pytest.mark.parametrize("nth", range(1, 9))
-async def test_GIT_9_while_a_checkpoint_is_being_saved(tmp_path: Path, nth: int):
+async def test_while_a_checkpoint_is_being_saved(tmp_path: Path, nth: int):
     """The even ones are saved after a call: what it did can be undone all the same."""
     hold = Hold()
     stage = Stage(tmp_path, *FOUR_CHANGES, automatic=True)
@@ -239,7 +239,7 @@ async def test_GIT_9_while_a_checkpoint_is_being_saved(tmp_path: Path, nth: int)
     await demand_undone(stage, {"old.txt": b"old\n"})
 
 
-async def test_GIT_9_while_it_finds_out_what_a_lost_call_did_to_files(tmp_path: Path):
+async def test_while_it_finds_out_what_a_lost_call_did_to_files(tmp_path: Path):
     hold = Hold()
     stage = Stage(tmp_path, automatic=True)
     stage.model = HeldProvider(WRITING, Hold(), after=-1)

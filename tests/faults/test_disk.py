@@ -177,7 +177,7 @@ NO_CHECKPOINTS: dict[str, tuple[Callable[[Path], Path], str]] = {
 
 
 @pytest.mark.parametrize(("make", "why"), NO_CHECKPOINTS.values(), ids=NO_CHECKPOINTS)
-def test_GIT_9_a_task_goes_on_without_checkpoints_and_says_so_once(
+def test_a_task_goes_on_without_checkpoints_and_says_so_once(
     make: Callable[[Path], Path], why: str, server: CommandServer, whole: Record, tmp_path: Path
 ):
     ground = Playground(tmp_path / "run")
@@ -185,7 +185,7 @@ def test_GIT_9_a_task_goes_on_without_checkpoints_and_says_so_once(
     demand_told_once(ground, server, whole, why)
 
 
-def test_GIT_9_a_task_goes_on_though_there_is_no_room_for_checkpoints(
+def test_a_task_goes_on_though_there_is_no_room_for_checkpoints(
     small_disk: Callable[[Path], Path], server: CommandServer, whole: Record, tmp_path: Path
 ):
     ground = Playground(tmp_path / "run")
@@ -210,7 +210,7 @@ def demand_told_once(ground: Playground, server: CommandServer, whole: Record, w
     assert ground.files() == after.files
 
 
-def test_GIT_9_checkpoints_for_which_there_is_room_again_take_back_what_they_know(
+def test_checkpoints_for_which_there_is_room_again_take_back_what_they_know(
     small_disk: Callable[[Path], Path], server: CommandServer, whole: Record, tmp_path: Path
 ):
     """The task is killed, its disk fills up, it goes on, and then there is room again."""

@@ -67,7 +67,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("point", AROUND_A_WRITE)
-def test_s1_whatever_was_acknowledged_survives_a_kill(point: str, run: Run, tmp_path: Path):
+def test_whatever_was_acknowledged_survives_a_kill(point: str, run: Run, tmp_path: Path):
     written = numbered(sample_facts())
     times = 1 if point == "disk.before_rename" else len(written)
     # before and after a write the disk is as after the one before it, and as after its sync
@@ -90,7 +90,7 @@ def test_s1_whatever_was_acknowledged_survives_a_kill(point: str, run: Run, tmp_
 
 
 @pytest.mark.parametrize("point", ["disk.before_rename", "recovery.copied", "recovery.cut"])
-def test_s14_a_kill_during_recovery_loses_nothing(point: str, run: Run, tmp_path: Path):
+def test_a_kill_during_recovery_loses_nothing(point: str, run: Run, tmp_path: Path):
     for name in ("once", "twice"):
         store(tmp_path / name, sample_facts())
         with (tmp_path / name / JOURNAL).open("ab") as file:

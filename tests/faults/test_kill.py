@@ -98,7 +98,7 @@ def test_the_uninterrupted_run_has_every_kind_of_effect(whole: Record):
 
 
 @pytest.mark.parametrize("instant", instants())
-def test_kp1_a_killed_run_goes_on_as_if_it_had_not_been_killed(
+def test_a_killed_run_goes_on_as_if_it_had_not_been_killed(
     instant: str, server: CommandServer, whole: Record, tmp_path: Path
 ):
     ground = Playground(tmp_path / "run")
@@ -136,7 +136,7 @@ FACT_BY_FACT = [
 that all of these have their place."""
 
 
-def test_kp1_a_run_whose_every_life_ends_after_another_kind_of_fact_goes_on(
+def test_a_run_whose_every_life_ends_after_another_kind_of_fact_goes_on(
     server: CommandServer, whole: Record, tmp_path: Path
 ):
     ground = Playground(tmp_path / "run")
@@ -195,7 +195,7 @@ def test_every_point_is_among_them():
 
 
 @pytest.mark.parametrize("lives", POINT_BY_POINT.values(), ids=POINT_BY_POINT)
-def test_kp1_a_run_whose_every_life_ends_at_another_point_goes_on(
+def test_a_run_whose_every_life_ends_at_another_point_goes_on(
     lives: list[str], server: CommandServer, whole: Record, tmp_path: Path
 ):
     ground = Playground(tmp_path / "run")
@@ -219,7 +219,7 @@ def second_kills() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("first", "second"), second_kills())
-def test_kp1_a_second_kill_while_recovering_changes_nothing_more(
+def test_a_second_kill_while_recovering_changes_nothing_more(
     first: str, second: str, server: CommandServer, whole: Record, tmp_path: Path
 ):
     ground = Playground(tmp_path / "run")

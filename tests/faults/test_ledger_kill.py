@@ -41,7 +41,7 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.stdout.close()
 
 
-def test_15_8_processes_killed_at_random_leave_a_whole_ledger(tmp_path: Path):
+def test_processes_killed_at_random_leave_a_whole_ledger(tmp_path: Path):
     bench = LedgerBench(tmp_path / "space")
     chance = random.Random()
     names = [f"w{number}" for number in range(WRITERS)]

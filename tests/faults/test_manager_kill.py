@@ -36,7 +36,7 @@ LIVES = 4 if TORTURE else 3
 """Of managers, before the last one."""
 
 
-async def test_18_killed_at_random_nothing_is_lost_and_all_that_is_shown_is_so(tmp_path: Path):
+async def test_killed_at_random_nothing_is_lost_and_all_that_is_shown_is_so(tmp_path: Path):
     until, number = time.monotonic() + SECONDS, 0
     while number == 0 or time.monotonic() < until:
         seed = int(SEED) if SEED else random.randrange(1_000_000)

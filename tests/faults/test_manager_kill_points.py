@@ -83,9 +83,7 @@ async def test_the_instants_are_those_that_the_work_comes_by(tmp_path: Path):
 
 
 @pytest.mark.parametrize("instant", ALL if TORTURE else SOME)
-async def test_7_3_18_killed_there_nothing_is_half_made_that_is_not_shown(
-    instant: str, tmp_path: Path
-):
+async def test_killed_there_nothing_is_half_made_that_is_not_shown(instant: str, tmp_path: Path):
     with ground_in(tmp_path / "ground") as ground:
         user = User(ground, 0, pause=0.002)
         assert await worked(ground, user, ROOKERY_KILLPOINT=instant) == -signal.SIGKILL

@@ -85,7 +85,7 @@ def instants() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("instant", instants(), ids=lambda instant: f"GIT-9 {instant}")
+@pytest.mark.parametrize("instant", instants(), ids=lambda instant: f"{instant}")
 def test_a_killed_rewind_is_finished_by_the_next(instant: str, server: CommandServer, done: Done):
     ground = done.again()
     ended = ground.run(server, ground.to_the_beginning, ROOKERY_KILLPOINT=instant)
@@ -109,9 +109,7 @@ def test_a_killed_rewind_is_finished_by_the_next(instant: str, server: CommandSe
 AT = ["restore.saved:1", "restore.file_done:4", "restore.temp_written:2", "journal.before_write:1"]
 
 
-@pytest.mark.parametrize(
-    "instant", instants() if TORTURE else AT, ids=lambda instant: f"GIT-9 {instant}"
-)
+@pytest.mark.parametrize("instant", instants() if TORTURE else AT, ids=lambda instant: f"{instant}")
 def test_a_rewind_that_was_killed_and_finished_is_one_step(
     instant: str, server: CommandServer, done: Done
 ):

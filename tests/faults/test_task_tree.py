@@ -73,7 +73,7 @@ def drawn(dice: random.Random, instants: Counter[str]) -> str:
 
 
 @pytest.mark.parametrize("seed", range(DRAWN))
-def test_kp1_a_killed_tree_goes_on_as_if_it_had_not_been_killed(
+def test_a_killed_tree_goes_on_as_if_it_had_not_been_killed(
     seed: int, server: CommandServer, whole: Whole, tmp_path: Path
 ):
     dice = random.Random(seed)
@@ -108,7 +108,7 @@ ALLOW, GO_ON = "Allow this? ", "Go on? "
 
 
 @pytest.mark.parametrize("seed", range(8 if TORTURE else 1))
-def test_kp1_a_person_is_asked_again_by_the_task_that_was_asking(seed: int, tmp_path: Path):
+def test_a_person_is_asked_again_by_the_task_that_was_asking(seed: int, tmp_path: Path):
     tree = Tree(tmp_path / "run")
     TrustStore(tree.home / "config" / "trust.json").trust(tree.work)
     first, second = sorted(random.Random(seed).sample(range(len(SUBJECTS)), 2))
@@ -226,7 +226,7 @@ IN_COMMANDS_OF_CHILDREN = ["command.started:1", "command.ended:2", "command.befo
 
 
 @pytest.mark.parametrize("instant", IN_COMMANDS_OF_CHILDREN)
-def test_GIT_9_a_root_is_taken_back_at_once_after_a_kill_in_the_command_of_a_child(
+def test_a_root_is_taken_back_at_once_after_a_kill_in_the_command_of_a_child(
     instant: str, server: CommandServer, tmp_path: Path
 ):
     tree = Tree(tmp_path / "run")
@@ -235,7 +235,7 @@ def test_GIT_9_a_root_is_taken_back_at_once_after_a_kill_in_the_command_of_a_chi
 
 
 @pytest.mark.parametrize("instant", [IN_COMMANDS_OF_CHILDREN[0], "files.renamed:5"])
-def test_GIT_9_what_somebody_else_changed_after_the_tree_was_done_stays(
+def test_what_somebody_else_changed_after_the_tree_was_done_stays(
     instant: str, server: CommandServer, tmp_path: Path
 ):
     tree = Tree(tmp_path / "run")
@@ -245,7 +245,7 @@ def test_GIT_9_what_somebody_else_changed_after_the_tree_was_done_stays(
 
 
 @pytest.mark.parametrize("instant", ["tool.performed:11", "journal.synced:100"])
-def test_GIT_9_what_somebody_else_changed_while_the_tree_was_dead_stays(
+def test_what_somebody_else_changed_while_the_tree_was_dead_stays(
     instant: str, server: CommandServer, tmp_path: Path
 ):
     tree = Tree(tmp_path / "run")

@@ -43,11 +43,11 @@ def ignored(text: str, now: datetime = NOW):
         ("path:INT-007", False),
     ],
 )
-def test_22_42_22_44_an_intent_is_exempt_by_its_line(text: str, exempt: bool):
+def test_an_intent_is_exempt_by_its_line(text: str, exempt: bool):
     assert bool(ignored(text).for_intent("INT-007", NOW)) is exempt
 
 
-def test_22_44_what_is_over_is_warned_about():
+def test_what_is_over_is_warned_about():
     found = ignored("INT-007 until=2026-02-19\n")
     assert [(each.code, each.line) for each in found.problems] == [("W310", 1)]
 
@@ -70,11 +70,11 @@ def test_22_44_what_is_over_is_warned_about():
         ("doc\u202es", "docs", False),
     ],
 )
-def test_22_45_a_path_is_exempt_by_a_floating_pattern(text: str, path: str, exempt: bool):
+def test_a_path_is_exempt_by_a_floating_pattern(text: str, path: str, exempt: bool):
     assert bool(ignored(text).for_path(NOW)(path)) is exempt
 
 
-def test_5_what_is_wrong_is_said():
+def test_what_is_wrong_is_said():
     found = ignored("intent:INT-999\nINT-998\na[b\nINT-007 until=x\ndocs/**\n")
     assert [(each.code, each.line) for each in found.problems] == [
         ("W301", 1),
@@ -84,7 +84,7 @@ def test_5_what_is_wrong_is_said():
     ]
 
 
-def test_5_the_file_is_read_fresh_and_exempts_nothing_if_it_cannot_be(tmp_path: Path):
+def test_the_file_is_read_fresh_and_exempts_nothing_if_it_cannot_be(tmp_path: Path):
     layout = laid_out(tmp_path)
     assert not read_intent_ignore(layout, KNOWN, NOW).exemptions
     layout.ignore_file.write_text("INT-001\n")
@@ -107,7 +107,7 @@ def test_5_the_file_is_read_fresh_and_exempts_nothing_if_it_cannot_be(tmp_path: 
         ("caf\u00e9", "CAFE\u0301/x", True),
     ],
 )
-def test_6_6_what_is_protected_floats(pattern: str, path: str, over: bool):
+def test_what_is_protected_floats(pattern: str, path: str, over: bool):
     assert bool(forbidding([pattern])(path)) is over
 
 
@@ -117,7 +117,7 @@ def test_a_pattern_that_says_nothing_is_faulty():
     assert not floating_fault("a/**")
 
 
-def test_2_the_nearest_folder_with_intents_governs(tmp_path: Path):
+def test_the_nearest_folder_with_intents_governs(tmp_path: Path):
     inner = tmp_path / "a" / "b"
     (inner / "c").mkdir(parents=True)
     laid_out(tmp_path)
@@ -132,20 +132,20 @@ def test_2_the_nearest_folder_with_intents_governs(tmp_path: Path):
     assert find_layout(inner, inner / "c").layout is None
 
 
-def test_2_nothing_above_the_workspace_counts(tmp_path: Path):
+def test_nothing_above_the_workspace_counts(tmp_path: Path):
     laid_out(tmp_path)
     (tmp_path / "work").mkdir()
     assert find_layout(tmp_path / "work", tmp_path / "work").layout is None
 
 
-def test_2_a_folder_without_the_file_is_noticed_and_governs_nothing(tmp_path: Path):
+def test_a_folder_without_the_file_is_noticed_and_governs_nothing(tmp_path: Path):
     (tmp_path / ".orchestration").mkdir()
     found = find_layout(tmp_path, tmp_path)
     assert found.layout is None
     assert "intents init" in found.notice
 
 
-def test_22_1_looking_makes_nothing(tmp_path: Path):
+def test_looking_makes_nothing(tmp_path: Path):
     assert find_layout(tmp_path, tmp_path).notice == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -159,7 +159,7 @@ def test_W314_nested_roots_are_ignored(tmp_path: Path):
     ]
 
 
-def test_3_init_makes_what_is_missing_and_overwrites_nothing(tmp_path: Path):
+def test_init_makes_what_is_missing_and_overwrites_nothing(tmp_path: Path):
     assert init(tmp_path) == ("active_intents.yaml", ".gitignore")
     folder = tmp_path / ".orchestration"
     assert (folder / ".gitignore").read_text() == ".state/\nagent_trace.jsonl\ntrace/\n"
@@ -168,14 +168,14 @@ def test_3_init_makes_what_is_missing_and_overwrites_nothing(tmp_path: Path):
     assert (folder / "active_intents.yaml").read_text() == "mine"
 
 
-def test_3_init_for_a_tracked_ledger(tmp_path: Path):
+def test_init_for_a_tracked_ledger(tmp_path: Path):
     assert ".gitattributes" in init(tmp_path, vcs="track")
     folder = tmp_path / ".orchestration"
     assert (folder / ".gitignore").read_text() == ".state/\n"
     assert (folder / ".gitattributes").read_text() == "agent_trace.jsonl merge=union\n"
 
 
-def test_3_init_follows_no_link(tmp_path: Path):
+def test_init_follows_no_link(tmp_path: Path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / ".orchestration").symlink_to(tmp_path / "elsewhere")
@@ -184,7 +184,7 @@ def test_3_init_follows_no_link(tmp_path: Path):
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_22_93_leases_show_who_else_is_at_work(tmp_path: Path):
+def test_leases_show_who_else_is_at_work(tmp_path: Path):
     leases = Leases(laid_out(tmp_path))
     assert leases.living(now=NOW) == ()
     leases.take("t-1", "INT-001", ["src/auth/**"], now=NOW)
@@ -201,7 +201,7 @@ def test_22_93_leases_show_who_else_is_at_work(tmp_path: Path):
     assert {each.task for each in leases.living(now=NOW)} == {"t-1", "t-2", "t-4"}
 
 
-def test_14_1_a_heartbeat_renews_a_lease(tmp_path: Path):
+def test_a_heartbeat_renews_a_lease(tmp_path: Path):
     leases = Leases(laid_out(tmp_path))
     leases.take("t-1", "INT-001", ["a"], now=NOW)
     later = NOW + timedelta(minutes=6)
@@ -223,7 +223,7 @@ def lease_by_another_process(layout: Layout) -> None:
     run_program(code, str(layout.root), NOW.isoformat()).check_returncode()
 
 
-def test_22_94_the_lease_of_a_crashed_holder_is_ignored(tmp_path: Path):
+def test_the_lease_of_a_crashed_holder_is_ignored(tmp_path: Path):
     layout = laid_out(tmp_path)
     lease_by_another_process(layout)
     leases = Leases(layout)
@@ -231,7 +231,7 @@ def test_22_94_the_lease_of_a_crashed_holder_is_ignored(tmp_path: Path):
     assert leases.living(now=NOW) == ()
 
 
-def test_22_94_a_number_given_again_is_not_the_same_process(tmp_path: Path):
+def test_a_number_given_again_is_not_the_same_process(tmp_path: Path):
     layout = laid_out(tmp_path)
     leases = Leases(layout)
     leases.take("t-1", "INT-001", ["a"], now=NOW)
@@ -247,7 +247,7 @@ def test_22_94_a_number_given_again_is_not_the_same_process(tmp_path: Path):
     "content",
     ["", "[]", "null", "[" * 50_000, '{"task": 1}', '{"task":"t","heartbeat":"x"}', "x" * 300_000],
 )
-def test_14_1_what_is_no_lease_is_passed_over(tmp_path: Path, content: str):
+def test_what_is_no_lease_is_passed_over(tmp_path: Path, content: str):
     layout = laid_out(tmp_path)
     layout.leases.mkdir(parents=True)
     (layout.leases / "odd.json").write_text(content)
@@ -255,7 +255,7 @@ def test_14_1_what_is_no_lease_is_passed_over(tmp_path: Path, content: str):
     assert Leases(layout).living(now=NOW) == ()
 
 
-def test_7_3_both_command_policies_are_read(tmp_path: Path):
+def test_both_command_policies_are_read(tmp_path: Path):
     layout = laid_out(tmp_path)
     assert read_command_policy(layout)[1] == ()
     layout.command_policy_file.write_text(

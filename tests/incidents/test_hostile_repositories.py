@@ -11,9 +11,7 @@ from support.hostile_repositories import HOSTILE
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_TRUST_1_TRUST_2_nothing_happens_by_looking_at_a_hostile_folder(
-    visited: Callable[[str], Any], name: str
-):
+def test_nothing_happens_by_looking_at_a_hostile_folder(visited: Callable[[str], Any], name: str):
     seen = visited(name)
     assert seen.visit.code == 0, seen.visit.err
     assert seen.world.harm(seen.visit) == []
@@ -22,13 +20,11 @@ def test_TRUST_1_TRUST_2_nothing_happens_by_looking_at_a_hostile_folder(
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_TRUST_1_a_command_is_not_run_where_nothing_is_trusted(
-    visited: Callable[[str], Any], name: str
-):
+def test_a_command_is_not_run_where_nothing_is_trusted(visited: Callable[[str], Any], name: str):
     assert "This folder is not trusted" in visited(name).visit.results[3]
 
 
-def test_8_3_the_canaries_notice(world: World):
+def test_the_canaries_notice(world: World):
     """Otherwise none of this proves anything."""
     subprocess.run(world.evil("self-test").split(), check=True)
     (world.decoys / ".netrc").read_text()

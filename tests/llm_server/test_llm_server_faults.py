@@ -137,7 +137,7 @@ def deltas(route: str, events: list[tuple[str, str]]) -> tuple[str, str]:
 
 @ON_EACH_ROUTE
 @pytest.mark.parametrize("name", TOLERATED)
-def test_5_2_what_clients_must_tolerate_still_says_the_same(name: str, route: str):
+def test_what_clients_must_tolerate_still_says_the_same(name: str, route: str):
     with LlmServer(TOLERATED[name]) as server:
         assert deltas(route, sse(stream(server, route))) == (TEXT, "")
 
@@ -155,12 +155,12 @@ def test_5_2_what_clients_must_tolerate_still_says_the_same(name: str, route: st
         ("text-after-end", rb'"message_stop"\}\n\n.*\n.*You should not see this'),
     ],
 )
-def test_5_2_the_oddity_is_really_on_the_wire(name: str, sign: bytes):
+def test_the_oddity_is_really_on_the_wire(name: str, sign: bytes):
     with LlmServer(TOLERATED[name]) as server:
         assert re.search(sign, stream(server, "messages"))
 
 
-def test_5_2_each_byte_can_have_its_own_write_so_that_characters_are_split():
+def test_each_byte_can_have_its_own_write_so_that_characters_are_split():
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with ours, theirs:
         reply = Reply(ours, CHAT, {"stream": True}, threading.Event())
@@ -177,7 +177,7 @@ def test_5_2_each_byte_can_have_its_own_write_so_that_characters_are_split():
 
 @ON_EACH_ROUTE
 @pytest.mark.parametrize("name", CUT_OFF)
-def test_5_2_a_cut_off_answer_never_reaches_its_end_event(name: str, route: str):
+def test_a_cut_off_answer_never_reaches_its_end_event(name: str, route: str):
     with LlmServer(CUT_OFF[name]) as server, connected(server) as peer:
         peer.sendall(request(route))
         if name.startswith("reset"):
@@ -193,7 +193,7 @@ def test_5_2_a_cut_off_answer_never_reaches_its_end_event(name: str, route: str)
 
 @ON_EACH_ROUTE
 @pytest.mark.parametrize("name", SILENT)
-def test_5_2_a_silent_answer_lasts_until_the_client_leaves(name: str, route: str):
+def test_a_silent_answer_lasts_until_the_client_leaves(name: str, route: str):
     beginnings = {"no-first-byte": b"", "no-byte-after-headers": b"\r\n\r\n"}
     with LlmServer(SILENT[name]) as server:
         with connected(server) as peer:
@@ -203,7 +203,7 @@ def test_5_2_a_silent_answer_lasts_until_the_client_leaves(name: str, route: str
         server.wait_for_departure()
 
 
-def test_5_2_keepalives_are_what_the_vendor_sends():
+def test_keepalives_are_what_the_vendor_sends():
     script = [[keepalives(2), say("x")]] * 3
     with LlmServer(*script) as server:
         assert stream(server, "messages").startswith(b'event: ping\ndata: {"type":"ping"}\n\n' * 2)
@@ -213,7 +213,7 @@ def test_5_2_keepalives_are_what_the_vendor_sends():
 
 @ON_EACH_ROUTE
 @pytest.mark.parametrize("name", ERROR_EVENTS)
-def test_5_2_an_error_event_is_the_last_one(name: str, route: str):
+def test_an_error_event_is_the_last_one(name: str, route: str):
     with LlmServer(ERROR_EVENTS[name]) as server:
         event, data = sse(stream(server, route))[-1]
     named = {"messages": "error", "chat": "message", "responses": "error"}
@@ -225,14 +225,14 @@ def test_5_2_an_error_event_is_the_last_one(name: str, route: str):
 
 @ON_EACH_ROUTE
 @pytest.mark.parametrize("name", OVERSIZED)
-def test_5_2_an_oversized_event_has_more_than_16_mib_on_one_line(name: str, route: str):
+def test_an_oversized_event_has_more_than_16_mib_on_one_line(name: str, route: str):
     with LlmServer(OVERSIZED[name]()) as server:
         body = stream(server, route)
     assert max(map(len, body.split(b"\n"))) > 16 * 1024 * 1024
 
 
 @ON_EACH_ROUTE
-def test_5_2_invalid_bytes_and_lone_surrogates_come_as_they_are(route: str):
+def test_invalid_bytes_and_lone_surrogates_come_as_they_are(route: str):
     with LlmServer(ODD_ANSWERS["invalid-utf8"], ODD_ANSWERS["lone-surrogate"]) as server:
         assert b'caf\xe9 \xf0\x9f\x90"' in stream(server, route)
         assert b"\\ud83d " in stream(server, route)
@@ -246,7 +246,7 @@ def test_5_2_invalid_bytes_and_lone_surrogates_come_as_they_are(route: str):
         ("usage-twice", 3, 2, 2),
     ],
 )
-def test_5_2_usage_comes_as_often_as_scripted(name: str, messages: int, chat: int, responses: int):
+def test_usage_comes_as_often_as_scripted(name: str, messages: int, chat: int, responses: int):
     expected = {"messages": messages, "chat": chat, "responses": responses}
     with LlmServer(*[ODD_ANSWERS[name]] * 3) as server:
         for route, times in expected.items():
@@ -256,14 +256,14 @@ def test_5_2_usage_comes_as_often_as_scripted(name: str, messages: int, chat: in
 
 @ON_EACH_ROUTE
 @pytest.mark.parametrize("name", ODD_ANSWERS)
-def test_5_2_an_odd_answer_is_a_complete_stream_all_the_same(name: str, route: str):
+def test_an_odd_answer_is_a_complete_stream_all_the_same(name: str, route: str):
     with LlmServer(ODD_ANSWERS[name]) as server:
         deltas(route, sse(stream(server, route)))
 
 
 @ON_EACH_ROUTE
 @pytest.mark.parametrize("name", [name for name in ODD_CALLS if name != "interleaved"])
-def test_5_3_the_arguments_of_an_odd_call_come_unchanged(name: str, route: str):
+def test_the_arguments_of_an_odd_call_come_unchanged(name: str, route: str):
     answer = ODD_CALLS[name]
     assert isinstance(answer, Sequence)
     with LlmServer(answer) as server:
@@ -281,9 +281,7 @@ def test_5_3_the_arguments_of_an_odd_call_come_unchanged(name: str, route: str):
         ("empty-name", r'"name":""', r'"name":""', r'"name":""'),
     ],
 )
-def test_5_3_names_and_ids_are_as_odd_as_scripted(
-    name: str, messages: str, chat: str, responses: str
-):
+def test_names_and_ids_are_as_odd_as_scripted(name: str, messages: str, chat: str, responses: str):
     with LlmServer(*[ODD_CALLS[name]] * 3) as server:
         assert re.search(messages, stream(server, "messages").decode())
         assert re.search(chat, stream(server, "chat").decode().replace("call_1_0", "call_0_0"))
@@ -293,7 +291,7 @@ def test_5_3_names_and_ids_are_as_odd_as_scripted(
 
 
 @pytest.mark.parametrize("name", [*STATUSES, *OVERFLOWS, *NO_CREDIT, *BROKEN_HISTORIES])
-def test_5_1_a_status_is_sent_with_its_body_and_headers(name: str):
+def test_a_status_is_sent_with_its_body_and_headers(name: str):
     wanted: Status = {**BROKEN_HISTORIES, **NO_CREDIT, **OVERFLOWS, **STATUSES}[name]
     with LlmServer(wanted) as server:
         got = fetch(server)
@@ -311,14 +309,14 @@ def test_5_1_a_status_is_sent_with_its_body_and_headers(name: str):
 
 
 @pytest.mark.parametrize("name", MISPLACED)
-def test_5_1_what_is_no_provider_answers_200_without_an_event_stream(name: str):
+def test_what_is_no_provider_answers_200_without_an_event_stream(name: str):
     with LlmServer(MISPLACED[name]) as server:
         got = fetch(server)
     assert got.status == 200
     assert "event-stream" not in got.headers["content-type"]
 
 
-def test_5_1_a_redirect_leads_to_a_path_here_or_to_another_origin():
+def test_a_redirect_leads_to_a_path_here_or_to_another_origin():
     import httpx2
 
     with LlmServer([say("Moved.")]) as other:
@@ -336,14 +334,14 @@ def test_5_1_a_redirect_leads_to_a_path_here_or_to_another_origin():
         assert len(other.requests) == 1
 
 
-def test_5_1_where_nobody_is_home_connections_are_refused():
+def test_where_nobody_is_home_connections_are_refused():
     with nobody_home() as url:
         host, _, port = url.removeprefix("http://").partition(":")
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection((host, int(port)))
 
 
-def test_5_1_bytes_can_follow_the_end_of_the_message():
+def test_bytes_can_follow_the_end_of_the_message():
     with LlmServer(ODD_ANSWERS["trailing-bytes"]) as server, connected(server) as peer:
         peer.sendall(request())
         assert LAST_CHUNK + b"HTTP/1.1 200 OK" in read_until(peer, b"\r\n\r\nhi")

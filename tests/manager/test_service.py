@@ -273,7 +273,7 @@ async def test_a_client_follows_no_more_than_it_may(project: Project):
 
 
 @pytest.mark.parametrize("first", [{"protocol": 1}, {"protocol": 1, "token": "wrong"}])
-async def test_WEB_4_nobody_gets_in_without_the_token(project: Project, first: dict[str, object]):
+async def test_nobody_gets_in_without_the_token(project: Project, first: dict[str, object]):
     async with project.supervised() as watched:
         with memory_channels() as (near, far):
             async with anyio.create_task_group() as group:

@@ -41,7 +41,7 @@ CHANGES = (
 
 
 @pytest.mark.parametrize(("field", "before", "change"), CHANGES)
-def test_TRUST_4_any_change_of_a_definition_needs_a_new_agreement(
+def test_any_change_of_a_definition_needs_a_new_agreement(
     field: str, before: dict[str, Any], change: dict[str, Any], tmp_path: Path
 ):
     agreements = Agreements(tmp_path / AGREEMENTS_FILE, tmp_path)
@@ -53,7 +53,7 @@ def test_TRUST_4_any_change_of_a_definition_needs_a_new_agreement(
     assert agreements.missing(first) == ""
 
 
-def test_TRUST_4_what_a_variable_stands_for_is_part_of_the_definition(tmp_path: Path):
+def test_what_a_variable_stands_for_is_part_of_the_definition(tmp_path: Path):
     said = {"command": "${env:HOME}/run"}
     agreements = Agreements(tmp_path / AGREEMENTS_FILE, tmp_path)
     agreements.agree(defined(said, HOME="/home/me"))
@@ -91,7 +91,7 @@ class Changed:
 
 
 @pytest.mark.parametrize("file", [".rookery/mcp.json", ".roo/mcp.json"])
-async def test_TRUST_4_a_changed_server_is_asked_about_in_automatic_runs(
+async def test_a_changed_server_is_asked_about_in_automatic_runs(
     file: str, bench: Bench, tmp_path: Path
 ):
     Changed(bench, file)
@@ -109,7 +109,7 @@ async def test_TRUST_4_a_changed_server_is_asked_about_in_automatic_runs(
     assert again.asks == ["completion_result"]
 
 
-async def test_TRUST_4_a_permit_that_no_person_gave_starts_no_changed_server(bench: Bench):
+async def test_a_permit_that_no_person_gave_starts_no_changed_server(bench: Bench):
     Changed(bench, ".rookery/mcp.json")
     async with bench.hub(agreed=False) as hub:
         with pytest.raises(ToolError, match=r"is not started\. This project's definition"):
@@ -118,9 +118,7 @@ async def test_TRUST_4_a_permit_that_no_person_gave_starts_no_changed_server(ben
     assert bench.pids == []
 
 
-async def test_TRUST_4_a_server_that_was_never_seen_is_asked_about_too(
-    bench: Bench, tmp_path: Path
-):
+async def test_a_server_that_was_never_seen_is_asked_about_too(bench: Bench, tmp_path: Path):
     bench.configure(bench.workspace / ".rookery" / "mcp.json", one=bench.misbehaving("well"))
     stage = McpStage(tmp_path, [greet()], [finish()], automatic=True)
     async with bench.hub(agreed=False) as stage.hub:

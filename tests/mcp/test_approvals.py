@@ -91,7 +91,7 @@ NAMES = ["use_mcp_tool", "mcp--one--greet"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_GATE_2_only_what_the_user_always_allows_is_called_unasked(
+def test_only_what_the_user_always_allows_is_called_unasked(
     rookery: Installed, tmp_path: Path, name: str
 ):
     arguments = GREET if name == "use_mcp_tool" else {"whom": "you"}
@@ -103,7 +103,7 @@ def test_GATE_2_only_what_the_user_always_allows_is_called_unasked(
         assert told in last_turn(server.requests[1])
 
 
-def test_SEC_4_no_server_is_given_a_key_of_ours(rookery: Installed, tmp_path: Path):
+def test_no_server_is_given_a_key_of_ours(rookery: Installed, tmp_path: Path):
     wanted = {"KEY": "${env:OPENAI_API_KEY}", "WORD": "${env:A_WORD}"}
     server_of_theirs = program(tmp_path, "shows its environment", env=wanted)
     configure(users_file(rookery), one=server_of_theirs)
@@ -116,9 +116,7 @@ def test_SEC_4_no_server_is_given_a_key_of_ours(rookery: Installed, tmp_path: Pa
     assert "${env:OPENAI_API_KEY}" in shown
 
 
-def test_4_14_a_prompt_of_a_server_is_what_the_users_line_stands_for(
-    rookery: Installed, tmp_path: Path
-):
+def test_a_prompt_of_a_server_is_what_the_users_line_stands_for(rookery: Installed, tmp_path: Path):
     configure(users_file(rookery), sky=prompting(tmp_path))
     with LlmServer([finish()]) as server:
         done = rookery.run("-p", *at(server), "/mcp:sky:weather Oslo")
@@ -126,7 +124,7 @@ def test_4_14_a_prompt_of_a_server_is_what_the_users_line_stands_for(
     assert "Is it raining in Oslo?" in last_turn(server.requests[0])
 
 
-@pytest.mark.parametrize("flag", ["-y", "--trust"], ids=["TRUST-1-untrusted", "trusted"])
+@pytest.mark.parametrize("flag", ["-y", "--trust"], ids=["untrusted", "trusted"])
 def test_a_projects_server_runs_only_where_the_folder_is_trusted(tmp_path: Path, flag: str):
     rookery = Installed(tmp_path, trusted=False)
     configure(rookery.workspace / ".rookery" / "mcp.json", one=program(tmp_path, "well"))
@@ -135,7 +133,7 @@ def test_a_projects_server_runs_only_where_the_folder_is_trusted(tmp_path: Path,
     assert was_started(tmp_path) is (flag == "--trust")
 
 
-def test_TRUST_4_a_server_that_changed_is_not_started_unasked_and_the_run_says_so(tmp_path: Path):
+def test_a_server_that_changed_is_not_started_unasked_and_the_run_says_so(tmp_path: Path):
     rookery = Installed(tmp_path, trusted=False)
     file = rookery.workspace / ".rookery" / "mcp.json"
     configure(file, one=program(tmp_path, "well", env={"A": "1"}))
@@ -148,7 +146,7 @@ def test_TRUST_4_a_server_that_changed_is_not_started_unasked_and_the_run_says_s
     assert "has changed since you approved it: env." in last_turn(server.requests[1])
 
 
-def test_TRUST_1_where_nothing_may_act_no_server_is_started_for_its_prompt(tmp_path: Path):
+def test_where_nothing_may_act_no_server_is_started_for_its_prompt(tmp_path: Path):
     rookery = Installed(tmp_path, trusted=False)
     configure(users_file(rookery), sky=prompting(tmp_path))
     with (
@@ -165,7 +163,7 @@ def test_TRUST_1_where_nothing_may_act_no_server_is_started_for_its_prompt(tmp_p
 
 
 @pytest.mark.anyio
-async def test_MCP_7_what_failed_before_a_good_call_does_not_make_the_next_wait_longer(
+async def test_what_failed_before_a_good_call_does_not_make_the_next_wait_longer(
     bench: Bench,
 ):
     bench.configure(one=bench.misbehaving("well"))
@@ -181,7 +179,7 @@ async def test_MCP_7_what_failed_before_a_good_call_does_not_make_the_next_wait_
 
 
 @pytest.mark.anyio
-async def test_S12_nobody_is_asked_about_a_tool_that_is_switched_off(bench: Bench):
+async def test_nobody_is_asked_about_a_tool_that_is_switched_off(bench: Bench):
     bench.configure(one=bench.misbehaving("well", disabledTools=["greet"]))
     async with bench.hub() as hub:
         with pytest.raises(BadArguments, match="switched off"):
@@ -189,7 +187,7 @@ async def test_S12_nobody_is_asked_about_a_tool_that_is_switched_off(bench: Benc
     assert bench.pids == []
 
 
-def test_GATE_1_a_prompt_of_a_server_is_asked_about(rookery: Installed, tmp_path: Path):
+def test_a_prompt_of_a_server_is_asked_about(rookery: Installed, tmp_path: Path):
     configure(users_file(rookery), sky=prompting(tmp_path))
     with (
         LlmServer([finish()]) as server,

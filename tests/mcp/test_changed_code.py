@@ -1,4 +1,4 @@
-"""TRUST-4: a server that may load what has changed is started only if somebody says so."""
+"""A server that may load what has changed is started only if somebody says so."""
 
 import sys
 import time
@@ -58,7 +58,7 @@ BY_MODULE = {"command": sys.executable, "args": ["-m", "tools.server"]}
         ({"command": "npx", "args": ["tsx", "tools/server.py"]}, write("a.ts"), "a.ts"),
     ],
 )
-async def test_TRUST_4_what_a_project_might_load_is_asked_about_once_it_changed(
+async def test_what_a_project_might_load_is_asked_about_once_it_changed(
     bench: Bench, definition: dict[str, Any], change: Callable[[Path], object], file: str
 ):
     write("tools/server.py")(bench.workspace)
@@ -98,7 +98,7 @@ async def test_what_cannot_be_loaded_may_change(
         assert (await ruling(bench, hub)).decision is Decision.NONE
 
 
-async def test_TRUST_4_a_file_of_the_workspace_that_the_user_names_counts_as_well(bench: Bench):
+async def test_a_file_of_the_workspace_that_the_user_names_counts_as_well(bench: Bench):
     write("server.js")(bench.workspace)
     bench.configure(one={"command": "node", "args": ["${workspaceFolder}/server.js"]})
     age(bench.workspace)
@@ -108,9 +108,7 @@ async def test_TRUST_4_a_file_of_the_workspace_that_the_user_names_counts_as_wel
 
 
 @pytest.mark.parametrize("wish", [["-p"], ["-p", "-y"]])
-def test_TRUST_4_an_automatic_run_does_not_start_what_it_has_changed(
-    tmp_path: Path, wish: list[str]
-):
+def test_an_automatic_run_does_not_start_what_it_has_changed(tmp_path: Path, wish: list[str]):
     rookery = Installed(tmp_path)
     bench = Bench(tmp_path)
     bench.workspace = rookery.workspace

@@ -105,7 +105,7 @@ def test_a_file_that_is_no_table_is_one_problem(data: bytes):
     assert len(found.problems) == 1
 
 
-def test_TRUST_4_a_project_only_tightens_what_is_the_users():
+def test_a_project_only_tightens_what_is_the_users():
     user = parsed({"mine": {"command": "x", "alwaysAllow": ["*"]}, "other": {"command": "y"}})
     project = parsed(
         {
@@ -148,7 +148,7 @@ SECRETS = [
     ],
     ids=["args", "env", "url", "headers"],
 )
-def test_TRUST_4_a_project_is_given_no_secret(definition: Any, name: str):
+def test_a_project_is_given_no_secret(definition: Any, name: str):
     text = json.dumps({"mcpServers": {"bad": definition, "good": {"command": "y"}}})
     data = text.replace("NAME", name).encode()
     found = parse(data, "project", {name: "s3cret"})
@@ -174,7 +174,7 @@ def test_a_project_is_given_what_is_no_secret(name: str):
 @pytest.mark.parametrize(
     "name", ["DATABASE_URL", "SENTRY_DSN", "HTTPS_PROXY", "CREDS", "SSH_SOCK", "COMPASS"]
 )
-def test_TRUST_4_of_other_variables_a_project_gets_nothing_and_it_is_told(name: str):
+def test_of_other_variables_a_project_gets_nothing_and_it_is_told(name: str):
     data = json.dumps({"mcpServers": {"one": {"command": "x", "args": [f"a${{env:{name}}}"]}}})
     found = parse(data.encode(), "project", {name: "s3cret"})
     assert found.servers[0].args == ("a",)
@@ -185,7 +185,7 @@ def test_TRUST_4_of_other_variables_a_project_gets_nothing_and_it_is_told(name: 
     assert not mine.doubts
 
 
-def test_TRUST_4_a_name_of_the_users_stays_theirs_while_its_definition_is_wrong():
+def test_a_name_of_the_users_stays_theirs_while_its_definition_is_wrong():
     user = parsed({"tracker": {"command": 7}, "mail": {}, "good": {"command": "x"}})
     evil = {name: {"command": "evil"} for name in ("tracker", "mail", "theirs")}
     found = merged(user, [parsed(evil, "project")])
@@ -194,7 +194,7 @@ def test_TRUST_4_a_name_of_the_users_stays_theirs_while_its_definition_is_wrong(
 
 
 @pytest.mark.parametrize("data", [b"{", b'{"mcpServers":{"tracker":{"command":"true"},}}', b"[]"])
-def test_TRUST_4_while_the_users_file_cannot_be_read_no_project_has_a_server(data: bytes):
+def test_while_the_users_file_cannot_be_read_no_project_has_a_server(data: bytes):
     found = merged(parse(data, "user", {}), [parsed({"tracker": {"command": "evil"}}, "project")])
     assert found.servers == ()
     assert found.problems[-1].text == UNKNOWN
@@ -214,13 +214,13 @@ MASKED = [
 
 
 @pytest.mark.parametrize(("args", "shown"), MASKED)
-def test_SEC_4_what_is_shown_of_a_server_holds_no_secret(args: list[str], shown: str):
+def test_what_is_shown_of_a_server_holds_no_secret(args: list[str], shown: str):
     [server] = parsed({"one": {"command": "x", "args": args}}).servers
     assert server.place == f"x {shown}"
     assert server.args == tuple(args)
 
 
-def test_SEC_4_what_a_server_is_given_to_keep_is_known():
+def test_what_a_server_is_given_to_keep_is_known():
     definition = {
         "command": "x",
         "args": ["--token=of-the-arguments", "--dir=/home/me/project"],
@@ -255,7 +255,7 @@ def test_of_two_project_files_the_first_wins():
     assert [server.command for server in found.servers] == ["ours", "theirs"]
 
 
-def test_MCP_1_the_digest_covers_what_is_started_and_nothing_else():
+def test_the_digest_covers_what_is_started_and_nothing_else():
     base = {"command": "x", "args": ["a"], "env": {"A": "1"}, "cwd": "sub"}
     [server] = parsed({"one": base}).servers
     for change in ({"args": ["b"]}, {"env": {"A": "2"}}, {"cwd": "."}, {"command": "y"}):

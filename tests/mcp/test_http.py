@@ -167,18 +167,14 @@ def serving(way: str, elsewhere: str = "") -> Iterator[Misbehaving]:
 @pytest.mark.parametrize(
     ("way", "reason"),
     [
-        pytest.param("refuses", "answered with status 401", id="NET-5-refuses"),
+        pytest.param("refuses", "answered with status 401", id="refuses"),
+        pytest.param("sends too much", "more than 16 MiB|no stream of events", id="sends-too-much"),
+        pytest.param("compresses", "answered compressed", id="compresses"),
+        pytest.param("hangs", "did not answer within", id="hangs"),
         pytest.param(
-            "sends too much", "more than 16 MiB|no stream of events", id="MCP-6-sends-too-much"
+            "says nothing sensible", "no MCP message|no stream of", id="says-nothing-sensible"
         ),
-        pytest.param("compresses", "answered compressed", id="MCP-6-compresses"),
-        pytest.param("hangs", "did not answer within", id="MCP-7-hangs"),
-        pytest.param(
-            "says nothing sensible", "no MCP message|no stream of", id="MCP-7-says-nothing-sensible"
-        ),
-        pytest.param(
-            "endless events", "exceeded the|no stream of events", id="MCP-6-endless-events"
-        ),
+        pytest.param("endless events", "exceeded the|no stream of events", id="endless-events"),
     ],
 )
 async def test_a_server_that_misbehaves_fails_and_no_secret_is_told(
@@ -217,7 +213,7 @@ async def test_a_server_that_misbehaves_fails_and_no_secret_is_told(
         ("fails with a flood", "streamable-http", "Not Found"),
     ],
 )
-async def test_MCP_6_whatever_a_flood_is_called_it_does_not_fill_the_memory(
+async def test_whatever_a_flood_is_called_it_does_not_fill_the_memory(
     bench: Bench, way: str, kind: str, reason: str
 ):
     with serving(way) as server:
@@ -232,7 +228,7 @@ async def test_MCP_6_whatever_a_flood_is_called_it_does_not_fill_the_memory(
 
 
 @pytest.mark.parametrize("way", ["progress without end", "notes without end"])
-async def test_MCP_6_messages_without_end_end_the_connection_soon(
+async def test_messages_without_end_end_the_connection_soon(
     bench: Bench, way: str, monkeypatch: pytest.MonkeyPatch
 ):
     # as many as a busy machine sends in time
@@ -247,7 +243,7 @@ async def test_MCP_6_messages_without_end_end_the_connection_soon(
             assert time.monotonic() - began < SOON
 
 
-async def test_MCP_7_an_answer_that_cannot_be_understood_ends_the_call_at_once(bench: Bench):
+async def test_an_answer_that_cannot_be_understood_ends_the_call_at_once(bench: Bench):
     with serving("cannot be understood") as server:
         bench.configure(far={"type": "streamable-http", "url": server.url, "timeout": 60})
         async with bench.hub(start=20) as hub:
@@ -263,7 +259,7 @@ def resident() -> int:
 
 
 @pytest.mark.parametrize("kind", ["streamable-http", "sse"])
-async def test_MCP_9_NET_1_no_redirect_leads_to_another_origin(bench: Bench, kind: str):
+async def test_no_redirect_leads_to_another_origin(bench: Bench, kind: str):
     with serving("refuses") as other, serving("redirects", other.url) as server:
         bench.configure(far={"type": kind, "url": server.url, "headers": {"Authorization": SECRET}})
         async with bench.hub() as hub:
@@ -273,9 +269,7 @@ async def test_MCP_9_NET_1_no_redirect_leads_to_another_origin(bench: Bench, kin
         assert not other.seen
 
 
-async def test_NET_1_no_proxy_of_the_environment_is_used(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-):
+async def test_no_proxy_of_the_environment_is_used(bench: Bench, monkeypatch: pytest.MonkeyPatch):
     with serving("refuses") as proxy, serving("refuses") as server:
         for name in ("NO_PROXY", "no_proxy"):
             monkeypatch.delenv(name, raising=False)

@@ -152,7 +152,7 @@ async def test_a_wrong_call_teaches_the_right_one(bench: Bench, arguments, told:
     assert "tools/call" not in bench.methods
 
 
-async def test_GATE_5_the_action_says_exactly_what_is_called(bench: Bench):
+async def test_the_action_says_exactly_what_is_called(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub() as hub:
         action = await bench.prepare(hub, **GREET)
@@ -169,7 +169,7 @@ async def test_GATE_5_the_action_says_exactly_what_is_called(bench: Bench):
         assert "tools/call" not in bench.methods
 
 
-async def test_GATE_1_without_its_permit_nothing_is_called(bench: Bench):
+async def test_without_its_permit_nothing_is_called(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub() as hub:
         action = await bench.prepare(hub, **GREET)
@@ -194,14 +194,14 @@ async def test_what_the_user_always_allows_needs_no_question(bench: Bench, allow
         assert await ruling(bench, hub) is decision
 
 
-async def test_TRUST_4_a_project_allows_nothing(bench: Bench):
+async def test_a_project_allows_nothing(bench: Bench):
     file = bench.workspace / ".rookery" / "mcp.json"
     bench.configure(file, one=bench.misbehaving("well", alwaysAllow=["*"]))
     async with bench.hub() as hub:
         assert await ruling(bench, hub) is Decision.NONE
 
 
-async def test_MCP_2_a_tool_that_changed_is_asked_about_until_it_is_allowed_again(bench: Bench):
+async def test_a_tool_that_changed_is_asked_about_until_it_is_allowed_again(bench: Bench):
     bench.configure(one=bench.misbehaving("tool changes", alwaysAllow=["*"]))
     async with bench.hub() as hub:
         assert await ruling(bench, hub) is Decision.ALLOW
@@ -218,7 +218,7 @@ async def test_MCP_2_a_tool_that_changed_is_asked_about_until_it_is_allowed_agai
         assert await ruling(bench, hub) is Decision.ALLOW
 
 
-async def test_MCP_2_a_tool_that_appears_later_is_asked_about(bench: Bench):
+async def test_a_tool_that_appears_later_is_asked_about(bench: Bench):
     bench.configure(one=bench.misbehaving("list changes", alwaysAllow=["*"]))
     async with bench.hub() as hub:
         await bench.use(hub, **GREET)
@@ -227,7 +227,7 @@ async def test_MCP_2_a_tool_that_appears_later_is_asked_about(bench: Bench):
         assert not hub.always_allowed("one", "bow")
 
 
-async def test_S12_a_tool_that_is_switched_off_is_neither_shown_nor_called(bench: Bench):
+async def test_a_tool_that_is_switched_off_is_neither_shown_nor_called(bench: Bench):
     bench.configure(one=bench.misbehaving("well", disabledTools=["greet"], alwaysAllow=["*"]))
     async with bench.hub() as hub:
         assert await hub.tools("one") == []
@@ -246,7 +246,7 @@ async def test_a_server_that_is_switched_off_is_not_started(bench: Bench):
     assert bench.pids == []
 
 
-async def test_S7_TRUST_1_servers_of_a_project_wait_for_trust(bench: Bench):
+async def test_servers_of_a_project_wait_for_trust(bench: Bench):
     bench.configure(mine=bench.misbehaving("well"))
     project = bench.workspace / ".rookery" / "mcp.json"
     bench.configure(project, one=bench.misbehaving("well"), mine={"disabled": True})
@@ -262,7 +262,7 @@ async def test_S7_TRUST_1_servers_of_a_project_wait_for_trust(bench: Bench):
         assert {each.name: each.state for each in hub.health()}["mine"] is State.DISABLED
 
 
-async def test_TRUST_1_where_nothing_may_act_no_server_is_started(bench: Bench):
+async def test_where_nothing_may_act_no_server_is_started(bench: Bench):
     bench.configure(mine=bench.misbehaving("well"))
     async with bench.hub(trusted=False, may_act=False) as hub:
         assert hub.health()[0].state is State.UNTRUSTED
@@ -275,7 +275,7 @@ PROJECT_FILES = [".rookery/mcp.json", ".roo/mcp.json"]
 
 
 @pytest.mark.parametrize("name", PROJECT_FILES)
-async def test_TRUST_4_what_a_project_brings_later_is_not_started(bench: Bench, name: str):
+async def test_what_a_project_brings_later_is_not_started(bench: Bench, name: str):
     file = bench.workspace / name
     bench.configure(mine=bench.misbehaving("well"))
     async with bench.hub() as hub:
@@ -298,7 +298,7 @@ async def test_TRUST_4_what_a_project_brings_later_is_not_started(bench: Bench, 
 
 
 @pytest.mark.parametrize("name", PROJECT_FILES)
-async def test_TRUST_4_a_server_of_a_project_stays_what_it_was(bench: Bench, name: str):
+async def test_a_server_of_a_project_stays_what_it_was(bench: Bench, name: str):
     file = bench.workspace / name
     bench.configure(file, one=bench.misbehaving("well"))
     async with bench.hub() as hub:
@@ -311,7 +311,7 @@ async def test_TRUST_4_a_server_of_a_project_stays_what_it_was(bench: Bench, nam
         assert (await bench.use(hub, **GREET)).text == "Hello you"
 
 
-async def test_MCP_1_only_the_definition_that_was_read_first_is_believed(bench: Bench):
+async def test_only_the_definition_that_was_read_first_is_believed(bench: Bench):
     file = bench.workspace / ".rookery" / "mcp.json"
     bench.configure(file, one={"command": "x", "args": ["a"]})
     bench.configure(mine={"command": "y"})
@@ -325,7 +325,7 @@ async def test_MCP_1_only_the_definition_that_was_read_first_is_believed(bench: 
 
 
 @pytest.mark.parametrize("arguments", [{"server": "one"}, GREET])
-async def test_GATE_1_nothing_is_started_before_it_is_permitted(bench: Bench, arguments):
+async def test_nothing_is_started_before_it_is_permitted(bench: Bench, arguments):
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub() as hub:
         action = await bench.prepare(hub, **arguments)
@@ -339,7 +339,7 @@ async def test_GATE_1_nothing_is_started_before_it_is_permitted(bench: Bench, ar
         assert len(bench.pids) == 1
 
 
-async def test_GATE_1_resources_are_not_listed_by_a_server_that_is_not_permitted(bench: Bench):
+async def test_resources_are_not_listed_by_a_server_that_is_not_permitted(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub() as hub:
         tool = AccessMcpResource(hub)
@@ -354,7 +354,7 @@ async def test_GATE_1_resources_are_not_listed_by_a_server_that_is_not_permitted
         assert (await tool.prepare(arguments, bench.context())).only_looks
 
 
-async def test_GATE_1_a_list_of_a_server_that_was_lost_does_not_start_it(bench: Bench):
+async def test_a_list_of_a_server_that_was_lost_does_not_start_it(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub() as hub:
         await hub.connect_all()
@@ -375,7 +375,7 @@ async def test_what_is_remembered_tells_wrong_arguments_without_a_start(bench: B
     assert len(bench.pids) == 1
 
 
-async def test_GATE_5_a_tool_of_a_similar_name_is_not_what_was_permitted(bench: Bench):
+async def test_a_tool_of_a_similar_name_is_not_what_was_permitted(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub() as hub:
         with pytest.raises(BadArguments, match="has no tool 'GREET'"):
@@ -437,7 +437,7 @@ async def test_what_is_wrong_is_told_with_the_first_call(bench: Bench):
     assert told.startswith("The MCP server bad is not used: ")
 
 
-async def test_MCP_1_a_server_gets_a_minimal_environment(bench: Bench):
+async def test_a_server_gets_a_minimal_environment(bench: Bench):
     (bench.workspace / "sub").mkdir()
     bench.configure(
         one=bench.misbehaving("shows its environment", env={"GIVEN": "${env:NAMED}"}, cwd="sub")

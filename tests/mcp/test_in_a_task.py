@@ -46,7 +46,7 @@ def greet(whom: str = "you") -> ToolCall:
     return ToolCall(id=f"m{next(ids)}", name="use_mcp_tool", arguments=arguments)
 
 
-async def test_GATE_1_a_call_is_asked_about_with_its_arguments(bench: Bench, tmp_path: Path):
+async def test_a_call_is_asked_about_with_its_arguments(bench: Bench, tmp_path: Path):
     bench.configure(one=bench.misbehaving("well"))
     stage = McpStage(tmp_path, [greet()], [greet("them")], [finish()])
     async with bench.hub(start=20) as stage.hub:
@@ -76,7 +76,7 @@ async def test_what_is_always_allowed_is_not_asked_about(bench: Bench, tmp_path:
     assert stage.finished[0].text == quoted("mcp_result", "Hello you")
 
 
-async def test_GATE_7_always_is_for_one_tool_with_any_arguments(bench: Bench, tmp_path: Path):
+async def test_always_is_for_one_tool_with_any_arguments(bench: Bench, tmp_path: Path):
     bench.configure(one=bench.misbehaving("well"))
     stage = McpStage(tmp_path, [greet()], [greet("them")], [finish()])
     async with bench.hub(start=20) as stage.hub:
@@ -98,7 +98,7 @@ async def test_a_failing_server_is_an_error_that_the_model_reads(bench: Bench, t
 
 
 @pytest.mark.parametrize("arguments", [{}, {"tool": "greet", "arguments": {"whom": "you"}}])
-async def test_GATE_1_a_server_that_is_refused_is_not_started(
+async def test_a_server_that_is_refused_is_not_started(
     bench: Bench, tmp_path: Path, arguments: dict[str, object]
 ):
     bench.configure(one=bench.misbehaving("well"))
@@ -122,7 +122,7 @@ async def test_starting_a_server_is_asked_about_once(bench: Bench, tmp_path: Pat
     assert len(bench.pids) == 1
 
 
-async def test_TRUST_4_a_server_that_a_task_brings_along_is_none(bench: Bench, tmp_path: Path):
+async def test_a_server_that_a_task_brings_along_is_none(bench: Bench, tmp_path: Path):
     bench.configure(one=bench.misbehaving("well", alwaysAllow=["*"]))
     evil = call("use_mcp_tool", server="evil")
     stage = McpStage(tmp_path, [evil], [evil], [finish()])

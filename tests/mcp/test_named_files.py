@@ -1,4 +1,4 @@
-"""TRUST-4, MCP-1: a server runs outside the sandbox only what its files were when it was
+"""A server runs outside the sandbox only what its files were when it was
 believed."""
 
 import os
@@ -29,7 +29,7 @@ def rewrite(bench: Bench) -> None:
     file.write_text(f"open({str(bench.folder / 'escaped')!r}, 'w')\n", encoding="utf-8")
 
 
-async def test_TRUST_4_a_script_that_was_rewritten_is_not_run(bench: Bench):
+async def test_a_script_that_was_rewritten_is_not_run(bench: Bench):
     bench.configure(bench.workspace / ".rookery" / "mcp.json", one=bench.script())
     async with bench.hub(start=20) as hub:
         rewrite(bench)
@@ -42,7 +42,7 @@ async def test_TRUST_4_a_script_that_was_rewritten_is_not_run(bench: Bench):
     assert told.startswith("The MCP server one is not started")
 
 
-async def test_TRUST_4_nor_by_another_run_or_after_it_was_lost(bench: Bench):
+async def test_nor_by_another_run_or_after_it_was_lost(bench: Bench):
     bench.configure(bench.workspace / ".rookery" / "mcp.json", one=bench.script())
     async with bench.hub(start=20) as hub:
         assert (await bench.use(hub, **GREET)).text == "Hello you"
@@ -104,7 +104,7 @@ def link_out(root: Path) -> None:
         ({"args": ("{}/server.py",)}, lambda root: (root / "server.py").write_text("evil")),
     ],
 )
-def test_TRUST_4_every_way_to_name_a_file_counts(
+def test_every_way_to_name_a_file_counts(
     tmp_path: Path, definition: dict[str, Any], change: Callable[[Path], object]
 ):
     files, root = prepared(tmp_path, definition)

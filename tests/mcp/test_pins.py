@@ -1,4 +1,4 @@
-"""MCP-2: a tool that is not what it was is asked about, however its server goes about it."""
+"""A tool that is not what it was is asked about, however its server goes about it."""
 
 from pathlib import Path
 
@@ -48,7 +48,7 @@ async def met_changed(bench: Bench, hub: McpHub) -> Action:
 
 
 @pytest.mark.parametrize("trick", ["none", "a catalogue too large to remember", "no memory"])
-async def test_MCP_2_a_change_is_noticed_in_the_next_run(bench: Bench, trick: str):
+async def test_a_change_is_noticed_in_the_next_run(bench: Bench, trick: str):
     bench.configure(one=bench.misbehaving(WAY, alwaysAllow=["*"]))
     await seen(bench)
     if trick == "a catalogue too large to remember":
@@ -64,7 +64,7 @@ async def test_MCP_2_a_change_is_noticed_in_the_next_run(bench: Bench, trick: st
     assert bench.methods.count("tools/call") == (2 if "large" in trick else 1)
 
 
-async def test_MCP_2_whoever_allows_it_has_allowed_it_for_later_runs(bench: Bench):
+async def test_whoever_allows_it_has_allowed_it_for_later_runs(bench: Bench):
     bench.configure(one=bench.misbehaving(WAY, alwaysAllow=["*"]))
     await seen(bench)
     (bench.folder / "changed").touch()
@@ -74,7 +74,7 @@ async def test_MCP_2_whoever_allows_it_has_allowed_it_for_later_runs(bench: Benc
     await seen(bench)
 
 
-def test_MCP_2_an_automatic_run_neither_calls_nor_launders_it(tmp_path: Path):
+def test_an_automatic_run_neither_calls_nor_launders_it(tmp_path: Path):
     rookery = Installed(tmp_path)
     configure(users_file(rookery), one=program(tmp_path, WAY, alwaysAllow=["*"]))
 
@@ -100,7 +100,7 @@ def offer(description: str) -> ToolOffer:
     return ToolOffer(name="greet", description=description)
 
 
-def test_MCP_2_pins_are_kept_whatever_becomes_of_the_catalogues(tmp_path: Path):
+def test_pins_are_kept_whatever_becomes_of_the_catalogues(tmp_path: Path):
     pins = Pins(tmp_path / "pins.json")
     servers = [ServerDefinition(name="s", command=f"c{each}") for each in range(300)]
     for server in servers:
@@ -112,14 +112,14 @@ def test_MCP_2_pins_are_kept_whatever_becomes_of_the_catalogues(tmp_path: Path):
     assert (tmp_path / "pins.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_MCP_2_pins_that_cannot_be_read_allow_nothing(tmp_path: Path):
+def test_pins_that_cannot_be_read_allow_nothing(tmp_path: Path):
     file = tmp_path / "pins.json"
     file.write_text('{"x": 1')
     with pytest.raises(ToolError, match=r"pins\.json.*it is damaged.*remove it to begin anew"):
         Pins(file).changed(ServerDefinition(name="s", command="c"), offer(""))
 
 
-async def test_MCP_2_a_damaged_file_of_pins_stops_every_call(bench: Bench):
+async def test_a_damaged_file_of_pins_stops_every_call(bench: Bench):
     bench.configure(one=bench.misbehaving("well", alwaysAllow=["*"]))
     (bench.folder / "mcp-pins.json").write_text("[")
     async with bench.hub(start=20) as hub:

@@ -1,4 +1,4 @@
-"""TRUST-1, MCP-1: a workspace has no say in what a server of the user's runs."""
+"""A workspace has no say in what a server of the user's runs."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def shadow(bench: Bench, name: str = "json.py") -> Path:
 
 
 @pytest.mark.parametrize("more", [{}, {"cwd": "${workspaceFolder}"}], ids=["no-cwd", "cwd"])
-async def test_TRUST_1_a_server_of_the_users_imports_nothing_of_the_workspace(
+async def test_a_server_of_the_users_imports_nothing_of_the_workspace(
     bench: Bench, more: dict[str, Any]
 ):
     server = {"command": sys.executable, "args": ["-m", "goodserver"], "env": module(bench)}
@@ -51,7 +51,7 @@ async def test_TRUST_1_a_server_of_the_users_imports_nothing_of_the_workspace(
     assert not escaped.exists()
 
 
-def test_TRUST_1_nor_in_a_whole_run_nor_when_it_is_tested(tmp_path: Path):
+def test_nor_in_a_whole_run_nor_when_it_is_tested(tmp_path: Path):
     rookery = Installed(tmp_path, trusted=False)
     bench = Bench(tmp_path)
     bench.workspace = rookery.workspace
@@ -70,7 +70,7 @@ def test_TRUST_1_nor_in_a_whole_run_nor_when_it_is_tested(tmp_path: Path):
 
 @pytest.mark.parametrize("whose", ["user", "project"])
 @pytest.mark.parametrize("said", [PACKAGE, "mcp-server-filesystem"])
-async def test_TRUST_1_npx_takes_a_package_of_the_workspace_only_for_the_workspace(
+async def test_npx_takes_a_package_of_the_workspace_only_for_the_workspace(
     bench: Bench, said: str, whose: str
 ):
     if shutil.which("npx") is None:
@@ -97,7 +97,7 @@ async def test_TRUST_1_npx_takes_a_package_of_the_workspace_only_for_the_workspa
     assert escaped.exists() is (whose == "project")
 
 
-async def test_TRUST_1_no_program_of_the_workspace_is_found_by_its_name(bench: Bench):
+async def test_no_program_of_the_workspace_is_found_by_its_name(bench: Bench):
     for folder in ("bin", ".venv/bin"):
         (bench.workspace / folder).mkdir(parents=True)
         program = bench.workspace / folder / "my-server"
@@ -117,7 +117,7 @@ async def test_TRUST_1_no_program_of_the_workspace_is_found_by_its_name(bench: B
     assert not (bench.folder / "escaped").exists()
 
 
-async def test_MCP_1_nor_do_its_own_programs_find_one(bench: Bench):
+async def test_nor_do_its_own_programs_find_one(bench: Bench):
     (bench.workspace / "bin").mkdir()
     environ = {**os.environ, "PATH": f"{bench.workspace / 'bin'}:/usr/bin:."}
     bench.configure(one=bench.misbehaving("shows its environment"))

@@ -26,7 +26,7 @@ def test_a_name_is_what_providers_take(server: str, tool: str, name: str):
 
 
 @given(st.lists(st.tuples(parts, parts), max_size=20))
-def test_C25_names_are_unique_short_and_lead_back(tools: list[tuple[str, str]]):
+def test_names_are_unique_short_and_lead_back(tools: list[tuple[str, str]]):
     names = all_names(tools)
     assert sorted(names.values()) == sorted(set(tools))
     for name, pair in names.items():
@@ -35,7 +35,7 @@ def test_C25_names_are_unique_short_and_lead_back(tools: list[tuple[str, str]]):
         assert looked_up(name, names) == pair
 
 
-def test_C25_long_names_differ_in_their_hash():
+def test_long_names_differ_in_their_hash():
     names = all_names([("s", "t" * 90), ("s", "t" * 91)])
     assert len(names) == 2
     assert all(len(name) == LONGEST for name in names)

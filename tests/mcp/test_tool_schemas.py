@@ -47,7 +47,7 @@ def nested(depth: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "schema", [nested(200), {"description": "x" * 70_000}], ids=["MCP-5-deep", "MCP-5-large"]
+    "schema", [nested(200), {"description": "x" * 70_000}], ids=["deep", "large"]
 )
 def test_what_is_too_much_is_only_an_object(schema: dict[str, Any]):
     assert normalised(schema) == ANYTHING
@@ -83,6 +83,6 @@ words = st.sampled_from(["type", "properties", "required", "anyOf", "items", "fo
 
 
 @given(st.dictionaries(words, json_values), st.dictionaries(words, json_values))
-def test_MCP_5_no_schema_breaks_anything(schema: dict[str, Any], arguments: dict[str, Any]):
+def test_no_schema_breaks_anything(schema: dict[str, Any], arguments: dict[str, Any]):
     assert normalised(schema)["type"] == "object"
     problems(arguments, schema)

@@ -1,4 +1,4 @@
-"""Standing rules say exactly what they cover, and cover nothing else: GATE-7."""
+"""Standing rules say exactly what they cover, and cover nothing else."""
 
 import json
 import stat
@@ -103,7 +103,7 @@ EDIT = edit(Change(path="a.py", before="1", after="2"))
 CREATE = edit(Change(path="b.py", after="2"))
 
 
-def test_GATE_7_a_command_is_allowed_once_its_rule_is_added(book: Book):
+def test_a_command_is_allowed_once_its_rule_is_added(book: Book):
     assert not book.rules.allows(TEST)
     assert book.rules.rule_for(TEST) == (
         f"exactly this command in {book.root}, for 30 days: npm test"
@@ -114,7 +114,7 @@ def test_GATE_7_a_command_is_allowed_once_its_rule_is_added(book: Book):
     assert book.for_another_task().allows(TEST)
 
 
-def test_GATE_7_the_rule_names_the_folder_it_is_for(book: Book):
+def test_the_rule_names_the_folder_it_is_for(book: Book):
     assert book.rules.rule_for(command("make", "web")) == (
         f"exactly this command in web of {book.root}, for 30 days: make"
     )
@@ -134,19 +134,19 @@ def test_GATE_7_the_rule_names_the_folder_it_is_for(book: Book):
     ],
     ids=lambda action: action.command or action.title,
 )
-def test_GATE_7_nothing_but_exactly_that_command_is_allowed(book: Book, other: Action):
+def test_nothing_but_exactly_that_command_is_allowed(book: Book, other: Action):
     book.rules.add(TEST)
     assert not book.rules.allows(other)
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
-def test_GATE_7_no_text_allows_another(tmp_path_factory: pytest.TempPathFactory, a: str, b: str):
+def test_no_text_allows_another(tmp_path_factory: pytest.TempPathFactory, a: str, b: str):
     book = Book(tmp_path_factory.mktemp("book"))
     book.rules.add(command(a))
     assert book.rules.allows(command(b)) == (a == b)
 
 
-def test_GATE_7_another_workspace_has_rules_of_its_own(book: Book, tmp_path: Path):
+def test_another_workspace_has_rules_of_its_own(book: Book, tmp_path: Path):
     book.rules.add(TEST)
     other = tmp_path / "other"
     other.mkdir()
@@ -154,14 +154,14 @@ def test_GATE_7_another_workspace_has_rules_of_its_own(book: Book, tmp_path: Pat
     assert not book.for_another_task(tmp_path).allows(TEST)
 
 
-def test_GATE_7_a_folder_in_the_place_of_the_workspace_inherits_no_rule(book: Book):
+def test_a_folder_in_the_place_of_the_workspace_inherits_no_rule(book: Book):
     book.rules.add(TEST)
     book.root.rmdir()
     book.root.mkdir()
     assert not book.for_another_task().allows(TEST)
 
 
-def test_GATE_7_a_rule_ends_after_thirty_days(book: Book):
+def test_a_rule_ends_after_thirty_days(book: Book):
     book.rules.add(TEST)
     book.now += LASTS - 1
     assert book.rules.allows(TEST)
@@ -171,14 +171,14 @@ def test_GATE_7_a_rule_ends_after_thirty_days(book: Book):
     assert [rule["command"] for rule in json.loads(book.file.read_text())] == ["make"]
 
 
-def test_GATE_7_saying_it_again_makes_it_last_longer_and_not_twice(book: Book):
+def test_saying_it_again_makes_it_last_longer_and_not_twice(book: Book):
     book.rules.add(TEST)
     book.now += 1000
     book.rules.add(TEST)
     assert [rule.expires for rule in stored_rules(book.file, book.now)] == [NOW + 1000 + LASTS]
 
 
-def test_GATE_7_a_rule_that_no_answer_could_have_made_does_not_count(book: Book):
+def test_a_rule_that_no_answer_could_have_made_does_not_count(book: Book):
     book.rules.add(TEST)
     (rule,) = json.loads(book.file.read_text())
     book.file.write_text(json.dumps([rule | {"expires": NOW + LASTS + 1}]))
@@ -237,7 +237,7 @@ ALWAYS_ASKED = {
 
 
 @pytest.mark.parametrize("action", ALWAYS_ASKED.values(), ids=ALWAYS_ASKED)
-def test_GATE_7_what_is_always_asked_about_has_no_rule(book: Book, action: Action):
+def test_what_is_always_asked_about_has_no_rule(book: Book, action: Action):
     book.rules.add(EDIT)
     assert book.rules.rule_for(action) == ""
     assert not book.rules.allows(action)
@@ -254,9 +254,7 @@ def test_GATE_7_what_is_always_asked_about_has_no_rule(book: Book, action: Actio
         command("npm test", targets=(Target(Deed.READ, "/x", True),)),
     ],
 )
-def test_GATE_7_a_rule_does_not_hold_where_its_command_has_become_graver(
-    book: Book, graver: Action
-):
+def test_a_rule_does_not_hold_where_its_command_has_become_graver(book: Book, graver: Action):
     book.rules.add(TEST)
     assert book.rules.allows(TEST)
     assert not book.rules.allows(graver)
@@ -268,7 +266,7 @@ def test_reading_what_is_protected_against_changes_can_have_a_rule(book: Book):
     assert book.rules.allows(reading)
 
 
-def test_GATE_7_edits_are_allowed_until_the_task_ends(book: Book):
+def test_edits_are_allowed_until_the_task_ends(book: Book):
     assert book.rules.rule_for(EDIT) == f"edits of files in {book.root}, until this task ends"
     book.rules.add(EDIT)
     assert book.rules.allows(EDIT)
@@ -278,7 +276,7 @@ def test_GATE_7_edits_are_allowed_until_the_task_ends(book: Book):
     assert not book.file.exists()
 
 
-def test_GATE_7_a_tool_of_an_mcp_server_is_allowed_with_any_arguments(book: Book):
+def test_a_tool_of_an_mcp_server_is_allowed_with_any_arguments(book: Book):
     greet = call("one", "greet")
     assert book.rules.rule_for(greet) == (
         "every call of 'greet' of the MCP server 'one', until this task ends"
@@ -294,16 +292,14 @@ def test_GATE_7_a_tool_of_an_mcp_server_is_allowed_with_any_arguments(book: Book
 
 
 @given(names=st.lists(st.text(st.characters(codec="utf-8"), min_size=1), min_size=4, max_size=4))
-def test_GATE_7_no_tool_is_taken_for_another(
-    tmp_path_factory: pytest.TempPathFactory, names: list[str]
-):
+def test_no_tool_is_taken_for_another(tmp_path_factory: pytest.TempPathFactory, names: list[str]):
     book = Book(tmp_path_factory.mktemp("rules"))
     one, other = call(names[0], names[1]), call(names[2], names[3])
     book.rules.add(one)
     assert book.rules.allows(other) == (names[:2] == names[2:])
 
 
-def test_GATE_7_sub_tasks_in_a_mode_are_allowed_until_the_task_ends(book: Book):
+def test_sub_tasks_in_a_mode_are_allowed_until_the_task_ends(book: Book):
     assert book.rules.rule_for(subtask("ask")) == "sub-tasks in ask mode, until this task ends"
     book.rules.add(subtask("ask"))
     assert book.rules.allows(subtask("ask", "another"))
@@ -313,7 +309,7 @@ def test_GATE_7_sub_tasks_in_a_mode_are_allowed_until_the_task_ends(book: Book):
     assert not book.file.exists()
 
 
-def test_GATE_7_what_a_sub_task_may_do_more_is_part_of_its_rule(book: Book):
+def test_what_a_sub_task_may_do_more_is_part_of_its_rule(book: Book):
     more = subtask("code", "t", "Mode code may do more than mode ask: edit.")
     assert book.rules.rule_for(more) == (
         "sub-tasks in code mode (Mode code may do more than mode ask: edit.), until this task ends"
@@ -323,7 +319,7 @@ def test_GATE_7_what_a_sub_task_may_do_more_is_part_of_its_rule(book: Book):
     assert not book.rules.allows(subtask("code"))
 
 
-def test_GATE_7_a_rule_for_edits_on_disk_does_not_count(book: Book):
+def test_a_rule_for_edits_on_disk_does_not_count(book: Book):
     book.file.parent.mkdir(mode=0o700)
     mark = FolderMark.of(book.root)
     workspace = {name: getattr(mark, name) for name in ("path", "device", "inode", "generation")}

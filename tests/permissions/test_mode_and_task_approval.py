@@ -70,13 +70,13 @@ ALL = {
 
 @pytest.mark.parametrize("act", ALL.values(), ids=ALL)
 @pytest.mark.parametrize("setting", WHAT_EACH_ALLOWS)
-async def test_GATE_2_each_setting_allows_what_it_names_and_nothing_else(setting: str, act: Action):
+async def test_each_setting_allows_what_it_names_and_nothing_else(setting: str, act: Action):
     ruling = await gate(**({setting: True} if setting else {})).before(CALL, act)
     allowed = any(act is each for each in WHAT_EACH_ALLOWS[setting])
     assert ruling.decision is (Decision.ALLOW if allowed else Decision.NONE)
 
 
-async def test_GATE_2_a_switch_that_would_change_something_besides_is_not_only_a_switch():
+async def test_a_switch_that_would_change_something_besides_is_not_only_a_switch():
     besides = action(mode="ask", changes=AN_EDIT)
     assert (await gate(modes=True).before(CALL, besides)).decision is Decision.NONE
 
@@ -96,7 +96,7 @@ async def test_an_edit_that_empties_a_file_is_asked_about_whatever_the_settings_
         ("orchestrator", "ask", Decision.ASK),
     ],
 )
-async def test_S13_approved_switches_are_asked_about_only_if_the_mode_may_do_more(
+async def test_approved_switches_are_asked_about_only_if_the_mode_may_do_more(
     here: str, target: str, held: Decision
 ):
     mode = find_mode(BUILT_IN, here)
@@ -122,7 +122,7 @@ async def test_S13_approved_switches_are_asked_about_only_if_the_mode_may_do_mor
         ),
     ],
 )
-async def test_S13_more_rights_are_asked_about_unless_other_modes_are_approved(
+async def test_more_rights_are_asked_about_unless_other_modes_are_approved(
     settings: dict[str, bool], act: Action, held: Decision
 ):
     mode = find_mode(BUILT_IN, "ask")

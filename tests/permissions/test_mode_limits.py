@@ -1,4 +1,4 @@
-"""S11, S12, S13: what a mode does not have, no tool has in it."""
+"""What a mode does not have, no tool has in it."""
 
 import pytest
 
@@ -83,9 +83,7 @@ async def test_what_the_mode_has_is_left_to_others(mode: str, tool: str, act: Ac
 
 
 @pytest.mark.parametrize(("mode", "tool", "act"), FORBIDDEN, ids=named)
-async def test_S11_S12_what_the_mode_has_not_is_the_models_mistake(
-    mode: str, tool: str, act: Action
-):
+async def test_what_the_mode_has_not_is_the_models_mistake(mode: str, tool: str, act: Action):
     with pytest.raises(BadArguments, match=rf"Mode {mode} .*{tool}"):
         await limits(mode).before(ToolCall(id="c", name=tool), act)
 
@@ -105,7 +103,7 @@ async def test_the_mode_is_that_of_the_moment():
     ("current", "target", "asked"),
     [("ask", "code", True), ("code", "ask", False), ("ask", "none", False)],
 )
-async def test_S13_going_over_to_a_mode_that_may_do_more_is_asked_about(
+async def test_going_over_to_a_mode_that_may_do_more_is_asked_about(
     tool: str, current: str, target: str, asked: bool
 ):
     act = action(mode=target, payload={"tool": tool, "mode": target})
@@ -137,7 +135,7 @@ STEPS = {
         ("ask", "orchestrator", "edit, command"),
     ],
 )
-async def test_S13_a_step_to_a_mode_that_may_do_more_is_asked_about_unless_that_is_approved(
+async def test_a_step_to_a_mode_that_may_do_more_is_asked_about_unless_that_is_approved(
     step: str, here: str, target: str, gained: str
 ):
     act = STEPS[step](target)
@@ -165,7 +163,7 @@ async def test_S13_a_step_to_a_mode_that_may_do_more_is_asked_about_unless_that_
         ("orchestrator", "orchestrator", "switch", "code", True),
     ],
 )
-async def test_S13_nobody_being_there_gives_no_more_than_the_mode_that_was_chosen(
+async def test_nobody_being_there_gives_no_more_than_the_mode_that_was_chosen(
     chosen: str, here: str, step: str, target: str, denied: bool, approved: bool
 ):
     hook = limits(here, automatic=True, approved=approved, chosen=chosen)

@@ -57,15 +57,15 @@ async def ruling(files: WorkspaceFiles, action: Action, **flags: bool) -> Ruling
 CASES = [
     pytest.param(reading("a.txt", "link", "."), NONE, "", id="ordinary reads"),
     pytest.param(changing("a.txt", "new.py"), NONE, "", id="ordinary changes"),
-    pytest.param(reading("{top}/x"), ASK, "outside the workspace: {top}/x", id="PATH-8 read"),
-    pytest.param(reading("{top}"), ASK, "outside the workspace: {top}", id="PATH-8 S10 folder"),
-    pytest.param(reading("out"), ASK, "outside the workspace: {top}/other.txt", id="K8 S5 link"),
-    pytest.param(changing("{top}/x"), ASK, "outside the workspace: {top}/x", id="PATH-8 S4 write"),
-    pytest.param(reading("a.key"), DENY, "kept from you by the user", id="PATH-9 read"),
-    pytest.param(changing("new.KEY"), DENY, "kept from you by the user", id="PATH-9 write"),
-    pytest.param(reading("{top}/home/.ssh/id"), DENY, "credentials", id="K19 read"),
-    pytest.param(changing("{top}/home/.ssh/id"), DENY, "credentials", id="K19 write"),
-    pytest.param(reading("/etc/shadow"), DENY, "credentials", id="K19 system"),
+    pytest.param(reading("{top}/x"), ASK, "outside the workspace: {top}/x", id="read"),
+    pytest.param(reading("{top}"), ASK, "outside the workspace: {top}", id="folder"),
+    pytest.param(reading("out"), ASK, "outside the workspace: {top}/other.txt", id="link"),
+    pytest.param(changing("{top}/x"), ASK, "outside the workspace: {top}/x", id="write"),
+    pytest.param(reading("a.key"), DENY, "kept from you by the user", id="read"),
+    pytest.param(changing("new.KEY"), DENY, "kept from you by the user", id="write"),
+    pytest.param(reading("{top}/home/.ssh/id"), DENY, "credentials", id="read"),
+    pytest.param(changing("{top}/home/.ssh/id"), DENY, "credentials", id="write"),
+    pytest.param(reading("/etc/shadow"), DENY, "credentials", id="system"),
     pytest.param(reading("/proc/self/environ"), DENY, "operating system", id="PATH-6"),
     pytest.param(reading("bad\0path"), DENY, "control characters", id="PATH-7"),
     pytest.param(
@@ -73,11 +73,11 @@ CASES = [
         id="PROT",
     ),
     pytest.param(reading(".git/config"), NONE, "", id="PROT does not keep from reading"),
-    pytest.param(changing("settings/tasks.json"), ASK, ".vscode/tasks.json", id="PROT-1 K9 link"),
+    pytest.param(changing("settings/tasks.json"), ASK, ".vscode/tasks.json", id="link"),
     pytest.param(changing("package.json"), ASK, "npm runs its scripts", id="PROT package.json"),
     pytest.param(changing("Makefile"), NONE, "", id="PROT Makefile with a person there"),
-    pytest.param(changing("a.txt", "b/.git/HEAD"), ASK, "b/.git/HEAD", id="PROT-3 one of several"),
-    pytest.param(changing("AGENTS.md", "x.key"), DENY, "x.key", id="GATE-2 the strictest holds"),
+    pytest.param(changing("a.txt", "b/.git/HEAD"), ASK, "b/.git/HEAD", id="one of several"),
+    pytest.param(changing("AGENTS.md", "x.key"), DENY, "x.key", id="the strictest holds"),
 ]  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def at(action: Action, top: str) -> Action:
 
 
 @pytest.mark.parametrize(("action", "decision", "words"), CASES)
-async def test_GATE_2_every_path_of_an_action_is_judged(
+async def test_every_path_of_an_action_is_judged(
     files: WorkspaceFiles, top: str, action: Action, decision: Decision, words: str
 ):
     ruled = await ruling(files, at(action, top))
@@ -98,7 +98,7 @@ async def test_GATE_2_every_path_of_an_action_is_judged(
     assert words.replace("{top}", top) in " ".join(ruled.reasons)
 
 
-async def test_PATH_8_every_file_outside_is_named(files: WorkspaceFiles, top: str):
+async def test_every_file_outside_is_named(files: WorkspaceFiles, top: str):
     ruled = await ruling(files, reading(f"{top}/a", f"{top}/b"))
     assert ruled.reasons == tuple(f"outside the workspace: {top}/{name}" for name in "ab")
 
@@ -108,9 +108,7 @@ async def test_a_command_that_runs_outside_is_asked_about(files: WorkspaceFiles,
     assert (await ruling(files, action)).decision is ASK
 
 
-async def test_GATE_9_a_flag_of_the_run_lifts_its_own_rule_and_no_other(
-    files: WorkspaceFiles, top: str
-):
+async def test_a_flag_of_the_run_lifts_its_own_rule_and_no_other(files: WorkspaceFiles, top: str):
     outside, protected = changing(f"{top}/x"), changing(".git/config")
     secret, key = reading("a.key"), reading(f"{top}/home/.ssh/id")
 
@@ -124,16 +122,12 @@ async def test_GATE_9_a_flag_of_the_run_lifts_its_own_rule_and_no_other(
 
 
 @pytest.mark.parametrize("path", ["Makefile", "justfile", "tox.ini", ".mvn/jvm.config", "pom.xml"])
-async def test_PROT_build_files_are_asked_about_only_in_automatic_runs(
-    files: WorkspaceFiles, path: str
-):
+async def test_build_files_are_asked_about_only_in_automatic_runs(files: WorkspaceFiles, path: str):
     assert (await ruling(files, changing(path), automatic=lambda: True)).decision is ASK
     assert (await ruling(files, changing(path))).decision is NONE
 
 
-async def test_PATH_4_what_a_link_was_called_is_not_forgotten(
-    files: WorkspaceFiles, tmp_path: Path
-):
+async def test_what_a_link_was_called_is_not_forgotten(files: WorkspaceFiles, tmp_path: Path):
     """Tools name a file by where it is; it was `.idea` that the model asked for."""
     (tmp_path / "work/plain").mkdir()
     (tmp_path / "work/.idea").symlink_to("plain")
@@ -153,14 +147,14 @@ KEPT = Target(Deed.READ, "my.key")
 @pytest.mark.parametrize(
     ("action", "decision"),
     [
-        pytest.param(running(KEPT), DENY, id="PATH-9 it could not be read anyway"),
+        pytest.param(running(KEPT), DENY, id="it could not be read anyway"),
         pytest.param(running(Target(Deed.READ, "a.txt")), NONE, id="a file like any other"),
         pytest.param(running(KEPT, why_not="make is not known"), NONE, id="it may be only a word"),
         pytest.param(running(Target(Deed.DELETE, "my.key")), NONE, id="somebody must be asked"),
         pytest.param(running(Target(Deed.READ, "a\0b")), NONE, id="no proper path"),
     ],
 )
-async def test_PATH_9_nobody_is_asked_about_a_command_that_only_reads_what_is_kept_back(
+async def test_nobody_is_asked_about_a_command_that_only_reads_what_is_kept_back(
     files: WorkspaceFiles, action: Action, decision: Decision
 ):
     told = await ruling(files, action)

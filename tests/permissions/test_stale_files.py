@@ -90,7 +90,7 @@ CASES = [
     ("facts", "before", "whole", "words"),
     [pytest.param(*row, id=name) for *row, name in CASES],
 )
-async def test_5_5_only_what_the_model_knows_is_changed(
+async def test_only_what_the_model_knows_is_changed(
     facts: list[Fact], before: str, whole: bool, words: str
 ):
     answer = await said(log(*facts), writing(before, whole=whole))
@@ -164,7 +164,7 @@ async def tolerating(
     return await guard.before(CALL, action)
 
 
-async def test_13_3_an_exact_edit_of_other_lines_is_told_to_both():
+async def test_an_exact_edit_of_other_lines_is_told_to_both():
     ruling = await tolerating("2", searched={"a.txt": ("a\n",)})
     assert ruling.decision is Decision.NONE
     assert "a.txt has changed since the model read it" in ruling.notes[0]
@@ -183,7 +183,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("sha", "more", "why"), OTHERS)
-async def test_13_3_any_other_change_of_a_stale_file_is_refused(
+async def test_any_other_change_of_a_stale_file_is_refused(
     sha: str, more: dict[str, Any], why: str
 ):
     ruling = await tolerating(sha, **more)
@@ -191,7 +191,7 @@ async def test_13_3_any_other_change_of_a_stale_file_is_refused(
     assert not ruling.told
 
 
-async def test_13_3_one_file_that_may_not_be_edited_holds_up_the_others():
+async def test_one_file_that_may_not_be_edited_holds_up_the_others():
     async def by_policy(call: ToolCall, action: Action) -> bool:
         return True
 
@@ -203,5 +203,5 @@ async def test_13_3_one_file_that_may_not_be_edited_holds_up_the_others():
     assert ruling.reasons[0].startswith("b.txt has changed")
 
 
-async def test_13_3_after_an_edit_of_a_stale_file_the_rest_of_it_is_not_known():
+async def test_after_an_edit_of_a_stale_file_the_rest_of_it_is_not_known():
     assert PARTLY in await said(log(*shown("1"), *changed("2", "3")), writing("3", whole=True))

@@ -1,4 +1,4 @@
-"""Which folders are trusted, and that nothing else is: TRUST-3."""
+"""Which folders are trusted, and that nothing else is."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def test_TRUST_3_a_folder_is_trusted_once_somebody_says_so(store: TrustStore, root: Path):
+def test_a_folder_is_trusted_once_somebody_says_so(store: TrustStore, root: Path):
     assert not store.trusts(root)
     store.trust(root)
     assert store.trusts(root)
@@ -50,13 +50,13 @@ def test_TRUST_3_a_folder_is_trusted_once_somebody_says_so(store: TrustStore, ro
     assert not store.forget(root)
 
 
-def test_TRUST_3_neither_parents_nor_children_inherit_it(store: TrustStore, root: Path):
+def test_neither_parents_nor_children_inherit_it(store: TrustStore, root: Path):
     store.trust(root)
     assert not store.trusts(root / "sub")
     assert not store.trusts(root.parent)
 
 
-def test_TRUST_3_a_worktree_needs_its_own(store: TrustStore, root: Path, tmp_path: Path):
+def test_a_worktree_needs_its_own(store: TrustStore, root: Path, tmp_path: Path):
     tree = tmp_path / "tree"
     git = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@b.c"]
     for arguments in (
@@ -69,7 +69,7 @@ def test_TRUST_3_a_worktree_needs_its_own(store: TrustStore, root: Path, tmp_pat
     assert not store.trusts(tree)
 
 
-def test_TRUST_3_a_link_leads_to_the_folder_it_means(store: TrustStore, root: Path, tmp_path: Path):
+def test_a_link_leads_to_the_folder_it_means(store: TrustStore, root: Path, tmp_path: Path):
     link = tmp_path / "link"
     link.symlink_to(root)
     store.trust(link)
@@ -80,7 +80,7 @@ def test_TRUST_3_a_link_leads_to_the_folder_it_means(store: TrustStore, root: Pa
 
 
 @pytest.mark.parametrize("how", ["made anew", "moved there"])
-def test_TRUST_3_a_folder_in_its_place_is_another_one(
+def test_a_folder_in_its_place_is_another_one(
     how: str, store: TrustStore, root: Path, tmp_path: Path
 ):
     store.trust(root)
@@ -98,7 +98,7 @@ def test_TRUST_3_a_folder_in_its_place_is_another_one(
     assert len(store.all()) == 1
 
 
-def test_TRUST_3_the_same_folder_elsewhere_is_asked_about_again(store: TrustStore, root: Path):
+def test_the_same_folder_elsewhere_is_asked_about_again(store: TrustStore, root: Path):
     store.trust(root)
     moved = root.rename(root.with_name("moved"))
     assert not store.trusts(moved)
@@ -106,7 +106,7 @@ def test_TRUST_3_the_same_folder_elsewhere_is_asked_about_again(store: TrustStor
     assert store.trusts(root)
 
 
-def test_TRUST_3_home_and_what_holds_it_are_refused(store: TrustStore, home: Path, tmp_path: Path):
+def test_home_and_what_holds_it_are_refused(store: TrustStore, home: Path, tmp_path: Path):
     for folder, why in (
         (Path("/"), "/ is never trusted as a whole. Start in the folder of your project."),
         (home, f"{home} is your home folder, which is never trusted as a whole. Start in the"),
@@ -121,7 +121,7 @@ def test_TRUST_3_home_and_what_holds_it_are_refused(store: TrustStore, home: Pat
     assert not never_trusted(home / "project")
 
 
-def test_TRUST_3_a_folder_that_became_the_home_is_no_longer_trusted(
+def test_a_folder_that_became_the_home_is_no_longer_trusted(
     store: TrustStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ):
     store.trust(root)

@@ -1,4 +1,4 @@
-"""TRUST-1: nothing is run or changed in a folder that is not trusted."""
+"""Nothing is run or changed in a folder that is not trusted."""
 
 import pytest
 from msgspec.structs import replace
@@ -34,7 +34,7 @@ EXTERNAL = Action(title="Fetch", perform=nothing, external="https://example.org"
 
 
 @pytest.mark.parametrize("action", [CHANGE, COMMAND, EXTERNAL], ids=lambda action: action.title)
-async def test_TRUST_1_what_changes_things_is_refused(action: Action):
+async def test_what_changes_things_is_refused(action: Action):
     gate = TrustGate(trusted=False, acts_anyway=False)
     assert await gate.before(CALL, action) == deny(NOT_TRUSTED)
 
@@ -56,13 +56,13 @@ async def test_a_command_that_does_more_than_read_is_refused(action: Action):
 
 
 @pytest.mark.parametrize("action", [READ, READER], ids=lambda action: action.title)
-async def test_TRUST_1_reading_is_no_matter_of_trust(action: Action):
+async def test_reading_is_no_matter_of_trust(action: Action):
     assert await TrustGate(trusted=False, acts_anyway=False).before(CALL, action) == Ruling()
 
 
 @pytest.mark.parametrize("action", [READ, CHANGE, COMMAND, EXTERNAL], ids=lambda act: act.title)
 @pytest.mark.parametrize(("trusted", "acts_anyway"), [(True, False), (False, True), (True, True)])
-async def test_TRUST_1_otherwise_it_has_no_opinion_and_others_may_still_ask(
+async def test_otherwise_it_has_no_opinion_and_others_may_still_ask(
     action: Action, trusted: bool, acts_anyway: bool
 ):
     gate = TrustGate(trusted=trusted, acts_anyway=acts_anyway)

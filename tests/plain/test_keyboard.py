@@ -138,7 +138,7 @@ async def _expect(desk: Desk, line: str | None) -> None:
 CLOCK = 0.5
 
 
-async def test_CL_11_the_first_key_stops_the_clock_for_good(desk: Desk):
+async def test_the_first_key_stops_the_clock_for_good(desk: Desk):
     shown: list[str] = []
     lines: list[TimedLine] = []
     first = anyio.Event()
@@ -163,7 +163,7 @@ async def test_CL_11_the_first_key_stops_the_clock_for_good(desk: Desk):
     assert "".join(shown) == "go\n"
 
 
-async def test_CL_11_a_line_begun_before_the_question_stops_the_clock_and_is_no_answer(desk: Desk):
+async def test_a_line_begun_before_the_question_stops_the_clock_and_is_no_answer(desk: Desk):
     lines: list[TimedLine] = []
 
     async def wait() -> None:
@@ -180,7 +180,7 @@ async def test_CL_11_a_line_begun_before_the_question_stops_the_clock_and_is_no_
     assert lines == [TimedLine("no")]
 
 
-async def test_CL_11_without_a_key_the_time_runs_out(desk: Desk):
+async def test_without_a_key_the_time_runs_out(desk: Desk):
     assert await desk.keyboard.line_within(0.01, print) == TimedLine("", timed_out=True)
     desk.type("late\n")
     assert await desk.unasked.receive() == "late"

@@ -365,7 +365,7 @@ def test_an_open_question_is_repeated_below_news_that_leave_it_open():
 
 
 @given(st.text(max_size=40), st.booleans())
-def test_CL_9_nothing_that_a_model_or_a_tool_wrote_reaches_the_terminal_raw(words: str, live: bool):
+def test_nothing_that_a_model_or_a_tool_wrote_reaches_the_terminal_raw(words: str, live: bool):
     out = io.StringIO()
     plain = PlainDisplay(Screen(out, colour=False, live=live), shows_result=True)
     facts = [
@@ -398,7 +398,7 @@ def test_CL_9_nothing_that_a_model_or_a_tool_wrote_reaches_the_terminal_raw(word
     assert raw == []
 
 
-def test_CL_9_what_comes_in_pieces_is_written_once():
+def test_what_comes_in_pieces_is_written_once():
     out = io.StringIO()
     plain = PlainDisplay(Screen(out, colour=False, live=False), shows_result=True)
     for seq, piece in enumerate(["I will ", "look ", "at it."], 1):

@@ -209,23 +209,23 @@ ALWAYS = Say("yes", always=True)
         ("a\n" + CTRL_D, LEAVE),
     ],
 )
-async def test_GATE_7_always_is_said_twice(kind: AskKind, typed: str, answer: Response):
+async def test_always_is_said_twice(kind: AskKind, typed: str, answer: Response):
     assert (await put(asked(kind, "make", rule=RULE), typed))[0] == answer
 
 
-async def test_GATE_7_the_rule_is_shown_in_full_before_it_is_agreed_to():
+async def test_the_rule_is_shown_in_full_before_it_is_agreed_to():
     _, seen = await put(asked(AskKind.COMMAND, "make", rule=RULE), "a\ny\n")
     assert seen == f"Run this command:\n  make\n{OR_ALWAYS}{SURE}"
 
 
-async def test_GATE_7_without_a_rule_there_is_no_always():
+async def test_without_a_rule_there_is_no_always():
     assert await put(asked(AskKind.COMMAND, "make"), "a\n") == (
         Say("no", "a"),
         f"Run this command:\n  make\n{ALLOW}",
     )
 
 
-async def test_GATE_7_a_rule_hides_nothing_either():
+async def test_a_rule_hides_nothing_either():
     question = asked(AskKind.COMMAND, "x", rule="make\u202e" + " " * 40 + "x")
     _, seen = await put(question, "a\ny\n")
     assert seen.endswith("Always allow make<U+202E>␣×40x? [y/n] ")
@@ -241,14 +241,14 @@ NOTES = ("deletes 214 files below build/", "outside the workspace: /etc/x\ny")
         (asked(AskKind.TOOL, "{}", "Edit a.py", "+x", notes=NOTES), "Edit a.py\n+x\n"),
     ],
 )
-async def test_GATE_5_what_one_must_know_stands_next_to_the_question(question: Asked, above: str):
+async def test_what_one_must_know_stands_next_to_the_question(question: Asked, above: str):
     _, seen = await put(question, "y\n")
     assert seen == (
         f"{above}  ! deletes 214 files below build/\n  ! outside the workspace: /etc/x␊y\n{ALLOW}"
     )
 
 
-async def test_GATE_5_notes_stand_out_by_colour():
+async def test_notes_stand_out_by_colour():
     question = asked(AskKind.COMMAND, "make", notes=NOTES[:1])
     _, seen = await put(question, "y\n", colour=True)
     assert "\x1b[33m\x1b[1m  ! deletes 214 files below build/\x1b[0m" in seen
@@ -268,11 +268,11 @@ async def test_GATE_5_notes_stand_out_by_colour():
         (asked(AskKind.COMMAND, "x", notes=("goes to \u202e/etc",)), "  ! goes to <U+202E>/etc\n"),
     ],
 )
-async def test_GATE_5_OUT_4_nothing_in_a_command_or_a_path_can_hide(question: Asked, shown: str):
+async def test_nothing_in_a_command_or_a_path_can_hide(question: Asked, shown: str):
     assert shown in (await put(question, "y\n"))[1]
 
 
-async def test_GATE_4_a_long_command_is_shown_whole():
+async def test_a_long_command_is_shown_whole():
     lines = [f"echo {number}" for number in range(3000)]
     _, seen = await put(asked(AskKind.COMMAND, "\n".join(lines)), "y\n")
     assert seen == "Run this command:\n  " + "\n  ".join(lines) + f"\n{ALLOW}"
@@ -383,23 +383,23 @@ async def test_a_question_of_an_automatic_run_is_answered_in_time(
     assert seen.startswith("Port?\n  1. 8080 (goes on in debug mode)\n  2. 2 more tests\n")
 
 
-async def test_CL_11_a_terminal_that_is_gone_is_a_timeout_at_once():
+async def test_a_terminal_that_is_gone_is_a_timeout_at_once():
     assert (await put_in_time(PORT, "", hang_up=True))[0] == BY_NOBODY
 
 
-async def test_CL_8_a_question_with_nothing_to_choose_is_left_to_the_model():
+async def test_a_question_with_nothing_to_choose_is_left_to_the_model():
     response, seen, _ = await put_in_time(OPEN, "", seconds=0.05)
     assert response == Say("message", DECIDE_YOURSELF, by="policy")
     assert seen == "Which one?\n(the model decides itself in 0.05 s, unless you type) > "
 
 
-async def test_CL_20_13_without_permission_to_act_nobody_answers_for_the_person():
+async def test_without_permission_to_act_nobody_answers_for_the_person():
     response, seen = await put(PORT, "1\n")
     assert response == Say("message", "8080", mode="debug")
     assert seen.endswith("> " + "  8080\n")
 
 
-async def test_CL_11_one_question_at_a_time():
+async def test_one_question_at_a_time():
     fingers, terminal = pty.openpty()
     out = io.StringIO()
 

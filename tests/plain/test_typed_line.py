@@ -40,13 +40,13 @@ def typed(*pieces: str) -> tuple[TypedLine, str, str]:
         pytest.param("grüße 日本\n", TimedLine("grüße 日本"), "", id="any-script"),
     ],
 )
-def test_CL_11_keys(keys: str, result: TimedLine, left: str):
+def test_keys(keys: str, result: TimedLine, left: str):
     line, _, rest = typed(keys)
     assert line.ended.is_set()
     assert (line.result, rest) == (result, left)
 
 
-async def test_CL_11_the_first_key_is_noticed_at_once():
+async def test_the_first_key_is_noticed_at_once():
     line, _, _ = typed()
     assert not line.begun.is_set()
     line.take("\x1b")
@@ -54,19 +54,19 @@ async def test_CL_11_the_first_key_is_noticed_at_once():
     assert not line.ended.is_set()
 
 
-def test_CL_11_what_is_erased_is_wiped_out_cell_by_cell():
+def test_what_is_erased_is_wiped_out_cell_by_cell():
     _, shown, _ = typed("a日\x7f\n")
     assert shown == "a日\b\b  \b\b\n"
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=("C",), exclude_characters="\x7f")))
-def test_CL_11_plain_words_come_back_as_they_were_in_whatever_pieces(words: str):
+def test_plain_words_come_back_as_they_were_in_whatever_pieces(words: str):
     line, shown, left = typed(*words, "\n")
     assert (line.result, left) == (TimedLine(words), "")
     assert shown == words + "\n"
 
 
 @given(st.text(max_size=30))
-def test_CL_9_nothing_that_is_typed_is_shown_raw(keys: str):
+def test_nothing_that_is_typed_is_shown_raw(keys: str):
     _, shown, _ = typed(keys)
     assert all(char.isprintable() or char in "\n\b" for char in shown if char.isascii())

@@ -40,7 +40,7 @@ def test_files_come_in_the_order_of_their_own_names(bench: ConfigBench):
     assert names(bench)[0] == ["a.md", "c/A.md", "b.md", "a/Z.md"]
 
 
-def test_PATH_4_a_link_that_stays_inside_is_followed_under_its_own_name(bench: ConfigBench):
+def test_a_link_that_stays_inside_is_followed_under_its_own_name(bench: ConfigBench):
     bench.put("docs/style.md", "inside")
     bench.put("more/x.md", "x")
     bench.link("rules/a.md", "../docs/style.md")
@@ -52,7 +52,7 @@ def test_PATH_4_a_link_that_stays_inside_is_followed_under_its_own_name(bench: C
 @pytest.mark.parametrize(
     "target",
     ["elsewhere/secret.md", "~/.ssh/id_rsa", "config/keys.toml"],
-    ids=["PATH-4 outside", "PATH-8 credential", "PATH-8 own folder"],
+    ids=["outside", "credential", "own folder"],
 )
 def test_a_link_that_leads_out_is_left_out_and_named(bench: ConfigBench, target: str):
     file = bench.put(target, "secret")
@@ -64,7 +64,7 @@ def test_a_link_that_leads_out_is_left_out_and_named(bench: ConfigBench, target:
     assert look.problems == [problem]
 
 
-def test_PATH_8_credentials_inside_the_workspace_are_not_read(bench: ConfigBench):
+def test_credentials_inside_the_workspace_are_not_read(bench: ConfigBench):
     bench.put("project/.ssh/id_rsa", "secret")
     inside = Boundaries(bench.root, home=bench.root / "project", own=[])
     bench.link("rules/a.md", bench.root / "project/.ssh/id_rsa")
@@ -73,7 +73,7 @@ def test_PATH_8_credentials_inside_the_workspace_are_not_read(bench: ConfigBench
     assert look.problems == ["rules/a.md is left out: it is where credentials are kept."]
 
 
-def test_PATH_4_a_folder_that_leads_out_is_left_out(bench: ConfigBench):
+def test_a_folder_that_leads_out_is_left_out(bench: ConfigBench):
     bench.put("elsewhere/rules/a.md", "secret")
     bench.link("rules", bench.outside / "rules")
     found, problems = names(bench)
@@ -81,7 +81,7 @@ def test_PATH_4_a_folder_that_leads_out_is_left_out(bench: ConfigBench):
     assert "leads out of the workspace" in problems[0]
 
 
-def test_PATH_9_what_is_kept_from_the_agent_is_not_read(bench: ConfigBench):
+def test_what_is_kept_from_the_agent_is_not_read(bench: ConfigBench):
     bench.put(".rookeryignore", "private/\n")
     bench.put("private/a.md", "secret")
     bench.link("rules/a.md", "../private/a.md")
@@ -90,7 +90,7 @@ def test_PATH_9_what_is_kept_from_the_agent_is_not_read(bench: ConfigBench):
     assert "kept from the agent" in problems[0]
 
 
-def test_PATH_4_links_in_a_circle_end(bench: ConfigBench):
+def test_links_in_a_circle_end(bench: ConfigBench):
     bench.put("rules/a.md", "x")
     bench.link("rules/again", bench.root / "rules")
     assert names(bench) == (
@@ -100,7 +100,7 @@ def test_PATH_4_links_in_a_circle_end(bench: ConfigBench):
 
 
 @pytest.mark.parametrize("target", [".", "..", "deep", "../rules/deep/.."])
-def test_PATH_4_many_links_in_circles_cost_no_more_than_one(bench: ConfigBench, target: str):
+def test_many_links_in_circles_cost_no_more_than_one(bench: ConfigBench, target: str):
     bench.put("rules/a.md", "x")
     bench.put("rules/deep/b.md", "x")
     for number in range(40):
@@ -113,7 +113,7 @@ def test_PATH_4_many_links_in_circles_cost_no_more_than_one(bench: ConfigBench, 
     assert len(look.problems) == 1
 
 
-def test_PATH_4_a_folder_full_of_links_to_itself_is_looked_through_fast(bench: ConfigBench):
+def test_a_folder_full_of_links_to_itself_is_looked_through_fast(bench: ConfigBench):
     for number in range(MOST_ENTRIES - 1):
         bench.link(f"rules/{number}", ".")
     started = time.process_time()
@@ -121,7 +121,7 @@ def test_PATH_4_a_folder_full_of_links_to_itself_is_looked_through_fast(bench: C
     assert time.process_time() - started < 5
 
 
-def test_PATH_4_a_folder_is_known_by_its_own_name_though_links_to_it_come_first(
+def test_a_folder_is_known_by_its_own_name_though_links_to_it_come_first(
     bench: ConfigBench,
 ):
     bench.put("rules/z/deep/a.md", "x")
@@ -130,7 +130,7 @@ def test_PATH_4_a_folder_is_known_by_its_own_name_though_links_to_it_come_first(
     assert names(bench)[0] == ["z/deep/a.md"]
 
 
-def test_PATH_4_only_so_many_links_are_followed_one_behind_the_other(bench: ConfigBench):
+def test_only_so_many_links_are_followed_one_behind_the_other(bench: ConfigBench):
     bench.link("rules/on", bench.root / "part0")
     for number in range(MOST_LINKS + 2):
         bench.put(f"part{number}/{number}.md", "x")
@@ -170,7 +170,7 @@ def test_all_walks_of_a_look_have_an_end_together(bench: ConfigBench):
     assert look.problems
 
 
-def test_PATH_6_a_pipe_is_neither_opened_nor_waited_for(bench: ConfigBench):
+def test_a_pipe_is_neither_opened_nor_waited_for(bench: ConfigBench):
     bench.put("rules/a.md", "x")
     os.mkfifo(bench.root / "rules/pipe.md")
     found, problems = names(bench)
@@ -189,7 +189,7 @@ def test_PATH_6_a_pipe_is_neither_opened_nor_waited_for(bench: ConfigBench):
         ("a\u202eb".encode(), "a<U+202E>b", "invisible"),
         (b"caf\xe9", "caf?", ""),
     ],
-    ids=["mark", "binary", "OUT-4 unseen", "latin"],
+    ids=["mark", "binary", "unseen", "latin"],
 )
 def test_text_is_read_as_it_is_meant(bench: ConfigBench, data: bytes, text: str, problem: str):
     file = bench.put("a.md", data)
@@ -244,7 +244,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_P8_files_are_read_again_only_once_they_have_changed(bench: ConfigBench, change: str):
+def test_files_are_read_again_only_once_they_have_changed(bench: ConfigBench, change: str):
     bench.put("rules/a.md", "one")
     (bench.root / "rules/deep").mkdir()
     reads = Reads(bench)
@@ -257,7 +257,7 @@ def test_P8_files_are_read_again_only_once_they_have_changed(bench: ConfigBench,
     assert reads.count == 2
 
 
-def test_P8_where_a_link_leads_counts_too(bench: ConfigBench):
+def test_where_a_link_leads_counts_too(bench: ConfigBench):
     bench.put("one.md", "one")
     bench.put("two.md", "two")
     bench.link("rules/a.md", "../one.md")
@@ -270,7 +270,7 @@ def test_P8_where_a_link_leads_counts_too(bench: ConfigBench):
     assert remembered.get() == ["two"]
 
 
-def test_P8_what_was_written_a_moment_ago_is_looked_at_again(bench: ConfigBench):
+def test_what_was_written_a_moment_ago_is_looked_at_again(bench: ConfigBench):
     bench.put("rules/a.md", "one")
     reads = Reads(bench)
     remembered = Remembered(reads)

@@ -34,7 +34,7 @@ def test_the_branch_of_a_repository_and_of_a_worktree(tmp_path: Path):
     assert git_branch(root).startswith("no branch, at ")
 
 
-def test_PATH_4_a_repository_inside_the_workspace_is_followed(tmp_path: Path):
+def test_a_repository_inside_the_workspace_is_followed(tmp_path: Path):
     git(tmp_path, "init", "-q", "-b", "main", "--separate-git-dir", "kept")
     assert (tmp_path / ".git").is_file()
     assert git_branch(tmp_path) == "branch main"
@@ -48,7 +48,7 @@ def _as_link(root: Path, target: Path) -> None:
     (root / ".git").symlink_to(target)
 
 
-@pytest.mark.parametrize("lead", [_as_file, _as_link], ids=["PATH-4 file", "PATH-4 link"])
+@pytest.mark.parametrize("lead", [_as_file, _as_link], ids=["file", "link"])
 @pytest.mark.parametrize("inner", [".git", ".git/worktrees/tree", ".git/worktrees/none"])
 def test_a_repository_elsewhere_that_knows_nothing_of_the_folder_is_not_read(
     tmp_path: Path, lead: Callable[[Path, Path], None], inner: str
@@ -65,7 +65,7 @@ def test_a_repository_elsewhere_that_knows_nothing_of_the_folder_is_not_read(
 
 
 @pytest.mark.parametrize("gone", ["commondir", "gitdir", "../../objects", "../../HEAD"])
-def test_PATH_4_a_worktree_needs_a_whole_repository(tmp_path: Path, gone: str):
+def test_a_worktree_needs_a_whole_repository(tmp_path: Path, gone: str):
     main, tree = tmp_path / "main", tmp_path / "tree"
     main.mkdir()
     git(main, "init", "-q")
@@ -83,7 +83,7 @@ def test_nothing_else_of_such_a_file_is_told(tmp_path: Path, head: str):
     assert git_branch(tmp_path) == ""
 
 
-def test_PATH_6_a_pipe_is_neither_waited_for_nor_read(tmp_path: Path):
+def test_a_pipe_is_neither_waited_for_nor_read(tmp_path: Path):
     real = tmp_path / "real"
     real.mkdir()
     (real / "HEAD").write_text("ref: refs/heads/main\n")

@@ -117,7 +117,7 @@ async def test_a_missing_file_becomes_a_note(bench: Bench):
     assert note(mention, raised.value).startswith('<file_content path="none.py">\n(There is no')
 
 
-async def test_PATH_9_what_is_kept_back_is_marked_so_for_the_gate(bench: Bench):
+async def test_what_is_kept_back_is_marked_so_for_the_gate(bench: Bench):
     put(bench, ".rookeryignore", "secret\n")
     put(bench, "secret", "hidden")
     made = action(bench, "@/secret")
@@ -199,7 +199,7 @@ async def test_other_mentions_need_no_action(bench: Bench):
     assert plain_text(url) == ""
 
 
-async def test_OUT_4_what_nobody_sees_is_spelled_out_in_a_mentioned_file(bench: Bench):
+async def test_what_nobody_sees_is_spelled_out_in_a_mentioned_file(bench: Bench):
     put(bench, "a.md", "be \u202eevil\u200b\n")
     outcome = await attached(bench, "@/a.md")
     assert "be <U+202E>evil<U+200B>" in outcome.text
@@ -207,7 +207,7 @@ async def test_OUT_4_what_nobody_sees_is_spelled_out_in_a_mentioned_file(bench: 
     assert not seen.whole
 
 
-async def test_OUT_4_the_same_holds_for_folders_git_and_what_needs_no_look(bench: Bench):
+async def test_the_same_holds_for_folders_git_and_what_needs_no_look(bench: Bench):
     put(bench, "src/b.md", "tag\U000e0041")
     assert "tag<U+E0041>" in (await attached(bench, "@/src/")).text
     git(bench, "init", "-q", "-b", "main")
@@ -221,7 +221,7 @@ async def test_OUT_4_the_same_holds_for_folders_git_and_what_needs_no_look(bench
 
 
 @pytest.mark.parametrize("text", ["@git-changes", "@1234567"])
-async def test_CMD_3_git_is_judged_again_right_before_it_runs(bench: Bench, text: str):
+async def test_git_is_judged_again_right_before_it_runs(bench: Bench, text: str):
     ours = True
     judge = CommandJudge(
         bench.context.files, bench.root, home=bench.root, own_repository=lambda: ours
@@ -234,7 +234,7 @@ async def test_CMD_3_git_is_judged_again_right_before_it_runs(bench: Bench, text
 
 
 @pytest.mark.parametrize("text", ["@1234567;touch${IFS}x", "@1234567 ;touch x", "@git-changes;id"])
-def test_CMD_13_of_what_is_mentioned_only_a_hash_gets_into_the_command(bench: Bench, text: str):
+def test_of_what_is_mentioned_only_a_hash_gets_into_the_command(bench: Bench, text: str):
     attachments = Attachments(bench.root, bench.context)
     made = [attachments.action_for(mention) for mention in find_mentions(text)]
     commands = [each.command for each in made if each is not None]

@@ -122,7 +122,7 @@ def test_a_project_wins_over_the_user_and_ours_over_the_other(bench: ConfigBench
     assert getattr(find_mode(read(bench).modes, "a"), "name", "") == "ours"
 
 
-def test_TRUST_1_a_projects_modes_are_heard_only_if_it_is_trusted(bench: ConfigBench):
+def test_a_projects_modes_are_heard_only_if_it_is_trusted(bench: ConfigBench):
     bench.put("config/modes.yaml", simple("mine"))
     bench.put(".roomodes", simple("theirs"))
     bench.put(".rookery/modes.yaml", "broken: [")
@@ -139,7 +139,7 @@ def test_one_faulty_file_does_not_spoil_the_others(bench: ConfigBench):
     assert found.problems == ("No mode of .roomodes is used: it has no list customModes.",)
 
 
-def test_TRUST_4_a_project_chooses_neither_provider_nor_model(bench: ConfigBench):
+def test_a_project_chooses_neither_provider_nor_model(bench: ConfigBench):
     bench.put(".roomodes", FULL)
     found = read(bench)
     mode = find_mode(found.modes, "docs")
@@ -175,7 +175,7 @@ ARCHITECT = Group("edit", r"\.md$", "Markdown files only")
     ],
 )
 @pytest.mark.parametrize("file", [".roomodes", ".rookery/modes.yaml"])
-def test_TRUST_4_a_projects_mode_never_does_more_than_the_one_it_replaces(
+def test_a_projects_mode_never_does_more_than_the_one_it_replaces(
     bench: ConfigBench,
     file: str,
     slug: str,
@@ -199,7 +199,7 @@ def test_TRUST_4_a_projects_mode_never_does_more_than_the_one_it_replaces(
     assert found.problems == (*([instead] if users else []), *([limited] if taken else []))
 
 
-def test_TRUST_4_one_file_of_a_project_does_not_widen_by_way_of_the_other(bench: ConfigBench):
+def test_one_file_of_a_project_does_not_widen_by_way_of_the_other(bench: ConfigBench):
     bench.put("config/modes.yaml", simple("mine", "[read]"))
     bench.put(".roomodes", simple("mine", "[read, edit]"))
     bench.put(".rookery/modes.yaml", simple("mine", "[read, edit]", name="ours"))
@@ -208,7 +208,7 @@ def test_TRUST_4_one_file_of_a_project_does_not_widen_by_way_of_the_other(bench:
     assert (mode.name, mode.groups) == ("ours", (Group("read"),))
 
 
-def test_TRUST_4_a_mode_keeps_the_model_that_the_user_chose_for_it(bench: ConfigBench):
+def test_a_mode_keeps_the_model_that_the_user_chose_for_it(bench: ConfigBench):
     bench.put("config/modes.yaml", FULL)
     bench.put(".roomodes", simple("docs", name="theirs"))
     mode = find_mode(read(bench).modes, "docs")
@@ -216,7 +216,7 @@ def test_TRUST_4_a_mode_keeps_the_model_that_the_user_chose_for_it(bench: Config
     assert (mode.name, mode.provider, mode.model) == ("theirs", "anthropic", "small")
 
 
-def test_PATH_4_a_file_that_leads_out_is_not_read(bench: ConfigBench):
+def test_a_file_that_leads_out_is_not_read(bench: ConfigBench):
     bench.put("elsewhere/modes.yaml", simple("a"))
     bench.link(".roomodes", bench.outside / "modes.yaml")
     found = read(bench)
@@ -225,7 +225,7 @@ def test_PATH_4_a_file_that_leads_out_is_not_read(bench: ConfigBench):
 
 
 @pytest.mark.parametrize("group", ["read", "command", "mcp"])
-def test_S11_a_pattern_that_could_not_be_kept_is_refused(group: str):
+def test_a_pattern_that_could_not_be_kept_is_refused(group: str):
     entry = f"{{slug: docs, name: D, roleDefinition: r, groups: [[{group}, {{fileRegex: a}}]]}}"
     with pytest.raises(ValueError, match=f"fileRegex for the group {group}"):
         modes_in(f"customModes:\n- {entry}\n", "user")

@@ -124,13 +124,13 @@ def test_rule_folders_inside_the_workspace_come_last(bench: ConfigBench):
     assert paths(read(bench, subfolders=False).general) == [".roo/rules/z.md"]
 
 
-def test_PATH_4_nested_folders_behind_links_are_not_walked(bench: ConfigBench):
+def test_nested_folders_behind_links_are_not_walked(bench: ConfigBench):
     bench.put("elsewhere/AGENTS.md", "secret")
     bench.link("src", bench.outside)
     assert read(bench) == Rules()
 
 
-def test_TRUST_1_a_projects_rules_are_read_only_if_it_is_trusted(bench: ConfigBench):
+def test_a_projects_rules_are_read_only_if_it_is_trusted(bench: ConfigBench):
     bench.put("config/rules/a.md", "mine")
     for path in (".rookery/rules/b.md", ".roo/rules-code/c.md", "AGENTS.md", "src/AGENTS.md"):
         bench.put(path, "theirs")
@@ -140,7 +140,7 @@ def test_TRUST_1_a_projects_rules_are_read_only_if_it_is_trusted(bench: ConfigBe
     assert (found.for_mode, found.of_agents, found.nested, found.problems) == ((), (), (), ())
 
 
-def test_PATH_4_an_instruction_file_that_leads_out_is_left_out_and_named(bench: ConfigBench):
+def test_an_instruction_file_that_leads_out_is_left_out_and_named(bench: ConfigBench):
     bench.put("elsewhere/a.md", "secret")
     bench.link("AGENTS.md", bench.outside / "a.md")
     found = read(bench)
@@ -160,7 +160,7 @@ def test_rules_that_are_too_long_together_are_left_out_and_named(bench: ConfigBe
 
 
 @pytest.mark.parametrize("crowd", ["rules-code", "rules", "AGENTS", "nested"])
-def test_TRUST_7_a_project_does_not_crowd_out_the_users_own_rules(bench: ConfigBench, crowd: str):
+def test_a_project_does_not_crowd_out_the_users_own_rules(bench: ConfigBench, crowd: str):
     bench.put("config/rules/mine.md", "mine")
     bench.put("config/rules-code/mine.md", "mine in code")
     bench.put("AGENTS.md", "x" * LARGEST)
@@ -189,7 +189,7 @@ def test_of_very_many_folders_with_rules_some_are_named(bench: ConfigBench):
     assert found.problems == (f"Only {MOST_NESTED} of {MOST_NESTED + 5} folders with rules count.",)
 
 
-def test_P8_the_same_bytes_for_as_long_as_nothing_has_changed(bench: ConfigBench):
+def test_the_same_bytes_for_as_long_as_nothing_has_changed(bench: ConfigBench):
     bench.put(".rookery/rules/a.md", "one")
     bench.put("src/AGENTS.md", "x")
     files = RuleFiles(bench.config, bench.home, bench.boundaries, trusted=True)
@@ -201,7 +201,7 @@ def test_P8_the_same_bytes_for_as_long_as_nothing_has_changed(bench: ConfigBench
     assert [rule.text for rule in files.read("code").general] == ["two"]
 
 
-def test_P8_folders_are_walked_through_only_now_and_then(bench: ConfigBench):
+def test_folders_are_walked_through_only_now_and_then(bench: ConfigBench):
     clock = [time.time_ns()]
     files = RuleFiles(
         bench.config, bench.home, bench.boundaries, trusted=True, now=lambda: clock[0]
@@ -214,7 +214,7 @@ def test_P8_folders_are_walked_through_only_now_and_then(bench: ConfigBench):
 
 
 @pytest.mark.parametrize("target", [".", "..", "../..", "../../src"])
-def test_PATH_4_links_in_circles_hold_nothing_up(bench: ConfigBench, target: str):
+def test_links_in_circles_hold_nothing_up(bench: ConfigBench, target: str):
     bench.put(".rookery/rules/a.md", "text")
     (bench.root / "src").mkdir()
     for number in range(40):

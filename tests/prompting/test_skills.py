@@ -108,13 +108,13 @@ def test_a_faulty_skill_is_left_out_and_named(
     assert f".roo/skills/{name}/SKILL.md" in found.problems[0]
 
 
-def test_TRUST_1_a_projects_skills_are_there_only_if_it_is_trusted(bench: ConfigBench):
+def test_a_projects_skills_are_there_only_if_it_is_trusted(bench: ConfigBench):
     put(bench, ".roo/skills", "theirs")
     put(bench, "~/.roo/skills", "mine")
     assert [skill.name for skill in files(bench, trusted=False).read().skills] == ["mine"]
 
 
-def test_PATH_4_a_skill_that_leads_out_is_left_out(bench: ConfigBench):
+def test_a_skill_that_leads_out_is_left_out(bench: ConfigBench):
     put(bench, "elsewhere", "a")
     bench.link(".roo/skills/a", bench.outside / "a")
     found = files(bench).read()
@@ -132,7 +132,7 @@ def test_a_skill_that_is_gone_is_said_to_be(bench: ConfigBench):
     assert found.read() == FoundSkills()
 
 
-def test_PATH_4_links_to_one_folder_of_skills_do_not_multiply_without_end(bench: ConfigBench):
+def test_links_to_one_folder_of_skills_do_not_multiply_without_end(bench: ConfigBench):
     for number in range(40):
         put(bench, ".rookery/skills", f"s{number}")
         bench.link(f".rookery/skills-mode{number}", "skills")

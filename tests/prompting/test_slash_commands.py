@@ -41,7 +41,7 @@ def test_a_command_is_a_file_with_front_matter(bench: ConfigBench):
     )
 
 
-def test_TRUST_7_the_users_come_before_ours_and_a_project_replaces_none(bench: ConfigBench):
+def test_the_users_come_before_ours_and_a_project_replaces_none(bench: ConfigBench):
     for place in (".roo", ".rookery"):
         bench.put(f"{place}/commands/init.md", f"of {place}")
         assert named(read(bench), "init") == INIT
@@ -64,7 +64,7 @@ def test_of_a_projects_two_folders_our_own_comes_first(bench: ConfigBench):
         assert named(read(bench), "look").content == f"of {place}"
 
 
-def test_TRUST_7_a_command_of_the_user_that_cannot_be_read_is_not_replaced_either(
+def test_a_command_of_the_user_that_cannot_be_read_is_not_replaced_either(
     bench: ConfigBench,
 ):
     bench.put("config/commands/deploy.md", "---\nno end")
@@ -82,7 +82,7 @@ def test_other_files_are_no_commands(bench: ConfigBench, name: str):
     assert read(bench).commands == (INIT,)
 
 
-def test_PATH_4_a_command_is_called_as_its_link_if_that_stays_inside(bench: ConfigBench):
+def test_a_command_is_called_as_its_link_if_that_stays_inside(bench: ConfigBench):
     bench.put("docs/how.md", "inside")
     bench.put("elsewhere/how.md", "outside")
     bench.link(".roo/commands/here.md", bench.root / "docs/how.md")
@@ -103,7 +103,7 @@ def test_a_faulty_command_is_left_out_and_named(bench: ConfigBench, text: str):
 
 
 @pytest.mark.parametrize("target", [".", "..", "../..", "../../src"])
-def test_PATH_4_links_in_circles_hold_nothing_up(bench: ConfigBench, target: str):
+def test_links_in_circles_hold_nothing_up(bench: ConfigBench, target: str):
     bench.put(".rookery/commands/a.md", "text")
     (bench.root / "src").mkdir()
     for number in range(40):

@@ -36,9 +36,7 @@ def said(body: dict[str, Any]) -> dict[str, Any]:
         ("xhigh", {"thinking": ADAPTIVE, "output_config": {"effort": "xhigh"}}),
     ],
 )
-def test_CL_13_1_anthropic_takes_an_effort_beside_adaptive_thinking(
-    effort: Effort, sent: dict[str, Any]
-):
+def test_anthropic_takes_an_effort_beside_adaptive_thinking(effort: Effort, sent: dict[str, Any]):
     body = anthropic.body(REQUEST, find_model("anthropic", "claude-opus-5-5", {}), effort)
     validate_anthropic(body)
     assert said(body) == sent
@@ -57,16 +55,14 @@ def test_CL_13_1_anthropic_takes_an_effort_beside_adaptive_thinking(
         ("xhigh", 20_000),
     ],
 )
-def test_CL_13_1_an_older_model_of_theirs_takes_a_budget_below_its_answer(
-    effort: Effort, budget: int
-):
+def test_an_older_model_of_theirs_takes_a_budget_below_its_answer(effort: Effort, budget: int):
     body = anthropic.body(REQUEST, find_model("anthropic", "claude-haiku-4-5", {}), effort)
     sent = {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget else {}
     assert said(body) == sent
     assert budget < body["max_tokens"]
 
 
-def test_CL_13_1_a_budget_that_would_not_fit_is_not_sent():
+def test_a_budget_that_would_not_fit_is_not_sent():
     small = find_model("anthropic", "claude-haiku-4-5", {"max_output": 1500})
     assert said(anthropic.body(REQUEST, small, "high")) == {}
 
@@ -88,9 +84,7 @@ def test_CL_13_1_a_budget_that_would_not_fit_is_not_sent():
         ("roo", "xhigh", {"reasoning": {"effort": "xhigh"}}),
     ],
 )
-def test_CL_13_1_chat_takes_it_as_the_vendor_wants_it(
-    vendor: str, effort: Effort, sent: dict[str, Any]
-):
+def test_chat_takes_it_as_the_vendor_wants_it(vendor: str, effort: Effort, sent: dict[str, Any]):
     body = openai.body(REQUEST, THINKS, openai.VENDORS[vendor], effort)
     validate_chat(body)
     assert said(body) == sent
@@ -104,14 +98,14 @@ def test_CL_13_1_chat_takes_it_as_the_vendor_wants_it(
         ("xhigh", {"summary": "auto", "effort": "xhigh"}),
     ],
 )
-def test_CL_13_1_responses_take_it_in_their_reasoning(effort: Effort, sent: dict[str, Any]):
+def test_responses_take_it_in_their_reasoning(effort: Effort, sent: dict[str, Any]):
     body = responses.body(REQUEST, THINKS, effort)
     validate_responses(body)
     assert said(body) == {"reasoning": sent}
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
-def test_CL_13_1_a_model_that_does_not_think_is_not_sent_any(effort: Effort):
+def test_a_model_that_does_not_think_is_not_sent_any(effort: Effort):
     assert said(anthropic.body(REQUEST, PLAIN, effort)) == {}
     assert said(responses.body(REQUEST, PLAIN, effort)) == {}
     for vendor in openai.VENDORS.values():

@@ -21,7 +21,7 @@ BLIND = ModelInfo(id="m", provider="p")
 @settings(max_examples=1000 if TORTURE else 100, deadline=None)
 @given(ANY_LOG)
 @example(log(Rewound(to=0), Reminded(text="")))
-def test_loop1_any_prefix_of_any_log_gives_a_history_all_wire_families_accept(events: list[Event]):
+def test_any_prefix_of_any_log_gives_a_history_all_wire_families_accept(events: list[Event]):
     opened = log(TaskOpened(text="go"))
     for end in {0, 1, len(events) // 2, len(events)}:
         request = ModelRequest(system="s", turns=history([*opened, *_after(opened, events[:end])]))

@@ -130,7 +130,7 @@ HAIKU = find_model("anthropic", "claude-haiku-5-5", {})
         (replace(SONNET, input_price=None), Usage(tokens_in=100), None),
     ],
 )
-def test_1_12_the_cost_follows_from_the_prices(model, usage: Usage, dollars: float | None):
+def test_the_cost_follows_from_the_prices(model, usage: Usage, dollars: float | None):
     assert cost(model, usage) == (None if dollars is None else pytest.approx(dollars))
 
 

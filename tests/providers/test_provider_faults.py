@@ -54,7 +54,7 @@ KIND_OF_STATUS = {
 
 @on_each_wire
 @pytest.mark.parametrize("row", [row for row in llm_server.STATUSES if row != "404"])
-async def test_5_1_a_status_has_one_kind(ask, wire: str, row: str):
+async def test_a_status_has_one_kind(ask, wire: str, row: str):
     heard = await ask(wire, llm_server.STATUSES[row])
     assert heard.error.kind == KIND_OF_STATUS.get(row, "busy")
     assert heard.error.status == llm_server.STATUSES[row].code
@@ -72,7 +72,7 @@ async def test_5_1_a_status_has_one_kind(ask, wire: str, row: str):
         ("429-date", 3600, float("inf")),
     ],
 )
-async def test_5_0_a_wait_the_server_names_is_passed_on(
+async def test_a_wait_the_server_names_is_passed_on(
     ask, wire: str, row: str, least: float, most: float
 ):
     heard = await ask(wire, llm_server.STATUSES[row])
@@ -81,7 +81,7 @@ async def test_5_0_a_wait_the_server_names_is_passed_on(
 
 @on_each_wire
 @pytest.mark.parametrize("row", ["429", "429-past", "429-negative", "429-nonsense"])
-async def test_5_0_a_wait_that_cannot_be_meant_is_ignored(ask, wire: str, row: str):
+async def test_a_wait_that_cannot_be_meant_is_ignored(ask, wire: str, row: str):
     assert (await ask(wire, llm_server.STATUSES[row])).error.retry_after is None
 
 
@@ -101,17 +101,17 @@ async def test_annex_b_a_code_counts_wherever_it_is_nested(ask):
 
 @on_each_wire
 @rows(llm_server.NO_CREDIT)
-async def test_5_1_no_credit_is_not_taken_for_a_rate_limit(ask, wire: str, fault: Any):
+async def test_no_credit_is_not_taken_for_a_rate_limit(ask, wire: str, fault: Any):
     assert (await ask(wire, fault)).error.kind is FailureKind.NO_CREDIT
 
 
 @on_each_wire
 @rows(llm_server.BROKEN_HISTORIES)
-async def test_5_1_a_history_that_is_not_accepted_is_known(ask, wire: str, fault: Any):
+async def test_a_history_that_is_not_accepted_is_known(ask, wire: str, fault: Any):
     assert (await ask(wire, fault)).error.kind is FailureKind.BROKEN_HISTORY
 
 
-async def test_5_1_an_unknown_model_is_named_with_its_nearest_neighbours(ask):
+async def test_an_unknown_model_is_named_with_its_nearest_neighbours(ask):
     problem = {"type": "error", "error": {"type": "not_found_error", "message": "model: x"}}
     heard = await ask("anthropic", status(404, problem), model="claude-sonet-5-5")
     assert heard.error.kind is FailureKind.NO_MODEL
@@ -128,20 +128,20 @@ async def test_5_1_an_unknown_model_is_named_with_its_nearest_neighbours(ask):
     ],
     ids=["openai", "ollama", "openrouter"],
 )
-async def test_5_1_a_missing_model_is_known_in_every_shape(ask, problem: dict[str, Any]):
+async def test_a_missing_model_is_known_in_every_shape(ask, problem: dict[str, Any]):
     code = 400 if problem.get("code") == 400 else 404
     heard = await ask("openai", status(code, {"error": problem}), model="gtp-6")
     assert heard.error.kind is FailureKind.NO_MODEL
 
 
-async def test_5_1_a_404_that_is_about_no_model_points_at_the_base_url(ask):
+async def test_a_404_that_is_about_no_model_points_at_the_base_url(ask):
     heard = await ask("openai", status(404, "404 page not found"))
     assert heard.error.kind is FailureKind.REJECTED
     assert "Check the base URL" in str(heard.error)
 
 
 @on_each_wire
-async def test_5_1_a_rejected_key_is_described_and_never_shown(ask, wire: str):
+async def test_a_rejected_key_is_described_and_never_shown(ask, wire: str):
     key = "no-known-family-of-keys"
     answer = status(401, {"error": {"message": f"Incorrect API key provided: {key}."}})
     heard = await ask(wire, answer, api_key=key, key_source="from SOME_API_KEY")
@@ -150,36 +150,36 @@ async def test_5_1_a_rejected_key_is_described_and_never_shown(ask, wire: str):
     assert "the key from SOME_API_KEY" in str(heard.error)
 
 
-async def test_5_1_another_key_in_an_error_is_not_shown_either(ask):
+async def test_another_key_in_an_error_is_not_shown_either(ask):
     answer = status(400, {"error": {"message": "upstream said: Bearer sk-or-v1-abcdef0123456789"}})
     assert "abcdef0123456789" not in str((await ask("openai", answer)).error)
 
 
 @on_each_wire
-async def test_5_1_the_request_id_is_part_of_the_text(ask, wire: str):
+async def test_the_request_id_is_part_of_the_text(ask, wire: str):
     assert "req_scripted" in str((await ask(wire, status(400))).error)
 
 
 @on_each_wire
 @rows(llm_server.MISPLACED)
-async def test_5_1_what_is_no_stream_of_events_is_misplaced(ask, wire: str, fault: Any):
+async def test_what_is_no_stream_of_events_is_misplaced(ask, wire: str, fault: Any):
     assert (await ask(wire, fault)).error.kind is FailureKind.MISPLACED
 
 
-async def test_5_1_a_page_is_quoted_with_its_type_and_without_control_characters(ask):
+async def test_a_page_is_quoted_with_its_type_and_without_control_characters(ask):
     heard = await ask("openai", html("<h1>Sign in\x1b[31m</h1>" + "x" * 500))
     assert "text/html" in str(heard.error)
     assert "<h1>Sign in\\x1b[31m</h1>" in str(heard.error)
     assert "x" * 181 not in str(heard.error)
 
 
-async def test_5_1_an_error_object_with_status_200_counts_by_what_it_says(ask):
+async def test_an_error_object_with_status_200_counts_by_what_it_says(ask):
     answer = status(200, {"error": {"message": "Slow down", "code": 429}})
     assert (await ask("openai", answer)).error.kind is FailureKind.BUSY
 
 
 @on_each_wire
-async def test_5_1_a_redirect_to_the_same_origin_is_followed_once(wire: str):
+async def test_a_redirect_to_the_same_origin_is_followed_once(wire: str):
     with LlmServer(redirect(_path(wire)), [say("Here.")]) as server:
         assert await _said(wire, server.url) == "Here."
     assert [r.headers.get("x-api-key") or r.headers["authorization"] for r in server.requests]
@@ -197,7 +197,7 @@ def _path(wire: str) -> str:
 
 
 @on_each_wire
-async def test_5_1_a_redirect_to_another_origin_gets_neither_request_nor_key(wire: str):
+async def test_a_redirect_to_another_origin_gets_neither_request_nor_key(wire: str):
     with LlmServer([say("Caught.")]) as elsewhere, LlmServer(redirect(elsewhere.url)) as server:
         error = await _failure(wire, server.url)
     assert error.kind is FailureKind.REJECTED
@@ -206,14 +206,14 @@ async def test_5_1_a_redirect_to_another_origin_gets_neither_request_nor_key(wir
 
 
 @on_each_wire
-async def test_5_1_a_refused_connection_means_offline(wire: str):
+async def test_a_refused_connection_means_offline(wire: str):
     with nobody_home() as url:
         error = await _failure(wire, url)
     assert error.kind is FailureKind.OFFLINE
     assert url.removeprefix("http://") in str(error)
 
 
-async def test_5_1_a_name_that_does_not_resolve_means_offline():
+async def test_a_name_that_does_not_resolve_means_offline():
     error = await _failure("openai", "http://models.invalid")
     assert error.kind is FailureKind.OFFLINE
     assert "Are you offline? (" in str(error)
@@ -227,9 +227,7 @@ async def test_5_1_a_name_that_does_not_resolve_means_offline():
         ("openai", "Is the server running?"),
     ],
 )
-async def test_5_1_a_server_on_this_machine_that_is_down_is_asked_after(
-    provider: str, question: str
-):
+async def test_a_server_on_this_machine_that_is_down_is_asked_after(provider: str, question: str):
     with nobody_home() as url:
         error = await _failure(provider, url)
     place = url.removeprefix("http://")
@@ -258,7 +256,7 @@ def _a_server_that_says(data: bytes) -> Iterator[str]:
         listener.close()
 
 
-async def test_5_1_what_speaks_no_tls_is_not_asked_again():
+async def test_what_speaks_no_tls_is_not_asked_again():
     with _a_server_that_says(b"HTTP/1.1 400 Bad Request\r\n\r\n") as place:
         error = await _failure("openai", f"https://{place}")
     assert error.kind is FailureKind.REJECTED
@@ -290,7 +288,7 @@ def unvouched(tmp_path: Path) -> ssl.SSLContext:
     return context
 
 
-async def test_5_1_a_certificate_nobody_vouches_for_is_refused_with_the_reason(
+async def test_a_certificate_nobody_vouches_for_is_refused_with_the_reason(
     unvouched: ssl.SSLContext,
 ):
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -308,7 +306,7 @@ def _shake_hands(listener: socket.socket, context: ssl.SSLContext) -> None:
         context.wrap_socket(peer, server_side=True)
 
 
-async def test_5_1_a_proxy_that_wants_credentials_is_named(monkeypatch: pytest.MonkeyPatch):
+async def test_a_proxy_that_wants_credentials_is_named(monkeypatch: pytest.MonkeyPatch):
     reply = b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n"
     with _a_server_that_says(reply) as proxy:
         for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY"):
@@ -320,14 +318,14 @@ async def test_5_1_a_proxy_that_wants_credentials_is_named(monkeypatch: pytest.M
     assert "The proxy 127.0.0.1" in str(error)
 
 
-async def test_5_1_what_speaks_no_http_is_misplaced():
+async def test_what_speaks_no_http_is_misplaced():
     with _a_server_that_says(b"SSH-2.0-OpenSSH_9.2\r\n\r\n") as place:
         error = await _failure("openai", f"http://{place}")
     assert error.kind is FailureKind.MISPLACED
 
 
 @on_each_wire
-async def test_5_1_an_answer_to_nobody_is_not_taken_for_the_next_one(wire: str):
+async def test_an_answer_to_nobody_is_not_taken_for_the_next_one(wire: str):
     extra = trailing(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi")
     with LlmServer([say("One."), extra], [say("Two.")], [say("Three.")]) as server:
         provider = _provider(wire, server.url)
@@ -343,7 +341,7 @@ async def test_5_1_an_answer_to_nobody_is_not_taken_for_the_next_one(wire: str):
 
 
 @on_each_wire
-async def test_5_0_the_request_after_a_failure_goes_out_on_a_fresh_connection(wire: str):
+async def test_the_request_after_a_failure_goes_out_on_a_fresh_connection(wire: str):
     with LlmServer(status(503), [say("Two.")]) as server:
         provider = _provider(wire, server.url)
         with pytest.raises(ProviderError):
@@ -355,7 +353,7 @@ async def test_5_0_the_request_after_a_failure_goes_out_on_a_fresh_connection(wi
 
 @on_each_wire
 @rows(llm_server.TOLERATED)
-async def test_5_2_what_is_merely_unusual_is_tolerated(ask, wire: str, fault: Any):
+async def test_what_is_merely_unusual_is_tolerated(ask, wire: str, fault: Any):
     heard = await ask(wire, fault)
     assert heard.error is None
     assert heard.text == llm_server.TEXT
@@ -364,7 +362,7 @@ async def test_5_2_what_is_merely_unusual_is_tolerated(ask, wire: str, fault: An
 
 @on_each_wire
 @rows(llm_server.CUT_OFF)
-async def test_5_2_an_answer_without_its_end_was_dropped(ask, wire: str, fault: Any):
+async def test_an_answer_without_its_end_was_dropped(ask, wire: str, fault: Any):
     heard = await ask(wire, fault)
     assert heard.error.kind is FailureKind.DROPPED
     assert heard.stops == []
@@ -375,7 +373,7 @@ KIND_OF_SILENCE = {"keepalives-only": "keepalive_only", "keepalives-in-text": "k
 
 @on_each_wire
 @pytest.mark.parametrize("row", llm_server.SILENT)
-async def test_5_2_silence_ends_by_the_clock_that_runs_out(ask, wire: str, row: str):
+async def test_silence_ends_by_the_clock_that_runs_out(ask, wire: str, row: str):
     patient = replace(SHORT, idle_seconds=60)  # whoever says that it lives may say so late
     limits = patient if row in KIND_OF_SILENCE else SHORT
     heard = await ask(wire, llm_server.SILENT[row], limits=limits)
@@ -383,7 +381,7 @@ async def test_5_2_silence_ends_by_the_clock_that_runs_out(ask, wire: str, row: 
 
 
 @on_each_wire
-async def test_5_2_keepalives_alone_do_not_stop_the_transport_clock_only(ask, wire: str):
+async def test_keepalives_alone_do_not_stop_the_transport_clock_only(ask, wire: str):
     patient = Limits(first_byte_seconds=5, idle_seconds=5, progress_seconds=0.1)
     heard = await ask(wire, [keepalives()], limits=patient)
     assert heard.error.kind is FailureKind.KEEPALIVE_ONLY
@@ -391,7 +389,7 @@ async def test_5_2_keepalives_alone_do_not_stop_the_transport_clock_only(ask, wi
 
 
 @on_each_wire
-async def test_5_2_a_long_wait_for_the_first_byte_is_reported_meanwhile(ask, wire: str):
+async def test_a_long_wait_for_the_first_byte_is_reported_meanwhile(ask, wire: str):
     heard = await ask(wire, llm_server.hang(), limits=Limits(first_byte_seconds=0.4))
     waits = [chunk.seconds for chunk in heard.chunks if isinstance(chunk, SilenceChunk)]
     assert len(waits) >= 4
@@ -399,7 +397,7 @@ async def test_5_2_a_long_wait_for_the_first_byte_is_reported_meanwhile(ask, wir
     assert "No answer came within 0.4 seconds" in str(heard.error)
 
 
-async def test_5_2_an_answer_that_comes_after_a_silence_is_heard(ask):
+async def test_an_answer_that_comes_after_a_silence_is_heard(ask):
     gate = llm_server.gate()
     heard: list[Any] = []
     with LlmServer([gate, say("Late.")]) as server:
@@ -415,7 +413,7 @@ async def test_5_2_an_answer_that_comes_after_a_silence_is_heard(ask):
     assert isinstance(heard[-1], StopChunk)
 
 
-async def test_5_2_local_models_are_given_more_time(ask):
+async def test_local_models_are_given_more_time(ask):
     limits = Limits(first_byte_seconds=0.1, first_byte_seconds_local=0.3)
     heard = await ask("vllm", llm_server.hang(), limits=limits)
     assert "within 0.3 seconds" in str(heard.error)
@@ -426,7 +424,7 @@ KIND_OF_EVENT = {"overflow": "overflow", "no-credit": "no_credit"}
 
 @on_each_wire
 @pytest.mark.parametrize("row", llm_server.ERROR_EVENTS)
-async def test_5_2_an_error_event_counts_by_the_status_it_names(ask, wire: str, row: str):
+async def test_an_error_event_counts_by_the_status_it_names(ask, wire: str, row: str):
     heard = await ask(wire, llm_server.ERROR_EVENTS[row])
     assert heard.error.kind == KIND_OF_EVENT.get(row, "busy")
     assert heard.stops == []
@@ -434,14 +432,14 @@ async def test_5_2_an_error_event_counts_by_the_status_it_names(ask, wire: str, 
 
 @on_each_wire
 @rows(llm_server.OVERSIZED)
-async def test_5_2_an_oversized_event_ends_the_connection(ask, wire: str, fault: Any):
+async def test_an_oversized_event_ends_the_connection(ask, wire: str, fault: Any):
     heard = await ask(wire, fault())
     assert heard.error.kind is FailureKind.MISPLACED
     assert "oversized" in str(heard.error)
 
 
 @on_each_wire
-async def test_7_a_response_longer_than_its_limit_ends_the_connection(ask, wire: str):
+async def test_a_response_longer_than_its_limit_ends_the_connection(ask, wire: str):
     answer = [say(*["x" * 1000] * 50)]
     assert (await ask(wire, answer, limits=Limits(response_bytes=500_000))).error is None
     heard = await ask(wire, answer, limits=Limits(response_bytes=20_000))
@@ -449,7 +447,7 @@ async def test_7_a_response_longer_than_its_limit_ends_the_connection(ask, wire:
 
 
 @on_each_wire
-async def test_7_an_event_may_be_as_long_as_its_limit_and_no_longer(ask, wire: str):
+async def test_an_event_may_be_as_long_as_its_limit_and_no_longer(ask, wire: str):
     answer = [llm_server.WHOLE, say("x" * 10_000)]
     assert (await ask(wire, answer, limits=Limits(event_bytes=40_000))).text == "x" * 10_000
     heard = await ask(wire, answer, limits=Limits(event_bytes=10_000))
@@ -457,20 +455,20 @@ async def test_7_an_event_may_be_as_long_as_its_limit_and_no_longer(ask, wire: s
 
 
 @on_each_wire
-async def test_5_2_bytes_that_are_no_characters_are_replaced(ask, wire: str):
+async def test_bytes_that_are_no_characters_are_replaced(ask, wire: str):
     heard = await ask(wire, llm_server.ODD_ANSWERS["invalid-utf8"])
     assert heard.text == "caf\ufffd \ufffd and on"
 
 
 @on_each_wire
-async def test_5_2_half_a_character_is_replaced(ask, wire: str):
+async def test_half_a_character_is_replaced(ask, wire: str):
     heard = await ask(wire, llm_server.ODD_ANSWERS["lone-surrogate"])
     assert heard.error is None
     heard.text.encode()
 
 
 @on_each_wire
-async def test_5_2_an_event_that_is_no_json_is_misplaced(ask, wire: str):
+async def test_an_event_that_is_no_json_is_misplaced(ask, wire: str):
     heard = await ask(wire, [say("Half", llm_server.raw(b"data: <html>\n\n"), "more")])
     assert heard.error.kind is FailureKind.MISPLACED
 
@@ -494,14 +492,14 @@ async def test_5_2_an_event_that_is_no_json_is_misplaced(ask, wire: str):
         b'{"type":"response.output_item.added","item":null,"output_index":null}',
     ],
 )
-async def test_5_2_events_of_any_shape_are_tolerated(ask, wire: str, data: bytes):
+async def test_events_of_any_shape_are_tolerated(ask, wire: str, data: bytes):
     heard = await ask(wire, [say("Half, ", llm_server.raw(b"data: " + data + b"\n\n"), "whole.")])
     assert heard.error is None
     assert heard.text == "Half, whole."
 
 
 @on_each_wire
-async def test_5_2_cancelling_closes_the_connection_at_once(wire: str):
+async def test_cancelling_closes_the_connection_at_once(wire: str):
     gate = llm_server.gate()
     with LlmServer([say("So far", gate)]) as server:
         provider = _provider(wire, server.url)

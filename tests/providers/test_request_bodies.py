@@ -304,7 +304,7 @@ def test_a_model_that_reasons_is_asked_to():
 
 
 @pytest.mark.parametrize("call_id", ["call:7/ü \n<x>", "call_" + "0" * 400, "", "\ud83d"])
-def test_5_3_an_odd_id_becomes_a_safe_one_on_both_sides(call_id: str):
+def test_an_odd_id_becomes_a_safe_one_on_both_sides(call_id: str):
     talk = (
         user(text("Go.")),
         model(ToolCall(id=call_id, name="read file!", arguments={})),
@@ -317,7 +317,7 @@ def test_5_3_an_odd_id_becomes_a_safe_one_on_both_sides(call_id: str):
 
 @settings(deadline=None)
 @given(one=st.text(), other=st.text())
-def test_5_3_two_ids_stay_two_ids(one: str, other: str):
+def test_two_ids_stay_two_ids(one: str, other: str):
     assert (safe_id(one) == safe_id(other)) == (one == other)
     assert safe_id(one) == safe_id(one)
 

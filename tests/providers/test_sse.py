@@ -71,7 +71,7 @@ def test_a_stream_holds_these_events(stream: bytes, events: list[bytes]):
 
 
 @pytest.mark.parametrize("size", [101, 10_000])
-def test_7_an_event_longer_than_the_limit_is_refused(size: int):
+def test_an_event_longer_than_the_limit_is_refused(size: int):
     with pytest.raises(OversizedEvent):
         read(b"data: " + b"x" * size + b"\n\n", longest=100)
     with pytest.raises(OversizedEvent):
@@ -80,7 +80,7 @@ def test_7_an_event_longer_than_the_limit_is_refused(size: int):
         read(b"data: xxxxxxxx\n" * size, longest=100)
 
 
-def test_7_an_event_as_long_as_the_limit_is_read():
+def test_an_event_as_long_as_the_limit_is_read():
     assert read(b"data: " + b"x" * 92 + b"\n\n", longest=100) == [b"x" * 92]
 
 

@@ -76,7 +76,7 @@ async def test_many_calls_keep_their_order(ask, wire: str):
 
 @on_each_wire
 @pytest.mark.parametrize("row", llm_server.ODD_CALLS)
-async def test_5_3_an_odd_call_is_passed_on_as_it_is(ask, wire: str, row: str):
+async def test_an_odd_call_is_passed_on_as_it_is(ask, wire: str, row: str):
     heard = await ask(wire, llm_server.ODD_CALLS[row])
     assert heard.error is None
     assert heard.calls
@@ -85,7 +85,7 @@ async def test_5_3_an_odd_call_is_passed_on_as_it_is(ask, wire: str, row: str):
 
 @on_each_wire
 @pytest.mark.parametrize("row", ["missing-id", "empty-id", "missing-name", "empty-name"])
-async def test_5_3_what_a_call_lacks_is_left_empty(ask, wire: str, row: str):
+async def test_what_a_call_lacks_is_left_empty(ask, wire: str, row: str):
     heard = await ask(wire, llm_server.ODD_CALLS[row])
     ((call_id, name, arguments),) = heard.calls
     assert call_id == ("" if row.endswith("id") else "call_0_0")
@@ -121,7 +121,7 @@ async def test_without_prices_the_cost_is_unknown(ask, wire: str):
 
 @on_each_wire
 @pytest.mark.parametrize("row", ["usage-negative", "usage-absurd", "usage-zero"])
-async def test_5_2_figures_that_make_no_sense_are_ignored(ask, wire: str, row: str):
+async def test_figures_that_make_no_sense_are_ignored(ask, wire: str, row: str):
     heard = await ask(wire, llm_server.ODD_ANSWERS[row], described={"input_price": 1.0})
     assert heard.error is None
     assert heard.usage.tokens_out in (0, 1)
@@ -129,13 +129,13 @@ async def test_5_2_figures_that_make_no_sense_are_ignored(ask, wire: str, row: s
 
 
 @on_each_wire
-async def test_5_2_of_two_usages_the_last_counts(ask, wire: str):
+async def test_of_two_usages_the_last_counts(ask, wire: str):
     heard = await ask(wire, llm_server.ODD_ANSWERS["usage-twice"])
     assert (heard.usage.tokens_in, heard.usage.tokens_out) == (120, 30)
 
 
 @on_each_wire
-async def test_5_2_an_answer_without_usage_is_an_answer(ask, wire: str):
+async def test_an_answer_without_usage_is_an_answer(ask, wire: str):
     heard = await ask(wire, [say("Yes."), no_usage()])
     assert heard.error is None
     assert heard.text == "Yes."
@@ -151,7 +151,7 @@ STOPS = {
 
 @on_each_wire
 @pytest.mark.parametrize("row", STOPS)
-async def test_5_2_an_unusual_end_is_told(ask, wire: str, row: str):
+async def test_an_unusual_end_is_told(ask, wire: str, row: str):
     heard = await ask(wire, llm_server.ODD_ANSWERS[row])
     assert heard.error is None
     assert [chunk.reason for chunk in heard.stops] == [STOPS[row]]
@@ -160,21 +160,21 @@ async def test_5_2_an_unusual_end_is_told(ask, wire: str, row: str):
 @pytest.mark.parametrize(
     ("row", "reason"), [("paused", StopReason.PAUSED), ("overflow-as-stop", StopReason.OVERFLOW)]
 )
-async def test_5_2_only_one_wire_has_these_ends(ask, row: str, reason: StopReason):
+async def test_only_one_wire_has_these_ends(ask, row: str, reason: StopReason):
     heard = await ask("anthropic", llm_server.ODD_ANSWERS[row])
     assert [chunk.reason for chunk in heard.stops] == [reason]
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
 @pytest.mark.parametrize("row", ["stop-missing", "stop-unknown", "stop-missing-with-call"])
-async def test_5_2_an_end_without_a_known_reason_is_still_an_end(ask, wire: str, row: str):
+async def test_an_end_without_a_known_reason_is_still_an_end(ask, wire: str, row: str):
     heard = await ask(wire, llm_server.ODD_ANSWERS[row])
     assert heard.error is None
     assert [chunk.reason for chunk in heard.stops] == [StopReason.UNKNOWN]
 
 
 @on_each_wire
-async def test_5_2_a_refusal_says_why(ask, wire: str):
+async def test_a_refusal_says_why(ask, wire: str):
     heard = await ask(wire, [llm_server.refuse("I will not help with that.")])
     assert heard.stops[0].reason is StopReason.REFUSED
     assert heard.stops[0].detail or wire == "anthropic"

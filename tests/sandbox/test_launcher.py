@@ -79,7 +79,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("network", ["known", "on"])
-async def test_SBX_4_a_network_that_is_open_against_the_wish_is_told_once(
+async def test_a_network_that_is_open_against_the_wish_is_told_once(
     network: Network, tmp_path: Path
 ):
     (tmp_path / "home").mkdir()
@@ -106,14 +106,14 @@ DEEP = (
 
 
 @pytest.mark.parametrize("path", DEEP)
-def test_PATH_9_an_ignored_file_is_masked_wherever_it_lies(project: Project, path: str):
+def test_an_ignored_file_is_masked_wherever_it_lies(project: Project, path: str):
     project.put(path)
     status, said = project.run(f"cat {path}; grep -r decoy .")
     assert status != 0
     assert SECRET not in said
 
 
-def test_PATH_9_an_ignored_file_is_masked_behind_many_others(project: Project):
+def test_an_ignored_file_is_masked_behind_many_others(project: Project):
     (project.root / "many").mkdir()
     for number in range(MOST_LOOKED_AT + 1):
         os.mknod(project.root / "many" / str(number))
@@ -122,7 +122,7 @@ def test_PATH_9_an_ignored_file_is_masked_behind_many_others(project: Project):
     assert "ignored" not in project.launching().describe(confined=True)
 
 
-def test_PATH_9_it_is_said_if_there_are_too_many_ignored_files_to_mask(project: Project):
+def test_it_is_said_if_there_are_too_many_ignored_files_to_mask(project: Project):
     for number in range(MOST_MASKED):
         project.put(f"{number}.key")
     launching = project.launching()
@@ -137,7 +137,7 @@ MOVES = (
 
 
 @pytest.mark.parametrize("command", MOVES)
-def test_PATH_9_moving_a_folder_unmasks_nothing(project: Project, command: str):
+def test_moving_a_folder_unmasks_nothing(project: Project, command: str):
     project.put("conf/in/priv/k")
     status, said = project.run(command)
     assert status != 0
@@ -145,7 +145,7 @@ def test_PATH_9_moving_a_folder_unmasks_nothing(project: Project, command: str):
     assert (project.root / "conf/in/priv/k").read_text() == SECRET
 
 
-def test_PROT_1_moving_a_folder_does_not_make_a_protected_file_writable(project: Project):
+def test_moving_a_folder_does_not_make_a_protected_file_writable(project: Project):
     project.put("docs/AGENTS.md", "orders")
     assert project.run("mv docs x && echo more >> x/AGENTS.md")[0] != 0
     assert project.run("echo x > docs/new && mv docs/new docs/other")[0] == 0
@@ -169,7 +169,7 @@ def test_a_yes_to_a_line_that_names_them_opens_no_files_of_git_or_of_ours(projec
         assert project.run(f"echo new > {path}", approved=(path,))[0] != 0
 
 
-def test_GIT_files_with_rules_are_unchanged_to_git(project: Project):
+def test_files_with_rules_are_unchanged_to_git(project: Project):
     git = ["git", "-C", str(project.root)]
     subprocess.run([*git, "init", "-q"], check=True)
     who = "-c user.name=a -c user.email=a@b"

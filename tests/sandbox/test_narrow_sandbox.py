@@ -412,7 +412,7 @@ ROWS = (*FOLDERS, *SEVERAL, *NEVER, *ALL_OF_IT, *FILE_ROWS, *NEW_ROWS)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
-def test_22_70_what_a_command_can_write(row: Row, layer: str, cell: Cell):
+def test_what_a_command_can_write(row: Row, layer: str, cell: Cell):
     part = row.part if row.changed is None else row.changed
     before = cell.outside(part)
     status, said = cell.run(row.command, row.part)
@@ -430,7 +430,7 @@ PLACES = sorted({str(Path(path).parent) for path in FILES if not path.startswith
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(part=st.sets(st.sampled_from(PLACES)))
-def test_22_70_of_all_folders_exactly_those_of_the_part_can_be_written(part: set[str], cell: Cell):
+def test_of_all_folders_exactly_those_of_the_part_can_be_written(part: set[str], cell: Cell):
     cell.restore()
     tries = "; ".join(f"touch {place}/n 2>/dev/null && echo {place}" for place in PLACES)
     _, said = cell.run(tries, part)
@@ -438,19 +438,19 @@ def test_22_70_of_all_folders_exactly_those_of_the_part_can_be_written(part: set
 
 
 @pytest.mark.parametrize("part", [("src/new/far",), ("pkg",), ("src/mid/new.py",), ("src/auth",)])
-def test_7_4_nothing_is_made_in_the_workspace_but_by_the_command(part: tuple[str], cell: Cell):
+def test_nothing_is_made_in_the_workspace_but_by_the_command(part: tuple[str], cell: Cell):
     before = cell.outside(())
     assert cell.run("true", part) == (0, "")
     assert cell.outside(()) == before
 
 
-def test_7_4_the_next_command_can_write_in_a_folder_that_one_made(cell: Cell):
+def test_the_next_command_can_write_in_a_folder_that_one_made(cell: Cell):
     assert cell.run("mkdir src/new", ["src/new"]) == (0, "")
     assert cell.run("echo x > src/new/n", ["src/new"]) == (0, "")
     assert cell.run("echo x > src/n", ["src/new"])[0] != 0
 
 
-def test_7_4_what_a_command_puts_in_the_place_of_its_folder_leads_the_next_one_nowhere(
+def test_what_a_command_puts_in_the_place_of_its_folder_leads_the_next_one_nowhere(
     cell: Cell,
 ):
     (cell.root / "src/new").symlink_to("api")
@@ -458,7 +458,7 @@ def test_7_4_what_a_command_puts_in_the_place_of_its_folder_leads_the_next_one_n
     assert not (cell.root / "src/api/n").exists()
 
 
-def test_7_4_patterns_come_to_the_folders_that_can_be_written(layer: str, cell: Cell):
+def test_patterns_come_to_the_folders_that_can_be_written(layer: str, cell: Cell):
     patterns = ["src/auth/**", "src/mid/j*.py", "conf.toml", "!src/auth/deep/**"]
     part = writable_prefixes(patterns)
     allowed = "echo x > src/auth/n && echo x > src/mid/jot.py && echo x >> conf.toml"
@@ -467,7 +467,7 @@ def test_7_4_patterns_come_to_the_folders_that_can_be_written(layer: str, cell: 
         assert cell.run(command, part)[0] != 0
 
 
-def test_7_4_in_a_folder_with_too_much_beside_a_file_it_is_changed_in_place(cell: Cell):
+def test_in_a_folder_with_too_much_beside_a_file_it_is_changed_in_place(cell: Cell):
     for number in range(MOST_BESIDE + 1):
         cell.put(f"src/mid/many{number}", "")
     part = ["src/mid/jwt.py", "src/mid/new.py"]
@@ -477,7 +477,7 @@ def test_7_4_in_a_folder_with_too_much_beside_a_file_it_is_changed_in_place(cell
     assert (cell.root / "src/mid/jwt.py").read_text() == "x\n"
 
 
-def test_7_4_not_more_is_shielded_in_several_folders_than_in_one(layer: str, cell: Cell):
+def test_not_more_is_shielded_in_several_folders_than_in_one(layer: str, cell: Cell):
     for folder in ("api", "mid"):
         for number in range(MOST_BESIDE * 2 // 3):
             cell.put(f"src/{folder}/many{number}", "")
@@ -487,7 +487,7 @@ def test_7_4_not_more_is_shielded_in_several_folders_than_in_one(layer: str, cel
     assert cell.run("rm src/mid/jwt.py", part)[0] != 0
 
 
-def test_7_4_beside_as_much_as_can_be_shielded_nothing_else_is_changed(layer: str, cell: Cell):
+def test_beside_as_much_as_can_be_shielded_nothing_else_is_changed(layer: str, cell: Cell):
     there = len(list((cell.root / "src/mid").iterdir())) - 1
     for number in range(MOST_BESIDE - there):
         cell.put(f"src/mid/many{number}", "")
@@ -504,7 +504,7 @@ def test_7_4_beside_as_much_as_can_be_shielded_nothing_else_is_changed(layer: st
 
 # Landlock alone cannot shield them; they are put back after the command
 @pytest.mark.parametrize("layer", MOUNTED, indirect=True)
-def test_PROT_1_in_the_part_protected_files_stay_as_they_are(layer: str, cell: Cell):
+def test_in_the_part_protected_files_stay_as_they_are(layer: str, cell: Cell):
     cell.put("src/auth/deep/AGENTS.md", "orders")
     for command in (
         "echo x >> src/auth/AGENTS.md",
@@ -517,7 +517,7 @@ def test_PROT_1_in_the_part_protected_files_stay_as_they_are(layer: str, cell: C
 
 # Landlock alone cannot mask it
 @pytest.mark.parametrize("layer", MOUNTED, indirect=True)
-def test_PATH_9_in_the_part_an_ignored_file_is_masked(layer: str, cell: Cell):
+def test_in_the_part_an_ignored_file_is_masked(layer: str, cell: Cell):
     cell.put(".rookeryignore", "*.key\n")
     cell.put("src/auth/deep/a.key", "decoy")
     cell.put("src/api/b.key", "decoy")
@@ -530,7 +530,7 @@ def test_PATH_9_in_the_part_an_ignored_file_is_masked(layer: str, cell: Cell):
 @pytest.mark.parametrize(
     "part", ["README.md", "priv", "priv/new", "a.key", "new", "src/mid/jwt.py"]
 )
-def test_PATH_9_beside_and_in_the_place_of_the_part_too(part: str, layer: str, cell: Cell):
+def test_beside_and_in_the_place_of_the_part_too(part: str, layer: str, cell: Cell):
     """What is masked is not what was found there, and must not be taken for a swap."""
     cell.put(".rookeryignore", "*.key\npriv/\n")
     for path in ("a.key", "src/mid/b.key", "priv/c"):
@@ -546,7 +546,7 @@ def test_PATH_9_beside_and_in_the_place_of_the_part_too(part: str, layer: str, c
     assert layer == "landlock" or not (cell.root / "priv/n").exists()
 
 
-def test_SBX_10_it_is_said_what_can_be_written(layer: str, cell: Cell):
+def test_it_is_said_what_can_be_written(layer: str, cell: Cell):
     launching = cell.launching()
     line = launching.describe(confined=True)
     told = {
@@ -560,7 +560,7 @@ def test_SBX_10_it_is_said_what_can_be_written(layer: str, cell: Cell):
 
 
 @pytest.mark.parametrize("part", ["src/auth", "src/auth/sub", ""])
-def test_7_4_a_repository_in_the_part_is_read_only(part: str, layer: str, cell: Cell):
+def test_a_repository_in_the_part_is_read_only(part: str, layer: str, cell: Cell):
     git(cell.root, "init", "-q", "src/auth/sub")
     cell.put("src/auth/sub/old/file", "x")
     assert cell.run("echo x > src/auth/sub/.git/new", [part])[0] != 0
@@ -570,7 +570,7 @@ def test_7_4_a_repository_in_the_part_is_read_only(part: str, layer: str, cell: 
     assert (cell.run("echo x > src/auth/sub/new", [part])[0] == 0) == (layer != "landlock")
 
 
-def test_7_4_the_repository_of_a_linked_worktree_is_read_only(layer: str, tmp_path: Path):
+def test_the_repository_of_a_linked_worktree_is_read_only(layer: str, tmp_path: Path):
     cell = Cell(tmp_path, layer)
     git(cell.root, "worktree", "add", "-q", str(tmp_path / "linked"))
     main, cell.root = cell.root, tmp_path / "linked"
@@ -583,14 +583,14 @@ def test_7_4_the_repository_of_a_linked_worktree_is_read_only(layer: str, tmp_pa
     cell.close()
 
 
-def test_SBX_5_a_place_of_the_users_in_the_workspace_stays_writable(cell: Cell):
+def test_a_place_of_the_users_in_the_workspace_stays_writable(cell: Cell):
     sandbox = cell.sandbox(writable=(str(cell.root / "src/mid/inner"),))
     assert cell.run("echo x > src/mid/inner/n", ["src/auth"], sandbox) == (0, "")
     assert cell.run("echo x > src/mid/n", ["src/auth"], sandbox)[0] != 0
 
 
 @pytest.mark.parametrize("place", ["", "work"])
-def test_SBX_5_a_place_of_the_users_around_the_workspace_does_not_open_it(place: str, cell: Cell):
+def test_a_place_of_the_users_around_the_workspace_does_not_open_it(place: str, cell: Cell):
     sandbox = cell.sandbox(writable=(str(cell.folder / place),))
     before = cell.outside(())
     for command in ("echo x > src/n", "echo x > src/api/n", "echo x > n", "mv src s"):
@@ -599,14 +599,14 @@ def test_SBX_5_a_place_of_the_users_around_the_workspace_does_not_open_it(place:
     assert cell.run("echo x > src/auth/n", ["src/auth"], sandbox) == (0, "")
 
 
-def test_22_70_a_workspace_among_temporary_files_is_no_temporary_file(cell: Cell):
+def test_a_workspace_among_temporary_files_is_no_temporary_file(cell: Cell):
     sandbox = cell.sandbox(home=Path("/nonexistent"), writable=())
     assert cell.run("echo x > src/api/n", ["src/auth"], sandbox)[0] != 0
     assert cell.run("echo x > src/auth/n", ["src/auth"], sandbox) == (0, "")
     assert not (cell.root / "src/api/n").exists()
 
 
-def test_K18_a_folder_that_was_swapped_after_the_launch_is_not_written(cell: Cell):
+def test_a_folder_that_was_swapped_after_the_launch_is_not_written(cell: Cell):
     launch = cell.launch("echo x > src/mid/n", ["src/mid"])
     (cell.root / "src/mid").rename(cell.root / "src/moved")
     shutil.copytree(cell.root / "src/moved", cell.root / "src/mid")
@@ -636,7 +636,7 @@ for mode in ("on", "required", "off"):
 """
 
 
-def test_22_69_where_nothing_can_keep_a_command_to_its_part_it_is_not_run(tmp_path: Path):
+def test_where_nothing_can_keep_a_command_to_its_part_it_is_not_run(tmp_path: Path):
     """Landlock stops at sixteen layers, so behind sixteen of them there is none to be had."""
     usable("landlock")
     layers = [INTERPRETER, "-I", "-S", str(CONFINE), "write", "/", "--"] * 16
@@ -650,7 +650,7 @@ def test_22_69_where_nothing_can_keep_a_command_to_its_part_it_is_not_run(tmp_pa
     assert "switched off" in lines[5]
 
 
-def test_22_69_what_runs_outside_the_sandbox_cannot_be_kept_to_a_part(cell: Cell):
+def test_what_runs_outside_the_sandbox_cannot_be_kept_to_a_part(cell: Cell):
     permit = Permit("", command="true", confined=False, writable=frozenset({"src"}))
     with pytest.raises(Denied, match="outside the sandbox") as refused:
         cell.launching()([BASH, "-c", "true"], permit, cell.root)
@@ -658,7 +658,7 @@ def test_22_69_what_runs_outside_the_sandbox_cannot_be_kept_to_a_part(cell: Cell
 
 
 @pytest.mark.anyio
-async def test_22_69_a_terminal_without_a_sandbox_does_not_run_it(tmp_path: Path):
+async def test_a_terminal_without_a_sandbox_does_not_run_it(tmp_path: Path):
     permit = Permit("", command="touch ran", writable=frozenset({""}))
     with pytest.raises(Denied, match="was not run"):
         async with Terminal(tmp_path, Limits()).run(permit, seconds=5, keep=Kept()):
@@ -680,7 +680,7 @@ class Kept:
         pass
 
 
-def test_22_70_a_command_without_a_shell_is_kept_to_its_part(cell: Cell):
+def test_a_command_without_a_shell_is_kept_to_its_part(cell: Cell):
     touch = shutil.which("touch") or "/usr/bin/touch"
     for path, works in (("src/auth/n", True), ("src/api/n", False)):
         plain = (Pipeline((PlainCommand((touch, path)),)),)
@@ -691,7 +691,7 @@ def test_22_70_a_command_without_a_shell_is_kept_to_its_part(cell: Cell):
 
 
 @pytest.mark.anyio
-async def test_22_70_a_command_in_the_background_stays_in_its_part(cell: Cell):
+async def test_a_command_in_the_background_stays_in_its_part(cell: Cell):
     """Whatever other commands may do meanwhile."""
     terminal = Terminal(cell.root, Limits(), cell.launching())
     waiting = "until [ -e src/auth/go ]; do sleep 0.01; done; echo x > src/auth/n; echo x > src/n"

@@ -250,49 +250,49 @@ class Row(Struct, frozen=True, kw_only=True):
 BOTH = ("bubblewrap", "landlock")
 
 ROWS = (
-    Row(id="SBX-2 a file elsewhere", command='echo x > "$OUTSIDE/new"'),
-    Row(id="SBX-2 a file at home", command="echo x > ~/new"),
-    Row(id="SBX-2 a folder elsewhere", command='mkdir "$OUTSIDE/new"'),
-    Row(id="SBX-2 appending elsewhere", command='echo x >> "$OUTSIDE/there"'),
-    Row(id="SBX-2 truncating elsewhere", command=': > "$OUTSIDE/there"'),
+    Row(id="a file elsewhere", command='echo x > "$OUTSIDE/new"'),
+    Row(id="a file at home", command="echo x > ~/new"),
+    Row(id="a folder elsewhere", command='mkdir "$OUTSIDE/new"'),
+    Row(id="appending elsewhere", command='echo x >> "$OUTSIDE/there"'),
+    Row(id="truncating elsewhere", command=': > "$OUTSIDE/there"'),
     Row(
-        id="SBX-2 truncating unopened",
+        id="truncating unopened",
         command='python3 -c \'import os; os.truncate(os.environ["OUTSIDE"] + "/there", 0)\'',
     ),
-    Row(id="SBX-2 removing elsewhere", command='rm -f "$OUTSIDE/there"'),
-    Row(id="SBX-2 moving out", command='mv inside "$OUTSIDE/"'),
-    Row(id="SBX-2 moving in", command='mv "$OUTSIDE/there" .'),
-    Row(id="SBX-2 a hard link", command='ln "$OUTSIDE/there" x && echo x > x'),
-    Row(id="SBX-2 through a link", command='ln -s / x && echo y > "x$OUTSIDE/new"'),
-    Row(id="SBX-2 through the process", command='echo y > "/proc/self/root$OUTSIDE/new"'),
-    Row(id="SBX-2 into the system", command="echo x > /etc/rookery-test"),
-    Row(id="SBX-2 into the kernel", command="exec 3>>/proc/sys/kernel/core_pattern"),
-    Row(id="SBX-2 in the workspace", command="mkdir -p a/b && echo x > a/b/c", works=BOTH),
-    Row(id="SBX-2 moving within", command="mkdir a b && touch a/c && mv a/c b/", works=BOTH),
-    Row(id="SBX-2 a cache", command="echo x > ~/.cache/pip/http-v2/x", works=BOTH),
-    Row(id="SBX-2 beside a cache", command="echo x > ~/.cache/pip/x"),
-    Row(id="SBX-2 a new cache", command="echo x > ~/.cache/x"),
-    Row(id="SBX-2 a private cache", command='echo x > "$XDG_CACHE_HOME/x"', works=BOTH),
+    Row(id="removing elsewhere", command='rm -f "$OUTSIDE/there"'),
+    Row(id="moving out", command='mv inside "$OUTSIDE/"'),
+    Row(id="moving in", command='mv "$OUTSIDE/there" .'),
+    Row(id="a hard link", command='ln "$OUTSIDE/there" x && echo x > x'),
+    Row(id="through a link", command='ln -s / x && echo y > "x$OUTSIDE/new"'),
+    Row(id="through the process", command='echo y > "/proc/self/root$OUTSIDE/new"'),
+    Row(id="into the system", command="echo x > /etc/rookery-test"),
+    Row(id="into the kernel", command="exec 3>>/proc/sys/kernel/core_pattern"),
+    Row(id="in the workspace", command="mkdir -p a/b && echo x > a/b/c", works=BOTH),
+    Row(id="moving within", command="mkdir a b && touch a/c && mv a/c b/", works=BOTH),
+    Row(id="a cache", command="echo x > ~/.cache/pip/http-v2/x", works=BOTH),
+    Row(id="beside a cache", command="echo x > ~/.cache/pip/x"),
+    Row(id="a new cache", command="echo x > ~/.cache/x"),
+    Row(id="a private cache", command='echo x > "$XDG_CACHE_HOME/x"', works=BOTH),
     Row(
-        id="SBX-2 a cache by its link",
+        id="a cache by its link",
         command='echo x > "$XDG_CACHE_HOME/pip/http-v2/x" && cat ~/.cache/pip/http-v2/x',
         works=BOTH,
     ),
     Row(
-        id="SBX-2 another cache by its link",
+        id="another cache by its link",
         command='test -d "$XDG_CACHE_HOME/huggingface" && echo x > "$XDG_CACHE_HOME/huggingface/x"',
     ),
-    Row(id="SBX-2 moving a cache away", command="mv ~/.cache/pip/http-v2 ~/.cache/pip/x"),
-    Row(id="SBX-2 temporary", command='t=$(mktemp) && echo x > "$t"', works=BOTH),
-    Row(id="SBX-2 temporary by name", command="echo x > /tmp/x", works=("bubblewrap",)),
-    Row(id="SBX-2 devices", command="echo x > /dev/null; cat <(echo x)", works=BOTH),
-    Row(id="SBX-2 user namespaces", command="unshare -U true", works=("landlock",)),
-    Row(id="SBX-7 a key", command="cat ~/.ssh/id_ed25519"),
-    Row(id="SBX-7 own state", command='cat "$OWN/tasks/journal"'),
-    Row(id="SBX-7 sockets", command='test -n "$SSH_AUTH_SOCK$DBUS_SESSION_BUS_ADDRESS"'),
-    Row(id="SBX-7 no capability", command="grep -q '^CapEff:\\s0*$' /proc/$$/status", works=BOTH),
-    Row(id="SBX-7 no gain", command="grep -q '^NoNewPrivs:\\s1$' /proc/$$/status", works=BOTH),
-    Row(id="SBX-7 everything", command='find ~ "$OWN" -type f -exec cat {} +; true', works=BOTH),
+    Row(id="moving a cache away", command="mv ~/.cache/pip/http-v2 ~/.cache/pip/x"),
+    Row(id="temporary", command='t=$(mktemp) && echo x > "$t"', works=BOTH),
+    Row(id="temporary by name", command="echo x > /tmp/x", works=("bubblewrap",)),
+    Row(id="devices", command="echo x > /dev/null; cat <(echo x)", works=BOTH),
+    Row(id="user namespaces", command="unshare -U true", works=("landlock",)),
+    Row(id="a key", command="cat ~/.ssh/id_ed25519"),
+    Row(id="own state", command='cat "$OWN/tasks/journal"'),
+    Row(id="sockets", command='test -n "$SSH_AUTH_SOCK$DBUS_SESSION_BUS_ADDRESS"'),
+    Row(id="no capability", command="grep -q '^CapEff:\\s0*$' /proc/$$/status", works=BOTH),
+    Row(id="no gain", command="grep -q '^NoNewPrivs:\\s1$' /proc/$$/status", works=BOTH),
+    Row(id="everything", command='find ~ "$OWN" -type f -exec cat {} +; true', works=BOTH),
     Row(id="PROT a hook", command="echo x > .git/hooks/pre-commit", works=("landlock",)),
     Row(id="PROT git's settings", command="git config a.b c", works=("landlock",)),
     Row(id="PROT moving git", command="mv .git x", works=("landlock",)),
@@ -309,7 +309,7 @@ ROWS = (
         command="git commit -q --allow-empty -m x && git switch -qc y",
         works=BOTH,
     ),
-    Row(id="SBX-7 renaming what leads to a key", command="mv ~/.cache/huggingface ~/.cache/x"),
+    Row(id="renaming what leads to a key", command="mv ~/.cache/huggingface ~/.cache/x"),
 )
 
 
@@ -347,7 +347,7 @@ class Everyday(unittest.TestCase):
 
 
 @pytest.mark.parametrize("network", ["on", "off"])
-def test_SBX_3_a_test_run_needs_no_network(network: str, cell: Cell):
+def test_a_test_run_needs_no_network(network: str, cell: Cell):
     (cell.root / "test_everyday.py").write_text(TESTS)
     status, said = cell.run("python3 -m unittest", cell.sandbox(network=network))
     assert status == 0, said
@@ -360,7 +360,7 @@ def test_limits_hold_and_no_core_is_left(layer: str, cell: Cell):
     assert layer == "landlock" or int(processes) <= 4096
 
 
-def test_PATH_9_an_ignored_file_cannot_be_read_where_mounts_can_hide_it(mounted: Cell):
+def test_an_ignored_file_cannot_be_read_where_mounts_can_hide_it(mounted: Cell):
     status, said = mounted.run("cat ignored.env", mounted.usual)
     assert status != 0
     assert "Permission denied" in said
@@ -379,7 +379,7 @@ def test_nothing_is_left_behind(cell: Cell):
 
 
 @pytest.mark.parametrize("wish", ["writable", "hidden"])
-def test_SBX_5_places_the_user_adds(wish: str, cell: Cell):
+def test_places_the_user_adds(wish: str, cell: Cell):
     sandbox = cell.sandbox(**{wish: (str(cell.outside),)})
     status, said = cell.run('cat "$OUTSIDE/there"; echo x > "$OUTSIDE/new"', sandbox)
     assert (status == 0) == (wish == "writable"), said
@@ -397,7 +397,7 @@ LATER = {
 
 
 @pytest.mark.parametrize("name", LATER)
-def test_SBX_7_a_key_made_after_the_first_command_is_hidden(name: str, layer: str, cell: Cell):
+def test_a_key_made_after_the_first_command_is_hidden(name: str, layer: str, cell: Cell):
     sandbox = cell.sandbox()
     assert cell.run("true", sandbox)[0] == 0
     path, command = LATER[name]
@@ -410,7 +410,7 @@ def test_SBX_7_a_key_made_after_the_first_command_is_hidden(name: str, layer: st
     assert SECRET not in cell.run(command, sandbox)[1]
 
 
-def test_SBX_7_our_own_folder_is_hidden_though_it_is_made_later(layer: str, cell: Cell):
+def test_our_own_folder_is_hidden_though_it_is_made_later(layer: str, cell: Cell):
     own = cell.home / ".local" / "state" / "ours"
     sandbox = cell.sandbox(own=(str(own),))
     with cell.started(f"echo ready; read -r; cat {own}/journal", sandbox) as process:
@@ -423,7 +423,7 @@ def test_SBX_7_our_own_folder_is_hidden_though_it_is_made_later(layer: str, cell
     assert SECRET not in cell.run(f"cat {own}/journal", sandbox)[1]
 
 
-def test_SBX_5_a_place_the_user_hides_is_hidden_though_it_is_made_later(cell: Cell):
+def test_a_place_the_user_hides_is_hidden_though_it_is_made_later(cell: Cell):
     place = cell.outside / "later"
     sandbox = cell.sandbox(hidden=(str(place),))
     cell.run("true", sandbox)
@@ -431,7 +431,7 @@ def test_SBX_5_a_place_the_user_hides_is_hidden_though_it_is_made_later(cell: Ce
     assert SECRET not in cell.run(f"cat {place}", sandbox)[1]
 
 
-def test_SEC_2_no_key_of_another_process_can_be_read(cell: Cell):
+def test_no_key_of_another_process_can_be_read(cell: Cell):
     environ = {"PROVIDER_KEY": SECRET}
     with subprocess.Popen(["/bin/sleep", "60"], env=environ) as other:
         try:
@@ -451,7 +451,7 @@ def server() -> Iterator[socket.socket]:
 
 
 @pytest.mark.parametrize("network", ["on", "off"])
-def test_SBX_3_the_network_is_open_or_closed(network: str, cell: Cell, server: socket.socket):
+def test_the_network_is_open_or_closed(network: str, cell: Cell, server: socket.socket):
     port = server.getsockname()[1]
     command = f"exec 3<>/dev/tcp/127.0.0.1/{port}"
     sandbox = cell.usual if network == "on" else cell.sandbox(network="off")
@@ -464,7 +464,7 @@ def test_SBX_3_the_network_is_open_or_closed(network: str, cell: Cell, server: s
             server.accept()
 
 
-def test_SBX_3_datagrams_do_not_leave_either(cell: Cell):
+def test_datagrams_do_not_leave_either(cell: Cell):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
         server.setblocking(False)
@@ -477,7 +477,7 @@ def test_SBX_3_datagrams_do_not_leave_either(cell: Cell):
 
 
 @pytest.mark.parametrize("network", ["known", "off"])
-def test_SBX_3_sockets_that_no_namespace_confines_are_closed(network: str, mounted: Cell):
+def test_sockets_that_no_namespace_confines_are_closed(network: str, mounted: Cell):
     """Such as those to the machine that hosts a virtual one."""
     known = [socket.AF_UNIX, socket.AF_INET, socket.AF_INET6]
     others = [socket.AF_VSOCK, 31]  # and Bluetooth
@@ -499,7 +499,7 @@ for family in {[*map(int, others)]}:
     assert status == 0, said
 
 
-def test_SBX_7_sockets_without_a_path_are_closed(cell: Cell):
+def test_sockets_without_a_path_are_closed(cell: Cell):
     if landlock_version() < 6:
         pytest.skip("this kernel's Landlock does not know such sockets")
     name = f"\0{uuid.uuid4()}"
@@ -511,13 +511,13 @@ def test_SBX_7_sockets_without_a_path_are_closed(cell: Cell):
         assert cell.run(command, cell.usual)[0] != 0
 
 
-def test_SBX_5_a_folder_outside_is_no_place_to_run_in(cell: Cell):
+def test_a_folder_outside_is_no_place_to_run_in(cell: Cell):
     for folder in (cell.outside, cell.root / ".." / "home", cell.folder):
         with pytest.raises(Denied, match="outside the workspace"):
             cell.usual.launch(["/bin/true"], cwd=str(folder))
 
 
-def test_K18_a_folder_that_was_swapped_after_the_launch_is_not_used(mounted: Cell):
+def test_a_folder_that_was_swapped_after_the_launch_is_not_used(mounted: Cell):
     """A command in the background could do so while the mounts of the next one are made."""
     cell = mounted
     argv, env = cell.argv("echo ran", cell.usual)
@@ -529,7 +529,7 @@ def test_K18_a_folder_that_was_swapped_after_the_launch_is_not_used(mounted: Cel
     assert "the command was not run" in done.stderr
 
 
-def test_K18_what_is_behind_a_mount_is_looked_at_once_more(tmp_path: Path):
+def test_what_is_behind_a_mount_is_looked_at_once_more(tmp_path: Path):
     (tmp_path / "a").mkdir()
     found = (tmp_path / "a").stat()
     for inode, status in ((found.st_ino, 0), (found.st_ino + 1, 126)):
@@ -538,7 +538,7 @@ def test_K18_what_is_behind_a_mount_is_looked_at_once_more(tmp_path: Path):
         assert subprocess.run(words, capture_output=True, check=False).returncode == status
 
 
-def test_SBX_4_a_workspace_that_was_replaced_is_not_used(cell: Cell):
+def test_a_workspace_that_was_replaced_is_not_used(cell: Cell):
     sandbox = cell.sandbox()
     cell.run("true", sandbox)
     cell.root.rename(cell.folder / "moved")
@@ -547,7 +547,7 @@ def test_SBX_4_a_workspace_that_was_replaced_is_not_used(cell: Cell):
         sandbox.launch(["/bin/true"], cwd=str(cell.root))
 
 
-def test_SBX_4_a_sandbox_that_is_gone_is_not_done_without(tmp_path: Path):
+def test_a_sandbox_that_is_gone_is_not_done_without(tmp_path: Path):
     needing("bubblewrap")
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -580,7 +580,7 @@ print({each.holds.value for each in guarantees(sandbox)})
 """
 
 
-def test_SBX_4_where_there_is_no_sandbox_it_is_said_and_a_required_one_refuses(tmp_path: Path):
+def test_where_there_is_no_sandbox_it_is_said_and_a_required_one_refuses(tmp_path: Path):
     """Landlock stops at sixteen layers, so behind sixteen of them there is none to be had."""
     needing("landlock")
     layers = [INTERPRETER, "-I", "-S", str(CONFINE), "write", "/", "--"] * 16
@@ -602,7 +602,7 @@ def test_switched_off_it_changes_nothing_and_says_so(cell: Cell):
     assert sandbox.state.line.startswith("no sandbox")
 
 
-def test_SBX_4_the_state_says_what_holds(layer: str, cell: Cell):
+def test_the_state_says_what_holds(layer: str, cell: Cell):
     state = cell.sandbox(network="off").state
     assert state.kind.startswith(layer)
     assert state.line.endswith("network off")
@@ -615,7 +615,7 @@ def test_SBX_4_the_state_says_what_holds(layer: str, cell: Cell):
     assert all(each.why for each in found.values() if each.holds is not Holds.YES)
 
 
-def test_SBX_3_the_state_says_whether_only_known_hosts_are_reached(layer: str, cell: Cell):
+def test_the_state_says_whether_only_known_hosts_are_reached(layer: str, cell: Cell):
     sandbox = cell.sandbox(network="known")
     found = {each.name: each for each in guarantees(sandbox)}
     if layer == "bubblewrap":
@@ -629,7 +629,7 @@ def test_SBX_3_the_state_says_whether_only_known_hosts_are_reached(layer: str, c
         assert "no network namespace can be made" in found["network closed"].why
 
 
-def test_SBX_7_a_hidden_socket_is_not_reached(mounted: Cell):
+def test_a_hidden_socket_is_not_reached(mounted: Cell):
     path = mounted.outside / "names"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
@@ -644,7 +644,7 @@ NAMES = ("with space", "quo'te\"s", "new\nline", "-rf", "$(touch x)", "ümläut"
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_SBX_9_the_name_of_the_workspace_is_only_a_name(name: str, layer: str, tmp_path: Path):
+def test_the_name_of_the_workspace_is_only_a_name(name: str, layer: str, tmp_path: Path):
     cell = Cell(tmp_path, layer, name=name)
     status, said = cell.run("git status -s && echo x > new")
     assert status == 0, said
@@ -676,14 +676,14 @@ def alive(marker: str) -> list[str]:
 
 
 @pytest.mark.parametrize("how", ["", "setsid ", "nohup "])
-def test_SBX_8_nothing_outlives_the_command(how: str, mounted: Cell):
+def test_nothing_outlives_the_command(how: str, mounted: Cell):
     marker = f"{300 + uuid.uuid4().int % 10**9}"
     command = f"{how}sleep {marker} > /dev/null 2>&1 & disown; echo x"
     assert mounted.run(command, mounted.usual)[0] == 0
     eventually(lambda: not alive(marker))
 
 
-def test_SBX_8_what_is_in_the_sandbox_dies_with_what_is_outside(mounted: Cell):
+def test_what_is_in_the_sandbox_dies_with_what_is_outside(mounted: Cell):
     marker = f"{300 + uuid.uuid4().int % 10**9}"
     with mounted.start(f"echo x; setsid sleep {marker}") as process:
         assert process.stdout
@@ -780,7 +780,7 @@ PLANTED = (
 """What would make git read or run something else, in the repository of a linked worktree."""
 
 
-def test_K17_K18_a_linked_worktree_plants_nothing_in_its_repository(layer: str, cell: Cell):
+def test_a_linked_worktree_plants_nothing_in_its_repository(layer: str, cell: Cell):
     main = linked_worktree(cell)
     git = main / ".git"
     note = git / "worktrees" / "linked" / "rookery-worktree.json"
@@ -811,7 +811,7 @@ def done_of(tries: dict[str, str], cell: Cell, sandbox: Sandbox) -> list[str]:
     return done
 
 
-def test_K18_a_git_file_cannot_open_a_folder_that_does_not_know_it(cell: Cell):
+def test_a_git_file_cannot_open_a_folder_that_does_not_know_it(cell: Cell):
     main = linked_worktree(cell)
     text = (cell.root / ".git").read_text()
     cell.root = cell.folder / "forged"
@@ -837,7 +837,7 @@ sandbox.close()
 """
 
 
-def test_SBX_2_without_any_privilege_it_is_the_same(layer: str, tmp_path: Path):
+def test_without_any_privilege_it_is_the_same(layer: str, tmp_path: Path):
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     nobody = shutil.which("setpriv")
     if os.geteuid() != 0 or not python or not nobody:
@@ -899,7 +899,7 @@ NO_CACHES = (
 )
 
 
-def test_SBX_2_what_is_run_later_outside_is_no_cache(cell: Cell):
+def test_what_is_run_later_outside_is_no_cache(cell: Cell):
     for path in NO_CACHES:
         (cell.home / path).parent.mkdir(parents=True, exist_ok=True)
     tries = {path: f'echo x > "$HOME/{path}"' for path in NO_CACHES}
@@ -910,7 +910,7 @@ def test_SBX_2_what_is_run_later_outside_is_no_cache(cell: Cell):
 LED = {"XDG_CACHE_HOME": ".cache", "npm_config_cache": ".npm"}
 
 
-def test_SBX_2_what_is_there_is_not_changed_by_the_way_of_the_private_cache(cell: Cell):
+def test_what_is_there_is_not_changed_by_the_way_of_the_private_cache(cell: Cell):
     """A tool may replace it or make its own, and what is outside stays as it is."""
     there = [each for each in NO_CACHES if each.startswith((".cache", ".npm"))]
     for path in there:
@@ -955,7 +955,7 @@ def test_what_a_tool_cannot_do_without_is_private_and_lasts_from_command_to_comm
     assert [path for path in PRIVATELY if (cell.home / ".cache" / path).exists()] == []
 
 
-def test_SBX_5_a_cache_that_the_user_adds_is_the_real_one(cell: Cell):
+def test_a_cache_that_the_user_adds_is_the_real_one(cell: Cell):
     place = cell.home / ".cache" / "uv"
     place.mkdir()
     sandbox = cell.sandbox(writable=(str(place),))
@@ -966,7 +966,7 @@ def test_SBX_5_a_cache_that_the_user_adds_is_the_real_one(cell: Cell):
     assert (place / "y").exists()
 
 
-def test_SBX_7_not_even_the_names_in_a_hidden_cache_are_told(layer: str, cell: Cell):
+def test_not_even_the_names_in_a_hidden_cache_are_told(layer: str, cell: Cell):
     place = cell.home / ".cache" / "pypoetry" / "virtualenvs"
     (place / SECRET).mkdir(parents=True)
     said = cell.run("find -L $TMPDIR/ -name '*decoy*'", cell.sandbox(hidden=(str(place),)))[1]
@@ -1011,7 +1011,7 @@ if TORTURE:  # a second each; the caches of a user are most in the way where mou
 
 
 @pytest.mark.parametrize(("layer", "caches"), INSTALLING, indirect=["layer"])
-def test_SBX_3_pip_and_npm_install_without_any_network(layer: str, caches: str, cell: Cell):
+def test_pip_and_npm_install_without_any_network(layer: str, caches: str, cell: Cell):
     for place in caches.split():
         (cell.home / place).mkdir(parents=True)
     sandbox = cell.sandbox(network="off")
@@ -1042,7 +1042,7 @@ def test_SBX_3_pip_and_npm_install_without_any_network(layer: str, caches: str, 
         assert "EACCES" not in said
 
 
-def test_SBX_2_all_that_is_writable_is_told(cell: Cell):
+def test_all_that_is_writable_is_told(cell: Cell):
     sandbox = cell.sandbox(writable=(str(cell.outside),))
     told = sandbox.writable
     shared = str(cell.home / ".cache" / "pip" / "http-v2")
@@ -1057,7 +1057,7 @@ def test_FIFO_a_pipe_in_the_place_of_git_does_not_stop_anything(cell: Cell):
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_SBX_4_a_workspace_that_is_gone_is_not_taken_for_a_missing_sandbox(known: bool, cell: Cell):
+def test_a_workspace_that_is_gone_is_not_taken_for_a_missing_sandbox(known: bool, cell: Cell):
     sandbox = cell.sandbox()
     assert not known or sandbox.state.kind != "none"
     moved = cell.root.rename(cell.folder / "moved")

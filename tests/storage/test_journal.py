@@ -66,7 +66,7 @@ def test_a_journal_can_be_closed_twice(tmp_path: Path):
     journal.close()
 
 
-def test_s11_files_are_private_whatever_the_umask(tmp_path: Path):
+def test_files_are_private_whatever_the_umask(tmp_path: Path):
     before = os.umask(0)
     try:
         store(tmp_path / "t", sample_facts())
@@ -82,7 +82,7 @@ def test_s11_files_are_private_whatever_the_umask(tmp_path: Path):
 # ── torn and damaged journals ───────────────────────────────────────────────────────────
 
 
-def test_s2_a_tail_torn_at_any_byte_is_cut_kept_aside_and_reported_once(tmp_path: Path):
+def test_a_tail_torn_at_any_byte_is_cut_kept_aside_and_reported_once(tmp_path: Path):
     facts: list[Fact] = [opened(), UserSpoke(message_id="m", text="héllo"), TaskReopened()]
     events = store(tmp_path / "whole", facts)
     whole = (tmp_path / "whole" / JOURNAL).read_bytes()
@@ -119,7 +119,7 @@ def test_a_report_that_did_not_get_on_record_is_made_again(tmp_path: Path):
     assert reopen(tmp_path / "t").recovered == first
 
 
-def test_s14_recovering_twice_is_recovering_once(tmp_path: Path):
+def test_recovering_twice_is_recovering_once(tmp_path: Path):
     store(tmp_path / "t", sample_facts())
     with (tmp_path / "t" / JOURNAL).open("ab") as file:
         file.write(b"\0" * 4096)
@@ -130,7 +130,7 @@ def test_s14_recovering_twice_is_recovering_once(tmp_path: Path):
 
 
 @pytest.mark.parametrize("damage", ["flipped", "missing", "doubled", "swapped"])
-def test_s9_a_task_damaged_in_the_middle_opens_with_what_is_before(damage: str, tmp_path: Path):
+def test_a_task_damaged_in_the_middle_opens_with_what_is_before(damage: str, tmp_path: Path):
     events = store(tmp_path / "t", sample_facts())
     path = tmp_path / "t" / JOURNAL
     lines = path.read_bytes().splitlines(keepends=True)
@@ -153,7 +153,7 @@ def test_s9_a_task_damaged_in_the_middle_opens_with_what_is_before(damage: str, 
     journal.close()
 
 
-def test_s10_a_journal_damaged_from_its_first_line_is_left_alone(tmp_path: Path):
+def test_a_journal_damaged_from_its_first_line_is_left_alone(tmp_path: Path):
     store(tmp_path / "t", sample_facts())
     path = tmp_path / "t" / JOURNAL
     path.write_bytes(b"x" + path.read_bytes()[1:])
@@ -165,7 +165,7 @@ def test_s10_a_journal_damaged_from_its_first_line_is_left_alone(tmp_path: Path)
     assert contents(tmp_path / "t") == before
 
 
-def test_s10_what_cannot_be_read_is_neither_absent_nor_empty(tmp_path: Path):
+def test_what_cannot_be_read_is_neither_absent_nor_empty(tmp_path: Path):
     (tmp_path / "t" / JOURNAL).mkdir(parents=True)
     for attempt in (Journal.open, Journal.create, lambda folder: list(read_events(folder))):
         with pytest.raises(StorageError, match="directory"):
@@ -302,7 +302,7 @@ class SmallJournal(Journal):
     largest = 2000
 
 
-def test_s13_a_full_journal_is_announced_and_then_takes_no_more(tmp_path: Path):
+def test_a_full_journal_is_announced_and_then_takes_no_more(tmp_path: Path):
     journal = SmallJournal.create(tmp_path / "t")
     events = write_all(journal, [opened()])
     assert journal.warning == ""

@@ -61,7 +61,7 @@ def test_no_key_anywhere_is_none(file: Path):
     assert find_key("ollama", flag=None, environ={"": "x"}, variable=None, keys_file=file) is None
 
 
-def test_sec3_a_key_never_shows_itself():
+def test_a_key_never_shows_itself():
     key = Key(SECRET, source="ANTHROPIC_API_KEY")
     assert repr(key) == 'Key(source="ANTHROPIC_API_KEY")'
     shown = [
@@ -81,7 +81,7 @@ def test_sec3_a_key_never_shows_itself():
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o601])
-def test_sec1_a_file_open_to_others_is_refused_with_the_remedy(file: Path, mode: int):
+def test_a_file_open_to_others_is_refused_with_the_remedy(file: Path, mode: int):
     keep(file, f'anthropic = "{SECRET}"', mode)
     with pytest.raises(SettingsError) as caught:
         find(file)
@@ -93,13 +93,13 @@ def test_sec1_a_file_open_to_others_is_refused_with_the_remedy(file: Path, mode:
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o400])
-def test_sec1_a_private_file_is_read(file: Path, mode: int):
+def test_a_private_file_is_read(file: Path, mode: int):
     keep(file, f'anthropic = "{SECRET}"', mode)
     assert find(file) is not None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_sec1_a_file_of_another_user_is_refused(file: Path):
+def test_a_file_of_another_user_is_refused(file: Path):
     keep(file, f'anthropic = "{SECRET}"', 0o644)
     os.chown(file, 12345, 12345)
     with pytest.raises(SettingsError, match="belongs to another user"):
@@ -131,7 +131,7 @@ def test_a_pipe_or_folder_is_refused_without_waiting(tmp_path: Path):
         (f'anthropic = "{SECRET}é"', " holds characters that no key has; copy it again."),
     ],
 )
-def test_sec3_no_complaint_repeats_a_key(file: Path, text: str | bytes, complaint: str):
+def test_no_complaint_repeats_a_key(file: Path, text: str | bytes, complaint: str):
     keep(file, text)
     with pytest.raises(SettingsError) as caught:
         find(file)
@@ -176,9 +176,7 @@ def test_an_impossible_key_is_not_saved(file: Path):
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
-def test_sec5_what_is_saved_is_private_from_the_first_instant_whatever_the_umask(
-    file: Path, umask: int
-):
+def test_what_is_saved_is_private_from_the_first_instant_whatever_the_umask(file: Path, umask: int):
     program = f"""
 import os, sys
 from pathlib import Path
@@ -228,13 +226,13 @@ except SettingsError as error:
     assert [path.name for path in file.parent.iterdir()] == ["keys.toml"]
 
 
-def test_SEC_4_all_keys_are_known_whichever_of_them_is_used(file: Path):
+def test_all_keys_are_known_whichever_of_them_is_used(file: Path):
     keep(file, f'openai = "{SECRET}-o"\nother = "{SECRET}-x"\n')
     environ = {"ANTHROPIC_API_KEY": f" {SECRET}-a\n", "HOME": "/"}
     known = list(all_keys(environ, ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"], file))
     assert known == [f"{SECRET}-a", f"{SECRET}-o", f"{SECRET}-x"]
 
 
-def test_SEC_4_a_file_that_is_not_used_gives_none_and_stops_nothing(file: Path):
+def test_a_file_that_is_not_used_gives_none_and_stops_nothing(file: Path):
     keep(file, f'openai = "{SECRET}"\n', mode=0o644)
     assert list(all_keys({}, [], file)) == []

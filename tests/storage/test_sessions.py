@@ -219,7 +219,7 @@ def test_no_tasks_at_all_is_an_empty_list(tasks: TaskStore, tmp_path: Path):
     assert tasks.search("anything") == []
 
 
-def test_s9_a_damaged_task_is_marked_and_harms_no_other(tasks: TaskStore, places: Places):
+def test_a_damaged_task_is_marked_and_harms_no_other(tasks: TaskStore, places: Places):
     for name in ("good", "torn", "bad", "odd", "begun", "strange"):
         keep(tasks, name, sample_facts())
     torn, bad = (places.tasks / name / JOURNAL for name in ("torn", "bad"))
@@ -333,7 +333,7 @@ def everything_below(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
-def test_s12_deleting_is_complete(tasks: TaskStore, places: Places):
+def test_deleting_is_complete(tasks: TaskStore, places: Places):
     keep(tasks, "t1", [TaskOpened(text="a xylophone secret"), *sample_facts()[1:]])
     keep(tasks, "t2", [TaskOpened(text="something else")])
     assert [found.task.id for found in tasks.search("xylophone")] == ["t1"]
@@ -367,7 +367,7 @@ TaskStore(find_places(os.environ)).delete("t1")
 
 
 @pytest.mark.parametrize("point", ["delete.marked", "delete.removed"])
-def test_s12_a_deletion_that_was_killed_is_finished_at_the_next_start(
+def test_a_deletion_that_was_killed_is_finished_at_the_next_start(
     point: str, tasks: TaskStore, places: Places
 ):
     keep(tasks, "t1", [TaskOpened(text="a xylophone secret")])

@@ -184,7 +184,7 @@ def test_a_mistake_is_named(user_file: Path, text: str, sentence: str):
         "",
     ],
 )
-def test_sec3_a_refused_address_is_not_repeated(user_file: Path, address: str):
+def test_a_refused_address_is_not_repeated(user_file: Path, address: str):
     said = complaint_about(user_file, f"base_url = {address!r}".replace("'", '"'))
     assert said == (
         "settings.toml: base_url must be an address that begins with http:// or https:// and "
@@ -289,7 +289,7 @@ def test_a_project_folder_that_is_a_file_holds_no_settings(user_file: Path, work
         (150, 100, None, 200, 200, "flag"),
     ],
 )
-def test_13_1_who_decides(
+def test_who_decides(
     user_file: Path,
     project_file: Path,
     workspace: Path,
@@ -387,9 +387,7 @@ def test_a_variable_is_refused(user_file: Path, variable: str, text: str, compla
         "[limits]\nread_bytes = 1\nsearch_seconds = 1",
     ],
 )
-def test_trust4_a_project_may_tighten(
-    user_file: Path, project_file: Path, workspace: Path, text: str
-):
+def test_a_project_may_tighten(user_file: Path, project_file: Path, workspace: Path, text: str):
     write(project_file, text)
     found = find_settings(user_file, workspace, {}, {})
     assert found.refused == ()
@@ -444,7 +442,7 @@ def test_trust4_a_project_may_tighten(
         ("limits = 1", "`limits` is a section; write its settings below [limits]."),
     ],
 )
-def test_trust4_a_project_may_not(
+def test_a_project_may_not(
     user_file: Path, project_file: Path, workspace: Path, text: str, refusal: str
 ):
     write(project_file, text)
@@ -454,7 +452,7 @@ def test_trust4_a_project_may_not(
     assert found.refused == (f"{project_file}: {refusal}".replace("USER", str(user_file)),)
 
 
-def test_ax5_a_stricter_user_is_not_bothered_by_a_laxer_project(
+def test_a_stricter_user_is_not_bothered_by_a_laxer_project(
     user_file: Path, project_file: Path, workspace: Path
 ):
     write(user_file, "max_requests = 50\napproval = 'ask'")

@@ -1,6 +1,6 @@
 """Hostile folders, one for each class of incident.
 
-    HOSTILE["K17-git"](world)
+    HOSTILE["git"](world)
 
 Whatever such a folder wants to have run gives itself away to the canaries of its world.
 """
@@ -254,12 +254,12 @@ def words(world: World) -> None:
 
 
 HOSTILE: dict[str, Callable[[World], None]] = {
-    "K17-git": git_everything,
-    "K10-K11-K12-settings": settings_and_programs,
-    "K10-python": python_modules,
-    "K3-programs": programs,
-    "K8-links": links,
-    "K16-K22-names": names,
-    "K21-huge": huge,
-    "K14-K15-words": words,
+    "git": git_everything,
+    "settings": settings_and_programs,
+    "python": python_modules,
+    "programs": programs,
+    "links": links,
+    "names": names,
+    "huge": huge,
+    "words": words,
 }

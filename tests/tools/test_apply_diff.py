@@ -43,7 +43,7 @@ async def test_bytes_that_are_no_text_survive_an_edit(bench: Workbench):
     assert bench.bytes_of("a.txt") == b"caf\xe9\n1\n"
 
 
-async def test_4_5_some_blocks_applied_is_a_success_with_a_note(bench: Workbench):
+async def test_some_blocks_applied_is_a_success_with_a_note(bench: Workbench):
     bench.put("a.txt", "one\ntwo\n")
     diff = block("one", "1") + block("tow", "2")
     action = await bench.prepare("apply_diff", path="a.txt", diff=diff)
@@ -54,7 +54,7 @@ async def test_4_5_some_blocks_applied_is_a_success_with_a_note(bench: Workbench
     assert bench.bytes_of("a.txt") == b"1\ntwo\n"
 
 
-async def test_4_5_no_block_applied_is_a_mistake_and_explained_by_a_reading(bench: Workbench):
+async def test_no_block_applied_is_a_mistake_and_explained_by_a_reading(bench: Workbench):
     bench.put("a.txt", "one\nsecret two\n")
     action = await bench.prepare("apply_diff", path="a.txt", diff=block("secret tow", "2"))
     assert (action.reads, action.changes_things) == (["a.txt"], False)
@@ -69,7 +69,7 @@ async def test_4_5_no_block_applied_is_a_mistake_and_explained_by_a_reading(benc
     ("diff", "words"),
     [("nonsense", "The diff is malformed"), (block("one", "1"), "There is no file a.txt")],
 )
-async def test_4_5_wrong_use_is_a_mistake(bench: Workbench, diff: str, words: str):
+async def test_wrong_use_is_a_mistake(bench: Workbench, diff: str, words: str):
     with pytest.raises(BadArguments, match=words):
         await bench.prepare("apply_diff", path="a.txt", diff=diff)
 

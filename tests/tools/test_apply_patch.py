@@ -52,7 +52,7 @@ def tree(root: Path) -> dict[str, bytes]:
     }
 
 
-async def test_C16_every_file_is_changed_and_told_of(bench: Workbench):
+async def test_every_file_is_changed_and_told_of(bench: Workbench):
     put_several(bench)
     outcome = await bench.run("apply_patch", patch=SEVERAL)
     assert tree(bench.root) == {
@@ -68,7 +68,7 @@ async def test_C16_every_file_is_changed_and_told_of(bench: Workbench):
     ]
 
 
-async def test_PROT_3_every_path_is_declared_source_and_destination(bench: Workbench):
+async def test_every_path_is_declared_source_and_destination(bench: Workbench):
     put_several(bench)
     action = await bench.prepare("apply_patch", patch=SEVERAL)
     assert [(c.path, bool(c.before), bool(c.after)) for c in action.changes] == [
@@ -80,7 +80,7 @@ async def test_PROT_3_every_path_is_declared_source_and_destination(bench: Workb
     ]
 
 
-async def test_1_5_the_whole_change_is_shown_at_once(bench: Workbench):
+async def test_the_whole_change_is_shown_at_once(bench: Workbench):
     put_several(bench)
     action = await bench.prepare("apply_patch", patch=SEVERAL)
     assert action.title == (
@@ -171,7 +171,7 @@ async def test_of_many_files_the_first_are_named(bench: Workbench):
                      id="omission in a new file"),
     ],
 )  # fmt: skip
-async def test_4_6_a_patch_that_cannot_be_applied_changes_nothing(
+async def test_a_patch_that_cannot_be_applied_changes_nothing(
     bench: Workbench, rows: list[str], words: str
 ):
     bench.put("a.txt", "one\n")
@@ -184,7 +184,7 @@ async def test_4_6_a_patch_that_cannot_be_applied_changes_nothing(
     assert tree(bench.root) == before
 
 
-async def test_4_6_a_hunk_that_does_not_fit_is_explained_by_a_reading(bench: Workbench):
+async def test_a_hunk_that_does_not_fit_is_explained_by_a_reading(bench: Workbench):
     bench.put("a.txt", "one\n")
     bench.put("b.txt", "secret two\n")
     rows = ["*** Update File: a.txt", "-one", "*** Update File: b.txt", "-secret tow"]
@@ -202,7 +202,7 @@ async def test_4_6_a_hunk_that_does_not_fit_is_explained_by_a_reading(bench: Wor
     assert bench.bytes_of("a.txt") == b"one\n"
 
 
-async def test_4_6_all_or_nothing_also_if_a_file_changes_after_the_question(bench: Workbench):
+async def test_all_or_nothing_also_if_a_file_changes_after_the_question(bench: Workbench):
     put_several(bench)
     action = await bench.prepare("apply_patch", patch=SEVERAL)
     bench.put("from.txt", "somebody else's\n")
@@ -212,7 +212,7 @@ async def test_4_6_all_or_nothing_also_if_a_file_changes_after_the_question(benc
     assert tree(bench.root) == before
 
 
-async def test_4_6_all_or_nothing_also_if_a_file_may_not_be_written(bench: Workbench):
+async def test_all_or_nothing_also_if_a_file_may_not_be_written(bench: Workbench):
     put_several(bench)
     bench.put("last.txt", "x\n").chmod(0o444)
     before = tree(bench.root)
@@ -232,7 +232,7 @@ async def test_a_permit_for_less_is_no_permit(bench: Workbench):
     assert tree(bench.root) == before
 
 
-async def test_4_7_a_change_of_nothing_needs_no_approval(bench: Workbench):
+async def test_a_change_of_nothing_needs_no_approval(bench: Workbench):
     bench.put("a.txt", "one\n")
     action = await bench.prepare("apply_patch", patch=patch("*** Update File: a.txt", " one"))
     assert not action.changes_things
@@ -250,7 +250,7 @@ async def test_a_file_that_stays_as_it_is_is_told_of_too(bench: Workbench):
     assert bench.bytes_of("b.txt") == b""
 
 
-async def test_5_5_what_is_no_text_can_be_deleted(bench: Workbench):
+async def test_what_is_no_text_can_be_deleted(bench: Workbench):
     bench.put("logo.png", b"\x89PNG\0\0")
     action = await bench.prepare("apply_patch", patch=patch("*** Delete File: logo.png"))
     assert "not a text file" in action.diff
@@ -266,7 +266,7 @@ async def test_what_may_not_be_opened_may_not_be_deleted(bench: Workbench):
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o600])
-async def test_5_5_a_moved_file_keeps_bytes_encoding_and_mode(bench: Workbench, mode: int):
+async def test_a_moved_file_keeps_bytes_encoding_and_mode(bench: Workbench, mode: int):
     content = "\ufeffone\r\ntwo".encode("utf-16-le")
     bench.put("a.txt", content).chmod(mode)
     rows = ["*** Update File: a.txt", "*** Move to: b.txt", "-two", "+2"]

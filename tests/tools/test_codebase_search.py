@@ -60,7 +60,7 @@ def bench(tmp_path: Path, parser: SyntaxReader) -> Iterator[CodeBench]:
     bench.index.close()
 
 
-async def test_s10_code_is_searched_only_with_a_permit(bench: CodeBench):
+async def test_code_is_searched_only_with_a_permit(bench: CodeBench):
     action = await bench.action(bench.search, query=" parse\n headers ", path="./net")
     assert (action.reads, action.changes_things) == (["net"], False)
     assert action.title == "Search the code in net for parse headers"
@@ -96,13 +96,13 @@ async def test_a_query_must_say_something(bench: CodeBench):
             await bench.action(bench.search, query=query)
 
 
-async def test_s5_only_the_workspace_is_searched(bench: CodeBench):
+async def test_only_the_workspace_is_searched(bench: CodeBench):
     with pytest.raises(ToolError, match="outside the workspace"):
         await bench.action(bench.search, query="headers", path="..")
 
 
 @pytest.mark.parametrize("name", [".rookeryignore", ".rooignore"])
-async def test_s6_what_is_kept_back_after_it_was_indexed_is_not_shown(bench: CodeBench, name: str):
+async def test_what_is_kept_back_after_it_was_indexed_is_not_shown(bench: CodeBench, name: str):
     assert "net/parser.py" in await bench.text(bench.search, query="headers")
     bench.put(name, "net/parser.py\n")
     assert "net/parser.py" not in await bench.text(bench.search, query="headers")
@@ -177,7 +177,7 @@ async def test_the_definitions_of_a_folder_are_listed_file_by_file(bench: CodeBe
     )
 
 
-async def test_s6_the_definitions_of_what_is_kept_back_are_not_listed(bench: CodeBench):
+async def test_the_definitions_of_what_is_kept_back_are_not_listed(bench: CodeBench):
     bench.put(".rookeryignore", "parser.py\n")
     assert "parse_headers" not in await bench.text(bench.names, path="net")
     with pytest.raises(ToolError, match="kept from you"):

@@ -37,14 +37,14 @@ async def edit(bench: Workbench, old: str, new: str, **more: object) -> bytes:
         pytest.param(b"a\n\nb\n", "a\n\nb", "a\nb", b"a\nb\n", id="a line end goes"),
     ],
 )
-async def test_4_7_a_piece_of_text_is_replaced(
+async def test_a_piece_of_text_is_replaced(
     bench: Workbench, before: bytes, old: str, new: str, after: bytes
 ):
     bench.put("a.txt", before)
     assert await edit(bench, old, new) == after
 
 
-async def test_4_7_every_occurrence_is_replaced_if_wanted(bench: Workbench):
+async def test_every_occurrence_is_replaced_if_wanted(bench: Workbench):
     bench.put("a.txt", b"x\r\nx\ny x\r\n")
     assert await edit(bench, "x", "z", replace_all=True) == b"z\r\nz\ny z\r\n"
 
@@ -66,7 +66,7 @@ async def test_4_7_every_occurrence_is_replaced_if_wanted(bench: Workbench):
         ("", "a", "Nothing in the file resembles it"),
     ],
 )
-async def test_4_7_a_miss_is_a_mistake_and_explained(
+async def test_a_miss_is_a_mistake_and_explained(
     bench: Workbench, before: str, old: str, words: str
 ):
     bench.put("a.txt", before)
@@ -83,12 +83,12 @@ async def test_4_7_a_miss_is_a_mistake_and_explained(
         ("x", "y", "There is no file a.txt"),
     ],
 )
-async def test_4_7_wrong_use_is_a_mistake(bench: Workbench, old: str, new: str, words: str):
+async def test_wrong_use_is_a_mistake(bench: Workbench, old: str, new: str, words: str):
     with pytest.raises(BadArguments, match=words):
         await edit(bench, old, new)
 
 
-async def test_4_7_a_change_of_nothing_needs_no_approval(bench: Workbench):
+async def test_a_change_of_nothing_needs_no_approval(bench: Workbench):
     bench.put("a.txt", "a\r\nb\r\n")
     arguments = {"file_path": "a.txt", "old_string": "a\nb", "new_string": "a\r\nb"}
     action = await bench.prepare("edit", **arguments)
@@ -96,7 +96,7 @@ async def test_4_7_a_change_of_nothing_needs_no_approval(bench: Workbench):
     assert "No changes needed" in (await action.perform(permit_for(action))).text
 
 
-async def test_1_5_the_change_is_shown(bench: Workbench):
+async def test_the_change_is_shown(bench: Workbench):
     bench.put("src/a.txt", "one\n")
     action = await bench.prepare(
         "edit", file_path="./src/a.txt", old_string="one", new_string="1\n2"
@@ -112,7 +112,7 @@ async def test_1_5_the_change_is_shown(bench: Workbench):
     }
 
 
-async def test_5_5_text_that_the_encoding_lacks_is_refused(bench: Workbench):
+async def test_text_that_the_encoding_lacks_is_refused(bench: Workbench):
     bench.put("a.txt", "a".encode("utf-16"))
     with pytest.raises(BadArguments, match="has no way to write"):
         await edit(bench, "a", "\ud800")

@@ -47,7 +47,7 @@ async def edit(bench: Workbench, old: str, new: str, **more: object) -> bytes:
         pytest.param(b"a\r  b\rc", "a\nb", "x\ny", b"x\ry\rc", id="bare CR"),
     ],
 )  # fmt: skip
-async def test_4_7_text_is_replaced_though_quoted_loosely(
+async def test_text_is_replaced_though_quoted_loosely(
     bench: Workbench, before: bytes, old: str, new: str, after: bytes
 ):
     bench.put("a.txt", before)
@@ -68,7 +68,7 @@ async def test_4_7_text_is_replaced_though_quoted_loosely(
         pytest.param("aaaa\n", "aa", 2, "zz\n", id="side by side"),
     ],
 )
-async def test_4_7_every_way_has_its_own_count(
+async def test_every_way_has_its_own_count(
     bench: Workbench, before: str, old: str, expected: int, after: str
 ):
     bench.put("a.txt", before)
@@ -88,7 +88,7 @@ async def test_4_7_every_way_has_its_own_count(
         ("a\n", " \n ", 1, "Nothing in the file resembles it"),
     ],
 )
-async def test_4_7_a_miss_is_a_mistake_and_explained_by_a_reading(
+async def test_a_miss_is_a_mistake_and_explained_by_a_reading(
     bench: Workbench, before: str, old: str, expected: int, words: str
 ):
     bench.put("a.txt", before)
@@ -105,7 +105,7 @@ async def test_4_7_a_miss_is_a_mistake_and_explained_by_a_reading(
     assert bench.bytes_of("a.txt") == before.encode()
 
 
-async def test_4_7_an_empty_old_string_creates_the_file(bench: Workbench):
+async def test_an_empty_old_string_creates_the_file(bench: Workbench):
     arguments = {"file_path": "src/a.txt", "old_string": "", "new_string": "one\n"}
     action = await bench.prepare("edit_file", **arguments)
     assert action.payload == {
@@ -122,7 +122,7 @@ async def test_4_7_an_empty_old_string_creates_the_file(bench: Workbench):
 
 
 @pytest.mark.parametrize("content", [b"", b"x"])
-async def test_4_7_but_never_one_that_is_there(bench: Workbench, content: bytes):
+async def test_but_never_one_that_is_there(bench: Workbench, content: bytes):
     bench.put("a.txt", content)
     with pytest.raises(BadArguments, match="is there already"):
         await edit(bench, "", "new")
@@ -136,23 +136,23 @@ async def test_4_7_but_never_one_that_is_there(bench: Workbench, content: bytes)
         ("x", "y", "There is no file a.txt"),
     ],
 )
-async def test_4_7_wrong_use_is_a_mistake(bench: Workbench, old: str, new: str, words: str):
+async def test_wrong_use_is_a_mistake(bench: Workbench, old: str, new: str, words: str):
     with pytest.raises(BadArguments, match=words):
         await edit(bench, old, new)
 
 
-async def test_4_7_at_least_one_replacement_is_expected(bench: Workbench):
+async def test_at_least_one_replacement_is_expected(bench: Workbench):
     with pytest.raises(msgspec.ValidationError):
         await edit(bench, "a", "b", expected_replacements=0)
 
 
-async def test_4_7_an_absolute_path_inside_will_do(bench: Workbench):
+async def test_an_absolute_path_inside_will_do(bench: Workbench):
     file = bench.put("src/a.txt", "a  b\n")
     await bench.run("edit_file", file_path=str(file), old_string="a b", new_string="c")
     assert file.read_bytes() == b"c\n"
 
 
-async def test_4_7_a_change_of_nothing_needs_no_approval(bench: Workbench):
+async def test_a_change_of_nothing_needs_no_approval(bench: Workbench):
     bench.put("a.txt", "a b\n")
     arguments = {"file_path": "a.txt", "old_string": "a  b", "new_string": "a b"}
     action = await bench.prepare("edit_file", **arguments)
@@ -166,7 +166,7 @@ async def test_an_omission_is_refused(bench: Workbench):
         await edit(bench, "one\ntwo", "1\n# ... existing code ...")
 
 
-def test_PY_3_repetition_does_not_cost_more_than_reading():
+def test_repetition_does_not_cost_more_than_reading():
     with patience():
         assert isinstance(replace_loosely("a " * 200_000, "a\n" * 60_000 + "b", "x", 1), Missing)
         assert isinstance(replace_loosely("a " * 100_000, "a\n" * 30_000, "x", 1), Missing)

@@ -1,4 +1,4 @@
-"""A file of which only the beginning fits is shown with what the rest defines: 4.3, 13.5."""
+"""A file of which only the beginning fits is shown with what the rest defines."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -87,7 +87,7 @@ async def test_a_slice_says_how_to_go_on(bench: Workbench):
 
 
 @pytest.mark.parametrize("lines", [2000, 2001, 200_000])
-async def test_7_at_most_2000_lines_are_shown(bench: Workbench, lines: int):
+async def test_at_most_2000_lines_are_shown(bench: Workbench, lines: int):
     bench.put("a.txt", "x\n" * lines)
     rows = (await read(bench, limit=10**9)).split("\n")
     assert rows[-1] == "2000 | x"
@@ -95,13 +95,13 @@ async def test_7_at_most_2000_lines_are_shown(bench: Workbench, lines: int):
 
 
 @pytest.mark.parametrize(("length", "cut"), [(2000, False), (2001, True), (200_000, True)])
-async def test_7_a_long_line_is_cut(bench: Workbench, length: int, cut: bool):
+async def test_a_long_line_is_cut(bench: Workbench, length: int, cut: bool):
     bench.put("a.txt", "x" * length)
     expected = "x" * 1997 + "..." if cut else "x" * 2000
     assert await read(bench) == f"File: a.txt\n1 | {expected}"
 
 
-async def test_7_a_long_text_is_cut_at_its_size(tmp_path: Path):
+async def test_a_long_text_is_cut_at_its_size(tmp_path: Path):
     bench = Workbench(tmp_path, Limits(read_bytes=100))
     bench.put("a.txt", "0123456789\n" * 50)
     rows = (await read(bench)).split("\n")
@@ -125,7 +125,7 @@ async def test_only_the_beginning_of_a_huge_file_is_read(tmp_path: Path):
         ({"mode": "indentation", "indentation": {"anchor_line": 9}}, "Line 9 is past the end"),
     ],
 )
-async def test_c12_lines_that_are_not_there_are_an_error(
+async def test_lines_that_are_not_there_are_an_error(
     bench: Workbench, arguments: dict[str, object], words: str
 ):
     bench.put("a.txt", "1\n2\n3\n")
@@ -144,7 +144,7 @@ async def test_c12_lines_that_are_not_there_are_an_error(
         pytest.param(9, {"max_lines": 3}, (8, 10), id="at most three lines"),
     ],
 )
-async def test_4_3_the_block_around_a_line(
+async def test_the_block_around_a_line(
     bench: Workbench, anchor: int, around: dict[str, object], lines: tuple[int, int]
 ):
     bench.put("a.txt", CODE)
@@ -186,7 +186,7 @@ async def test_images_are_shown_to_models_that_see(tmp_path: Path):
         ),
     ],
 )
-async def test_4_3_which_images_are_shown(tmp_path: Path, data: bytes, words: str):
+async def test_which_images_are_shown(tmp_path: Path, data: bytes, words: str):
     bench = Workbench(tmp_path, sees_images=True)
     bench.put("a.txt", data)
     outcome = await bench.run("read_file", path="a.txt")
@@ -195,14 +195,14 @@ async def test_4_3_which_images_are_shown(tmp_path: Path, data: bytes, words: st
     assert outcome.seen == ()
 
 
-async def test_4_3_an_svg_is_text(tmp_path: Path):
+async def test_an_svg_is_text(tmp_path: Path):
     bench = Workbench(tmp_path, sees_images=True)
     bench.put("a.svg", "<svg/>")
     outcome = await bench.run("read_file", path="a.svg")
     assert (outcome.text, outcome.images) == ("File: a.svg\n1 | <svg/>", ())
 
 
-async def test_4_3_one_call_shows_20_mib_of_images(tmp_path: Path):
+async def test_one_call_shows_20_mib_of_images(tmp_path: Path):
     bench = Workbench(tmp_path, sees_images=True)
     for number in range(5):
         bench.put(f"{number}.png", png(1, 1, 5 * 2**20))
@@ -235,7 +235,7 @@ NOTEBOOK = json.dumps({"cells": [{"cell_type": "code", "source": "a\nb"}]})
         pytest.param("a.xlsx", samples.word_document(), "7 | The end.", id="docx by another name"),
     ],
 )
-async def test_4_3_documents_are_read_by_lines(
+async def test_documents_are_read_by_lines(
     bench: Workbench, name: str, content: bytes | str, shown: str
 ):
     bench.put(name, content)
@@ -244,7 +244,7 @@ async def test_4_3_documents_are_read_by_lines(
     assert bool(outcome.seen) is ("| {" in shown or "just" in shown)
 
 
-async def test_4_3_a_slice_of_a_document(bench: Workbench):
+async def test_a_slice_of_a_document(bench: Workbench):
     bench.put("a.docx", samples.word_document())
     outcome = await bench.run("read_file", path="a.docx", offset=2, limit=1)
     assert outcome.text == "File: a.docx\n(Lines 2-2 of 7. To go on: offset=3.)\n2 | ## Of birds"
@@ -278,7 +278,7 @@ async def test_a_document_that_is_not_read_says_why(
     mark=st.sampled_from([b"", b"%PDF-", b"PK\3\4", b'{"cells":', b"\x89PNG\r\n\x1a\n", b"\0"]),
     rest=st.binary(max_size=300),
 )
-def test_K21_no_file_is_too_strange_to_be_read(tmp_path: Path, name: str, mark: bytes, rest: bytes):
+def test_no_file_is_too_strange_to_be_read(tmp_path: Path, name: str, mark: bytes, rest: bytes):
     import anyio
 
     bench = Workbench(tmp_path, sees_images=True)
@@ -299,7 +299,7 @@ async def test_a_folder_and_a_missing_file_are_errors(bench: Workbench):
         await read(bench)
 
 
-async def test_s10_nothing_is_read_without_a_permit(bench: Workbench):
+async def test_nothing_is_read_without_a_permit(bench: Workbench):
     action = await bench.prepare("read_file", path="./missing.txt", offset=3)
     assert action.reads == ["missing.txt"]
     assert not action.changes_things
@@ -339,7 +339,7 @@ async def together(bench: Workbench, *files: dict[str, Any]) -> Outcome:
         pytest.param(["3-1"], "Lines 3-1 are no lines", id="backwards"),
     ],
 )
-async def test_4_3_line_ranges_come_in_many_shapes(bench: Workbench, ranges: list[Any], shown: str):
+async def test_line_ranges_come_in_many_shapes(bench: Workbench, ranges: list[Any], shown: str):
     bench.put("a", TEN)
     bench.put("b", "b")
     outcome = await together(bench, {"path": "a", "line_ranges": ranges}, {"path": "b"})
@@ -349,12 +349,12 @@ async def test_4_3_line_ranges_come_in_many_shapes(bench: Workbench, ranges: lis
 
 
 @pytest.mark.parametrize("said", ["a-b", "", "x", 3, [1], [1, 2, 3], {"end": 3}, [True, 2], "-5"])
-async def test_4_3_a_range_that_is_none_is_a_mistake(bench: Workbench, said: Any):
+async def test_a_range_that_is_none_is_a_mistake(bench: Workbench, said: Any):
     with pytest.raises(BadArguments, match="a range is like"):
         await bench.prepare("read_file", files=[{"path": "a", "line_ranges": [said]}])
 
 
-async def test_4_3_one_bad_file_does_not_spoil_the_others(bench: Workbench):
+async def test_one_bad_file_does_not_spoil_the_others(bench: Workbench):
     bench.put("a", "1")
     bench.put("b", b"\0")
     files = [{"path": path} for path in ("gone", "a", "b", "", "bad\0path")]
@@ -369,7 +369,7 @@ async def test_4_3_one_bad_file_does_not_spoil_the_others(bench: Workbench):
     assert (outcome.ending, outcome.seen) == (Ending.DONE, (Seen("a", sha(b"1")),))
 
 
-async def test_4_3_if_every_file_is_bad_the_call_has_failed(bench: Workbench):
+async def test_if_every_file_is_bad_the_call_has_failed(bench: Workbench):
     assert (await together(bench, {"path": "a"}, {"path": "b"})).ending is Ending.FAILED
     with pytest.raises(ToolError, match="File: bad"):
         await together(bench, {"path": "bad\0path"})
@@ -393,7 +393,7 @@ async def test_a_call_that_is_no_call_is_a_mistake(
         await bench.prepare("read_file", **arguments)
 
 
-async def test_S4_the_gate_judges_every_file_of_a_batch(bench: Workbench):
+async def test_the_gate_judges_every_file_of_a_batch(bench: Workbench):
     outside = bench.root.parent / "outside.txt"
     outside.write_text("far\n")
     bench.put("a", "1\n2\n")
@@ -434,14 +434,14 @@ async def test_S4_the_gate_judges_every_file_of_a_batch(bench: Workbench):
         await action.perform(Permit(action.digest, reads=frozenset(["a"])))
 
 
-async def test_S4_whoever_is_asked_about_a_batch_is_told_every_file(bench: Workbench):
+async def test_whoever_is_asked_about_a_batch_is_told_every_file(bench: Workbench):
     names = [f"f{number}" for number in range(7)]
     action = await bench.prepare("read_file", files=[{"path": name} for name in names])
     assert action.title == "Read f0, f1, f2 and 4 more"
     assert action.notes == [f"reads {name}" for name in names]
 
 
-async def test_S4_a_file_outside_is_said_to_be_outside(bench: Workbench):
+async def test_a_file_outside_is_said_to_be_outside(bench: Workbench):
     outside = bench.root.parent / "outside.txt"
     outside.write_text("far\n")
     action = await bench.prepare("read_file", path="../outside.txt")
@@ -449,7 +449,7 @@ async def test_S4_a_file_outside_is_said_to_be_outside(bench: Workbench):
     assert action.reads == [str(outside)]
 
 
-async def test_7_a_batch_shows_as_much_as_one_file_may(tmp_path: Path):
+async def test_a_batch_shows_as_much_as_one_file_may(tmp_path: Path):
     bench = Workbench(tmp_path, Limits(read_bytes=100))
     for name in "abc":
         bench.put(name, "0123456789\n" * 6)
@@ -520,7 +520,7 @@ def guarded(bench: Workbench) -> Workbench:
     return bench
 
 
-async def test_PATH_9_a_file_kept_back_does_not_spoil_the_others_and_is_not_asked_for(
+async def test_a_file_kept_back_does_not_spoil_the_others_and_is_not_asked_for(
     guarded: Workbench,
 ):
     files = [{"path": "a.txt"}, {"path": "my.key"}, {"path": "b.txt"}]
@@ -536,6 +536,6 @@ async def test_PATH_9_a_file_kept_back_does_not_spoil_the_others_and_is_not_aske
     )
 
 
-async def test_PATH_9_if_all_of_them_are_kept_back_the_call_is_denied(guarded: Workbench):
+async def test_if_all_of_them_are_kept_back_the_call_is_denied(guarded: Workbench):
     with pytest.raises(Denied, match=r"my\.key is kept from you"):
         await guarded.prepare("read_file", files=[{"path": "my.key"}, {"path": "./my.key"}])

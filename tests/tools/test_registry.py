@@ -1,4 +1,4 @@
-"""GATE-1: every tool there is, driven past the gate and around it.
+"""Every tool there is, driven past the gate and around it.
 
 A tool that is added needs a row in `CALLS`; from then on all of this holds for it too.
 """
@@ -67,7 +67,7 @@ FORGED = {
 }
 
 
-def test_GATE_1_every_tool_has_a_row_here():
+def test_every_tool_has_a_row_here():
     assert set(all_tools()) == set(CALLS)
     assert set(CALLS) >= TOUCHES_NOTHING
 
@@ -113,7 +113,7 @@ def bench(folder: Path) -> Bench:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", CALLS)
-async def test_GATE_1_GATE_6_preparing_a_call_changes_and_starts_nothing(tmp_path: Path, name: str):
+async def test_preparing_a_call_changes_and_starts_nothing(tmp_path: Path, name: str):
     here = bench(tmp_path)
     before = tree(tmp_path)
     with effects() as heard:
@@ -125,7 +125,7 @@ async def test_GATE_1_GATE_6_preparing_a_call_changes_and_starts_nothing(tmp_pat
 
 
 @pytest.mark.anyio
-async def test_GATE_1_the_interpreter_hears_what_is_done(tmp_path: Path):
+async def test_the_interpreter_hears_what_is_done(tmp_path: Path):
     """Otherwise the tests around this one prove nothing."""
     here = bench(tmp_path)
     with effects() as heard:
@@ -139,9 +139,7 @@ async def test_GATE_1_the_interpreter_hears_what_is_done(tmp_path: Path):
 @pytest.mark.anyio
 @pytest.mark.parametrize("forged", FORGED)
 @pytest.mark.parametrize("name", sorted(set(CALLS) - TOUCHES_NOTHING))
-async def test_GATE_1_without_its_own_permit_a_call_does_nothing(
-    tmp_path: Path, name: str, forged: str
-):
+async def test_without_its_own_permit_a_call_does_nothing(tmp_path: Path, name: str, forged: str):
     here = bench(tmp_path)
     action = await here.prepare(all_tools()[name], **CALLS[name])
     before = tree(here.root)
@@ -152,7 +150,7 @@ async def test_GATE_1_without_its_own_permit_a_call_does_nothing(
 
 
 @pytest.mark.anyio
-async def test_GATE_1_a_permit_for_one_content_is_none_for_another(tmp_path: Path):
+async def test_a_permit_for_one_content_is_none_for_another(tmp_path: Path):
     here = bench(tmp_path)
     tool = all_tools()["write_to_file"]
     allowed = await here.prepare(tool, path="new.txt", content="harmless\n")
@@ -186,7 +184,7 @@ ANSWERS = {"ask_followup_question": ["message This"], "attempt_completion": ["ye
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", CALLS)
-async def test_GATE_1_SCOPE_1_every_call_is_put_to_the_hooks_once(tmp_path: Path, name: str):
+async def test_every_call_is_put_to_the_hooks_once(tmp_path: Path, name: str):
     hook = Witness()
     wanted, last = call(name, **CALLS[name]), finish()
     scenes = [[wanted]] if name == "attempt_completion" else [[wanted], [last]]
@@ -198,7 +196,7 @@ async def test_GATE_1_SCOPE_1_every_call_is_put_to_the_hooks_once(tmp_path: Path
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", CALLS)
-async def test_GATE_1_SCOPE_1_a_call_that_a_hook_refuses_has_no_effect(tmp_path: Path, name: str):
+async def test_a_call_that_a_hook_refuses_has_no_effect(tmp_path: Path, name: str):
     wanted, last = call(name, **CALLS[name]), finish()
     hook = Witness(refused=wanted.id)
     stage = staged(tmp_path, [wanted], [last], hook=hook)
@@ -258,7 +256,7 @@ def _within(name: str, forbidden: set[str]) -> bool:
     return any(name == each or name.startswith(f"{each}.") for each in forbidden)
 
 
-def test_GATE_1_PATH_1_no_tool_touches_the_system_by_itself():
+def test_no_tool_touches_the_system_by_itself():
     found = {
         f"{file.relative_to(SOURCE)}: {name}"
         for file in (

@@ -28,7 +28,7 @@ async def replaced(bench: Workbench, old: str, new: str) -> bytes:
         pytest.param(b"a\nb", "b", "", b"a\n", id="to nothing"),
     ],
 )
-async def test_4_7_the_one_place_is_replaced(
+async def test_the_one_place_is_replaced(
     bench: Workbench, before: bytes, old: str, new: str, after: bytes
 ):
     bench.put("a.txt", before)
@@ -43,7 +43,7 @@ async def test_4_7_the_one_place_is_replaced(
         ("a\n", "zebra", "Nothing in the file resembles it"),
     ],
 )
-async def test_4_7_a_miss_is_a_mistake_and_explained_by_a_reading(
+async def test_a_miss_is_a_mistake_and_explained_by_a_reading(
     bench: Workbench, before: str, old: str, words: str
 ):
     bench.put("a.txt", before)
@@ -64,12 +64,12 @@ async def test_4_7_a_miss_is_a_mistake_and_explained_by_a_reading(
         ("x", "y", "There is no file a.txt"),
     ],
 )
-async def test_4_7_wrong_use_is_a_mistake(bench: Workbench, old: str, new: str, words: str):
+async def test_wrong_use_is_a_mistake(bench: Workbench, old: str, new: str, words: str):
     with pytest.raises(BadArguments, match=words):
         await replaced(bench, old, new)
 
 
-async def test_4_7_an_absolute_path_inside_will_do(bench: Workbench):
+async def test_an_absolute_path_inside_will_do(bench: Workbench):
     file = bench.put("src/a.txt", "one\n")
     arguments = {"file_path": str(file), "old_string": "one", "new_string": "two"}
     action = await bench.prepare("search_replace", **arguments)
@@ -78,7 +78,7 @@ async def test_4_7_an_absolute_path_inside_will_do(bench: Workbench):
     assert file.read_bytes() == b"two\n"
 
 
-async def test_4_7_a_change_of_nothing_needs_no_approval(bench: Workbench):
+async def test_a_change_of_nothing_needs_no_approval(bench: Workbench):
     bench.put("a.txt", "a\r\nb\r\n")
     arguments = {"file_path": "a.txt", "old_string": "a\nb", "new_string": "a\r\nb"}
     action = await bench.prepare("search_replace", **arguments)

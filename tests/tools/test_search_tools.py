@@ -16,7 +16,7 @@ def bench(tmp_path: Path) -> Workbench:
     return bench
 
 
-async def test_s10_a_folder_is_listed_only_with_a_permit(bench: Workbench):
+async def test_a_folder_is_listed_only_with_a_permit(bench: Workbench):
     action = await bench.prepare("list_files", path="./src", recursive=True)
     assert (action.reads, action.changes_things) == (["src"], False)
     assert action.payload == {
@@ -29,7 +29,7 @@ async def test_s10_a_folder_is_listed_only_with_a_permit(bench: Workbench):
     assert (await bench.run("list_files", path=".")).text == "src/"
 
 
-async def test_s10_files_are_searched_only_with_a_permit(bench: Workbench):
+async def test_files_are_searched_only_with_a_permit(bench: Workbench):
     arguments = {"path": ".", "regex": "^import", "file_pattern": "*.py"}
     action = await bench.prepare("search_files", **arguments)
     assert (action.reads, action.changes_things) == (["."], False)
@@ -47,7 +47,7 @@ async def test_s10_files_are_searched_only_with_a_permit(bench: Workbench):
 
 
 @pytest.mark.parametrize("tool", ["list_files", "search_files"])
-async def test_s5_a_folder_outside_is_named_by_where_it_is(bench: Workbench, tool: str):
+async def test_a_folder_outside_is_named_by_where_it_is(bench: Workbench, tool: str):
     more = {"regex": "x"} if tool == "search_files" else {}
     action = await bench.prepare(tool, path="..", **more)
     assert action.reads == [str(bench.root.resolve().parent)]

@@ -36,7 +36,7 @@ CASES: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("tool", "arguments", "pieces"), CASES)
-async def test_13_3_an_edit_names_the_text_that_it_found_exactly(
+async def test_an_edit_names_the_text_that_it_found_exactly(
     tmp_path: Path, tool: str, arguments: dict[str, Any], pieces: tuple[str, ...]
 ):
     bench = Workbench(tmp_path)

@@ -69,7 +69,7 @@ async def test_content_is_written_as_it_is_meant(
     assert bench.bytes_of(path).decode() == written
 
 
-async def test_c13_that_fences_were_left_out_is_told(bench: Workbench):
+async def test_that_fences_were_left_out_is_told(bench: Workbench):
     outcome = await bench.run("write_to_file", path="a.py", content="```python\nx\n```")
     assert json.loads(outcome.text)["notice"].endswith(
         "Only the ``` lines around the content were left out."
@@ -90,7 +90,7 @@ async def test_c13_that_fences_were_left_out_is_told(bench: Workbench):
         pytest.param(b"\xff\xfea\0", "ä", b"\xff\xfe\xe4\0", id="UTF-16"),
     ],
 )
-async def test_5_5_encoding_and_line_ends_stay(
+async def test_encoding_and_line_ends_stay(
     bench: Workbench, old: bytes, content: str, written: bytes
 ):
     bench.put("a.txt", old)
@@ -111,7 +111,7 @@ async def test_5_5_encoding_and_line_ends_stay(
         "... (rest of file)",
     ],
 )
-async def test_5_5_an_omission_is_refused(bench: Workbench, line: str):
+async def test_an_omission_is_refused(bench: Workbench, line: str):
     bench.put("a.py", "x\n" * 50)
     with pytest.raises(BadArguments, match="left out"):
         await bench.prepare("write_to_file", path="a.py", content=f"x\n{line}\n")
@@ -141,7 +141,7 @@ async def test_the_same_content_needs_no_change(bench: Workbench):
     assert "No changes needed" in (await action.perform(permit_for(action))).text
 
 
-async def test_5_5_a_file_that_changes_after_the_approval_is_left_alone(bench: Workbench):
+async def test_a_file_that_changes_after_the_approval_is_left_alone(bench: Workbench):
     bench.put("a.txt", "old")
     action = await bench.prepare("write_to_file", path="a.txt", content="new")
     bench.put("a.txt", "theirs")
@@ -150,18 +150,18 @@ async def test_5_5_a_file_that_changes_after_the_approval_is_left_alone(bench: W
     assert bench.bytes_of("a.txt") == b"theirs"
 
 
-async def test_5_5_a_binary_file_is_not_overwritten(bench: Workbench):
+async def test_a_binary_file_is_not_overwritten(bench: Workbench):
     bench.put("a.bin", b"\0\1")
     with pytest.raises(ToolError, match="not a text file"):
         await bench.prepare("write_to_file", path="a.bin", content="x")
 
 
-async def test_s5_a_file_outside_is_named_by_where_it_is(bench: Workbench):
+async def test_a_file_outside_is_named_by_where_it_is(bench: Workbench):
     action = await bench.prepare("write_to_file", path="../x.txt", content="x")
     assert [change.path for change in action.changes] == [f"{bench.root.resolve().parent}/x.txt"]
 
 
-async def test_5_5_a_file_that_is_replaced_whole_is_named_as_such(bench: Workbench):
+async def test_a_file_that_is_replaced_whole_is_named_as_such(bench: Workbench):
     bench.put("a.txt", "a\n")
     replaced = await bench.prepare("write_to_file", path="a.txt", content="b\n")
     created = await bench.prepare("write_to_file", path="b.txt", content="b\n")

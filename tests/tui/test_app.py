@@ -56,7 +56,7 @@ from support.tui_session import Play, play
 pytestmark = pytest.mark.anyio
 
 
-async def test_CS_16_7_the_first_words_open_a_task():
+async def test_the_first_words_open_a_task():
     async with play(task=False) as played:
         assert "What should be done?" in played.screen
         await played.type("fix it")
@@ -67,7 +67,7 @@ async def test_CS_16_7_the_first_words_open_a_task():
         assert "› fix it" in played.screen
 
 
-async def test_CS_16_1_the_header_tells_who_works_where_and_what_it_cost():
+async def test_the_header_tells_who_works_where_and_what_it_cost():
     async with play(size=(120, 30)) as played:
         reading(played.host)
         await played.settle()
@@ -76,7 +76,7 @@ async def test_CS_16_1_the_header_tells_who_works_where_and_what_it_cost():
             assert part in head
 
 
-async def test_CS_16_2_an_action_is_shown_exactly_and_answered_by_a_key():
+async def test_an_action_is_shown_exactly_and_answered_by_a_key():
     async with play() as played:
         asking_about_an_edit(played.host)
         await played.ripen()
@@ -87,7 +87,7 @@ async def test_CS_16_2_an_action_is_shown_exactly_and_answered_by_a_key():
         assert answer == Answer(task_id="t1", ask_id="a1", reply="yes", digest="d1")
 
 
-async def test_GATE_4_keys_that_were_typed_ahead_never_approve():
+async def test_keys_that_were_typed_ahead_never_approve():
     async with play() as played:
         asking_about_an_edit(played.host)
         await played.settle()
@@ -99,7 +99,7 @@ async def test_GATE_4_keys_that_were_typed_ahead_never_approve():
         assert [answer.reply for answer in played.sent(Answer)] == ["yes"]
 
 
-async def test_GATE_4_a_question_does_not_interrupt_somebody_who_is_typing():
+async def test_a_question_does_not_interrupt_somebody_who_is_typing():
     async with play() as played:
         working(played.host)
         await played.settle()
@@ -112,7 +112,7 @@ async def test_GATE_4_a_question_does_not_interrupt_somebody_who_is_typing():
         assert "tab to answer" in played.screen
 
 
-async def test_GATE_4_a_question_behind_a_side_screen_has_to_be_seen_first():
+async def test_a_question_behind_a_side_screen_has_to_be_seen_first():
     async with play() as played:
         asking_about_an_edit(played.host)
         await played.ripen()
@@ -153,7 +153,7 @@ async def test_a_draft_from_before_a_question_is_no_answer_to_it_but_the_next_wo
         assert [(each.reply, each.text) for each in played.sent(Answer)] == [("no", "not so")]
 
 
-async def test_GATE_7_the_rule_is_shown_before_it_is_kept():
+async def test_the_rule_is_shown_before_it_is_kept():
     async with play() as played:
         asking_about_an_edit(played.host)
         await played.ripen()
@@ -196,7 +196,7 @@ async def test_a_reason_is_a_no_that_the_model_hears():
 
 
 @pytest.mark.parametrize("typed", ["ryes", "rn", "r12y"])
-async def test_GATE_4_what_is_typed_in_one_go_behind_the_r_is_the_reason(typed: str):
+async def test_what_is_typed_in_one_go_behind_the_r_is_the_reason(typed: str):
     async with play() as played:
         asking_about_an_edit(played.host)
         await played.ripen()
@@ -228,7 +228,7 @@ async def test_an_answer_that_is_refused_leaves_the_question_open():
         assert "Edit prices.py?" in played.screen
 
 
-async def test_CS_16_2_a_suggestion_is_chosen_and_goes_on_in_its_mode():
+async def test_a_suggestion_is_chosen_and_goes_on_in_its_mode():
     async with play() as played:
         wondering(played.host)
         await played.ripen()
@@ -239,7 +239,7 @@ async def test_CS_16_2_a_suggestion_is_chosen_and_goes_on_in_its_mode():
         assert (answer.reply, answer.text) == ("message", "Banker's rounding")
 
 
-async def test_CS_16_2_another_answer_is_just_typed():
+async def test_another_answer_is_just_typed():
     async with play() as played:
         wondering(played.host)
         await played.ripen()
@@ -249,7 +249,7 @@ async def test_CS_16_2_another_answer_is_just_typed():
 
 
 @pytest.mark.parametrize(("typed", "text"), [("3", "None at all"), ("3 x", "3 x")])
-async def test_CS_20_11_only_a_bare_number_picks(typed: str, text: str):
+async def test_only_a_bare_number_picks(typed: str, text: str):
     async with play() as played:
         played.host.tell(FOLLOWUP)
         await played.ripen()
@@ -270,27 +270,27 @@ async def wondering_unasked(seconds: float) -> AsyncIterator[Play]:
         yield played
 
 
-async def test_CS_16_6_in_a_run_that_acts_unasked_the_first_suggestion_is_taken_by_itself():
+async def test_in_a_run_that_acts_unasked_the_first_suggestion_is_taken_by_itself():
     async with wondering_unasked(0.8) as played:
         await played.until(lambda: bool(played.sent(Answer)))
         assert [answer.text for answer in played.sent(Answer)] == ["Half up, as shops do"]
 
 
-async def test_CS_16_6_a_key_stops_that_for_good():
+async def test_a_key_stops_that_for_good():
     async with wondering_unasked(60.0) as played:
         await played.see("takes 1 in")
         await played.press("down")
         await played.until(lambda: "takes 1 in" not in played.screen)
 
 
-async def test_CS_20_13_nobody_who_wants_to_be_asked_is_answered_for():
+async def test_nobody_who_wants_to_be_asked_is_answered_for():
     async with play(suggestion_seconds=0.0) as played:
         wondering(played.host)
         await played.ripen()
         assert played.sent(Answer) == []
 
 
-async def test_CS_16_3_escape_stops_what_is_being_done_and_else_clears_the_input():
+async def test_escape_stops_what_is_being_done_and_else_clears_the_input():
     async with play() as played:
         working(played.host)
         await played.settle()
@@ -307,7 +307,7 @@ async def test_CS_16_3_escape_stops_what_is_being_done_and_else_clears_the_input
         assert [answer.reply for answer in played.sent(Answer)] == ["yes"]
 
 
-async def test_CS_16_3_the_second_ctrl_c_leaves():
+async def test_the_second_ctrl_c_leaves():
     async with play() as played:
         await played.press("ctrl+c")
         assert "Ctrl+C again leaves" in played.screen
@@ -324,7 +324,7 @@ async def test_leaving_a_task_that_is_done_accepts_it():
     assert [(each.ask_id, each.reply) for each in played.sent(Answer)] == [("a3", "yes")]
 
 
-async def test_CS_16_7_words_for_a_task_that_is_done_are_what_to_do_next():
+async def test_words_for_a_task_that_is_done_are_what_to_do_next():
     async with play() as played:
         completed(played.host)
         await played.settle()
@@ -367,7 +367,7 @@ async def test_words_that_came_too_late_for_the_last_step_are_what_to_do_next():
         assert [each.text for each in played.sent(Answer)] == ["wait"]
 
 
-async def test_CS_16_7_queued_words_are_shown_until_they_are_heard():
+async def test_queued_words_are_shown_until_they_are_heard():
     async with play() as played:
         working(played.host)
         await played.settle()
@@ -393,7 +393,7 @@ async def test_the_words_for_a_task_that_is_over_open_it_again():
         await played.settle()
 
 
-async def test_CS_16_4_new_closes_the_task_and_shows_the_empty_page():
+async def test_new_closes_the_task_and_shows_the_empty_page():
     async with play() as played:
         played.host.tell(Asked(ask_id="a8", ask=AskKind.RESUME_TASK))
         await played.settle()
@@ -404,7 +404,7 @@ async def test_CS_16_4_new_closes_the_task_and_shows_the_empty_page():
         assert "What should be done?" in played.screen
 
 
-async def test_CS_16_4_a_task_at_work_is_not_left_by_mistake():
+async def test_a_task_at_work_is_not_left_by_mistake():
     async with play() as played:
         working(played.host)
         await played.settle()
@@ -414,7 +414,7 @@ async def test_CS_16_4_a_task_at_work_is_not_left_by_mistake():
         assert played.app.task_id == "t1"
 
 
-async def test_CS_16_3_shift_tab_goes_on_in_the_next_mode_but_not_while_it_works():
+async def test_shift_tab_goes_on_in_the_next_mode_but_not_while_it_works():
     async with play() as played:
         played.host.tell(Asked(ask_id="a8", ask=AskKind.RESUME_TASK))
         await played.settle()
@@ -490,7 +490,7 @@ async def test_everything_fits_whatever_the_size(size: tuple[int, int]):
 
 
 @pytest.mark.parametrize("size", [(40, 14), (30, 12)], ids=str)
-async def test_GATE_5_however_small_the_screen_all_of_an_action_can_be_read(size: tuple[int, int]):
+async def test_however_small_the_screen_all_of_an_action_can_be_read(size: tuple[int, int]):
     async with play(size=size) as played:
         asking_about_a_command(played.host)
         await played.ripen()
@@ -504,7 +504,7 @@ async def test_GATE_5_however_small_the_screen_all_of_an_action_can_be_read(size
         assert "y yes" in played.screen
 
 
-async def test_CS_16_5_what_a_tool_wrote_cannot_draw_on_the_terminal():
+async def test_what_a_tool_wrote_cannot_draw_on_the_terminal():
     async with play() as played:
         played.host.tell(
             ToolStarted(call_id="c", tool="read_file", title="Read \x1b[2Jx", text="{}"),
@@ -544,7 +544,7 @@ async def test_a_resumed_task_is_told_what_it_was_resumed_with():
         assert [each.text for each in played.sent(Answer)] == ["and now in cents"]
 
 
-async def test_CS_16_4_a_slash_lists_commands_and_enter_does_the_chosen_one():
+async def test_a_slash_lists_commands_and_enter_does_the_chosen_one():
     async with play() as played:
         await played.type("/")
         await played.see("/new")
@@ -558,7 +558,7 @@ async def test_CS_16_4_a_slash_lists_commands_and_enter_does_the_chosen_one():
         assert played.sent(Cancel) == []
 
 
-async def test_CS_16_4_an_at_sign_lists_files_and_tab_inserts_one():
+async def test_an_at_sign_lists_files_and_tab_inserts_one():
     async with play() as played:
         played.host.answer(AskPaths, (FoundPath(path="src/prices.py"), FoundPath(path="src")))
         await played.type("look at @pri")
@@ -569,7 +569,7 @@ async def test_CS_16_4_an_at_sign_lists_files_and_tab_inserts_one():
         assert "src/prices.py" not in "\n".join(played.lines[-2:])
 
 
-async def test_CS_16_3_escape_and_ctrl_c_close_a_picker_and_nothing_else():
+async def test_escape_and_ctrl_c_close_a_picker_and_nothing_else():
     async with play() as played:
         working(played.host)
         await played.settle()
@@ -583,7 +583,7 @@ async def test_CS_16_3_escape_and_ctrl_c_close_a_picker_and_nothing_else():
         assert played.sent(Cancel) == []
 
 
-async def test_CS_16_4_a_command_with_words_behind_it_is_obeyed_too():
+async def test_a_command_with_words_behind_it_is_obeyed_too():
     async with play() as played:
         await played.type("/mode architect")
         await played.press("enter")
@@ -591,7 +591,7 @@ async def test_CS_16_4_a_command_with_words_behind_it_is_obeyed_too():
         assert played.sent(SwitchMode) == [SwitchMode(task_id="t1", mode="architect")]
 
 
-async def test_CS_16_3_the_list_of_things_to_do_opens_below_the_input():
+async def test_the_list_of_things_to_do_opens_below_the_input():
     async with play() as played:
         await played.press("ctrl+t")
         await played.settle()

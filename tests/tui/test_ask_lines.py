@@ -42,12 +42,12 @@ def told(standing: Standing, asked: Asked = EDIT, unread: int = 0, counting: str
     ],
     ids=lambda each: each.name if isinstance(each, Standing) else "",
 )
-def test_GATE_4_only_keys_that_work_now_are_told(standing: Standing, words: str):
+def test_only_keys_that_work_now_are_told(standing: Standing, words: str):
     assert told(standing) == words
     assert told(standing, counting="takes 1 in 5 s") == f"{words}takes 1 in 5 s"
 
 
-def test_GATE_4_what_is_to_be_read_first_is_told_before_the_keys():
+def test_what_is_to_be_read_first_is_told_before_the_keys():
     assert told(Standing.READY, unread=1).startswith("↓ 1 more line, then y yes")
     assert told(Standing.READY, unread=7).startswith("↓ 7 more lines, then y yes")
     assert "more line" not in told(Standing.ELSEWHERE, unread=7)
@@ -68,7 +68,7 @@ def test_the_title_tells_where_one_is_in_what_does_not_fit(
     assert title_line("Run?", position, LOOK).plain == line
 
 
-def test_GATE_4_a_title_that_is_too_long_is_read_with_the_rest():
+def test_a_title_that_is_too_long_is_read_with_the_rest():
     long = replace(EDIT, title="Edit " + "deep/" * 40)
     assert short_title(long, Step.ANSWER, 40) == "Allow this?"
     text = "".join(line.plain for line in long_title(long, Step.ANSWER, 40))
@@ -88,7 +88,7 @@ def test_GATE_4_a_title_that_is_too_long_is_read_with_the_rest():
     ],
     ids=["command", "edit with a rule", "the rule", "suggestions", "a failure"],
 )
-def test_GATE_4_these_letters_answer_and_no_others(asked: Asked, step: Step, letters: str):
+def test_these_letters_answer_and_no_others(asked: Asked, step: Step, letters: str):
     assert "".join(answer_letters(asked, step)) == letters
 
 

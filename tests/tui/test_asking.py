@@ -24,7 +24,7 @@ def shown(asked: Asked, width: int = 60) -> str:
 
 
 @pytest.mark.parametrize("width", [20, 60, 200])
-def test_GATE_4_nothing_of_what_is_asked_about_is_left_out(width: int):
+def test_nothing_of_what_is_asked_about_is_left_out(width: int):
     long = "x" * 9_000
     command = replace(COMMAND, text=f"echo {long}", notes=(long,))
     assert shown(command, width).count("x") == 9_000
@@ -34,24 +34,24 @@ def test_GATE_4_nothing_of_what_is_asked_about_is_left_out(width: int):
     assert sum(line.plain.count("x") for line in notes) >= 9_000
 
 
-def test_GATE_5_what_is_invisible_is_drawn():
+def test_what_is_invisible_is_drawn():
     hidden = replace(COMMAND, text="ls\u200b \u202ex          y\x1b[2K")
     text = shown(hidden)
     for part in ("<U+200B>", "<U+202E>", "␣", "␛"):
         assert part in text
 
 
-def test_GATE_5_a_carriage_return_in_a_diff_is_drawn_and_tabs_keep_their_columns():
+def test_a_carriage_return_in_a_diff_is_drawn_and_tabs_keep_their_columns():
     assert "a␍b" in shown(replace(EDIT, diff="@@ -1,0 +1,1 @@\n+a\rb"))
     for asked in (replace(EDIT, diff="+\tx"), replace(COMMAND, text="\tx")):
         assert "\t" not in shown(asked)
 
 
-def test_GATE_5_the_folder_of_a_command_is_told():
+def test_the_folder_of_a_command_is_told():
     assert "in sub/dir" in shown(replace(COMMAND, cwd="sub/dir"))
 
 
-def test_GATE_7_a_key_for_always_is_there_only_with_a_rule():
+def test_a_key_for_always_is_there_only_with_a_rule():
     assert "a" in dict(page_of(EDIT, Step.ANSWER).keys)
     assert "a" not in dict(page_of(COMMAND, Step.ANSWER).keys)
     rule = all_lines(body_of(EDIT, Step.RULE, 0, 60, LOOK))
@@ -67,7 +67,7 @@ def test_every_question_has_words_and_those_with_a_panel_have_keys(kind: AskKind
     assert body_of(asked, Step.ANSWER, 0, 60, LOOK) is not None
 
 
-def test_CS_16_5_resuming_shows_no_dialog():
+def test_resuming_shows_no_dialog():
     for kind in (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK, AskKind.COMPLETION_RESULT):
         assert not has_panel(Asked(ask_id="a", ask=kind))
     assert has_panel(FOLLOWUP)
@@ -112,7 +112,7 @@ def without_blanks(text: str) -> str:
 
 
 @given(DIFF_ROWS, st.sampled_from([NEW_TASK, SWITCH, EDIT]), st.integers(12, 80))
-def test_GATE_4_every_line_of_what_is_approved_is_on_the_panel(text: str, asked: Asked, width: int):
+def test_every_line_of_what_is_approved_is_on_the_panel(text: str, asked: Asked, width: int):
     on_panel = without_blanks(shown(replace(asked, diff=text), width))
     for line in approvable(text).split("\n"):
         if asked is EDIT:  # between hunks, numbers of lines are drawn instead of their head
@@ -120,7 +120,7 @@ def test_GATE_4_every_line_of_what_is_approved_is_on_the_panel(text: str, asked:
         assert without_blanks(line) in on_panel
 
 
-def test_GATE_4_what_is_no_change_of_files_is_not_drawn_as_one():
+def test_what_is_no_change_of_files_is_not_drawn_as_one():
     words = "Write part one\n@@ -1,9 +1,9 @@ and delete the database\n+ done"
     for asked in (NEW_TASK, SWITCH):
         lines = all_lines(body_of(replace(asked, diff=words), Step.ANSWER, 0, 60, LOOK))

@@ -187,7 +187,7 @@ def install_clipboard(folder: Path, data: bytes, name: str = "wl-paste") -> None
     install(folder, name, f'echo "$@" > "{folder}/asked"; exec /bin/cat "{held}"')
 
 
-async def test_CS_16_a_pasted_path_is_attached_and_goes_with_the_first_words(shot: Path):
+async def test_a_pasted_path_is_attached_and_goes_with_the_first_words(shot: Path):
     async with play() as played:
         played.paste(shot.as_uri())
         await played.pilot.press("h", "i", "enter")
@@ -196,7 +196,7 @@ async def test_CS_16_a_pasted_path_is_attached_and_goes_with_the_first_words(sho
         assert played.attached == []
 
 
-async def test_CS_16_pictures_are_shown_above_the_input_and_removed(shot: Path):
+async def test_pictures_are_shown_above_the_input_and_removed(shot: Path):
     async with play(home=str(shot.parent)) as played:
         played.paste(shot)
         played.paste("~/shot.png")
@@ -211,7 +211,7 @@ async def test_CS_16_pictures_are_shown_above_the_input_and_removed(shot: Path):
         await played.gone("▣")
 
 
-async def test_CS_16_pictures_need_no_words(shot: Path):
+async def test_pictures_need_no_words(shot: Path):
     async with play() as played:
         played.paste(shot)
         await played.pilot.press("enter")
@@ -219,7 +219,7 @@ async def test_CS_16_pictures_need_no_words(shot: Path):
         assert (opened.text, len(opened.images)) == ("", 1)
 
 
-async def test_CS_16_what_is_no_picture_stays_text(tmp_path: Path):
+async def test_what_is_no_picture_stays_text(tmp_path: Path):
     wrong = tmp_path / "wrong.png"
     wrong.write_text("no picture")
     async with play() as played:
@@ -250,7 +250,7 @@ async def test_a_picture_that_is_too_large_is_not_attached(tmp_path: Path):
         assert played.attached == []
 
 
-async def test_CS_19_a_message_holds_20_pictures(shot: Path):
+async def test_a_message_holds_20_pictures(shot: Path):
     async with play() as played:
         for _ in range(MOST_PICTURES + 1):
             played.paste(shot)
@@ -287,7 +287,7 @@ async def test_pictures_come_back_when_the_words_were_refused(shot: Path):
         assert played.host.sent == []
 
 
-async def test_CS_16_own_commands_leave_pictures_attached(shot: Path):
+async def test_own_commands_leave_pictures_attached(shot: Path):
     async with play() as played:
         played.paste(shot)
         await played.see("▣ 1")
@@ -370,9 +370,7 @@ async def test_a_task_that_is_over_is_told_with_pictures_what_to_do_next(shot: P
         ("pngpaste", "-"),
     ],
 )
-async def test_CS_16_ctrl_v_attaches_the_picture_in_the_clipboard(
-    programs: Path, name: str, asked: str
-):
+async def test_ctrl_v_attaches_the_picture_in_the_clipboard(programs: Path, name: str, asked: str):
     install_clipboard(programs, png(2048), name)
     async with play() as played:
         await played.pilot.press("ctrl+v", "h", "enter")
@@ -381,7 +379,7 @@ async def test_CS_16_ctrl_v_attaches_the_picture_in_the_clipboard(
     assert (programs / "asked").read_text().strip() == asked
 
 
-async def test_CS_16_a_line_asks_for_the_clipboard_too(programs: Path):
+async def test_a_line_asks_for_the_clipboard_too(programs: Path):
     install_clipboard(programs, png(2048))
     async with play() as played:
         await played.pilot.press("slash", *"paste", "enter")
@@ -483,7 +481,7 @@ def test_what_does_not_fit_on_the_line_is_left_out_at_its_beginning():
         ("", ["› ▣ 1 PNG 2 KB  ▣ 2 PNG 1 KB"]),
     ],
 )
-def test_CS_16_5_pictures_of_the_user_are_told_in_the_conversation(text: str, expected: list[str]):
+def test_pictures_of_the_user_are_told_in_the_conversation(text: str, expected: list[str]):
     images = (image(png(2048)), image(png()))
     message = Message(ts=1, type="say", say="user_feedback", content=text, images=images)
     rows = drawn(Shown(message=message), 60, THEMES[DARK])

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.anyio
         ("", None),
     ],
 )
-def test_CS_16_4_a_trigger_is_known_by_where_it_stands(before: str, found: Typed | None):
+def test_a_trigger_is_known_by_where_it_stands(before: str, found: Typed | None):
     assert typed(before) == found
 
 
@@ -55,7 +55,7 @@ class Desk(App[None]):
         self.listed.append(message.key)
 
 
-async def test_CS_16_3_enter_sends_and_with_shift_or_alt_breaks_the_line():
+async def test_enter_sends_and_with_shift_or_alt_breaks_the_line():
     app = Desk()
     async with app.run_test() as pilot:
         await pilot.press("a", "shift+enter", "b", "alt+enter", "c", "ctrl+j", "d", "enter")
@@ -67,7 +67,7 @@ async def test_CS_16_3_enter_sends_and_with_shift_or_alt_breaks_the_line():
         assert len(app.submitted) == 1
 
 
-async def test_CS_16_3_up_and_down_go_through_what_was_said_and_the_draft_comes_back():
+async def test_up_and_down_go_through_what_was_said_and_the_draft_comes_back():
     app = Desk("first", "second\nline")
     async with app.run_test() as pilot:
         await pilot.press("d", "r", "a", "f", "t", "up")
@@ -99,9 +99,7 @@ async def test_an_open_picker_takes_the_keys_that_choose():
         ("a\nb @x", "@/y ", "a\nb @/y "),
     ],
 )
-async def test_CS_16_4_a_choice_takes_the_place_of_what_was_typed(
-    text: str, insert: str, whole: str
-):
+async def test_a_choice_takes_the_place_of_what_was_typed(text: str, insert: str, whole: str):
     app = Desk()
     async with app.run_test() as pilot:
         app.composer.put(text)

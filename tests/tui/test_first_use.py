@@ -105,7 +105,7 @@ async def test_a_word_in_the_input_area_answers_as_the_key_does(word: str, reply
 
 
 @pytest.mark.parametrize("word", ["y", "yes", "no"])
-async def test_GATE_4_a_word_that_was_begun_before_the_question_was_in_sight_answers_nothing(
+async def test_a_word_that_was_begun_before_the_question_was_in_sight_answers_nothing(
     word: str,
 ):
     async with play() as played:
@@ -121,7 +121,7 @@ async def test_GATE_4_a_word_that_was_begun_before_the_question_was_in_sight_ans
             await played.see(TYPED_AHEAD[:40])
 
 
-async def test_GATE_4_a_yes_behind_the_r_is_the_reason():
+async def test_a_yes_behind_the_r_is_the_reason():
     async with play() as played:
         asking_about_an_edit(played.host)
         await played.ripen()
@@ -288,7 +288,7 @@ async def test_one_request_that_is_tried_again_is_one_row_that_counts():
         assert played.screen.count("cannot be reached") == 2
 
 
-async def test_GATE_5_an_action_that_does_not_fit_is_not_approved_before_its_end_was_in_sight():
+async def test_an_action_that_does_not_fit_is_not_approved_before_its_end_was_in_sight():
     async with play(size=(60, 16)) as played:
         long = "\n".join(f"echo {n}" for n in range(40))
         reading(played.host)
@@ -307,7 +307,7 @@ async def test_GATE_5_an_action_that_does_not_fit_is_not_approved_before_its_end
         assert [each.reply for each in played.sent(Answer)] == ["yes"]
 
 
-async def test_GATE_5_no_rule_is_offered_for_what_was_not_read():
+async def test_no_rule_is_offered_for_what_was_not_read():
     async with play(size=(60, 16)) as played:
         long = "\n".join(f"+line {n}" for n in range(40))
         played.host.tell(replace(EDIT, diff=f"@@ -0,0 +1,40 @@\n{long}"))

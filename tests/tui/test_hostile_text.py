@@ -47,7 +47,7 @@ async def playing(
         yield app, host, pilot
 
 
-async def test_GATE_5_nothing_raw_reaches_the_screen_from_the_input_area():
+async def test_nothing_raw_reaches_the_screen_from_the_input_area():
     async with playing(task=False) as (app, _, pilot):
         app._page.composer.put(f"a{UNSEEN}b")
         await pilot.pause()
@@ -56,7 +56,7 @@ async def test_GATE_5_nothing_raw_reaches_the_screen_from_the_input_area():
         assert app._page.composer.text == f"a{UNSEEN}b"
 
 
-async def test_GATE_5_a_file_name_with_an_escape_sequence_is_mentioned_as_it_is_and_drawn_safely():
+async def test_a_file_name_with_an_escape_sequence_is_mentioned_as_it_is_and_drawn_safely():
     name = "zz\x1b]52;c;cHduZWQ=\x07a.txt"
     async with playing(task=False) as (app, host, pilot):
         host.answer(AskPaths, (FoundPath(path=name, folder=False),))
@@ -88,7 +88,7 @@ def test_every_letter_is_seen_and_counts_as_one(text: str):
 
 
 @pytest.mark.parametrize("char", ["\ufff0", "\U000e0080", "\U0001d173", "\ue000", "\U000f0000"])
-def test_GATE_5_what_no_font_shows_is_spelled_out(char: str):
+def test_what_no_font_shows_is_spelled_out(char: str):
     spelled = f"<U+{ord(char):04X}>"
     assert plainly_visible(f"a{char}b") == f"a{spelled}b"
     assert approvable(f"a{char}b") == f"a{spelled}b"
@@ -107,12 +107,12 @@ def test_a_question_that_is_nested_too_deep_is_plain_text():
     assert ceiling(deep) == "The limit for this task is reached."
 
 
-def test_CS_16_2_a_suggestion_tells_the_mode_it_goes_on_in():
+def test_a_suggestion_tells_the_mode_it_goes_on_in():
     lines = [line.plain for line in all_lines(body_of(FOLLOWUP, Step.CHOICE, 0, 70, LOOK))]
     assert any("Banker's rounding  → architect mode" in line for line in lines)
 
 
-def test_GATE_5_blanks_at_the_end_of_a_command_are_drawn_and_a_fold_is_told_from_a_line():
+def test_blanks_at_the_end_of_a_command_are_drawn_and_a_fold_is_told_from_a_line():
     command = replace(COMMAND, text=f"rm -rf a \\ \nls {'x' * 40}", cwd="")
     lines = [line.plain for line in all_lines(body_of(command, Step.ANSWER, 0, 30, LOOK))]
     assert lines[0] == "$ rm -rf a \\␣"
@@ -121,7 +121,7 @@ def test_GATE_5_blanks_at_the_end_of_a_command_are_drawn_and_a_fold_is_told_from
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 10), (4, 10), (20, 6), (80, 5)])
-async def test_GATE_4_a_question_that_is_not_in_sight_takes_no_answer(size: tuple[int, int]):
+async def test_a_question_that_is_not_in_sight_takes_no_answer(size: tuple[int, int]):
     async with playing(size) as (app, host, pilot):
         asking_about_a_command(host)
         panel = app._page.panel
@@ -137,7 +137,7 @@ async def test_GATE_4_a_question_that_is_not_in_sight_takes_no_answer(size: tupl
         assert time.monotonic() - resized >= 0.5
 
 
-async def test_GATE_5_a_long_title_scrolls_with_the_rest():
+async def test_a_long_title_scrolls_with_the_rest():
     async with playing() as (app, host, pilot):
         host.tell(replace(EDIT, title="Edit " + "x" * 1000 + " END"))
         panel = app._page.panel

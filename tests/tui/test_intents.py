@@ -225,7 +225,7 @@ def test_what_is_told_with_its_code_is_not_told_again_but_other_notes_are():
     assert "! deletes 3 files" in footing
 
 
-def test_GATE_5_the_real_place_of_a_target_is_told():
+def test_the_real_place_of_a_target_is_told():
     target = AskedTarget(path="a", op="create", verdict="outside", real_path="/etc/a\u202e")
     asked = replace(GOVERNED, governance=replace(OUTSIDE, targets=(target,)))
     assert "✗ create a  outside; it is /etc/a<U+202E>" in plain(
@@ -234,7 +234,7 @@ def test_GATE_5_the_real_place_of_a_target_is_told():
 
 
 @given(st.text(max_size=200), st.integers(12, 80))
-def test_GATE_5_nothing_of_it_is_left_out_and_all_of_it_fits(text: str, width: int):
+def test_nothing_of_it_is_left_out_and_all_of_it_fits(text: str, width: int):
     target = AskedTarget(path=f"{'x' * 90}{text}", op="create", verdict="out_of_scope")
     reason = AskedReason(code="REQ-001", error_type="", text=f"{'y' * 90}{text}")
     pattern = f"{'z' * 90}{text}"
@@ -262,7 +262,7 @@ def test_GATE_5_nothing_of_it_is_left_out_and_all_of_it_fits(text: str, width: i
     [(GOVERNED, "yntesr"), (UNKNOWN, "yntsr"), (ONLY_STOPPING, "ynsr"), (COMMAND, "ynr")],
     ids=["all", "no pattern", "only stopping", "no intent"],
 )
-def test_GATE_4_only_what_is_offered_has_a_key(asked: Asked, letters: str):
+def test_only_what_is_offered_has_a_key(asked: Asked, letters: str):
     assert "".join(answer_letters(asked, Step.ANSWER)) == letters
     assert "".join(answer_letters(asked, Step.TASK)) == "yn"
 
@@ -309,7 +309,7 @@ def answers(played: Play) -> list[tuple[Any, ...]]:
         ("e", "expand", "From now on INT-001 owns this too, in every task:"),
     ],
 )
-async def test_GATE_7_a_choice_shows_what_it_would_allow_before_it_counts(
+async def test_a_choice_shows_what_it_would_allow_before_it_counts(
     key: str, choice: str, shown: str
 ):
     async with play() as played:
@@ -341,7 +341,7 @@ async def test_no_and_stop_is_one_key():
 
 
 @pytest.mark.parametrize("words", ["test it", "else", "stop that"])
-async def test_GATE_4_a_choice_inside_a_word_is_text(words: str):
+async def test_a_choice_inside_a_word_is_text(words: str):
     async with play() as played:
         asking_beyond_the_scope(played.host)
         await played.ripen()
@@ -351,7 +351,7 @@ async def test_GATE_4_a_choice_inside_a_word_is_text(words: str):
         assert [(each.reply, each.text) for each in played.sent(Answer)] == [("no", words)]
 
 
-async def test_GATE_4_a_choice_that_is_not_offered_is_text():
+async def test_a_choice_that_is_not_offered_is_text():
     async with play() as played:
         played.host.tell(ONLY_STOPPING)
         await played.ripen()
@@ -361,7 +361,7 @@ async def test_GATE_4_a_choice_that_is_not_offered_is_text():
 
 
 @pytest.mark.parametrize("key", ["t", "e"])
-async def test_GATE_5_no_choice_is_offered_for_what_was_not_read(key: str):
+async def test_no_choice_is_offered_for_what_was_not_read(key: str):
     async with play(size=(70, 18)) as played:
         long = "\n".join(f"+line {n}" for n in range(40))
         played.host.tell(replace(GOVERNED, diff=f"@@ -0,0 +1,40 @@\n{long}"))
@@ -372,7 +372,7 @@ async def test_GATE_5_no_choice_is_offered_for_what_was_not_read(key: str):
         assert answers(played) == []
 
 
-async def test_GATE_4_a_letter_in_the_input_area_is_no_answer_unless_it_is_the_reason():
+async def test_a_letter_in_the_input_area_is_no_answer_unless_it_is_the_reason():
     async with play() as played:
         asking_beyond_the_scope(played.host)
         await played.ripen()
@@ -389,7 +389,7 @@ async def test_GATE_4_a_letter_in_the_input_area_is_no_answer_unless_it_is_the_r
         assert [(each.reply, each.text) for each in played.sent(Answer)] == [("no", "s")]
 
 
-async def test_GATE_4_a_key_that_came_too_early_is_gone():
+async def test_a_key_that_came_too_early_is_gone():
     async with play() as played:
         asking_beyond_the_scope(played.host)
         await played.until(lambda: played.app._page.panel.asked is not None)

@@ -37,7 +37,7 @@ def of_kind(kind: AskKind) -> Question:
         ("", None),
     ],
 )
-def test_GATE_4_only_the_word_alone_is_a_yes_or_a_no(text: str, reply: str | None):
+def test_only_the_word_alone_is_a_yes_or_a_no(text: str, reply: str | None):
     for kind in (*APPROVALS, *TRIES):
         assert yes_or_no(Said(text=text), of_kind(kind)) == reply
 
@@ -47,7 +47,7 @@ def test_a_yes_is_a_word_like_any_other_where_it_is_no_answer(kind: AskKind):
     assert yes_or_no(Said(text="yes"), of_kind(kind)) is None
 
 
-def test_GATE_4_a_yes_that_comes_with_a_picture_approves_nothing():
+def test_a_yes_that_comes_with_a_picture_approves_nothing():
     assert yes_or_no(Said(text="yes", images=(PICTURE,)), question(COMMAND)) is None
 
 
@@ -57,7 +57,7 @@ def test_pictures_alone_refuse_nothing(kind: AskKind):
     assert can_answer(Said(text="why"), of_kind(kind))
 
 
-def test_CS_20_11_a_number_chooses_and_goes_on_in_the_mode_that_was_offered():
+def test_a_number_chooses_and_goes_on_in_the_mode_that_was_offered():
     switch, answer = in_words(question(FOLLOWUP), Said(text="2"))
     assert switch == SwitchMode(task_id="t1", mode="architect")
     assert isinstance(answer, Answer)

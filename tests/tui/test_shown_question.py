@@ -37,9 +37,7 @@ def letter(clockwork: Clockwork) -> LoneLetter:
     return LoneLetter(clockwork.start)
 
 
-def test_GATE_4_a_letter_acts_once_it_was_alone_for_long_enough(
-    letter: LoneLetter, clockwork: Clockwork
-):
+def test_a_letter_acts_once_it_was_alone_for_long_enough(letter: LoneLetter, clockwork: Clockwork):
     acted: list[bool] = []
     letter.hold("y", lambda: acted.append(letter.is_waiting))
     assert letter.is_waiting
@@ -48,7 +46,7 @@ def test_GATE_4_a_letter_acts_once_it_was_alone_for_long_enough(
     assert clockwork.seconds == [ALONE_SECONDS]
 
 
-def test_GATE_4_a_letter_that_was_dropped_never_acts(letter: LoneLetter, clockwork: Clockwork):
+def test_a_letter_that_was_dropped_never_acts(letter: LoneLetter, clockwork: Clockwork):
     acted: list[str] = []
     letter.hold("y", lambda: acted.append("y"))
     assert letter.drop() == "y"
@@ -67,7 +65,7 @@ def test_GATE_4_a_letter_that_was_dropped_never_acts(letter: LoneLetter, clockwo
     ],
     ids=["right behind another", "the question takes none yet", "long after"],
 )
-def test_GATE_4_a_letter_right_behind_another_is_no_answer(
+def test_a_letter_right_behind_another_is_no_answer(
     letter: LoneLetter, pause: float, live: bool, in_a_word: bool
 ):
     assert not letter.is_in_a_word(10.0, live=live)
@@ -75,6 +73,6 @@ def test_GATE_4_a_letter_right_behind_another_is_no_answer(
     assert letter.untouchable_until == 10.0 + pause + UNTOUCHABLE_SECONDS
 
 
-def test_GATE_4_whatever_comes_behind_a_letter_that_waits_makes_a_word(letter: LoneLetter):
+def test_whatever_comes_behind_a_letter_that_waits_makes_a_word(letter: LoneLetter):
     letter.hold("y", lambda: None)
     assert letter.is_in_a_word(1e9, live=False)

@@ -24,7 +24,7 @@ LOOK = THEMES[DARK]
     ("count", "short"),
     [(0, "0"), (999, "999"), (1_000, "1.0K"), (48_210, "48.2K"), (1_240_000, "1.2M")],
 )
-def test_CS_16_6_tokens_have_one_decimal(count: int, short: str):
+def test_tokens_have_one_decimal(count: int, short: str):
     assert short_number(count) == short
 
 
@@ -32,7 +32,7 @@ def test_CS_16_6_tokens_have_one_decimal(count: int, short: str):
     ("used", "cells", "ink"),
     [(0, 0, "good"), (100_000, 6, "good"), (110_000, 7, "careful"), (160_000, 10, "bad")],
 )
-def test_CS_16_6_the_bar_has_twelve_cells_and_warns_above_half(used: int, cells: int, ink: str):
+def test_the_bar_has_twelve_cells_and_warns_above_half(used: int, cells: int, ink: str):
     bar = context_bar(used, 200_000, LOOK)
     assert bar.plain.startswith("━" * 12 + " ")
     (full, *_), colour = bar.spans, getattr(LOOK, ink)
@@ -41,7 +41,7 @@ def test_CS_16_6_the_bar_has_twelve_cells_and_warns_above_half(used: int, cells:
         assert str(full.style) == colour
 
 
-def test_CS_16_1_the_home_is_a_tilde():
+def test_the_home_is_a_tilde():
     assert short_path("/home/ada/shop", "/home/ada") == "~/shop"
     assert short_path("/home/ada", "/home/ada") == "~"
     assert short_path("/srv/x", "/home/ada") == "/srv/x"
@@ -69,7 +69,7 @@ def test_the_header_fits_and_tells_first_what_matters_most(width: int):
     ],
     ids=str,
 )
-def test_CS_16_2_the_status_line_tells_the_most_urgent(doing: Doing, seen: str):
+def test_the_status_line_tells_the_most_urgent(doing: Doing, seen: str):
     line = status_line(doing, 0, LOOK, 80)
     assert seen in line.plain
     assert line.cell_len <= 80

@@ -64,7 +64,7 @@ async def test_of_ten_thousand_rows_only_those_near_the_end_are_laid_out():
         assert app.lines[-1] == "row 9999"
 
 
-async def test_CS_16_3_who_scrolls_up_is_not_carried_along_until_the_end_is_reached():
+async def test_who_scrolls_up_is_not_carried_along_until_the_end_is_reached():
     app = VirtualList()
     async with app.run_test(size=(60, 20)) as pilot:
         app.transcript.set_rows(row(n, f"row {n}") for n in range(100))

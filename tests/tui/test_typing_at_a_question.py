@@ -67,7 +67,7 @@ async def asked(*questions: Asked) -> AsyncIterator[Asking]:
 
 @pytest.mark.parametrize("question", [COMMAND, EDIT], ids=["command", "edit"])
 @pytest.mark.parametrize("words", ["hey wait", "nay", "any", "yes!", "always"])
-async def test_GATE_4_words_that_begin_at_a_question_are_words(words: str, question: Asked):
+async def test_words_that_begin_at_a_question_are_words(words: str, question: Asked):
     async with asked(question) as it:
         await it.type(words, pause=0.12)
         assert it.composer.text == words
@@ -75,7 +75,7 @@ async def test_GATE_4_words_that_begin_at_a_question_are_words(words: str, quest
         assert it.answers == []
 
 
-async def test_GATE_4_a_number_with_words_behind_it_is_no_choice():
+async def test_a_number_with_words_behind_it_is_no_choice():
     async with asked(FOLLOWUP) as it:
         await it.type("2 of them", pause=0.02)
         assert it.composer.text == "2 of them"
@@ -83,7 +83,7 @@ async def test_GATE_4_a_number_with_words_behind_it_is_no_choice():
 
 
 @pytest.mark.parametrize(("key", "reply"), [("y", "yes"), ("n", "no")])
-async def test_GATE_4_a_key_that_stands_alone_is_an_answer(key: str, reply: str):
+async def test_a_key_that_stands_alone_is_an_answer(key: str, reply: str):
     async with asked(COMMAND) as it:
         await it.type(key, pause=0)
         assert it.answers == []
@@ -91,14 +91,14 @@ async def test_GATE_4_a_key_that_stands_alone_is_an_answer(key: str, reply: str)
         assert [each.reply for each in it.answers] == [reply]
 
 
-async def test_GATE_4_a_key_that_answers_nothing_is_text():
+async def test_a_key_that_answers_nothing_is_text():
     async with asked(COMMAND) as it:
         assert not COMMAND.rule
         await it.type("a", pause=0)
         await until(it.pilot, lambda: it.composer.text == "a" and it.composer.has_focus)
 
 
-async def test_GATE_4_escape_takes_back_a_key_that_waits():
+async def test_escape_takes_back_a_key_that_waits():
     async with asked(COMMAND) as it:
         await it.pilot.press("y", "escape")
         assert not it.panel.has_waiting_letter
@@ -113,7 +113,7 @@ async def test_typing_yes_at_a_question_and_enter_says_yes():
         assert [each.reply for each in it.answers] == ["yes"]
 
 
-async def test_GATE_4_back_from_the_rule_the_question_has_to_be_seen_again():
+async def test_back_from_the_rule_the_question_has_to_be_seen_again():
     async with asked(EDIT) as it:
         await it.type("a", pause=0)
         await until(it.pilot, lambda: not it.panel.has_waiting_letter and it.panel.live)
@@ -124,7 +124,7 @@ async def test_GATE_4_back_from_the_rule_the_question_has_to_be_seen_again():
         assert it.answers == []
 
 
-async def test_GATE_4_a_question_that_comes_back_has_to_be_seen_again():
+async def test_a_question_that_comes_back_has_to_be_seen_again():
     first, second = COMMAND, replace(COMMAND, ask_id="other", text="rm -rf /")
     async with asked(first) as it:
         questions = it.app._questions

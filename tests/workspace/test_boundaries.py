@@ -52,20 +52,20 @@ def link(root: Path, **targets: str) -> None:
 @pytest.mark.parametrize(
     ("said", "leads"),
     [
-        pytest.param("../secret.txt", "secret.txt", id="PATH-8 dots"),
-        pytest.param("a/../../secret.txt", "secret.txt", id="PATH-8 dots behind a name"),
-        pytest.param("{top}/secret.txt", "secret.txt", id="PATH-8 absolute"),
-        pytest.param("{top}/work-evil/a.txt", "work-evil/a.txt", id="PATH-2 K7 same beginning"),
-        pytest.param("{top}/work/../secret.txt", "secret.txt", id="PATH-8 absolute and dots"),
-        pytest.param("leaving", "secret.txt", id="PATH-4 link"),
-        pytest.param("twice", "secret.txt", id="PATH-4 K8 link to a link"),
-        pytest.param("absolute", "secret.txt", id="PATH-4 absolute link"),
-        pytest.param("out/secret.txt", "secret.txt", id="PATH-4 folder link"),
-        pytest.param("out/new/file.txt", "new/file.txt", id="PATH-4 new file behind a link"),
-        pytest.param("through/../secret.txt", "secret.txt", id="K8 dots behind a link"),
+        pytest.param("../secret.txt", "secret.txt", id="dots"),
+        pytest.param("a/../../secret.txt", "secret.txt", id="dots behind a name"),
+        pytest.param("{top}/secret.txt", "secret.txt", id="absolute"),
+        pytest.param("{top}/work-evil/a.txt", "work-evil/a.txt", id="same beginning"),
+        pytest.param("{top}/work/../secret.txt", "secret.txt", id="absolute and dots"),
+        pytest.param("leaving", "secret.txt", id="link"),
+        pytest.param("twice", "secret.txt", id="link to a link"),
+        pytest.param("absolute", "secret.txt", id="absolute link"),
+        pytest.param("out/secret.txt", "secret.txt", id="folder link"),
+        pytest.param("out/new/file.txt", "new/file.txt", id="new file behind a link"),
+        pytest.param("through/../secret.txt", "secret.txt", id="dots behind a link"),
     ],
 )
-def test_PATH_8_what_leaves_the_workspace_is_outside(
+def test_what_leaves_the_workspace_is_outside(
     root: Path, files: WorkspaceFiles, tmp_path: Path, said: str, leads: str
 ):
     link(root, leaving="../secret.txt", twice="leaving", absolute="{top}/secret.txt", out="..")
@@ -86,7 +86,7 @@ def test_PATH_8_what_leaves_the_workspace_is_outside(
         ("..data/a.txt", "..data/a.txt", False),
     ],
 )
-def test_PATH_2_what_ends_in_the_workspace_is_inside(
+def test_what_ends_in_the_workspace_is_inside(
     root: Path, files: WorkspaceFiles, tmp_path: Path, said: str, path: str, linked: bool
 ):
     (root / "a.txt").write_text("a")
@@ -96,7 +96,7 @@ def test_PATH_2_what_ends_in_the_workspace_is_inside(
     assert files.place(said) == Place(path=path, said=said, link=linked)
 
 
-async def test_PATH_8_a_file_outside_is_read_and_written_with_a_permit_for_that_very_path(
+async def test_a_file_outside_is_read_and_written_with_a_permit_for_that_very_path(
     files: WorkspaceFiles, top: Path
 ):
     path = f"{top}/secret.txt"
@@ -111,7 +111,7 @@ async def test_PATH_8_a_file_outside_is_read_and_written_with_a_permit_for_that_
     assert (top / "secret.txt").read_bytes() == b"new"
 
 
-async def test_PATH_8_a_new_file_outside_gets_its_folders(files: WorkspaceFiles, top: Path):
+async def test_a_new_file_outside_gets_its_folders(files: WorkspaceFiles, top: Path):
     path = f"{top}/new/deep/a.txt"
     assert await files.examine(path) is None
     change = Change(path=path, after=sha256(b"new").hexdigest())
@@ -119,7 +119,7 @@ async def test_PATH_8_a_new_file_outside_gets_its_folders(files: WorkspaceFiles,
     assert (top / "new/deep/a.txt").read_bytes() == b"new"
 
 
-async def test_PATH_6_only_regular_files_are_opened_outside(files: WorkspaceFiles, top: Path):
+async def test_only_regular_files_are_opened_outside(files: WorkspaceFiles, top: Path):
     os.mkfifo(top / "pipe")
     pipe = f"{top}/pipe"
     with pytest.raises(ToolError, match="device, pipe or socket"):
@@ -131,21 +131,21 @@ async def test_PATH_6_only_regular_files_are_opened_outside(files: WorkspaceFile
 
 
 PROTECTED = [
-    pytest.param(".vscode/settings.json", id="K9 not there yet"),
-    pytest.param("deep/.VSCode/settings.json", id="K9 nested, other case"),
-    pytest.param("link/settings.json", id="K9 link to it"),
-    pytest.param("chain/settings.json", id="K9 link to a link"),
-    pytest.param(".idea/workspace.xml", id="K9 link from it to an ordinary folder"),
-    pytest.param("repo/config", id="K9 bare repository"),
-    pytest.param("repo/branches/x", id="K9 below a bare repository"),
-    pytest.param("almost/HEAD", id="K9 last part of a bare repository"),
-    pytest.param("../.bashrc", id="PROT-1 outside"),
-    pytest.param("conftest.py", id="PROT-1 new"),
+    pytest.param(".vscode/settings.json", id="not there yet"),
+    pytest.param("deep/.VSCode/settings.json", id="nested, other case"),
+    pytest.param("link/settings.json", id="link to it"),
+    pytest.param("chain/settings.json", id="link to a link"),
+    pytest.param(".idea/workspace.xml", id="link from it to an ordinary folder"),
+    pytest.param("repo/config", id="bare repository"),
+    pytest.param("repo/branches/x", id="below a bare repository"),
+    pytest.param("almost/HEAD", id="last part of a bare repository"),
+    pytest.param("../.bashrc", id="outside"),
+    pytest.param("conftest.py", id="new"),
 ]
 
 
 @pytest.mark.parametrize("said", PROTECTED)
-def test_PROT_1_a_protected_file_is_known_whatever_way_leads_to_it(
+def test_a_protected_file_is_known_whatever_way_leads_to_it(
     root: Path, files: WorkspaceFiles, said: str
 ):
     for folder in (
@@ -165,16 +165,14 @@ def test_PROT_1_a_protected_file_is_known_whatever_way_leads_to_it(
 
 
 @pytest.mark.parametrize("said", ["a.py", "objects/HEAD", "tests/conftest.py", "almost/objects/x"])
-def test_PROT_1_a_file_like_any_other_is_not_protected(
-    root: Path, files: WorkspaceFiles, said: str
-):
+def test_a_file_like_any_other_is_not_protected(root: Path, files: WorkspaceFiles, said: str):
     (root / "almost/objects").mkdir(parents=True)
     (root / "tests").mkdir()
     (root / "tests/conftest.py").write_text("")
     assert files.place(said).protected == ""
 
 
-def test_PROT_1_what_a_workspace_lies_in_does_not_make_it_protected(tmp_path: Path):
+def test_what_a_workspace_lies_in_does_not_make_it_protected(tmp_path: Path):
     work = tmp_path / ".cursor/work"
     work.mkdir(parents=True)
     for name in ("HEAD", "objects", "refs"):
@@ -183,7 +181,7 @@ def test_PROT_1_what_a_workspace_lies_in_does_not_make_it_protected(tmp_path: Pa
     assert WorkspaceFiles(work.parent, Limits()).place("a.py").protected == LIKE_A_REPOSITORY
 
 
-async def test_PATH_8_K19_credentials_are_known_by_place_and_by_link(
+async def test_credentials_are_known_by_place_and_by_link(
     root: Path, files: WorkspaceFiles, tmp_path: Path
 ):
     (tmp_path / "vault").mkdir()

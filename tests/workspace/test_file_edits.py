@@ -96,7 +96,7 @@ FAILING = [
 
 @pytest.mark.parametrize(("failing", "words"), FAILING)
 @pytest.mark.parametrize("place", [0, 1, 3])
-async def test_5_5_if_one_fails_all_stays_as_it_was(
+async def test_if_one_fails_all_stays_as_it_was(
     bench: Workbench, failing: tuple[Change, bytes | None], words: str, place: int
 ):
     for name, text in {"a.txt": "a", "b.txt": "b", "c.txt": "c", "closed/c.txt": "c"}.items():
@@ -157,7 +157,7 @@ async def test_one_file_is_not_changed_twice_at_once(bench: Workbench):
         await apply(bench, edit("a.txt", b"a", b"1"), edit("A.txt", None, b"2"))
 
 
-async def test_PATH_5_hard_links_are_broken_and_left_as_they_were(bench: Workbench):
+async def test_hard_links_are_broken_and_left_as_they_were(bench: Workbench):
     file = bench.put("a.txt", "a")
     os.link(file, bench.root / "twin.txt")
     bench.put("b.txt", "b")

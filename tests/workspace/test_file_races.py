@@ -1,4 +1,4 @@
-"""K8: somebody swaps files, folders and links while the tools are at work."""
+"""Somebody swaps files, folders and links while the tools are at work."""
 
 import ctypes
 import os
@@ -87,7 +87,7 @@ async def often(attempt: Callable[[], Awaitable[None]]) -> int:
 
 
 @pytest.mark.parametrize("path", ["folder/a.txt", "file.txt"])
-async def test_K8_PATH_3_nothing_outside_is_read(bench: Workbench, path: str):
+async def test_nothing_outside_is_read(bench: Workbench, path: str):
     async def read() -> None:
         file = await bench.files.read(path, permit_to_read(path))
         assert isinstance(file, FileText)
@@ -98,7 +98,7 @@ async def test_K8_PATH_3_nothing_outside_is_read(bench: Workbench, path: str):
 
 
 @pytest.mark.parametrize("path", ["folder/a.txt", "file.txt", "folder/new.txt"])
-async def test_K8_PATH_3_nothing_outside_is_written(bench: Workbench, tmp_path: Path, path: str):
+async def test_nothing_outside_is_written(bench: Workbench, tmp_path: Path, path: str):
     async def write() -> None:
         before = await bench.files.sha(path)
         data = os.urandom(8)
@@ -114,7 +114,7 @@ async def test_K8_PATH_3_nothing_outside_is_written(bench: Workbench, tmp_path: 
     assert not [name for name in os.listdir(bench.root) if name.startswith(".~")]
 
 
-async def test_K8_PATH_3_nothing_outside_is_searched_or_listed(bench: Workbench):
+async def test_nothing_outside_is_searched_or_listed(bench: Workbench):
     finder = WorkspaceFinder(bench.root, bench.files, bench.limits, command=without_ripgrep)
     permit = permit_to_read(".")
     with swapping(bench.root, *PAIRS):
@@ -125,7 +125,7 @@ async def test_K8_PATH_3_nothing_outside_is_searched_or_listed(bench: Workbench)
             await finder.list(".", recursive=True, permit=permit)
 
 
-async def test_K8_the_race_is_one(bench: Workbench):
+async def test_the_race_is_one(bench: Workbench):
     """Left alone, all of it works: the tests above are not green because nothing happens."""
 
     async def read() -> None:

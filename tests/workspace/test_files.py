@@ -250,7 +250,7 @@ async def test_writing_through_a_link_inside_replaces_its_target(bench: Workbenc
         (None, b"other", "created by somebody else"),
     ],
 )
-async def test_5_5_a_file_that_is_not_as_expected_is_left_alone(
+async def test_a_file_that_is_not_as_expected_is_left_alone(
     bench: Workbench, before: bytes | None, there: bytes | None, words: str
 ):
     if there is not None:
@@ -262,7 +262,7 @@ async def test_5_5_a_file_that_is_not_as_expected_is_left_alone(
         assert bench.bytes_of("a.txt") == there
 
 
-def test_5_5_a_name_that_somebody_took_meanwhile_is_not_taken_away(tmp_path: Path):
+def test_a_name_that_somebody_took_meanwhile_is_not_taken_away(tmp_path: Path):
     (tmp_path / "finished.tmp").write_text("ours")
     (tmp_path / "a.txt").write_text("theirs")
     with opened_folder(tmp_path, []) as folder:
@@ -274,21 +274,21 @@ def test_5_5_a_name_that_somebody_took_meanwhile_is_not_taken_away(tmp_path: Pat
     assert (tmp_path / "b.txt").read_text() == "ours"
 
 
-async def test_5_5_what_became_a_link_is_not_written(bench: Workbench, tmp_path: Path):
+async def test_what_became_a_link_is_not_written(bench: Workbench, tmp_path: Path):
     (bench.root / "a.txt").symlink_to("../secret.txt")
     with pytest.raises(Denied, match="no permit"):
         await write(bench, "a.txt", b"secret", b"new")
     assert (tmp_path / "secret.txt").read_text() == "secret"
 
 
-async def test_5_5_a_read_only_file_is_not_written(bench: Workbench):
+async def test_a_read_only_file_is_not_written(bench: Workbench):
     bench.put("a.txt", "old").chmod(0o444)
     with pytest.raises(ToolError, match="read-only"):
         await write(bench, "a.txt", b"old", b"new")
     assert bench.bytes_of("a.txt") == b"old"
 
 
-async def test_5_5_a_name_that_is_too_long_is_refused_and_its_folders_are_removed(
+async def test_a_name_that_is_too_long_is_refused_and_its_folders_are_removed(
     bench: Workbench,
 ):
     with pytest.raises(ToolError, match="name is too long"):
@@ -296,16 +296,14 @@ async def test_5_5_a_name_that_is_too_long_is_refused_and_its_folders_are_remove
     assert os.listdir(bench.root) == []
 
 
-async def test_5_5_a_file_in_the_place_of_a_folder_is_named(bench: Workbench):
+async def test_a_file_in_the_place_of_a_folder_is_named(bench: Workbench):
     bench.put("a", "file")
     with pytest.raises(ToolError, match="not a folder"):
         await write(bench, "a/b.txt", None, b"new")
 
 
 @pytest.mark.parametrize("said", ["readme.md", "SRC/new.py", "cafe\u0301.txt"])
-async def test_5_5_a_new_name_may_not_differ_only_in_case_or_composition(
-    bench: Workbench, said: str
-):
+async def test_a_new_name_may_not_differ_only_in_case_or_composition(bench: Workbench, said: str):
     bench.put("README.md", "x")
     bench.put("src/a.py", "x")
     bench.put("caf\u00e9.txt", "x")
@@ -346,7 +344,7 @@ def write_in_a_process(root: Path, before: str, *arguments: str, point: str = ""
     return done.stdout
 
 
-def test_5_5_a_write_that_the_system_stops_leaves_the_original(bench: Workbench):
+def test_a_write_that_the_system_stops_leaves_the_original(bench: Workbench):
     bench.put("deep/a.txt", "old")
     said = write_in_a_process(bench.root, digest(b"old"), "limited")
     assert said == "deep/a.txt was not written: the file would be larger than the system allows.\n"
@@ -354,7 +352,7 @@ def test_5_5_a_write_that_the_system_stops_leaves_the_original(bench: Workbench)
     assert os.listdir(bench.root / "deep") == ["a.txt"]
 
 
-def test_5_5_a_new_file_that_the_system_stops_leaves_nothing(bench: Workbench):
+def test_a_new_file_that_the_system_stops_leaves_nothing(bench: Workbench):
     write_in_a_process(bench.root, "", "limited")
     assert os.listdir(bench.root) == []
 

@@ -74,9 +74,7 @@ RULES = "secrets/\n*.env\n!public.env\nCaf\u00e9.txt\n"
         ("../secrets/key.pem", False),
     ],
 )
-def test_PATH_9_what_an_ignore_file_names_is_ignored_by_any_name(
-    tmp_path: Path, said: str, ignored: bool
-):
+def test_what_an_ignore_file_names_is_ignored_by_any_name(tmp_path: Path, said: str, ignored: bool):
     (tmp_path / "work").mkdir()
     bench = opened(tmp_path / "work", RULES)
     for name, target in {
@@ -105,14 +103,14 @@ def test_a_file_with_hard_links_is_kept_back_if_its_names_cannot_be_found(
     assert bench.files.place("hard.py").ignored
 
 
-def test_PATH_4_a_rule_for_a_link_holds_for_what_it_leads_to(tmp_path: Path):
+def test_a_rule_for_a_link_holds_for_what_it_leads_to(tmp_path: Path):
     bench = opened(tmp_path, "link.env\n")
     (tmp_path / "link.env").symlink_to("src/a.py")
     assert not bench.files.place("src/a.py").ignored
     assert bench.files.place("link.env").ignored
 
 
-async def test_PATH_9_an_ignored_file_is_neither_read_nor_written_whatever_was_permitted(
+async def test_an_ignored_file_is_neither_read_nor_written_whatever_was_permitted(
     tmp_path: Path,
 ):
     bench = opened(tmp_path, RULES)
@@ -134,7 +132,7 @@ async def test_PATH_9_an_ignored_file_is_neither_read_nor_written_whatever_was_p
     assert bench.bytes_of("src/b.env") == b"hidden value\n"
 
 
-async def test_PATH_9_nobody_learns_whether_an_ignored_file_is_there(tmp_path: Path):
+async def test_nobody_learns_whether_an_ignored_file_is_there(tmp_path: Path):
     bench = opened(tmp_path, RULES)
     (tmp_path / "secrets/dangling").symlink_to("nowhere")
     os.mkfifo(tmp_path / "secrets/pipe")
@@ -146,7 +144,7 @@ async def test_PATH_9_nobody_learns_whether_an_ignored_file_is_there(tmp_path: P
     assert len(said) == 1
 
 
-def test_PROT_2_rules_can_be_added_while_the_agent_works_but_not_taken_away(tmp_path: Path):
+def test_rules_can_be_added_while_the_agent_works_but_not_taken_away(tmp_path: Path):
     bench = opened(tmp_path, "secrets/\n")
     (tmp_path / ".rookeryignore").write_text("src/\n")
     assert bench.files.place("secrets/key.pem").ignored
@@ -165,7 +163,7 @@ def test_both_ignore_files_apply(tmp_path: Path):
     assert bench.files.place("secrets/key.pem").ignored
 
 
-def test_6_4_without_an_ignore_file_nothing_is_ignored(tmp_path: Path):
+def test_without_an_ignore_file_nothing_is_ignored(tmp_path: Path):
     bench = opened(tmp_path)
     for said in ("secrets/key.pem", ".rookeryignore", "src/b.env"):
         assert not bench.files.place(said).ignored
@@ -183,7 +181,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("words", FAULTS)
-async def test_S6_a_faulty_ignore_file_keeps_everything_back_until_it_is_mended(
+async def test_a_faulty_ignore_file_keeps_everything_back_until_it_is_mended(
     tmp_path: Path, words: str
 ):
     file = tmp_path / ".rookeryignore"
@@ -202,9 +200,7 @@ async def test_S6_a_faulty_ignore_file_keeps_everything_back_until_it_is_mended(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_PATH_9_a_search_never_looks_into_what_is_ignored(
-    tmp_path: Path, engine: SearchCommand
-):
+async def test_a_search_never_looks_into_what_is_ignored(tmp_path: Path, engine: SearchCommand):
     (tmp_path / "work").mkdir()
     bench = opened(tmp_path / "work", RULES)
     (bench.root / "copy").symlink_to("secrets")
@@ -220,7 +216,7 @@ async def test_PATH_9_a_search_never_looks_into_what_is_ignored(
             await finder.search(said, "hidden", None, permit_to_read(said))
 
 
-async def test_4_8_a_listing_leaves_out_what_is_ignored_and_says_how_much(tmp_path: Path):
+async def test_a_listing_leaves_out_what_is_ignored_and_says_how_much(tmp_path: Path):
     bench = opened(tmp_path, RULES)
     (tmp_path / "copy").symlink_to("secrets/key.pem")
     assert (await bench.run("list_files", path=".", recursive=True)).text == (
@@ -249,6 +245,6 @@ def test_the_files_are_read_again_only_when_they_have_changed(tmp_path: Path):
 @pytest.mark.parametrize(
     "name", ["stra\u00dfe.txt", "STRASSE.TXT", unicodedata.normalize("NFD", "\u00c4.txt")]
 )
-def test_PATH_7_names_are_compared_folded(tmp_path: Path, name: str):
+def test_names_are_compared_folded(tmp_path: Path, name: str):
     (tmp_path / ".rookeryignore").write_text("Stra\u00dfe.txt\n\u00e4.txt\n", encoding="utf-8")
     assert WorkspaceFiles(tmp_path, Limits()).place(name).ignored

@@ -140,7 +140,7 @@ async def test_both_engines_find_the_same(
 
 @both_engines
 @pytest.mark.parametrize("regex", ["a(", "[z-a]", "*", r"a\n", "a\nb", "a\0b", "x" * 20_000])
-async def test_c11_a_faulty_regex_is_told_to_the_model(
+async def test_a_faulty_regex_is_told_to_the_model(
     bench: Workbench, engine: SearchCommand, regex: str
 ):
     bench.put("a.txt", "a\n")
@@ -150,9 +150,7 @@ async def test_c11_a_faulty_regex_is_told_to_the_model(
 
 @both_engines
 @pytest.mark.parametrize("matches", [300, 301, 30_000])
-async def test_c11_the_cap_keeps_what_was_found(
-    bench: Workbench, engine: SearchCommand, matches: int
-):
+async def test_the_cap_keeps_what_was_found(bench: Workbench, engine: SearchCommand, matches: int):
     bench.put("a.txt", "first\n")
     bench.put("b.txt", "match\n" * matches)
     found = (await search(bench, engine, "match")).split("\n")
@@ -197,7 +195,7 @@ async def test_too_many_and_too_large_files_are_reported(tmp_path: Path):
     assert "Incomplete: there are too many files" in await search(bench, without_ripgrep, "foo")
 
 
-async def test_5_5_unreadable_folders_are_counted(bench: Workbench):
+async def test_unreadable_folders_are_counted(bench: Workbench):
     bench.put("closed/a.txt", "foo")
     (bench.root / "closed").chmod(0)
     assert "could not be read: 1" in await search(bench, without_ripgrep, "foo")
@@ -232,7 +230,7 @@ def around(bench: Workbench, name: str) -> str:
 
 
 @both_engines
-async def test_PATH_8_a_folder_outside_is_searched_with_a_permit_for_it(
+async def test_a_folder_outside_is_searched_with_a_permit_for_it(
     inner: Workbench, engine: SearchCommand
 ):
     near = around(inner, "near")
@@ -250,16 +248,14 @@ async def test_PATH_8_a_folder_outside_is_searched_with_a_permit_for_it(
         await search(inner, engine, "foo", "/")
 
 
-async def test_PATH_8_a_folder_outside_is_listed_by_absolute_paths(inner: Workbench):
+async def test_a_folder_outside_is_listed_by_absolute_paths(inner: Workbench):
     near = around(inner, "near")
     names = [".gitignore", "a.txt", "deep/", "deep/b.txt"]
     assert await listing(inner, "../near") == [f"{near}/{name}" for name in names]
 
 
 @both_engines
-async def test_K19_no_search_looks_where_credentials_are_kept(
-    inner: Workbench, engine: SearchCommand
-):
+async def test_no_search_looks_where_credentials_are_kept(inner: Workbench, engine: SearchCommand):
     config = around(inner, "home/.config")
     assert await search(inner, engine, "foo", config) == (
         f"Found 1 match.\n\n# {config}/app/x.txt\n  1 | foo app\n"
@@ -286,7 +282,7 @@ async def test_only_folders_are_listed_and_only_what_is_there_is_searched(bench:
         await search(bench, without_ripgrep, "x", "missing")
 
 
-async def test_4_8_a_recursive_listing_leaves_out_what_is_ignored_or_hidden(bench: Workbench):
+async def test_a_recursive_listing_leaves_out_what_is_ignored_or_hidden(bench: Workbench):
     fill(bench)
     assert await listing(bench) == [
         ".gitignore",
@@ -308,13 +304,13 @@ async def test_4_8_a_recursive_listing_leaves_out_what_is_ignored_or_hidden(benc
     ]
 
 
-async def test_4_8_a_folder_on_its_own_shows_hidden_folders_by_name(bench: Workbench):
+async def test_a_folder_on_its_own_shows_hidden_folders_by_name(bench: Workbench):
     bench.put(".hidden/a", "x")
     bench.put("src/deep/b", "x")
     assert await listing(bench, recursive=False) == [".hidden/", "src/"]
 
 
-async def test_4_8_a_folder_named_on_purpose_is_listed_in_full(bench: Workbench):
+async def test_a_folder_named_on_purpose_is_listed_in_full(bench: Workbench):
     bench.put(".gitignore", "*.log\n")
     bench.put(".hidden/a.log", "x")
     bench.put(".hidden/.deeper/b", "x")
@@ -330,14 +326,14 @@ async def test_4_8_a_folder_named_on_purpose_is_listed_in_full(bench: Workbench)
     ]
 
 
-async def test_4_8_names_are_sorted_as_people_do(bench: Workbench):
+async def test_names_are_sorted_as_people_do(bench: Workbench):
     for name in ("b10", "B2", "a/z", "a.txt", "A1"):
         bench.put(name, "x")
     assert await listing(bench) == ["a/", "a/z", "A1", "a.txt", "B2", "b10"]
 
 
 @pytest.mark.parametrize(("entries", "cut"), [(20, False), (21, True), (MANY, True)])
-async def test_4_8_a_long_listing_is_cut_and_says_so(tmp_path: Path, entries: int, cut: bool):
+async def test_a_long_listing_is_cut_and_says_so(tmp_path: Path, entries: int, cut: bool):
     bench = Workbench(tmp_path, Limits(list_entries=20))
     for number in range(entries):
         (bench.root / f"{number}.txt").touch()
@@ -347,7 +343,7 @@ async def test_4_8_a_long_listing_is_cut_and_says_so(tmp_path: Path, entries: in
     assert rows[-1].startswith("(Only 20 entries are shown") is cut
 
 
-async def test_4_8_folders_of_the_first_level_are_the_last_to_be_left_out(tmp_path: Path):
+async def test_folders_of_the_first_level_are_the_last_to_be_left_out(tmp_path: Path):
     bench = Workbench(tmp_path, Limits(list_entries=20))
     for number in range(30):
         bench.put(f"a/{number}.txt", "")
@@ -358,7 +354,7 @@ async def test_4_8_folders_of_the_first_level_are_the_last_to_be_left_out(tmp_pa
     assert len(rows) == 21
 
 
-async def test_4_8_an_empty_folder_and_the_home_folder(
+async def test_an_empty_folder_and_the_home_folder(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ):
     assert await listing(bench) == ["(No files in ./)"]

@@ -264,19 +264,19 @@ ANTHROPIC_API_KEY OPENROUTER_API_KEY
 
 @pytest.mark.parametrize("name", NEVER_PASSED.split())
 @pytest.mark.parametrize("confined", [True, False])
-def test_CMD_7_what_is_never_passed_on(name: str, confined: bool):
+def test_what_is_never_passed_on(name: str, confined: bool):
     assert name not in command_environment({name: "x"}, confined=confined)
 
 
 @pytest.mark.parametrize("name", ["PAGER", "GIT_PAGER", "GIT_TERMINAL_PROMPT", "TERM"])
-def test_CMD_7_what_is_never_passed_on_but_set(name: str):
+def test_what_is_never_passed_on_but_set(name: str):
     assert command_environment({name: "x"}, confined=False)[name] != "x"
 
 
 @pytest.mark.parametrize(
     "name", ["SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "XDG_RUNTIME_DIR", "TMUX"]
 )
-def test_SEC_2_a_confined_command_cannot_reach_those_who_act_for_the_user(name: str):
+def test_a_confined_command_cannot_reach_those_who_act_for_the_user(name: str):
     assert name not in command_environment({name: "x"}, confined=True)
     assert name in command_environment({name: "x"}, confined=False)
 
@@ -791,7 +791,7 @@ async def test_a_kept_command_survives_a_product_that_is_killed(tmp_path: Path, 
 # ── whose programs ──────────────────────────────────────────────────────────────────────
 
 
-def test_CMD_6_own_programs_come_neither_from_the_workspace_nor_from_where_commands_write(
+def test_own_programs_come_neither_from_the_workspace_nor_from_where_commands_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     root, home, linked = (tmp_path / name for name in ("work", "home", "linked"))

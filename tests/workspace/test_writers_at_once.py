@@ -15,7 +15,7 @@ def digest(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
-def test_13_4_of_two_writers_at_once_exactly_one_writes(tmp_path: Path):
+def test_of_two_writers_at_once_exactly_one_writes(tmp_path: Path):
     file = tmp_path / "a.txt"
     file.write_bytes(b"first")
     start = Barrier(2)

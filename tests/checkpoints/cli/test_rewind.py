@@ -143,7 +143,7 @@ def test_a_rewind_that_puts_nothing_back_says_so(rewind):
     )
 
 
-def test_GIT_6_files_go_back_step_by_step(rewind):
+def test_files_go_back_step_by_step(rewind):
     two_changes()
     code, out, err = rewind("--last", "-y")
     assert (code, err) == (0, "")
@@ -154,14 +154,14 @@ def test_GIT_6_files_go_back_step_by_step(rewind):
     assert Path("a.txt").read_text() == "one\n"
 
 
-def test_GIT_6_a_number_inside_a_call_means_the_point_before_it(rewind):
+def test_a_number_inside_a_call_means_the_point_before_it(rewind):
     two_changes()
     _, out, _ = rewind("--to", "3", "-y")
     assert out.startswith("The conversation goes back to 2: ")
     assert kept()[-1] == Rewound(to=2)
 
 
-def test_GIT_6_only_what_was_asked_for_goes_back(rewind):
+def test_only_what_was_asked_for_goes_back(rewind):
     two_changes()
     assert rewind("--to", "1", "--conversation", "-y")[0] == 0
     assert not Path("a.txt").exists()
@@ -171,7 +171,7 @@ def test_GIT_6_only_what_was_asked_for_goes_back(rewind):
     assert isinstance(kept()[-1], FilesRestored)
 
 
-def test_GIT_6_looking_leaves_the_log_as_it_is(rewind):
+def test_looking_leaves_the_log_as_it_is(rewind):
     two_changes()
     before = kept()
     assert rewind("--to", "1", "--dry-run")[0] == 0
@@ -179,7 +179,7 @@ def test_GIT_6_looking_leaves_the_log_as_it_is(rewind):
     assert not Path("a.txt").exists()
 
 
-def test_GIT_6_without_the_checkpoints_nothing_is_taken_back_not_even_words(rewind):
+def test_without_the_checkpoints_nothing_is_taken_back_not_even_words(rewind):
     Path("a.txt").write_text("mine\n")
     keep(*step("c1", "Run x", LOST, LOST[:-1] + "1", at=2))
     before = kept()
@@ -193,7 +193,7 @@ def test_GIT_6_without_the_checkpoints_nothing_is_taken_back_not_even_words(rewi
     assert kept()[-1] == Rewound(to=1)
 
 
-def test_GIT_6_a_session_whose_folder_is_gone_does_not_touch_this_one(rewind, tmp_path: Path):
+def test_a_session_whose_folder_is_gone_does_not_touch_this_one(rewind, tmp_path: Path):
     two_changes()
     Path("a.txt").write_text("mine\n")
     elsewhere = tmp_path / "elsewhere"
@@ -206,7 +206,7 @@ def test_GIT_6_a_session_whose_folder_is_gone_does_not_touch_this_one(rewind, tm
     assert Path("a.txt").read_text() == "another\n"
 
 
-def test_GIT_6_the_last_change_may_be_that_of_a_command_whose_process_died(rewind):
+def test_the_last_change_may_be_that_of_a_command_whose_process_died(rewind):
     Path("a.txt").write_text("one\n")
     first = saved()
     Path("a.txt").write_text("two\n")

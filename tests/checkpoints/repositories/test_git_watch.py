@@ -133,7 +133,7 @@ LINKS = (
 
 
 @pytest.mark.parametrize("plant", LINKS)
-async def test_K17_PATH_8_no_link_leads_putting_back_outside(watched: Watched, plant: str):
+async def test_no_link_leads_putting_back_outside(watched: Watched, plant: str):
     outside = watched.root.parent / "above" / "outside"
     (outside / "hooks").mkdir(parents=True)
     for name in ("config", "HEAD", "attributes", "pre-commit", "hooks/x", "commondir", "gitdir"):
@@ -150,7 +150,7 @@ async def test_K17_PATH_8_no_link_leads_putting_back_outside(watched: Watched, p
         assert (watched.git / "hooks" / "pre-commit.sample").exists()
 
 
-async def test_K17_a_link_that_leads_outside_from_the_start_is_not_followed(watched: Watched):
+async def test_a_link_that_leads_outside_from_the_start_is_not_followed(watched: Watched):
     outside = watched.root.parent / "outside"
     outside.mkdir()
     (watched.git / "worktrees").mkdir()
@@ -163,7 +163,7 @@ PIPES = ("commondir", "config", "info/attributes", "hooks/x", "worktrees/w/gitdi
 
 
 @pytest.mark.parametrize("name", PIPES)
-async def test_K17_a_pipe_is_removed_and_not_waited_for(watched: Watched, name: str):
+async def test_a_pipe_is_removed_and_not_waited_for(watched: Watched, name: str):
     await watched.run(f"mkdir -p .git/worktrees/w; rm -f .git/{name}; mkfifo .git/{name}")
     assert not (watched.git / name).is_fifo()
     assert (watched.git / "config").is_file()
@@ -172,13 +172,13 @@ async def test_K17_a_pipe_is_removed_and_not_waited_for(watched: Watched, name: 
     assert len(watched.told) == 1
 
 
-async def test_K17_a_folder_in_the_place_of_a_file_makes_room(watched: Watched):
+async def test_a_folder_in_the_place_of_a_file_makes_room(watched: Watched):
     before = (watched.git / "config").read_bytes()
     await watched.run("rm .git/config; mkdir .git/config; echo x > .git/config/y")
     assert (watched.git / "config").read_bytes() == before
 
 
-async def test_K17_a_hook_is_put_back_with_its_folder_and_may_be_run_as_before(watched: Watched):
+async def test_a_hook_is_put_back_with_its_folder_and_may_be_run_as_before(watched: Watched):
     hook = watched.git / "hooks" / "pre-commit"
     hook.write_text("mine")
     hook.chmod(0o755)
@@ -196,9 +196,7 @@ async def test_a_worktree_that_is_removed_stays_removed(watched: Watched):
 
 
 @pytest.mark.parametrize("plant", ["echo 'gitdir: e' > .git", "ln -s e .git", "mkfifo .git"])
-async def test_K17_a_repository_that_is_somewhere_else_cannot_be_planted(
-    watched: Watched, plant: str
-):
+async def test_a_repository_that_is_somewhere_else_cannot_be_planted(watched: Watched, plant: str):
     watched.git.rename(watched.root / "e")
     await watched.run(plant)
     assert ".git" not in [entry.name for entry in watched.root.iterdir()]
@@ -214,7 +212,7 @@ def plant(watched: Watched) -> Path:
     return hook
 
 
-async def test_K17_what_a_background_command_plants_is_found_when_it_ends(watched: Watched):
+async def test_what_a_background_command_plants_is_found_when_it_ends(watched: Watched):
     watched.background = True
     await watched.run("true")
     hook = plant(watched)
@@ -223,7 +221,7 @@ async def test_K17_what_a_background_command_plants_is_found_when_it_ends(watche
     assert (hook.exists(), len(watched.told)) == (False, 1)
 
 
-async def test_K17_what_a_background_command_plants_is_found_by_the_next_one(watched: Watched):
+async def test_what_a_background_command_plants_is_found_by_the_next_one(watched: Watched):
     watched.background = True
     await watched.run("true")
     hook = plant(watched)
@@ -234,7 +232,7 @@ async def test_K17_what_a_background_command_plants_is_found_by_the_next_one(wat
     assert len(watched.told) == 2
 
 
-async def test_K17_what_a_command_planted_that_never_came_back_is_found(watched: Watched):
+async def test_what_a_command_planted_that_never_came_back_is_found(watched: Watched):
     action = Action(title="Run", perform=perform, command="sleep 60")
     await watched.watch.before(CALL, action)
     hook = plant(watched)
@@ -282,7 +280,7 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize("command", PLANTED.values(), ids=[f"K17 PROT-1 {n}" for n in PLANTED])
+@pytest.mark.parametrize("command", PLANTED.values(), ids=[f"{n}" for n in PLANTED])
 async def test_a_repository_that_git_would_obey_is_moved_aside_as_it_is(
     watched: Watched, command: str
 ):
@@ -302,7 +300,7 @@ HARMLESS = {
 }
 
 
-@pytest.mark.parametrize("command", HARMLESS.values(), ids=[f"K17 {n}" for n in HARMLESS])
+@pytest.mark.parametrize("command", HARMLESS.values(), ids=[f"{n}" for n in HARMLESS])
 async def test_a_repository_in_which_git_runs_nothing_stays_whole(watched: Watched, command: str):
     await watched.run(command)
     await anyio.run_process(["git", "status"], cwd=watched.root / "sub")
@@ -314,7 +312,7 @@ async def test_a_repository_in_which_git_runs_nothing_stays_whole(watched: Watch
     assert len(watched.told) == before
 
 
-async def test_K17_what_is_planted_later_in_a_repository_that_was_let_be_is_found(watched: Watched):
+async def test_what_is_planted_later_in_a_repository_that_was_let_be_is_found(watched: Watched):
     await watched.run("git init -q sub")
     await watched.run("echo evil > sub/.git/hooks/pre-commit; git -C sub config core.pager evil")
     assert not (watched.root / "sub/.git/hooks/pre-commit").exists()
@@ -396,7 +394,7 @@ async def test_the_first_repository_of_the_workspace_keeps_its_settings(tmp_path
 # ── calls that never began ──────────────────────────────────────────────────────────────
 
 
-async def test_GATE_6_what_the_user_does_after_a_call_was_denied_stays(watched: Watched):
+async def test_what_the_user_does_after_a_call_was_denied_stays(watched: Watched):
     action = Action(title="Run", perform=perform, command="sleep 60")
     watched.begun = False
     await watched.watch.before(CALL, action)
@@ -502,7 +500,7 @@ async def test_what_an_approved_command_left_to_git(
     assert hook.exists() is stays
 
 
-async def test_K17_a_worktrees_own_folder_of_the_repository_is_watched_too(watched: Watched):
+async def test_a_worktrees_own_folder_of_the_repository_is_watched_too(watched: Watched):
     await anyio.run_process(["bash", "-c", COMMIT], cwd=watched.root)
     await anyio.run_process(["git", "worktree", "add", "-q", "../linked"], cwd=watched.root)
     linked = watched.root.parent / "linked"

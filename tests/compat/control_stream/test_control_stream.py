@@ -83,7 +83,7 @@ def says(message_id: str) -> UserSpoke:
 
 
 class TestState:
-    """14.4: what may be done when."""
+    """What may be done when."""
 
     def test_there_is_no_task_at_first(self):
         stream = ControlStream()
@@ -122,7 +122,7 @@ class TestState:
         told.see(StepCancelled(), RESUMES)
         assert told.stream.state is AgentState.RESUMABLE
 
-    def test_20_6_a_second_start_is_possible_once_the_first_task_is_idle_or_resumable(self):
+    def test_a_second_start_is_possible_once_the_first_task_is_idle_or_resumable(self):
         told = started(*COMPLETE)
         assert not told.stream.busy
         told.stream.begin_task("t2", "s2")
@@ -143,13 +143,13 @@ class TestState:
         assert goes_on(ask, reply) is on
 
 
-def test_CS_12_2_the_first_event_names_the_commands():
+def test_the_first_event_names_the_commands():
     [event] = ControlStream().begin()
     assert event["capabilities"] == CAPABILITIES
     assert "taskId" not in event
 
 
-def test_CS_14_3_replies_have_their_fields_and_done_only_on_done():
+def test_replies_have_their_fields_and_done_only_on_done():
     stream = ControlStream()
     ping = Ping(request_id="p")
     assert stream.acknowledge(ping) == {
@@ -167,10 +167,10 @@ def test_CS_14_3_replies_have_their_fields_and_done_only_on_done():
 
 
 class TestTurns:
-    def test_CS_14_6_at_a_completion_the_result_comes_first_then_the_done_of_the_start(self):
+    def test_at_a_completion_the_result_comes_first_then_the_done_of_the_start(self):
         assert gist(started().see(*COMPLETE)) == [("result", "", "s"), ("control", "done", "s")]
 
-    def test_CS_20_7_a_cancelled_start_is_closed_once_and_never_completed(self):
+    def test_a_cancelled_start_is_closed_once_and_never_completed(self):
         told = started()
         told.stream.cancel("c")
         aborted = told.see(spoke(interrupted=True), StepCancelled(), RESUMES)
@@ -210,14 +210,14 @@ class TestTurns:
         told = started(*COMPLETE)
         assert told.see(TaskClosed()) == []
 
-    def test_CS_6_C_a_request_that_failed_is_no_completion(self):
+    def test_a_request_that_failed_is_no_completion(self):
         told = started().see(
             RequestFailed(request_id="r", error=FailureKind.BUSY, message="Busy."),
             Asked(ask_id="q", ask=AskKind.API_REQ_FAILED, text="Busy."),
         )
         assert "result" not in [one["type"] for one in told]
 
-    def test_CS_12_6_the_cost_is_that_of_the_task_so_far(self):
+    def test_the_cost_is_that_of_the_task_so_far(self):
         told = started(spoke(Text(text="a"), usage=Usage(tokens_in=1, cost=0.5)))
         first = told.see(*COMPLETE)[0]
         told.see(Answered(ask_id="c", ask=AskKind.COMPLETION_RESULT, reply="message", text="on"))
@@ -309,7 +309,7 @@ class TestWhatIsLeftOpen:
 
 
 class TestStartingOver:
-    """14.4: a task that waits for another try is idle."""
+    """A task that waits for another try is idle."""
 
     def failed(self) -> Driven:
         return started(Asked(ask_id="q", ask=AskKind.API_REQ_FAILED, text="Busy."))
@@ -539,7 +539,7 @@ class TestQueueEvents:
         [event] = told.see(QueueEdited(message_id="a", text="other words"))
         assert (event["subtype"], event["queue"][0]["text"]) == ("updated", "other words")
 
-    def test_CS_14_9_a_resumed_task_tells_once_what_waits(self):
+    def test_a_resumed_task_tells_once_what_waits(self):
         stream = ControlStream()
         log: list[Event] = []
         for fact in [TaskOpened(text="go"), REQUEST, says("a"), TaskReopened(), RESUMES]:

@@ -1,4 +1,4 @@
-"""14.6: which request an event is due to."""
+"""Which request an event is due to."""
 
 from rookery.compat.control_stream.request_attribution import Attribution
 

@@ -180,15 +180,13 @@ BAD = [
 @pytest.mark.parametrize(
     ("given_line", "reason"), [row[1:] for row in BAD], ids=[r[0] for r in BAD]
 )
-def test_CS_14_2_a_bad_line_is_refused_with_its_number_and_the_reason(
-    given_line: bytes, reason: str
-):
+def test_a_bad_line_is_refused_with_its_number_and_the_reason(given_line: bytes, reason: str):
     with pytest.raises(BadCommand) as refusal:
         read_command(given_line, 12)
     assert str(refusal.value).startswith(f"stdin command line 12: {reason}")
 
 
-def test_CS_14_2_the_first_thing_that_is_wrong_is_told():
+def test_the_first_thing_that_is_wrong_is_told():
     wrong: dict[str, Any] = {"images": 1, "taskId": 1, "prompt": 1, "requestId": 1, "command": 1}
     mended: dict[str, Any] = {
         "command": "start",
@@ -217,9 +215,7 @@ def test_CS_14_2_the_first_thing_that_is_wrong_is_told():
         (b"{", "", ""),
     ],
 )
-def test_CS_14_2_what_could_be_read_of_a_bad_line_is_kept(
-    given_line: bytes, request_id: str, command: str
-):
+def test_what_could_be_read_of_a_bad_line_is_kept(given_line: bytes, request_id: str, command: str):
     with pytest.raises(BadCommand) as refusal:
         read_command(given_line, 1)
     assert (refusal.value.request_id, refusal.value.command) == (request_id, command)
@@ -271,7 +267,7 @@ def test_whatever_bytes_come_the_answer_is_a_command_or_a_reason(data: bytes):
         ({"mode": 1, "terminalShell": "zsh"}, StartSettings(ignored=("mode", "terminalShell"))),
     ],
 )
-def test_CS_14_4_of_a_configuration_counts_what_has_a_meaning_here(
+def test_of_a_configuration_counts_what_has_a_meaning_here(
     configuration: dict[str, Any], meant: StartSettings
 ):
     assert start_settings(configuration) == meant

@@ -103,7 +103,7 @@ def desk() -> Desk:
     return Desk()
 
 
-async def test_CS_14_4_a_configuration_is_sent_with_its_task(desk: Desk):
+async def test_a_configuration_is_sent_with_its_task(desk: Desk):
     wanted = {"mode": "ask", "model": "big", "autoApprovalEnabled": True}
     await desk.hear(Start(request_id="s", prompt="go", task_id="t", configuration=wanted))
     assert desk.sent == [
@@ -118,7 +118,7 @@ async def test_a_start_that_misspells_approval_is_refused(desk: Desk):
     assert (desk.replies("s"), desk.sent) == ([("error", "client_error")], [])
 
 
-async def test_CS_14_3_a_task_whose_model_is_refused_is_not_begun(desk: Desk):
+async def test_a_task_whose_model_is_refused_is_not_begun(desk: Desk):
     desk.fails[OpenTask] = CommandRejected("There is no model big.")
     await desk.hear(
         Start(request_id="s", prompt="go", task_id="t", configuration={"model": "big"}), SAYS
@@ -127,7 +127,7 @@ async def test_CS_14_3_a_task_whose_model_is_refused_is_not_begun(desk: Desk):
     assert (desk.followed, desk.replies("m")) == ([], [("error", "no_active_task")])
 
 
-async def test_CS_14_3_a_task_that_cannot_be_kept_is_an_error_of_its_start(desk: Desk):
+async def test_a_task_that_cannot_be_kept_is_an_error_of_its_start(desk: Desk):
     desk.fails[OpenTask] = StorageError("The disk is full.")
     await desk.hear(GO)
     assert desk.replies("s") == [("ack", "accepted"), ("error", "task_error")]
@@ -145,7 +145,7 @@ async def test_CS_14_3_a_task_that_cannot_be_kept_is_an_error_of_its_start(desk:
         (StorageError("The disk is full."), [("error", "cancel_error")]),
     ],
 )
-async def test_CS_14_3_a_cancel_is_answered(
+async def test_a_cancel_is_answered(
     desk: Desk, error: RookeryError | None, replies: list[tuple[str, str]]
 ):
     if error:
@@ -154,7 +154,7 @@ async def test_CS_14_3_a_cancel_is_answered(
     assert desk.replies("c") == replies
 
 
-async def test_CS_14_3_a_message_that_waited_in_vain_is_queued_for_when_the_task_goes_on(
+async def test_a_message_that_waited_in_vain_is_queued_for_when_the_task_goes_on(
     desk: Desk,
 ):
     await desk.hear(GO, STOP, SAYS)
@@ -162,7 +162,7 @@ async def test_CS_14_3_a_message_that_waited_in_vain_is_queued_for_when_the_task
     assert isinstance(desk.sent[-1], Speak)
 
 
-async def test_CS_14_4_a_task_that_ends_while_it_is_spoken_to_is_no_task(desk: Desk):
+async def test_a_task_that_ends_while_it_is_spoken_to_is_no_task(desk: Desk):
     desk.fails[Speak] = CommandRejected("It is not open.")
     await desk.hear(GO, SAYS)
     assert desk.replies("m") == [("error", "no_active_task")]
@@ -172,7 +172,7 @@ async def test_CS_14_4_a_task_that_ends_while_it_is_spoken_to_is_no_task(desk: D
     assert desk.stream.note("x")["requestId"] == "s"
 
 
-async def test_CS_14_3_what_waited_until_the_run_ended_was_never_accepted(desk: Desk):
+async def test_what_waited_until_the_run_ended_was_never_accepted(desk: Desk):
     desk.leaving = True
     await desk.hear(GO, STOP, SAYS)
     assert desk.replies("m") == [("error", "client_error")]
@@ -211,7 +211,7 @@ def failing(desk: Desk) -> None:
 AGAIN = Start(request_id="s2", prompt="again", task_id="t2", configuration={})
 
 
-async def test_CS_14_4_a_task_that_waits_for_another_try_gives_way_to_a_start(desk: Desk):
+async def test_a_task_that_waits_for_another_try_gives_way_to_a_start(desk: Desk):
     await desk.hear(GO)
     failing(desk)
     await desk.hear(AGAIN)
@@ -222,7 +222,7 @@ async def test_CS_14_4_a_task_that_waits_for_another_try_gives_way_to_a_start(de
     assert (results, desk.stream.task_id) == (["s"], "t2")
 
 
-async def test_CS_14_4_a_task_that_waits_for_another_try_can_be_cleared_or_interrupted(desk: Desk):
+async def test_a_task_that_waits_for_another_try_can_be_cleared_or_interrupted(desk: Desk):
     await desk.hear(GO)
     failing(desk)
     await desk.hear(STOP)
@@ -234,7 +234,7 @@ async def test_CS_14_4_a_task_that_waits_for_another_try_can_be_cleared_or_inter
     assert desk.sent[-1] == CloseTask(task_id="t")
 
 
-async def test_CS_14_4_a_start_that_is_refused_leaves_the_task_before_it_open(desk: Desk):
+async def test_a_start_that_is_refused_leaves_the_task_before_it_open(desk: Desk):
     await desk.hear(GO)
     completed(desk)
     desk.fails[OpenTask] = StorageError("The disk is full.")
@@ -245,7 +245,7 @@ async def test_CS_14_4_a_start_that_is_refused_leaves_the_task_before_it_open(de
     assert cast(Answer, desk.sent[-1]).task_id == "t"
 
 
-async def test_CS_14_8_why_a_start_was_refused_is_remembered(desk: Desk):
+async def test_why_a_start_was_refused_is_remembered(desk: Desk):
     desk.fails[OpenTask] = StorageError("The disk is full.")
     await desk.hear(GO)
     assert (desk.stream.failure, desk.stream.failure_code) == ("The disk is full.", "blamed")
@@ -254,7 +254,7 @@ async def test_CS_14_8_why_a_start_was_refused_is_remembered(desk: Desk):
     assert desk.stream.failure == ""
 
 
-async def test_CS_14_6_what_was_said_before_a_cancel_is_heard_before_what_is_said_after_it(
+async def test_what_was_said_before_a_cancel_is_heard_before_what_is_said_after_it(
     desk: Desk,
 ):
     await desk.hear(GO)
@@ -279,7 +279,7 @@ async def test_CS_14_6_what_was_said_before_a_cancel_is_heard_before_what_is_sai
 
 
 @pytest.mark.parametrize("row", [None, 3, 99])
-async def test_CS_20_10_an_answer_is_to_its_own_question_or_to_none(desk: Desk, row: int | None):
+async def test_an_answer_is_to_its_own_question_or_to_none(desk: Desk, row: int | None):
     await desk.hear(GO)
     asked = Asked(ask_id="q", ask=AskKind.FOLLOWUP, text="Which?", digest="d")
     desk.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), asked)
@@ -294,7 +294,7 @@ async def test_CS_20_10_an_answer_is_to_its_own_question_or_to_none(desk: Desk, 
         assert desk.replies("b") == [("error", "no_pending_ask")]
 
 
-async def test_CS_14_4_two_messages_in_one_breath_answer_one_question(desk: Desk):
+async def test_two_messages_in_one_breath_answer_one_question(desk: Desk):
     await desk.hear(GO)
     completed(desk)
     await desk.hear(SAYS, SendMessage(request_id="m2", prompt="and more"))

@@ -215,7 +215,7 @@ STEPS: list[tuple[str, list[Wire], Wire, list[str]]] = [
 @pytest.mark.parametrize(
     ("before", "message", "events"), [step[1:] for step in STEPS], ids=[step[0] for step in STEPS]
 )
-def test_CL_6_every_step_is_told_by_its_events_in_their_order(
+def test_every_step_is_told_by_its_events_in_their_order(
     before: list[Wire], message: Wire, events: list[str]
 ):
     watched = Watched()
@@ -223,7 +223,7 @@ def test_CL_6_every_step_is_told_by_its_events_in_their_order(
     assert watched.feed(message) == events
 
 
-def test_CL_6_payloads():
+def test_payloads():
     watched = Watched()
     watched.feed(state(TASK))
     ask = asks(2, "completion_result", extra={"kept": True})
@@ -242,13 +242,13 @@ def test_CL_6_payloads():
     assert not watched.payload("stateChange").is_significant_change
 
 
-def test_CL_6_only_significant_changes_if_so_wished():
+def test_only_significant_changes_if_so_wished():
     watched = Watched(only_significant=True)
     assert watched.feed(state(TASK)) == ["message", "stateChange"]
     assert watched.feed(updated(says(2))) == ["message"]
 
 
-def test_CL_5_3_what_goes_wrong_is_an_error_event_and_no_crash():
+def test_what_goes_wrong_is_an_error_event_and_no_crash():
     watched = Watched()
 
     def fail(_: object) -> None:
@@ -269,7 +269,7 @@ def test_CL_5_3_what_goes_wrong_is_an_error_event_and_no_crash():
 @pytest.mark.parametrize(
     "given", ["no json", b"\xff", "[1]", "{}", '{"type": 3}', "[" * 100_000, {"state": 1}, 7]
 )
-def test_CL_5_1_what_is_no_message_is_dropped_with_a_note(given: Any):
+def test_what_is_no_message_is_dropped_with_a_note(given: Any):
     watched = Watched()
     watched.client.handle_message(given)
     assert watched.notes == []
@@ -278,7 +278,7 @@ def test_CL_5_1_what_is_no_message_is_dropped_with_a_note(given: Any):
     assert (watched.events, len(watched.notes), watched.client.is_initialized) == ([], 1, False)
 
 
-def test_CL_5_1_queries():
+def test_queries():
     client = Watched().client
     assert (client.state, client.has_active_task, client.is_initialized) == (
         "no_task",
@@ -340,21 +340,21 @@ ANSWERS: list[tuple[str, list[Any], Wire]] = [
 
 
 @pytest.mark.parametrize(("method", "given", "sent"), ANSWERS, ids=[each[0] for each in ANSWERS])
-def test_CL_5_1_answers_name_the_question(method: str, given: list[Any], sent: Wire):
+def test_answers_name_the_question(method: str, given: list[Any], sent: Wire):
     watched = Watched()
     watched.feed(state(TASK, asks(3, "tool")))
     getattr(watched.client, method)(*given)
     assert watched.sent == [sent]
 
 
-def test_CL_5_1_an_answer_to_nothing_names_nothing():
+def test_an_answer_to_nothing_names_nothing():
     watched = Watched()
     watched.feed(state(TASK, asks(3, "tool", partial=True)))
     watched.client.approve()
     assert watched.sent == [{"type": "askResponse", "askResponse": "yesButtonClicked"}]
 
 
-def test_CL_5_2_clearing_keeps_the_mode_and_resetting_keeps_nothing():
+def test_clearing_keeps_the_mode_and_resetting_keeps_nothing():
     watched = Watched()
     watched.feed(state(TASK, mode="code", clineMessagesSeq=5))
     watched.client.clear_task()
@@ -368,13 +368,13 @@ def test_CL_5_2_clearing_keeps_the_mode_and_resetting_keeps_nothing():
     assert client.messages == (TASK,)
 
 
-def test_CL_5_2_an_update_alone_does_not_initialise():
+def test_an_update_alone_does_not_initialise():
     client = Watched().client
     client.handle_message(updated(says(2)))
     assert (client.is_initialized, len(client.messages)) == (False, 1)
 
 
-def test_CL_5_1_states_are_remembered_if_so_wished():
+def test_states_are_remembered_if_so_wished():
     assert Watched().client.state_history == ()
     client = Watched(history=2).client
     for ts in range(1, 6):
@@ -382,7 +382,7 @@ def test_CL_5_1_states_are_remembered_if_so_wished():
     assert [len(known.messages) for known in client.state_history] == [3, 4]
 
 
-def test_CL_5_2_the_store_can_be_watched_and_says_when_it_learnt():
+def test_the_store_can_be_watched_and_says_when_it_learnt():
     client = ExtensionClient(lambda message: None, now=lambda: 7.0)
     seen: list[int] = []
     stop = client.store.observable.subscribe(lambda known: seen.append(len(known.messages)))
@@ -394,7 +394,7 @@ def test_CL_5_2_the_store_can_be_watched_and_says_when_it_learnt():
     assert client.store.known.updated == 7.0
 
 
-def test_CL_5_an_emitter_forgets_whom_it_is_told_to():
+def test_an_emitter_forgets_whom_it_is_told_to():
     emitter, heard = Emitter(), list[object]()
     stop = emitter.on("message", heard.append)
     emitter.once(Happening.MESSAGE, heard.append)
@@ -413,7 +413,7 @@ def test_CL_5_an_emitter_forgets_whom_it_is_told_to():
         emitter.on("moonrise", heard.append)
 
 
-def test_CL_5_a_failing_observer_stops_no_other():
+def test_a_failing_observer_stops_no_other():
     failures: list[Exception] = []
     value = Observable(1, failures.append)
     heard: list[int] = []
@@ -427,7 +427,7 @@ def test_CL_5_a_failing_observer_stops_no_other():
     assert (heard, len(failures), value.value) == ([1, 2], 2, 2)
 
 
-def test_CL_3_1_the_state_is_that_of_the_tables_whatever_else_a_message_holds():
+def test_the_state_is_that_of_the_tables_whatever_else_a_message_holds():
     client = Watched().client
     for text, expected in (
         (None, "streaming"),

@@ -75,7 +75,7 @@ def words(count: int, text: str = "word ") -> list[Fact]:
 
 
 @given(events=ANY_LOG, pauses=st.lists(st.sampled_from([0.0, 0.01, 0.06, 5.0]), min_size=1))
-def test_CL_4_1_whoever_reads_every_line_has_the_rows_as_they_are(
+def test_whoever_reads_every_line_has_the_rows_as_they_are(
     events: list[Event], pauses: list[float]
 ):
     webview, manager = driven(), driven(webview=False)
@@ -111,7 +111,7 @@ def test_CL_4_1_whoever_reads_every_line_has_the_rows_as_they_are(
 CONDENSED = ("condense_context", "sliding_window_truncation")
 
 
-def test_CL_4_1_a_growing_row_is_told_at_most_once_in_a_while_and_then_whole():
+def test_a_growing_row_is_told_at_most_once_in_a_while_and_then_whole():
     told = driven()
     tell(told, OPENED, ASKED)
     now, times = 100.0, 0
@@ -128,7 +128,7 @@ def test_CL_4_1_a_growing_row_is_told_at_most_once_in_a_while_and_then_whole():
     assert told.news(now + 1000) == []
 
 
-def test_CL_4_1_new_and_complete_rows_are_told_at_once():
+def test_new_and_complete_rows_are_told_at_once():
     told = driven()
     spoke = AssistantSpoke(request_id="r", blocks=(Text(text="word word"),), usage=Usage(cost=1.0))
     lines = tell(told, OPENED, ASKED, *words(2), spoke, pause=0.0)
@@ -154,7 +154,7 @@ def written(count: int) -> int:
     return int(size)
 
 
-def test_CL_4_1_what_is_written_grows_with_an_answer_and_not_with_its_square():
+def test_what_is_written_grows_with_an_answer_and_not_with_its_square():
     count = 5_000 if TORTURE else 2_000
     short, long = written(count), written(4 * count)
     print(f"{count} pieces: {short} characters, {4 * count} pieces: {long}")
@@ -178,7 +178,7 @@ def tell_one(told: EngineMessages, fact: Fact) -> list[Wire]:
     return [line for line in told.see("t", event, 10**6) if "payload" not in line]
 
 
-def test_CL_4_1_calls_that_will_be_taken_back_are_not_shown():
+def test_calls_that_will_be_taken_back_are_not_shown():
     calls = [
         CallStreamed(request_id="r", index=index, name="read_file", arguments='{"path": "a"}')
         for index in (0, 1, 2)
@@ -201,7 +201,7 @@ def test_CL_4_1_calls_that_will_be_taken_back_are_not_shown():
         assert json.loads(asked[0]["text"]) == {"tool": "readFile", "path": "a"}
 
 
-def test_CL_4_1_a_rewind_is_told_as_a_snapshot_or_by_names():
+def test_a_rewind_is_told_as_a_snapshot_or_by_names():
     facts = (OPENED, ASKED, *words(2), StepCancelled(), Rewound(to=1))
     snapshot = tell(driven(), *facts)[-1]["state"]
     assert [row["text"] for row in snapshot["clineMessages"]] == ["do it"]
@@ -241,12 +241,12 @@ def test_CL_4_1_a_rewind_is_told_as_a_snapshot_or_by_names():
     ],
     ids=["mode", "model", "todos", "queue"],
 )
-def test_CL_4_1_what_changes_beside_the_rows_is_told_alone(fact: Fact, part: Wire):
+def test_what_changes_beside_the_rows_is_told_alone(fact: Fact, part: Wire):
     assert tell(driven(), OPENED, fact)[-1] == {"type": "state", "state": part}
     assert tell(driven(webview=False), OPENED, fact)[1:] == []
 
 
-def test_CL_7_a_queue_is_told_with_every_change():
+def test_a_queue_is_told_with_every_change():
     told = driven()
     tell(told, OPENED, ASKED)
     states = [
@@ -262,7 +262,7 @@ def test_CL_7_a_queue_is_told_with_every_change():
     assert [[item["text"] for item in queue] for queue in states] == [["one"], ["one", "two"], []]
 
 
-def test_EN_9_a_child_is_shown_while_it_works_and_a_manager_sees_what_it_asks():
+def test_a_child_is_shown_while_it_works_and_a_manager_sees_what_it_asks():
     child = log(
         TaskOpened(text="part", parent="t"),
         RequestStarted(request_id="r", model="m"),
@@ -293,7 +293,7 @@ def test_EN_9_a_child_is_shown_while_it_works_and_a_manager_sees_what_it_asks():
             ]
 
 
-def test_CL_1_1_a_condensed_conversation_says_how_much_shorter_it_is():
+def test_a_condensed_conversation_says_how_much_shorter_it_is():
     told = driven()
     usage = Usage(cost=0.5)
     tell(
@@ -335,7 +335,7 @@ def test_a_pause_between_requests_is_told_in_seconds():
     assert (row["say"], json.loads(row["text"])) == ("api_req_rate_limit_wait", {"seconds": 3})
 
 
-def test_EN_1_8_condensing_is_always_answered():
+def test_condensing_is_always_answered():
     told = driven()
     tell(told, OPENED)
     [started] = told.condense("t")
@@ -345,7 +345,7 @@ def test_EN_1_8_condensing_is_always_answered():
     assert ended not in tell(told, OPENED, Condensed(upto=1))
 
 
-def test_4_3_what_is_chosen_before_there_is_a_task_is_shown_and_kept():
+def test_what_is_chosen_before_there_is_a_task_is_shown_and_kept():
     told = EngineMessages(ABOUT)
     told.launch(())
     [line] = told.choose(StartSettings(mode="debug", automatic=True))
@@ -355,7 +355,7 @@ def test_4_3_what_is_chosen_before_there_is_a_task_is_shown_and_kept():
     assert told.wanted == StartSettings(mode="debug", automatic=True, model="n")
 
 
-def test_EN_1_10_a_history_is_newest_first_and_names_what_is_known():
+def test_a_history_is_newest_first_and_names_what_is_known():
     told = EngineMessages(ABOUT)
     known = KnownTask(task_id="a", title="x", workspace="/w", updated=7, status="completed")
     line, theme = told.launch((known,))
@@ -369,7 +369,7 @@ def test_EN_1_10_a_history_is_newest_first_and_names_what_is_known():
     ("text", "expected"),
     [("a\n b", "a b"), ("x" * 120, "x" * 120), ("x" * 121, "x" * 117 + "...")],
 )
-def test_MG_7_2_a_title_is_one_line(text: str, expected: str):
+def test_a_title_is_one_line(text: str, expected: str):
     assert title(text) == expected
 
 
@@ -386,7 +386,7 @@ def test_MG_7_2_a_title_is_one_line(text: str, expected: str):
         (None, False),
     ],
 )
-def test_CL_1_1_what_is_a_message(given_row: Any, ok: bool):
+def test_what_is_a_message(given_row: Any, ok: bool):
     assert (read_row(given_row) is not None) is ok
 
 

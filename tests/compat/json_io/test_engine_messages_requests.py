@@ -113,7 +113,7 @@ READ: list[tuple[dict[str, Any], wants.Request]] = [
 
 
 @pytest.mark.parametrize(("message", "request_"), READ, ids=lambda each: str(each)[:60])
-def test_CL_4_2_every_message_is_read_as_what_it_requests(
+def test_every_message_is_read_as_what_it_requests(
     message: dict[str, Any], request_: wants.Request
 ):
     assert read(message) == request_
@@ -155,7 +155,7 @@ def test_every_type_is_in_the_table_above():
         (b'{"type":"autoApprovalEnabled","bool":1}', '"bool" must be true or false'),
     ],
 )
-def test_CL_20_5_what_is_no_message_says_why(line: bytes, reason: str):
+def test_what_is_no_message_says_why(line: bytes, reason: str):
     with pytest.raises(BadMessage, match=re.escape(reason)) as raised:
         read_request(line, 7)
     assert str(raised.value).startswith("Line 7 ")

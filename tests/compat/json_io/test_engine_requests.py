@@ -100,9 +100,7 @@ class Desk:
         (wants.Answer(reply="message", text="hm"), "message"),
     ],
 )
-async def test_CL_4_2_an_answer_goes_to_the_question_with_its_digest(
-    request_: wants.Answer, reply: str
-):
+async def test_an_answer_goes_to_the_question_with_its_digest(request_: wants.Answer, reply: str):
     desk = Desk()
     await desk.begin(TOOL)
     await desk.do(request_)
@@ -120,7 +118,7 @@ async def test_CL_4_2_an_answer_goes_to_the_question_with_its_digest(
         wants.Answer(reply="yes", task_id="other"),
     ],
 )
-async def test_CL_4_2_a_late_answer_is_ignored(late: wants.Answer):
+async def test_a_late_answer_is_ignored(late: wants.Answer):
     desk = Desk()
     await desk.begin(TOOL)
     await desk.do(late)
@@ -136,7 +134,7 @@ async def test_a_yes_for_good_is_one():
     assert answer.always
 
 
-async def test_CL_20_10_a_second_click_answers_nothing_even_before_the_first_is_told():
+async def test_a_second_click_answers_nothing_even_before_the_first_is_told():
     desk = Desk()
     await desk.begin(TOOL)
     await desk.do(wants.Answer(reply="yes"), wants.Answer(reply="yes"))
@@ -163,7 +161,7 @@ async def test_words_for_no_question_in_particular_are_queued():
     assert words.text == "more"
 
 
-async def test_CL_7_words_go_to_whoever_is_at_work():
+async def test_words_go_to_whoever_is_at_work():
     desk = Desk()
     await desk.begin(ChildBegan(call_id="c", task_id="child"))
     desk.told.drive("t1")
@@ -177,7 +175,7 @@ async def test_CL_7_words_go_to_whoever_is_at_work():
     assert [command.task_id for command in desk.sent] == ["child", "child"]
 
 
-async def test_EN_1_8_a_terminal_operation_waits_until_it_can_be_done():
+async def test_a_terminal_operation_waits_until_it_can_be_done():
     desk = Desk()
     await desk.begin(RUNS)
     await desk.do(wants.HandleCommand(ends=True))
@@ -191,7 +189,7 @@ async def test_EN_1_8_a_terminal_operation_waits_until_it_can_be_done():
     assert len(desk.sent) == 1
 
 
-async def test_EN_1_8_a_command_behind_its_call_is_ended():
+async def test_a_command_behind_its_call_is_ended():
     desk = Desk()
     await desk.begin(
         RUNS,
@@ -206,14 +204,14 @@ async def test_EN_1_8_a_command_behind_its_call_is_ended():
     assert desk.sent == [StopCommand(task_id="t1", call_id="c1")]
 
 
-async def test_CL_4_2_cancel_is_sent_once():
+async def test_cancel_is_sent_once():
     desk = Desk()
     await desk.begin()
     await desk.do(wants.CancelTask(), wants.CancelTask())
     assert desk.sent == [Cancel(task_id="t1")]
 
 
-async def test_CL_4_2_a_new_task_closes_the_one_before():
+async def test_a_new_task_closes_the_one_before():
     desk = Desk()
     await desk.begin()
     await desk.do(wants.NewTask(text="other", settings=StartSettings(automatic=True, model="x")))
@@ -260,7 +258,7 @@ async def test_a_task_that_cannot_be_begun_leaves_the_one_before():
     assert "There is no mode 'nobody'" in desk.lines[-1]["error"]
 
 
-async def test_EN_1_8_condensing_is_answered_even_if_it_cannot_be():
+async def test_condensing_is_answered_even_if_it_cannot_be():
     desk = Desk()
     await desk.begin()
     desk.host.refusal = "Not now."
@@ -272,7 +270,7 @@ async def test_EN_1_8_condensing_is_answered_even_if_it_cannot_be():
     ]
 
 
-async def test_EN_1_8_deleting_the_task_that_is_shown_closes_it_first():
+async def test_deleting_the_task_that_is_shown_closes_it_first():
     desk = Desk()
     await desk.begin()
     desk.host.answer(AskTasks, (KnownTask(task_id="t1"),))
@@ -310,7 +308,7 @@ async def test_what_has_nothing_to_act_on_does_nothing(request_: wants.Request):
     assert (desk.sent, [line for line in desk.lines if "error" in line]) == ([], [])
 
 
-async def test_MG_7_2_a_picture_that_is_too_large_or_no_file_is_not_read(tmp_path: Path):
+async def test_a_picture_that_is_too_large_or_no_file_is_not_read(tmp_path: Path):
     header = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x09\0\0\0\x09"
     (tmp_path / "large.png").write_bytes(header + bytes(MOST))
     images, problems = await load_pictures(["large.png", ".", "\0"], str(tmp_path))

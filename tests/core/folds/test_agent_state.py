@@ -53,23 +53,21 @@ TASK = says("text", "do it")
         ('{"streamingFailedMessage": ""}', True),
     ],
 )
-def test_3_1_a_request_is_in_progress_until_its_row_says_otherwise(
-    text: str | None, in_progress: bool
-):
+def test_a_request_is_in_progress_until_its_row_says_otherwise(text: str | None, in_progress: bool):
     assert request_in_progress([TASK, says("api_req_started", text)]) is in_progress
 
 
-def test_3_1_without_a_request_none_is_in_progress():
+def test_without_a_request_none_is_in_progress():
     assert not request_in_progress([TASK])
 
 
-def test_3_1_only_the_newest_request_counts():
+def test_only_the_newest_request_counts():
     rows = [says("api_req_started", OPEN), says("api_req_started", ENDED)]
     assert not request_in_progress(rows)
     assert request_in_progress(rows[::-1])
 
 
-def test_3_1_a_later_finish_row_of_an_old_recording_ends_the_request():
+def test_a_later_finish_row_of_an_old_recording_ends_the_request():
     assert not request_in_progress([says("api_req_started"), says("api_req_finished")])
     assert request_in_progress([says("api_req_finished"), says("api_req_started")])
 
@@ -101,23 +99,21 @@ ASK_ROWS = [row.split() for row in ASK_STATES.strip().splitlines()]
 @pytest.mark.parametrize("row", ASK_ROWS, ids=lambda row: row[0])
 @pytest.mark.parametrize("text", [None, "", "text"])
 @pytest.mark.parametrize("request_text", [OPEN, ENDED])
-def test_3_2_rows_3_to_6_a_complete_ask_decides(
-    row: list[str], text: str | None, request_text: str
-):
+def test_rows_3_to_6_a_complete_ask_decides(row: list[str], text: str | None, request_text: str):
     ask, state, action = row
     info = detect([TASK, says("api_req_started", request_text), asks(ask, text)])
     assert (info.state, info.current_ask, info.required_action) == (state, ask, action)
 
 
 @pytest.mark.parametrize("messages", [None, []])
-def test_3_2_row_1_no_rows_are_no_task(messages: list[Message] | None):
+def test_row_1_no_rows_are_no_task(messages: list[Message] | None):
     info = detect(messages)
     assert (info.state, info.required_action) == ("no_task", "start_new_task")
     assert (info.last_message, info.last_message_ts, info.current_ask) == (None, None, None)
 
 
 @pytest.mark.parametrize("ask", [*AskKind, "moonrise"])
-def test_3_2_row_2_a_partial_ask_is_streaming_and_names_its_ask(ask: str):
+def test_row_2_a_partial_ask_is_streaming_and_names_its_ask(ask: str):
     info = detect([TASK, asks(ask, partial=True)])
     assert (info.state, info.current_ask, info.required_action) == ("streaming", ask, "none")
 
@@ -172,11 +168,11 @@ def test_3_2_row_2_a_partial_ask_is_streaming_and_names_its_ask(ask: str):
         ),
     ],
 )
-def test_3_3_edge_cases(messages: list[Message], state: str):
+def test_edge_cases(messages: list[Message], state: str):
     assert detect(messages).state == state
 
 
-def test_3_3_the_same_row_flips_from_streaming_to_waiting():
+def test_the_same_row_flips_from_streaming_to_waiting():
     arriving = asks("tool", partial=True)
     whole = asks("tool")
     assert [detect([TASK, row]).state for row in (arriving, whole)] == [

@@ -159,16 +159,14 @@ UNDONE = CALL_UNDONE.format(paths="a, d/e, and 1 more")
         ([], NEVER_RUN),
     ],
 )
-def test_GIT_6_a_call_that_was_undone_is_not_to_be_made_again_unasked(
-    taken_back: list[Fact], told: str
-):
+def test_a_call_that_was_undone_is_not_to_be_made_again_unasked(taken_back: list[Fact], told: str):
     spoken = AssistantSpoke(request_id="r", blocks=(EDIT,))
     events = log(TaskOpened(text="go"), spoken, *taken_back, Rewound(to=2))
     result = ToolResult(call_id="c2", text=told, is_error=True)
     assert history(events)[-1].blocks == (result,)
 
 
-def test_GIT_6_unless_whoever_undid_it_has_it_made_again():
+def test_unless_whoever_undid_it_has_it_made_again():
     begun = ToolStarted(call_id="c2", tool="edit", title="Edit a")
     done = ToolFinished(call_id="c2", text="done")
     spoken = AssistantSpoke(request_id="r", blocks=(EDIT,))

@@ -163,7 +163,7 @@ def test_text_streams_into_one_row_that_keeps_its_name():
     assert arriving.ts == whole.ts == events[2].ts
 
 
-def test_c7_words_after_a_call_are_a_row_of_their_own():
+def test_words_after_a_call_are_a_row_of_their_own():
     facts = (OPENED, STARTED, text("First."), call('{"path": "a.py"}'), text("Then."))
     assert rows(*facts) == [
         "text do it",
@@ -202,7 +202,7 @@ def test_news_of_another_request_is_no_news():
     assert rows(OPENED, stray, STARTED, stray) == ["text do it"]
 
 
-def test_1_6_a_request_tells_what_it_used():
+def test_a_request_tells_what_it_used():
     usage = Usage(tokens_in=5120, tokens_out=210, cache_reads=4096, cost=0.0123)
     assert request_info(OPENED, STARTED) == {"model": "m"}
     assert request_info(OPENED, STARTED, spoke(Text(text="x"), usage=usage)) == {
@@ -235,7 +235,7 @@ def test_1_6_a_request_tells_what_it_used():
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_17_3_a_request_that_ended_early_says_why_and_has_a_cost(
+def test_a_request_that_ended_early_says_why_and_has_a_cost(
     end: Fact, reason: str, message: str | None
 ):
     info = request_info(OPENED, STARTED, text("x"), end)
@@ -340,7 +340,7 @@ def test_words_with_an_answer_are_shown_unless_a_rule_said_them():
 
 
 @pytest.mark.parametrize("end", [StepCancelled(), TaskReopened(), TaskClosed(), STARTED])
-def test_c5_an_open_question_is_withdrawn_when_the_loop_goes_another_way(end: Fact):
+def test_an_open_question_is_withdrawn_when_the_loop_goes_another_way(end: Fact):
     assert "tool T" in rows(OPENED, asked(text="T"), end)
 
 
@@ -636,7 +636,7 @@ def test_a_rewind_can_be_rewound_and_so_can_what_came_after_it():
 # ── what it costs ───────────────────────────────────────────────────────────────────────
 
 
-def test_17_13_a_stream_costs_no_more_than_its_length():
+def test_a_stream_costs_no_more_than_its_length():
     pieces = Pieces()
     for _ in range(20_000):
         pieces = pieces.add("word ")
@@ -663,7 +663,7 @@ def test_looking_at_a_text_while_it_grows_joins_only_what_is_new():
     assert (newer.text, other.text, older.text) == ("ab", "ac", "a")
 
 
-def test_p1_arguments_are_read_once_however_often_they_are_looked_at():
+def test_arguments_are_read_once_however_often_they_are_looked_at():
     shown = CallText("write_to_file", '{"content": "')
     early = shown
     for _ in range(2_000):

@@ -310,7 +310,7 @@ def calls_made(act: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("fact", [Noted(text="x"), STARTED, ASKED], ids=lambda f: type(f).__name__)
-def test_p2_an_event_costs_the_same_whatever_came_before(fact: Fact):
+def test_an_event_costs_the_same_whatever_came_before(fact: Fact):
     def cost(length: int) -> int:
         before = view_of(OPENED, *[Noted(text="x")] * length)
         event = Event(length + 2, 0, 10**9, fact)
@@ -319,7 +319,7 @@ def test_p2_an_event_costs_the_same_whatever_came_before(fact: Fact):
     assert cost(4_000) <= cost(100) * 1.2
 
 
-def test_17_13_twice_the_news_costs_twice_the_work():
+def test_twice_the_news_costs_twice_the_work():
     def cost(pieces: int) -> int:
         events = log(OPENED, STARTED, *[TextStreamed(request_id="r", text="word ")] * pieces)
         seen = [view for view in views(events)]

@@ -275,7 +275,7 @@ def failing(lines: int) -> tuple[str, DiffBlock]:
     return "\n".join(rows), DiffBlock(tuple(wanted), ("x",))
 
 
-def test_p5_a_failing_block_costs_in_proportion_to_the_file():
+def test_a_failing_block_costs_in_proportion_to_the_file():
     def cost(lines: int) -> int:
         text, wanted = failing(lines)
         return work(lambda: explain(text, apply(text, [wanted]).misses))
@@ -284,7 +284,7 @@ def test_p5_a_failing_block_costs_in_proportion_to_the_file():
     assert cost(8000) < 8000 * 100
 
 
-def test_p5_the_nearest_place_in_a_long_file_is_found():
+def test_the_nearest_place_in_a_long_file_is_found():
     text, wanted = failing(8000)
     assert "Nearest: lines 4001-4030" in explain(text, apply(text, [wanted]).misses)
 

@@ -58,7 +58,7 @@ READ = (
 )
 
 
-def test_4_6_a_patch_is_read():
+def test_a_patch_is_read():
     assert parse(patch(*ALL_KINDS)) == READ
 
 
@@ -72,7 +72,7 @@ def test_4_6_a_patch_is_read():
         pytest.param("apply_patch <<EOF\n{}\nEOF", id="with the command"),
     ],
 )
-def test_4_6_a_heredoc_around_the_patch_is_tolerated(wrapped: str):
+def test_a_heredoc_around_the_patch_is_tolerated(wrapped: str):
     parsed = parse(wrapped.format(patch(*ALL_KINDS)))
     assert not isinstance(parsed, Malformed)
     assert [type(section) for section in parsed] == [Addition, Deletion, Update]
@@ -134,7 +134,7 @@ def test_hunks_are_read(said: tuple[str, ...], read: list[Hunk]):
         (patch("*** Update File: a", "@@", "y" * 5000), 4, "[cut]"),
     ],
 )
-def test_4_6_a_malformed_patch_is_told_where_and_why(text: str, line: int, words: str):
+def test_a_malformed_patch_is_told_where_and_why(text: str, line: int, words: str):
     parsed = parse(text)
     assert isinstance(parsed, Malformed)
     assert parsed.line == line
@@ -185,7 +185,7 @@ def test_a_move_needs_no_hunks():
         pytest.param("a\fb\n\u2028c\n", ("-\u2028c", "+d"), "a\fb\nd\n", id="odd separators"),
     ],
 )  # fmt: skip
-def test_4_6_hunks_change_their_lines_and_no_others(text: str, said: tuple[str, ...], after: str):
+def test_hunks_change_their_lines_and_no_others(text: str, said: tuple[str, ...], after: str):
     assert patched(text, hunks(*said)) == after
 
 
@@ -202,16 +202,14 @@ def test_4_6_hunks_change_their_lines_and_no_others(text: str, said: tuple[str, 
         ("def f():\n    a\n        b\n", ("-a", "-b", "+c"), ["only indentation differs"]),
     ],
 )
-def test_4_6_a_hunk_that_does_not_fit_is_explained(
-    text: str, said: tuple[str, ...], words: list[str]
-):
+def test_a_hunk_that_does_not_fit_is_explained(text: str, said: tuple[str, ...], words: list[str]):
     miss = patched(text, hunks(*said))
     assert isinstance(miss, Lost | Pointless)
     told = explain(text, miss)
     assert all(word in told for word in words), told
 
 
-def test_PY_3_repetition_does_not_cost_more_than_reading():
+def test_repetition_does_not_cost_more_than_reading():
     most = 20_000 if TORTURE else 5_000
     text = "x\ny\n" * 3 * most
     with patience():

@@ -1,4 +1,4 @@
-"""Commands and paths are shown so that nothing in them can hide: GATE-5, OUT-4."""
+"""Commands and paths are shown so that nothing in them can hide."""
 
 import re
 import unicodedata
@@ -54,7 +54,7 @@ def test_blank_lines_push_nothing_of_a_diff_out_of_sight():
 
 
 @given(st.text())
-def test_OUT_4_no_text_keeps_anything_hidden(text: str):
+def test_no_text_keeps_anything_hidden(text: str):
     shown = plainly_visible(text)
     kept = {char for char in shown if unicodedata.category(char) in HIDING}
     assert kept <= {" ", "\n", "\t"}

@@ -32,7 +32,7 @@ WIDER = intents(scope=["**"])
 # ── copies of the ledger ────────────────────────────────────────────────────────────────
 
 
-def test_PROT_1_copies_of_governance_that_a_person_makes_meanwhile_are_kept(governed: Governed):
+def test_copies_of_governance_that_a_person_makes_meanwhile_are_kept(governed: Governed):
     governed.put("src/auth/a.py")
 
     def copy_and_move() -> None:
@@ -58,24 +58,24 @@ def test_PROT_1_copies_of_governance_that_a_person_makes_meanwhile_are_kept(gove
 
 ONE, OTHER = Version("aa", 0o100644), Version("bb", 0o100644)
 MOVES = {
-    "PROT-1 a protected file moved away is kept where it is": (
+    "a protected file moved away is kept where it is": (
         [Effect("AGENTS.md", ONE, None), Effect("old/AGENTS.md", None, ONE)],
         ["AGENTS.md"],
     ),
-    "PROT-1 an ordinary file that takes a protected name": (
+    "an ordinary file that takes a protected name": (
         [Effect("notes.md", ONE, None), Effect("AGENTS.md", None, ONE)],
         ["AGENTS.md"],
     ),
-    "PROT-1 another file beside one that was moved away": (
+    "another file beside one that was moved away": (
         [Effect("AGENTS.md", ONE, None), Effect("old/AGENTS.md", None, OTHER)],
         ["AGENTS.md", "old/AGENTS.md"],
     ),
-    "PROT-1 what was moved over a protected file that was there": (
+    "what was moved over a protected file that was there": (
         [Effect(".envrc", ONE, None), Effect("AGENTS.md", OTHER, ONE)],
         [".envrc", "AGENTS.md"],
     ),
-    "PROT-1 a copy of the ledger": ([Effect("backup/agent_trace.jsonl", None, ONE)], []),
-    "PROT-1 a ledger below a folder of governance": (
+    "a copy of the ledger": ([Effect("backup/agent_trace.jsonl", None, ONE)], []),
+    "a ledger below a folder of governance": (
         [Effect("sub/.orchestration/active_intents.yaml", None, ONE)],
         ["sub/.orchestration/active_intents.yaml"],
     ),
@@ -100,7 +100,7 @@ TAKEN = {
 
 
 @pytest.mark.parametrize("deed", TAKEN.values(), ids=TAKEN.keys())
-def test_CMD_2_a_command_that_takes_the_ledger_loses_the_intent(governed: Governed, deed: str):
+def test_a_command_that_takes_the_ledger_loses_the_intent(governed: Governed, deed: str):
     governed.settings(NO_SANDBOX)
     governed.put("src/auth/a.py")
     program(governed, "gen.sh", deed)
@@ -116,7 +116,7 @@ def test_CMD_2_a_command_that_takes_the_ledger_loses_the_intent(governed: Govern
     assert not governed.there("src/auth/b.py")
 
 
-def test_CMD_2_so_does_one_that_puts_a_file_where_governance_was(governed: Governed):
+def test_so_does_one_that_puts_a_file_where_governance_was(governed: Governed):
     governed.settings(NO_SANDBOX)
     governed.put("src/auth/a.py")
     program(governed, "gen.sh", "rm -rf .orchestration; touch .orchestration")
@@ -126,7 +126,7 @@ def test_CMD_2_so_does_one_that_puts_a_file_where_governance_was(governed: Gover
     assert "INT-001" in governed.text(FILE), "it is put back"
 
 
-def test_CMD_2_the_user_is_told_that_the_ledger_was_emptied(governed: Governed):
+def test_the_user_is_told_that_the_ledger_was_emptied(governed: Governed):
     governed.settings(NO_SANDBOX)
     governed.put("src/auth/a.py")
     program(governed, "gen.sh", f": > {LEDGER}")
@@ -149,7 +149,7 @@ def let(governed: Governed) -> None:
     until_there(governed, "src/auth/done")
 
 
-def test_REQ_12_what_a_command_that_runs_on_makes_of_the_intents_a_person_must_see(
+def test_what_a_command_that_runs_on_makes_of_the_intents_a_person_must_see(
     governed: Governed,
 ):
     def meanwhile(_: Asked) -> str:
@@ -166,7 +166,7 @@ def test_REQ_12_what_a_command_that_runs_on_makes_of_the_intents_a_person_must_s
 
 
 @pytest.mark.parametrize("deed", [f"cp src/auth/wider.yaml {FILE}", f": > {LEDGER}"])
-def test_REQ_12_with_nobody_there_nothing_is_selected_after_that(governed: Governed, deed: str):
+def test_with_nobody_there_nothing_is_selected_after_that(governed: Governed, deed: str):
     command, later = runs_on(governed, deed), gate()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(
@@ -188,7 +188,7 @@ def test_REQ_12_with_nobody_there_nothing_is_selected_after_that(governed: Gover
 # ── commands that never came to their end ───────────────────────────────────────────────
 
 
-def test_CMD_2_what_an_interrupted_command_did_is_recorded(governed: Governed):
+def test_what_an_interrupted_command_did_is_recorded(governed: Governed):
     governed.put(USER)
     program(governed, "gen.sh", f"echo made > {USER}; touch src/up; {LONG}")
     with LlmServer([choose()], [run("./gen.sh")]) as server:
@@ -223,7 +223,7 @@ def gone_on(governed: Governed, *answers: Any) -> Alone:
         return Alone(server, governed.rookery.run(*given))
 
 
-def test_CMD_2_what_a_killed_command_did_is_recorded_on_resuming(governed: Governed):
+def test_what_a_killed_command_did_is_recorded_on_resuming(governed: Governed):
     governed.put(USER)
     program(governed, "gen.sh", f"echo made > {USER}")
     killed_after(governed, "./gen.sh")
@@ -240,7 +240,7 @@ def test_CMD_2_what_a_killed_command_did_is_recorded_on_resuming(governed: Gover
     assert governed.is_whole()
 
 
-def test_TRC_the_record_of_a_killed_command_names_the_files_that_it_named(governed: Governed):
+def test_the_record_of_a_killed_command_names_the_files_that_it_named(governed: Governed):
     governed.put("src/auth/a.py")
     killed_after(governed, "echo made > src/auth/a.py")
     governed.alone()
@@ -264,7 +264,7 @@ FAMILY = """\
 """
 
 
-def test_REQ_4_a_sub_task_still_knows_after_a_crash_what_it_was_begun_for(governed: Governed):
+def test_a_sub_task_still_knows_after_a_crash_what_it_was_begun_for(governed: Governed):
     governed.put(FILE, intents() + FAMILY)
     later = gate()
     scenes = ([choose()], [new_task("one")], [choose("INT-002")], [say("Now.", later)])
@@ -288,7 +288,7 @@ def test_REQ_4_a_sub_task_still_knows_after_a_crash_what_it_was_begun_for(govern
     assert told.exit_code == 20
 
 
-def test_REQ_3_an_intent_selected_twice_in_one_answer_is_still_unread(governed: Governed):
+def test_an_intent_selected_twice_in_one_answer_is_still_unread(governed: Governed):
     told = governed.play([choose(), choose(), write("src/auth/a.py")], [write("src/auth/b.py")])
     assert told.codes == ["", "", "REQ-003", ""]
     assert told.refusal(2)["reason"] == "context_not_seen"
@@ -299,7 +299,7 @@ def test_REQ_3_an_intent_selected_twice_in_one_answer_is_still_unread(governed: 
 # ── what a yes is for ───────────────────────────────────────────────────────────────────
 
 
-def test_REQ_2_a_yes_for_the_task_is_for_the_very_line(governed: Governed):
+def test_a_yes_for_the_task_is_for_the_very_line(governed: Governed):
     governed.put("src/auth/a.py")
     program(governed, "gen.sh", "true")
     line = "./gen.sh build"
@@ -317,7 +317,7 @@ def test_REQ_2_a_yes_for_the_task_is_for_the_very_line(governed: Governed):
     assert told.codes == ["", "", "", *["REQ-002"] * len(others)]
 
 
-def test_REQ_2_a_rule_for_a_program_is_for_no_line_with_more_to_it(governed: Governed):
+def test_a_rule_for_a_program_is_for_no_line_with_more_to_it(governed: Governed):
     governed.put(
         ".orchestration/command_policy.yaml", "rules:\n  - {prefix: [make], decision: allow}\n"
     )
@@ -349,7 +349,7 @@ ARGUMENTS: dict[str, Any] = {
 }
 
 
-def test_REQ_1_wherever_a_server_is_given_a_path_it_is_judged(governed: Governed, heard: Path):
+def test_wherever_a_server_is_given_a_path_it_is_judged(governed: Governed, heard: Path):
     governed.put(FILE, intents(more='permissions: {allow: ["mcp--files--*"]}'))
     calls = [
         call("use_mcp_tool", server="files", tool="write_file", arguments=each)
@@ -365,7 +365,7 @@ def test_REQ_1_wherever_a_server_is_given_a_path_it_is_judged(governed: Governed
 
 
 @pytest.mark.parametrize("linked", ["the folder", "its ledger"])
-def test_PATH_nothing_is_written_through_a_link(governed: Governed, linked: str):
+def test_nothing_is_written_through_a_link(governed: Governed, linked: str):
     elsewhere = governed.root.parent / "elsewhere"
     folder = governed.root / ".orchestration"
     if linked == "the folder":

@@ -26,7 +26,7 @@ def program(governed: Governed, name: str, text: str) -> None:
     governed.put(name, f"#!/bin/sh\n{text}\n").chmod(0o755)
 
 
-def test_22_62_what_the_intent_allows_is_not_asked_about(governed: Governed):
+def test_what_the_intent_allows_is_not_asked_about(governed: Governed):
     governed.put(FILE, intents(more=ALLOW))
     program(governed, "pytest", "echo tested")
     told = governed.play(
@@ -39,7 +39,7 @@ def test_22_62_what_the_intent_allows_is_not_asked_about(governed: Governed):
     assert (ran["outcome"], ran["command"]["text"]) == ("success", "./pytest -q")
 
 
-def test_22_63_22_64_22_66_commands_are_judged_by_what_they_would_write(governed: Governed):
+def test_commands_are_judged_by_what_they_would_write(governed: Governed):
     governed.put("a.txt")
     governed.put("build/out.txt")
     governed.put("src/auth/old.txt")
@@ -72,7 +72,7 @@ def test_22_63_22_64_22_66_commands_are_judged_by_what_they_would_write(governed
     assert [each["outcome"] for each in told_of(governed.root, "command")] == ["success", "success"]
 
 
-def test_22_65_what_looks_harmless_is_not_read_only(governed: Governed):
+def test_what_looks_harmless_is_not_read_only(governed: Governed):
     governed.put("f", "b\na\n")
     governed.put("src/x.py")
     lines = [
@@ -97,7 +97,7 @@ def generator(governed: Governed) -> None:
 
 
 @pytest.mark.parametrize(("answer", "kept"), [("yes", False), ("no", True)])
-def test_22_67_what_a_command_wrote_outside_is_told_and_may_be_put_back(
+def test_what_a_command_wrote_outside_is_told_and_may_be_put_back(
     governed: Governed, answer: str, kept: bool
 ):
     generator(governed)
@@ -117,7 +117,7 @@ def test_22_67_what_a_command_wrote_outside_is_told_and_may_be_put_back(
     assert governed.is_whole()
 
 
-def test_22_67_with_nobody_there_the_run_ends_with_20_and_the_file_is_kept(governed: Governed):
+def test_with_nobody_there_the_run_ends_with_20_and_the_file_is_kept(governed: Governed):
     generator(governed)
     told = governed.alone([choose()], [run("./gen.sh")], flags=["--governance-allow", "unknown"])
     assert told.exit_code == 20
@@ -128,7 +128,7 @@ def test_22_67_with_nobody_there_the_run_ends_with_20_and_the_file_is_kept(gover
     assert command["approval"]["by"] == "flag"
 
 
-def test_22_68_what_a_command_writes_after_its_call_is_recorded_too(governed: Governed):
+def test_what_a_command_writes_after_its_call_is_recorded_too(governed: Governed):
     """It writes when the person does, so after the call of its own has ended."""
     governed.put("src/auth/a.py")
     line = "until test -e src/auth/go; do sleep 0.02; done; echo late > src/auth/late.py"
@@ -164,7 +164,7 @@ def until_there(governed: Governed, path: str) -> None:
         assert time.monotonic() < deadline, f"{path} never came."
 
 
-def test_22_69_without_a_sandbox_that_is_required_no_command_runs(governed: Governed):
+def test_without_a_sandbox_that_is_required_no_command_runs(governed: Governed):
     governed.put(FILE, intents(policy="commands: {sandbox: required}"))
     generator(governed)
     governed.settings('[sandbox]\nuse = "off"\n')
@@ -174,7 +174,7 @@ def test_22_69_without_a_sandbox_that_is_required_no_command_runs(governed: Gove
     assert not governed.there("src/api/gen.py")
 
 
-def test_22_70_in_the_sandbox_a_write_outside_the_scope_fails(governed: Governed):
+def test_in_the_sandbox_a_write_outside_the_scope_fails(governed: Governed):
     governed.put(FILE, intents(policy="commands: {sandbox: auto}"))
     generator(governed)
     program(governed, "in.sh", "echo mine > src/auth/mine.py && touch other.txt")
@@ -207,9 +207,7 @@ def over_mcp(**arguments: str) -> Any:
     return call("use_mcp_tool", server="files", tool="write_file", arguments=arguments)
 
 
-def test_22_71_22_72_22_73_a_servers_tool_is_asked_about_by_the_paths_it_is_given(
-    governed: Governed, heard: Path
-):
+def test_a_servers_tool_is_asked_about_by_the_paths_it_is_given(governed: Governed, heard: Path):
     outside = governed.root.parent / "outside.txt"
     told = governed.play(
         [choose()],
@@ -239,7 +237,7 @@ def new_task(words: str) -> Any:
     return call("new_task", mode="code", message=words)
 
 
-def test_22_84_a_sub_task_three_levels_deep_is_refused_the_same(governed: Governed):
+def test_a_sub_task_three_levels_deep_is_refused_the_same(governed: Governed):
     told = governed.alone(
         [choose()],
         [new_task("one")],
@@ -261,7 +259,7 @@ def test_22_84_a_sub_task_three_levels_deep_is_refused_the_same(governed: Govern
     assert told.codes.count("REQ-001") == 1
 
 
-def test_22_85_yes_to_everything_is_no_yes_to_what_is_out_of_scope(governed: Governed):
+def test_yes_to_everything_is_no_yes_to_what_is_out_of_scope(governed: Governed):
     told = governed.alone([choose()], [write("src/api/user.py")], flags=["-y"])
     assert told.exit_code == 20
     assert told.code(1) == "REQ-001"

@@ -81,7 +81,7 @@ def test_a_task_for_no_intent_claims_nothing(checked: Governed):
     assert told.governance is None or "criteria" not in told.governance
 
 
-def test_CMD_2_a_call_that_bears_the_name_of_a_check_is_none(governed: Governed):
+def test_a_call_that_bears_the_name_of_a_check_is_none(governed: Governed):
     """The names of calls are the model's to choose."""
     program(governed, "gen.sh", "mkdir -p src/api; echo made > src/api/gen.py")
     disguised = call(

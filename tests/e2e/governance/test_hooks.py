@@ -72,7 +72,7 @@ def hooked(
 
 
 @pytest.mark.parametrize("guards", [False, True])
-def test_22_74_22_75_22_76_22_77_a_hook_blocks_or_fails(governed: Governed, guards: bool):
+def test_a_hook_blocks_or_fails(governed: Governed, guards: bool):
     line = {"command": script(governed, "decide.sh", DECIDES), "timeout": 1}
     hooked(governed, {**line, "on_failure": "block"} if guards else line, matcher="Write")
     names = ("blocked", "garbled", "failing", "hanging", "harmless")
@@ -89,7 +89,7 @@ def test_22_74_22_75_22_76_22_77_a_hook_blocks_or_fails(governed: Governed, guar
     assert codes == ["HOOK-001", "HOOK-001", *filter(None, failed)]
 
 
-def test_22_76_22_77_what_failed_is_told_to_the_person(governed: Governed):
+def test_what_failed_is_told_to_the_person(governed: Governed):
     line = {"command": script(governed, "decide.sh", DECIDES), "timeout": 1, "name": "scanner"}
     hooked(governed, line)
     told = governed.play([choose()], [write("src/auth/failing.py")], [write("src/auth/hanging.py")])
@@ -98,7 +98,7 @@ def test_22_76_22_77_what_failed_is_told_to_the_person(governed: Governed):
     assert any("scanner" in note and "1 s" in note for note in notes), notes
 
 
-def test_22_78_what_a_hook_rewrites_is_judged_as_it_is_then(governed: Governed):
+def test_what_a_hook_rewrites_is_judged_as_it_is_then(governed: Governed):
     hooked(governed, script(governed, "move.py", MOVES), matcher="Write")
     told = governed.alone([choose()], [write("src/auth/jwt.py")])
     assert told.code(1) == "REQ-001"
@@ -107,7 +107,7 @@ def test_22_78_what_a_hook_rewrites_is_judged_as_it_is_then(governed: Governed):
     assert not governed.there("src/auth/jwt.py")
 
 
-def test_22_79_a_hook_cannot_allow_what_is_out_of_scope(governed: Governed):
+def test_a_hook_cannot_allow_what_is_out_of_scope(governed: Governed):
     hooked(governed, script(governed, "allow.sh", ALLOWS))
     told = governed.play(
         [choose()], [write("src/api/user.py")], [write("src/auth/jwt.py")], book=["no"]
@@ -116,7 +116,7 @@ def test_22_79_a_hook_cannot_allow_what_is_out_of_scope(governed: Governed):
     assert not governed.there("src/api/user.py")
 
 
-def test_22_80_a_script_that_knows_only_bash_works(governed: Governed):
+def test_a_script_that_knows_only_bash_works(governed: Governed):
     """As its author wrote it for another product: in that one's file, by that one's names."""
     line = script(governed, "guard.py", KNOWS_ONLY_BASH)
     hook = {"type": "command", "command": line}
@@ -132,7 +132,7 @@ def test_22_80_a_script_that_knows_only_bash_works(governed: Governed):
     assert governed.there("src/auth/old.py")
 
 
-def test_22_81_one_refused_file_refuses_the_patch(governed: Governed):
+def test_one_refused_file_refuses_the_patch(governed: Governed):
     hooked(governed, script(governed, "one.py", KNOWS_ONE_FILE), matcher="Edit")
     files = [f"*** Add File: src/auth/{name}.py\n+x" for name in ("first", "second")]
     told = governed.play([choose()], [patch(*files)])
@@ -142,7 +142,7 @@ def test_22_81_one_refused_file_refuses_the_patch(governed: Governed):
 
 
 @pytest.mark.parametrize("guards", [False, True])
-def test_22_82_a_script_that_was_changed_is_looked_at_again(governed: Governed, guards: bool):
+def test_a_script_that_was_changed_is_looked_at_again(governed: Governed, guards: bool):
     line = {"command": script(governed, "decide.sh", DECIDES), "name": "scanner"}
     hooked(governed, {**line, "on_failure": "block"} if guards else line, of_project=True)
     assert governed.cli("hooks", "trust", "scanner", "--yes").returncode == 0
@@ -156,7 +156,7 @@ def test_22_82_a_script_that_was_changed_is_looked_at_again(governed: Governed, 
     assert governed.there("src/auth/blocked.py") is not guards
 
 
-def test_22_83_22_92_formatters_run_in_turn_and_make_nothing_stale(governed: Governed):
+def test_formatters_run_in_turn_and_make_nothing_stale(governed: Governed):
     formats = script(governed, "format.sh", FORMATS)
     hooked(governed, f"{formats} one", f"{formats} two", event="PostToolUse", matcher="Edit|Write")
     told = governed.play(

@@ -83,7 +83,7 @@ HARMLESS = {
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_TRC_001_what_is_only_remembered_stops_nobody(governed: Governed, name: str):
+def test_what_is_only_remembered_stops_nobody(governed: Governed, name: str):
     place(governed, *HARMLESS[name])
     done = work(governed)
     assert (done.exit_code, done.stderr) == (0, "")
@@ -106,9 +106,7 @@ STOPPING = {
 
 
 @pytest.mark.parametrize("name", STOPPING)
-def test_TRC_001_a_file_that_is_no_ledger_stops_the_change_with_a_sentence(
-    governed: Governed, name: str
-):
+def test_a_file_that_is_no_ledger_stops_the_change_with_a_sentence(governed: Governed, name: str):
     path, make, why = STOPPING[name]
     place(governed, path, make)
     done = work(governed)
@@ -118,7 +116,7 @@ def test_TRC_001_a_file_that_is_no_ledger_stops_the_change_with_a_sentence(
 
 
 @pytest.mark.parametrize("name", STOPPING)
-def test_TRC_001_verifying_and_reading_tell_of_it(governed: Governed, name: str):
+def test_verifying_and_reading_tell_of_it(governed: Governed, name: str):
     path, make, why = STOPPING[name]
     place(governed, path, make)
     # all three read with the same reader, which takes half a second for a bomb
@@ -139,7 +137,7 @@ IN_THE_WAY = list(product(RULE_FILES, OBSTACLES) if TORTURE else PAIRS)
 
 
 @pytest.mark.parametrize(("name", "make"), IN_THE_WAY)
-def test_REQ_012_a_rule_file_is_never_waited_for(governed: Governed, name: str, make: Make):
+def test_a_rule_file_is_never_waited_for(governed: Governed, name: str, make: Make):
     place(governed, f"{FOLDER}/{name}", make)
     done = governed.alone([choose()], [write("src/auth/jwt.py")], [run("true")], flags=["-y"])
     assert "Traceback" not in done.stderr
@@ -147,7 +145,7 @@ def test_REQ_012_a_rule_file_is_never_waited_for(governed: Governed, name: str, 
     assert len(done.results) == 3
 
 
-def test_2_a_cut_is_found_although_the_id_of_the_workspace_is_gone(governed: Governed):
+def test_a_cut_is_found_although_the_id_of_the_workspace_is_gone(governed: Governed):
     """As after `git clean -fdx`, or if a command writes another id."""
     work(governed)
     assert governed.is_whole()
@@ -168,7 +166,7 @@ def test_2_a_cut_is_found_although_the_id_of_the_workspace_is_gone(governed: Gov
     assert governed.is_whole()
 
 
-def test_REQ_016_a_budget_is_counted_though_the_index_in_the_workspace_is_emptied(
+def test_a_budget_is_counted_though_the_index_in_the_workspace_is_emptied(
     rookery: Installed,
 ):
     governed = Governed(rookery, intents(more="budget: {max_files: 1}"))

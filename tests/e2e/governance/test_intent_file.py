@@ -50,7 +50,7 @@ def problems(governed: Governed) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize(("text", "code"), UNUSABLE.values(), ids=list(UNUSABLE))
-def test_22_48_to_54_an_unusable_file_stops_what_changes_and_nothing_else(
+def test_to_54_an_unusable_file_stops_what_changes_and_nothing_else(
     governed: Governed, text: str, code: str
 ):
     governed.put(FILE, text)
@@ -67,14 +67,14 @@ def test_22_48_to_54_an_unusable_file_stops_what_changes_and_nothing_else(
     assert told.exit_code == 20
 
 
-def test_22_48_the_place_of_a_fault_is_told_to_a_person(governed: Governed):
+def test_the_place_of_a_fault_is_told_to_a_person(governed: Governed):
     governed.put(FILE, "active_intents:\n  - id: INT-001\n\t  name: n\n")
     done = governed.cli("intents", "validate")
     assert done.returncode == 1
     assert f"{FILE}:3:1  error E103" in done.stdout
 
 
-def test_22_52_no_is_a_text(governed: Governed):
+def test_no_is_a_text(governed: Governed):
     governed.put(FILE, intents(more="owner: no\ncreated_at: 2026-02-20T12:00:00Z"))
     assert problems(governed) == []
     told = governed.alone([choose()], [write(JWT)])
@@ -95,7 +95,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> tuple[Governed, Alone]:
     return governed, governed.alone(*answers, [write("c/x")])
 
 
-def test_22_53_one_bad_intent_leaves_the_others(three: tuple[Governed, Alone]):
+def test_one_bad_intent_leaves_the_others(three: tuple[Governed, Alone]):
     governed, told = three
     assert told.codes == ["REQ-013", "", "", "", ""]
     assert [each["code"] for each in told.refusal(0)["problems"]] == ["E206"]
@@ -104,7 +104,7 @@ def test_22_53_one_bad_intent_leaves_the_others(three: tuple[Governed, Alone]):
     assert governed.there("c/x")
 
 
-def test_22_53_to_switch_is_recorded(three: tuple[Governed, Alone]):
+def test_to_switch_is_recorded(three: tuple[Governed, Alone]):
     governed, _ = three
     assert [each.kind for each in governed.records] == [
         *("blocked", "intent_selected", "mutation"),
@@ -113,7 +113,7 @@ def test_22_53_to_switch_is_recorded(three: tuple[Governed, Alone]):
     assert [each.intent_id for each in governed.of("mutation")] == ["INT-001", "INT-003"]
 
 
-def test_22_55_a_cycle_is_named(governed: Governed):
+def test_a_cycle_is_named(governed: Governed):
     listed = "\n".join(
         f"  - {{id: INT-00{one}, name: n, status: IN_PROGRESS, owned_scope: [a], "
         f"depends_on: [INT-00{other}]}}"
@@ -126,7 +126,7 @@ def test_22_55_a_cycle_is_named(governed: Governed):
     assert governed.alone([choose()]).code(0) == "REQ-013"
 
 
-def test_22_56_a_paused_intent_is_lost_with_the_next_call(governed: Governed):
+def test_a_paused_intent_is_lost_with_the_next_call(governed: Governed):
     def pauses(asked: Asked) -> str:
         assert governed.cli("intents", "pause", "INT-001").returncode == 0
         return "message It is paused."
@@ -151,7 +151,7 @@ def test_22_56_a_paused_intent_is_lost_with_the_next_call(governed: Governed):
     assert governed.is_whole()
 
 
-def test_22_57_a_narrower_scope_holds_at_once(governed: Governed):
+def test_a_narrower_scope_holds_at_once(governed: Governed):
     def narrows(asked: Asked) -> str:
         governed.put(FILE, governed.text(FILE).replace("src/auth/**", "src/auth/new/**"))
         return "message It is narrower."
@@ -165,7 +165,7 @@ def test_22_57_a_narrower_scope_holds_at_once(governed: Governed):
     assert "is narrower now" in told.requests[-1]
 
 
-def test_22_58_a_wider_scope_must_be_selected_again(governed: Governed):
+def test_a_wider_scope_must_be_selected_again(governed: Governed):
     def widens(asked: Asked) -> str:
         assert governed.cli("intents", "expand", "INT-001", "src/api/**").returncode == 0
         return "message It is wider."
@@ -188,9 +188,7 @@ def widening(governed: Governed) -> Any:
 
 
 @pytest.mark.parametrize("yes", [False, True])
-def test_22_59_what_a_command_makes_of_the_intents_needs_a_persons_yes(
-    governed: Governed, yes: bool
-):
+def test_what_a_command_makes_of_the_intents_needs_a_persons_yes(governed: Governed, yes: bool):
     told = governed.play(
         [choose()],
         [widening(governed)],
@@ -214,7 +212,7 @@ def test_22_59_what_a_command_makes_of_the_intents_needs_a_persons_yes(
     assert governed.is_whole()
 
 
-def test_22_59_no_id_is_no_way_around_the_question(governed: Governed):
+def test_no_id_is_no_way_around_the_question(governed: Governed):
     command = widening(governed)
     file = governed.rookery.home / "config" / "settings.toml"
     file.write_text(file.read_text() + "[governance]\nauto_select_single = true\n")
@@ -228,7 +226,7 @@ def test_22_59_no_id_is_no_way_around_the_question(governed: Governed):
     assert told.codes == ["", "", "REQ-012"]
 
 
-def test_22_59_what_changes_after_the_person_has_looked_is_not_what_they_agreed_to(
+def test_what_changes_after_the_person_has_looked_is_not_what_they_agreed_to(
     governed: Governed,
 ):
     def sneaks(asked: Asked) -> str:
@@ -247,7 +245,7 @@ def test_22_59_what_changes_after_the_person_has_looked_is_not_what_they_agreed_
     assert len(told.of(IntentSelected)) == 1
 
 
-def test_22_59_what_an_approved_command_made_of_the_file_stands_and_is_named(governed: Governed):
+def test_what_an_approved_command_made_of_the_file_stands_and_is_named(governed: Governed):
     told = governed.play([choose()], [widening(governed)], [choose()], book=["yes", "yes"])
     assert '- "**"  # all of it' in governed.text(FILE)
     assert told.codes == ["", "", ""]
@@ -257,7 +255,7 @@ def test_22_59_what_an_approved_command_made_of_the_file_stands_and_is_named(gov
     assert governed.is_whole()
 
 
-def test_22_59_what_changes_during_a_command_that_nobody_approved_is_put_back(governed: Governed):
+def test_what_changes_during_a_command_that_nobody_approved_is_put_back(governed: Governed):
     """Without a sandbox nobody can tell whether the command did it."""
     governed.settings('[sandbox]\nuse = "off"\n')
     before = governed.text(FILE)
@@ -281,7 +279,7 @@ def test_22_59_what_changes_during_a_command_that_nobody_approved_is_put_back(go
     assert governed.is_whole()
 
 
-def test_22_59_what_others_record_while_a_command_runs_stays_on_record(governed: Governed):
+def test_what_others_record_while_a_command_runs_stays_on_record(governed: Governed):
     """The ledger and the leases are the host's own; no command has changed them."""
     governed.settings('[sandbox]\nuse = "off"\n')
     fifo = governed.root.parent / "fifo"
@@ -303,7 +301,7 @@ def test_22_59_what_others_record_while_a_command_runs_stays_on_record(governed:
     assert governed.is_whole()
 
 
-def test_22_60_half_a_file_is_looked_at_again(governed: Governed):
+def test_half_a_file_is_looked_at_again(governed: Governed):
     """An editor that has written half of the file when the call comes, and the rest as soon as
     somebody has read that half."""
     held = gate()
@@ -334,7 +332,7 @@ def test_22_60_half_a_file_is_looked_at_again(governed: Governed):
     assert len(told.of(IntentSelected)) == 1
 
 
-def test_22_61_to_close_while_somebody_edits_is_refused_and_loses_nothing(governed: Governed):
+def test_to_close_while_somebody_edits_is_refused_and_loses_nothing(governed: Governed):
     """The check itself is who edits the file, so that it happens at the right moment."""
     governed.settings('[sandbox]\nuse = "off"\n')
     check = f"verify: {{ command: \"echo '# mine' >> {FILE}\" }}"

@@ -41,7 +41,7 @@ def reasons(asked: Asked) -> list[str]:
     return [each.code for each in asked.governance.reasons]
 
 
-def test_22_17_a_file_in_scope_is_written_unasked(governed: Governed):
+def test_a_file_in_scope_is_written_unasked(governed: Governed):
     told = governed.play([choose()], [write(JWT)])
     assert (told.codes, told.questions) == (["", ""], [])
     assert governed.text(JWT) == "new\n"
@@ -51,7 +51,7 @@ def test_22_17_a_file_in_scope_is_written_unasked(governed: Governed):
     assert governed.is_whole()
 
 
-def test_22_18_a_no_is_a_refusal_and_two_records(governed: Governed):
+def test_a_no_is_a_refusal_and_two_records(governed: Governed):
     governed.put(USER)
     told = governed.play([choose()], [rework(USER)], book=["no because it is mine"])
     refusal = told.refusal(1)
@@ -65,7 +65,7 @@ def test_22_18_a_no_is_a_refusal_and_two_records(governed: Governed):
     assert (blocked.kind, blocked.outcome, blocked.error_code) == ("blocked", "denied", "REQ-001")
 
 
-def test_22_18_one_question_says_all_there_is_to_know(governed: Governed):
+def test_one_question_says_all_there_is_to_know(governed: Governed):
     told = governed.play([choose()], [write(USER)], book=["no"], flags=("-a",))
     [asked] = told.questions
     question = asked.governance
@@ -78,7 +78,7 @@ def test_22_18_one_question_says_all_there_is_to_know(governed: Governed):
     assert asked.rule == ""
 
 
-def test_22_19_once_is_once(governed: Governed):
+def test_once_is_once(governed: Governed):
     told = governed.play(
         [choose()], [write(USER, "one\n")], [write(USER, "two\n")], book=["yes", "no"]
     )
@@ -89,7 +89,7 @@ def test_22_19_once_is_once(governed: Governed):
     ]
 
 
-def test_22_20_for_this_task_is_for_no_other(governed: Governed):
+def test_for_this_task_is_for_no_other(governed: Governed):
     with governed.attended(
         [choose()],
         [write(USER, "one\n")],
@@ -109,7 +109,7 @@ def test_22_20_for_this_task_is_for_no_other(governed: Governed):
     assert [each.scope for each in governed.of("mutation")] == ["approved_task"] * 2
 
 
-def test_22_20_for_this_task_outlives_the_process_but_not_the_wording(governed: Governed):
+def test_for_this_task_outlives_the_process_but_not_the_wording(governed: Governed):
     with governed.attended([choose()], [write(USER, "one\n")], [finish()]) as person:
         first = person.follow("task")
 
@@ -124,7 +124,7 @@ def test_22_20_for_this_task_outlives_the_process_but_not_the_wording(governed: 
     assert told.codes[-1] == "REQ-001"
 
 
-def test_22_21_a_wider_scope_is_written_down_and_holds(governed: Governed):
+def test_a_wider_scope_is_written_down_and_holds(governed: Governed):
     told = governed.play(
         [choose()], [write(USER, "one\n")], [write(USER, "two\n")], book=["expand"]
     )
@@ -142,7 +142,7 @@ def test_22_21_a_wider_scope_is_written_down_and_holds(governed: Governed):
     assert governed.is_whole()
 
 
-def test_22_22_dots_lead_where_they_lead(governed: Governed):
+def test_dots_lead_where_they_lead(governed: Governed):
     (governed.root / "src/auth").mkdir(parents=True)
     told = governed.play([choose()], [write("src/auth/../api/user.py")], book=["no"])
     assert told.refusal(1)["targets"][0]["path"] == USER
@@ -184,7 +184,7 @@ REFUSED = {
         pytest.param("35", "nul", id="22_35_nul"),
     ],
 )
-def test_22_paths_that_cannot_be_judged_are_refused_unasked(
+def test_paths_that_cannot_be_judged_are_refused_unasked(
     refused: tuple[Governed, Followed], number: str, reason: str | None
 ):
     told = refused[1]
@@ -196,11 +196,11 @@ def test_22_paths_that_cannot_be_judged_are_refused_unasked(
     assert told.questions == []
 
 
-def test_22_26_the_refusal_names_the_real_path(refused: tuple[Governed, Followed]):
+def test_the_refusal_names_the_real_path(refused: tuple[Governed, Followed]):
     assert USER in " ".join(refused[1].refusal(2)["recovery"])
 
 
-def test_22_23_to_35_nothing_of_it_was_written(refused: tuple[Governed, Followed]):
+def test_to_35_nothing_of_it_was_written(refused: tuple[Governed, Followed]):
     governed, _ = refused
     outside = governed.root.parent
     assert governed.text(USER) == "old\n"
@@ -212,13 +212,13 @@ def test_22_23_to_35_nothing_of_it_was_written(refused: tuple[Governed, Followed
     assert governed.of("mutation") == []
 
 
-def test_22_24_an_absolute_path_below_the_scope_is_in_scope(governed: Governed):
+def test_an_absolute_path_below_the_scope_is_in_scope(governed: Governed):
     told = governed.play([choose()], [write(str(governed.root / JWT))])
     assert (told.codes, told.questions) == (["", ""], [])
     assert governed.there(JWT)
 
 
-def test_22_25_what_is_outside_can_be_allowed_once_and_is_not_repeated(governed: Governed):
+def test_what_is_outside_can_be_allowed_once_and_is_not_repeated(governed: Governed):
     outside = governed.root.parent / "private" / "notes.txt"
     outside.parent.mkdir()
     told = governed.play([choose()], [write(str(outside))], book=["no"])
@@ -232,7 +232,7 @@ def test_22_25_what_is_outside_can_be_allowed_once_and_is_not_repeated(governed:
     assert not outside.exists()
 
 
-def test_22_25_once_outside_is_once(governed: Governed):
+def test_once_outside_is_once(governed: Governed):
     outside = governed.root.parent / "notes.txt"
     answers = [[choose()], [write(str(outside), "one\n")], [write(str(outside), "two\n")]]
     told = governed.play(*answers, book=["yes", "no"])
@@ -241,7 +241,7 @@ def test_22_25_once_outside_is_once(governed: Governed):
     assert [each.scope for each in governed.of("mutation")] == ["approved_once"]
 
 
-def test_22_29_a_link_from_outside_the_scope_is_outside_the_scope(governed: Governed):
+def test_a_link_from_outside_the_scope_is_outside_the_scope(governed: Governed):
     governed.put(JWT)
     (governed.root / "other").mkdir()
     (governed.root / "other/link").symlink_to("../src/auth/jwt.py")
@@ -251,7 +251,7 @@ def test_22_29_a_link_from_outside_the_scope_is_outside_the_scope(governed: Gove
     assert governed.text(JWT) == "old\n"
 
 
-def test_22_30_content_that_another_name_shares_is_asked_about(governed: Governed):
+def test_content_that_another_name_shares_is_asked_about(governed: Governed):
     os.link(governed.put("src/api/twin.py"), governed.put("src/auth/b.py").parent / "a.py")
     told = governed.play(
         [choose()], [rework("src/auth/a.py")], [rework("src/auth/b.py")], book=["no"]
@@ -262,7 +262,7 @@ def test_22_30_content_that_another_name_shares_is_asked_about(governed: Governe
     assert governed.text("src/auth/b.py") == "new\n"
 
 
-def test_22_31_a_link_that_was_swapped_after_the_question_leads_nowhere(governed: Governed):
+def test_a_link_that_was_swapped_after_the_question_leads_nowhere(governed: Governed):
     elsewhere = governed.root.parent / "elsewhere"
     elsewhere.mkdir()
     folder = governed.put("src/auth/d/a.py").parent
@@ -279,20 +279,20 @@ def test_22_31_a_link_that_was_swapped_after_the_question_leads_nowhere(governed
     assert governed.kinds() == ["intent_selected", "decision", "blocked"]
 
 
-def test_22_32_the_spelling_of_an_accent_does_not_matter(governed: Governed):
+def test_the_spelling_of_an_accent_does_not_matter(governed: Governed):
     governed.put(FILE, intents(scope=["src/caf\u00e9/**"]))
     path = unicodedata.normalize("NFD", "src/café/x.py")
     told = governed.play([choose()], [write(path)])
     assert (told.codes, told.questions) == (["", ""], [])
 
 
-def test_22_33_where_case_matters_another_case_is_out_of_scope(governed: Governed):
+def test_where_case_matters_another_case_is_out_of_scope(governed: Governed):
     told = governed.play([choose()], [write("SRC/AUTH/jwt.py")], book=["no"])
     assert told.code(1) == "REQ-001"
     assert not governed.there("SRC")
 
 
-def test_22_33_a_name_that_differs_by_case_only_is_never_made(governed: Governed):
+def test_a_name_that_differs_by_case_only_is_never_made(governed: Governed):
     """The tool refuses it beside the other one, whatever governance would say."""
     governed.put(JWT)
     told = governed.play([choose()], [write("SRC/AUTH/jwt.py")])
@@ -300,7 +300,7 @@ def test_22_33_a_name_that_differs_by_case_only_is_never_made(governed: Governed
     assert not governed.there("SRC")
 
 
-def test_22_36_one_bad_file_refuses_the_whole_patch(governed: Governed):
+def test_one_bad_file_refuses_the_whole_patch(governed: Governed):
     governed.put(JWT)
     governed.put(USER)
     both = patch(f"*** Update File: {JWT}", "@@", "-old", "+new", f"*** Delete File: {USER}")
@@ -315,7 +315,7 @@ def test_22_36_one_bad_file_refuses_the_whole_patch(governed: Governed):
     assert (governed.text(JWT), governed.text(USER)) == ("old\n", "old\n")
 
 
-def test_22_37_a_move_out_of_the_scope_is_out_of_scope(governed: Governed):
+def test_a_move_out_of_the_scope_is_out_of_scope(governed: Governed):
     governed.put("src/auth/a")
     move = patch("*** Update File: src/auth/a", "*** Move to: src/api/a", "@@", "-old", "+new")
     told = governed.play([choose()], [move], book=["no"])
@@ -326,7 +326,7 @@ def test_22_37_a_move_out_of_the_scope_is_out_of_scope(governed: Governed):
     assert not governed.there("src/api/a")
 
 
-def test_22_38_a_patch_that_cannot_be_read_changes_nothing(governed: Governed):
+def test_a_patch_that_cannot_be_read_changes_nothing(governed: Governed):
     """The tool itself refuses it, so there is nothing to ask about."""
     governed.put(JWT)
     told = governed.play([choose()], [patch("*** Chnage File: src/auth/jwt.py", "-old", "+new")])
@@ -336,7 +336,7 @@ def test_22_38_a_patch_that_cannot_be_read_changes_nothing(governed: Governed):
     assert governed.of("mutation") == []
 
 
-def test_22_39_a_deletion_in_scope_is_asked_about(governed: Governed):
+def test_a_deletion_in_scope_is_asked_about(governed: Governed):
     governed.put(JWT)
     governed.put("src/auth/b.py")
     told = governed.play(
@@ -354,7 +354,7 @@ def test_22_39_a_deletion_in_scope_is_asked_about(governed: Governed):
     assert [(each.op, each.after) for each in deleted.files] == [("delete", None)]
 
 
-def test_22_40_an_intent_cannot_own_its_own_limits(governed: Governed):
+def test_an_intent_cannot_own_its_own_limits(governed: Governed):
     governed.put(FILE, intents(scope=["src/auth/**", ".orchestration/**"]))
     before = governed.text(FILE)
     widened = write(FILE, intents(scope=["**"]))
@@ -368,7 +368,7 @@ def test_22_40_an_intent_cannot_own_its_own_limits(governed: Governed):
     assert "W312" in governed.cli("intents", "validate").stdout
 
 
-def test_22_41_nor_can_it_own_the_metadata_of_git(governed: Governed):
+def test_nor_can_it_own_the_metadata_of_git(governed: Governed):
     governed.put(FILE, intents(scope=["**"]))
     (governed.root / ".git/hooks").mkdir(parents=True)
     told = governed.alone([choose()], [write(".git/hooks/pre-commit", "#!/bin/sh\n")])
@@ -376,7 +376,7 @@ def test_22_41_nor_can_it_own_the_metadata_of_git(governed: Governed):
     assert not governed.there(".git/hooks/pre-commit")
 
 
-def test_22_42_and_22_43_an_intent_that_is_ignored_is_bound_by_the_rest(governed: Governed):
+def test_and_22_43_an_intent_that_is_ignored_is_bound_by_the_rest(governed: Governed):
     governed.put(".orchestration/.intentignore", "# for now\nINT-001\n")
     outside = governed.root.parent / "outside.txt"
     told = governed.alone(
@@ -394,7 +394,7 @@ def test_22_42_and_22_43_an_intent_that_is_ignored_is_bound_by_the_rest(governed
     assert not outside.exists()
 
 
-def test_22_44_an_exemption_ends_on_its_day(governed: Governed):
+def test_an_exemption_ends_on_its_day(governed: Governed):
     yesterday = (datetime.now(UTC) - timedelta(days=1)).date()
     governed.put(".orchestration/.intentignore", f"INT-001 until={yesterday}\n")
     told = governed.alone([choose()], [write(USER)])
@@ -407,7 +407,7 @@ def test_22_44_an_exemption_ends_on_its_day(governed: Governed):
     assert governed.alone([choose()], [write(USER)]).code(1) == ""
 
 
-def test_22_45_a_path_that_is_ignored_is_everybodys(governed: Governed):
+def test_a_path_that_is_ignored_is_everybodys(governed: Governed):
     governed.put(".orchestration/.intentignore", "docs/**\n!docs/private/**\n")
     told = governed.alone([choose()], [write("docs/a.md")], [write("docs/private/a.md")])
     assert told.codes == ["", "", "REQ-001"]
@@ -417,13 +417,13 @@ def test_22_45_a_path_that_is_ignored_is_everybodys(governed: Governed):
 
 
 @pytest.mark.parametrize("scope", [["src/**", "!src/gen/**"], ["!src/gen/**", "src/**"]])
-def test_22_46_what_is_taken_out_is_out_in_either_order(governed: Governed, scope: list[str]):
+def test_what_is_taken_out_is_out_in_either_order(governed: Governed, scope: list[str]):
     governed.put(FILE, intents(scope=scope))
     told = governed.alone([choose()], [write("src/gen/x.py")], [write("src/x.py")])
     assert told.codes == ["", "REQ-001", ""]
 
 
-def test_22_47_a_tool_that_nobody_knows_changes_nothing(governed: Governed):
+def test_a_tool_that_nobody_knows_changes_nothing(governed: Governed):
     """What is in no registry cannot run at all; nothing else has its name."""
     told = governed.play([choose()], [call("overwrite", path=USER, content="new")])
     assert "There is no tool 'overwrite'" in told.results[1]

@@ -46,7 +46,7 @@ def sha(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def test_22_86_22_87_22_88_22_90_what_counts_is_what_is_in_the_file(governed: Governed):
+def test_what_counts_is_what_is_in_the_file(governed: Governed):
     governed.put(JWT, "one\n")
     governed.put("src/auth/unread.py", "mine\n")
 
@@ -116,7 +116,7 @@ def changed(line: int) -> list[str]:
     return [*LINES[: line - 1], "somebody's 10\n", *LINES[line:]]
 
 
-def test_22_89_an_exact_edit_is_made_in_a_file_that_changed_elsewhere(governed: Governed):
+def test_an_exact_edit_is_made_in_a_file_that_changed_elsewhere(governed: Governed):
     told = after_a_change(
         governed,
         edit(JWT, QUOTED, NEW),
@@ -139,7 +139,7 @@ def test_22_89_an_exact_edit_is_made_in_a_file_that_changed_elsewhere(governed: 
     assert made["files"][0]["before"]["sha256"] == sha("".join(changed(8)))
 
 
-def test_22_89_any_other_change_of_a_stale_file_is_refused(governed: Governed):
+def test_any_other_change_of_a_stale_file_is_refused(governed: Governed):
     loosely = {"old_string": "line  20\nline 21\n", "new_string": NEW}
     told = after_a_change(
         governed,
@@ -158,14 +158,14 @@ def test_22_89_any_other_change_of_a_stale_file_is_refused(governed: Governed):
     assert governed.text(JWT) == "".join(changed(10)).replace("line 299\n", "x\n")
 
 
-def test_22_89_a_strict_policy_refuses_every_edit_of_a_stale_file(governed: Governed):
+def test_a_strict_policy_refuses_every_edit_of_a_stale_file(governed: Governed):
     attempts = edit(JWT, QUOTED, NEW), read(JWT), edit(JWT, QUOTED, NEW)
     told = after_a_change(governed, *attempts, policy="stale: strict", line=200)
     assert told.codes == ["", "", "", "REQ-007", "", ""]
     assert governed.text(JWT) == "".join(changed(200)).replace(QUOTED, NEW)
 
 
-def test_22_91_of_two_hosts_that_write_a_file_at_once_one_wins(governed: Governed):
+def test_of_two_hosts_that_write_a_file_at_once_one_wins(governed: Governed):
     governed.put(JWT, "old\n")
     reached = [gate(), gate()]
     texts = [f"{number}\n" * 20_000 for number in (1, 2)]
@@ -196,7 +196,7 @@ def test_22_91_of_two_hosts_that_write_a_file_at_once_one_wins(governed: Governe
 
 
 @pytest.mark.parametrize("way", ["tracked", "ignored", "without checkpoints"])
-def test_15_7_what_another_host_records_while_a_command_runs_is_kept(governed: Governed, way: str):
+def test_what_another_host_records_while_a_command_runs_is_kept(governed: Governed, way: str):
     """Nobody takes it for something that the command has done, and puts it back."""
     line = "touch src/auth/up; until test -e src/auth/go; do sleep 0.02; done"
     governed.put("src/auth/a.py")
@@ -227,7 +227,7 @@ def test_15_7_what_another_host_records_while_a_command_runs_is_kept(governed: G
     assert governed.is_whole()
 
 
-def test_4_7_what_a_person_does_to_an_intent_while_a_command_runs_stays(governed: Governed):
+def test_what_a_person_does_to_an_intent_while_a_command_runs_stays(governed: Governed):
     line = "touch src/auth/up; until test -e src/auth/go; do sleep 0.02; done"
     governed.put("src/auth/a.py")
 
@@ -255,7 +255,7 @@ def test_4_7_what_a_person_does_to_an_intent_while_a_command_runs_stays(governed
     assert governed.is_whole()
 
 
-def test_4_7_it_stays_too_if_nobody_was_asked_about_the_command(governed: Governed):
+def test_it_stays_too_if_nobody_was_asked_about_the_command(governed: Governed):
     governed.put("src/auth/a.py")
     line = "touch src/auth/up; until test -e src/auth/go; do sleep 0.02; done"
 
@@ -276,7 +276,7 @@ def with_second(scope: str, policy: str = "") -> str:
     return intents(policy=policy) + SECOND.format(scope=scope)
 
 
-def test_22_93_tasks_whose_scopes_overlap_are_told_of_each_other(governed: Governed):
+def test_tasks_whose_scopes_overlap_are_told_of_each_other(governed: Governed):
     governed.put(FILE, with_second("src/auth/login/**"))
     there = gate()
 
@@ -302,7 +302,7 @@ def test_22_93_tasks_whose_scopes_overlap_are_told_of_each_other(governed: Gover
     assert '<task intent="INT-001" scope="src/auth/**"/>' in other.results[0]
 
 
-def test_22_93_where_the_policy_says_so_the_second_task_is_refused(governed: Governed):
+def test_where_the_policy_says_so_the_second_task_is_refused(governed: Governed):
     governed.put(FILE, with_second("src/auth/login/**", policy="overlap: block"))
     refused: list[Alone] = []
 
@@ -315,7 +315,7 @@ def test_22_93_where_the_policy_says_so_the_second_task_is_refused(governed: Gov
     assert not governed.there("src/auth/login/a.py")
 
 
-def test_22_94_who_was_killed_holds_nothing(governed: Governed):
+def test_who_was_killed_holds_nothing(governed: Governed):
     governed.put(FILE, with_second("src/auth/login/**", policy="overlap: block"))
     crashed = crash(governed, "tool.performed", [choose()], [finish()])
     assert crashed != 0
@@ -333,7 +333,7 @@ def crash(governed: Governed, point: str, *scenes: Any) -> int:
     return done.returncode
 
 
-def test_22_95_a_sub_task_works_for_the_intent_of_its_parent(governed: Governed):
+def test_a_sub_task_works_for_the_intent_of_its_parent(governed: Governed):
     told = governed.alone(
         [choose()],
         [call("new_task", mode="code", message="Write it.")],
@@ -360,7 +360,7 @@ CHANGES_ITS_MIND = (
 
 
 @pytest.mark.parametrize(("answer", "written"), [("no", False), ("yes", True)])
-def test_22_96_a_sub_task_that_selects_another_intent_needs_a_person(
+def test_a_sub_task_that_selects_another_intent_needs_a_person(
     governed: Governed, answer: str, written: bool
 ):
     governed.put(FILE, with_second("ui/**"))
@@ -373,7 +373,7 @@ def test_22_96_a_sub_task_that_selects_another_intent_needs_a_person(
     assert governed.there("ui/page.py") is written
 
 
-def test_22_96_with_nobody_there_it_is_refused(governed: Governed):
+def test_with_nobody_there_it_is_refused(governed: Governed):
     governed.put(FILE, with_second("ui/**"))
     told = governed.alone(*CHANGES_ITS_MIND[:-1])
     assert told.exit_code == 20

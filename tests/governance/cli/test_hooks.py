@@ -46,13 +46,13 @@ def project_file(work: Path) -> Path:
     return work / ".orchestration" / "hooks.json"
 
 
-def test_20_3_without_hooks_it_says_where_they_belong(printed, home: Path):
+def test_without_hooks_it_says_where_they_belong(printed, home: Path):
     assert printed("list") == f"There are no hooks. Yours belong into {user_file(home)}.\n"
     assert printed() == printed("list")
     assert json.loads(printed("list", "--json")) == {"hooks": [], "problems": [], "trust": None}
 
 
-def test_TRUST_8_listing_starts_nothing(printed, home: Path, work: Path):
+def test_listing_starts_nothing(printed, home: Path, work: Path):
     define(user_file(home), {"command": "touch started"}, event="SessionStart")
     define(project_file(work), {"command": "touch started", "name": "p"}, matcher="Edit")
     rows = [line.split() for line in printed("list").splitlines()]
@@ -62,7 +62,7 @@ def test_TRUST_8_listing_starts_nothing(printed, home: Path, work: Path):
     assert not (work / "started").exists()
 
 
-def test_20_3_the_list_for_programs(printed, home: Path):
+def test_the_list_for_programs(printed, home: Path):
     define(user_file(home), {"command": "x", "args": ["a b"], "name": "n", "if": "Bash"}, {})
     told = json.loads(printed("list", "--json"))
     assert told["hooks"] == [
@@ -84,7 +84,7 @@ def test_20_3_the_list_for_programs(printed, home: Path):
     assert [each["where"] for each in told["problems"]] == ["hooks.PreToolUse[0].hooks[1].command"]
 
 
-def test_OUT_what_a_project_writes_moves_no_cursor(printed, work: Path):
+def test_what_a_project_writes_moves_no_cursor(printed, work: Path):
     define(project_file(work), {"command": "x\x1b[2Jy\nz", "name": "\x1b[31mn"}, matcher="a\x07.")
     listed = printed("list")
     assert "\x1b" not in listed
@@ -92,7 +92,7 @@ def test_OUT_what_a_project_writes_moves_no_cursor(printed, work: Path):
     assert len(listed.splitlines()) == 2
 
 
-def test_10_6_trusting_shows_what_would_run_and_then_what_changed(printed, work: Path):
+def test_trusting_shows_what_would_run_and_then_what_changed(printed, work: Path):
     (work / "scan.sh").write_text("exit 0\n")
     define(project_file(work), {"command": "sh scan.sh", "name": "scan"})
     first = printed("trust", "scan", "-y")
@@ -109,14 +109,14 @@ def test_10_6_trusting_shows_what_would_run_and_then_what_changed(printed, work:
     assert "  trusted  " in printed("list")
 
 
-def test_10_6_trust_is_kept_outside_of_the_workspace(printed, home: Path, work: Path):
+def test_trust_is_kept_outside_of_the_workspace(printed, home: Path, work: Path):
     define(project_file(work), {"command": "x", "name": "scan"})
     printed("trust", "scan", "-y")
     assert [path.name for path in work.rglob("*")] == [".orchestration", "hooks.json"]
     assert len(list((home / "config" / "governance").rglob("hook_trust.json"))) == 1
 
 
-def test_TRUST_5_without_a_yes_nothing_is_trusted(printed, work: Path):
+def test_without_a_yes_nothing_is_trusted(printed, work: Path):
     define(project_file(work), {"command": "x", "name": "scan"})
     with pytest.raises(SettingsError, match="add -y"):
         printed("trust", "scan")
@@ -125,7 +125,7 @@ def test_TRUST_5_without_a_yes_nothing_is_trusted(printed, work: Path):
         printed("trust", "nope")
 
 
-def test_TRUST_1_in_a_folder_that_is_not_trusted_it_does_not_run(printed):
+def test_in_a_folder_that_is_not_trusted_it_does_not_run(printed):
     define(project_file(Path.cwd()), {"command": "touch started", "name": "scan"})
     assert "before the folder is trusted" in printed("trust", "scan", "-y")
     told = printed("test", "PreToolUse")
@@ -134,7 +134,7 @@ def test_TRUST_1_in_a_folder_that_is_not_trusted_it_does_not_run(printed):
     assert not Path("started").exists()
 
 
-def test_20_3_a_trial_prints_input_output_status_and_verdict(printed, home: Path):
+def test_a_trial_prints_input_output_status_and_verdict(printed, home: Path):
     define(user_file(home), {"command": "echo out; echo no >&2; exit 2"}, matcher="Bash")
     told = printed("test", "PreToolUse", "--tool", "Bash", "--input", '{"command": "rm x"}')
     assert '"tool_input": {"command": "rm x"}' in told
@@ -153,7 +153,7 @@ MODES = {
 
 
 @pytest.mark.parametrize(("there", "settings", "mode"), MODES.values(), ids=MODES)
-def test_14_a_trial_tells_the_mode_that_a_task_would_have(
+def test_a_trial_tells_the_mode_that_a_task_would_have(
     printed, home: Path, work: Path, there: bool, settings: str, mode: str
 ):
     define(user_file(home), {"command": "cat"})
@@ -165,7 +165,7 @@ def test_14_a_trial_tells_the_mode_that_a_task_would_have(
 
 
 @pytest.mark.parametrize("option", ["-w", "--workspace", "--root"])
-def test_20_3_the_folder_is_named_as_elsewhere(
+def test_the_folder_is_named_as_elsewhere(
     printed, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
 ):
     define(project_file(work), {"command": "x", "name": "scan"})
@@ -173,14 +173,14 @@ def test_20_3_the_folder_is_named_as_elsewhere(
     assert "scan" in printed("list", option, str(work))
 
 
-def test_10_4_a_script_that_exits_1_is_told_that_this_blocks_nothing(printed, home: Path):
+def test_a_script_that_exits_1_is_told_that_this_blocks_nothing(printed, home: Path):
     define(user_file(home), {"command": "exit 1"})
     told = printed("test", "PreToolUse")
     assert EXITS_WITH_1 in told
     assert "verdict: none" in told
 
 
-def test_20_3_a_trial_for_programs(printed, home: Path):
+def test_a_trial_for_programs(printed, home: Path):
     own = {"hookEventName": "PreToolUse", "updatedInput": {"file_path": "b", "content": "c"}}
     answer = json.dumps({"systemMessage": "hello", "hookSpecificOutput": own})
     define(user_file(home), {"command": f"echo '{answer}'", "name": "n"})
@@ -193,7 +193,7 @@ def test_20_3_a_trial_for_programs(printed, home: Path):
 
 
 @pytest.mark.parametrize("event", HookEvent)
-def test_20_3_every_event_has_a_sample(printed, home: Path, event: HookEvent):
+def test_every_event_has_a_sample(printed, home: Path, event: HookEvent):
     define(user_file(home), {"command": "cat"}, event=event)
     (run,) = json.loads(printed("test", event, "--json"))["runs"]
     assert run["input"]["hook_event_name"] == event
@@ -208,14 +208,12 @@ def test_20_3_every_event_has_a_sample(printed, home: Path, event: HookEvent):
         (["PreToolUse", "--input", "[]"], "--input is no JSON object"),
     ],
 )
-def test_20_3_what_makes_no_sense_is_said(printed, arguments: list[str], said: str):
+def test_what_makes_no_sense_is_said(printed, arguments: list[str], said: str):
     with pytest.raises(SettingsError, match=said):
         printed("test", *arguments)
 
 
-def test_10_1_the_users_settings_decide_about_files_of_another_product(
-    printed, home: Path, work: Path
-):
+def test_the_users_settings_decide_about_files_of_another_product(printed, home: Path, work: Path):
     define(work / ".claude" / "settings.json", {"command": "x", "name": "imported"})
     assert "imported" not in printed("list")
     (home / "config" / "settings.toml").write_text("[hooks]\nimport_claude = true\n")

@@ -27,7 +27,7 @@ def governed(intents: IntentsBench) -> IntentsBench:
     return intents
 
 
-def test_20_1_init_makes_what_is_needed_once(intents: IntentsBench) -> None:
+def test_init_makes_what_is_needed_once(intents: IntentsBench) -> None:
     assert intents("init") == (
         "created .orchestration/ (active_intents.yaml, .gitignore)\n"
         "ledger: not under version control (change with: rookery config set trace.vcs track)\n"
@@ -74,13 +74,13 @@ def test_init_does_not_write_through_a_link(intents: IntentsBench) -> None:
 
 
 @pytest.mark.parametrize("words", [["-q", "list"], ["list", "-q"], ["-q"]])
-def test_20_common_options_stand_before_or_after_the_command(
+def test_common_options_stand_before_or_after_the_command(
     governed: IntentsBench, words: list[str]
 ) -> None:
     assert governed(*words) == ""
 
 
-def test_20_root_and_json_may_stand_before_the_command(
+def test_root_and_json_may_stand_before_the_command(
     governed: IntentsBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(governed.root.parent)
@@ -116,7 +116,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: "-".join(words[:1]) or "nothing")
-def test_20_without_intents_it_exits_6_and_makes_nothing(
+def test_without_intents_it_exits_6_and_makes_nothing(
     intents: IntentsBench, words: list[str]
 ) -> None:
     intents(*words, code=6)
@@ -124,7 +124,7 @@ def test_20_without_intents_it_exits_6_and_makes_nothing(
     assert not intents.folder.exists()
 
 
-def test_20_1_list_shows_what_is_in_progress_first(governed: IntentsBench) -> None:
+def test_list_shows_what_is_in_progress_first(governed: IntentsBench) -> None:
     governed.changed("src/auth/jwt.py")
     lines = governed("list", "--no-color").splitlines()
     when = datetime.now(UTC).strftime("%Y-%m-%d")
@@ -149,11 +149,11 @@ def test_20_1_list_shows_what_is_in_progress_first(governed: IntentsBench) -> No
         (["--touching", "../x"], []),
     ],
 )
-def test_20_1_list_filters(governed: IntentsBench, words: list[str], expected: list[str]) -> None:
+def test_list_filters(governed: IntentsBench, words: list[str], expected: list[str]) -> None:
     assert [each["id"] for each in governed.json("list", *words)["intents"]] == expected
 
 
-def test_20_json_is_one_document_with_stable_keys(governed: IntentsBench) -> None:
+def test_json_is_one_document_with_stable_keys(governed: IntentsBench) -> None:
     told = governed.json("list")
     assert list(told) == ["intents", "problems"]
     assert list(told["intents"][0]) == [
@@ -169,7 +169,7 @@ def test_20_json_is_one_document_with_stable_keys(governed: IntentsBench) -> Non
     ]
 
 
-def test_20_a_folder_below_is_governed_too_and_root_names_another(governed: IntentsBench) -> None:
+def test_a_folder_below_is_governed_too_and_root_names_another(governed: IntentsBench) -> None:
     governed.git("init", "-q")
     below = governed.root / "src" / "auth"
     assert len(governed.json("list", "--root", str(below))["intents"]) == 3
@@ -178,7 +178,7 @@ def test_20_a_folder_below_is_governed_too_and_root_names_another(governed: Inte
     governed("list", "--root", str(elsewhere), code=6)
 
 
-def test_20_1_new_takes_the_next_id_and_tells_what_its_scope_matches(
+def test_new_takes_the_next_id_and_tells_what_its_scope_matches(
     governed: IntentsBench,
 ) -> None:
     out = governed(
@@ -208,9 +208,7 @@ def test_20_1_new_takes_the_next_id_and_tells_what_its_scope_matches(
         (["intent_1"], "INT-001"),
     ],
 )
-def test_20_1_ids_are_the_next_number_of_the_most_used_prefix(
-    ids: list[str], expected: str
-) -> None:
+def test_ids_are_the_next_number_of_the_most_used_prefix(ids: list[str], expected: str) -> None:
     from rookery.governance.cli.intents_new import next_id
 
     assert next_id(IntentFile(intents=tuple(Intent(id=each) for each in ids))) == expected
@@ -227,7 +225,7 @@ def test_20_1_ids_are_the_next_number_of_the_most_used_prefix(
     ],
     ids=["nothing", "no name", "taken", "bad id", "bad scope"],
 )
-def test_20_1_new_refuses_what_makes_no_sense(governed: IntentsBench, words: list[str]) -> None:
+def test_new_refuses_what_makes_no_sense(governed: IntentsBench, words: list[str]) -> None:
     governed("new", *words, code=2)
     assert governed.text == FILE
     assert not (governed.folder / "agent_trace.jsonl").exists()
@@ -238,7 +236,7 @@ def test_new_that_would_be_wrong_in_the_file_changes_nothing(governed: IntentsBe
     assert governed.text == FILE
 
 
-def test_20_1_show_is_everything_on_one_screen(governed: IntentsBench) -> None:
+def test_show_is_everything_on_one_screen(governed: IntentsBench) -> None:
     governed.changed("src/auth/jwt.py")
     governed.changed("src/api/x.py", scope="approved_once")
     governed.changed("src/api/y.py", kind="blocked", outcome="denied")
@@ -261,7 +259,7 @@ def test_20_1_show_is_everything_on_one_screen(governed: IntentsBench) -> None:
     assert len(lines[-1].split()[1]) == 12
 
 
-def test_20_what_is_not_there_exits_4_and_says_what_is(governed: IntentsBench) -> None:
+def test_what_is_not_there_exits_4_and_says_what_is(governed: IntentsBench) -> None:
     governed("show", "INT-999", code=4)
     assert "There are: INT-001, INT-002, INT-003." in governed.err
     for words in (["start"], ["pause"], ["close"], ["reopen"], ["expand"]):
@@ -276,7 +274,7 @@ MOVES = [
 
 
 @pytest.mark.parametrize(("command", "intent", "before", "after"), MOVES)
-def test_4_7_a_move_is_written_and_recorded(
+def test_a_move_is_written_and_recorded(
     governed: IntentsBench, command: str, intent: str, before: str, after: str
 ) -> None:
     out = governed(command, intent, "--reason", "because")
@@ -298,11 +296,11 @@ def test_4_7_a_move_is_written_and_recorded(
     assert record.intent_rev == (3 if command != "start" else 1)
 
 
-def test_4_7_reopening_what_is_completed_raises_the_revision(governed: IntentsBench) -> None:
+def test_reopening_what_is_completed_raises_the_revision(governed: IntentsBench) -> None:
     assert governed("reopen", "INT-003") == "INT-003 IN_PROGRESS (revision 3).\n"
 
 
-def test_4_7_reopening_what_was_abandoned_does_not(governed: IntentsBench) -> None:
+def test_reopening_what_was_abandoned_does_not(governed: IntentsBench) -> None:
     assert governed("close", "INT-002", "--abandon") == "INT-002 ABANDONED.\n"
     assert governed("reopen", "INT-002") == "INT-002 PENDING.\n"
 
@@ -317,7 +315,7 @@ def test_4_7_reopening_what_was_abandoned_does_not(governed: IntentsBench) -> No
         ("reopen", "INT-001", "INT-001 is IN_PROGRESS already; nothing was changed."),
     ],
 )
-def test_4_7_other_moves_are_refused_with_the_way_out(
+def test_other_moves_are_refused_with_the_way_out(
     governed: IntentsBench, command: str, intent: str, said: str
 ) -> None:
     governed(command, intent, code=1)
@@ -325,13 +323,13 @@ def test_4_7_other_moves_are_refused_with_the_way_out(
     assert governed.text == FILE
 
 
-def test_4_7_starting_needs_a_scope(governed: IntentsBench) -> None:
+def test_starting_needs_a_scope(governed: IntentsBench) -> None:
     governed("new", "--name", "Empty")
     governed("start", "INT-004", code=1)
     assert "rookery intents expand INT-004" in governed.err
 
 
-def test_4_7_unmet_dependencies_are_noted_or_refused_as_the_policy_says(
+def test_unmet_dependencies_are_noted_or_refused_as_the_policy_says(
     intents: IntentsBench,
 ) -> None:
     needy = FILE.replace("depends_on: [INT-003]", "depends_on: [INT-002]")
@@ -346,13 +344,13 @@ def test_4_7_unmet_dependencies_are_noted_or_refused_as_the_policy_says(
     assert "dependencies: block" in intents.err
 
 
-def test_20_1_running_tasks_are_counted(governed: IntentsBench) -> None:
+def test_running_tasks_are_counted(governed: IntentsBench) -> None:
     layout = Layout(governed.root, governed.root)
     Leases(layout).take("t-1", "INT-001", ["src/auth/**"], now=datetime.now(UTC))
     assert governed("pause", "INT-001") == "INT-001 PAUSED. 1 running task will be told.\n"
 
 
-def test_22_21_expand_adds_the_pattern_and_nothing_else(governed: IntentsBench) -> None:
+def test_expand_adds_the_pattern_and_nothing_else(governed: IntentsBench) -> None:
     out = governed("expand", "INT-001", "src/api/user.py", "--reason", "token parsing moved")
     first, second = out.splitlines()
     assert first.startswith('added "src/api/user.py" to INT-001 (revision 3, digest ')
@@ -372,12 +370,12 @@ def test_22_21_expand_adds_the_pattern_and_nothing_else(governed: IntentsBench) 
 
 
 @pytest.mark.parametrize("pattern", ["../up", "", "~/x", "C:/x", "a/**b"])
-def test_20_1_expand_refuses_bad_patterns(governed: IntentsBench, pattern: str) -> None:
+def test_expand_refuses_bad_patterns(governed: IntentsBench, pattern: str) -> None:
     governed("expand", "INT-001", pattern, code=2)
     assert governed.text == FILE
 
 
-def test_20_a_lock_that_is_held_exits_5(
+def test_a_lock_that_is_held_exits_5(
     governed: IntentsBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -396,7 +394,7 @@ def test_a_change_that_cannot_be_recorded_is_not_made(governed: IntentsBench) ->
     assert governed.text == FILE
 
 
-def test_22_48_a_file_with_a_syntax_error_stops_all_but_validate(governed: IntentsBench) -> None:
+def test_a_file_with_a_syntax_error_stops_all_but_validate(governed: IntentsBench) -> None:
     governed.file.write_text("active_intents: [\n", encoding="utf-8")
     governed("list", code=1)
     assert "rookery intents validate" in governed.err
@@ -443,7 +441,7 @@ class Typing:
         return TerminalSession([COMMAND, "intents", *words], cwd=self.bench.root, environ=environ)
 
 
-def test_20_1_new_asks_field_by_field(terminal: Typing) -> None:
+def test_new_asks_field_by_field(terminal: Typing) -> None:
     with terminal.session("new") as session:
         for question, answer in (
             ("name: ", ""),
@@ -467,7 +465,7 @@ def test_20_1_new_asks_field_by_field(terminal: Typing) -> None:
     assert told["criteria"][0]["command"] == "pytest -q"
 
 
-def test_20_1_new_gives_back_what_was_typed_if_it_cannot_be_written(terminal: Typing) -> None:
+def test_new_gives_back_what_was_typed_if_it_cannot_be_written(terminal: Typing) -> None:
     with terminal.session("new", "--depends-on", "INT-999") as session:
         for question, answer in (
             ("name: ", "Rate limiting"),
@@ -489,7 +487,7 @@ def test_20_1_new_gives_back_what_was_typed_if_it_cannot_be_written(terminal: Ty
     assert terminal.bench.text == FILE
 
 
-def test_20_1_close_asks_a_person_about_what_no_command_can_check(terminal: Typing) -> None:
+def test_close_asks_a_person_about_what_no_command_can_check(terminal: Typing) -> None:
     terminal.bench.trust()
     for answer, ending, status in (("n", 1, "IN_PROGRESS"), ("y", 0, "COMPLETED")):
         with terminal.session("close", "INT-001") as session:

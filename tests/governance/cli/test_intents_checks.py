@@ -32,7 +32,7 @@ def repository(governed: IntentsBench) -> IntentsBench:
     return governed
 
 
-def test_20_1_close_runs_the_checks_and_completes(governed: IntentsBench) -> None:
+def test_close_runs_the_checks_and_completes(governed: IntentsBench) -> None:
     out = governed("close", "INT-001", "--met", "2")
     first, second, third = out.splitlines()
     assert first == "running 1 check"
@@ -50,7 +50,7 @@ def test_20_1_close_runs_the_checks_and_completes(governed: IntentsBench) -> Non
     assert own["change"]["met_by_person"] == ["A2"]
 
 
-def test_20_1_a_failing_check_leaves_the_status_and_shows_its_last_20_lines(
+def test_a_failing_check_leaves_the_status_and_shows_its_last_20_lines(
     governed: IntentsBench,
 ) -> None:
     governed("start", "INT-002")
@@ -66,13 +66,11 @@ def test_20_1_a_failing_check_leaves_the_status_and_shows_its_last_20_lines(
 
 
 @pytest.mark.parametrize("name", ["2", "A2", "a2"])
-def test_20_1_a_criterion_is_named_by_its_id_or_its_place(
-    governed: IntentsBench, name: str
-) -> None:
+def test_a_criterion_is_named_by_its_id_or_its_place(governed: IntentsBench, name: str) -> None:
     assert governed("close", "INT-001", "--met", name).endswith("INT-001 COMPLETED.\n")
 
 
-def test_20_1_force_needs_a_reason_and_records_it(governed: IntentsBench) -> None:
+def test_force_needs_a_reason_and_records_it(governed: IntentsBench) -> None:
     governed("start", "INT-002")
     governed("close", "INT-002", "--force", code=2)
     assert governed("close", "INT-002", "--force", "--reason", "out of time") == (
@@ -85,7 +83,7 @@ def test_20_1_force_needs_a_reason_and_records_it(governed: IntentsBench) -> Non
     assert 'reason: "forced: out of time"' in governed.text
 
 
-def test_20_1_without_a_terminal_what_a_person_decides_is_refused(governed: IntentsBench) -> None:
+def test_without_a_terminal_what_a_person_decides_is_refused(governed: IntentsBench) -> None:
     governed("close", "INT-001", code=1)
     assert "--met A2" in governed.err
     assert governed.text == FILE
@@ -102,7 +100,7 @@ def test_in_an_untrusted_folder_nothing_is_run(intents: IntentsBench) -> None:
 
 
 @pytest.mark.parametrize("edit", ["comment", "criteria"])
-def test_22_61_close_while_somebody_edits_the_file_is_refused_and_loses_nothing(
+def test_close_while_somebody_edits_the_file_is_refused_and_loses_nothing(
     intents: IntentsBench, edit: str
 ) -> None:
     """The check itself is who edits it, so that it happens at the right moment."""
@@ -139,7 +137,7 @@ def test_close_as_json_tells_every_check(governed: IntentsBench) -> None:
     assert (check["number"], check["ok"], check["exit_code"]) == (1, True, 0)
 
 
-def test_20_1_check_says_what_is_in_scope_and_what_is_near(governed: IntentsBench) -> None:
+def test_check_says_what_is_in_scope_and_what_is_near(governed: IntentsBench) -> None:
     out = governed("check", "--intent", "INT-001", "src/auth/jwt.py", "src/api/user.py", code=1)
     assert out == (
         "in scope      src/auth/jwt.py  src/auth/**\n"
@@ -162,7 +160,7 @@ PATHS = {
 
 
 @pytest.mark.parametrize("case", PATHS.values(), ids=PATHS.keys())
-def test_22_check_judges_paths_as_the_gate_does(
+def test_check_judges_paths_as_the_gate_does(
     governed: IntentsBench, case: tuple[str, str, str | None]
 ) -> None:
     path, verdict, code = case
@@ -176,7 +174,7 @@ def test_22_check_judges_paths_as_the_gate_does(
 @pytest.mark.parametrize(
     ("line", "code"), [("INT-001", 0), ("src/api/**", 0), ("INT-001 until=2020-01-01", 1)]
 )
-def test_22_42_check_heeds_the_exemptions(governed: IntentsBench, line: str, code: int) -> None:
+def test_check_heeds_the_exemptions(governed: IntentsBench, line: str, code: int) -> None:
     (governed.folder / ".intentignore").write_text(f"{line}\n", encoding="utf-8")
     governed("check", "--intent", "INT-001", "src/api/user.py", code=code)
     governed("check", "--intent", "INT-001", ".orchestration/hooks.json", code=1)
@@ -197,7 +195,7 @@ LINES = {
 
 
 @pytest.mark.parametrize("case", LINES.values(), ids=LINES.keys())
-def test_22_check_judges_commands_as_the_gate_does(
+def test_check_judges_commands_as_the_gate_does(
     governed: IntentsBench, case: tuple[str, str, bool]
 ) -> None:
     line, kind, fine = case
@@ -207,7 +205,7 @@ def test_22_check_judges_commands_as_the_gate_does(
     assert governed.write("src/auth/jwt.py").exists(), "nothing was run"
 
 
-def test_20_1_check_of_a_command_names_what_it_changes(governed: IntentsBench) -> None:
+def test_check_of_a_command_names_what_it_changes(governed: IntentsBench) -> None:
     governed.write("build/a.o")
     out = governed("check", "--intent", "INT-001", "--command", "cat a && rm -rf build", code=1)
     assert out == "bounded  build/a.o (delete)  OUT OF SCOPE  nearest: src/auth/**\n"
@@ -239,11 +237,11 @@ def test_check_under_an_intent_that_nobody_could_select_says_so(governed: Intent
     [[], ["a"], ["--staged", "a", "--intent", "INT-001"], ["--command", "ls", "--staged"]],
     ids=["nothing", "no intent", "two things", "two kinds"],
 )
-def test_20_check_needs_one_thing_to_judge(governed: IntentsBench, words: list[str]) -> None:
+def test_check_needs_one_thing_to_judge(governed: IntentsBench, words: list[str]) -> None:
     governed("check", *words, code=2)
 
 
-def test_20_1_check_staged_takes_the_intent_from_the_branch(repository: IntentsBench) -> None:
+def test_check_staged_takes_the_intent_from_the_branch(repository: IntentsBench) -> None:
     repository.write("src/auth/new.py")
     repository.git("add", "-A")
     repository("check", "--staged", code=2)
@@ -258,7 +256,7 @@ def test_20_1_check_staged_takes_the_intent_from_the_branch(repository: IntentsB
     assert "OUT OF SCOPE  src/api/not_staged.py  nearest: src/auth/**" in out
 
 
-def test_20_1_check_staged_of_nothing_or_of_the_rules_needs_no_intent(
+def test_check_staged_of_nothing_or_of_the_rules_needs_no_intent(
     repository: IntentsBench,
 ) -> None:
     assert repository("check", "--staged") == "nothing is staged, which needs no intent\n"
@@ -282,7 +280,7 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize("case", MESSAGES.values(), ids=MESSAGES.keys())
-def test_20_1_check_staged_takes_the_intents_of_the_message_being_written(
+def test_check_staged_takes_the_intents_of_the_message_being_written(
     repository: IntentsBench, case: tuple[str, int, str]
 ) -> None:
     text, code, said = case
@@ -296,7 +294,7 @@ def test_20_1_check_staged_takes_the_intents_of_the_message_being_written(
     repository("check", "--message", str(message), "--intent", "INT-001", "a", code=2)
 
 
-def test_20_1_check_staged_judges_the_index_a_hook_is_given(
+def test_check_staged_judges_the_index_a_hook_is_given(
     repository: IntentsBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository.write("src/api/x.py")
@@ -330,9 +328,7 @@ STAGED = {
 
 
 @pytest.mark.parametrize("case", STAGED.values(), ids=STAGED.keys())
-def test_20_1_check_staged_finds(
-    repository: IntentsBench, case: tuple[list[str], str, str]
-) -> None:
+def test_check_staged_finds(repository: IntentsBench, case: tuple[list[str], str, str]) -> None:
     commands, path, verdict = case
     repository.commit("two", "src/d.py", "src/auth/deep/x.py")
     for command in commands:
@@ -341,7 +337,7 @@ def test_20_1_check_staged_finds(
     assert (path, verdict) in [(each["path"], each["verdict"]) for each in told["targets"]]
 
 
-def test_20_1_check_range_takes_each_commits_intent_from_its_trailer(
+def test_check_range_takes_each_commits_intent_from_its_trailer(
     repository: IntentsBench,
 ) -> None:
     repository.commit("good\n\nIntent: INT-001", "src/auth/a.py")
@@ -358,7 +354,7 @@ def test_20_1_check_range_takes_each_commits_intent_from_its_trailer(
     assert out.endswith("5 commits, 3 with findings\n")
 
 
-def test_20_1_of_a_merge_only_what_is_its_own_is_judged(repository: IntentsBench) -> None:
+def test_of_a_merge_only_what_is_its_own_is_judged(repository: IntentsBench) -> None:
     repository.git("checkout", "-qb", "topic")
     repository.commit("there\n\nIntent: INT-001", "src/auth/there.py")
     repository.git("checkout", "-q", "main")
@@ -370,7 +366,7 @@ def test_20_1_of_a_merge_only_what_is_its_own_is_judged(repository: IntentsBench
     assert not (repository.root / "x..y").exists()
 
 
-def test_20_1_a_commit_may_serve_two_intents(repository: IntentsBench) -> None:
+def test_a_commit_may_serve_two_intents(repository: IntentsBench) -> None:
     both = "both\n\nIntent: INT-001\nIntent: INT-002"
     repository.commit(both, "src/auth/a.py", "src/api/user.py")
     repository("check", "--range", "HEAD~1..HEAD")
@@ -378,7 +374,7 @@ def test_20_1_a_commit_may_serve_two_intents(repository: IntentsBench) -> None:
     repository("check", "--range", "HEAD~1..HEAD", code=1)
 
 
-def test_20_1_validate_lists_every_file(governed: IntentsBench) -> None:
+def test_validate_lists_every_file(governed: IntentsBench) -> None:
     (governed.folder / ".intentignore").write_text(
         "docs/**\nINT-001 until=2020-01-31\n", encoding="utf-8"
     )
@@ -393,7 +389,7 @@ def test_20_1_validate_lists_every_file(governed: IntentsBench) -> None:
     assert lines[-1].startswith("0 errors, ")
 
 
-def test_20_1_validate_of_hooks_says_whether_they_are_trusted(governed: IntentsBench) -> None:
+def test_validate_of_hooks_says_whether_they_are_trusted(governed: IntentsBench) -> None:
     hooks = governed.folder / "hooks.json"
     hooks.write_text("{", encoding="utf-8")
     assert "it is no JSON" in governed("validate", code=1)
@@ -402,7 +398,7 @@ def test_20_1_validate_of_hooks_says_whether_they_are_trusted(governed: IntentsB
     assert ".orchestration/hooks.json: 1 hook, 1 untrusted\n" in governed("validate")
 
 
-def test_20_a_folder_that_may_only_be_read_can_be_looked_at(governed: IntentsBench) -> None:
+def test_a_folder_that_may_only_be_read_can_be_looked_at(governed: IntentsBench) -> None:
     governed.changed(kind="intent_selected", intent_digest="0" * 64, files=())
     shutil.rmtree(governed.folder / ".state")
     governed.folder.chmod(0o500)
@@ -417,12 +413,12 @@ def test_20_a_folder_that_may_only_be_read_can_be_looked_at(governed: IntentsBen
     assert governed.text == FILE
 
 
-def test_4_4_W305_a_pattern_that_matches_no_file_is_a_warning(intents: IntentsBench) -> None:
+def test_W305_a_pattern_that_matches_no_file_is_a_warning(intents: IntentsBench) -> None:
     intents.govern(FILE.replace('"src/auth/**"', '"src/nowhere/**"'))
     assert 'warning W305  INT-001: "src/nowhere/**" matches no file yet' in intents("validate")
 
 
-def test_20_strict_exits_3_for_warnings_only(governed: IntentsBench) -> None:
+def test_strict_exits_3_for_warnings_only(governed: IntentsBench) -> None:
     governed("validate", "--strict")
     governed("expand", "INT-001", "src/nowhere/**")
     governed("validate")
@@ -431,7 +427,7 @@ def test_20_strict_exits_3_for_warnings_only(governed: IntentsBench) -> None:
     governed("validate", "--strict", code=1)
 
 
-def test_4_5_an_error_names_its_place_and_a_way_out(intents: IntentsBench) -> None:
+def test_an_error_names_its_place_and_a_way_out(intents: IntentsBench) -> None:
     intents.govern(FILE.replace('"src/api/user/**"', '"../shared/**"'))
     out = intents("validate", code=1)
     assert "error E206  INT-002 owned_scope[0]" in out
@@ -446,29 +442,29 @@ def test_4_5_an_error_names_its_place_and_a_way_out(intents: IntentsBench) -> No
     )
 
 
-def test_4_4_W301_names_the_key_that_was_probably_meant(intents: IntentsBench) -> None:
+def test_W301_names_the_key_that_was_probably_meant(intents: IntentsBench) -> None:
     intents.govern(FILE.replace("    tags: [security]", "    tag: [security]"))
     assert '"tag" is not known and has no effect; did you mean tags?\n' in intents("validate")
 
 
-def test_4_4_E103_says_that_it_is_a_tab(intents: IntentsBench) -> None:
+def test_E103_says_that_it_is_a_tab(intents: IntentsBench) -> None:
     intents.govern(FILE.replace("    name: User", "\tname: User"))
     out = intents("validate", code=1)
     assert "a tab stands here, and YAML is indented with spaces only" in out
 
 
-def test_4_5_a_rule_list_that_is_none_is_told_once(intents: IntentsBench) -> None:
+def test_a_rule_list_that_is_none_is_told_once(intents: IntentsBench) -> None:
     intents.govern(FILE.replace('allow: ["execute_command(pytest *)"]', "allow: 5"))
     problems = intents.json("validate", code=1)["problems"]
     assert [each["code"] for each in problems if each["path"] == "permissions.allow"] == ["E207"]
 
 
-def test_22_40_validate_says_that_the_rules_are_no_scope(intents: IntentsBench) -> None:
+def test_validate_says_that_the_rules_are_no_scope(intents: IntentsBench) -> None:
     intents.govern(FILE.replace('"src/auth/**"', '".orchestration/**"'))
     assert "W312" in intents("validate")
 
 
-def test_4_4_W311_a_definition_that_changed_since_it_was_selected(governed: IntentsBench) -> None:
+def test_W311_a_definition_that_changed_since_it_was_selected(governed: IntentsBench) -> None:
     digest = governed.json("show", "INT-001")["digest"]
     governed.changed(kind="intent_selected", intent_digest=digest, files=())
     assert "W311" not in governed("validate")
@@ -479,7 +475,7 @@ def test_4_4_W311_a_definition_that_changed_since_it_was_selected(governed: Inte
     assert "W311" not in governed("validate")
 
 
-def test_2_W314_nested_intents_are_told(governed: IntentsBench) -> None:
+def test_W314_nested_intents_are_told(governed: IntentsBench) -> None:
     governed.write("src/.orchestration/active_intents.yaml", "active_intents: []\n")
     assert "W314" in governed("validate")
 
@@ -490,12 +486,12 @@ def states(intents: IntentsBench, code: int, *words: str) -> dict[str, str]:
     }
 
 
-def test_18_coverage_of_intents_without_changes(governed: IntentsBench) -> None:
+def test_coverage_of_intents_without_changes(governed: IntentsBench) -> None:
     assert states(governed, 1) == {"INT-001": "uncovered", "INT-003": "uncovered"}
     assert states(governed, 0, "--allow", "uncovered")
 
 
-def test_18_coverage_goes_from_unverified_to_covered_and_back(intents: IntentsBench) -> None:
+def test_coverage_goes_from_unverified_to_covered_and_back(intents: IntentsBench) -> None:
     only_checked = FILE.replace("      - When a token is expired, the API shall answer 401.\n", "")
     intents.govern(only_checked)
     intents.trust()
@@ -531,7 +527,7 @@ def standing(intents: IntentsBench) -> str:
     return str(intents.json("show", "INT-001")["criteria"][0]["standing"])
 
 
-def test_18_what_a_task_checked_counts_like_what_closing_checked(intents: IntentsBench) -> None:
+def test_what_a_task_checked_counts_like_what_closing_checked(intents: IntentsBench) -> None:
     intents.govern(ONLY_CHECKED)
     intents.changed("src/auth/jwt.py")
     ran(intents, outcome="failure")
@@ -545,7 +541,7 @@ def test_18_what_a_task_checked_counts_like_what_closing_checked(intents: Intent
     assert standing(intents) == "not run", "it is worded differently now"
 
 
-def test_18_a_proof_of_an_earlier_revision_is_none(intents: IntentsBench) -> None:
+def test_a_proof_of_an_earlier_revision_is_none(intents: IntentsBench) -> None:
     intents.govern(ONLY_CHECKED)
     intents.trust()
     intents.changed("src/auth/jwt.py")
@@ -563,7 +559,7 @@ def test_18_a_proof_of_an_earlier_revision_is_none(intents: IntentsBench) -> Non
     assert states(intents, 0, *allow)["INT-001"] == "covered"
 
 
-def test_18_what_tools_leave_behind_is_in_no_account(governed: IntentsBench) -> None:
+def test_what_tools_leave_behind_is_in_no_account(governed: IntentsBench) -> None:
     left = governed.write("src/auth/__pycache__/jwt.cpython-311.pyc")
     governed.changed("src/auth/jwt.py")
     governed.changed("src/auth/__pycache__/jwt.cpython-311.pyc", intent="INT-777")
@@ -575,7 +571,7 @@ def test_18_what_tools_leave_behind_is_in_no_account(governed: IntentsBench) -> 
     assert "pycache" not in governed("map")
 
 
-def test_18_show_list_and_coverage_count_the_same_files(governed: IntentsBench) -> None:
+def test_show_list_and_coverage_count_the_same_files(governed: IntentsBench) -> None:
     for name in ("a", "b", "c"):
         governed.write(f"src/auth/{name}.py")
     governed.changed("src/auth/a.py", "src/auth/b.py", "src/auth/c.py")
@@ -590,7 +586,7 @@ def test_18_show_list_and_coverage_count_the_same_files(governed: IntentsBench) 
     assert governed.json("list")["intents"][0]["files"] == 2
 
 
-def test_18_orphans_fail_and_can_be_allowed(governed: IntentsBench) -> None:
+def test_orphans_fail_and_can_be_allowed(governed: IntentsBench) -> None:
     governed.write("src/lost.py")
     governed.changed("src/lost.py", intent="INT-777")
     out = governed("coverage", "--allow", "uncovered", code=1)
@@ -598,7 +594,7 @@ def test_18_orphans_fail_and_can_be_allowed(governed: IntentsBench) -> None:
     governed("coverage", "--allow", "uncovered", "--allow", "orphan")
 
 
-def test_18_map_is_printed_and_writes_no_file(governed: IntentsBench) -> None:
+def test_map_is_printed_and_writes_no_file(governed: IntentsBench) -> None:
     """A file of an older version is left alone, so that nothing conflicts in a merge."""
     old = governed.folder / "intent_map.md"
     old.write_text("# My own words\n", encoding="utf-8")

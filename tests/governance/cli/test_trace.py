@@ -51,9 +51,7 @@ def work(home: Path) -> TracedWorkspace:
     return work
 
 
-def test_20_2_the_log_is_newest_first_and_tells_how_each_ended(
-    work: TracedWorkspace, capsys: Captured
-):
+def test_the_log_is_newest_first_and_tells_how_each_ended(work: TracedWorkspace, capsys: Captured):
     assert trace("log", "--intent", "INT-001", "-n", "4", "--no-color") == 0
     begun = [row.split(maxsplit=2) for row in capsys.readouterr().out.splitlines()]
     assert [id for id, _, _ in begun] == [json.loads(line)["id"][:8] for line in work.lines[:0:-1]]
@@ -68,14 +66,14 @@ def test_20_2_the_log_is_newest_first_and_tells_how_each_ended(
     ]
 
 
-def test_20_2_what_the_log_begins_with_shows_the_record(work: TracedWorkspace, capsys: Captured):
+def test_what_the_log_begins_with_shows_the_record(work: TracedWorkspace, capsys: Captured):
     assert trace("log", "--kind", "blocked") == 0
     id = capsys.readouterr().out.split()[0]
     assert trace("show", id) == 0
     assert "REQ-001 scope_violation" in capsys.readouterr().out
 
 
-def test_20_2_housekeeping_is_told_only_who_asks(work: TracedWorkspace, capsys: Captured):
+def test_housekeeping_is_told_only_who_asks(work: TracedWorkspace, capsys: Captured):
     work.recording.ledger.checkpoint(TASK)
     for options, told in (
         ([], 0),
@@ -109,7 +107,7 @@ FILTERS = {
 
 
 @pytest.mark.parametrize(("options", "kinds"), FILTERS.values(), ids=FILTERS)
-def test_20_2_the_log_is_filtered(
+def test_the_log_is_filtered(
     work: TracedWorkspace, capsys: Captured, options: list[str], kinds: list[str]
 ):
     assert trace("log", "--json", *options) == 0
@@ -117,7 +115,7 @@ def test_20_2_the_log_is_filtered(
     assert [each["metadata"]["orchestration"]["kind"] for each in found] == kinds
 
 
-def test_15_9_what_is_far_back_is_found_with_the_index(work: TracedWorkspace, capsys: Captured):
+def test_what_is_far_back_is_found_with_the_index(work: TracedWorkspace, capsys: Captured):
     from rookery.governance.cli import trace as module
 
     for number in range(30):
@@ -129,7 +127,7 @@ def test_15_9_what_is_far_back_is_found_with_the_index(work: TracedWorkspace, ca
     assert work.heads.index.exists()
 
 
-def test_15_9_what_refused_calls_were_aimed_at_far_back_is_found(
+def test_what_refused_calls_were_aimed_at_far_back_is_found(
     work: TracedWorkspace, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("rookery.governance.cli.trace.LOOKED_THROUGH", 5)
@@ -147,21 +145,21 @@ def test_15_9_what_refused_calls_were_aimed_at_far_back_is_found(
         assert [each["metadata"]["orchestration"]["kind"] for each in found] == kinds
 
 
-def test_20_2_a_record_of_another_day_says_which(home: Path, capsys: Captured):
+def test_a_record_of_another_day_says_which(home: Path, capsys: Captured):
     work = TracedWorkspace(Path.cwd())
     work.active.write_bytes(b"".join(GOLDEN_LINES))
     assert trace("log", "-n", "1") == 0
     assert capsys.readouterr().out.startswith("00000000  2026-02-20 13:54:31  mutation")
 
 
-def test_20_2_what_files_are_called_plays_no_tricks(work: TracedWorkspace, capsys: Captured):
+def test_what_files_are_called_plays_no_tricks(work: TracedWorkspace, capsys: Captured):
     work.agent_writes("src/auth/a\x1b[2Jb.py", "x = 1\n")
     assert trace("log", "-n", "1") == 0
     assert trace("show", json.loads(work.lines[-1])["id"]) == 0
     assert "\x1b" not in capsys.readouterr().out
 
 
-def test_20_2_one_record_on_a_page(work: TracedWorkspace, capsys: Captured):
+def test_one_record_on_a_page(work: TracedWorkspace, capsys: Captured):
     record = json.loads(work.lines[-1])
     assert trace("show", record["id"][:8]) == 0
     own = record["metadata"]["orchestration"]
@@ -181,9 +179,7 @@ def test_20_2_one_record_on_a_page(work: TracedWorkspace, capsys: Captured):
     ]
 
 
-def test_22_100_a_record_that_was_altered_says_so_on_its_page(
-    work: TracedWorkspace, capsys: Captured
-):
+def test_a_record_that_was_altered_says_so_on_its_page(work: TracedWorkspace, capsys: Captured):
     altered = work.active.read_bytes().replace(b"src/auth/jwt.py", b"src/auth/jwx.py")
     work.active.write_bytes(altered)
     assert trace("show", json.loads(work.lines[-1])["id"]) == Ending.FINDINGS
@@ -194,14 +190,12 @@ ABSENT = {"unknown": "ffffffff-0000", "too short": "f"}
 
 
 @pytest.mark.parametrize("id", ABSENT.values(), ids=ABSENT)
-def test_20_a_record_that_is_not_there_is_not_found(
-    work: TracedWorkspace, capsys: Captured, id: str
-):
+def test_a_record_that_is_not_there_is_not_found(work: TracedWorkspace, capsys: Captured, id: str):
     assert trace("show", id) == Ending.NOT_FOUND
     assert id in capsys.readouterr().err
 
 
-def test_20_2_the_figures(work: TracedWorkspace, capsys: Captured):
+def test_the_figures(work: TracedWorkspace, capsys: Captured):
     assert trace("stats", "--since", "7d") == 0
     assert capsys.readouterr().out.splitlines() == [
         "calls       3     mutations 1   commands 1   refused 1 (33.3 %)   approvals 0",
@@ -214,7 +208,7 @@ def test_20_2_the_figures(work: TracedWorkspace, capsys: Captured):
     assert json.loads(capsys.readouterr().out)["refusals"] == {"REQ-001": 1}
 
 
-def test_20_2_without_records_there_are_no_figures(home: Path, capsys: Captured):
+def test_without_records_there_are_no_figures(home: Path, capsys: Captured):
     TracedWorkspace(Path.cwd())
     assert trace("stats") == 0
     assert capsys.readouterr().out == "No records yet.\n"
@@ -224,7 +218,7 @@ def test_20_2_without_records_there_are_no_figures(home: Path, capsys: Captured)
     assert json.loads(capsys.readouterr().out)["records"] == 0
 
 
-def test_20_2_an_intent_that_nobody_knows_is_not_found(work: TracedWorkspace, capsys: Captured):
+def test_an_intent_that_nobody_knows_is_not_found(work: TracedWorkspace, capsys: Captured):
     assert trace("log", "--intent", "INT-099") == Ending.NOT_FOUND
     assert "No record matches: there is no intent INT-099" in capsys.readouterr().err
     work.note(kind="lesson", intent_id="INT-099")
@@ -240,7 +234,7 @@ def test_20_2_an_intent_that_nobody_knows_is_not_found(work: TracedWorkspace, ca
 
 
 @pytest.mark.parametrize(("option", "one"), [("--kind", "rewind"), ("--outcome", "denied")])
-def test_20_2_a_word_that_is_none_is_refused_with_those_there_are(
+def test_a_word_that_is_none_is_refused_with_those_there_are(
     work: TracedWorkspace, option: str, one: str
 ):
     with pytest.raises(click.UsageError, match=f"'nonsense' is not one of .*'{one}'"):
@@ -248,7 +242,7 @@ def test_20_2_a_word_that_is_none_is_refused_with_those_there_are(
 
 
 @pytest.mark.parametrize("option", ["-w", "--workspace", "--root"])
-def test_20_the_folder_is_named_as_elsewhere(
+def test_the_folder_is_named_as_elsewhere(
     work: TracedWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
 ):
     monkeypatch.chdir(tmp_path)
@@ -256,14 +250,14 @@ def test_20_the_folder_is_named_as_elsewhere(
 
 
 @pytest.mark.parametrize("command", ["log", "verify", "stats", "recover", "seal"])
-def test_20_where_nothing_is_governed_nothing_is_made(home: Path, capsys: Captured, command: str):
+def test_where_nothing_is_governed_nothing_is_made(home: Path, capsys: Captured, command: str):
     assert trace(command) == Ending.NOT_INITIALISED
     assert "rookery intents init" in capsys.readouterr().err
     assert list(Path.cwd().iterdir()) == []
     assert not home.exists()
 
 
-def test_20_a_folder_inside_finds_the_ledger_of_its_repository(
+def test_a_folder_inside_finds_the_ledger_of_its_repository(
     work: TracedWorkspace, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ):
     work.commit()
@@ -273,7 +267,7 @@ def test_20_a_folder_inside_finds_the_ledger_of_its_repository(
 
 
 @pytest.mark.parametrize("when", ["yesterday", "7", "2026-13-01"])
-def test_20_what_is_no_time_is_refused(work: TracedWorkspace, when: str):
+def test_what_is_no_time_is_refused(work: TracedWorkspace, when: str):
     with pytest.raises(SettingsError, match="no point in time"):
         trace("log", "--since", when)
 
@@ -289,7 +283,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize(("words", "code", "said"), COMMANDS.values(), ids=COMMANDS)
-def test_20_the_real_command_ends_as_it_should(
+def test_the_real_command_ends_as_it_should(
     work: TracedWorkspace, words: list[str], code: int, said: str
 ):
     done = subprocess.run(
@@ -302,9 +296,7 @@ def test_20_the_real_command_ends_as_it_should(
     assert said in done.stdout + done.stderr
 
 
-def test_22_110_the_end_of_a_ledger_of_a_gibibyte_comes_at_once(
-    work: TracedWorkspace, capsys: Captured
-):
+def test_the_end_of_a_ledger_of_a_gibibyte_comes_at_once(work: TracedWorkspace, capsys: Captured):
     """The file is a hole before its end: whoever reads on into it does not come back soon."""
     lines = b"".join(work.lines)
     with open(work.active, "wb") as file:
@@ -318,7 +310,7 @@ def test_22_110_the_end_of_a_ledger_of_a_gibibyte_comes_at_once(
     assert len(capsys.readouterr().out.splitlines()) == 47
 
 
-def test_20_2_the_log_is_followed_through_a_seal(work: TracedWorkspace):
+def test_the_log_is_followed_through_a_seal(work: TracedWorkspace):
     script = "import sys; from traced_workspace import trace; trace(*sys.argv[1:])"
     folders = os.pathsep.join(path for path in sys.path if path)
     with subprocess.Popen(

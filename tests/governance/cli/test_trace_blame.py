@@ -53,7 +53,7 @@ def origins(capsys: Captured, *arguments: str) -> list[str]:
 RECORDED, ADA = "recorded INT-001", "version control Ada"
 
 
-def test_20_2_every_line_says_where_it_comes_from(work: TracedWorkspace, capsys: Captured):
+def test_every_line_says_where_it_comes_from(work: TracedWorkspace, capsys: Captured):
     assert trace("blame", JWT) == 0
     head, today = work.git("rev-parse", "--short=7", "HEAD"), work.git("log", "-1", "--format=%cs")
     assert capsys.readouterr().out.splitlines() == [
@@ -68,9 +68,7 @@ def test_20_2_every_line_says_where_it_comes_from(work: TracedWorkspace, capsys:
     ]
 
 
-def test_20_2_one_line_is_told_with_all_that_stands_behind_it(
-    work: TracedWorkspace, capsys: Captured
-):
+def test_one_line_is_told_with_all_that_stands_behind_it(work: TracedWorkspace, capsys: Captured):
     assert trace("blame", f"{JWT}:3") == 0
     record = json.loads(work.lines[-1])["id"][:8]
     assert capsys.readouterr().out.splitlines()[1:] == [
@@ -83,7 +81,7 @@ def test_20_2_one_line_is_told_with_all_that_stands_behind_it(
     ]
 
 
-def test_20_2_whether_each_criterion_held_is_told_by_its_newest_check(
+def test_whether_each_criterion_held_is_told_by_its_newest_check(
     work: TracedWorkspace, capsys: Captured
 ):
     def checked(outcome: str, exit_code: int, **more: str) -> str:
@@ -114,7 +112,7 @@ APPROVALS = {
 
 
 @pytest.mark.parametrize(("more", "said"), APPROVALS.values(), ids=APPROVALS)
-def test_20_2_who_approved_is_told_as_it_is_recorded(
+def test_who_approved_is_told_as_it_is_recorded(
     home: Path, capsys: Captured, more: dict[str, object], said: str
 ):
     work = TracedWorkspace(Path.cwd())
@@ -123,9 +121,7 @@ def test_20_2_who_approved_is_told_as_it_is_recorded(
     assert capsys.readouterr().out.splitlines()[-1] == f"  approval  {said}"
 
 
-def test_20_2_an_intent_that_changed_since_or_is_gone_is_told(
-    work: TracedWorkspace, capsys: Captured
-):
+def test_an_intent_that_changed_since_or_is_gone_is_told(work: TracedWorkspace, capsys: Captured):
     work.layout.intent_file.write_text(SPEC_EXAMPLE.replace("revision: 3", "revision: 4"))
     assert trace("blame", "--why", JWT, "-L", "2,4") == 0
     said = capsys.readouterr().out
@@ -135,7 +131,7 @@ def test_20_2_an_intent_that_changed_since_or_is_gone_is_told(
     assert "INT-001 (it is not among the intents now)" in capsys.readouterr().out
 
 
-def test_20_2_for_tools_a_line_has_tabs(work: TracedWorkspace, capsys: Captured):
+def test_for_tools_a_line_has_tabs(work: TracedWorkspace, capsys: Captured):
     assert trace("blame", "--porcelain", JWT, "-L", "1,2") == 0
     one, two = (row.split("\t") for row in capsys.readouterr().out.splitlines())
     record = json.loads(work.lines[-1])
@@ -147,7 +143,7 @@ def test_20_2_for_tools_a_line_has_tabs(work: TracedWorkspace, capsys: Captured)
     ]
 
 
-def test_22_117_lines_moved_to_another_file_are_attributed_by_content(
+def test_lines_moved_to_another_file_are_attributed_by_content(
     work: TracedWorkspace, capsys: Captured
 ):
     moved = "# helpers\n" + "".join(WRITTEN.splitlines(keepends=True)[1:])
@@ -166,14 +162,14 @@ def test_lines_that_a_person_reformatted_or_moved_in_part_stay_the_agents(
     assert origins(capsys, "src/part.py") == [ADA, RECORDED, RECORDED]
 
 
-def test_22_117_what_two_intents_wrote_alike_is_nobodys(work: TracedWorkspace, capsys: Captured):
+def test_what_two_intents_wrote_alike_is_nobodys(work: TracedWorkspace, capsys: Captured):
     body = "".join(WRITTEN.splitlines(keepends=True)[1:])
     work.agent_writes("src/auth/twin.py", body, intent_id="INT-003")
     work.person_writes("src/other.py", body)
     assert origins(capsys, "src/other.py") == ["unknown"] * 5
 
 
-def test_20_2_a_renamed_file_keeps_its_lines(work: TracedWorkspace, capsys: Captured):
+def test_a_renamed_file_keeps_its_lines(work: TracedWorkspace, capsys: Captured):
     """Also where the lines are no longer as a whole, so that only its old name leads to them."""
     (work.root / JWT).rename(work.root / "src/auth/tokens.py")
     renamed = TracedFile(path="src/auth/tokens.py", op="rename", origin=JWT)
@@ -185,13 +181,13 @@ def test_20_2_a_renamed_file_keeps_its_lines(work: TracedWorkspace, capsys: Capt
     ]
 
 
-def test_20_2_what_was_never_done_wrote_nothing(home: Path, capsys: Captured):
+def test_what_was_never_done_wrote_nothing(home: Path, capsys: Captured):
     work = TracedWorkspace(Path.cwd())
     work.agent_writes(JWT, WRITTEN, kind="blocked", outcome="denied")
     assert origins(capsys, JWT) == ["unknown"] * 6
 
 
-def test_15_12_the_note_of_a_commit_speaks_where_the_ledger_is_gone(
+def test_the_note_of_a_commit_speaks_where_the_ledger_is_gone(
     work: TracedWorkspace, capsys: Captured
 ):
     work.commit("second")
@@ -202,7 +198,7 @@ def test_15_12_the_note_of_a_commit_speaks_where_the_ledger_is_gone(
     assert "told by the note of its commit" in capsys.readouterr().out
 
 
-def test_20_2_a_file_in_a_repository_above_is_found(
+def test_a_file_in_a_repository_above_is_found(
     home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ):
     top = TracedWorkspace(Path.cwd())
@@ -217,7 +213,7 @@ def test_20_2_a_file_in_a_repository_above_is_found(
     assert origins(capsys, "auth/jwt.py") == [ADA, *[RECORDED] * 5]
 
 
-def test_20_2_the_repository_can_make_git_run_nothing(
+def test_the_repository_can_make_git_run_nothing(
     work: TracedWorkspace, capsys: Captured, tmp_path: Path
 ):
     trap, mark = tmp_path / "trap.sh", tmp_path / "sprung"
@@ -242,13 +238,13 @@ def test_20_2_the_repository_can_make_git_run_nothing(
     assert mark.exists(), "the trap is one"
 
 
-def test_20_2_without_git_nothing_is_guessed(home: Path, capsys: Captured):
+def test_without_git_nothing_is_guessed(home: Path, capsys: Captured):
     work = TracedWorkspace(Path.cwd())
     work.person_writes(JWT, HUMAN)
     assert origins(capsys, JWT) == ["unknown"]
 
 
-def test_20_what_is_not_there_is_not_found(work: TracedWorkspace, tmp_path: Path):
+def test_what_is_not_there_is_not_found(work: TracedWorkspace, tmp_path: Path):
     assert trace("blame", "src/none.py") == Ending.NOT_FOUND
     assert trace("blame", f"{JWT}:99") == Ending.NOT_FOUND
     (work.root / "picture").write_bytes(b"\x89\0\0")

@@ -42,7 +42,7 @@ def told(capsys: Captured, *arguments: str) -> dict[str, Any]:
     return answer
 
 
-def test_15_12_a_note_has_the_lines_of_the_commit(work: TracedWorkspace, capsys: Captured):
+def test_a_note_has_the_lines_of_the_commit(work: TracedWorkspace, capsys: Captured):
     record = work.agent_writes(JWT, f"import time\n{BODY}")
     work.person_writes(JWT, f"# mine\n# mine too\nimport time\n{BODY}")
     revision = work.commit()
@@ -69,7 +69,7 @@ def test_15_12_a_note_has_the_lines_of_the_commit(work: TracedWorkspace, capsys:
     assert {"stream", "seq", "hash"}.isdisjoint(own), "it does not pretend to be in the chain"
 
 
-def test_15_12_doing_it_again_changes_nothing(work: TracedWorkspace):
+def test_doing_it_again_changes_nothing(work: TracedWorkspace):
     work.agent_writes(JWT, f"import time\n{BODY}")
     work.commit()
     assert trace("finalize") == 0
@@ -101,7 +101,7 @@ REWRITES = {"amend": (amend, [2, 4]), "squash": (squash, [2, 4]), "cherry-pick":
 
 
 @pytest.mark.parametrize(("rewrite", "place"), REWRITES.values(), ids=REWRITES)
-def test_15_12_a_rewritten_commit_is_noted_anew(
+def test_a_rewritten_commit_is_noted_anew(
     work: TracedWorkspace, rewrite: Callable[[TracedWorkspace], None], place: list[int]
 ):
     work.agent_writes(JWT, f"import time\n{BODY}")
@@ -118,7 +118,7 @@ def test_15_12_a_rewritten_commit_is_noted_anew(
     assert notes(work, old)[0]["vcs"]["revision"] == old
 
 
-def test_15_12_what_others_noted_stays(work: TracedWorkspace):
+def test_what_others_noted_stays(work: TracedWorkspace):
     theirs = {"version": "0.1.0", "id": "x", "timestamp": "t", "files": []}
     work.agent_writes(JWT, f"import time\n{BODY}")
     revision = work.commit()
@@ -132,7 +132,7 @@ def test_15_12_what_others_noted_stays(work: TracedWorkspace):
     assert work.git("notes", "--ref=agent-trace", "show", revision) == "no record"
 
 
-def test_15_12_what_does_not_match_is_dropped_and_counted(work: TracedWorkspace, capsys: Captured):
+def test_what_does_not_match_is_dropped_and_counted(work: TracedWorkspace, capsys: Captured):
     work.agent_writes(JWT, f"import time\n{BODY}")
     work.agent_writes("src/auth/gone.py", "first_thing = 1\nsecond_thing = 2\n")
     changed = BODY.replace("decode(token)", "decode(token, KEY)")
@@ -144,18 +144,18 @@ def test_15_12_what_does_not_match_is_dropped_and_counted(work: TracedWorkspace,
     assert found["dropped"] == 3
 
 
-def test_15_12_a_commit_without_recorded_lines_gets_no_note(work: TracedWorkspace):
+def test_a_commit_without_recorded_lines_gets_no_note(work: TracedWorkspace):
     assert trace("finalize") == 0
     with pytest.raises(subprocess.CalledProcessError):
         notes(work)
 
 
 @pytest.mark.parametrize("name", ["nonsense", "-x", "HEAD~7"])
-def test_20_a_commit_that_is_not_there_is_not_found(work: TracedWorkspace, name: str):
+def test_a_commit_that_is_not_there_is_not_found(work: TracedWorkspace, name: str):
     assert trace("finalize", "--", name) == Ending.NOT_FOUND
 
 
-def test_20_outside_of_a_repository_nothing_is_noted(home: Path, capsys: Captured):
+def test_outside_of_a_repository_nothing_is_noted(home: Path, capsys: Captured):
     TracedWorkspace(Path.cwd())
     assert trace("finalize") == Ending.NOT_FOUND
     assert trace("install-hooks") == Ending.NOT_FOUND
@@ -180,7 +180,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return script
 
 
-def test_20_2_an_installed_hook_notes_every_commit(work: TracedWorkspace, program: Path):
+def test_an_installed_hook_notes_every_commit(work: TracedWorkspace, program: Path):
     assert trace("install-hooks") == 0
     work.agent_writes(JWT, f"import time\n{BODY}")
     revision = work.commit()
@@ -191,7 +191,7 @@ def test_20_2_an_installed_hook_notes_every_commit(work: TracedWorkspace, progra
     work.commit("without the product a commit is made all the same")
 
 
-def test_20_2_a_hook_of_others_is_left_alone(work: TracedWorkspace, capsys: Captured):
+def test_a_hook_of_others_is_left_alone(work: TracedWorkspace, capsys: Captured):
     work.git("config", "core.hooksPath", "my-hooks")
     hook = work.root / "my-hooks" / "post-commit"
     hook.parent.mkdir()

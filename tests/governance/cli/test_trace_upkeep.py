@@ -42,7 +42,7 @@ def break_it(work: TracedWorkspace) -> None:
     work.active.write_bytes(work.active.read_bytes().replace(b"m1.py", b"mX.py"))
 
 
-def test_15_12_agent_trace_with_and_without_our_part(
+def test_agent_trace_with_and_without_our_part(
     work: TracedWorkspace, tmp_path: Path, capsys: Captured
 ):
     target = tmp_path / "out.jsonl"
@@ -66,7 +66,7 @@ os._exit(9)
 """
 
 
-def test_22_106_calls_that_a_crash_cut_off_are_recorded(work: TracedWorkspace, capsys: Captured):
+def test_calls_that_a_crash_cut_off_are_recorded(work: TracedWorkspace, capsys: Captured):
     folders = [path for path in sys.path if path]
     script = f"import sys; sys.path[:0] = {folders!r}\n{CRASH}"
     done = subprocess.run([sys.executable, "-c", script], cwd=work.root, check=False)
@@ -86,7 +86,7 @@ def test_22_106_calls_that_a_crash_cut_off_are_recorded(work: TracedWorkspace, c
     assert set(told(capsys, "recover").values()) == {0}
 
 
-def test_15_8_what_nobody_here_wrote_is_told(work: TracedWorkspace, capsys: Captured):
+def test_what_nobody_here_wrote_is_told(work: TracedWorkspace, capsys: Captured):
     journal = work.folder / ".state" / "journal"
     journal.mkdir(parents=True, exist_ok=True)
     (journal / "x.json").write_text("{}", encoding="utf-8")
@@ -97,7 +97,7 @@ def test_15_8_what_nobody_here_wrote_is_told(work: TracedWorkspace, capsys: Capt
     ]
 
 
-def test_15_9_a_file_is_sealed_and_the_ledger_goes_on(work: TracedWorkspace, capsys: Captured):
+def test_a_file_is_sealed_and_the_ledger_goes_on(work: TracedWorkspace, capsys: Captured):
     (name,) = told(capsys, "seal")["sealed"]
     assert (work.root / name).exists()
     assert trace("seal") == 0
@@ -118,7 +118,7 @@ def sealed_twice(work: TracedWorkspace) -> list[Path]:
     return sorted((work.folder / "trace").iterdir())
 
 
-def test_15_9_what_is_pruned_can_be_told_from_a_loss(work: TracedWorkspace, capsys: Captured):
+def test_what_is_pruned_can_be_told_from_a_loss(work: TracedWorkspace, capsys: Captured):
     first, second = sealed_twice(work)
     assert trace("prune", "--before", LATER, "--dry-run") == 0
     assert first.exists()
@@ -136,7 +136,7 @@ def test_15_9_what_is_pruned_can_be_told_from_a_loss(work: TracedWorkspace, caps
     assert trace("verify", "-q") == Ending.FINDINGS
 
 
-def test_15_9_tombstones_are_pruned_in_their_turn(work: TracedWorkspace, capsys: Captured):
+def test_tombstones_are_pruned_in_their_turn(work: TracedWorkspace, capsys: Captured):
     """Compressed files too; and only the youngest tombstone is left to tell."""
     for number in range(3):
         work.recording.ledger.seal(TASK)
@@ -151,14 +151,12 @@ def test_15_9_tombstones_are_pruned_in_their_turn(work: TracedWorkspace, capsys:
         assert trace("verify", "-q") == 0
 
 
-def test_15_12_without_a_file_it_is_printed(work: TracedWorkspace, capsysbinary: Any):
+def test_without_a_file_it_is_printed(work: TracedWorkspace, capsysbinary: Any):
     assert trace("export", "--format", "agent-trace") == 0
     assert capsysbinary.readouterr().out == work.active.read_bytes()
 
 
-def test_15_9_a_file_that_is_lost_after_a_pruning_is_a_loss(
-    work: TracedWorkspace, capsys: Captured
-):
+def test_a_file_that_is_lost_after_a_pruning_is_a_loss(work: TracedWorkspace, capsys: Captured):
     first, second = sealed_twice(work)
     end = json.loads(first.read_bytes().splitlines()[-1])["metadata"]["orchestration"]["last_time"]
     after = datetime.fromisoformat(end) + timedelta(milliseconds=1)
@@ -177,7 +175,7 @@ def tips_of(path: Path) -> list[Tip]:
     ]
 
 
-def test_15_9_a_forged_tombstone_excuses_nothing_where_the_head_is_known(
+def test_a_forged_tombstone_excuses_nothing_where_the_head_is_known(
     work: TracedWorkspace, capsys: Captured
 ):
     """Somebody who can write the workspace appends one with correct hashes, but cannot write what
@@ -199,7 +197,7 @@ def test_15_9_a_forged_tombstone_excuses_nothing_where_the_head_is_known(
     assert "was pruned by somebody whom the known head does not know of" in capsys.readouterr().out
 
 
-def test_15_9_a_broken_ledger_is_not_pruned(work: TracedWorkspace, capsys: Captured):
+def test_a_broken_ledger_is_not_pruned(work: TracedWorkspace, capsys: Captured):
     sealed = sealed_twice(work)
     work.active.write_bytes(work.active.read_bytes().replace(b"most.py", b"mosX.py"))
     assert trace("prune", "--before", LATER, "-y") == Ending.FINDINGS
@@ -207,7 +205,7 @@ def test_15_9_a_broken_ledger_is_not_pruned(work: TracedWorkspace, capsys: Captu
     assert "Nothing was removed" in capsys.readouterr().err
 
 
-def test_15_9_nobody_is_there_to_say_yes(work: TracedWorkspace):
+def test_nobody_is_there_to_say_yes(work: TracedWorkspace):
     sealed = sealed_twice(work)
     with pytest.raises(SettingsError, match="add -y"):
         trace("prune", "--before", LATER)

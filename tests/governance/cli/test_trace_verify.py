@@ -35,7 +35,7 @@ def work(home: Path) -> TracedWorkspace:
     return work
 
 
-def test_22_99_a_whole_ledger_is_told_to_be_whole(work: TracedWorkspace, capsys: Captured):
+def test_a_whole_ledger_is_told_to_be_whole(work: TracedWorkspace, capsys: Captured):
     assert trace("verify") == 0
     rows = capsys.readouterr().out.splitlines()
     assert rows[0] == "2 segments, 15 records, 2 streams"
@@ -89,7 +89,7 @@ HARM: dict[str, tuple[Harm, str]] = {
 
 
 @pytest.mark.parametrize(("harm", "said"), HARM.values(), ids=HARM)
-def test_22_100_to_107_harm_is_found_and_the_exit_code_tells(
+def test_to_107_harm_is_found_and_the_exit_code_tells(
     work: TracedWorkspace, capsys: Captured, harm: Harm, said: str
 ):
     harm(work)
@@ -104,7 +104,7 @@ def test_22_100_to_107_harm_is_found_and_the_exit_code_tells(
 
 
 @pytest.mark.parametrize(("harm", "said"), HARM.values(), ids=HARM)
-def test_15_11_the_auditors_script_finds_the_same_without_us(
+def test_the_auditors_script_finds_the_same_without_us(
     work: TracedWorkspace, tmp_path: Path, capsys: Captured, harm: Harm, said: str
 ):
     script = tmp_path / "check.py"
@@ -119,7 +119,7 @@ def test_15_11_the_auditors_script_finds_the_same_without_us(
     assert said in found.stdout
 
 
-def test_22_102_an_expected_state_must_have_been_reached(work: TracedWorkspace, capsys: Captured):
+def test_an_expected_state_must_have_been_reached(work: TracedWorkspace, capsys: Captured):
     assert trace("verify", "--json") == 0
     state = json.loads(capsys.readouterr().out)["state"]
     assert trace("verify", "--expect", state) == 0
@@ -128,7 +128,7 @@ def test_22_102_an_expected_state_must_have_been_reached(work: TracedWorkspace, 
     assert "FAIL" in capsys.readouterr().out
 
 
-def test_15_10_a_head_or_a_state_kept_elsewhere_is_compared(
+def test_a_head_or_a_state_kept_elsewhere_is_compared(
     work: TracedWorkspace, tmp_path: Path, capsys: Captured
 ):
     assert trace("verify", "--json") == 0
@@ -148,7 +148,7 @@ def test_15_10_a_head_or_a_state_kept_elsewhere_is_compared(
         trace("verify", "--checkpoint", str(kept_state))
 
 
-def test_15_10_a_head_that_cannot_be_used_is_told(work: TracedWorkspace):
+def test_a_head_that_cannot_be_used_is_told(work: TracedWorkspace):
     work.heads.path.write_text("{}", encoding="utf-8")
     with pytest.raises(StorageError, match="a cut-off end would not be found"):
         trace("verify")
@@ -157,7 +157,7 @@ def test_15_10_a_head_that_cannot_be_used_is_told(work: TracedWorkspace):
 FOREIGN = b'{"version":"1.0","id":"x","timestamp":"t","files":[],"tool":{"name":"cursor"}}\n'
 
 
-def test_15_11_records_of_others_are_a_warning(work: TracedWorkspace, capsys: Captured):
+def test_records_of_others_are_a_warning(work: TracedWorkspace, capsys: Captured):
     work.active.write_bytes(work.active.read_bytes() + FOREIGN)
     assert trace("verify") == 0
     assert '1 unchained record by "cursor"' in capsys.readouterr().out
@@ -165,7 +165,7 @@ def test_15_11_records_of_others_are_a_warning(work: TracedWorkspace, capsys: Ca
     assert trace("verify", "--require-chain") == Ending.FINDINGS
 
 
-def test_22_107_a_torn_end_is_mended_and_told(work: TracedWorkspace, capsys: Captured):
+def test_a_torn_end_is_mended_and_told(work: TracedWorkspace, capsys: Captured):
     with open(work.active, "ab") as file:
         file.write(b'{"files":[],"id":"half')
     assert trace("verify") == Ending.FINDINGS
@@ -178,7 +178,7 @@ def test_22_107_a_torn_end_is_mended_and_told(work: TracedWorkspace, capsys: Cap
     assert work.active.read_bytes() == before
 
 
-def test_20_2_sealed_files_that_end_before_are_passed_over(work: TracedWorkspace, capsys: Captured):
+def test_sealed_files_that_end_before_are_passed_over(work: TracedWorkspace, capsys: Captured):
     edit_sealed(work)
     (sealed,) = (work.folder / "trace").iterdir()
     seal = json.loads(sealed.read_bytes().splitlines()[-1])["metadata"]["orchestration"]
@@ -189,7 +189,7 @@ def test_20_2_sealed_files_that_end_before_are_passed_over(work: TracedWorkspace
     assert capsys.readouterr().out.startswith("1 segment, 7 records")
 
 
-def test_20_a_ledger_that_another_holds_is_waited_for_and_then_left(
+def test_a_ledger_that_another_holds_is_waited_for_and_then_left(
     work: TracedWorkspace, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setitem(Ledger.__init__.__kwdefaults__, "lock_wait", 0.05)
@@ -201,7 +201,7 @@ def test_20_a_ledger_that_another_holds_is_waited_for_and_then_left(
 
 
 @pytest.mark.parametrize(("harm", "lost"), [(cut_off, 3), (remove_all, 7)])
-def test_22_102_what_is_missing_is_told_with_a_way_out(
+def test_what_is_missing_is_told_with_a_way_out(
     work: TracedWorkspace, capsys: Captured, harm: Harm, lost: int
 ):
     day = json.loads(work.lines[-1])["timestamp"][:10]
@@ -215,7 +215,7 @@ def test_22_102_what_is_missing_is_told_with_a_way_out(
     assert not any(word in said for word in ("chain ", "anchors", "Shows that"))
 
 
-def test_22_102_how_many_are_missing_is_not_guessed(work: TracedWorkspace, capsys: Captured):
+def test_how_many_are_missing_is_not_guessed(work: TracedWorkspace, capsys: Captured):
     cut_off(work)
     (sealed,) = (work.folder / "trace").iterdir()
     seal = json.loads(sealed.read_bytes().splitlines()[-1])["metadata"]["orchestration"]
@@ -224,7 +224,7 @@ def test_22_102_how_many_are_missing_is_not_guessed(work: TracedWorkspace, capsy
     assert capsys.readouterr().out.startswith("FAIL  Records that were known on ")
 
 
-def test_20_2_where_warnings_count_nothing_is_claimed(work: TracedWorkspace, capsys: Captured):
+def test_where_warnings_count_nothing_is_claimed(work: TracedWorkspace, capsys: Captured):
     work.active.write_bytes(work.active.read_bytes() + FOREIGN)
     assert trace("verify", "--strict") == Ending.WARNINGS
     assert "Shows that" not in capsys.readouterr().out
@@ -241,7 +241,7 @@ def accepted_by_a_person(answer: str) -> int:
         os.close(terminal)
 
 
-def test_22_102_a_damaged_ledger_can_be_left_behind(
+def test_a_damaged_ledger_can_be_left_behind(
     work: TracedWorkspace, capsys: Captured, tmp_path: Path
 ):
     """By the way that its failure names."""
@@ -256,7 +256,7 @@ def test_22_102_a_damaged_ledger_can_be_left_behind(
     assert trace("verify") == 0
 
 
-def test_22_102_only_a_person_at_a_terminal_accepts_a_shorter_ledger(work: TracedWorkspace):
+def test_only_a_person_at_a_terminal_accepts_a_shorter_ledger(work: TracedWorkspace):
     cut_off(work)
     with pytest.raises(SettingsError, match="Nobody is there"):
         trace("verify", "--accept")

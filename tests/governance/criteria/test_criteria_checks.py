@@ -34,7 +34,7 @@ async def test_a_check_that_succeeds(tmp_path: Path) -> None:
     assert not result.timed_out
 
 
-async def test_20_1_of_a_check_that_fails_the_last_20_lines_are_kept(tmp_path: Path) -> None:
+async def test_of_a_check_that_fails_the_last_20_lines_are_kept(tmp_path: Path) -> None:
     result = await checked(tmp_path, "seq 100; echo wrong >&2; exit 3")
     assert (result.ok, result.exit_code) == (False, 3)
     assert result.tail == (*map(str, range(82, 101)), "wrong")

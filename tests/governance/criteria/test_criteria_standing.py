@@ -86,7 +86,7 @@ CASES: dict[str, tuple[Intent, list[TracedRecord], tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_18_the_newest_proof_of_this_revision_counts(
+def test_the_newest_proof_of_this_revision_counts(
     case: tuple[Intent, list[TracedRecord], tuple[str, str]],
 ) -> None:
     intent, runs, expected = case

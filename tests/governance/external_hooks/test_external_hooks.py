@@ -136,7 +136,7 @@ def patch(*files: tuple[str, str]) -> ToolCall:
 KEY = "AKIA" + "B" * 16
 
 
-async def test_22_74_a_secret_scanner_that_exits_2_blocks_with_its_text(bench: Bench):
+async def test_a_secret_scanner_that_exits_2_blocks_with_its_text(bench: Bench):
     hooks = bench.hooks(bench.script("scan.py", SECRET_SCANNER), matcher="Edit|Write")
     verdict = await hooks.before_tool(write("a.txt", KEY))
     assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-001")
@@ -145,14 +145,14 @@ async def test_22_74_a_secret_scanner_that_exits_2_blocks_with_its_text(bench: B
     assert await hooks.before_tool(command(KEY)) == HookVerdict()
 
 
-async def test_22_80_a_script_that_knows_only_Bash_works_unchanged(bench: Bench):
+async def test_a_script_that_knows_only_Bash_works_unchanged(bench: Bench):
     hooks = bench.hooks(bench.script("guard.py", BASH_GUARD), matcher="Bash")
     verdict = await hooks.before_tool(command("rm -rf build"))
     assert (verdict.decision, verdict.reason) == (HookDecision.DENY, "no rm -rf here")
     assert (await hooks.before_tool(command("ls"))).decision is HookDecision.NONE
 
 
-async def test_22_81_one_refused_file_refuses_the_whole_patch(bench: Bench):
+async def test_one_refused_file_refuses_the_whole_patch(bench: Bench):
     hooks = bench.hooks(bench.script("scan.py", SECRET_SCANNER), matcher="Edit|Write")
     verdict = await hooks.before_tool(patch(("a.txt", "fine"), ("b.txt", KEY)))
     assert verdict.decision is HookDecision.DENY
@@ -160,7 +160,7 @@ async def test_22_81_one_refused_file_refuses_the_whole_patch(bench: Bench):
     assert await hooks.before_tool(patch(("a.txt", "fine"), ("b.txt", "fine"))) == HookVerdict()
 
 
-async def test_22_76_a_script_that_exits_1_warns_or_blocks(bench: Bench):
+async def test_a_script_that_exits_1_warns_or_blocks(bench: Bench):
     hooks = bench.hooks("echo oops >&2; exit 1")
     verdict = await hooks.before_tool(write("a.txt"))
     assert verdict.decision is HookDecision.NONE
@@ -173,7 +173,7 @@ async def test_22_76_a_script_that_exits_1_warns_or_blocks(bench: Bench):
     assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-002")
 
 
-async def test_22_77_a_script_that_hangs_is_killed_and_nobody_is_said_to_have_refused(
+async def test_a_script_that_hangs_is_killed_and_nobody_is_said_to_have_refused(
     bench: Bench,
 ):
     hooks = bench.hooks({"command": "sleep 600", "timeout": 1, "on_failure": "block"})
@@ -206,19 +206,19 @@ async def test_an_answer_that_is_not_utf_8_is_a_refusal(bench: Bench, encoding: 
 
 
 @pytest.mark.parametrize("script", ["exit 0", "head -c 9000000 /dev/zero", "yes >&2 & kill $!"])
-async def test_10_5_who_reads_nothing_or_writes_much_says_nothing(bench: Bench, script: str):
+async def test_who_reads_nothing_or_writes_much_says_nothing(bench: Bench, script: str):
     verdict = await bench.hooks(script).before_tool(write("a.txt", "x" * 500_000))
     assert verdict == HookVerdict()
 
 
-async def test_22_78_a_rewritten_path_comes_back_as_arguments_to_be_judged_anew(bench: Bench):
+async def test_a_rewritten_path_comes_back_as_arguments_to_be_judged_anew(bench: Bench):
     hooks = bench.hooks(f"{bench.script('move.py', REWRITER)} src/api/user.py")
     verdict = await hooks.before_tool(write("a.txt", "text"))
     assert verdict.decision is HookDecision.NONE
     assert verdict.updated_input == {"path": "src/api/user.py", "content": "text"}
 
 
-async def test_10_4_of_two_that_rewrite_the_last_in_the_file_wins_however_slow_the_first(
+async def test_of_two_that_rewrite_the_last_in_the_file_wins_however_slow_the_first(
     bench: Bench,
 ):
     move = bench.script("move.py", REWRITER)
@@ -228,14 +228,14 @@ async def test_10_4_of_two_that_rewrite_the_last_in_the_file_wins_however_slow_t
     assert "PreToolUse-1, PreToolUse-2" in verdict.notes[0]
 
 
-async def test_10_3_rewriting_one_of_several_files_is_refused(bench: Bench):
+async def test_rewriting_one_of_several_files_is_refused(bench: Bench):
     hooks = bench.hooks(f"{bench.script('move.py', REWRITER)} b.txt")
     verdict = await hooks.before_tool(patch(("a.txt", "x"), ("c.txt", "x")))
     assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-002")
     assert "touches several" in verdict.reason
 
 
-async def test_9_4_who_stops_the_task_stops_it_whatever_else_it_wants(bench: Bench):
+async def test_who_stops_the_task_stops_it_whatever_else_it_wants(bench: Bench):
     own = {"hookEventName": "PreToolUse", "updatedInput": {"file_path": "x"}}
     answer = {"continue": False, "stopReason": "enough", "hookSpecificOutput": own}
     hooks = bench.hooks(f"echo '{json.dumps(answer)}'")
@@ -243,7 +243,7 @@ async def test_9_4_who_stops_the_task_stops_it_whatever_else_it_wants(bench: Ben
     assert (verdict.decision, verdict.reason) == (HookDecision.HALT, "enough")
 
 
-async def test_22_83_two_formatters_run_one_after_the_other(bench: Bench):
+async def test_two_formatters_run_one_after_the_other(bench: Bench):
     script = bench.script("format.sh", FORMATTER)
     hooks = bench.hooks(f"sleep 0.3; {script} one", f"{script} two", event="PostToolUse")
     (bench.root / "a.txt").write_text("")
@@ -252,14 +252,14 @@ async def test_22_83_two_formatters_run_one_after_the_other(bench: Bench):
     assert (bench.root / "a.txt").read_text() == "one formatted\ntwo formatted\n"
 
 
-async def test_10_4_after_a_tool_a_refusal_is_something_to_be_told(bench: Bench):
+async def test_after_a_tool_a_refusal_is_something_to_be_told(bench: Bench):
     hooks = bench.hooks("echo 'line 3 is too long' >&2; exit 2", event="PostToolUse")
     verdict = await hooks.after_tool(write("a.txt"), ToolResponse(text="Done."))
     assert verdict.decision is HookDecision.NONE
     assert verdict.context == "[hook PostToolUse-1] line 3 is too long"
 
 
-async def test_10_4_a_failed_tool_is_an_event_of_its_own(bench: Bench):
+async def test_a_failed_tool_is_an_event_of_its_own(bench: Bench):
     script = bench.script(
         "why.py",
         """\
@@ -275,7 +275,7 @@ async def test_10_4_a_failed_tool_is_an_event_of_its_own(bench: Bench):
     assert await hooks.after_tool(write("a"), ToolResponse(text="Done.")) == HookVerdict()
 
 
-async def test_10_4_the_input_says_where_who_and_what_for(bench: Bench):
+async def test_the_input_says_where_who_and_what_for(bench: Bench):
     bench.intent = "INT-001"
     hooks = bench.hooks("cat > heard.json")
     await hooks.before_tool(write("a.txt", "text"))
@@ -301,7 +301,7 @@ async def test_10_4_the_input_says_where_who_and_what_for(bench: Bench):
     }
 
 
-async def test_10_2_in_the_native_dialect_the_call_is_shown_as_it_is(bench: Bench):
+async def test_in_the_native_dialect_the_call_is_shown_as_it_is(bench: Bench):
     hooks = bench.hooks({"command": "cat > heard.json", "dialect": "native"}, matcher="Edit")
     made = patch(("a.txt", "x"), ("b.txt", "x"))
     await hooks.before_tool(made)
@@ -309,7 +309,7 @@ async def test_10_2_in_the_native_dialect_the_call_is_shown_as_it_is(bench: Benc
     assert (heard["tool_name"], heard["tool_input"]) == ("apply_patch", dict(made.arguments))
 
 
-async def test_10_5_identical_commands_run_once(bench: Bench):
+async def test_identical_commands_run_once(bench: Bench):
     hooks = bench.hooks("echo run >> runs", "echo run >> runs", {"command": "echo run >> runs"})
     await hooks.before_tool(write("a.txt"))
     assert (bench.root / "runs").read_text() == "run\n"
@@ -326,7 +326,7 @@ async def test_10_5_identical_commands_run_once(bench: Bench):
         ("Write", command("ls"), False),
     ],
 )
-async def test_10_2_a_condition_says_which_calls_a_hook_is_for(
+async def test_a_condition_says_which_calls_a_hook_is_for(
     bench: Bench, rule: str, made: ToolCall, runs: bool
 ):
     hooks = bench.hooks({"command": "exit 2", "if": rule})
@@ -335,7 +335,7 @@ async def test_10_2_a_condition_says_which_calls_a_hook_is_for(
     assert (verdict.decision is HookDecision.DENY) is runs
 
 
-async def test_AX_3_a_condition_on_a_command_that_nobody_understands_is_met(bench: Bench):
+async def test_a_condition_on_a_command_that_nobody_understands_is_met(bench: Bench):
     hooks = bench.hooks({"command": "exit 2", "if": "Bash(rm *)"})
     assert (await hooks.before_tool(command("eval $x"))).decision is HookDecision.DENY
 
@@ -343,7 +343,7 @@ async def test_AX_3_a_condition_on_a_command_that_nobody_understands_is_met(benc
 @pytest.mark.parametrize(
     ("interactive", "decision"), [(True, HookDecision.ASK), (False, HookDecision.DENY)]
 )
-async def test_10_4_to_defer_is_to_ask_or_to_deny_if_nobody_is_there(
+async def test_to_defer_is_to_ask_or_to_deny_if_nobody_is_there(
     bench: Bench, interactive: bool, decision: HookDecision
 ):
     own = {"hookEventName": "PreToolUse", "permissionDecision": "defer"}
@@ -352,7 +352,7 @@ async def test_10_4_to_defer_is_to_ask_or_to_deny_if_nobody_is_there(
     assert (await hooks.before_tool(write("a"))).decision is decision
 
 
-async def test_10_2_who_runs_in_the_background_decides_nothing(bench: Bench):
+async def test_who_runs_in_the_background_decides_nothing(bench: Bench):
     async with anyio.create_task_group() as group:
         hooks = bench.hooks(
             {"command": "sleep 0.2; touch ran; exit 2", "async": True},
@@ -363,7 +363,7 @@ async def test_10_2_who_runs_in_the_background_decides_nothing(bench: Bench):
     assert (bench.root / "ran").exists()
 
 
-async def test_22_82_a_hook_of_the_project_runs_once_it_was_looked_at(bench: Bench):
+async def test_a_hook_of_the_project_runs_once_it_was_looked_at(bench: Bench):
     script = bench.script("guard.sh", "exit 2")
     hooks = bench.hooks({"command": script, "name": "guard"}, ofproject=True)
     assert (await hooks.before_tool(write("a"))).decision is HookDecision.NONE
@@ -376,19 +376,19 @@ async def test_22_82_a_hook_of_the_project_runs_once_it_was_looked_at(bench: Ben
     assert "it has changed since it was trusted (file tools/guard.sh" in bench.told[-1]
 
 
-async def test_22_82_a_guard_that_was_changed_blocks_instead(bench: Bench):
+async def test_a_guard_that_was_changed_blocks_instead(bench: Bench):
     hooks = bench.hooks({"command": "exit 0", "on_failure": "block"}, ofproject=True)
     verdict = await hooks.before_tool(write("a"))
     assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-004")
 
 
-async def test_SCOPE_4_a_guard_that_is_deleted_in_mid_task_stays(bench: Bench):
+async def test_a_guard_that_is_deleted_in_mid_task_stays(bench: Bench):
     hooks = bench.hooks("exit 2")
     bench.config.unlink()
     assert (await hooks.before_tool(write("a"))).decision is HookDecision.DENY
 
 
-async def test_10_4_a_turn_is_held_open_eight_times_and_no_more(bench: Bench):
+async def test_a_turn_is_held_open_eight_times_and_no_more(bench: Bench):
     script = bench.script(
         "hold.sh",
         """\
@@ -424,7 +424,7 @@ async def test_10_4_a_turn_is_held_open_eight_times_and_no_more(bench: Bench):
         ("IntentInvalidated", "", {"intent_id": "INT-001"}, True),
     ],
 )
-async def test_10_4_each_event_has_its_own_matchers(
+async def test_each_event_has_its_own_matchers(
     bench: Bench, event: str, matcher: str, fields: dict[str, Any], heard: bool
 ):
     hooks = bench.hooks("cat > heard.json", event=event, matcher=matcher)
@@ -435,14 +435,14 @@ async def test_10_4_each_event_has_its_own_matchers(
         assert {**fields, "hook_event_name": event}.items() <= told.items()
 
 
-async def test_10_4_what_a_script_prints_at_the_start_is_context(bench: Bench):
+async def test_what_a_script_prints_at_the_start_is_context(bench: Bench):
     hooks = bench.hooks("git --version >/dev/null; echo 'Use tabs.'", event="SessionStart")
     verdict = await hooks.event(HookEvent.SESSION_START, {"source": "startup"})
     assert verdict.context == "[hook SessionStart-1] Use tabs."
 
 
 @pytest.mark.parametrize("kept", [True, False])
-async def test_9_6_a_long_context_is_cut_and_the_whole_is_kept(bench: Bench, kept: bool):
+async def test_a_long_context_is_cut_and_the_whole_is_kept(bench: Bench, kept: bool):
     bench.state = bench.root / ".state" if kept else None
     hooks = bench.hooks("head -c 30000 /dev/zero | tr '\\0' x", event="UserPromptSubmit")
     verdict = await hooks.event("UserPromptSubmit", {"prompt": "x"})
@@ -455,7 +455,7 @@ async def test_9_6_a_long_context_is_cut_and_the_whole_is_kept(bench: Bench, kep
         assert file.read_text() == "x" * 30_000
 
 
-async def test_10_4_a_permission_request_says_what_would_be_asked(bench: Bench):
+async def test_a_permission_request_says_what_would_be_asked(bench: Bench):
     own = {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}
     answer = json.dumps({"hookSpecificOutput": own})
     hooks = bench.hooks(f"cat > heard.json; echo '{answer}'", event="PermissionRequest")
@@ -464,7 +464,7 @@ async def test_10_4_a_permission_request_says_what_would_be_asked(bench: Bench):
     assert json.loads((bench.root / "heard.json").read_text())["ask"] == "Create a?"
 
 
-async def test_1_without_hooks_nothing_is_worked_out(bench: Bench):
+async def test_without_hooks_nothing_is_worked_out(bench: Bench):
     def nobody_asks() -> Situation:
         raise AssertionError
 
@@ -476,7 +476,7 @@ async def test_1_without_hooks_nothing_is_worked_out(bench: Bench):
     assert not hooks.any_for(*HookEvent)
 
 
-async def test_9_5_a_cancelled_call_ends_its_hooks(bench: Bench):
+async def test_a_cancelled_call_ends_its_hooks(bench: Bench):
     hooks = bench.hooks("touch began; exec sleep 600")
     async with anyio.create_task_group() as group:
         group.start_soon(hooks.before_tool, write("a"))

@@ -1,4 +1,4 @@
-"""10.4: exit status and output read as answers, and several answers joined into one."""
+"""Exit status and output read as answers, and several answers joined into one."""
 
 import json
 from typing import Any
@@ -47,19 +47,19 @@ def own(event: HookEvent = PRE, **fields: Any) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": str(event), **fields}}
 
 
-def test_22_74_exit_status_2_blocks_with_the_text_on_standard_error():
+def test_exit_status_2_blocks_with_the_text_on_standard_error():
     answer = said("", status=2, err="a key is in there\n")
     assert (answer.opinion, answer.code) == (Opinion.DENY, "HOOK-001")
     assert answer.reason == "a key is in there"
 
 
 @pytest.mark.parametrize("out", ["{not json", '{"decision": "approve"}', "text"])
-def test_22_75_exit_status_2_blocks_whatever_is_on_standard_output(out: str):
+def test_exit_status_2_blocks_whatever_is_on_standard_output(out: str):
     assert said(out, status=2, err="no").opinion is Opinion.DENY
 
 
 @pytest.mark.parametrize("status", [1, 3, 125, 255])
-def test_22_76_another_exit_status_is_a_failure_and_no_opinion(status: int | None):
+def test_another_exit_status_is_a_failure_and_no_opinion(status: int | None):
     run = HookRun(status=status, stderr="Traceback")
     answer = answer_of(hook(), run)
     assert answer.opinion is Opinion.NONE
@@ -144,7 +144,7 @@ def test_an_unreadable_answer_holds_no_turn_open():
     )
 
 
-def test_22_82_who_is_not_trusted_blocks_only_if_it_guards():
+def test_who_is_not_trusted_blocks_only_if_it_guards():
     assert untrusted(hook(), "it has changed").opinion is Opinion.NONE
     blocked = untrusted(hook(block=True), "it has changed")
     assert (blocked.opinion, blocked.code) == (Opinion.DENY, "HOOK-004")
@@ -161,7 +161,7 @@ def test_22_82_who_is_not_trusted_blocks_only_if_it_guards():
         (["deny"], Opinion.ASK),
     ],
 )
-def test_10_4_permission_decisions(word: Any, opinion: Opinion):
+def test_permission_decisions(word: Any, opinion: Opinion):
     answer = said(own(permissionDecision=word, permissionDecisionReason="because"))
     assert answer.opinion is opinion
     assert answer.reason
@@ -170,21 +170,21 @@ def test_10_4_permission_decisions(word: Any, opinion: Opinion):
 @pytest.mark.parametrize(
     ("word", "opinion"), [("block", Opinion.DENY), ("approve", Opinion.ALLOW), (None, Opinion.NONE)]
 )
-def test_10_4_the_older_form(word: str | None, opinion: Opinion):
+def test_the_older_form(word: str | None, opinion: Opinion):
     assert said({"decision": word, "reason": "because"}).opinion is opinion
 
 
-def test_10_4_the_newer_form_counts_where_both_are_given():
+def test_the_newer_form_counts_where_both_are_given():
     both = {"decision": "approve", **own(permissionDecision="deny")}
     assert said(both).opinion is Opinion.DENY
 
 
-def test_10_4_continue_false_stops_the_task_with_the_reason():
+def test_continue_false_stops_the_task_with_the_reason():
     answer = said({"continue": False, "stopReason": "enough", "decision": "approve"})
     assert (answer.opinion, answer.reason) == (Opinion.HALT, "enough")
 
 
-def test_10_4_messages_context_and_new_input():
+def test_messages_context_and_new_input():
     answer = said(
         {
             "systemMessage": "for you",
@@ -197,7 +197,7 @@ def test_10_4_messages_context_and_new_input():
     assert answer.opinion is Opinion.NONE
 
 
-def test_10_4_what_is_meant_for_another_event_counts_for_nothing():
+def test_what_is_meant_for_another_event_counts_for_nothing():
     other = own(HookEvent.POST_TOOL_USE, permissionDecision="allow")
     assert said(other) == HookAnswer()
 
@@ -205,14 +205,14 @@ def test_10_4_what_is_meant_for_another_event_counts_for_nothing():
 @pytest.mark.parametrize(
     "out", ["{", '{"a": }', '{"hookSpecificOutput": {"updatedInput": 7}}', "{" * 100_000]
 )
-def test_SCOPE_1_an_answer_that_cannot_be_understood_is_a_failure(out: str):
+def test_an_answer_that_cannot_be_understood_is_a_failure(out: str):
     assert said(out).warning
     run = HookRun(status=0, stdout=out)
     assert answer_of(hook(block=True), run).code == "HOOK-002"
 
 
 @pytest.mark.parametrize("event", HookEvent)
-def test_10_4_plain_text_is_context_only_where_that_is_the_custom(event: HookEvent):
+def test_plain_text_is_context_only_where_that_is_the_custom(event: HookEvent):
     heeded = event in (HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT)
     answer = said("All good.\n", event)
     assert answer == HookAnswer(context="All good." if heeded else "")
@@ -220,7 +220,7 @@ def test_10_4_plain_text_is_context_only_where_that_is_the_custom(event: HookEve
 
 @pytest.mark.parametrize("event", HookEvent)
 @pytest.mark.parametrize("way", ["status", "json"])
-def test_10_4_only_some_events_can_be_blocked(event: HookEvent, way: str):
+def test_only_some_events_can_be_blocked(event: HookEvent, way: str):
     if way == "status":
         answer = said("", event, status=2, err="no")
     else:
@@ -234,7 +234,7 @@ def test_10_4_only_some_events_can_be_blocked(event: HookEvent, way: str):
         assert answer == HookAnswer(message="no")
 
 
-def test_10_4_permission_requests_have_their_own_form():
+def test_permission_requests_have_their_own_form():
     asked = HookEvent.PERMISSION_REQUEST
     decision = {"behavior": "deny", "message": "no", "updatedInput": {"a": 1}}
     answer = said(own(asked, decision=decision), asked)
@@ -243,7 +243,7 @@ def test_10_4_permission_requests_have_their_own_form():
 
 
 @pytest.mark.parametrize("key", ["updatedToolOutput", "updatedMCPToolOutput"])
-def test_10_4_after_a_tool_its_output_can_be_replaced(key: str):
+def test_after_a_tool_its_output_can_be_replaced(key: str):
     after = HookEvent.POST_TOOL_USE
     assert said(own(after, **{key: "new"}), after).new_output == "new"
     assert said(own(after, **{key: {"a": 1}}), after).new_output == '{"a": 1}'
@@ -264,12 +264,12 @@ def heard(opinion: Opinion, name: str = "guard", **fields: Any) -> Heard:
         own(permissionDecision="ask", permissionDecisionReason="x" * 100_000),
     ],
 )
-def test_9_6_no_reason_is_endless(document: dict[str, Any]):
+def test_no_reason_is_endless(document: dict[str, Any]):
     assert 0 < len(said(document).reason) <= 4_000
 
 
 @given(st.lists(st.sampled_from(Opinion), max_size=6), st.booleans())
-def test_9_4_the_strictest_answer_holds_in_whichever_order(opinions: list[Opinion], asked: bool):
+def test_the_strictest_answer_holds_in_whichever_order(opinions: list[Opinion], asked: bool):
     verdict = joined([heard(each) for each in opinions], interactive=asked)
     gravest = max(opinions, default=Opinion.NONE)
     expected = {
@@ -286,7 +286,7 @@ def test_9_4_the_strictest_answer_holds_in_whichever_order(opinions: list[Opinio
     assert reordered.decision == expected
 
 
-def test_10_4_of_several_new_inputs_the_last_in_the_file_counts_and_that_is_noted():
+def test_of_several_new_inputs_the_last_in_the_file_counts_and_that_is_noted():
     verdict = joined(
         [
             heard(Opinion.NONE, "one", arguments={"a": 1}),
@@ -301,12 +301,12 @@ def test_10_4_of_several_new_inputs_the_last_in_the_file_counts_and_that_is_note
     assert joined(alike, interactive=True).notes == ()
 
 
-def test_9_6_context_of_several_hooks_is_joined_and_says_whose_it_is():
+def test_context_of_several_hooks_is_joined_and_says_whose_it_is():
     both = [heard(Opinion.NONE, "one", context="a"), heard(Opinion.NONE, "two", context="b")]
     assert joined(both, interactive=True).context == "[hook one] a\n[hook two] b"
 
 
-def test_12_a_refusal_has_the_code_and_the_text_of_the_hook():
+def test_a_refusal_has_the_code_and_the_text_of_the_hook():
     denied = [
         heard(Opinion.DENY, "late", code="HOOK-003"),
         heard(Opinion.DENY, "guard", code="HOOK-001"),

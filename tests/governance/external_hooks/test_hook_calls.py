@@ -1,4 +1,4 @@
-"""10.3: calls as hooks are shown them, and back."""
+"""Calls as hooks are shown them, and back."""
 
 from typing import Any
 
@@ -146,7 +146,7 @@ SHOWN: dict[str, tuple[ToolCall, str, list[dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize("case", SHOWN)
-def test_10_3_the_widespread_names_and_shapes(case: str):
+def test_the_widespread_names_and_shapes(case: str):
     made, name, inputs = SHOWN[case]
     shown = presented(made, Dialect.CLAUDE, ROOT)
     assert [dict(each.tool_input) for each in shown] == inputs
@@ -155,19 +155,19 @@ def test_10_3_the_widespread_names_and_shapes(case: str):
 
 
 @pytest.mark.parametrize("case", SHOWN)
-def test_10_3_our_own_dialect_shows_the_call_as_it_is(case: str):
+def test_our_own_dialect_shows_the_call_as_it_is(case: str):
     made = SHOWN[case][0]
     (shown,) = presented(made, Dialect.NATIVE, ROOT)
     assert (shown.tool_name, dict(shown.tool_input)) == (made.name, dict(made.arguments))
 
 
-def test_10_3_a_task_is_also_matched_as_an_agent():
+def test_a_task_is_also_matched_as_an_agent():
     assert "Agent" in names_of(call("new_task", mode="code", message="x"))
 
 
 @pytest.mark.parametrize("case", SHOWN)
 @pytest.mark.parametrize("dialect", Dialect)
-def test_10_3_an_input_that_comes_back_unchanged_changes_nothing(case: str, dialect: Dialect):
+def test_an_input_that_comes_back_unchanged_changes_nothing(case: str, dialect: Dialect):
     made = SHOWN[case][0]
     shown = presented(made, dialect, ROOT)
     for at, each in enumerate(shown):
@@ -200,14 +200,14 @@ BACK: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", BACK)
-def test_10_3_a_new_input_becomes_arguments_of_ours(case: str):
+def test_a_new_input_becomes_arguments_of_ours(case: str):
     name, updated, changed = BACK[case]
     made = SHOWN[name][0]
     shown = presented(made, Dialect.CLAUDE, ROOT)
     assert mapped_back(made, shown, 0, updated, ROOT) == {**made.arguments, **changed}
 
 
-def test_10_3_what_was_shown_and_is_left_out_is_gone():
+def test_what_was_shown_and_is_left_out_is_gone():
     made = SHOWN["command"][0]
     shown = presented(made, Dialect.CLAUDE, ROOT)
     assert mapped_back(made, shown, 0, {"command": "ls"}, ROOT) == {"command": "ls", "cwd": "src"}
@@ -223,20 +223,20 @@ def test_10_3_what_was_shown_and_is_left_out_is_gone():
         ("malformed patch", 0, {"patch": "other"}),
     ],
 )
-def test_10_3_what_cannot_be_mapped_back_is_refused(name: str, at: int, updated: dict[str, Any]):
+def test_what_cannot_be_mapped_back_is_refused(name: str, at: int, updated: dict[str, Any]):
     made = SHOWN[name][0]
     with pytest.raises(CannotMap):
         mapped_back(made, presented(made, Dialect.CLAUDE, ROOT), at, updated, ROOT)
 
 
-def test_7_5_paths_of_a_call_are_relative_to_the_workspace():
+def test_paths_of_a_call_are_relative_to_the_workspace():
     made = call("apply_patch", patch=PATCH)
     assert touched_paths(made, ROOT) == ("a.txt", "b/c.txt", "b/d.txt", "e.txt")
     assert touched_paths(call("read_file", path=f"{ROOT}/a/../b"), ROOT) == ("b",)
     assert touched_paths(call("read_file", path="../x"), ROOT) == ("/home/ada/x",)
 
 
-def test_20_3_a_sample_is_named_in_either_way():
+def test_a_sample_is_named_in_either_way():
     made = sample_call("Write", {"file_path": "a", "content": "b"}, "c1")
     assert made == call("write_to_file", path="a", content="b")
     assert sample_call("mcp__a__b", {}, "c1") == call("mcp--a--b")

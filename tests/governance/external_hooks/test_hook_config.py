@@ -1,4 +1,4 @@
-"""10.2: hooks as files say them, and what is said of those that cannot be understood."""
+"""Hooks as files say them, and what is said of those that cannot be understood."""
 
 import time
 from typing import Any
@@ -31,7 +31,7 @@ def only(file: HookFile) -> HookCommand:
     return hook
 
 
-def test_10_2_the_example_of_the_specification():
+def test_the_example_of_the_specification():
     entry = {
         "type": "command",
         "name": "secrets",
@@ -50,7 +50,7 @@ def test_10_2_the_example_of_the_specification():
     )
 
 
-def test_10_2_what_is_not_said_has_a_usual_value():
+def test_what_is_not_said_has_a_usual_value():
     hook = only(read_hooks({"hooks": {"PostToolUse": [{"hooks": [{"command": "fmt"}]}]}}))
     assert (hook.name, hook.timeout, hook.on_failure) == ("PostToolUse-1", 60.0, OnFailure.UNSAID)
     assert (hook.dialect, hook.background, hook.args) == (Dialect.CLAUDE, False, None)
@@ -58,7 +58,7 @@ def test_10_2_what_is_not_said_has_a_usual_value():
     assert not only(read_hooks(of({"command": "x"}))).sequential
 
 
-def test_TRUST_5_no_two_hooks_of_an_event_have_the_same_name():
+def test_no_two_hooks_of_an_event_have_the_same_name():
     same = {"command": "x", "name": "scan"}
     file = read_hooks(of(same, same, {"command": "x", "name": "PreToolUse-4"}, {"command": "x"}))
     names = [hook.name for hook in file.hooks]
@@ -69,7 +69,7 @@ def test_TRUST_5_no_two_hooks_of_an_event_have_the_same_name():
     ("event", "said", "sequential"),
     [("PreToolUse", True, True), ("PostToolUse", False, False), ("Stop", True, True)],
 )
-def test_10_2_a_group_says_whether_its_hooks_wait(event: str, said: bool, sequential: bool):
+def test_a_group_says_whether_its_hooks_wait(event: str, said: bool, sequential: bool):
     hook = only(read_hooks(of({"command": "x"}, event=event, sequential=said)))
     assert hook.sequential is sequential
 
@@ -83,7 +83,7 @@ def test_10_2_a_group_says_whether_its_hooks_wait(event: str, said: bool, sequen
         {"on_failure": "warn", "failClosed": True},
     ],
 )
-def test_10_2_every_spelling_of_a_block_is_heard(entry: dict[str, Any]):
+def test_every_spelling_of_a_block_is_heard(entry: dict[str, Any]):
     assert only(read_hooks(of({"command": "x", **entry}))).on_failure is OnFailure.BLOCK
 
 
@@ -114,7 +114,7 @@ FAULTY = {
 
 
 @pytest.mark.parametrize("case", FAULTY)
-def test_10_1_a_faulty_entry_is_reported_and_spoils_no_other(case: str):
+def test_a_faulty_entry_is_reported_and_spoils_no_other(case: str):
     entry, key, said = FAULTY[case]
     file = read_hooks(of({"command": "before"}, entry, {"command": "after"}))
     assert [hook.command for hook in file.hooks] == ["before", "after"]
@@ -137,13 +137,13 @@ def test_10_1_a_faulty_entry_is_reported_and_spoils_no_other(case: str):
         ),
     ],
 )
-def test_10_1_an_unknown_event_or_group_is_reported_and_skipped(events: Any, where: str):
+def test_an_unknown_event_or_group_is_reported_and_skipped(events: Any, where: str):
     file = read_hooks({"hooks": {**events, "Stop": [{"hooks": [{"command": "kept"}]}]}})
     assert [problem.where for problem in file.problems] == [where]
     assert [hook.command for hook in file.hooks] == ["kept"]
 
 
-def test_10_2_another_version_is_not_guessed_at():
+def test_another_version_is_not_guessed_at():
     later = {**of({"command": "x"}), "version": 2}
     assert read_hooks(later).hooks == ()
     assert read_hooks(later).problems[0].where == "version"
@@ -165,7 +165,7 @@ _JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from([*HookEvent, "Other"]), _JSON, max_size=3))
-def test_10_1_nothing_that_is_json_breaks_the_reading(events: Any):
+def test_nothing_that_is_json_breaks_the_reading(events: Any):
     file = read_hooks({"hooks": events})
     assert all(problem.text for problem in file.problems)
 
@@ -186,7 +186,7 @@ MATCHES = [
 
 
 @pytest.mark.parametrize(("text", "names", "fits"), MATCHES)
-def test_10_2_matchers(text: str, names: list[str], fits: bool):
+def test_matchers(text: str, names: list[str], fits: bool):
     assert matcher(text).fits(names) is fits
 
 
@@ -194,7 +194,7 @@ def test_10_2_matchers(text: str, names: list[str], fits: bool):
     "text",
     ["(a+)+$", "(a|aa)+$", "((ab)*)*x", "(", "a" * 600 + ".", "a*a*a*a*b", "(.*)*!", "a?a?a?a?b"],
 )
-def test_SCOPE_8_a_matcher_that_may_take_for_ever_is_refused(text: str):
+def test_a_matcher_that_may_take_for_ever_is_refused(text: str):
     with pytest.raises(FaultyMatcher):
         matcher(text)
 
@@ -208,12 +208,12 @@ def test_SCOPE_8_a_matcher_that_may_take_for_ever_is_refused(text: str):
         "mcp__.*?__(?:get|list).*",
     ],
 )
-def test_10_2_usual_expressions_are_taken(text: str):
+def test_usual_expressions_are_taken(text: str):
     assert matcher(text) == Matcher(text)
 
 
 @given(st.text(alphabet="ab()|*+?{}2,[].\\^$", max_size=20))
-def test_SCOPE_8_what_is_taken_answers_quickly(text: str):
+def test_what_is_taken_answers_quickly(text: str):
     try:
         taken = matcher(text)
     except FaultyMatcher:

@@ -1,4 +1,4 @@
-"""10.1 and 10.6: where hooks come from, and which of them may run."""
+"""Where hooks come from, and which of them may run."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def changed(places: HookPlaces, **fields: Any) -> HookPlaces:
     return replace(places, **fields)
 
 
-def test_10_1_all_sources_add_up(places: HookPlaces):
+def test_all_sources_add_up(places: HookPlaces):
     assert commands(places) == [
         ("managed", "managed"),
         ("user", "user"),
@@ -63,7 +63,7 @@ def test_10_1_all_sources_add_up(places: HookPlaces):
     ]
 
 
-def test_10_1_files_of_another_product_are_read_only_on_request(places: HookPlaces):
+def test_files_of_another_product_are_read_only_on_request(places: HookPlaces):
     assert {source for source, _ in commands(changed(places, import_claude=False))} == {
         "managed",
         "user",
@@ -71,11 +71,11 @@ def test_10_1_files_of_another_product_are_read_only_on_request(places: HookPlac
     }
 
 
-def test_10_1_the_administrator_can_have_all_others_left_out(places: HookPlaces):
+def test_the_administrator_can_have_all_others_left_out(places: HookPlaces):
     assert commands(changed(places, managed_only=True)) == [("managed", "managed")]
 
 
-def test_10_1_no_file_is_no_problem(tmp_path: Path):
+def test_no_file_is_no_problem(tmp_path: Path):
     found = find_hooks(HookPlaces(workspace=tmp_path, user=tmp_path / "a" / "b"))
     assert (found.hooks, found.problems) == ((), ())
 
@@ -91,7 +91,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("case", BROKEN)
 @pytest.mark.parametrize("which", ["user", "project"])
-def test_10_1_a_broken_file_spoils_no_other(places: HookPlaces, case: str, which: str):
+def test_a_broken_file_spoils_no_other(places: HookPlaces, case: str, which: str):
     path = places.user if which == "user" else places.workspace / ".orchestration" / "hooks.json"
     assert path
     path.write_bytes(BROKEN[case])
@@ -103,7 +103,7 @@ def test_10_1_a_broken_file_spoils_no_other(places: HookPlaces, case: str, which
 
 
 @pytest.mark.parametrize("case", ["link out", "pipe", "folder"])
-def test_10_1_what_is_no_file_of_the_project_is_not_read(places: HookPlaces, case: str):
+def test_what_is_no_file_of_the_project_is_not_read(places: HookPlaces, case: str):
     path = places.workspace / ".orchestration" / "hooks.json"
     path.unlink()
     if case == "link out":
@@ -118,7 +118,7 @@ def test_10_1_what_is_no_file_of_the_project_is_not_read(places: HookPlaces, cas
     assert [problem.file for problem in found.problems] == [".orchestration/hooks.json"]
 
 
-def test_10_1_an_imported_file_may_hold_anything_else(places: HookPlaces):
+def test_an_imported_file_may_hold_anything_else(places: HookPlaces):
     text = json.dumps({"version": "x", "permissions": {}, **json.loads(document("kept"))})
     put(places.workspace / ".claude" / "settings.json", text)
     assert ("claude", "kept") in commands(places)
@@ -160,14 +160,14 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def test_10_6_a_hook_of_the_project_is_untrusted_until_it_was_looked_at(project: Project):
+def test_a_hook_of_the_project_is_untrusted_until_it_was_looked_at(project: Project):
     assert project.status is TrustStatus.UNTRUSTED
     project.accept()
     assert project.status is TrustStatus.TRUSTED
     assert project.file.stat().st_mode & 0o077 == 0
 
 
-def test_TRUST_1_nothing_of_a_folder_that_is_not_trusted_runs(project: Project):
+def test_nothing_of_a_folder_that_is_not_trusted_runs(project: Project):
     project.accept()
     assert project.trust(folder=False).status(project.hook) is TrustStatus.UNTRUSTED
 
@@ -176,14 +176,14 @@ def test_TRUST_1_nothing_of_a_folder_that_is_not_trusted_runs(project: Project):
     ("source", "status"),
     [(HookSource.MANAGED, TrustStatus.MANAGED), (HookSource.USER, TrustStatus.TRUSTED)],
 )
-def test_10_1_whose_own_hooks_need_no_looking_at(
+def test_whose_own_hooks_need_no_looking_at(
     project: Project, source: HookSource, status: TrustStatus
 ):
     known = KnownHook(source, "x", project.hook.hook)
     assert project.trust(folder=False).status(known) is status
 
 
-def test_22_82_a_changed_script_is_noticed_though_the_command_is_the_same(project: Project):
+def test_a_changed_script_is_noticed_though_the_command_is_the_same(project: Project):
     project.accept()
     project.script.write_text("exit 2\n")
     assert project.status is TrustStatus.MODIFIED
@@ -196,20 +196,20 @@ def test_22_82_a_changed_script_is_noticed_though_the_command_is_the_same(projec
 
 
 @pytest.mark.parametrize("change", [{"timeout": 5}, {"on_failure": "block"}, {"env": {"A": "b"}}])
-def test_TRUST_5_any_change_makes_it_pending_again(project: Project, change: dict[str, Any]):
+def test_any_change_makes_it_pending_again(project: Project, change: dict[str, Any]):
     project.accept()
     project.define("sh tools/scan.sh", **change)
     assert project.status is TrustStatus.MODIFIED
 
 
-def test_10_6_a_script_that_appears_later_is_noticed(project: Project):
+def test_a_script_that_appears_later_is_noticed(project: Project):
     project.script.unlink()
     project.accept()
     project.script.write_text("rm -rf /\n")
     assert project.status is TrustStatus.MODIFIED
 
 
-def test_10_6_a_link_is_followed_to_what_would_run(project: Project, tmp_path: Path):
+def test_a_link_is_followed_to_what_would_run(project: Project, tmp_path: Path):
     outside = put(tmp_path / "elsewhere.sh", "exit 0\n")
     project.script.unlink()
     project.script.symlink_to(outside)
@@ -218,7 +218,7 @@ def test_10_6_a_link_is_followed_to_what_would_run(project: Project, tmp_path: P
     assert project.status is TrustStatus.MODIFIED
 
 
-def test_10_6_a_workspace_behind_a_link_is_the_same(project: Project, tmp_path: Path):
+def test_a_workspace_behind_a_link_is_the_same(project: Project, tmp_path: Path):
     (tmp_path / "alias").symlink_to(project.root)
     project.define(f"sh {project.root}/tools/scan.sh")
     trust = HookTrust(project.file, tmp_path / "alias", workspace_trusted=True)
@@ -228,7 +228,7 @@ def test_10_6_a_workspace_behind_a_link_is_the_same(project: Project, tmp_path: 
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"accepted": [{}]}', '{"accepted": 7}'])
-def test_10_6_a_damaged_file_counts_for_nothing(project: Project, text: str):
+def test_a_damaged_file_counts_for_nothing(project: Project, text: str):
     project.accept()
     project.file.write_text(text)
     assert project.status is TrustStatus.UNTRUSTED
@@ -238,14 +238,14 @@ def test_10_6_a_damaged_file_counts_for_nothing(project: Project, text: str):
     assert project.file.read_text() == text
 
 
-def test_10_6_a_file_that_others_can_write_counts_for_nothing(project: Project):
+def test_a_file_that_others_can_write_counts_for_nothing(project: Project):
     project.accept()
     project.file.chmod(0o666)
     assert project.status is TrustStatus.UNTRUSTED
     assert "others can write it" in project.trust().problem
 
 
-def test_10_6_what_it_was_before_is_no_longer_trusted(project: Project):
+def test_what_it_was_before_is_no_longer_trusted(project: Project):
     project.accept()
     project.script.write_text("exit 2\n")
     project.accept()
@@ -253,7 +253,7 @@ def test_10_6_what_it_was_before_is_no_longer_trusted(project: Project):
     assert project.status is TrustStatus.MODIFIED
 
 
-def test_10_6_a_hook_that_takes_the_name_of_another_does_not_take_its_trust(project: Project):
+def test_a_hook_that_takes_the_name_of_another_does_not_take_its_trust(project: Project):
     def found(*commands: str) -> tuple[KnownHook, ...]:
         put(project.root / ".orchestration" / "hooks.json", document(*commands))
         return find_hooks(HookPlaces(workspace=project.root)).hooks
@@ -267,7 +267,7 @@ def test_10_6_a_hook_that_takes_the_name_of_another_does_not_take_its_trust(proj
     assert {trust.status(each) for each in after} == {TrustStatus.TRUSTED}
 
 
-def test_10_6_accepting_one_hook_keeps_the_others(project: Project):
+def test_accepting_one_hook_keeps_the_others(project: Project):
     project.accept()
     first = project.hook
     project.define("other")

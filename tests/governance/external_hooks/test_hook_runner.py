@@ -1,4 +1,4 @@
-"""10.5: hooks as processes. Whatever one does, it ends, and nothing of it is left."""
+"""Hooks as processes. Whatever one does, it ends, and nothing of it is left."""
 
 import json
 import os
@@ -59,7 +59,7 @@ async def until(what: Callable[[], bool]) -> None:
             await anyio.sleep(0.01)
 
 
-async def test_10_5_the_whole_input_arrives_and_ends(runner: HookRunner):
+async def test_the_whole_input_arrives_and_ends(runner: HookRunner):
     script = "import json,sys; print(len(json.load(sys.stdin)['tool_input']['content']))"
     run = await runner.run(hook(sys.executable, "-c", script), LARGE)
     assert (run.status, run.stdout, run.stderr) == (0, "3000000\n", "")
@@ -68,17 +68,17 @@ async def test_10_5_the_whole_input_arrives_and_ends(runner: HookRunner):
 @pytest.mark.parametrize(
     "command", ["exit 0", "exec <&-; sleep 0.1; exit 0", "head -c 10 >/dev/null", "true </dev/null"]
 )
-async def test_10_5_who_does_not_read_holds_nobody_up(runner: HookRunner, command: str):
+async def test_who_does_not_read_holds_nobody_up(runner: HookRunner, command: str):
     run = await runner.run(hook(command), LARGE)
     assert (run.status, run.timed_out, run.trouble) == (0, False, "")
 
 
-async def test_10_5_both_streams_are_kept_apart(runner: HookRunner):
+async def test_both_streams_are_kept_apart(runner: HookRunner):
     run = await runner.run(hook("echo out; echo err >&2; exit 3"), b"{}")
     assert (run.status, run.stdout, run.stderr) == (3, "out\n", "err\n")
 
 
-async def test_10_5_what_it_wrote_last_is_heard(runner: HookRunner):
+async def test_what_it_wrote_last_is_heard(runner: HookRunner):
     script = "import os; os.write(1, b'x' * 60_000); os.write(2, b'y' * 60_000); os._exit(0)"
     lengths: list[tuple[int, int]] = []
 
@@ -93,7 +93,7 @@ async def test_10_5_what_it_wrote_last_is_heard(runner: HookRunner):
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-async def test_10_5_of_each_stream_a_mebibyte_is_kept(runner: HookRunner, stream: str):
+async def test_of_each_stream_a_mebibyte_is_kept(runner: HookRunner, stream: str):
     script = f"import sys; sys.{stream}.write('x' * 5_000_000)"
     run = await runner.run(hook(sys.executable, "-c", script), b"{}")
     assert run.status == 0
@@ -101,13 +101,13 @@ async def test_10_5_of_each_stream_a_mebibyte_is_kept(runner: HookRunner, stream
     assert run.cut
 
 
-async def test_5_4_who_floods_is_ended_long_before_its_time(runner: HookRunner):
+async def test_who_floods_is_ended_long_before_its_time(runner: HookRunner):
     run = await runner.run(hook("yes", seconds=600), b"{}")
     assert f"more than {FLOOD // 1024 // 1024} MiB" in run.trouble
     assert len(run.stdout) == CAPTURE
 
 
-async def test_22_77_who_hangs_is_ended_after_its_time(
+async def test_who_hangs_is_ended_after_its_time(
     runner: HookRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(hook_process, "GRACE", 600.0)
@@ -118,7 +118,7 @@ async def test_22_77_who_hangs_is_ended_after_its_time(
     assert not alive(int((tmp_path / "pid").read_text()))
 
 
-async def test_10_5_who_does_not_end_when_asked_is_killed(runner: HookRunner, tmp_path: Path):
+async def test_who_does_not_end_when_asked_is_killed(runner: HookRunner, tmp_path: Path):
     began = time.monotonic()
     command = "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done"
     run = await runner.run(hook(command, seconds=2), b"{}")
@@ -130,7 +130,7 @@ async def test_10_5_who_does_not_end_when_asked_is_killed(runner: HookRunner, tm
 STAYS = "sh -c 'echo $$ > pid; exec sleep 600'"
 
 
-async def test_10_5_who_is_asked_to_end_is_heard_to_the_end(
+async def test_who_is_asked_to_end_is_heard_to_the_end(
     runner: HookRunner, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(hook_process, "GRACE", 60.0)
@@ -140,7 +140,7 @@ async def test_10_5_who_is_asked_to_end_is_heard_to_the_end(
 
 
 @pytest.mark.parametrize("way", [f"{STAYS} &", f"setsid {STAYS} &", f"(setsid {STAYS} &)"])
-async def test_5_4_nothing_outlives_a_hook(runner: HookRunner, tmp_path: Path, way: str):
+async def test_nothing_outlives_a_hook(runner: HookRunner, tmp_path: Path, way: str):
     command = f"{way}\nwhile [ ! -s pid ]; do sleep 0.01; done; echo done"
     run = await runner.run(hook(command), b"{}")
     assert (run.status, run.stdout) == (0, "done\n")
@@ -158,7 +158,7 @@ anyio.run(HookRunner(Path(sys.argv[1])).run, hook, b"{}")
 """
 
 
-async def test_5_4_a_hook_dies_with_the_product(root: Path):
+async def test_a_hook_dies_with_the_product(root: Path):
     pid = root / "pid"
     async with await anyio.open_process([sys.executable, "-c", ANOTHER, str(root)]) as product:
         await until(lambda: pid.exists() and bool(pid.read_text().strip()))
@@ -166,7 +166,7 @@ async def test_5_4_a_hook_dies_with_the_product(root: Path):
     await until(lambda: not alive(int(pid.read_text())))
 
 
-async def test_9_5_a_cancelled_hook_is_ended(runner: HookRunner, tmp_path: Path):
+async def test_a_cancelled_hook_is_ended(runner: HookRunner, tmp_path: Path):
     async with anyio.create_task_group() as group:
         group.start_soon(runner.run, hook("echo $$ > pid; exec sleep 600"), LARGE)
         pid = tmp_path / "pid"
@@ -175,7 +175,7 @@ async def test_9_5_a_cancelled_hook_is_ended(runner: HookRunner, tmp_path: Path)
     assert not alive(int(pid.read_text()))
 
 
-async def test_10_5_there_is_no_terminal_and_a_group_of_its_own(runner: HookRunner):
+async def test_there_is_no_terminal_and_a_group_of_its_own(runner: HookRunner):
     script = (
         "import os,sys\n"
         "try: os.open('/dev/tty', os.O_RDWR); tty = 'tty'\n"
@@ -187,7 +187,7 @@ async def test_10_5_there_is_no_terminal_and_a_group_of_its_own(runner: HookRunn
     assert run.stdout == "no tty True True\n"
 
 
-async def test_10_5_only_its_three_streams_are_open(runner: HookRunner):
+async def test_only_its_three_streams_are_open(runner: HookRunner):
     run = await runner.run(hook("ls /proc/self/fd | sort -n | head -n 4 | tail -n 1"), b"{}")
     assert run.stdout.strip() in ("3", "4")  # the folder that is listed
     script = "import os; print(sorted(int(fd) for fd in os.listdir('/proc/self/fd'))[:3])"
@@ -195,7 +195,7 @@ async def test_10_5_only_its_three_streams_are_open(runner: HookRunner):
     assert run.stdout == "[0, 1, 2]\n"
 
 
-async def test_10_5_the_environment_has_no_secrets(tmp_path: Path):
+async def test_the_environment_has_no_secrets(tmp_path: Path):
     environ = {
         "PATH": os.environ["PATH"],
         "MYTHING": "seen",
@@ -226,7 +226,7 @@ def planted(root: Path, place: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("folder", ["bin", ".", ""])
-async def test_SBX_6_no_program_is_found_in_the_workspace_by_its_name(root: Path, folder: str):
+async def test_no_program_is_found_in_the_workspace_by_its_name(root: Path, folder: str):
     planted(root, "bin/ls", "#!/bin/sh\necho planted\n")
     planted(root, "ls", "#!/bin/sh\necho planted\n")
     first = str(root / folder) if folder == "bin" else folder
@@ -237,7 +237,7 @@ async def test_SBX_6_no_program_is_found_in_the_workspace_by_its_name(root: Path
     assert "planted" in (await asked.run(hook("ls"), b"{}")).stdout
 
 
-async def test_SBX_6_no_module_is_found_beside_a_script(root: Path):
+async def test_no_module_is_found_beside_a_script(root: Path):
     planted(root, "tools/json.py", "print('planted')\n")
     planted(root, "tools/scan.py", "import json\n")
     script = str(root / "tools" / "scan.py")
@@ -247,20 +247,20 @@ async def test_SBX_6_no_module_is_found_beside_a_script(root: Path):
     assert run.stdout == "planted\n"
 
 
-async def test_10_5_it_runs_in_the_workspace_or_the_nearest_folder_above(root: Path):
+async def test_it_runs_in_the_workspace_or_the_nearest_folder_above(root: Path):
     run = await HookRunner(root).run(hook("pwd -P"), b"{}")
     assert run.stdout.strip() == str(root)
     run = await HookRunner(root / "gone" / "too").run(hook("pwd -P"), b"{}")
     assert run.stdout.strip() == str(root)
 
 
-async def test_10_2_with_args_no_shell_reads_them(runner: HookRunner):
+async def test_with_args_no_shell_reads_them(runner: HookRunner):
     run = await runner.run(hook("printf", "%s|", "$HOME", "a b", "*", "; exit 2"), b"{}")
     assert (run.status, run.stdout) == (0, "$HOME|a b|*|; exit 2|")
 
 
 @pytest.mark.parametrize(("command", "args"), [("no-such-program", ()), ("/no/such", ("x",))])
-async def test_10_4_a_program_that_is_not_there_is_no_block(
+async def test_a_program_that_is_not_there_is_no_block(
     runner: HookRunner, command: str, args: tuple[str, ...]
 ):
     run = await runner.run(hook(command, *args), b"{}")
@@ -268,7 +268,7 @@ async def test_10_4_a_program_that_is_not_there_is_no_block(
     assert "not found" in run.stderr
 
 
-async def test_5_4_what_cannot_be_started_is_said(
+async def test_what_cannot_be_started_is_said(
     runner: HookRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     own_script(WARDEN)
@@ -279,7 +279,7 @@ async def test_5_4_what_cannot_be_started_is_said(
     assert os.listdir(tmp_path) == before == []
 
 
-async def test_10_5_at_most_eight_run_at_a_time(runner: HookRunner, tmp_path: Path):
+async def test_at_most_eight_run_at_a_time(runner: HookRunner, tmp_path: Path):
     command = "touch running.$$; ls running.* | wc -l; sleep 0.2; rm running.$$"
     runs: list[HookRun] = []
 
@@ -294,7 +294,7 @@ async def test_10_5_at_most_eight_run_at_a_time(runner: HookRunner, tmp_path: Pa
     assert 1 < max(together) <= AT_ONCE
 
 
-async def test_10_5_nothing_is_left_on_disk_or_open(
+async def test_nothing_is_left_on_disk_or_open(
     runner: HookRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     own_script(WARDEN)
@@ -309,7 +309,7 @@ async def test_10_5_nothing_is_left_on_disk_or_open(
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
-async def test_10_5_wardens_in_advance_will_do(tmp_path: Path):
+async def test_wardens_in_advance_will_do(tmp_path: Path):
     wardens = WardensInAdvance()
     try:
         wardens.prepare()

@@ -1,4 +1,4 @@
-"""10.6: what somebody who trusts a hook has looked at."""
+"""What somebody who trusts a hook has looked at."""
 
 from typing import Any
 
@@ -42,18 +42,18 @@ HOOK = HookCommand(event=HookEvent.PRE_TOOL_USE, name="scan", command="sh tools/
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_TRUST_5_any_change_of_the_definition_makes_another_hook(change: dict[str, Any]):
+def test_any_change_of_the_definition_makes_another_hook(change: dict[str, Any]):
     before, after = covered(HOOK, {}), covered(replace(HOOK, **change), {})
     assert before.fingerprint != after.fingerprint
     assert len(differences(before, after)) == 1
 
 
-def test_10_6_what_it_is_called_does_not_matter():
+def test_what_it_is_called_does_not_matter():
     other = replace(HOOK, name="other", description="text")
     assert covered(HOOK, {}).fingerprint == covered(other, {}).fingerprint
 
 
-def test_22_82_another_content_of_a_file_makes_another_hook():
+def test_another_content_of_a_file_makes_another_hook():
     before = covered(HOOK, {"tools/scan.sh": "aaa", "gone": "x"})
     after = covered(HOOK, {"tools/scan.sh": "bbb", "new": "x"})
     assert before.fingerprint != after.fingerprint
@@ -65,19 +65,19 @@ def test_22_82_another_content_of_a_file_makes_another_hook():
     assert differences(before, before) == ()
 
 
-def test_10_6_of_a_hook_that_was_never_trusted_everything_is_shown():
+def test_of_a_hook_that_was_never_trusted_everything_is_shown():
     shown = differences(None, covered(HOOK, {"tools/scan.sh": "ab" * 32}))
     assert "command: sh tools/scan.sh" in shown
     assert "file tools/scan.sh (sha256 abababababababab)" in shown
 
 
-def test_10_6_what_is_kept_is_read_again_as_it_was():
+def test_what_is_kept_is_read_again_as_it_was():
     what = covered(HOOK, {"b": "1", "a": "2"})
     assert from_json(to_json(what)) == what
 
 
 @pytest.mark.parametrize("said", [None, [], {}, {"definition": {}}, {"definition": 1, "files": {}}])
-def test_10_6_what_is_not_ours_is_not_believed(said: Any):
+def test_what_is_not_ours_is_not_believed(said: Any):
     with pytest.raises(ValueError, match="it holds"):
         from_json(said)
 
@@ -102,11 +102,11 @@ NAMED = {
 
 
 @pytest.mark.parametrize("command", NAMED)
-def test_10_6_every_word_that_may_name_a_file_is_looked_at(command: str):
+def test_every_word_that_may_name_a_file_is_looked_at(command: str):
     assert NAMED[command] in named_paths(replace(HOOK, command=command), ROOT)
 
 
-def test_10_6_arguments_and_variables_name_files_too():
+def test_arguments_and_variables_name_files_too():
     hook = replace(HOOK, command="python3", args=("tools/a.py",), env=(("CONF", "conf/b"),))
     assert {"tools/a.py", "conf/b"} <= set(named_paths(hook, ROOT))
 
@@ -114,6 +114,6 @@ def test_10_6_arguments_and_variables_name_files_too():
 @pytest.mark.parametrize(
     "command", ["/bin/ls", "../other/x", "~/x", "$HOME/x", "/home/ada/projects/x"]
 )
-def test_10_6_what_lies_elsewhere_is_not_the_projects(command: str):
+def test_what_lies_elsewhere_is_not_the_projects(command: str):
     found = named_paths(replace(HOOK, command=command), ROOT)
     assert not any(path.startswith(("/", "..")) for path in found)

@@ -82,7 +82,7 @@ ROWS = [
 @pytest.mark.parametrize(
     ("fields", "expected"), [row[1:] for row in ROWS], ids=[r[0] for r in ROWS]
 )
-def test_8_6_what_a_change_means(fields: dict[str, object], expected: Effect):
+def test_what_a_change_means(fields: dict[str, object], expected: Effect):
     assert effect(**fields) is expected
     changed = Definition(replace(INTENT, **fields), POLICY)
     same = digest(changed.intent, POLICY) == digest(INTENT, POLICY)
@@ -101,16 +101,16 @@ def test_8_6_what_a_change_means(fields: dict[str, object], expected: Effect):
         (POLICY, Effect.NONE),
     ],
 )
-def test_8_6_the_policy_counts(policy: Policy, expected: Effect):
+def test_the_policy_counts(policy: Policy, expected: Effect):
     assert effect(policy) is expected
 
 
-def test_8_6_an_intent_that_is_gone_is_lost():
+def test_an_intent_that_is_gone_is_lost():
     found = change(Definition(INTENT, POLICY), None, now=NOW)
     assert (found.effect, found.reason) == (Effect.LOST, "removed")
 
 
-def test_22_59_a_change_by_a_tool_needs_a_persons_yes():
+def test_a_change_by_a_tool_needs_a_persons_yes():
     old = Definition(INTENT, POLICY)
     for fields in ({"owned_scope": ("src/**",)}, {"owned_scope": ("**",)}):
         new = Definition(replace(INTENT, **fields), POLICY)

@@ -125,7 +125,7 @@ def same_at_the_start(one: str, other: str) -> int:
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("intent_id", ["INT-001", "INT-002", "INT-003", "INT-004"])
 @pytest.mark.parametrize("name", EDITS)
-def test_4_6_an_edit_touches_only_what_it_is_about(name: str, intent_id: str, newline: str):
+def test_an_edit_touches_only_what_it_is_about(name: str, intent_id: str, newline: str):
     text = COMMENTED.replace("\n", newline)
     result = check(text, intent_id, EDITS[name])
     assert result.count("#") >= text.count("#")
@@ -133,18 +133,18 @@ def test_4_6_an_edit_touches_only_what_it_is_about(name: str, intent_id: str, ne
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_4_6_a_file_without_a_last_newline(name: str):
+def test_a_file_without_a_last_newline(name: str):
     check(SPEC_EXAMPLE.rstrip("\n"), "INT-003", EDITS[name])
 
 
-def test_22_21_a_scope_grows_by_one_line_and_the_comments_stay():
+def test_a_scope_grows_by_one_line_and_the_comments_stay():
     result = check(COMMENTED, "INT-001", AddScope("src/api/user.py"))
     assert result == COMMENTED.replace(
         "      - src/b.py\n", '      - src/b.py\n      - "src/api/user.py"\n'
     )
 
 
-def test_4_6_a_status_is_replaced_in_its_line():
+def test_a_status_is_replaced_in_its_line():
     result = check(COMMENTED, "INT-001", SetField("status", "PAUSED"))
     assert result == COMMENTED.replace("status: IN_PROGRESS # busy", "status: PAUSED # busy")
 
@@ -174,13 +174,13 @@ LISTS = [
 
 @pytest.mark.parametrize("text", LISTS)
 @pytest.mark.parametrize("intent", [NEW, Intent(id="INT-010", name="bare")])
-def test_20_1_a_new_intent_is_added_at_the_end(text: str, intent: Intent):
+def test_a_new_intent_is_added_at_the_end(text: str, intent: Intent):
     before, result = parsed(text.encode(), NAME, now=NOW).file, after(text, "", AddIntent(intent))
     assert parsed(result.encode(), NAME, now=NOW).file.intents == (*before.intents, intent)
     assert result.count("#") >= text.count("#")
 
 
-def test_4_6_what_has_no_place_is_refused():
+def test_what_has_no_place_is_refused():
     with pytest.raises(CannotEdit, match="no INT-999"):
         after(COMMENTED, "INT-999", AddScope("a"))
     with pytest.raises(CannotEdit, match="not a list"):
@@ -257,7 +257,7 @@ def files(draw: st.DrawFn) -> str:
     "scope",
     False,
 )
-def test_4_6_round_trips_keep_all_other_bytes(text: str, name: str, windows: bool):
+def test_round_trips_keep_all_other_bytes(text: str, name: str, windows: bool):
     text = text.replace("\n", "\r\n") if windows else text
     found = parsed(text.encode(), NAME, now=NOW)
     assert found.file.usable, found.file.problems
@@ -282,7 +282,7 @@ def writer(layout: Layout) -> IntentWriter:
     return IntentWriter(layout, now=lambda: NOW)
 
 
-def test_4_6_a_move_is_written(tmp_path: Path):
+def test_a_move_is_written(tmp_path: Path):
     layout = laid_out(tmp_path, COMMENTED)
     restrict(layout.intent_file)
     seen = reader(layout).read()
@@ -296,7 +296,7 @@ def test_4_6_a_move_is_written(tmp_path: Path):
     assert [each.name for each in layout.folder.iterdir() if each.name.startswith(".act")] == []
 
 
-def test_4_6_a_file_that_changed_is_decided_on_again(tmp_path: Path):
+def test_a_file_that_changed_is_decided_on_again(tmp_path: Path):
     layout = laid_out(tmp_path, COMMENTED)
     seen = reader(layout).read()
     decided = start(seen.file)
@@ -306,7 +306,7 @@ def test_4_6_a_file_that_changed_is_decided_on_again(tmp_path: Path):
     assert "status: PAUSED # very busy" in text
 
 
-def test_22_61_closing_while_somebody_edits_is_refused_and_loses_nothing(tmp_path: Path):
+def test_closing_while_somebody_edits_is_refused_and_loses_nothing(tmp_path: Path):
     layout = laid_out(tmp_path, COMMENTED)
     seen = reader(layout).read()
     theirs = COMMENTED.replace("status: IN_PROGRESS # busy", "status: COMPLETED # done")
@@ -316,7 +316,7 @@ def test_22_61_closing_while_somebody_edits_is_refused_and_loses_nothing(tmp_pat
     assert layout.intent_file.read_text() == theirs
 
 
-def test_22_61_a_save_during_the_write_wins(tmp_path: Path):
+def test_a_save_during_the_write_wins(tmp_path: Path):
     layout = laid_out(tmp_path, COMMENTED)
     seen = reader(layout).read()
     first, second = (COMMENTED + f"# {word}\n" for word in ("first", "second"))
@@ -335,7 +335,7 @@ def test_22_61_a_save_during_the_write_wins(tmp_path: Path):
     ]
 
 
-def test_4_6_what_would_not_validate_is_not_written(tmp_path: Path):
+def test_what_would_not_validate_is_not_written(tmp_path: Path):
     layout = laid_out(tmp_path, COMMENTED)
     seen = reader(layout).read()
     for edit in (AddScope("../x"), SetField("status", "COMPLETED\n    name: other")):
@@ -347,14 +347,14 @@ def test_4_6_what_would_not_validate_is_not_written(tmp_path: Path):
     assert layout.intent_file.read_text() == COMMENTED
 
 
-def test_4_6_a_broken_file_is_not_written(tmp_path: Path):
+def test_a_broken_file_is_not_written(tmp_path: Path):
     layout = laid_out(tmp_path, "active_intents: [")
     seen = reader(layout).read()
     with pytest.raises(IntentsNotWritten, match="errors"):
         writer(layout).change(seen, [EditOf("INT-001", AddScope("a"))], start)
 
 
-def test_3_a_link_in_the_place_of_the_hosts_folder_is_not_followed(tmp_path: Path):
+def test_a_link_in_the_place_of_the_hosts_folder_is_not_followed(tmp_path: Path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     layout = laid_out(tmp_path / "work", COMMENTED)
@@ -365,7 +365,7 @@ def test_3_a_link_in_the_place_of_the_hosts_folder_is_not_followed(tmp_path: Pat
     assert list(elsewhere.iterdir()) == []
 
 
-def test_4_6_a_lock_that_is_held_is_waited_for_and_given_up_on(tmp_path: Path):
+def test_a_lock_that_is_held_is_waited_for_and_given_up_on(tmp_path: Path):
     with (
         file_lock(tmp_path / "l"),
         pytest.raises(LockTimeout),
@@ -384,7 +384,7 @@ def _grow(root: str, name: str, count: int) -> None:
         writer(layout).change(seen, edits, lambda _, edits=edits: edits)
 
 
-def test_4_6_two_processes_lose_nothing_of_each_other(tmp_path: Path):
+def test_two_processes_lose_nothing_of_each_other(tmp_path: Path):
     layout = laid_out(tmp_path, COMMENTED)
     context = multiprocessing.get_context("fork")
     workers = [
@@ -400,7 +400,7 @@ def test_4_6_two_processes_lose_nothing_of_each_other(tmp_path: Path):
     assert wanted <= set(intent.owned_scope)
 
 
-def test_20_1_the_first_intent_of_a_new_folder(tmp_path: Path):
+def test_the_first_intent_of_a_new_folder(tmp_path: Path):
     init(tmp_path)
     layout = Layout(tmp_path, tmp_path)
     seen = reader(layout).read()

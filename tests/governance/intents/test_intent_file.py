@@ -72,7 +72,7 @@ FILE_ERRORS = [
     FILE_ERRORS,
     ids=[f"{row[0]}-{n}" for n, row in enumerate(FILE_ERRORS)],
 )
-def test_4_4_what_makes_the_whole_file_unusable(
+def test_what_makes_the_whole_file_unusable(
     tmp_path: Path, code: str, data: bytes, line: int, column: int
 ):
     found = reader(laid_out(tmp_path, data)).read()
@@ -136,7 +136,7 @@ INTENT_ERRORS = [
     INTENT_ERRORS,
     ids=[f"{row[0]}-{n}" for n, row in enumerate(INTENT_ERRORS)],
 )
-def test_4_4_what_makes_one_intent_unselectable(code: str, text: str, line: int, column: int):
+def test_what_makes_one_intent_unselectable(code: str, text: str, line: int, column: int):
     file = read(text)
     assert (code, line, column) in places(file)
     assert file.usable
@@ -156,7 +156,7 @@ def two(first: str, second: str, *, more: str = "") -> str:
     return f"{more}active_intents:\n{one(1, first)}{one(2, second)}"
 
 
-def test_22_55_a_dependency_cycle_is_named():
+def test_a_dependency_cycle_is_named():
     scope = "owned_scope: [{}]\n    depends_on: [{}]"
     file = read(two(scope.format("a", "INT-002"), scope.format("b", "INT-001")))
     cycles = [each for each in file.problems if each.code == "E210"]
@@ -200,21 +200,21 @@ WARNINGS = [
     WARNINGS,
     ids=[f"{row[0]}-{n}" for n, row in enumerate(WARNINGS)],
 )
-def test_4_4_what_is_only_warned_about(code: str, text: str, line: int, column: int):
+def test_what_is_only_warned_about(code: str, text: str, line: int, column: int):
     file = read(text)
     assert (code, line, column) in places(file)
     assert not file.errors
 
 
 @pytest.mark.parametrize("said", ["", "~", "null"])
-def test_4_2_nothing_is_nothing(said: str):
+def test_nothing_is_nothing(said: str):
     lines = [f"{key}: {said}" for key in ("parent", "owner", "constraints", "budget", "revision")]
     file = read(intent(*lines))
     assert not file.problems
     assert file.intents == read(intent()).intents
 
 
-def test_4_4_a_legal_unusual_id_is_fine():
+def test_a_legal_unusual_id_is_fine():
     assert not read(intent(id="REQ-WEATHER-API-001")).problems
 
 
@@ -242,14 +242,14 @@ POLICIES = [
 
 
 @pytest.mark.parametrize(("code", "line", "path"), POLICIES)
-def test_4_3_a_policy_that_cannot_be_read_stops_everything(code: str, line: str, path: str):
+def test_a_policy_that_cannot_be_read_stops_everything(code: str, line: str, path: str):
     file = read(f"{line}\n{intent()}")
     assert [(each.code, each.path) for each in file.errors] == [(code, path)]
     assert not file.usable
     assert not file.selectable(NOW)
 
 
-def test_4_3_the_policy_is_read():
+def test_the_policy_is_read():
     policy = read(
         "policy:\n  deletes: deny\n  commands: { sandbox: required }\n"
         "  commands.on_out_of_scope_write: report\n  protect: [infra/**]\nactive_intents: []\n"
@@ -263,7 +263,7 @@ def test_4_3_the_policy_is_read():
     assert policy.unknown_targets == "ask"
 
 
-def test_4_1_the_example_is_read(tmp_path: Path):
+def test_the_example_is_read(tmp_path: Path):
     found = reader(laid_out(tmp_path)).read()
     assert not found.file.problems
     first = found.file.intents[0]
@@ -280,7 +280,7 @@ def test_4_1_the_example_is_read(tmp_path: Path):
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
-def test_4_4_line_ends_and_a_mark_at_the_start_do_not_matter(newline: str, bom: bytes):
+def test_line_ends_and_a_mark_at_the_start_do_not_matter(newline: str, bom: bytes):
     data = bom + SPEC_EXAMPLE.replace("\n", newline).encode()
     assert parsed(data, NAME, now=NOW).file == read(SPEC_EXAMPLE)
 
@@ -289,11 +289,11 @@ def test_4_4_line_ends_and_a_mark_at_the_start_do_not_matter(newline: str, bom: 
     ("said", "text"),
     [("no", "no"), ("12:30:45", "12:30:45"), ("012", "012"), ("2026-01-01", "2026-01-01")],
 )
-def test_22_52_scalars_stay_what_was_written(said: str, text: str):
+def test_scalars_stay_what_was_written(said: str, text: str):
     assert read(intent(f"owner: {said}")).intents[0].owner == text
 
 
-def test_22_53_one_bad_intent_leaves_the_others(tmp_path: Path):
+def test_one_bad_intent_leaves_the_others(tmp_path: Path):
     bad = two("owned_scope: [a]", "owned_scope: [../x]") + (
         "  - id: INT-003\n    name: n\n    status: IN_PROGRESS\n    owned_scope: [c]\n"
     )
@@ -302,7 +302,7 @@ def test_22_53_one_bad_intent_leaves_the_others(tmp_path: Path):
     assert "INT-001 and INT-003 stay usable; INT-002 cannot be selected." in summary(file)
 
 
-def test_22_49_an_alias_bomb_is_found_before_anything_is_built():
+def test_an_alias_bomb_is_found_before_anything_is_built():
     levels = "\n".join(
         f"x-{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9) if n else 'lol'}]" for n in range(9)
     )
@@ -316,14 +316,14 @@ def test_22_49_an_alias_bomb_is_found_before_anything_is_built():
     assert took < 5
 
 
-def test_22_50_a_tag_runs_nothing(tmp_path: Path):
+def test_a_tag_runs_nothing(tmp_path: Path):
     made = tmp_path / "made"
     file = read(f"x-a: !!python/object/apply:os.mkdir ['{made}']\nactive_intents: []\n")
     assert [each.code for each in file.problems] == ["E105"]
     assert not made.exists()
 
 
-def test_22_51_a_key_that_is_there_twice():
+def test_a_key_that_is_there_twice():
     file = read(intent("status: PAUSED").replace("    status", "    status: PENDING\n    status"))
     assert places(file) == [("E106", 7, 5)]
 
@@ -351,7 +351,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_4_4_hostile_files_end_soon(name: str):
+def test_hostile_files_end_soon(name: str):
     started = time.process_time()
     read(HOSTILE[name])
     assert time.process_time() - started < 30
@@ -372,7 +372,7 @@ def mutilated(draw: st.DrawFn) -> bytes:
 
 @settings(deadline=None)
 @given(st.one_of(mutilated(), st.binary(max_size=80), st.text(max_size=80).map(str.encode)))
-def test_4_4_whatever_is_in_a_file_it_is_read_or_refused(data: bytes):
+def test_whatever_is_in_a_file_it_is_read_or_refused(data: bytes):
     found = parsed(data, NAME, now=NOW).file
     assert found.usable or not found.selectable(NOW)
     assert all(each.message and rendered(each) for each in found.problems)
@@ -382,7 +382,7 @@ def test_4_4_whatever_is_in_a_file_it_is_read_or_refused(data: bytes):
         intent_context(each, digest="0" * 64, generated="now", budget=10**6)
 
 
-def test_4_4_the_slow_parser_reads_the_same(monkeypatch: pytest.MonkeyPatch):
+def test_the_slow_parser_reads_the_same(monkeypatch: pytest.MonkeyPatch):
     import yaml
 
     quick = yaml_nodes(SPEC_EXAMPLE)
@@ -390,7 +390,7 @@ def test_4_4_the_slow_parser_reads_the_same(monkeypatch: pytest.MonkeyPatch):
     assert yaml_nodes(SPEC_EXAMPLE) == quick
 
 
-def test_4_5_what_an_error_looks_like():
+def test_what_an_error_looks_like():
     text = whole(
         "active_intents:",
         "  - id: INT-002",
@@ -420,7 +420,7 @@ def test_4_5_what_an_error_looks_like():
     ]
 
 
-def test_4_4_a_link_may_not_leave_the_workspace(tmp_path: Path):
+def test_a_link_may_not_leave_the_workspace(tmp_path: Path):
     outside, inside = tmp_path / "outside.yaml", tmp_path / "work"
     outside.write_text(SPEC_EXAMPLE)
     layout = laid_out(inside)
@@ -434,7 +434,7 @@ def test_4_4_a_link_may_not_leave_the_workspace(tmp_path: Path):
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder"])
-def test_4_4_only_a_regular_file_is_read(tmp_path: Path, kind: str):
+def test_only_a_regular_file_is_read(tmp_path: Path, kind: str):
     layout = laid_out(tmp_path)
     layout.intent_file.unlink()
     if kind == "pipe":
@@ -450,7 +450,7 @@ def test_a_missing_file_is_told_from_an_unusable_one(tmp_path: Path):
     assert not reader(layout).read().there
 
 
-def test_8_6_a_file_is_parsed_again_only_if_it_changed(tmp_path: Path):
+def test_a_file_is_parsed_again_only_if_it_changed(tmp_path: Path):
     layout = laid_out(tmp_path)
     its = reader(layout)
     first = its.read()
@@ -465,7 +465,7 @@ def test_8_6_a_file_is_parsed_again_only_if_it_changed(tmp_path: Path):
 
 @pytest.mark.parametrize("length", [0, 17, 100, 119, 130, 150, 190, 250, 400, 700, 1000])
 @pytest.mark.parametrize("edit", ["JWT", "JWX"])
-async def test_22_60_a_file_that_is_being_saved_is_looked_at_again(
+async def test_a_file_that_is_being_saved_is_looked_at_again(
     tmp_path: Path, length: int, edit: str
 ):
     layout = laid_out(tmp_path)
@@ -486,7 +486,7 @@ def _save(path: Path, text: str) -> None:
     beside.replace(path)
 
 
-async def test_22_60_a_file_that_was_shortened_on_purpose_is_read_as_it_is(tmp_path: Path):
+async def test_a_file_that_was_shortened_on_purpose_is_read_as_it_is(tmp_path: Path):
     layout = laid_out(tmp_path)
     its = reader(layout)
     await its.settled("INT-001")
@@ -495,7 +495,7 @@ async def test_22_60_a_file_that_was_shortened_on_purpose_is_read_as_it_is(tmp_p
     assert (await its.settled("INT-001")).file == read(shorter)
 
 
-async def test_22_60_what_stays_broken_is_waited_for_once(
+async def test_what_stays_broken_is_waited_for_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     layout = laid_out(tmp_path, "[")
@@ -508,7 +508,7 @@ async def test_22_60_what_stays_broken_is_waited_for_once(
     assert not (await its.settled()).there
 
 
-def test_21_five_hundred_intents(capsys: pytest.CaptureFixture[str]):
+def test_five_hundred_intents(capsys: pytest.CaptureFixture[str]):
     one = SPEC_EXAMPLE.split("active_intents:\n")[1].split("  - id: INT-003")[0]
     one = one.replace("    depends_on: [INT-003]\n", "")
     many = "active_intents:\n" + "".join(

@@ -29,7 +29,7 @@ FILE = MapFile(
 )
 
 
-def test_18_the_map_tells_where_each_intent_lives() -> None:
+def test_the_map_tells_where_each_intent_lives() -> None:
     text = map_text([MapEntry(intent=POOL), MapEntry(intent=AUTH, files=(FILE,))])
     assert (
         text
@@ -54,7 +54,7 @@ No recorded change.
 
 
 @pytest.mark.parametrize("name", ["two\nlines", "`code`", "\x1b[31m"])
-def test_18_a_name_stays_on_its_line(name: str) -> None:
+def test_a_name_stays_on_its_line(name: str) -> None:
     text = map_text([MapEntry(intent=replace(AUTH, name=name))])
     assert len(text.splitlines()) == 9
     assert "\x1b" not in text
@@ -91,7 +91,7 @@ def last():
         ((4, 17), ("first", "Token.expired", "last")),
     ],
 )
-def test_18_the_innermost_names_of_the_lines(
+def test_the_innermost_names_of_the_lines(
     lines: tuple[int, int], expected: tuple[str, ...]
 ) -> None:
     assert symbols("a.py", SOURCE, [LineRange(*lines, "")]) == expected
@@ -109,7 +109,7 @@ def _file(path: str, op: str = "modify", **more: str) -> TracedFile:
     return TracedFile(path=path, op=op, after=after, lines_added=2, **more)  # type: ignore[arg-type]
 
 
-def test_18_activity_follows_renames_and_deletions_and_counts_calls() -> None:
+def test_activity_follows_renames_and_deletions_and_counts_calls() -> None:
     found = activity(
         [
             _record("mutation", _file("a.py", "create"), _file("b.py", "create")),
@@ -130,7 +130,7 @@ def test_18_activity_follows_renames_and_deletions_and_counts_calls() -> None:
     assert sorted(found["INT-002"].files) == ["d.py"]
 
 
-def test_18_entries_are_sorted_and_named_from_the_present_text() -> None:
+def test_entries_are_sorted_and_named_from_the_present_text() -> None:
     file = FileActivity("a.py", 1, "2026-01-01", "h", (LineRange(5, 5, ""),))
     found = {"INT-002": Activity(files={"a.py": file})}
     entries = map_entries([POOL, AUTH], found, {"a.py": SOURCE})

@@ -30,7 +30,7 @@ def changed(layout: Layout, name: str) -> TracedRecord:
     )
 
 
-def test_18_functions_are_named_while_the_file_is_as_it_was_left(tmp_path: Path) -> None:
+def test_functions_are_named_while_the_file_is_as_it_was_left(tmp_path: Path) -> None:
     layout = laid_out(tmp_path)
     record = changed(layout, "a.py")
     assert "- `a.py`: `first` (2026-01-01" in map_text(intent_map(layout, [INTENT], [record]))

@@ -34,7 +34,7 @@ def code(found: Selected | Refusal) -> str:
     return found.code if isinstance(found, Refusal) else found.intent.id
 
 
-def test_22_6_22_10_an_intent_is_selected_in_any_spelling():
+def test_an_intent_is_selected_in_any_spelling():
     assert code(select(FILE, "INT-001", now=NOW)) == "INT-001"
     loose = select(FILE, "int-001", now=NOW)
     assert isinstance(loose, Selected)
@@ -42,14 +42,14 @@ def test_22_6_22_10_an_intent_is_selected_in_any_spelling():
     assert "INT-001" in " ".join(loose.notes)
 
 
-def test_22_7_an_unknown_id_lists_those_there_are():
+def test_an_unknown_id_lists_those_there_are():
     found = select(FILE, "INT-999", now=NOW)
     assert isinstance(found, Refusal)
     assert found.code == "REQ-006"
     assert "INT-001, INT-004" in found.message
 
 
-def test_22_8_an_intent_that_is_not_in_progress():
+def test_an_intent_that_is_not_in_progress():
     pending, expired = select(FILE, "INT-002", now=NOW), select(FILE, "INT-003", now=NOW)
     assert isinstance(pending, Refusal)
     assert isinstance(expired, Refusal)
@@ -76,7 +76,7 @@ def test_what_cannot_be_selected_is_refused_with_the_command_that_helps(case: tu
     assert remedy in found.message
 
 
-def test_REQ_011_REQ_013_a_missing_or_broken_file_names_the_command_that_helps():
+def test_a_missing_or_broken_file_names_the_command_that_helps():
     fault = Problem(file="f", code="E206", message="m", intent_id="INT-001")
     missing = select(None, "INT-001", now=NOW)
     broken = select(replace(FILE, problems=(fault,)), "INT-001", now=NOW)
@@ -86,14 +86,14 @@ def test_REQ_011_REQ_013_a_missing_or_broken_file_names_the_command_that_helps()
     assert "rookery intents validate" in broken.message
 
 
-def test_22_9_an_empty_id():
+def test_an_empty_id():
     single = IntentFile(intents=(ONE, TWO))
     assert code(select(single, "", now=NOW)) == "HOOK-INT-001"
     assert code(select(single, "", now=NOW, auto_single=True)) == "INT-001"
     assert code(select(FILE, "", now=NOW, auto_single=True)) == "HOOK-INT-001"
 
 
-def test_22_48_22_53_what_is_broken_cannot_be_selected():
+def test_what_is_broken_cannot_be_selected():
     whole = replace(FILE, problems=(Problem(file="f", code="E103", message="m"),))
     single = replace(
         FILE, problems=(Problem(file="f", code="E206", message="m", intent_id="INT-001"),)
@@ -106,7 +106,7 @@ def test_22_48_22_53_what_is_broken_cannot_be_selected():
     assert code(select(single, "INT-004", now=NOW)) == "INT-004"
 
 
-def test_22_93_dependencies_and_overlaps_warn_or_block():
+def test_dependencies_and_overlaps_warn_or_block():
     warned = select(FILE, "INT-004", now=NOW, overlapping=["INT-001"])
     assert isinstance(warned, Selected)
     assert len(warned.notes) == 2
@@ -128,7 +128,7 @@ def test_22_93_dependencies_and_overlaps_warn_or_block():
         (None, ""),
     ],
 )
-def test_8_3_the_id_is_found_where_the_model_put_it(arguments: Any, expected: str):
+def test_the_id_is_found_where_the_model_put_it(arguments: Any, expected: str):
     assert wanted_id(arguments) == expected
 
 
@@ -150,19 +150,19 @@ def test_8_3_the_id_is_found_where_the_model_put_it(arguments: Any, expected: st
         ("reopen", Status.PENDING, None),
     ],
 )
-def test_4_7_the_lifecycle(command: str, status: Status | None, after: Status | None):
+def test_the_lifecycle(command: str, status: Status | None, after: Status | None):
     found = move(command, status)
     assert (found and found.after) == after
 
 
-def test_4_7_what_a_move_needs():
+def test_what_a_move_needs():
     assert {each.command for each in LIFECYCLE if each.needs_checks} == {"close"}
     assert {each.command for each in LIFECYCLE if each.needs_scope} == {"start"}
     assert {each.command for each in LIFECYCLE if each.raises_revision} == {"reopen"}
     assert possible_moves(Status.IN_PROGRESS) == ("pause", "close", "abandon")
 
 
-def test_4_8_the_digest_is_over_what_governs():
+def test_the_digest_is_over_what_governs():
     policy = Policy()
     same = replace(ONE, name="other", revision=9, tags=("x",))
     assert digest(ONE, policy) == digest(same, policy)
@@ -189,11 +189,11 @@ def test_4_8_the_digest_is_over_what_governs():
     ],
     ids=["22.1", "auto", "22.2", "flag", "administrator"],
 )
-def test_2_the_mode(wishes: ModeWishes, there: bool, mode: Mode):
+def test_the_mode(wishes: ModeWishes, there: bool, mode: Mode):
     assert latched(wishes, there=there).mode is mode
 
 
-def test_2_switching_off_where_there_are_intents_is_said_once():
+def test_switching_off_where_there_are_intents_is_said_once():
     assert latched(ModeWishes(user=Mode.OFF), there=True).notice
     assert not latched(ModeWishes(user=Mode.OFF), there=False).notice
 
@@ -212,6 +212,6 @@ def test_2_switching_off_where_there_are_intents_is_said_once():
         ("reopen", Status.PENDING, None),
     ],
 )
-def test_4_7_what_must_be_done_first(command: str, status: Status, first: str | None):
+def test_what_must_be_done_first(command: str, status: Status, first: str | None):
     found = first_step(command, status)
     assert (found and found.command) == first

@@ -52,17 +52,17 @@ UNKNOWN, ONE, TWO = "unknown", "written INT-001", "written INT-002"
 EDITED = "edited since INT-001"
 
 
-def test_20_2_lines_written_are_told_from_lines_found():
+def test_lines_written_are_told_from_lines_found():
     assert told(NEW, wrote(OLD, NEW)) == [UNKNOWN] * 3 + [ONE] * 5
 
 
-def test_20_2_lines_are_found_where_they_moved():
+def test_lines_are_found_where_they_moved():
     moved = "# a comment\n# another\n" + NEW
     assert told(moved, wrote(OLD, NEW)) == [UNKNOWN] * 5 + [ONE] * 5
 
 
 @pytest.mark.parametrize("marks", [True, False], ids=["with marks", "without"])
-def test_20_2_a_range_that_was_edited_is_edited_since(marks: bool):
+def test_a_range_that_was_edited_is_edited_since(marks: bool):
     edited = NEW.replace("raise Expired(claims)", "raise TooLate(claims)")
     lines = told(edited, wrote(OLD, NEW, marks=marks))
     if marks:
@@ -71,52 +71,52 @@ def test_20_2_a_range_that_was_edited_is_edited_since(marks: bool):
         assert lines == [UNKNOWN] * 8
 
 
-def test_20_2_lines_added_between_are_nobodys():
+def test_lines_added_between_are_nobodys():
     more = NEW.replace("        raise", "        log.warning('late')\n        raise")
     assert told(more, wrote(OLD, NEW)) == [UNKNOWN] * 3 + [ONE] * 3 + [UNKNOWN] + [ONE] * 2
 
 
-def test_20_2_the_newest_record_has_the_first_word():
+def test_the_newest_record_has_the_first_word():
     newer = NEW.replace("decode(token)", "decode(token, KEY)")
     lines = told(newer, wrote(NEW, newer, intent="INT-002"), wrote(OLD, NEW))
     assert lines == [UNKNOWN] * 3 + [ONE, TWO, ONE, ONE, ONE]
 
 
-def test_22_117_lines_moved_to_another_file_are_found_by_their_hash():
+def test_lines_moved_to_another_file_are_found_by_their_hash():
     there = "\n".join(NEW.splitlines()[3:]) + "\n"
     assert told("# moved\n" + there, wrote(OLD, NEW), path="b.py") == [UNKNOWN] + [ONE] * 5
 
 
-def test_22_117_a_single_line_that_tells_enough_is_found_elsewhere():
+def test_a_single_line_that_tells_enough_is_found_elsewhere():
     line = "    claims = decode_the_token(token)\n"
     assert told("x = 1\n" + line, wrote("", line), path="b.py") == [UNKNOWN, ONE]
 
 
 @pytest.mark.parametrize("line", ["}\n", "\n", "    pass\n", "else:\n"], ids=repr)
-def test_20_2_plain_lines_are_not_recognised_elsewhere(line: str):
+def test_plain_lines_are_not_recognised_elsewhere(line: str):
     assert told("x = 1\n" + line, wrote("", line), path="b.py") == [UNKNOWN, UNKNOWN]
     assert told(line, wrote("", line)) == [ONE]
 
 
-def test_20_2_the_same_words_of_two_intents_are_nobodys_elsewhere():
+def test_the_same_words_of_two_intents_are_nobodys_elsewhere():
     line = "    claims = decode_the_token(token)\n"
     both = [wrote("", line, path="x.py"), wrote("", line, path="y.py", intent="INT-002")]
     assert told(line, *both) == [UNKNOWN]
 
 
-def test_20_2_the_same_words_in_two_places_are_nobodys():
+def test_the_same_words_in_two_places_are_nobodys():
     line = "    claims = decode_the_token(token)\n"
     assert told(line + line, wrote("", line), path="b.py") == [UNKNOWN, UNKNOWN]
 
 
-def test_20_2_a_renamed_file_keeps_its_lines():
+def test_a_renamed_file_keeps_its_lines():
     renamed = wrote("", "", path="b.py", op="rename", origin="a.py", intent="INT-002")
     edited = NEW.replace("raise Expired(claims)", "raise TooLate(claims)")
     lines = told(edited, renamed, wrote(OLD, NEW), path="b.py")
     assert lines == [UNKNOWN] * 3 + [ONE, ONE, ONE, EDITED, ONE]
 
 
-def test_20_2_an_empty_file_and_an_empty_ledger():
+def test_an_empty_file_and_an_empty_ledger():
     assert told("", wrote(OLD, NEW)) == []
     assert told(NEW) == [UNKNOWN] * 8
 

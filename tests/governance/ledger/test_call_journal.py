@@ -55,7 +55,7 @@ def as_a_process_that_is_gone(bench: LedgerBench, **owner: Any) -> None:
         path.write_bytes(JournalKey(bench.heads.journal_key).marked(said))
 
 
-def test_15_8_a_call_is_in_the_journal_until_the_ledger_tells_of_it(bench: LedgerBench):
+def test_a_call_is_in_the_journal_until_the_ledger_tells_of_it(bench: LedgerBench):
     recording = bench.recording(flush=Flush.ALWAYS)
     recording.begin(call(1, "a.txt"))
     [path] = (bench.folder / ".state" / "journal").iterdir()
@@ -65,7 +65,7 @@ def test_15_8_a_call_is_in_the_journal_until_the_ledger_tells_of_it(bench: Ledge
     assert [record.tool_use_id for record in records(bench)] == ["toolu_1"]
 
 
-def test_15_8_with_batches_it_stays_until_the_ledger_is_flushed(bench: LedgerBench):
+def test_with_batches_it_stays_until_the_ledger_is_flushed(bench: LedgerBench):
     recording = bench.recording(flush=Flush.BATCH)
     recording.begin(call(1))
     recording.end(call(1), entry(call(1)))
@@ -74,7 +74,7 @@ def test_15_8_with_batches_it_stays_until_the_ledger_is_flushed(bench: LedgerBen
     assert len(recording.journal) == 0
 
 
-def test_22_106_a_change_without_a_record_is_recovered(bench: LedgerBench):
+def test_a_change_without_a_record_is_recovered(bench: LedgerBench):
     (bench.root / "old.txt").write_text("old\n", encoding="utf-8")
     (bench.root / "gone.txt").write_text("gone\n", encoding="utf-8")
     begun = call(
@@ -101,7 +101,7 @@ def test_22_106_a_change_without_a_record_is_recovered(bench: LedgerBench):
     assert exit_code(bench.report()) == 0
 
 
-def test_15_8_a_call_that_changed_nothing_was_blocked(bench: LedgerBench):
+def test_a_call_that_changed_nothing_was_blocked(bench: LedgerBench):
     bench.recording().begin(call(1, "a.txt"))
     as_a_process_that_is_gone(bench)
     assert bench.recording().recover(bench.root) == Recovered(unchanged=1)
@@ -109,7 +109,7 @@ def test_15_8_a_call_that_changed_nothing_was_blocked(bench: LedgerBench):
     assert (record.kind, record.outcome, record.files) == ("blocked", "interrupted", ())
 
 
-def test_15_8_a_command_may_have_changed_what_nobody_looks_at(bench: LedgerBench):
+def test_a_command_may_have_changed_what_nobody_looks_at(bench: LedgerBench):
     bench.recording().begin(call(1, unknown_targets=True))
     as_a_process_that_is_gone(bench)
     assert bench.recording().recover(bench.root) == Recovered(changed=1)
@@ -118,7 +118,7 @@ def test_15_8_a_command_may_have_changed_what_nobody_looks_at(bench: LedgerBench
     assert record.raw["metadata"]["orchestration"]["unknown_targets"] is True
 
 
-def test_15_8_what_is_recorded_already_is_not_recorded_twice(bench: LedgerBench):
+def test_what_is_recorded_already_is_not_recorded_twice(bench: LedgerBench):
     recording = bench.recording(flush=Flush.BATCH)
     recording.begin(call(1, "a.txt"))
     recording.end(call(1, "a.txt"), entry(call(1)))
@@ -127,7 +127,7 @@ def test_15_8_what_is_recorded_already_is_not_recorded_twice(bench: LedgerBench)
     assert len(records(bench)) == 1
 
 
-def test_15_8_it_is_found_in_a_sealed_file_too(bench: LedgerBench):
+def test_it_is_found_in_a_sealed_file_too(bench: LedgerBench):
     recording = bench.recording(flush=Flush.BATCH)
     recording.begin(call(1))
     recording.end(call(1), entry(call(1)))
@@ -136,7 +136,7 @@ def test_15_8_it_is_found_in_a_sealed_file_too(bench: LedgerBench):
     assert bench.recording().recover(bench.root) == Recovered(known=1)
 
 
-def test_15_8_a_question_about_the_call_is_not_its_record(bench: LedgerBench):
+def test_a_question_about_the_call_is_not_its_record(bench: LedgerBench):
     recording = bench.recording()
     recording.note(Entry(kind="decision", task_id="t-1", tool_use_id="toolu_1", outcome="success"))
     recording.begin(call(1))
@@ -144,7 +144,7 @@ def test_15_8_a_question_about_the_call_is_not_its_record(bench: LedgerBench):
     assert bench.recording().recover(bench.root) == Recovered(unchanged=1)
 
 
-def test_15_8_tasks_may_name_their_calls_alike(bench: LedgerBench):
+def test_tasks_may_name_their_calls_alike(bench: LedgerBench):
     recording = bench.recording(flush=Flush.BATCH)
     one, other = call(1), call(1, task_id="t-2")
     recording.begin(one)
@@ -155,7 +155,7 @@ def test_15_8_tasks_may_name_their_calls_alike(bench: LedgerBench):
     assert bench.recording().recover(bench.root) == Recovered(known=1, unchanged=1)
 
 
-def test_15_8_a_call_of_a_living_process_is_left_to_it(bench: LedgerBench):
+def test_a_call_of_a_living_process_is_left_to_it(bench: LedgerBench):
     recording = bench.recording()
     recording.begin(call(1))
     assert bench.recording().recover(bench.root) == Recovered()
@@ -167,13 +167,13 @@ def test_15_8_a_call_of_a_living_process_is_left_to_it(bench: LedgerBench):
     [{"pid": os.getpid(), "born": "another"}, {"pid": os.getpid(), "born": ""}],
     ids=["number used again", "unknown"],
 )
-def test_15_8_a_process_number_may_be_used_again(bench: LedgerBench, owner: dict[str, Any]):
+def test_a_process_number_may_be_used_again(bench: LedgerBench, owner: dict[str, Any]):
     bench.recording().begin(call(1))
     as_a_process_that_is_gone(bench, **owner)
     assert bench.recording().recover(bench.root) == Recovered(unchanged=1)
 
 
-def test_15_8_a_process_of_another_machine_is_gone_after_a_day(bench: LedgerBench):
+def test_a_process_of_another_machine_is_gone_after_a_day(bench: LedgerBench):
     bench.recording().begin(call(1))
     as_a_process_that_is_gone(bench, where="elsewhere")
     assert bench.recording().recover(bench.root) == Recovered()
@@ -182,7 +182,7 @@ def test_15_8_a_process_of_another_machine_is_gone_after_a_day(bench: LedgerBenc
     assert bench.recording().recover(bench.root) == Recovered(unchanged=1)
 
 
-def test_15_8_an_entry_that_was_never_finished_began_nothing(bench: LedgerBench):
+def test_an_entry_that_was_never_finished_began_nothing(bench: LedgerBench):
     folder = bench.folder / ".state" / "journal"
     folder.mkdir(parents=True)
     (folder / "x.json").write_text('{"task_id": "t')
@@ -195,7 +195,7 @@ def test_15_8_an_entry_that_was_never_finished_began_nothing(bench: LedgerBench)
 
 
 @pytest.mark.parametrize("path", ["../secret", "/etc/hostname", "link"])
-def test_15_8_a_journal_that_came_with_the_workspace_leads_nowhere_else(
+def test_a_journal_that_came_with_the_workspace_leads_nowhere_else(
     bench: LedgerBench, tmp_path: Path, path: str
 ):
     (tmp_path / "secret").write_text("secret", encoding="utf-8")
@@ -227,7 +227,7 @@ FOREIGN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_15_8_a_call_that_nobody_here_began_is_put_away(bench: LedgerBench, name: str):
+def test_a_call_that_nobody_here_began_is_put_away(bench: LedgerBench, name: str):
     folder = bench.folder / ".state" / "journal"
     folder.mkdir(parents=True)
     said = {
@@ -249,7 +249,7 @@ def test_15_8_a_call_that_nobody_here_began_is_put_away(bench: LedgerBench, name
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "[]", "7", '{"a": 1}', "9" * 5000, "\xff"])
-def test_15_8_an_entry_that_is_none_is_put_away(bench: LedgerBench, text: str):
+def test_an_entry_that_is_none_is_put_away(bench: LedgerBench, text: str):
     folder = bench.folder / ".state" / "journal"
     folder.mkdir(parents=True)
     (folder / "x.json").write_text(text, encoding="latin-1")
@@ -257,7 +257,7 @@ def test_15_8_an_entry_that_is_none_is_put_away(bench: LedgerBench, text: str):
     assert list(folder.iterdir()) == []
 
 
-def test_15_8_an_entry_of_another_workspace_is_put_away(bench: LedgerBench, tmp_path: Path):
+def test_an_entry_of_another_workspace_is_put_away(bench: LedgerBench, tmp_path: Path):
     other = LedgerBench(tmp_path / "other")
     other.recording().begin(call(1, unknown_targets=True))
     as_a_process_that_is_gone(other)
@@ -267,7 +267,7 @@ def test_15_8_an_entry_of_another_workspace_is_put_away(bench: LedgerBench, tmp_
 
 
 @pytest.mark.parametrize("name", ["journal", "."])
-def test_15_8_nothing_is_put_away_where_a_link_leads(bench: LedgerBench, tmp_path: Path, name: str):
+def test_nothing_is_put_away_where_a_link_leads(bench: LedgerBench, tmp_path: Path, name: str):
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "journal").mkdir(parents=True)
     for path in (elsewhere, elsewhere / "journal"):
@@ -282,13 +282,13 @@ def test_15_8_nothing_is_put_away_where_a_link_leads(bench: LedgerBench, tmp_pat
     assert (elsewhere / "journal" / "package.json").exists()
 
 
-def test_15_8_a_name_that_no_file_can_have_is_no_obstacle(bench: LedgerBench):
+def test_a_name_that_no_file_can_have_is_no_obstacle(bench: LedgerBench):
     bench.recording().begin(call(1, "a" * 5000, "x\0y", "\ud800"))
     as_a_process_that_is_gone(bench)
     assert bench.recording().recover(bench.root) == Recovered(unchanged=1)
 
 
-def test_15_8_the_key_is_the_users_own_and_stays(bench: LedgerBench):
+def test_the_key_is_the_users_own_and_stays(bench: LedgerBench):
     bench.recording().begin(call(1))
     key = bench.heads.journal_key
     assert key.stat().st_mode & 0o777 == 0o600
@@ -298,7 +298,7 @@ def test_15_8_the_key_is_the_users_own_and_stays(bench: LedgerBench):
     assert not key.is_relative_to(bench.root)
 
 
-def test_15_8_a_key_that_cannot_be_kept_stops_no_call(bench: LedgerBench, tmp_path: Path):
+def test_a_key_that_cannot_be_kept_stops_no_call(bench: LedgerBench, tmp_path: Path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     recording = bench.recording(heads=KnownHeads(tmp_path / "file" / "heads.json"))
     recording.begin(call(1))
@@ -306,7 +306,7 @@ def test_15_8_a_key_that_cannot_be_kept_stops_no_call(bench: LedgerBench, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["../../../etc/x", "a/b", "é" * 300, "", "a\0b"])
-def test_15_8_a_name_of_a_call_is_no_path(bench: LedgerBench, name: str):
+def test_a_name_of_a_call_is_no_path(bench: LedgerBench, name: str):
     recording = bench.recording()
     recording.begin(call(1, tool_use_id=name))
     [path] = (bench.folder / ".state" / "journal").iterdir()
@@ -315,7 +315,7 @@ def test_15_8_a_name_of_a_call_is_no_path(bench: LedgerBench, name: str):
     assert len(recording.journal) == 0
 
 
-def test_3_the_folder_of_a_workspace_that_is_not_governed_is_never_made(bench: LedgerBench):
+def test_the_folder_of_a_workspace_that_is_not_governed_is_never_made(bench: LedgerBench):
     recording = bench.recording()
     bench.folder.rmdir()
     with pytest.raises(LedgerUnwritable):
@@ -326,7 +326,7 @@ def test_3_the_folder_of_a_workspace_that_is_not_governed_is_never_made(bench: L
     assert not bench.folder.exists()
 
 
-def test_22_108_a_journal_that_cannot_be_written_stops_the_call(bench: LedgerBench):
+def test_a_journal_that_cannot_be_written_stops_the_call(bench: LedgerBench):
     recording = bench.recording()
     (bench.folder / ".state").mkdir()
     (bench.folder / ".state" / "journal").write_text("", encoding="utf-8")
@@ -334,7 +334,7 @@ def test_22_108_a_journal_that_cannot_be_written_stops_the_call(bench: LedgerBen
         recording.begin(call(1))
 
 
-def test_22_108_what_could_not_be_recorded_is_recorded_later_in_order(bench: LedgerBench):
+def test_what_could_not_be_recorded_is_recorded_later_in_order(bench: LedgerBench):
     recording = bench.recording()
     recording.note(change("t-1", 0, tool_use_id="first"))
     bench.active.chmod(0o400)
@@ -368,7 +368,7 @@ recording.end(call, change("t", 1, tool_use_id="c"))
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_22_106_a_kill_at_any_instant_leaves_one_record(bench: LedgerBench, point: str):
+def test_a_kill_at_any_instant_leaves_one_record(bench: LedgerBench, point: str):
     killed = run_program(ONE_CALL, str(bench.root), ROOKERY_KILLPOINT=point)
     assert killed.returncode == -9, killed
     recording = bench.recording()
@@ -378,7 +378,7 @@ def test_22_106_a_kill_at_any_instant_leaves_one_record(bench: LedgerBench, poin
     assert exit_code(bench.report()) == 0
 
 
-def test_22_111_a_token_in_a_command_is_not_recorded(bench: LedgerBench):
+def test_a_token_in_a_command_is_not_recorded(bench: LedgerBench):
     token = "ghp_" + "a1B2" * 9
     text = f"curl -H 'Authorization: Bearer {token}' https://x"
     bench.recording().note(Entry(kind="command", task_id="t", command={"text": text}))
@@ -389,7 +389,7 @@ def test_22_111_a_token_in_a_command_is_not_recorded(bench: LedgerBench):
     assert exit_code(bench.report()) == 0
 
 
-def test_15_13_no_part_of_a_record_keeps_a_secret(bench: LedgerBench):
+def test_no_part_of_a_record_keeps_a_secret(bench: LedgerBench):
     told = Entry(
         kind="command",
         task_id="t",
@@ -404,7 +404,7 @@ def test_15_13_no_part_of_a_record_keeps_a_secret(bench: LedgerBench):
     assert (own["count"], own["redactions"]) == (3, 2)
 
 
-def test_15_7_a_very_long_command_is_shortened(bench: LedgerBench):
+def test_a_very_long_command_is_shortened(bench: LedgerBench):
     text = "echo " + "word " * 100_000
     bench.recording().note(Entry(kind="command", task_id="t", command={"text": text}))
     assert max(map(len, bench.lines)) < 20_000

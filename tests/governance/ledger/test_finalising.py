@@ -48,9 +48,7 @@ def found_in(texts: list[str], last: str) -> tuple[CommittedFile, Finalised]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(TEXT, min_size=2, max_size=5), TEXT)
-def test_15_12_every_fresh_line_is_counted_once_and_every_range_is_true(
-    texts: list[str], last: str
-):
+def test_every_fresh_line_is_counted_once_and_every_range_is_true(texts: list[str], last: str):
     file, found = found_in(texts, last)
     assert found.lines + found.edited + found.unknown == len(file.fresh)
     told: list[int] = []
@@ -65,7 +63,7 @@ def test_15_12_every_fresh_line_is_counted_once_and_every_range_is_true(
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(TEXT, min_size=2, max_size=5), TEXT)
-def test_15_12_finalised_records_are_of_the_format_and_of_no_chain(texts: list[str], last: str):
+def test_finalised_records_are_of_the_format_and_of_no_chain(texts: list[str], last: str):
     _, found = found_in(texts, last)
     for placed in found.placed:
         record = finalised_record(placed, "f" * 40)
@@ -74,7 +72,7 @@ def test_15_12_finalised_records_are_of_the_format_and_of_no_chain(texts: list[s
         assert traced(record).intent_id == placed.record.intent_id
 
 
-def test_15_12_lines_of_people_are_found_too():
+def test_lines_of_people_are_found_too():
     human = wrote(1, "", "statement_number_1 = 1\n", contributor="human")
     found = finalised([committed("", "statement_number_1 = 1\n")], [human])
     assert found.lines == 1

@@ -14,7 +14,7 @@ from support.agent_trace_format import shape_problems
 PAGE = Path(__file__).parents[3] / "docs" / "ledger.md"
 
 
-def test_15_5_the_record_in_the_document_has_the_hash_it_names():
+def test_the_record_in_the_document_has_the_hash_it_names():
     (text,) = re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     record = json.loads(text)
     assert shape_problems(record) == ()
@@ -22,7 +22,7 @@ def test_15_5_the_record_in_the_document_has_the_hash_it_names():
     assert record["tool"] == {"name": NAME, "version": VERSION}
 
 
-def test_20_2_every_kind_and_exit_code_is_in_the_document():
+def test_every_kind_and_exit_code_is_in_the_document():
     said = PAGE.read_text(encoding="utf-8")
     assert [kind for kind in KINDS if f"`{kind}`" not in said] == []
     codes = re.search(r"Exit codes: (.*?)\.\n", said, re.DOTALL)

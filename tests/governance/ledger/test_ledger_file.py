@@ -48,7 +48,7 @@ def codes(bench: LedgerBench) -> set[str]:
     return {finding.code for finding in bench.report().findings}
 
 
-def test_15_6_a_task_has_one_stream_that_begins_with_all_tips(bench: LedgerBench):
+def test_a_task_has_one_stream_that_begins_with_all_tips(bench: LedgerBench):
     ledger = bench.ledger()
     one = ledger.append(change("one", 1))
     two = ledger.append(change("two", 2))
@@ -65,7 +65,7 @@ def test_15_6_a_task_has_one_stream_that_begins_with_all_tips(bench: LedgerBench
     assert exit_code(bench.report()) == 0
 
 
-def test_15_6_another_process_goes_on_in_a_stream_of_its_own(bench: LedgerBench):
+def test_another_process_goes_on_in_a_stream_of_its_own(bench: LedgerBench):
     first = bench.ledger().append(change("one", 1))
     second = bench.ledger().append(change("one", 2))
     assert first.stream != second.stream
@@ -73,7 +73,7 @@ def test_15_6_another_process_goes_on_in_a_stream_of_its_own(bench: LedgerBench)
     assert exit_code(bench.report()) == 0
 
 
-def test_15_6_more_tips_than_one_record_names_go_into_a_checkpoint(bench: LedgerBench):
+def test_more_tips_than_one_record_names_go_into_a_checkpoint(bench: LedgerBench):
     ledger = bench.ledger()
     for number in range(70):
         ledger.append(change(f"t-{number}", number))
@@ -88,7 +88,7 @@ def test_15_6_more_tips_than_one_record_names_go_into_a_checkpoint(bench: Ledger
     assert exit_code(bench.report()) == 0
 
 
-def test_22_99_processes_append_at_the_same_time(bench: LedgerBench):
+def test_processes_append_at_the_same_time(bench: LedgerBench):
     count, each = 4, 5000 if TORTURE else 150
     code = "import ledger_bench; ledger_bench.main()"
     running = [
@@ -103,7 +103,7 @@ def test_22_99_processes_append_at_the_same_time(bench: LedgerBench):
 
 
 @pytest.mark.parametrize("cut", [1, 2, 50, 600])
-def test_22_107_a_torn_line_is_mended_or_moved_away(bench: LedgerBench, cut: int):
+def test_a_torn_line_is_mended_or_moved_away(bench: LedgerBench, cut: int):
     bench.ledger().append(change("one", 1))
     whole = bench.active.read_bytes()
     bench.active.write_bytes(whole[:-cut])
@@ -124,7 +124,7 @@ def test_22_107_a_torn_line_is_mended_or_moved_away(bench: LedgerBench, cut: int
     assert exit_code(bench.report()) == 0
 
 
-def test_22_107_a_killed_append_leaves_no_trace_in_the_chain(bench: LedgerBench):
+def test_a_killed_append_leaves_no_trace_in_the_chain(bench: LedgerBench):
     ledger = bench.ledger()
     ledger.append(change("one", 1))
     with open(bench.active, "ab") as file:
@@ -135,7 +135,7 @@ def test_22_107_a_killed_append_leaves_no_trace_in_the_chain(bench: LedgerBench)
     assert exit_code(bench.report()) == 0
 
 
-def test_22_107_zeros_of_a_power_failure_are_moved_away(bench: LedgerBench):
+def test_zeros_of_a_power_failure_are_moved_away(bench: LedgerBench):
     bench.ledger().append(change("one", 1))
     with open(bench.active, "ab") as file:
         file.write(bytes(4096))
@@ -154,7 +154,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_22_108_a_full_disk_keeps_the_ledger_whole(small_disk: Path, tmp_path: Path):
+def test_a_full_disk_keeps_the_ledger_whole(small_disk: Path, tmp_path: Path):
     bench = LedgerBench(small_disk / "space")
     bench.heads = KnownHeads(tmp_path / "heads.json")
     recording = bench.recording()
@@ -192,7 +192,7 @@ def files_no_longer_than(size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("room", [1, 300, 700, 1000])
-def test_22_108_what_was_written_in_part_is_taken_back(bench: LedgerBench, room: int):
+def test_what_was_written_in_part_is_taken_back(bench: LedgerBench, room: int):
     """At 700 bytes a new stream can be begun, and nothing can be recorded in it."""
     bench.ledger().append(change("one", 1))
     ledger, before = bench.ledger(), bench.active.read_bytes()
@@ -207,7 +207,7 @@ def test_22_108_what_was_written_in_part_is_taken_back(bench: LedgerBench, room:
     assert exit_code(bench.report()) == 0
 
 
-def test_22_108_a_folder_that_cannot_be_written(bench: LedgerBench):
+def test_a_folder_that_cannot_be_written(bench: LedgerBench):
     bench.ledger().append(change("one", 1))
     before = bench.active.read_bytes()
     bench.active.chmod(0o400)
@@ -216,7 +216,7 @@ def test_22_108_a_folder_that_cannot_be_written(bench: LedgerBench):
     assert bench.active.read_bytes() == before
 
 
-def test_15_7_the_folder_is_never_made(tmp_path: Path):
+def test_the_folder_is_never_made(tmp_path: Path):
     bench = LedgerBench(tmp_path / "space")
     bench.folder.rmdir()
     with pytest.raises(LedgerUnwritable, match="there is no folder"):
@@ -233,7 +233,7 @@ time.sleep(600)
 """
 
 
-def test_22_109_a_lock_goes_with_its_holder(bench: LedgerBench):
+def test_a_lock_goes_with_its_holder(bench: LedgerBench):
     bench.ledger().append(change("one", 1))
     lock = bench.folder / ".state" / "locks" / "trace"
     holder = subprocess.Popen(
@@ -250,7 +250,7 @@ def test_22_109_a_lock_goes_with_its_holder(bench: LedgerBench):
     assert exit_code(bench.report()) == 0
 
 
-def test_15_7_the_lock_is_free_after_a_failure(bench: LedgerBench):
+def test_the_lock_is_free_after_a_failure(bench: LedgerBench):
     ledger = bench.ledger()
     ledger.append(change("t", 1))
     before = bench.active.read_bytes()
@@ -263,7 +263,7 @@ def test_15_7_the_lock_is_free_after_a_failure(bench: LedgerBench):
     assert exit_code(bench.report()) == 0
 
 
-def test_15_5_what_is_no_unicode_is_recorded_spelled_out(bench: LedgerBench):
+def test_what_is_no_unicode_is_recorded_spelled_out(bench: LedgerBench):
     path = os.fsdecode(b"caf\xe9.txt")
     bench.ledger().append(
         Entry(
@@ -299,7 +299,7 @@ def commit(bench: LedgerBench) -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["diverged", "added on both"])
-def test_22_104_branches_merge_by_union_and_verify(repository: LedgerBench, shared: bool):
+def test_branches_merge_by_union_and_verify(repository: LedgerBench, shared: bool):
     if shared:
         repository.ledger().append(change("base", 0))
     commit(repository)
@@ -324,7 +324,7 @@ def test_22_104_branches_merge_by_union_and_verify(repository: LedgerBench, shar
     assert exit_code(repository.report()) == 0
 
 
-def test_22_105_a_switched_branch_begins_a_new_stream_and_merges_back(repository: LedgerBench):
+def test_a_switched_branch_begins_a_new_stream_and_merges_back(repository: LedgerBench):
     ledger = repository.ledger()
     ledger.append(change("task", 0))
     commit(repository)
@@ -361,7 +361,7 @@ def test_a_checked_out_branch_verifies_and_a_cut_file_does_not(repository: Ledge
     assert exit_code(repository.report()) == 1
 
 
-def test_15_6_a_stream_is_not_continued_in_a_file_that_was_replaced(bench: LedgerBench):
+def test_a_stream_is_not_continued_in_a_file_that_was_replaced(bench: LedgerBench):
     ledger = bench.ledger()
     ledger.append(change("one", 1))
     before = bench.active.read_bytes()
@@ -373,7 +373,7 @@ def test_15_6_a_stream_is_not_continued_in_a_file_that_was_replaced(bench: Ledge
     assert exit_code(bench.report(known=None)) == 0
 
 
-def test_15_6_nor_where_its_last_record_is_in_another_place(bench: LedgerBench, tmp_path: Path):
+def test_nor_where_its_last_record_is_in_another_place(bench: LedgerBench, tmp_path: Path):
     other = LedgerBench(tmp_path / "other")
     other.ledger().append(change("elsewhere", 1))
     ledger = bench.ledger()
@@ -385,7 +385,7 @@ def test_15_6_nor_where_its_last_record_is_in_another_place(bench: LedgerBench, 
     assert exit_code(bench.report()) == 0
 
 
-def test_15_9_a_long_file_is_sealed_and_the_next_one_builds_upon_it(bench: LedgerBench):
+def test_a_long_file_is_sealed_and_the_next_one_builds_upon_it(bench: LedgerBench):
     ledger, other = bench.ledger(seal_records=20), bench.ledger(seal_records=20)
     for number in range(30):
         ledger.append(change("one", number))
@@ -411,7 +411,7 @@ def test_15_9_a_long_file_is_sealed_and_the_next_one_builds_upon_it(bench: Ledge
     )
 
 
-def test_15_9_a_sealed_file_may_be_compressed_and_not_be_lost(bench: LedgerBench):
+def test_a_sealed_file_may_be_compressed_and_not_be_lost(bench: LedgerBench):
     ledger = bench.ledger()
     for number in range(12):
         ledger.append(change("one", number))
@@ -434,7 +434,7 @@ def test_15_9_a_sealed_file_may_be_compressed_and_not_be_lost(bench: LedgerBench
     assert "anchor" in codes(bench)
 
 
-def test_22_107_a_repair_is_told_once_even_if_the_file_is_full(bench: LedgerBench):
+def test_a_repair_is_told_once_even_if_the_file_is_full(bench: LedgerBench):
     ledger = bench.ledger(seal_records=4)
     for number in range(3):
         ledger.append(change("one", number))
@@ -445,7 +445,7 @@ def test_22_107_a_repair_is_told_once_even_if_the_file_is_full(bench: LedgerBenc
     assert exit_code(bench.report()) == 0
 
 
-def test_15_9_by_size_too(bench: LedgerBench):
+def test_by_size_too(bench: LedgerBench):
     ledger = bench.ledger(seal_size=4096)
     for number in range(20):
         ledger.append(change("one", number))
@@ -455,7 +455,7 @@ def test_15_9_by_size_too(bench: LedgerBench):
 
 
 @pytest.mark.parametrize("point", ["ledger.written:1", "ledger.before_move", "ledger.moved"])
-def test_15_9_a_kill_while_sealing_loses_nothing(bench: LedgerBench, point: str):
+def test_a_kill_while_sealing_loses_nothing(bench: LedgerBench, point: str):
     code = (
         "import sys; from pathlib import Path; from ledger_bench import LedgerBench, change;"
         "ledger = LedgerBench(Path(sys.argv[1])).ledger(seal_records=6);"
@@ -482,9 +482,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("own", HOSTILE, ids=str)
-def test_15_7_whatever_a_ledger_holds_it_can_be_appended_to(
-    bench: LedgerBench, own: dict[str, Any]
-):
+def test_whatever_a_ledger_holds_it_can_be_appended_to(bench: LedgerBench, own: dict[str, Any]):
     part = {
         "stream": "S",
         "seq": 0,
@@ -501,7 +499,7 @@ def test_15_7_whatever_a_ledger_holds_it_can_be_appended_to(
     assert exit_code(bench.report()) == 1
 
 
-def test_15_9_a_seal_names_no_path(bench: LedgerBench):
+def test_a_seal_names_no_path(bench: LedgerBench):
     line = {"timestamp": "../../../x", "files": [], "metadata": {"orchestration": {}}}
     own = {"stream": "S", "seq": 0, "prev": None, "kind": "stream_start", "hash": "sha256:0"}
     line["metadata"] = {"orchestration": own}
@@ -512,7 +510,7 @@ def test_15_9_a_seal_names_no_path(bench: LedgerBench):
 
 
 @pytest.mark.parametrize("name", [".state", "trace"])
-def test_3_links_that_a_repository_brings_are_not_followed(
+def test_links_that_a_repository_brings_are_not_followed(
     bench: LedgerBench, tmp_path: Path, name: str
 ):
     elsewhere = tmp_path / "elsewhere"
@@ -529,7 +527,7 @@ def test_3_links_that_a_repository_brings_are_not_followed(
     assert list(elsewhere.iterdir()) == []
 
 
-def test_15_10_a_checkpoint_comes_every_thousand_records(bench: LedgerBench):
+def test_a_checkpoint_comes_every_thousand_records(bench: LedgerBench):
     ledger = bench.ledger()
     for number in range(1100):
         ledger.append(change("one", number))
@@ -538,7 +536,7 @@ def test_15_10_a_checkpoint_comes_every_thousand_records(bench: LedgerBench):
     assert json.loads((bench.folder / ".state" / "head.json").read_text())["records"] == 1102
 
 
-def test_15_10_heads_that_cannot_be_kept_do_not_stop_the_ledger(bench: LedgerBench, tmp_path: Path):
+def test_heads_that_cannot_be_kept_do_not_stop_the_ledger(bench: LedgerBench, tmp_path: Path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     ledger = bench.ledger(heads=KnownHeads(tmp_path / "file" / "heads.json"))
     ledger.append(change("one", 1))
@@ -546,7 +544,7 @@ def test_15_10_heads_that_cannot_be_kept_do_not_stop_the_ledger(bench: LedgerBen
     assert len(bench.lines) == 2
 
 
-def test_3_a_workspace_has_a_key_of_its_own(tmp_path: Path):
+def test_a_workspace_has_a_key_of_its_own(tmp_path: Path):
     one, other = tmp_path / "one", tmp_path / "other"
     one.mkdir()
     key = workspace_key(one / ".state", one, tmp_path)
@@ -556,7 +554,7 @@ def test_3_a_workspace_has_a_key_of_its_own(tmp_path: Path):
 
 
 @pytest.mark.parametrize("text", [None, "", "../../../x", "0123456789abcdef", "é" * 5000])
-def test_3_a_workspace_is_known_by_its_place_though_its_id_is_not_right(
+def test_a_workspace_is_known_by_its_place_though_its_id_is_not_right(
     tmp_path: Path, text: str | None
 ):
     space, kept = tmp_path / "space", tmp_path / "kept"
@@ -579,14 +577,14 @@ def test_3_a_workspace_is_known_by_its_place_though_its_id_is_not_right(
 
 
 @pytest.mark.parametrize("text", ["../../../x", "a/b", "", "\0"])
-def test_3_the_id_of_a_workspace_is_no_path(tmp_path: Path, text: str):
+def test_the_id_of_a_workspace_is_no_path(tmp_path: Path, text: str):
     (tmp_path / ".state").mkdir()
     (tmp_path / ".state" / "workspace_id").write_text(text, encoding="utf-8")
     key = workspace_key(tmp_path / ".state", tmp_path, tmp_path / "kept")
     assert re.fullmatch("[0-9a-f]{16}-[0-9a-f]{16}", key)
 
 
-def test_3_processes_that_make_an_id_at_the_same_time_agree(tmp_path: Path):
+def test_processes_that_make_an_id_at_the_same_time_agree(tmp_path: Path):
     with ThreadPoolExecutor(8) as pool:
         keys = pool.map(
             lambda _: workspace_key(tmp_path / ".state", tmp_path, tmp_path / "kept"), range(40)
@@ -594,7 +592,7 @@ def test_3_processes_that_make_an_id_at_the_same_time_agree(tmp_path: Path):
         assert len(set(keys)) == 1
 
 
-def test_15_9_a_new_process_reads_only_what_is_new(bench: LedgerBench):
+def test_a_new_process_reads_only_what_is_new(bench: LedgerBench):
     ledger = bench.ledger()
     for number in range(50):
         ledger.append(change("one", number))
@@ -607,7 +605,7 @@ def test_15_9_a_new_process_reads_only_what_is_new(bench: LedgerBench):
 
 
 @pytest.mark.parametrize("flush", Flush)
-def test_15_7_every_way_to_flush_writes_the_same(bench: LedgerBench, flush: Flush):
+def test_every_way_to_flush_writes_the_same(bench: LedgerBench, flush: Flush):
     ledger = bench.ledger(flush=flush)
     for number in range(3):
         ledger.append(change("one", number))

@@ -54,7 +54,7 @@ def bench(tmp_path: Path) -> LedgerBench:
 
 
 @pytest.mark.parametrize("size", [1, 10, 64 * 1024, 200_000])
-def test_15_9_lines_come_backwards(tmp_path: Path, size: int):
+def test_lines_come_backwards(tmp_path: Path, size: int):
     path = tmp_path / "a.jsonl"
     lines = [b"%d" % number + b"x" * (size + number % 5) + b"\n" for number in range(7)]
     path.write_bytes(b"".join(lines))
@@ -63,7 +63,7 @@ def test_15_9_lines_come_backwards(tmp_path: Path, size: int):
     assert list(lines_backwards(path)) == lines[::-1]
 
 
-def test_20_2_newest_first_across_sealed_files(bench: LedgerBench):
+def test_newest_first_across_sealed_files(bench: LedgerBench):
     calls = [record.tool_use_id for record in newest(bench.folder, Query(kind="mutation"))]
     assert calls == [f"c{number}" for number in reversed(range(60))]
     assert [record.id for record in oldest(bench.folder)] == [
@@ -88,7 +88,7 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_15_9_the_index_finds_what_reading_finds(bench: LedgerBench, name: str):
+def test_the_index_finds_what_reading_finds(bench: LedgerBench, name: str):
     query = QUERIES[name]
     index = LedgerIndex(bench.folder, bench.heads.index)
     expected = {record.id for record in newest(bench.folder, query)}
@@ -98,7 +98,7 @@ def test_15_9_the_index_finds_what_reading_finds(bench: LedgerBench, name: str):
     } == expected
 
 
-def test_15_9_the_index_follows_the_ledger(bench: LedgerBench):
+def test_the_index_follows_the_ledger(bench: LedgerBench):
     index, query = LedgerIndex(bench.folder, bench.heads.index), Query(intent="INT-2")
     before = len(list(index.find(query)))
     bench.ledger().append(change("later", 1, intent_id="INT-2"))
@@ -114,14 +114,14 @@ def test_15_9_the_index_follows_the_ledger(bench: LedgerBench):
     }
 
 
-def test_15_9_compressed_files_are_found_too(bench: LedgerBench):
+def test_compressed_files_are_found_too(bench: LedgerBench):
     compress(sealed_files(bench.folder)[0])
     query = Query(intent="INT-2")
     found = [record.id for record in LedgerIndex(bench.folder, bench.heads.index).find(query)]
     assert found == [record.id for record in newest(bench.folder, query)]
 
 
-def test_15_9_an_index_in_use_is_done_without(bench: LedgerBench):
+def test_an_index_in_use_is_done_without(bench: LedgerBench):
     list(LedgerIndex(bench.folder, bench.heads.index).find(Query()))
     bench.ledger().append(change("later", 1))
     with closing(sqlite3.connect(bench.heads.index)) as other:
@@ -154,7 +154,7 @@ LINEAGE = {
 }
 
 
-def test_15_14_a_line_of_the_lineage_is_mapped():
+def test_a_line_of_the_lineage_is_mapped():
     [record] = records_on(json.dumps(LINEAGE).encode())
     [file] = record.files
     assert (file.path, file.ranges[0].end) == ("src/a.ts", 3)
@@ -162,12 +162,12 @@ def test_15_14_a_line_of_the_lineage_is_mapped():
     assert (record.revision, record.related[0].url, record.chained) == ("abc", "REQ-001", False)
 
 
-def test_22_112_two_objects_on_one_line_are_two_records():
+def test_two_objects_on_one_line_are_two_records():
     line = json.dumps(LINEAGE) + json.dumps({**LINEAGE, "id": "y"})
     assert [record.id for record in records_on(line.encode())] == ["x", "y"]
 
 
-def test_15_14_pseudo_files_are_events():
+def test_pseudo_files_are_events():
     line = {"version": "1.0", "id": "z", "files": [{"path": ".shell-history", "conversations": []}]}
     [record] = records_on(json.dumps(line).encode())
     assert (record.kind, record.files) == ("event", ())
@@ -176,11 +176,11 @@ def test_15_14_pseudo_files_are_events():
 @pytest.mark.parametrize(
     "line", [b"", b"{", b"[1]", b"7", b"\xff", b'{"files": 7, "metadata": [], "id": {}}'], ids=repr
 )
-def test_15_14_whatever_stands_there_can_be_read(line: bytes):
+def test_whatever_stands_there_can_be_read(line: bytes):
     assert all(not record.files for record in records_on(line))
 
 
-def test_15_12_agent_trace_with_and_without_our_part(bench: LedgerBench):
+def test_agent_trace_with_and_without_our_part(bench: LedgerBench):
     records = list(oldest(bench.folder))
     assert list(agent_trace(records)) == list(oldest_first(bench.folder))
     stripped = [json.loads(line) for line in agent_trace(records, strip=True)]
@@ -198,7 +198,7 @@ BLOCK = 64 * 1024
 
 
 @given(st.lists(st.sampled_from([1, 2, 100, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK]), max_size=12))
-def test_15_9_a_file_is_the_same_from_its_end(sizes: list[int]):
+def test_a_file_is_the_same_from_its_end(sizes: list[int]):
     text = b"".join(b"%d" % (at % 10) * (size - 1) + b"\n" for at, size in enumerate(sizes))
     with TemporaryDirectory() as folder:
         path = Path(folder) / "x.jsonl"
@@ -208,7 +208,7 @@ def test_15_9_a_file_is_the_same_from_its_end(sizes: list[int]):
         assert b"".join(lines(path)) == text
 
 
-def test_15_9_an_endless_line_comes_in_pieces(bench: LedgerBench):
+def test_an_endless_line_comes_in_pieces(bench: LedgerBench):
     with open(bench.active, "wb") as file:
         file.truncate(100 * 1024 * 1024)
     for way in (lines, lines_backwards):

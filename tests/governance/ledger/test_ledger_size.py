@@ -24,7 +24,7 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
     return import_module("ledger")
 
 
-def test_21_verifying_keeps_a_few_bytes_of_each_record(benchmark: Any):
+def test_verifying_keeps_a_few_bytes_of_each_record(benchmark: Any):
     lines = list(benchmark.lines(2_500))
     assert sum(map(len, lines)) > 2_500_000
     tracemalloc.start()
@@ -48,7 +48,7 @@ def bytes_read() -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the system does not tell")
-def test_21_an_append_reads_no_more_of_a_long_ledger_than_of_a_short_one(tmp_path: Path):
+def test_an_append_reads_no_more_of_a_long_ledger_than_of_a_short_one(tmp_path: Path):
     bench = LedgerBench(tmp_path / "space")
     ledger = bench.ledger()
     read: list[int] = []
@@ -63,7 +63,7 @@ def test_21_an_append_reads_no_more_of_a_long_ledger_than_of_a_short_one(tmp_pat
 
 if TORTURE:
 
-    def test_21_a_million_records_verify_fast_in_little_memory(benchmark: Any, tmp_path: Path):
+    def test_a_million_records_verify_fast_in_little_memory(benchmark: Any, tmp_path: Path):
         bench = LedgerBench(tmp_path / "space")
         assert benchmark.write(bench.active, 1_000_000) > 2**30
         _, _, speed, memory = benchmark.verification(bench.folder, 1_000_000)

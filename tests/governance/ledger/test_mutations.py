@@ -331,13 +331,13 @@ def test_the_untouched_ledger_is_whole(ground: Ground):
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
-def test_15_11_every_mutation_of_a_ledger_is_found(ground: Ground, group: int):
+def test_every_mutation_of_a_ledger_is_found(ground: Ground, group: int):
     missed = [undetected(ground, f"{group}.{number}") for number in range(EACH)]
     assert [each for each in missed if each] == []
 
 
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
-def test_15_11_every_kind_of_mutation_changes_something(
+def test_every_kind_of_mutation_changes_something(
     ground: Ground, mutate: Callable[[random.Random, Lines, Lines], bytes]
 ):
     original = b"".join(ground.lines)
@@ -350,6 +350,6 @@ def test_15_11_every_kind_of_mutation_changes_something(
 if TORTURE:
 
     @pytest.mark.parametrize("group", range(GROUPS))
-    def test_15_11_every_mutation_of_a_ledger_is_found_with_new_seeds(ground: Ground, group: int):
+    def test_every_mutation_of_a_ledger_is_found_with_new_seeds(ground: Ground, group: int):
         missed = [undetected(ground, secrets.token_hex(8)) for _ in range(500)]
         assert [each for each in missed if each] == []

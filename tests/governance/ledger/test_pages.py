@@ -128,11 +128,11 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("told", "expected"), ROWS.values(), ids=ROWS)
-def test_20_2_a_record_is_one_row(told: dict[str, Any], expected: str):
+def test_a_record_is_one_row(told: dict[str, Any], expected: str):
     assert row(**told) == expected
 
 
-def test_20_2_rows_are_aligned_whatever_their_kinds():
+def test_rows_are_aligned_whatever_their_kinds():
     kinds = ("mutation", "intent_invalidated", "decision")
     records = [recorded(Entry(kind=kind, task_id="t", intent_id="INT-001")) for kind in kinds]
     lines, columns = list(log_lines(records, today="")), Columns()
@@ -141,7 +141,7 @@ def test_20_2_rows_are_aligned_whatever_their_kinds():
     assert later.index("INT-001") == next(columns.rows(lines)).index("INT-001")
 
 
-def test_20_2_a_decision_is_told_with_what_its_call_was_about():
+def test_a_decision_is_told_with_what_its_call_was_about():
     asked = {"task_id": "t", "tool_name": "apply_diff", "tool_use_id": "toolu_1"}
     decision = Entry(kind="decision", approval={"answer": "once", "by": "human"}, **asked)
     done = Entry(kind="mutation", files=(FILE,), **asked)
@@ -150,7 +150,7 @@ def test_20_2_a_decision_is_told_with_what_its_call_was_about():
     assert [line.subject for line in lines] == ["a", "a", "-"]
 
 
-def test_20_2_what_a_rewind_took_away_is_gone():
+def test_what_a_rewind_took_away_is_gone():
     """Coverage compares what the last record says of a file with what is there."""
     rewind = recorded(
         Entry(kind="rewind", task_id="t", files=(FILE,), more={"removed": ["b", 7, ""]})
@@ -180,7 +180,7 @@ CHAINS = {
 
 
 @pytest.mark.parametrize(("record", "before", "chain"), CHAINS.values(), ids=CHAINS)
-def test_20_2_a_page_says_whether_the_chain_holds(
+def test_a_page_says_whether_the_chain_holds(
     record: TracedRecord, before: TracedRecord | None, chain: str
 ):
     assert chain_of(record, before) == chain
@@ -189,7 +189,7 @@ def test_20_2_a_page_says_whether_the_chain_holds(
     assert ("chain broken" in page) == broken
 
 
-def test_20_2_lines_are_aligned_whatever_stands_in_them():
+def test_lines_are_aligned_whatever_stands_in_them():
     commit = CommitOfLine(revision="9" * 40, author="A" * 40, day="2026-01-10", path="a", line=1)
     lines = [
         OwnedLine(number=9, text="x\ty", origin="version control", commit=commit),
@@ -204,7 +204,7 @@ def test_20_2_lines_are_aligned_whatever_stands_in_them():
     assert list(why_rows(lines[2], None)) == []
 
 
-def test_20_2_rows_of_lines_are_no_wider_than_a_screen():
+def test_rows_of_lines_are_no_wider_than_a_screen():
     model = recorded(change("01234567-89ab-7def-8000-000000000000", 1, model_id="a/b/" + "m" * 40))
     commit = CommitOfLine(revision="9" * 40, author="A" * 90, day="2026-01-10", path="a", line=1)
     lines = [
@@ -229,7 +229,7 @@ CHECKS = {
 
 
 @pytest.mark.parametrize(("told", "said"), CHECKS.values(), ids=CHECKS)
-def test_20_2_whether_a_criterion_held_is_told_as_it_was_found(told: dict[str, Any], said: str):
+def test_whether_a_criterion_held_is_told_as_it_was_found(told: dict[str, Any], said: str):
     check = recorded(Entry(kind="command", task_id="t", tool_name="intent_check", **told))
     code = ", exit 3" if told["outcome"] == "failure" else ""
     assert held_words(check) == f"{said} 2026-02-20{code}"

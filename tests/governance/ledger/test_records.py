@@ -58,13 +58,13 @@ ENTRIES = {
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_22_98_every_record_is_one_of_the_agent_trace_format(name: str):
+def test_every_record_is_one_of_the_agent_trace_format(name: str):
     record = made(ENTRIES[name])
     assert list(SCHEMA.iter_errors(record)) == []
     assert shape_problems(record) == ()
 
 
-def test_15_2_what_a_record_says():
+def test_what_a_record_says():
     record = made(ENTRIES["sub-task"])
     [file] = record["files"]
     [talk] = file["conversations"]
@@ -81,7 +81,7 @@ def test_15_2_what_a_record_says():
     assert made(ENTRIES["command"])["metadata"]["orchestration"]["intent_id"] is None
 
 
-def test_15_2_paths_are_composed():
+def test_paths_are_composed():
     record = made(
         Entry(kind="mutation", task_id="t", files=(TracedFile(path="cafe\u0301", op="mode"),))
     )
@@ -106,11 +106,11 @@ def test_15_2_paths_are_composed():
     ],
     ids=str,
 )
-def test_24_a_departure_from_the_format_is_told(change: dict[str, Any], problem: str):
+def test_a_departure_from_the_format_is_told(change: dict[str, Any], problem: str):
     assert shape_problems({**json.loads(GOLDEN_LINES[0]), **change}) == (problem,)
 
 
-def test_15_7_a_call_with_very_many_files_is_recorded_in_parts():
+def test_a_call_with_very_many_files_is_recorded_in_parts():
     files = tuple(TracedFile(path=f"src/{'deep/' * 20}{at}.py", op="create") for at in range(3000))
     parts = parts_of(Entry(kind="mutation", task_id="t", files=files))
     assert len(parts) > 2
@@ -119,7 +119,7 @@ def test_15_7_a_call_with_very_many_files_is_recorded_in_parts():
     assert all(len(line_of(made(part))) <= LONGEST_LINE for part in parts)
 
 
-def test_15_7_a_file_with_very_many_ranges_keeps_its_hashes():
+def test_a_file_with_very_many_ranges_keeps_its_hashes():
     ranges = tuple(LineRange(at, at, f"sha256:{at:064x}") for at in range(1, 3000))
     after = FileHash(sha256="0" * 64, size=1)
     file = TracedFile(path="a", op="modify", ranges=ranges, after=after)
@@ -134,7 +134,7 @@ TEXT = st.lists(st.sampled_from(["a", "b", "", "return x", "}"]), max_size=12).m
 
 
 @given(TEXT, TEXT)
-def test_15_2_what_was_neither_written_nor_removed_is_the_same(old: str, new: str):
+def test_what_was_neither_written_nor_removed_is_the_same(old: str, new: str):
     found = line_change(old, new)
     before, after = plain_lines(old), plain_lines(new)
     written = {n for each in found.written for n in range(each.start - 1, each.end)}
@@ -149,7 +149,7 @@ def test_15_2_what_was_neither_written_nor_removed_is_the_same(old: str, new: st
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=repr)
-def test_15_2_line_ends_do_not_count(end: str):
+def test_line_ends_do_not_count(end: str):
     text = f'def f():{end}    return "é"{end}'
     [written] = line_change("", text).written
     assert written.content_hash == (
@@ -159,7 +159,7 @@ def test_15_2_line_ends_do_not_count(end: str):
     assert line_change(text, text.replace(end, "\n")).written == ()
 
 
-def test_22_115_a_deleted_file_tells_what_was_removed():
+def test_a_deleted_file_tells_what_was_removed():
     found = line_change("a\nb\n", "")
     assert found.written == ()
     [removed] = found.removed

@@ -89,17 +89,17 @@ SLOW = [
 
 
 @pytest.mark.parametrize(("text", "shown"), FOUND, ids=[shown for _, shown in FOUND])
-def test_15_13_a_secret_is_replaced_and_counted(text: str, shown: str):
+def test_a_secret_is_replaced_and_counted(text: str, shown: str):
     assert SecretsFilter()(text) == (shown, 1)
 
 
 @pytest.mark.parametrize("text", KEPT)
-def test_15_13_what_is_no_secret_stays(text: str):
+def test_what_is_no_secret_stays(text: str):
     assert SecretsFilter()(text) == (text, 0)
 
 
 @pytest.mark.parametrize("piece", SLOW)
-def test_15_13_no_text_is_slow(piece: str):
+def test_no_text_is_slow(piece: str):
     """What takes more than linear time would take minutes here, or a minute."""
     text = (piece * LONG)[:LONG]
     began = time.process_time()
@@ -107,7 +107,7 @@ def test_15_13_no_text_is_slow(piece: str):
     assert time.process_time() - began < 5
 
 
-def test_15_13_values_of_variables_with_secret_names_are_known():
+def test_values_of_variables_with_secret_names_are_known():
     environment = {"DEPLOY_KEY": "a plain phrase", "HOME": "a plain house", "X_TOKEN": "short"}
     hide = SecretsFilter(environment)
     text = "use a plain phrase in a plain house, short"

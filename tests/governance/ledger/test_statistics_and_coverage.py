@@ -22,7 +22,7 @@ def refused(code: str) -> TracedRecord:
     return read(Entry(kind="blocked", task_id="t", outcome="blocked", error=error))
 
 
-def test_20_2_the_figures_of_a_ledger():
+def test_the_figures_of_a_ledger():
     records = [
         *(read(change("t", number)) for number in range(3)),
         read(change("t", 1, intent_id="INT-003", model_id="b/c")),
@@ -41,7 +41,7 @@ def test_20_2_the_figures_of_a_ledger():
     ]
 
 
-def test_20_2_an_empty_ledger_has_figures_too():
+def test_an_empty_ledger_has_figures_too():
     assert "refused 0   approvals 0" in told(statistics([]))
 
 
@@ -104,7 +104,7 @@ STATES = {
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_18_the_state_of_an_intent(name: str):
+def test_the_state_of_an_intent(name: str):
     intent, records, hashes = STATES[name]
     other = KnownIntent(id="INT-2", status="PENDING")
     found = coverage([intent, other], records, hashes)
@@ -112,12 +112,12 @@ def test_18_the_state_of_an_intent(name: str):
     assert mine.state == name.split()[0].rstrip(",")
 
 
-def test_18_files_under_no_intent_are_orphans():
+def test_files_under_no_intent_are_orphans():
     records = [changed("a", "1", intent=""), changed("b", "1", intent="INT-9"), changed("c", "1")]
     found = coverage([INTENT], records, {"c": "2"})
     assert found.orphans == ("a", "b")
     assert found.drifted == ("c",)
 
 
-def test_18_intents_that_were_never_begun_are_not_asked_for():
+def test_intents_that_were_never_begun_are_not_asked_for():
     assert coverage([KnownIntent(id="INT-1", status="PENDING")], [], {}).intents == ()

@@ -48,7 +48,7 @@ def bench(tmp_path: Path) -> LedgerBench:
     return bench
 
 
-def test_22_100_a_changed_byte_is_told_with_line_stream_and_number():
+def test_a_changed_byte_is_told_with_line_stream_and_number():
     changed = GOLDEN_LINES[1].replace(b"INT-001", b"INT-002")
     report = report_of([GOLDEN_LINES[0], changed, GOLDEN_LINES[2]])
     assert told(report).splitlines() == [
@@ -61,20 +61,20 @@ def test_22_100_a_changed_byte_is_told_with_line_stream_and_number():
     assert exit_code(report) == 1
 
 
-def test_22_101_a_removed_line_fails(bench: LedgerBench):
+def test_a_removed_line_fails(bench: LedgerBench):
     lines = bench.lines
     report = report_of(lines[:20] + lines[21:])
     assert ("FAIL", "gap") in codes(report)
     assert exit_code(report) == 1
 
 
-def test_22_101_the_order_of_lines_is_free_for_whoever_does_not_know_it():
+def test_the_order_of_lines_is_free_for_whoever_does_not_know_it():
     report = report_of([GOLDEN_LINES[0], GOLDEN_LINES[2], GOLDEN_LINES[1]])
     assert codes(report) == [("INFO", "early")]
     assert exit_code(report) == 0
 
 
-def test_22_101_swapped_lines_are_a_warning_and_no_failure(bench: LedgerBench):
+def test_swapped_lines_are_a_warning_and_no_failure(bench: LedgerBench):
     lines = bench.lines
     bench.active.write_bytes(b"".join([*lines[:-2], lines[-1], lines[-2]]))
     report = bench.report()
@@ -83,14 +83,14 @@ def test_22_101_swapped_lines_are_a_warning_and_no_failure(bench: LedgerBench):
 
 
 @pytest.mark.parametrize("more", ["repeated", "empty"])
-def test_15_11_lines_that_add_no_record_are_noted(bench: LedgerBench, more: str):
+def test_lines_that_add_no_record_are_noted(bench: LedgerBench, more: str):
     added = bench.lines[-1] if more == "repeated" else b"\n"
     bench.active.write_bytes(bench.active.read_bytes() + added)
     assert ("WARN", "not-as-left") in codes(bench.report())
     assert exit_code(bench.report()) == 0
 
 
-def test_15_14_another_writer_may_add_to_the_end(bench: LedgerBench):
+def test_another_writer_may_add_to_the_end(bench: LedgerBench):
     line = b'{"version":"1.0","files":[],"tool":{"name":"cursor"}}\n'
     bench.active.write_bytes(bench.active.read_bytes() + line)
     assert codes(bench.report()) == [("WARN", "unchained")]
@@ -100,7 +100,7 @@ def test_15_14_another_writer_may_add_to_the_end(bench: LedgerBench):
     assert exit_code(bench.report()) == 0
 
 
-def test_22_102_a_cut_off_end_is_found_by_the_known_head(bench: LedgerBench):
+def test_a_cut_off_end_is_found_by_the_known_head(bench: LedgerBench):
     state = bench.report().state
     bench.active.write_bytes(b"".join(bench.lines[:-3]))
     assert codes(bench.report(known=None)) == []
@@ -112,14 +112,14 @@ def test_22_102_a_cut_off_end_is_found_by_the_known_head(bench: LedgerBench):
     assert ("FAIL", "expected") in codes(expected)
 
 
-def test_22_103_a_removed_stream_leaves_its_anchor_unresolved(bench: LedgerBench):
+def test_a_removed_stream_leaves_its_anchor_unresolved(bench: LedgerBench):
     first = json.loads(bench.lines[0])["metadata"]["orchestration"]["stream"]
     kept = [line for line in bench.lines if f'"stream":"{first}","task_id"'.encode() not in line]
     report = report_of(kept)
     assert ("FAIL", "anchor") in codes(report)
 
 
-def test_22_112_two_objects_on_one_line_are_both_read():
+def test_two_objects_on_one_line_are_both_read():
     plain = b'{"version":"1.0","id":"x","timestamp":"y","files":[],"tool":{"name":"cursor"}}'
     report = report_of([*GOLDEN_LINES, plain + plain + b"\n"])
     assert codes(report) == [("WARN", "unchained")]
@@ -128,12 +128,12 @@ def test_22_112_two_objects_on_one_line_are_both_read():
     assert exit_code(report_of([*GOLDEN_LINES, plain + b"\n"], require_chain=True)) == 1
 
 
-def test_15_14_lines_of_other_writers_may_break_our_rules():
+def test_lines_of_other_writers_may_break_our_rules():
     line = b'{"version":"1.0","files":[],"tool":{"name":"cursor"},"cost":0.5,"cost":1e3}\n'
     assert codes(report_of([line])) == [("WARN", "unchained")]
 
 
-def test_15_5_a_record_verifies_however_it_is_written():
+def test_a_record_verifies_however_it_is_written():
     loose = [json.dumps(json.loads(line), indent=None).encode() + b"\n" for line in GOLDEN_LINES]
     report = report_of(loose)
     assert codes(report) == [("WARN", "rewritten")]
@@ -141,16 +141,16 @@ def test_15_5_a_record_verifies_however_it_is_written():
     assert exit_code(report, strict=True) == 1
 
 
-def test_15_5_a_key_that_stands_twice_is_no_record():
+def test_a_key_that_stands_twice_is_no_record():
     doubled = GOLDEN_LINES[1].replace(b'"intent_id"', b'"intent_id":"INT-666","intent_id"')
     assert ("FAIL", "unreadable") in codes(report_of([GOLDEN_LINES[0], doubled]))
 
 
-def test_15_11_the_same_line_twice_is_a_merge():
+def test_the_same_line_twice_is_a_merge():
     assert codes(report_of([*GOLDEN_LINES, GOLDEN_LINES[1]])) == [("INFO", "twice")]
 
 
-def test_15_11_two_records_of_one_place_are_a_fork():
+def test_two_records_of_one_place_are_a_fork():
     record = json.loads(GOLDEN_LINES[2])
     record["id"] = "00000000-0000-4000-8000-000000000009"
     record["metadata"]["orchestration"]["hash"] = leaf_hash(record)
@@ -159,7 +159,7 @@ def test_15_11_two_records_of_one_place_are_a_fork():
 
 
 @pytest.mark.parametrize("cut", [1, 2, 100, 400])
-def test_15_11_a_torn_last_line_is_told_and_can_be_mended(cut: int):
+def test_a_torn_last_line_is_told_and_can_be_mended(cut: int):
     torn = GOLDEN_LINES[2][:-cut]
     report = report_of([*GOLDEN_LINES[:2], torn])
     assert codes(report) == [("WARN", "torn-tail")]
@@ -179,7 +179,7 @@ def test_15_11_a_torn_last_line_is_told_and_can_be_mended(cut: int):
     ],
     ids=["words", "list", "text", "bytes", "deep", "long number"],
 )
-def test_15_11_a_line_that_is_no_record_fails(line: bytes):
+def test_a_line_that_is_no_record_fails(line: bytes):
     assert ("FAIL", "unreadable") in codes(report_of([GOLDEN_LINES[0], line, *GOLDEN_LINES[1:]]))
 
 
@@ -206,14 +206,14 @@ def without(name: str) -> Callable[[dict[str, Any]], None]:
         *("stream null", "prev number", "hash list"),
     ],
 )
-def test_15_11_a_record_that_lost_its_chain_fails(damage: Callable[[dict[str, Any]], None]):
+def test_a_record_that_lost_its_chain_fails(damage: Callable[[dict[str, Any]], None]):
     record = json.loads(GOLDEN_LINES[1])
     damage(record["metadata"]["orchestration"])
     line = canonical(record) + b"\n"
     assert "FAIL" in {level for level, _ in codes(report_of([GOLDEN_LINES[0], line]))}
 
 
-def test_15_11_time_may_not_run_backwards_for_long():
+def test_time_may_not_run_backwards_for_long():
     def stream(*times: str) -> list[bytes]:
         lines, prev = list[bytes](), None
         for seq, time in enumerate(times):
@@ -229,7 +229,7 @@ def test_15_11_time_may_not_run_backwards_for_long():
     assert codes(report_of(stream("10:00:00", "09:54:59"))) == [("WARN", "clock")]
 
 
-def test_15_11_a_seal_must_match_the_records_before_it(tmp_path: Path):
+def test_a_seal_must_match_the_records_before_it(tmp_path: Path):
     bench = LedgerBench(tmp_path / "space")
     some_tasks(bench, records=12)
     bench.ledger().seal("t-9")
@@ -243,7 +243,7 @@ def test_15_11_a_seal_must_match_the_records_before_it(tmp_path: Path):
     assert ("FAIL", "seal") in codes(bench.report())
 
 
-def test_15_10_a_state_that_a_checkpoint_tells_of_was_reached(bench: LedgerBench):
+def test_a_state_that_a_checkpoint_tells_of_was_reached(bench: LedgerBench):
     checkpoint = json.loads(bench.lines[-1])["metadata"]["orchestration"]
     assert checkpoint["kind"] == "checkpoint"
     bench.ledger().append(change("later", 1))
@@ -254,7 +254,7 @@ def test_15_10_a_state_that_a_checkpoint_tells_of_was_reached(bench: LedgerBench
 
 
 @pytest.mark.parametrize("tips", ["none", "present", "absent"])
-def test_15_10_no_forged_checkpoint_hides_a_cut(bench: LedgerBench, tips: str):
+def test_no_forged_checkpoint_hides_a_cut(bench: LedgerBench, tips: str):
     """Whoever cut the end off may add a checkpoint that claims the expected state."""
     real = bench.report()
     lines = bench.lines[:-3]
@@ -272,7 +272,7 @@ def test_15_10_no_forged_checkpoint_hides_a_cut(bench: LedgerBench, tips: str):
     assert exit_code(bench.report(known=None, expected=real.state)) == 1
 
 
-def test_15_6_a_writer_knows_the_tips_that_verifying_finds(bench: LedgerBench):
+def test_a_writer_knows_the_tips_that_verifying_finds(bench: LedgerBench):
     chance = random.Random(1)
     for _ in range(20):
         tail, lines = LedgerTail(), chance.sample(bench.lines, len(bench.lines))
@@ -282,13 +282,13 @@ def test_15_6_a_writer_knows_the_tips_that_verifying_finds(bench: LedgerBench):
         assert LedgerTail.from_json(json.loads(json.dumps(tail.as_json()))).tips == tail.tips
 
 
-def test_15_11_thousands_of_failures_are_counted_and_some_told():
+def test_thousands_of_failures_are_counted_and_some_told():
     report = report_of([b"nonsense\n"] * 5000)
     assert (report.failures, len(report.findings)) == (5000, 1000)
     assert "and 4,000 more" in told(report)
 
 
-def test_20_2_every_failure_names_a_way_out():
+def test_every_failure_names_a_way_out():
     failing = set(re.findall(r'_fail\(\s*"([\w-]+)"', SCRIPT.read_text(encoding="utf-8")))
     assert len(failing) > 5
     assert failing | verify_ledger._BREAKING | {"unchained"} == {"known-head", *WAYS_OUT}
@@ -307,9 +307,7 @@ LOST = {
 
 
 @pytest.mark.parametrize(("lost", "noted", "said"), LOST.values(), ids=LOST)
-def test_22_102_a_cut_off_end_is_told_as_a_failure(
-    bench: LedgerBench, lost: int, noted: str, said: str
-):
+def test_a_cut_off_end_is_told_as_a_failure(bench: LedgerBench, lost: int, noted: str, said: str):
     bench.active.write_bytes(b"".join(bench.lines[:-3]))
     rows = told_here(bench.report(), lost=lost, noted=noted, strict=False).splitlines()
     way = "Restore the file, or accept the loss: rookery trace verify --accept"
@@ -317,7 +315,7 @@ def test_22_102_a_cut_off_end_is_told_as_a_failure(
     assert rows[-1] == "1 segment, 50 records, 4 streams left"
 
 
-def test_22_102_nothing_is_claimed_unless_the_exit_code_is_0(bench: LedgerBench):
+def test_nothing_is_claimed_unless_the_exit_code_is_0(bench: LedgerBench):
     assert told(bench.report(), strict=True).endswith(CLAIM)
     with open(bench.active, "ab") as file:
         file.write(b'{"version":"1.0","files":[],"tool":{"name":"cursor"}}\n')

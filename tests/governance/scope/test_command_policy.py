@@ -33,11 +33,11 @@ GIT = {"rules": [rule(["git", ["fetch", "pull"]]), rule(["git", "push"], "deny")
         ([], Decision.NONE),
     ],
 )
-def test_7_3_prefixes_are_tokens(commands: list[str], expected: Decision):
+def test_prefixes_are_tokens(commands: list[str], expected: Decision):
     assert decision(GIT, *commands) is expected
 
 
-def test_7_3_the_strictest_rule_decides():
+def test_the_strictest_rule_decides():
     rules = {"rules": [rule(["npm"]), rule(["npm", "run"], "ask", justification="scripts")]}
     assert decision(rules, "npm run x") is Decision.ASK
     assert decision(rules, "npm test") is Decision.ALLOW
@@ -59,17 +59,17 @@ def test_7_3_the_strictest_rule_decides():
         ({"destructive": "x"}, "list of regular"),
     ],
 )
-def test_7_3_a_faulty_file_says_so(said: Any, says: str):
+def test_a_faulty_file_says_so(said: Any, says: str):
     assert says in " ".join(read_policy(said)[1])
 
 
-def test_7_3_a_rule_whose_example_fails_still_forbids_and_never_allows():
+def test_a_rule_whose_example_fails_still_forbids_and_never_allows():
     policy, _ = read_policy({"rules": [rule(["a"], match=["b"]), rule(["c"], "deny", match=["b"])]})
     assert opinion(policy, [["a"]], redirects=False).decision is Decision.NONE
     assert opinion(policy, [["c"]], redirects=False).decision is Decision.DENY
 
 
-def test_7_3_the_older_file_never_outweighs_a_redirection_or_a_denial():
+def test_the_older_file_never_outweighs_a_redirection_or_a_denial():
     said = {"safe": ["^ls", "^git push"], "destructive": ["rm"], "rules": GIT["rules"]}
     assert decision(said, "ls -l") is Decision.ALLOW
     assert decision(said, "ls -l", redirects=True) is Decision.NONE

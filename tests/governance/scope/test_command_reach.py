@@ -21,7 +21,7 @@ READ_ONLY = ["ls", "cat notes.txt | grep a | sort", "git status && git diff", "f
 
 
 @pytest.mark.parametrize("line", READ_ONLY)
-def test_7_3_a_line_of_readers_reads_only(here: Bench, line: str) -> None:
+def test_a_line_of_readers_reads_only(here: Bench, line: str) -> None:
     told = reach(here.judge(line, ""))
     assert (told.kind, told.targets, told.why) == (Kind.READ_ONLY, (), "")
 
@@ -46,7 +46,7 @@ BOUNDED = {
 
 
 @pytest.mark.parametrize("case", BOUNDED.values(), ids=BOUNDED.keys())
-def test_7_3_a_line_with_known_targets_is_bounded(
+def test_a_line_with_known_targets_is_bounded(
     here: Bench, case: tuple[str, list[tuple[str, Op]]]
 ) -> None:
     line, expected = case
@@ -86,7 +86,7 @@ UNBOUNDED = [
 
 
 @pytest.mark.parametrize("line", UNBOUNDED, ids=lambda line: line[:30])
-def test_22_63_what_is_not_understood_is_unbounded_and_says_why(here: Bench, line: str) -> None:
+def test_what_is_not_understood_is_unbounded_and_says_why(here: Bench, line: str) -> None:
     told = reach(here.judge(line, ""))
     assert told.kind is Kind.UNBOUNDED
     assert told.why
@@ -102,9 +102,7 @@ def test_22_63_what_is_not_understood_is_unbounded_and_says_why(here: Bench, lin
         "rg --pre sh x",
     ],
 )
-def test_22_65_options_that_write_take_a_line_off_the_read_only_list(
-    here: Bench, line: str
-) -> None:
+def test_options_that_write_take_a_line_off_the_read_only_list(here: Bench, line: str) -> None:
     assert reach(here.judge(line, "")).kind is not Kind.READ_ONLY
 
 
@@ -138,7 +136,7 @@ def test_a_target_outside_of_the_workspace_is_marked(here: Bench) -> None:
         ("for x in a; do $x; done", False),
     ],
 )
-def test_22_62_rules_can_allow_a_line_whose_commands_are_all_known(
+def test_rules_can_allow_a_line_whose_commands_are_all_known(
     here: Bench, line: str, known: bool
 ) -> None:
     assert all_commands_known(line, here.judge(line, "")) is known
@@ -159,7 +157,7 @@ _JUDGEMENTS = st.builds(
 
 
 @given(_JUDGEMENTS)
-def test_7_3_nothing_that_may_write_is_called_read_only_and_no_doubt_bounded(
+def test_nothing_that_may_write_is_called_read_only_and_no_doubt_bounded(
     judgement: Judgement,
 ) -> None:
     told = reach(judgement)

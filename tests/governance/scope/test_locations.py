@@ -90,30 +90,30 @@ ROWS = [
 @pytest.mark.parametrize(
     ("said", "verdict", "reason"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
 )
-def test_6_1_6_3_paths_on_disk(layout: Layout, said: str, verdict: Verdict, reason: str):
+def test_paths_on_disk(layout: Layout, said: str, verdict: Verdict, reason: str):
     outside = layout.root.parent / "outside"
     finding = judged(layout, said.format(root=layout.root, outside=outside))
     assert finding.verdict is verdict
     assert not reason or finding.reason == reason
 
 
-def test_22_26_the_real_path_is_named(layout: Layout):
+def test_the_real_path_is_named(layout: Layout):
     assert judged(layout, "src/auth/link").real_path == "src/api/user.py"
 
 
-def test_22_30_a_second_name_is_asked_about(layout: Layout):
+def test_a_second_name_is_asked_about(layout: Layout):
     os.link(layout.root / "src/auth/jwt.py", layout.root / "other/second")
     finding = judged(layout, "src/auth/jwt.py")
     assert (finding.decision, finding.reason) == (Decision.ASK, "shared content")
 
 
-def test_22_32_a_decomposed_name_on_disk(layout: Layout):
+def test_a_decomposed_name_on_disk(layout: Layout):
     intent = replace(INTENT, owned_scope=("src/caf\u00e9/**",))
     said = unicodedata.normalize("NFD", "src/caf\u00e9/x")
     assert judged(layout, said, intent=intent).verdict is Verdict.IN_SCOPE
 
 
-def test_22_42_22_43_22_45_what_the_ignore_file_lets_through(layout: Layout):
+def test_what_the_ignore_file_lets_through(layout: Layout):
     ignore = parsed_ignore("INT-001\n", ["INT-001"], NOW)
     assert judged(layout, "src/api/user.py", ignore=ignore).verdict is Verdict.IGNORED
     assert judged(layout, ".orchestration/hooks.json", ignore=ignore).code == "REQ-014"
@@ -124,11 +124,11 @@ def test_22_42_22_43_22_45_what_the_ignore_file_lets_through(layout: Layout):
     assert judged(layout, "src/api/user.py", ignore=docs).verdict is Verdict.OUT_OF_SCOPE
 
 
-def test_6_1_a_path_is_seen_from_the_tools_folder(layout: Layout):
+def test_a_path_is_seen_from_the_tools_folder(layout: Layout):
     assert judged(layout, "jwt.py", cwd=str(layout.root / "src/auth")).path == "src/auth/jwt.py"
 
 
-def test_2_a_path_beside_the_governed_folder_is_out_of_scope(tmp_path: Path):
+def test_a_path_beside_the_governed_folder_is_out_of_scope(tmp_path: Path):
     inner = laid_out(tmp_path / "sub")
     layout = Layout(inner.root, tmp_path.resolve())
     (tmp_path / "src" / "auth").mkdir(parents=True)
@@ -140,13 +140,13 @@ def test_2_a_path_beside_the_governed_folder_is_out_of_scope(tmp_path: Path):
     assert judged(layout, "sub/src/auth/x").verdict is Verdict.IN_SCOPE
 
 
-def test_22_33_the_volume_says_whether_case_counts(layout: Layout):
+def test_the_volume_says_whether_case_counts(layout: Layout):
     same = (layout.root / ".ORCHESTRATION").exists()
     assert ignores_case(layout.root) is same
     assert not ignores_case(layout.root / "src")
 
 
-def test_21_what_a_judgement_costs(layout: Layout, capsys: pytest.CaptureFixture[str]):
+def test_what_a_judgement_costs(layout: Layout, capsys: pytest.CaptureFixture[str]):
     best = min(_seconds(layout) for _ in range(5))
     with capsys.disabled():
         print(f"\nlocating and judging one path: {best * 1e6:.0f} µs of processor time")

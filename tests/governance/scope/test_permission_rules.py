@@ -66,25 +66,25 @@ FORBIDDEN = [
 
 
 @pytest.mark.parametrize(("rule", "call", "fits"), ALLOWED)
-def test_7_5_what_allows_covers_every_part(rule: str, call: RuleCall, fits: bool):
+def test_what_allows_covers_every_part(rule: str, call: RuleCall, fits: bool):
     expected = Decision.ALLOW if fits else Decision.NONE
     assert decide(Permissions(allow=(rule,)), call)[0] is expected
 
 
 @pytest.mark.parametrize(("rule", "call", "fits"), FORBIDDEN)
 @pytest.mark.parametrize("which", ["deny", "ask"])
-def test_7_5_what_forbids_needs_one_part(rule: str, call: RuleCall, fits: bool, which: str):
+def test_what_forbids_needs_one_part(rule: str, call: RuleCall, fits: bool, which: str):
     expected = Decision[which.upper()] if fits else Decision.NONE
     assert decide(Permissions(**{which: (rule,)}), call)[0] is expected
 
 
-def test_7_5_quotes_cannot_make_one_command_look_like_another():
+def test_quotes_cannot_make_one_command_look_like_another():
     call = RuleCall(tool="execute_command", commands=(("echo", "a; b"),))
     assert decide(Permissions(allow=("Bash(echo a; b)",)), call)[0] is Decision.NONE
     assert decide(Permissions(deny=("Bash(echo a; b)",)), call)[0] is Decision.DENY
 
 
-def test_7_5_deny_then_ask_then_allow_whatever_is_more_special():
+def test_deny_then_ask_then_allow_whatever_is_more_special():
     call = command("git push origin main")
     special, general = "Bash(git push origin main)", "Bash(git *)"
     assert decide(Permissions(allow=(special,), deny=(general,)), call) == (Decision.DENY, general)
@@ -93,7 +93,7 @@ def test_7_5_deny_then_ask_then_allow_whatever_is_more_special():
     assert decide(both, call)[0] is Decision.DENY
 
 
-def test_22_62_every_part_may_be_allowed_by_another_rule():
+def test_every_part_may_be_allowed_by_another_rule():
     rules = Permissions(allow=("Bash(pytest *)", "Bash(ruff *)"))
     assert decide(rules, command("pytest -q", "ruff check"))[0] is Decision.ALLOW
 
@@ -134,7 +134,7 @@ ALIASES = {
 
 
 @pytest.mark.parametrize("alias", ALIASES)
-def test_10_3_every_alias_stands_for_tools_there_are(alias: str):
+def test_every_alias_stands_for_tools_there_are(alias: str):
     for tool in ALIASES[alias]:
         words = (("x",),) if tool == "execute_command" else ()
         call = RuleCall(tool=tool, commands=words)

@@ -69,29 +69,29 @@ MORE = [
 @pytest.mark.parametrize(
     ("patterns", "path", "inside_it"), TABLE, ids=[f"6.2-{n}" for n in range(14)]
 )
-def test_6_2_the_table(patterns: list[str], path: str, inside_it: bool):
+def test_the_table(patterns: list[str], path: str, inside_it: bool):
     assert scope(patterns).covers(path) is inside_it
 
 
 @pytest.mark.parametrize(("patterns", "path", "inside_it"), MORE)
-def test_6_2_the_elements(patterns: list[str], path: str, inside_it: bool):
+def test_the_elements(patterns: list[str], path: str, inside_it: bool):
     assert scope(patterns).covers(path) is inside_it
 
 
-def test_22_32_composed_and_decomposed_names_are_the_same():
+def test_composed_and_decomposed_names_are_the_same():
     assert scope([COMPOSED]).covers(DECOMPOSED)
     assert scope([unicodedata.normalize("NFD", COMPOSED)]).covers("src/caf\u00e9/x")
 
 
 @pytest.mark.parametrize("path", ["SRC/AUTH/jwt.py", "src/AUTH/Jwt.py"])
-def test_22_33_case_counts_only_where_the_volume_tells_it_apart(path: str):
+def test_case_counts_only_where_the_volume_tells_it_apart(path: str):
     assert scope(["src/auth/**"], ignore_case=True).covers(path)
     assert not scope(["src/auth/**"]).covers(path)
     assert scope(["src/[A-Z]uth/*"], ignore_case=True).covers(path)
 
 
 @pytest.mark.parametrize("order", [["src/**", "!src/gen/**"], ["!src/gen/**", "src/**"]])
-def test_22_46_what_is_subtracted_is_out_in_either_order(order: list[str]):
+def test_what_is_subtracted_is_out_in_either_order(order: list[str]):
     found = scope(order)
     assert not found.covers("src/gen/x.py")
     assert found.covers("src/x.py")
@@ -205,9 +205,7 @@ def test_the_matcher_is_what_a_naive_one_is(patterns: list[str], path: str):
 
 
 @given(SCOPES, SCOPES, st.lists(PATHS, min_size=1, max_size=8))
-def test_14_1_overlap_never_misses_a_common_path(
-    one: list[str], other: list[str], paths: list[str]
-):
+def test_overlap_never_misses_a_common_path(one: list[str], other: list[str], paths: list[str]):
     a, b = scope(one), scope(other)
     if any(a.covers(path) and b.covers(path) for path in paths):
         assert overlaps(one, other)
@@ -258,7 +256,7 @@ def test_the_smallest_pattern(paths: list[str], pattern: str):
         ("other", "src/auth/**"),
     ],
 )
-def test_20_1_the_nearest_pattern(path: str, near: str):
+def test_the_nearest_pattern(path: str, near: str):
     assert nearest(["src/auth/**", "lib/*.py", "!other"], path) == near
     assert nearest(["!x"], path) == ""
 
@@ -279,7 +277,7 @@ def test_20_1_the_nearest_pattern(path: str, near: str):
         (["!x"], ["**"], False),
     ],
 )
-def test_14_1_overlap(one: list[str], other: list[str], meet: bool):
+def test_overlap(one: list[str], other: list[str], meet: bool):
     assert overlaps(one, other) is meet
 
 
@@ -310,12 +308,12 @@ def test_E212_inside_the_parent(child: list[str], parent: list[str], fits: bool)
         (["a/b/*/c"], ("a/b",)),
     ],
 )
-def test_7_4_where_a_sandbox_must_let_write(patterns: list[str], prefixes: tuple[str, ...]):
+def test_where_a_sandbox_must_let_write(patterns: list[str], prefixes: tuple[str, ...]):
     assert set(writable_prefixes(patterns)) == set(prefixes)
 
 
 @given(SCOPES, PATHS)
-def test_7_4_what_is_granted_lies_below_a_prefix(patterns: list[str], path: str):
+def test_what_is_granted_lies_below_a_prefix(patterns: list[str], path: str):
     if scope(patterns).covers(path):
         prefixes = writable_prefixes(patterns)
         assert any(f"{path}/".startswith(f"{each}/" if each else "") for each in prefixes)

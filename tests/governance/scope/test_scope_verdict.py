@@ -106,7 +106,7 @@ TABLE = [
     [row[1:] for row in TABLE],
     ids=[f"6.3 {row[0]}" for row in TABLE],
 )
-def test_6_3_the_verdict(
+def test_the_verdict(
     location: Location, verdict: Verdict, decision: Decision, code: str, reason: str
 ):
     finding = found(location)
@@ -118,13 +118,13 @@ def test_6_3_the_verdict(
     )
 
 
-def test_22_18_what_is_near_is_named():
+def test_what_is_near_is_named():
     assert found(at("src/api/user.py")).nearest == "src/auth/**"
     assert found(at("src/auth/legacy/x")).matched == "!src/auth/legacy/**"
     assert found(at("src/auth/x")).matched == "src/auth/**"
 
 
-def test_22_25_a_yes_to_what_lies_outside_covers_one_call():
+def test_a_yes_to_what_lies_outside_covers_one_call():
     assert found(at("/etc/x", outside=Outside.WRITTEN)).once_only
 
 
@@ -140,33 +140,33 @@ def test_22_25_a_yes_to_what_lies_outside_covers_one_call():
         ".Orchestration/hooks.json",
     ],
 )
-def test_22_40_22_41_22_43_no_scope_and_no_exemption_opens_what_is_protected(path: str):
+def test_no_scope_and_no_exemption_opens_what_is_protected(path: str):
     rules = replace(EVERYTHING, exempt_intent="INT-001", exempt=lambda each: "**")
     assert always_protected(path)
     assert found(at(path), rules).code == "REQ-014"
     assert found(at("src/auth/link", path), rules).code == "REQ-014"
 
 
-def test_22_43_the_exemption_does_not_reach_outside():
+def test_the_exemption_does_not_reach_outside():
     rules = replace(RULES, exempt_intent="INT-001")
     assert found(at("../x", outside=Outside.TRAVERSAL), rules).code == "REQ-015"
     assert found(at("/x", outside=Outside.WRITTEN), rules).code == "REQ-001"
 
 
-def test_6_6_the_policy_protects_what_the_scope_grants():
+def test_the_policy_protects_what_the_scope_grants():
     rules = replace(EVERYTHING, protected=lambda path: "infra/**" if "infra" in path else "")
     assert found(at("infra/x"), rules).verdict is Verdict.PROTECTED
     assert found(at("x", "infra/x"), rules).verdict is Verdict.PROTECTED
     assert found(at("x"), rules).verdict is Verdict.IN_SCOPE
 
 
-def test_22_42_an_exempt_intent_is_let_through():
+def test_an_exempt_intent_is_let_through():
     finding = found(at("src/api/user.py"), replace(RULES, exempt_intent="INT-001"))
     assert (finding.verdict, finding.decision) == (Verdict.IGNORED, Decision.NONE)
     assert finding.matched == "INT-001"
 
 
-def test_22_45_an_exempt_path_is_let_through_if_both_locations_are_exempt():
+def test_an_exempt_path_is_let_through_if_both_locations_are_exempt():
     rules = replace(RULES, exempt=lambda path: "docs/**" if path.startswith("docs/") else "")
     assert found(at("docs/a.md"), rules).matched == "docs/**"
     assert found(at("docs/link", "src/api/x"), rules).verdict is Verdict.OUT_OF_SCOPE
@@ -182,7 +182,7 @@ def test_22_45_an_exempt_path_is_let_through_if_both_locations_are_exempt():
     ],
 )
 @pytest.mark.parametrize("op", [Op.DELETE, Op.RENAME])
-def test_22_39_deleting_in_scope_is_asked_about(deletes, decision: Decision, code: str, op: Op):
+def test_deleting_in_scope_is_asked_about(deletes, decision: Decision, code: str, op: Op):
     rules = replace(RULES, policy=Policy(deletes=deletes))
     finding = found(at("src/auth/x"), rules, op)
     assert (finding.decision, finding.code) == (decision, code)
@@ -207,7 +207,7 @@ def test_a_policy_may_deny_what_is_out_of_scope():
     ],
     ids=["22.35", "22.34", "newline", "empty", "unicode", "long", "bytes", "fine"],
 )
-def test_6_1_a_path_may_be_refused_before_it_is_looked_for(said: str, reason: str):
+def test_a_path_may_be_refused_before_it_is_looked_for(said: str, reason: str):
     assert path_fault(said) == reason
     assert rejected(said, Op.CREATE, reason).code == "REQ-015"
 
@@ -225,11 +225,11 @@ def test_6_1_a_path_may_be_refused_before_it_is_looked_for(said: str, reason: st
         (Op.LINK, "b", (), [("a", Op.LINK), ("b", Op.LINK)]),
     ],
 )
-def test_6_4_what_an_operation_is_judged_by(op: Op, destination: str, below, pairs):
+def test_what_an_operation_is_judged_by(op: Op, destination: str, below, pairs):
     assert list(judged(op, "a", destination=destination, below=below)) == pairs
 
 
-def test_22_37_a_move_out_of_the_scope_fails_at_its_destination():
+def test_a_move_out_of_the_scope_fails_at_its_destination():
     verdicts = [
         judge(at(path), op, RULES).verdict
         for path, op in judged(Op.RENAME, "src/auth/a", destination="src/api/a")

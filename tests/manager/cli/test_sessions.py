@@ -566,9 +566,7 @@ def test_the_oldest_question_is_meant_unless_another_is_named(said: Said, desk: 
     assert (desk.asked[-1].ask_ts, desk.asked[-1].digest) == (9, "d9")
 
 
-def test_OUT_nothing_that_models_or_files_say_is_obeyed_by_a_terminal(
-    said: Said, desk: PlayedFamily
-):
+def test_nothing_that_models_or_files_say_is_obeyed_by_a_terminal(said: Said, desk: PlayedFamily):
     evil = row(
         name=EVIL,
         branch=EVIL,

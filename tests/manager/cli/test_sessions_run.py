@@ -243,7 +243,7 @@ def test_a_session_that_fails_says_why_by_its_exit_code(shell: Shell):
 
 
 @plays(EVIL)
-def test_OUT_what_a_model_says_is_not_obeyed_by_the_terminal(shell: Shell):
+def test_what_a_model_says_is_not_obeyed_by_the_terminal(shell: Shell):
     session_id = shell.start()
     _, out, _ = shell.run("follow", session_id)
     assert "␛]0;owned␇<U+202E>word\nline two\n" in out

@@ -269,7 +269,7 @@ HOSTILE = st.text(alphabet=st.sampled_from("<>&\"'/ !-=scriptonerror\n+`"), max_
 
 
 @given(text=HOSTILE, diff=HOSTILE, below=HOSTILE, title=HOSTILE)
-def test_OUT_1_a_page_holds_no_markup_but_ours(text: str, diff: str, below: str, title: str):
+def test_a_page_holds_no_markup_but_ours(text: str, diff: str, below: str, title: str):
     from html.parser import HTMLParser
 
     found: set[str] = set()

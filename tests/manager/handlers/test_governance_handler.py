@@ -184,7 +184,7 @@ async def test_a_worktree_that_is_gone_is_not_taken_for_the_project(project: Pat
         await desk.do(ReadTrace(session_id=stranger))
 
 
-async def test_20_2_every_line_says_for_what_it_was_written_and_who_allowed_it(project: Path):
+async def test_every_line_says_for_what_it_was_written_and_who_allowed_it(project: Path):
     work = TracedWorkspace(project)
     work.person_writes(JWT, "import time\n")
     work.commit()
@@ -220,7 +220,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("path", REFUSED.values(), ids=REFUSED)
-async def test_PATH_what_is_no_text_of_the_workspace_is_not_read(project: Path, path: str):
+async def test_what_is_no_text_of_the_workspace_is_not_read(project: Path, path: str):
     work = TracedWorkspace(project)
     work.agent_writes("src/a.py", "x = 1\n")
     (project.parent / "secret").write_text("a secret\n")
@@ -233,7 +233,7 @@ async def test_PATH_what_is_no_text_of_the_workspace_is_not_read(project: Path, 
     assert "a secret" not in str(refused.value)
 
 
-async def test_OUT_4_what_hides_in_text_is_spelled_out(project: Path):
+async def test_what_hides_in_text_is_spelled_out(project: Path):
     work = TracedWorkspace(project)
     work.agent_writes("a\u202eb.py", "x = 1 # \u202e\n")
     (row,) = await desk_of(project).do(ReadTrace(intent="INT-001"))
@@ -253,7 +253,7 @@ async def test_a_ledger_that_came_with_a_clone_cannot_hold_anybody_up(project: P
         await desk_of(project).do(ReadTrace())
 
 
-async def test_15_9_the_newest_of_a_very_long_ledger_come_without_reading_it(project: Path):
+async def test_the_newest_of_a_very_long_ledger_come_without_reading_it(project: Path):
     """A gigabyte of nothing but holes lies before them, which nobody could read in time."""
     work = TracedWorkspace(project)
     work.agent_writes(JWT, WRITTEN)

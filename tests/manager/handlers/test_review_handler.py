@@ -59,7 +59,7 @@ def texts(lines: tuple[DiffLine, ...]) -> list[tuple[str, str]]:
     return [(line.kind, line.html) for line in lines]
 
 
-async def test_10_the_changes_of_a_worktree_and_their_lines(project: Project):
+async def test_the_changes_of_a_worktree_and_their_lines(project: Project):
     async with at_desk(project) as at:
         session_id, folder = await apart(at)
         put(folder, {"a.txt": b"one\ntwo\nTHREE\nfour\nfive", "x.py": b"x = '<b>'\n", "p.png": PNG})
@@ -90,7 +90,7 @@ async def test_10_the_changes_of_a_worktree_and_their_lines(project: Project):
         assert (picture.old_image, picture.new_image) == ("", f"data:image/png;base64,{encoded}")
 
 
-async def test_10_names_and_texts_that_are_none_come_over_the_wire(project: Project):
+async def test_names_and_texts_that_are_none_come_over_the_wire(project: Project):
     async with at_desk(project) as at:
         session_id, folder = await apart(at, DONE)
         put(folder, {"\udcff": b"\xff\x00"[:1] + b"\n\x1b[31m\xe2\x80\xaeevil\n"})
@@ -104,7 +104,7 @@ async def test_10_names_and_texts_that_are_none_come_over_the_wire(project: Proj
         assert "\u202e" not in diff.lines[1].html
 
 
-async def test_10_what_a_local_session_itself_has_changed(project: Project):
+async def test_what_a_local_session_itself_has_changed(project: Project):
     async with at_desk(project) as at:
         session_id = await local(at)
         put(project.path, {"b.txt": b"somebody else\n"})
@@ -119,7 +119,7 @@ async def test_10_what_a_local_session_itself_has_changed(project: Project):
         assert [each.path for each in everything.files] == ["a.txt", "b.txt", "made.txt"]
 
 
-async def test_10_without_a_repository_the_session_tells_what_it_did(tmp_path: Path):
+async def test_without_a_repository_the_session_tells_what_it_did(tmp_path: Path):
     project = Project(tmp_path)
     async with at_desk(project) as at:
         session_id = await local(at)
@@ -130,7 +130,7 @@ async def test_10_without_a_repository_the_session_tells_what_it_did(tmp_path: P
         assert texts(diff.lines) == [("added", "new")]
 
 
-async def test_10_a_file_is_put_back_under_the_digest_it_was_shown_with(project: Project):
+async def test_a_file_is_put_back_under_the_digest_it_was_shown_with(project: Project):
     async with at_desk(project) as at:
         session_id, folder = await apart(at)
         review = await at.do(ReviewChanges(session_id=session_id))
@@ -144,7 +144,7 @@ async def test_10_a_file_is_put_back_under_the_digest_it_was_shown_with(project:
         assert git(project.path, "show", f"{ref}:made.txt") == b"one\n"
 
 
-async def test_10_what_a_local_session_did_is_put_back_unless_somebody_went_on(project: Project):
+async def test_what_a_local_session_did_is_put_back_unless_somebody_went_on(project: Project):
     async with at_desk(project) as at:
         session_id = await local(at)
         own = await at.do(ReviewChanges(session_id=session_id, scope="session"))
@@ -157,7 +157,7 @@ async def test_10_what_a_local_session_did_is_put_back_unless_somebody_went_on(p
         assert (project.path / "made.txt").read_bytes() == b"somebody went on\n"
 
 
-async def test_10_comments_go_to_the_session_as_one_message_with_their_lines(project: Project):
+async def test_comments_go_to_the_session_as_one_message_with_their_lines(project: Project):
     async with at_desk(project) as at:
         session_id, _ = await apart(at, TWICE)
         request = SendComments(
@@ -184,7 +184,7 @@ async def test_10_comments_go_to_the_session_as_one_message_with_their_lines(pro
         )
 
 
-async def test_10_versions_are_compared(project: Project):
+async def test_versions_are_compared(project: Project):
     async with at_desk(project) as at:
         other = f"scripted/{project.wish(DONE).model}"
         started = await at.start(WRITES, versions=2, models=("", other))
@@ -202,7 +202,7 @@ async def test_10_versions_are_compared(project: Project):
             await at.do(CompareVersions(group_id=""))
 
 
-async def test_TRUST_1_the_repository_of_a_folder_that_is_not_trusted_is_not_asked(
+async def test_the_repository_of_a_folder_that_is_not_trusted_is_not_asked(
     project: Project,
 ):
     async with at_desk(project) as at:

@@ -26,7 +26,7 @@ POINTS = (*SHORT, *LONG) if os.environ.get("ROOKERY_TORTURE") else SHORT
 
 
 @pytest.mark.parametrize("point", POINTS)
-async def test_7_3_killed_while_it_prepares_nothing_is_lost_or_in_the_wrong_place(
+async def test_killed_while_it_prepares_nothing_is_lost_or_in_the_wrong_place(
     project: Project, point: str
 ):
     with_repository(project)

@@ -33,7 +33,7 @@ async def test_a_local_session_works_in_the_project(project: Project):
         assert await at.worktrees() == ()
 
 
-async def test_9_2_a_session_begins_in_a_worktree_on_a_branch_named_by_its_prompt(
+async def test_a_session_begins_in_a_worktree_on_a_branch_named_by_its_prompt(
     project: Project,
 ):
     async with at_desk(project) as at:
@@ -50,7 +50,7 @@ async def test_9_2_a_session_begins_in_a_worktree_on_a_branch_named_by_its_promp
         assert git(project.path, "status", "--porcelain") == b""
 
 
-async def test_9_3_its_process_knows_where_it_is_and_that_it_may_work_there(project: Project):
+async def test_its_process_knows_where_it_is_and_that_it_may_work_there(project: Project):
     project.environ |= PLAINLY
     async with at_desk(project) as at:
         (session_id,) = (await at.start(SPEAKS_LONG)).session_ids
@@ -65,7 +65,7 @@ async def test_9_3_its_process_knows_where_it_is_and_that_it_may_work_there(proj
         assert not TrustStore(project.places.trust_file).trusts(Path(row.path))
 
 
-async def test_TRUST_1_nothing_is_asked_of_git_in_a_folder_that_is_not_trusted(project: Project):
+async def test_nothing_is_asked_of_git_in_a_folder_that_is_not_trusted(project: Project):
     TrustStore(project.places.trust_file).forget(project.path)
     async with at_desk(project) as at:
         with pytest.raises(CommandRejected, match="not trusted"):
@@ -74,7 +74,7 @@ async def test_TRUST_1_nothing_is_asked_of_git_in_a_folder_that_is_not_trusted(p
     assert not (project.path / ".roo").exists()
 
 
-async def test_TRUST_3_trust_that_was_taken_back_is_asked_for_again_before_the_next_process(
+async def test_trust_that_was_taken_back_is_asked_for_again_before_the_next_process(
     project: Project,
 ):
     async with at_desk(project) as at:
@@ -90,7 +90,7 @@ async def test_TRUST_3_trust_that_was_taken_back_is_asked_for_again_before_the_n
         await at.watched.result(session_id, "Done again.")
 
 
-async def test_9_1_names_that_are_taken_get_a_number(project: Project):
+async def test_names_that_are_taken_get_a_number(project: Project):
     async with at_desk(project) as at:
         branches = [(await at.completed(DONE)).record.parallel_mode for _ in range(2)]
         assert [each.branch for each in branches if each] == [
@@ -102,7 +102,7 @@ async def test_9_1_names_that_are_taken_get_a_number(project: Project):
         assert named.record.parallel_mode.branch == "feature/big-thing"
 
 
-async def test_9_2_an_existing_branch_is_worked_on_and_joined(project: Project):
+async def test_an_existing_branch_is_worked_on_and_joined(project: Project):
     git(project.path, "branch", "topic")
     async with at_desk(project) as at:
         first = await at.completed(DONE, branch="topic")
@@ -117,7 +117,7 @@ async def test_9_2_an_existing_branch_is_worked_on_and_joined(project: Project):
             await at.start(branch="topic", versions=2)
 
 
-async def test_9_5_whoever_joins_is_told_who_works_there(project: Project):
+async def test_whoever_joins_is_told_who_works_there(project: Project):
     async with at_desk(project) as at:
         await at.start(SPEAKS_LONG)
         (row,) = await at.worktrees()
@@ -125,7 +125,7 @@ async def test_9_5_whoever_joins_is_told_who_works_there(project: Project):
         assert started.notes == ("Others work in the same files now: Write it now.",)
 
 
-async def test_9_3_the_set_up_script_runs_first_and_its_words_are_in_the_log(project: Project):
+async def test_the_set_up_script_runs_first_and_its_words_are_in_the_log(project: Project):
     put(project.path, {".env": b"KEY=1\n"})
     write(project, "setup-script", 'echo "in $WORKTREE_PATH"; printf "\\033[1mred\\n"; exit 3\n')
     async with at_desk(project) as at:
@@ -140,7 +140,7 @@ async def test_9_3_the_set_up_script_runs_first_and_its_words_are_in_the_log(pro
         assert started.notes == ("The set-up script ended with status 3.",)
 
 
-async def test_TRUST_1_a_project_is_trusted_by_its_very_path_before_anything_starts(
+async def test_a_project_is_trusted_by_its_very_path_before_anything_starts(
     project: Project,
 ):
     store = TrustStore(project.places.trust_file)
@@ -157,7 +157,7 @@ async def test_TRUST_1_a_project_is_trusted_by_its_very_path_before_anything_sta
         await at.completed(DONE)
 
 
-async def test_TRUST_5_what_was_shown_and_agreed_to_runs_until_it_is_another(project: Project):
+async def test_what_was_shown_and_agreed_to_runs_until_it_is_another(project: Project):
     write(project, "setup-script", "touch ran\n", agreed=False)
     async with at_desk(project) as at:
         (row,) = await at.do(ListScripts())
@@ -176,7 +176,7 @@ async def test_TRUST_5_what_was_shown_and_agreed_to_runs_until_it_is_another(pro
         assert (at.place(await at.completed(DONE)) / "other").exists()
 
 
-async def test_TRUST_5_a_script_that_nobody_has_agreed_to_is_not_run(project: Project):
+async def test_a_script_that_nobody_has_agreed_to_is_not_run(project: Project):
     write(project, "setup-script", "touch ran\n")
     write(project, "setup-script", "touch ran; touch other\n", agreed=False)
     async with at_desk(project) as at:
@@ -189,7 +189,7 @@ async def test_TRUST_5_a_script_that_nobody_has_agreed_to_is_not_run(project: Pr
         )
 
 
-async def test_8_versions_begin_side_by_side_each_with_its_model(project: Project):
+async def test_versions_begin_side_by_side_each_with_its_model(project: Project):
     async with at_desk(project) as at:
         models = [f"scripted/{project.wish(DONE).model}" for _ in range(2)]
         started = await at.start(WRITES, versions=3, models=tuple(models))
@@ -209,7 +209,7 @@ async def test_8_versions_begin_side_by_side_each_with_its_model(project: Projec
         assert [(at.place(each) / "made.txt").exists() for each in shown] == [False, False, True]
 
 
-async def test_8_a_version_that_cannot_be_made_does_not_keep_the_others(project: Project):
+async def test_a_version_that_cannot_be_made_does_not_keep_the_others(project: Project):
     put(project.path, {".git/refs/heads/agent/write-it-now_v2.lock": b""})
     async with at_desk(project) as at:
         started = await at.start(DONE, versions=3)
@@ -224,7 +224,7 @@ async def test_8_a_version_that_cannot_be_made_does_not_keep_the_others(project:
         assert len(await at.worktrees()) == 2
 
 
-async def test_8_only_if_none_could_begin_it_is_an_error_and_nothing_is_left(project: Project):
+async def test_only_if_none_could_begin_it_is_an_error_and_nothing_is_left(project: Project):
     async with at_desk(project) as at:
         for versions in (1, 3):
             with pytest.raises(CommandRejected, match="There is no branch nowhere"):
@@ -236,7 +236,7 @@ async def test_8_only_if_none_could_begin_it_is_an_error_and_nothing_is_left(pro
 
 
 @pytest.mark.parametrize("versions", [-1, 0, 5])
-async def test_8_no_other_number_of_versions_is_started_than_was_asked_for(
+async def test_no_other_number_of_versions_is_started_than_was_asked_for(
     project: Project, versions: int
 ):
     async with at_desk(project) as at:
@@ -250,7 +250,7 @@ async def start_in_vain(at: AtDesk) -> None:
         await at.start()
 
 
-async def test_8_steps_are_shown_while_it_is_prepared_and_it_can_be_cancelled(project: Project):
+async def test_steps_are_shown_while_it_is_prepared_and_it_can_be_cancelled(project: Project):
     write(project, "setup-script", "echo waits; while [ ! -e go ]; do sleep 0.05; done\n")
     async with at_desk(project) as at:
         steps: list[str] = []
@@ -274,7 +274,7 @@ async def test_8_steps_are_shown_while_it_is_prepared_and_it_can_be_cancelled(pr
     await until(lambda: project.processes() == {})
 
 
-async def test_8_words_to_a_session_that_is_cancelled_while_it_is_prepared_are_kept(
+async def test_words_to_a_session_that_is_cancelled_while_it_is_prepared_are_kept(
     project: Project,
 ):
     write(project, "setup-script", "echo waits; while [ ! -e go ]; do sleep 0.05; done\n")
@@ -290,7 +290,7 @@ async def test_8_words_to_a_session_that_is_cancelled_while_it_is_prepared_are_k
         assert await at.worktrees() == ()
 
 
-async def test_8_a_session_can_be_removed_while_it_is_prepared(project: Project):
+async def test_a_session_can_be_removed_while_it_is_prepared(project: Project):
     write(project, "setup-script", "while true; do echo waits; sleep 0.01; done\n")
     async with at_desk(project) as at, anyio.create_task_group() as group:
         group.start_soon(start_in_vain, at)
@@ -300,7 +300,7 @@ async def test_8_a_session_can_be_removed_while_it_is_prepared(project: Project)
         assert at.supervisor.all() == []
 
 
-async def test_8_a_session_that_cannot_be_kept_fails_and_the_manager_goes_on(project: Project):
+async def test_a_session_that_cannot_be_kept_fails_and_the_manager_goes_on(project: Project):
     async with at_desk(project) as at:
         honest = at.supervisor.preparations.launch
 
@@ -315,7 +315,7 @@ async def test_8_a_session_that_cannot_be_kept_fails_and_the_manager_goes_on(pro
         assert [row.branch for row in await at.worktrees()] == ["agent/write-it-now"]
 
 
-async def test_8_a_cancelled_version_does_not_cancel_the_others(project: Project):
+async def test_a_cancelled_version_does_not_cancel_the_others(project: Project):
     write(project, "setup-script", "echo waits; while [ ! -e go ]; do sleep 0.05; done\n")
     async with at_desk(project) as at, anyio.create_task_group() as group:
         ended: list[tuple[str, ...]] = []
@@ -349,7 +349,7 @@ async def test_closing_the_page_does_not_keep_a_session_from_beginning(project: 
         await at.watched.at(shown.record.session_id, "completed")
 
 
-async def test_8_two_at_a_time_are_set_up(project: Project):
+async def test_two_at_a_time_are_set_up(project: Project):
     write(
         project,
         "setup-script",
@@ -365,7 +365,7 @@ async def test_8_two_at_a_time_are_set_up(project: Project):
         assert max(counts) == 2
 
 
-async def test_18_3_a_session_whose_worktree_was_never_made_runs_nowhere(project: Project):
+async def test_a_session_whose_worktree_was_never_made_runs_nowhere(project: Project):
     """As after a kill while it was prepared."""
     async with at_desk(project) as at:
         apart = project.wish(DONE, parallel_mode=ParallelMode())
@@ -377,7 +377,7 @@ async def test_18_3_a_session_whose_worktree_was_never_made_runs_nowhere(project
         assert folder.mark() is None
 
 
-async def test_9_3_no_process_of_a_set_up_is_left(project: Project):
+async def test_no_process_of_a_set_up_is_left(project: Project):
     write(project, "setup-script", "sleep 600 & echo $! > pid\n")
     async with at_desk(project) as at:
         shown = await at.completed(DONE)
@@ -387,7 +387,7 @@ async def test_9_3_no_process_of_a_set_up_is_left(project: Project):
             os.kill(pid, 0)
 
 
-async def test_9_3_a_set_up_that_kills_its_warden_ends_nobody_else(project: Project):
+async def test_a_set_up_that_kills_its_warden_ends_nobody_else(project: Project):
     write(
         project,
         "setup-script",

@@ -181,7 +181,7 @@ async def test_what_cannot_be_is_refused_and_nothing_is_changed(project: Project
         assert (project.path / "made.txt").read_text() == "two\n"
 
 
-async def test_9_4_moments_are_told_though_the_folder_is_gone(project: Project):
+async def test_moments_are_told_though_the_folder_is_gone(project: Project):
     elsewhere = project.folder / "elsewhere"
     elsewhere.mkdir()
     async with project.supervised() as watched:
@@ -249,7 +249,7 @@ def test_each_change_belongs_to_the_moment_before_it():
     }
 
 
-def test_OUT_4_titles_are_one_line_of_a_bounded_length_with_nothing_hidden():
+def test_titles_are_one_line_of_a_bounded_length_with_nothing_hidden():
     events = log(
         TaskOpened(text="a\n\tb \u202e" + "x" * 1000),
         Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text="c\u200b"),

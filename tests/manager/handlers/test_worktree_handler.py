@@ -1,4 +1,4 @@
-"""Worktrees listed, recreated, finished, applied, merged, removed, imported, run (9.3 to 9.7)."""
+"""Worktrees listed, recreated, finished, applied, merged, removed, imported, run."""
 
 import os
 import shutil
@@ -79,7 +79,7 @@ async def removed(at: AtDesk, row: WorktreeRow, *, delete_branch: bool = False) 
     return (await at.do(request)).notes
 
 
-async def test_10_statistics_are_told(project: Project):
+async def test_statistics_are_told(project: Project):
     async with at_desk(project) as at:
         row = await made(at)
         stats = await at.do(ReadStats(worktree_id=row.id))
@@ -88,7 +88,7 @@ async def test_10_statistics_are_told(project: Project):
             await at.do(ReadStats(worktree_id="nowhere"))
 
 
-async def test_9_3_a_worktree_that_calls_itself_another_does_not_take_its_place(project: Project):
+async def test_a_worktree_that_calls_itself_another_does_not_take_its_place(project: Project):
     """Whoever works in one can write what is noted of it."""
     async with at_desk(project) as at:
         first = await worked(at)
@@ -102,7 +102,7 @@ async def test_9_3_a_worktree_that_calls_itself_another_does_not_take_its_place(
                 await at.do(request(worktree_id=first.id))
 
 
-async def test_9_4_a_missing_worktree_is_a_state_and_can_be_made_again(project: Project):
+async def test_a_missing_worktree_is_a_state_and_can_be_made_again(project: Project):
     async with at_desk(project) as at:
         shown = await at.completed(DONE)
         session_id, place = shown.record.session_id, at.place(shown)
@@ -121,7 +121,7 @@ async def test_9_4_a_missing_worktree_is_a_state_and_can_be_made_again(project: 
         await at.watched.result(session_id, "Done again.")
 
 
-async def test_9_4_a_worktree_that_git_has_forgotten_too_is_known_by_its_session(project: Project):
+async def test_a_worktree_that_git_has_forgotten_too_is_known_by_its_session(project: Project):
     async with at_desk(project) as at:
         row = await worked(at, DONE)
         git(project.path, "worktree", "remove", "--force", row.path)
@@ -138,7 +138,7 @@ async def test_9_4_a_worktree_that_git_has_forgotten_too_is_known_by_its_session
             await at.do(RecreateWorktree(worktree_id=row.id))
 
 
-async def test_9_6_finishing_with_a_message_commits_everything(project: Project):
+async def test_finishing_with_a_message_commits_everything(project: Project):
     async with at_desk(project) as at:
         row = await made(at)
         done = await at.do(FinishWorktree(worktree_id=row.id, message="feat: one"))
@@ -148,7 +148,7 @@ async def test_9_6_finishing_with_a_message_commits_everything(project: Project)
             await at.do(FinishWorktree(worktree_id=row.id))
 
 
-async def test_9_6_the_agent_is_asked_for_a_message(project: Project):
+async def test_the_agent_is_asked_for_a_message(project: Project):
     for key in ("user.name", "user.email"):
         git(project.path, "config", key, "somebody")
     async with at_desk(project) as at:
@@ -159,7 +159,7 @@ async def test_9_6_the_agent_is_asked_for_a_message(project: Project):
         assert git(Path(row.path), "status", "--porcelain") == b""
 
 
-async def test_9_6_if_the_agent_does_not_commit_it_is_done_for_it(
+async def test_if_the_agent_does_not_commit_it_is_done_for_it(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(finishing, "BETWEEN_LOOKS", 0.05)
@@ -169,7 +169,7 @@ async def test_9_6_if_the_agent_does_not_commit_it_is_done_for_it(
         assert git(Path(row.path), "log", "-1", "--format=%s") == b"chore: Write it now\n"
 
 
-async def test_9_6_what_was_planned_is_applied_and_nothing_else(project: Project):
+async def test_what_was_planned_is_applied_and_nothing_else(project: Project):
     async with at_desk(project) as at:
         row = await made(at)
         plan = await at.do(PlanApply(worktree_id=row.id))
@@ -185,7 +185,7 @@ async def test_9_6_what_was_planned_is_applied_and_nothing_else(project: Project
         assert not (project.path / "later.txt").exists()
 
 
-async def test_9_6_conflicts_are_part_of_the_plan(project: Project):
+async def test_conflicts_are_part_of_the_plan(project: Project):
     async with at_desk(project) as at:
         row = await made(at)
         put(project.path, {"made.txt": b"mine\n"})
@@ -194,7 +194,7 @@ async def test_9_6_conflicts_are_part_of_the_plan(project: Project):
         assert (project.path / "made.txt").read_bytes() == b"mine\n"
 
 
-async def test_9_6_a_finished_branch_is_merged(project: Project):
+async def test_a_finished_branch_is_merged(project: Project):
     async with at_desk(project) as at:
         row = await made(at)
         with pytest.raises(CommandRejected, match="finish it first"):
@@ -205,7 +205,7 @@ async def test_9_6_a_finished_branch_is_merged(project: Project):
         assert (project.path / "made.txt").read_text() == "one\n"
 
 
-async def test_9_7_removing_stops_whoever_works_there_and_keeps_what_is_not_committed(
+async def test_removing_stops_whoever_works_there_and_keeps_what_is_not_committed(
     project: Project,
 ):
     write(project, "run-script", "echo $$ > pid; sleep 600\n")
@@ -238,7 +238,7 @@ async def test_9_7_removing_stops_whoever_works_there_and_keeps_what_is_not_comm
         await until(lambda: [each.name for each in place.iterdir()] == ["again"])
 
 
-async def test_9_7_a_session_of_a_removed_worktree_can_be_read_but_not_resumed(project: Project):
+async def test_a_session_of_a_removed_worktree_can_be_read_but_not_resumed(project: Project):
     async with at_desk(project) as at:
         shown = await at.completed(DONE)
         (row,) = await at.worktrees()
@@ -250,7 +250,7 @@ async def test_9_7_a_session_of_a_removed_worktree_can_be_read_but_not_resumed(p
         assert await at.worktrees() == ()
 
 
-async def test_9_7_where_the_work_of_a_removed_version_is_kept_is_told_wherever_one_looks(
+async def test_where_the_work_of_a_removed_version_is_kept_is_told_wherever_one_looks(
     project: Project,
 ):
     async with at_desk(project) as at:
@@ -281,7 +281,7 @@ async def test_9_7_where_the_work_of_a_removed_version_is_kept_is_told_wherever_
         assert {each.session_id for each in at.supervisor.inbox()} == {other}
 
 
-async def test_9_7_one_that_cannot_be_stopped_keeps_its_worktree(
+async def test_one_that_cannot_be_stopped_keeps_its_worktree(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(finishing, "SECONDS_TO_STOP", 0.05)
@@ -296,7 +296,7 @@ async def test_9_7_one_that_cannot_be_stopped_keeps_its_worktree(
         assert [each.state for each in await at.worktrees()] == [State.READY]
 
 
-async def test_9_7_nothing_begins_in_a_worktree_that_is_on_its_way_out(project: Project):
+async def test_nothing_begins_in_a_worktree_that_is_on_its_way_out(project: Project):
     async with at_desk(project) as at:
         row = await worked(at, DONE)
         shown = at.supervisor.session(row.sessions[0])
@@ -307,7 +307,7 @@ async def test_9_7_nothing_begins_in_a_worktree_that_is_on_its_way_out(project: 
         assert "being removed" in (at.supervisor.ready_to_run(shown.record) or "")
 
 
-async def test_9_7_a_removal_that_was_broken_off_is_ended_at_the_next_opening(project: Project):
+async def test_a_removal_that_was_broken_off_is_ended_at_the_next_opening(project: Project):
     async with at_desk(project) as at:
         row = await worked(at)
     os.rename(row.path, f"{os.path.dirname(row.path)}/.removing-agent-write-it-now-0")
@@ -318,7 +318,7 @@ async def test_9_7_a_removal_that_was_broken_off_is_ended_at_the_next_opening(pr
         assert [each.state for each in await at.worktrees()] == [State.MISSING]
 
 
-async def test_11_branches_and_worktrees_are_imported(project: Project, tmp_path: Path):
+async def test_branches_and_worktrees_are_imported(project: Project, tmp_path: Path):
     git(project.path, "branch", "topic")
     git(project.path, "branch", "other")
     git(project.path, "worktree", "add", "-q", str(tmp_path / "mine"), "other")
@@ -339,7 +339,7 @@ async def test_11_branches_and_worktrees_are_imported(project: Project, tmp_path
         assert (tmp_path / "mine" / "a.txt").exists()
 
 
-async def test_9_3_the_run_script_runs_once_and_is_stopped_with_all_it_started(project: Project):
+async def test_the_run_script_runs_once_and_is_stopped_with_all_it_started(project: Project):
     write(project, "run-script", 'sleep 600 & echo "$! $WORKTREE_PORT" > pid; wait\n')
     async with at_desk(project) as at:
         row = await made(at)
@@ -357,7 +357,7 @@ async def test_9_3_the_run_script_runs_once_and_is_stopped_with_all_it_started(p
         await at.do(StopScript(worktree_id=row.id))
 
 
-async def test_9_3_a_run_script_outlives_the_manager_and_is_found_again(project: Project):
+async def test_a_run_script_outlives_the_manager_and_is_found_again(project: Project):
     write(project, "run-script", "touch runs; sleep 600\n")
     async with at_desk(project) as at:
         row = await made(at)
@@ -369,7 +369,7 @@ async def test_9_3_a_run_script_outlives_the_manager_and_is_found_again(project:
         assert [each.running for each in await at.worktrees()] == [False]
 
 
-async def test_9_3_a_run_script_that_ends_by_itself_is_not_running(project: Project):
+async def test_a_run_script_that_ends_by_itself_is_not_running(project: Project):
     write(project, "run-script", "echo said; exit 1\n")
     async with at_desk(project) as at:
         row = await made(at)
@@ -382,7 +382,7 @@ async def test_9_3_a_run_script_that_ends_by_itself_is_not_running(project: Proj
         await at.do(RunScript(worktree_id=row.id))
 
 
-async def test_TRUST_5_a_run_script_that_nobody_has_agreed_to_is_not_run(project: Project):
+async def test_a_run_script_that_nobody_has_agreed_to_is_not_run(project: Project):
     async with at_desk(project) as at:
         row = await made(at)
         with pytest.raises(CommandRejected, match="There is no"):
@@ -393,7 +393,7 @@ async def test_TRUST_5_a_run_script_that_nobody_has_agreed_to_is_not_run(project
         assert not (Path(row.path) / "ran").exists()
 
 
-def test_TRUST_5_an_agreement_is_to_the_text_that_was_shown_and_no_other(project: Project):
+def test_an_agreement_is_to_the_text_that_was_shown_and_no_other(project: Project):
     write(project, "run-script", "echo one\n", agreed=False)
     agreed = AgreedScripts(project.path, project.places)
     (offered,) = agreed.offered()
@@ -414,7 +414,7 @@ def test_TRUST_5_an_agreement_is_to_the_text_that_was_shown_and_no_other(project
 
 
 @pytest.mark.parametrize("point", ["manager.script_spawned", "manager.script_marked"])
-async def test_9_3_a_script_whose_manager_is_killed_before_it_is_let_go_does_not_run(
+async def test_a_script_whose_manager_is_killed_before_it_is_let_go_does_not_run(
     project: Project, point: str
 ):
     write(project, "run-script", "touch ran; sleep 600\n")
@@ -427,7 +427,7 @@ async def test_9_3_a_script_whose_manager_is_killed_before_it_is_let_go_does_not
         assert [each.running for each in await at.worktrees()] == [False]
 
 
-async def test_TRUST_1_a_project_that_is_not_trusted_is_not_looked_at(project: Project):
+async def test_a_project_that_is_not_trusted_is_not_looked_at(project: Project):
     TrustStore(project.places.trust_file).forget(project.path)
     async with at_desk(project) as at:
         for request in (ListBranches(), ListImportable(), ListKept(), ImportWork(branch="main")):
@@ -435,7 +435,7 @@ async def test_TRUST_1_a_project_that_is_not_trusted_is_not_looked_at(project: P
                 await at.do(request)
 
 
-async def test_12_2_without_a_repository_the_reason_is_said(tmp_path: Path):
+async def test_without_a_repository_the_reason_is_said(tmp_path: Path):
     bare = Project(tmp_path)
     async with at_desk(bare) as at:
         with pytest.raises(CommandRejected, match="not the top of a git repository"):

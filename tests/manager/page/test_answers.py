@@ -19,7 +19,7 @@ def question(**more: object) -> object:
     return call("ask_followup_question", question=QUESTION, follow_up=suggestions, **more)
 
 
-def test_GATE_5_a_command_is_shown_whole_and_runs_once_it_is_approved(
+def test_a_command_is_shown_whole_and_runs_once_it_is_approved(
     tab: Tab, manager: Manager, project: Project
 ):
     command = call("execute_command", command=COMMAND)
@@ -39,7 +39,7 @@ def test_GATE_5_a_command_is_shown_whole_and_runs_once_it_is_approved(
     expect(tab.conversation.locator(".output")).to_have_text(["one\n", "one\n"])
 
 
-def test_GATE_5_what_is_not_seen_of_a_command_is_drawn(tab: Tab, manager: Manager):
+def test_what_is_not_seen_of_a_command_is_drawn(tab: Tab, manager: Manager):
     session = manager.start("Run it", [call("execute_command", command=UNSEEN)], [finish()])
     tab.open(session)
     ask = tab.ask("Run this command?")
@@ -47,9 +47,7 @@ def test_GATE_5_what_is_not_seen_of_a_command_is_drawn(tab: Tab, manager: Manage
     assert SEEN in ask.locator(".ask-command").inner_text()
 
 
-def test_GATE_5_what_is_longer_than_the_screen_is_read_before_it_is_approved(
-    tab: Tab, manager: Manager
-):
+def test_what_is_longer_than_the_screen_is_read_before_it_is_approved(tab: Tab, manager: Manager):
     lines = "\n".join(f"line {number}" for number in range(300))
     write = call("write_to_file", path="long.txt", content=lines)
     session = manager.start("Write much", [write], [finish()])

@@ -26,7 +26,7 @@ def test_a_page_without_a_link_says_what_to_do_also_beside_one_that_had_one(tabs
     expect(tab.page.get_by_role("heading")).to_have_text("This page needs a link")
 
 
-def test_WEB_4_a_link_opens_the_page_once_and_does_not_stay_in_the_address(tabs: Tabs):
+def test_a_link_opens_the_page_once_and_does_not_stay_in_the_address(tabs: Tabs):
     tabs.expected = ("Failed to load resource",)
     link = tabs.manager.link()
     first = tabs.open(link)

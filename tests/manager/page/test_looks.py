@@ -169,7 +169,7 @@ def test_roles_say_what_everything_is(tab: Tab, manager: Manager):
     expect(page.get_by_role("main")).to_be_focused()
 
 
-def test_WEB_8_what_means_harm_does_none(tab: Tab, manager: Manager, project: Project):
+def test_what_means_harm_does_none(tab: Tab, manager: Manager, project: Project):
     asked_for: list[str] = []
 
     def ask(request: Request) -> None:
@@ -208,7 +208,7 @@ def test_WEB_8_what_means_harm_does_none(tab: Tab, manager: Manager, project: Pr
     assert {url for url in asked_for if not url.startswith(manager.url)} == set()
 
 
-def test_OUT_1_a_heap_of_marks_does_not_freeze_the_page(tab: Tab, manager: Manager):
+def test_a_heap_of_marks_does_not_freeze_the_page(tab: Tab, manager: Manager):
     question = call("ask_followup_question", question="Well?", follow_up=[{"text": "Yes"}])
     session = manager.start("Heap", [say("a" + "\u0301" * 100_000), question])
     manager.at(session, "waiting_input")

@@ -14,17 +14,17 @@ def bomb(use: str, times: int) -> str:
 
 
 @pytest.mark.parametrize("use", ["[a]", "![a]", "[b][a]"], ids=["link", "picture", "named link"])
-def test_OUT_1_an_address_that_is_referred_to_often_is_not_written_as_often(use: str):
+def test_an_address_that_is_referred_to_often_is_not_written_as_often(use: str):
     html = rendered(bomb(use, 2_000))
     assert sum(map(len, html)) < 4 * MOST_ADDRESSES, "not 2,000 times 20,000"
 
 
-def test_OUT_1_what_is_referred_to_a_few_times_is_a_link_each_time():
+def test_what_is_referred_to_a_few_times_is_a_link_each_time():
     (_, html) = ("", "".join(rendered(bomb("[a]", 5))))
     assert html.count(f'href="{LONG}"') == 5
 
 
-def test_OUT_1_texts_that_take_long_end_as_plain_ones():
+def test_texts_that_take_long_end_as_plain_ones():
     """Each block of it takes more than its share."""
     wide = "|" + "a|" * 5_000 + "\n|" + "-|" * 5_000 + "\n" + "a\n" * 6_000
     begin = time.thread_time()
@@ -43,16 +43,16 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize("text", ELSEWHERE.values(), ids=ELSEWHERE)
-def test_OUT_1_an_address_without_a_host_is_no_link(text: str):
+def test_an_address_without_a_host_is_no_link(text: str):
     assert "<a" not in "".join(rendered(text))
 
 
-def test_OUT_1_who_is_asked_for_is_told_also_behind_a_name_that_looks_like_a_host():
+def test_who_is_asked_for_is_told_also_behind_a_name_that_looks_like_a_host():
     (html,) = rendered("<https://good.example@evil.example>")
     assert '<span class="host"> (evil.example)</span>' in html
 
 
-def test_OUT_1_a_long_address_leads_where_it_says():
+def test_a_long_address_leads_where_it_says():
     address = f"https://x.example/{'y' * 600}"
     (html,) = rendered(f"[x]({address})")
     assert f'href="{address}"' in html
@@ -66,7 +66,7 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize(("text", "shown"), HIDDEN.values(), ids=HIDDEN)
-def test_OUT_4_what_is_not_seen_is_spelled_out_in_little_room(text: str, shown: str):
+def test_what_is_not_seen_is_spelled_out_in_little_room(text: str, shown: str):
     (html,) = rendered(text)
     assert shown in html
     assert len(html) < 2_000
@@ -75,5 +75,5 @@ def test_OUT_4_what_is_not_seen_is_spelled_out_in_little_room(text: str, shown: 
 @pytest.mark.parametrize(
     "text", ["❤\ufe0f", "1\ufe0f\u20e3", "©\ufe0f", "▶\ufe0f", "❤\ufe0f\u200d🔥"]
 )
-def test_OUT_4_an_emoji_stays_one(text: str):
+def test_an_emoji_stays_one(text: str):
     assert rendered(text) == (f"<p>{text}</p>\n",)

@@ -69,7 +69,7 @@ def test_who_may_use_a_file_stays_as_it_was(bench: WorktreeBench, desk: ReviewDe
     assert still_restricted(file)
 
 
-def test_10_each_kind_of_change_is_put_back_and_kept(bench: WorktreeBench, desk: ReviewDesk):
+def test_each_kind_of_change_is_put_back_and_kept(bench: WorktreeBench, desk: ReviewDesk):
     worktree = changed(bench)
     folder = Path(worktree.path)
     (folder / "b.txt").chmod(0o600)
@@ -89,13 +89,13 @@ def test_10_each_kind_of_change_is_put_back_and_kept(bench: WorktreeBench, desk:
     assert files_in(folder) == expected
 
 
-def test_10_back_to_what_it_was_compared_with(bench: WorktreeBench, desk: ReviewDesk):
+def test_back_to_what_it_was_compared_with(bench: WorktreeBench, desk: ReviewDesk):
     worktree = changed(bench)
     reverted(desk, worktree, "a.txt", "unstaged")
     assert (Path(worktree.path) / "a.txt").read_bytes() == b"committed\n"
 
 
-def test_10_links_come_back_as_links(bench: WorktreeBench, desk: ReviewDesk, tmp_path: Path):
+def test_links_come_back_as_links(bench: WorktreeBench, desk: ReviewDesk, tmp_path: Path):
     (bench.folder / "link").symlink_to("a.txt")
     git(bench.folder, "add", "link")
     git(bench.folder, "commit", "-q", "-m", "link")
@@ -110,9 +110,7 @@ def test_10_links_come_back_as_links(bench: WorktreeBench, desk: ReviewDesk, tmp
     assert (tmp_path / "outside").read_bytes() == b"outside\n"
 
 
-def test_10_a_file_that_was_changed_since_it_was_shown_stays(
-    bench: WorktreeBench, desk: ReviewDesk
-):
+def test_a_file_that_was_changed_since_it_was_shown_stays(bench: WorktreeBench, desk: ReviewDesk):
     worktree = changed(bench)
     shown = digests(desk, worktree)["a.txt"]
     put(Path(worktree.path), {"a.txt": b"CHANGED\n"})
@@ -125,7 +123,7 @@ def test_10_a_file_that_was_changed_since_it_was_shown_stays(
     assert git(bench.folder, "for-each-ref", "refs/rookery/") == b""
 
 
-def test_10_what_is_staged_is_not_put_back(bench: WorktreeBench, desk: ReviewDesk):
+def test_what_is_staged_is_not_put_back(bench: WorktreeBench, desk: ReviewDesk):
     worktree = changed(bench)
     git(Path(worktree.path), "add", "b.txt")
     shown = digests(desk, worktree, "staged")["b.txt"]
@@ -134,15 +132,13 @@ def test_10_what_is_staged_is_not_put_back(bench: WorktreeBench, desk: ReviewDes
 
 
 @pytest.mark.parametrize("path", ["../a.txt", "/etc/passwd", "", ".git", "new/../a.txt"])
-def test_PATH_what_leaves_the_worktree_is_refused(
-    bench: WorktreeBench, desk: ReviewDesk, path: str
-):
+def test_what_leaves_the_worktree_is_refused(bench: WorktreeBench, desk: ReviewDesk, path: str):
     worktree = changed(bench)
     refused = desk.revert(worktree, path, digests(desk, worktree)["a.txt"])
     assert isinstance(refused, Obstacle)
 
 
-def test_PATH_a_link_in_the_place_of_a_folder_leads_nowhere(
+def test_a_link_in_the_place_of_a_folder_leads_nowhere(
     bench: WorktreeBench, desk: ReviewDesk, tmp_path: Path
 ):
     worktree = bench.made()
@@ -159,7 +155,7 @@ def test_PATH_a_link_in_the_place_of_a_folder_leads_nowhere(
     assert (folder / "src/deep").is_symlink()
 
 
-def test_10_the_project_itself_can_be_put_back_too(bench: WorktreeBench, desk: ReviewDesk):
+def test_the_project_itself_can_be_put_back_too(bench: WorktreeBench, desk: ReviewDesk):
     put(bench.folder, {"a.txt": b"local\n"})
     assert kept(bench, reverted(desk, None, "a.txt"), "a.txt") == b"local\n"
     assert (bench.folder / "a.txt").read_bytes() == PROJECT_FILES["a.txt"]
@@ -174,7 +170,7 @@ CONTENTS = st.one_of(st.none(), st.binary(max_size=30), st.just(PROJECT_FILES["a
     suppress_health_check=list(HealthCheck),
 )
 @given(committed=CONTENTS, there=CONTENTS, staged=st.booleans())
-def test_10_whatever_was_done_to_a_file_it_comes_back_and_nothing_is_lost(
+def test_whatever_was_done_to_a_file_it_comes_back_and_nothing_is_lost(
     tmp_path_factory: pytest.TempPathFactory,
     committed: bytes | None,
     there: bytes | None,
@@ -218,7 +214,7 @@ POINTS = (
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_10_a_kill_at_any_point_loses_nothing_and_it_can_be_done_again(
+def test_a_kill_at_any_point_loses_nothing_and_it_can_be_done_again(
     bench: WorktreeBench, desk: ReviewDesk, point: str
 ):
     worktree = changed(bench)

@@ -63,7 +63,7 @@ def worked(bench: WorktreeBench) -> Worktree:
     return worktree
 
 
-def test_10_branch_shows_all_changes_since_the_merge_base(bench: WorktreeBench, desk: ReviewDesk):
+def test_branch_shows_all_changes_since_the_merge_base(bench: WorktreeBench, desk: ReviewDesk):
     worktree = worked(bench)
     found = review(desk, worktree)
     assert found.base == git(bench.folder, "rev-parse", "HEAD").decode().strip()
@@ -80,7 +80,7 @@ def test_10_branch_shows_all_changes_since_the_merge_base(bench: WorktreeBench, 
     assert found.notes == ()
 
 
-def test_10_staged_and_unstaged_are_told_apart(bench: WorktreeBench, desk: ReviewDesk):
+def test_staged_and_unstaged_are_told_apart(bench: WorktreeBench, desk: ReviewDesk):
     worktree = worked(bench)
     assert [(f.path, f.added, f.removed) for f in files(desk, worktree, "staged").values()] == [
         ("b.txt", 1, 1)
@@ -97,7 +97,7 @@ def test_10_staged_and_unstaged_are_told_apart(bench: WorktreeBench, desk: Revie
     ]
 
 
-def test_10_what_the_parent_did_meanwhile_is_not_shown(bench: WorktreeBench, desk: ReviewDesk):
+def test_what_the_parent_did_meanwhile_is_not_shown(bench: WorktreeBench, desk: ReviewDesk):
     worktree = worked(bench)
     put(bench.folder, {"a.txt": b"other\n", "other": b"other\n"})
     git(bench.folder, "add", "a.txt", "other")
@@ -107,7 +107,7 @@ def test_10_what_the_parent_did_meanwhile_is_not_shown(bench: WorktreeBench, des
     assert (found.stats.ahead, found.stats.behind) == (1, 1)
 
 
-def test_10_looking_changes_nothing(bench: WorktreeBench, desk: ReviewDesk):
+def test_looking_changes_nothing(bench: WorktreeBench, desk: ReviewDesk):
     worktree = worked(bench)
     folder = Path(worktree.path)
     before = files_in(folder), git(folder, "status", "--porcelain"), git(folder, "ls-files", "-s")
@@ -120,7 +120,7 @@ def test_10_looking_changes_nothing(bench: WorktreeBench, desk: ReviewDesk):
     assert [each for each in new if each.is_file() and not each.name.startswith("9de29bb2")] == []
 
 
-def test_10_a_local_session_is_compared_with_what_its_checkout_goes_on_from(
+def test_a_local_session_is_compared_with_what_its_checkout_goes_on_from(
     bench: WorktreeBench, desk: ReviewDesk
 ):
     put(bench.folder, {"a.txt": b"changed\n", "new": b"new\n"})
@@ -130,7 +130,7 @@ def test_10_a_local_session_is_compared_with_what_its_checkout_goes_on_from(
     ]
 
 
-def test_10_a_repository_without_a_commit_is_all_new(tmp_path: Path):
+def test_a_repository_without_a_commit_is_all_new(tmp_path: Path):
     folder = tmp_path / "fresh"
     folder.mkdir()
     git(folder, "init", "-q")
@@ -139,7 +139,7 @@ def test_10_a_repository_without_a_commit_is_all_new(tmp_path: Path):
     assert (found.base, [each.path for each in found.files]) == ("", ["a"])
 
 
-def test_10_large_binary_generated_and_pictures_are_marked(bench: WorktreeBench, desk: ReviewDesk):
+def test_large_binary_generated_and_pictures_are_marked(bench: WorktreeBench, desk: ReviewDesk):
     git(bench.folder, "rm", "-q", "--cached", ".gitattributes")
     put(bench.folder, {".gitattributes": b"crlf.txt text\nmade/* linguist-generated\n"})
     git(bench.folder, "add", ".gitattributes")
@@ -185,7 +185,7 @@ def test_10_large_binary_generated_and_pictures_are_marked(bench: WorktreeBench,
     )
 
 
-def test_10_all_files_together_are_shown_up_to_a_limit(
+def test_all_files_together_are_shown_up_to_a_limit(
     bench: WorktreeBench, desk: ReviewDesk, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("rookery.manager.review.file_diffs.MOST_SHOWN", 10)
@@ -194,7 +194,7 @@ def test_10_all_files_together_are_shown_up_to_a_limit(
     assert [each.too_large for each in files(desk, worktree).values()] == [False, False, True]
 
 
-def test_10_more_files_than_anybody_reads_are_counted(
+def test_more_files_than_anybody_reads_are_counted(
     bench: WorktreeBench, desk: ReviewDesk, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("rookery.manager.review.file_diffs.MOST_LISTED", 2)
@@ -206,7 +206,7 @@ def test_10_more_files_than_anybody_reads_are_counted(
     assert kinds(diff(desk, worktree, "new-4")) == [("added", b"new\n")]
 
 
-def test_10_links_submodules_and_modes_are_said(bench: WorktreeBench, desk: ReviewDesk):
+def test_links_submodules_and_modes_are_said(bench: WorktreeBench, desk: ReviewDesk):
     worktree = bench.made()
     folder = Path(worktree.path)
     (folder / "link").symlink_to("/etc/passwd")
@@ -236,7 +236,7 @@ def test_10_links_submodules_and_modes_are_said(bench: WorktreeBench, desk: Revi
 
 
 @pytest.mark.parametrize("name", ["caf\u00e9", "\udcff\udcfe", 'odd "name"\n\\x', "-dash", ":(x)"])
-def test_10_files_are_found_whatever_they_are_called(
+def test_files_are_found_whatever_they_are_called(
     bench: WorktreeBench, desk: ReviewDesk, name: str
 ):
     worktree = bench.made()
@@ -247,7 +247,7 @@ def test_10_files_are_found_whatever_they_are_called(
     assert kinds(diff(desk, worktree, path)) == [("added", b"odd\n")]
 
 
-def test_10_line_ends_that_git_converts_are_no_change(bench: WorktreeBench, desk: ReviewDesk):
+def test_line_ends_that_git_converts_are_no_change(bench: WorktreeBench, desk: ReviewDesk):
     worktree = bench.made()
     folder = Path(worktree.path)
     put(folder, {"crlf.txt": b"first\r\nsecond\r\n"})
@@ -261,7 +261,7 @@ def test_10_line_ends_that_git_converts_are_no_change(bench: WorktreeBench, desk
     assert kinds(diff(desk, worktree, "b.txt")) == [("removed", b"bee\n"), ("added", b"bee\r\n")]
 
 
-def test_10_what_git_was_told_to_overlook_is_said(bench: WorktreeBench, desk: ReviewDesk):
+def test_what_git_was_told_to_overlook_is_said(bench: WorktreeBench, desk: ReviewDesk):
     worktree = bench.made()
     folder = Path(worktree.path)
     git(folder, "update-index", "--assume-unchanged", "a.txt")
@@ -272,7 +272,7 @@ def test_10_what_git_was_told_to_overlook_is_said(bench: WorktreeBench, desk: Re
     )
 
 
-def test_10_a_file_in_conflict_is_said(bench: WorktreeBench, desk: ReviewDesk):
+def test_a_file_in_conflict_is_said(bench: WorktreeBench, desk: ReviewDesk):
     worktree = bench.made()
     folder = Path(worktree.path)
     put(folder, {"a.txt": b"mine\n"})
@@ -302,7 +302,7 @@ def test_a_missing_worktree_is_a_state_and_nothing_else_is_looked_at(
         assert said.code is Code.MISSING
 
 
-def test_10_statistics_are_counted_again_only_if_something_changed(
+def test_statistics_are_counted_again_only_if_something_changed(
     bench: WorktreeBench, desk: ReviewDesk, monkeypatch: pytest.MonkeyPatch
 ):
     worktree = worked(bench)
@@ -329,7 +329,7 @@ def test_10_statistics_are_counted_again_only_if_something_changed(
     )
 
 
-def test_GIT_1_nothing_that_a_repository_names_is_run(
+def test_nothing_that_a_repository_names_is_run(
     bench: WorktreeBench, desk: ReviewDesk, tmp_path: Path
 ):
     worktree = bench.made()

@@ -118,7 +118,7 @@ async def test_a_connection_that_breaks_is_made_again_and_all_is_heard_once(tmp_
     assert len(asked) == len({event.ts for event in asked})
 
 
-async def test_12_a_key_that_is_refused_is_an_error_until_it_is_not(project: Project):
+async def test_a_key_that_is_refused_is_an_error_until_it_is_not(project: Project):
     """With a model behind HTTP, the flags of which are given as further options."""
     held = gate()
     answers = [status(401), [say("At last."), held, call("read_file", path="a")], [finish()]]

@@ -71,7 +71,7 @@ async def test_a_session_that_rests_is_reopened_and_rests(project: Project, stat
         )
 
 
-async def test_18_one_that_was_at_hand_when_its_manager_died_does_not_go_on(project: Project):
+async def test_one_that_was_at_hand_when_its_manager_died_does_not_go_on(project: Project):
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES, auto_approve=True))
         await watched.at(session_id, "completed")
@@ -102,7 +102,7 @@ async def test_one_that_went_on_twice_is_told_what_it_goes_on_with_each_time(pro
         assert [text for text in said if text] == ["more", "still"]
 
 
-async def test_8_one_that_is_reserved_is_shown_and_begins_when_it_is_prepared(project: Project):
+async def test_one_that_is_reserved_is_shown_and_begins_when_it_is_prepared(project: Project):
     project.environ |= PLAINLY
     async with project.supervised() as watched:
         supervisor, preparations = watched.supervisor, watched.supervisor.preparations
@@ -155,7 +155,7 @@ async def test_whoever_prepares_a_session_is_told_when_nobody_wants_it(project: 
             assert watched.state(session_id) == "stopped"
 
 
-async def test_7_3_one_that_cannot_be_prepared_says_why_and_runs_nowhere(project: Project):
+async def test_one_that_cannot_be_prepared_says_why_and_runs_nowhere(project: Project):
     async with project.supervised() as watched:
         supervisor, preparations = watched.supervisor, watched.supervisor.preparations
         session_id = await preparations.reserve(project.wish(WRITES))
@@ -169,7 +169,7 @@ async def test_7_3_one_that_cannot_be_prepared_says_why_and_runs_nowhere(project
         assert not (project.path / "made.txt").exists()
 
 
-async def test_6_2_one_that_was_being_prepared_when_its_manager_died_is_an_error(project: Project):
+async def test_one_that_was_being_prepared_when_its_manager_died_is_an_error(project: Project):
     async with project.supervised() as watched:
         session_id = await watched.supervisor.preparations.reserve(project.wish(WRITES))
         watched.supervisor.store.save()
@@ -183,7 +183,7 @@ async def test_6_2_one_that_was_being_prepared_when_its_manager_died_is_an_error
         assert project.processes() == {}
 
 
-async def test_9_4_nothing_is_started_where_something_stands_in_the_way(project: Project):
+async def test_nothing_is_started_where_something_stands_in_the_way(project: Project):
     async with project.supervised() as watched:
         watched.supervisor.ready_to_run = lambda record: f"{record.label} has no worktree."
         session_id = await watched.supervisor.start(project.wish(WRITES))
@@ -216,7 +216,7 @@ async def test_a_stored_task_becomes_a_session_that_rests(project: Project):
     ("code", "signal", "said"),
     [(1, None, "ended with code 1."), (None, 9, "ended by signal 9."), (None, None, "nobody saw")],
 )
-def test_7_5_how_a_process_ended_is_said_as_far_as_it_is_known(
+def test_how_a_process_ended_is_said_as_far_as_it_is_known(
     code: int | None, signal: int | None, said: str
 ):
     text = failure_of_exit(code, signal).text

@@ -20,7 +20,7 @@ def posted(*texts: str) -> MessageQueue:
     return box
 
 
-def test_8_letters_keep_their_order_and_their_numbers():
+def test_letters_keep_their_order_and_their_numbers():
     box = posted("a", "b")
     box.post([UserMessage(text="c")])
     assert [(mail.number, mail.letter.text) for mail in box.mail] == [(3, "a"), (4, "b"), (5, "c")]
@@ -32,7 +32,7 @@ def test_8_letters_keep_their_order_and_their_numbers():
     assert [mail.number for mail in box.unsent] == [4, 5]
 
 
-def test_8_what_was_being_sent_when_its_manager_died_is_sent_again():
+def test_what_was_being_sent_when_its_manager_died_is_sent_again():
     box = posted("a")
     box.next()
     again = MessageQueue(box.taken, box.unsent).next()
@@ -40,7 +40,7 @@ def test_8_what_was_being_sent_when_its_manager_died_is_sent_again():
     assert again.number == 3
 
 
-def test_8_a_refusal_stops_the_delivery_until_the_user_wants_it():
+def test_a_refusal_stops_the_delivery_until_the_user_wants_it():
     box = posted("a", "b")
     box.next()
     box.refused(3, "no")
@@ -61,7 +61,7 @@ def test_8_a_refusal_stops_the_delivery_until_the_user_wants_it():
 
 @pytest.mark.parametrize("act", [MessageQueue.retry, MessageQueue.discard])
 @pytest.mark.parametrize("number", [3, 99])
-def test_8_only_what_failed_is_retried_or_discarded(act, number: int):
+def test_only_what_failed_is_retried_or_discarded(act, number: int):
     with pytest.raises(CommandRejected):
         act(posted("a"), number)
 
@@ -74,7 +74,7 @@ def test_what_was_sent_is_not_remembered_for_ever():
     assert len(box.mail) == SHOWN + 1
 
 
-def test_16_pictures_are_data_uris_and_few():
+def test_pictures_are_data_uris_and_few():
     uri = "data:image/PNG;base64,aGk="
     assert images_of(check(UserMessage(images=(uri,))))[0].media_type == "image/png"
     for images in ((uri,) * (MOST + 1), ("/etc/passwd",), ("data:text/html;base64,aGk=",)):

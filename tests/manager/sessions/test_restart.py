@@ -50,7 +50,7 @@ if TORTURE:
 
 
 @pytest.mark.parametrize("instant", SOME)
-async def test_7_3_a_manager_that_is_killed_while_it_starts_a_session_leaves_no_orphan(
+async def test_a_manager_that_is_killed_while_it_starts_a_session_leaves_no_orphan(
     project: Project, instant: str
 ):
     with project.hosted(project.wish(WRITES), ROOKERY_KILLPOINT=instant) as hosted:
@@ -76,7 +76,7 @@ async def test_7_3_a_manager_that_is_killed_while_it_starts_a_session_leaves_no_
 
 
 @pytest.mark.parametrize(("act", "instant"), DOING, ids=str)
-async def test_18_what_the_user_did_just_before_the_kill_is_done_once(
+async def test_what_the_user_did_just_before_the_kill_is_done_once(
     project: Project, act: list[str], instant: str
 ):
     wish = project.wish(WRITES)
@@ -99,7 +99,7 @@ async def test_18_what_the_user_did_just_before_the_kill_is_done_once(
 
 
 @pytest.mark.parametrize("instant", RESUMING)
-async def test_18_what_a_session_was_resumed_with_is_said_once(project: Project, instant: str):
+async def test_what_a_session_was_resumed_with_is_said_once(project: Project, instant: str):
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES, auto_approve=True))
         await watched.at(session_id, "completed")
@@ -118,7 +118,7 @@ async def test_18_what_a_session_was_resumed_with_is_said_once(project: Project,
         assert [f.text for f in log if isinstance(f, UserSpoke)] == []
 
 
-async def test_6_2_sessions_go_on_without_their_manager_and_are_adopted(project: Project):
+async def test_sessions_go_on_without_their_manager_and_are_adopted(project: Project):
     """One that waits for leave, one that works, one that is done, one that was stopped."""
     scripts = [WRITES, SPEAKS_LONG, WRITES.replace("made", "other"), WRITES.replace("made", "no")]
     wishes = [project.wish(script, auto_approve=n == 2) for n, script in enumerate(scripts)]
@@ -159,7 +159,7 @@ async def killed_with_its_manager(project: Project, state: str, wish: Wish) -> s
     return session_id
 
 
-async def test_6_2_what_died_at_work_is_paused_and_can_be_resumed(project: Project):
+async def test_what_died_at_work_is_paused_and_can_be_resumed(project: Project):
     session_id = await killed_with_its_manager(project, "streaming", project.wish(SPEAKS_LONG))
     async with project.supervised() as watched:
         shown = watched.supervisor.session(session_id)
@@ -288,7 +288,7 @@ async def test_a_process_of_the_system_before_a_reboot_is_not_mistaken_for_anoth
         assert lives(replace(mark, boot=""))  # as it was written before
 
 
-async def test_6_2_what_happens_while_nobody_listens_is_seen_later(project: Project):
+async def test_what_happens_while_nobody_listens_is_seen_later(project: Project):
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES))
         asked = await watched.asked(session_id)
@@ -317,7 +317,7 @@ async def test_leaving_ends_nothing_and_a_stop_that_was_not_heard_is_said_again(
         assert (shown.session.state, shown.session.pending_ask.ask) == ("stopped", "resume_task")
 
 
-async def test_6_1_a_damaged_list_is_put_together_from_what_the_sessions_tell(project: Project):
+async def test_a_damaged_list_is_put_together_from_what_the_sessions_tell(project: Project):
     content = '{"version": 1, "sessions": ['
     with project.hosted(project.wish(WRITES)) as hosted:
         session_id = hosted.hear("waiting_approval")
@@ -330,7 +330,7 @@ async def test_6_1_a_damaged_list_is_put_together_from_what_the_sessions_tell(pr
         assert aside.read_text() == content
 
 
-async def test_6_1_a_second_manager_only_looks(project: Project):
+async def test_a_second_manager_only_looks(project: Project):
     with project.hosted(project.wish(WRITES)) as hosted:
         session_id = hosted.hear("waiting_approval")
         saved = project.file.read_text()
@@ -349,7 +349,7 @@ async def test_6_1_a_second_manager_only_looks(project: Project):
         pass
 
 
-async def test_6_1_an_unwanted_process_is_ended_at_the_next_start(project: Project):
+async def test_an_unwanted_process_is_ended_at_the_next_start(project: Project):
     """Its session had failed, and its manager was killed before it could end the process."""
     with project.hosted(project.wish(WRITES)) as hosted:
         hosted.hear("waiting_approval")
@@ -365,7 +365,7 @@ async def test_6_1_an_unwanted_process_is_ended_at_the_next_start(project: Proje
         await watched.until(shown.record.session_id, lambda _: not project.processes())
 
 
-async def test_7_5_an_adopted_process_that_is_killed_is_an_error(project: Project):
+async def test_an_adopted_process_that_is_killed_is_an_error(project: Project):
     with project.hosted(project.wish(WRITES)) as hosted:
         session_id = hosted.hear("waiting_approval")
         hosted.kill()

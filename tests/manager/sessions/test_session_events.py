@@ -1,4 +1,4 @@
-"""From the rows of an agent to the events of its session (3.2)."""
+"""From the rows of an agent to the events of its session."""
 
 from typing import Any
 
@@ -59,27 +59,27 @@ def asks(kind: str | None, text: str | None = None, **more: Any) -> Message:
         (asks("tool", "{}", answered=True), AskAnswered(**AT)),
     ],
 )
-def test_3_2_each_row_is_its_event(message: Message, event: AgentMessage | None):
+def test_each_row_is_its_event(message: Message, event: AgentMessage | None):
     assert told(HEARD, message).event == event
 
 
 @pytest.mark.parametrize(
     "message", [says("api_req_started"), asks("tool", "{}"), says("completion_result", "done")]
 )
-def test_3_2_an_event_comes_once(message: Message):
+def test_an_event_comes_once(message: Message):
     first = told(HEARD, message)
     assert first.event is not None
     assert told(first.heard, message).event is None
 
 
-def test_3_2_an_ask_is_an_event_when_it_is_complete_and_not_again_when_it_is_told_in_part():
+def test_an_ask_is_an_event_when_it_is_complete_and_not_again_when_it_is_told_in_part():
     growing = told(HEARD, asks("tool", "{", partial=True))
     complete = told(growing.heard, asks("tool", "{}"))
     assert complete.event == AgentAsked(**AT, ask="tool", text="{}")
     assert told(complete.heard, asks("tool", "{", partial=True)).event is None
 
 
-def test_3_2_the_prompt_of_a_new_task_is_no_news():
+def test_the_prompt_of_a_new_task_is_no_news():
     heard = replace(HEARD, new_task=True)
     assert told(heard, says("text", "do it")).event is None
     begun = told(heard, says("api_req_started")).heard
@@ -89,12 +89,12 @@ def test_3_2_the_prompt_of_a_new_task_is_no_news():
 @pytest.mark.parametrize(
     "message", [asks("tool", "{}"), says("text", "x"), says("api_req_started")]
 )
-def test_3_2_the_past_a_resumed_process_repeats_is_no_news(message: Message):
+def test_the_past_a_resumed_process_repeats_is_no_news(message: Message):
     assert told(replace(HEARD, stored_ts=5), message).event is None
     assert told(replace(HEARD, stored_ts=4), message).event is not None
 
 
-def test_3_2_an_ask_answered_elsewhere_lets_the_session_go_on():
+def test_an_ask_answered_elsewhere_lets_the_session_go_on():
     row = Message(ts=ASK_TS, type="ask", ask="tool", content="{}", answered=True)
     event = told(Heard(generation=GENERATION), row).event
     assert isinstance(event, AskAnswered)

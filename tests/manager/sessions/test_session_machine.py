@@ -126,11 +126,11 @@ ORDERS: list[tuple[str, Session, Event, Order | None]] = [
 @pytest.mark.parametrize(
     ("before", "event", "order"), [row[1:] for row in ORDERS], ids=[f"4.5 {r[0]}" for r in ORDERS]
 )
-def test_4_5_each_transition_has_its_action(before: Session, event: Event, order: Order | None):
+def test_each_transition_has_its_action(before: Session, event: Event, order: Order | None):
     assert step(before, event).orders == ((order,) if order else ())
 
 
-def test_4_5_a_respawned_session_streams_at_once_with_a_new_generation():
+def test_a_respawned_session_streams_at_once_with_a_new_generation():
     after = advance(gone(standing(S.ERROR)), Retry())
     assert (after.state, after.generation, after.process_open) == (S.STREAMING, NEXT, True)
     failed = advance(after, ProcessError(generation=NEXT, text="no such file"))
@@ -139,12 +139,12 @@ def test_4_5_a_respawned_session_streams_at_once_with_a_new_generation():
     assert failed.failure.text == "no such file"
 
 
-# ── what is dropped (4.3) ───────────────────────────────────────────────────────────────
+# ── what is dropped ───────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("state", S)
 @pytest.mark.parametrize("generation", [GENERATION - 1, GENERATION + 1, 0])
-def test_4_3_events_of_other_generations_change_nothing(state: S, generation: int):
+def test_events_of_other_generations_change_nothing(state: S, generation: int):
     before = standing(state)
     for event in [
         SessionCreated(generation=generation, session_id="other"),
@@ -168,7 +168,7 @@ def test_4_3_events_of_other_generations_change_nothing(state: S, generation: in
         asked("payment_required_prompt"),
     ],
 )
-def test_4_3_a_process_that_is_done_with_is_not_heard_again(closing: Event):
+def test_a_process_that_is_done_with_is_not_heard_again(closing: Event):
     before = advance(standing(S.STREAMING), closing)
     for event in [
         asked("tool", ts=NEWER + 1),
@@ -180,7 +180,7 @@ def test_4_3_a_process_that_is_done_with_is_not_heard_again(closing: Event):
 
 
 @pytest.mark.parametrize("kind", ["tool", "followup", "completion_result", "api_req_failed"])
-def test_4_3_after_a_stop_only_the_offer_to_resume_is_heard(kind: str):
+def test_after_a_stop_only_the_offer_to_resume_is_heard(kind: str):
     stopped = advance(standing(S.STREAMING), CancelSession())
     late = advance(stopped, asked(kind))
     assert (late.state, late.pending_ask) == (S.STOPPED, None)
@@ -192,7 +192,7 @@ def test_4_3_after_a_stop_only_the_offer_to_resume_is_heard(kind: str):
 
 
 @pytest.mark.parametrize("ts", [ASK_TS - 1, ASK_TS])
-def test_3_2_what_is_not_newer_than_the_open_ask_does_not_settle_it(ts: int):
+def test_what_is_not_newer_than_the_open_ask_does_not_settle_it(ts: int):
     before = standing(S.WAITING_APPROVAL)
     assert advance(before, Activity(generation=GENERATION, ts=ts)) == before
     assert advance(before, SayCompletionResult(generation=GENERATION, ts=ts)) == before
@@ -201,7 +201,7 @@ def test_3_2_what_is_not_newer_than_the_open_ask_does_not_settle_it(ts: int):
 
 
 @pytest.mark.parametrize("ask_ts", [ASK_TS - 1, ASK_TS + 1, -1])
-def test_18_2_an_answer_to_another_ask_answers_nothing(ask_ts: int):
+def test_an_answer_to_another_ask_answers_nothing(ask_ts: int):
     before = standing(S.WAITING_APPROVAL)
     for event in [
         ApproveAction(ask_ts=ask_ts),
@@ -223,7 +223,7 @@ def test_queued_text_never_answers_an_ask_it_was_not_written_for(state: S, ask_t
 # ── the outbox ──────────────────────────────────────────────────────────────────────────
 
 
-def test_4_4_what_is_said_in_creation_is_delivered_in_order_once_the_session_is_announced():
+def test_what_is_said_in_creation_is_delivered_in_order_once_the_session_is_announced():
     session = advance(Session(session_id="s"), StartSession(text="task"))
     for text in ("one", "two"):
         done = step(session, SendMessage(text=text))
@@ -234,7 +234,7 @@ def test_4_4_what_is_said_in_creation_is_delivered_in_order_once_the_session_is_
     assert done.session.outbox == ()
 
 
-def test_18_1_a_failed_start_loses_neither_the_prompt_nor_what_was_said_since():
+def test_a_failed_start_loses_neither_the_prompt_nor_what_was_said_since():
     session = advance(Session(session_id="s"), StartSession(text="task"))
     session = advance(session, SendMessage(text="more"))
     session = advance(session, ProcessError(generation=1, text="no such file"))
@@ -266,7 +266,7 @@ def test_a_respawned_process_takes_input_only_after_it_announced_itself():
 # ── what is kept beside the state ───────────────────────────────────────────────────────
 
 
-def test_4_2_start_session_resets_everything_but_the_ids():
+def test_start_session_resets_everything_but_the_ids():
     before = replace(
         standing(S.COMPLETED),
         completion_text="done",
@@ -284,7 +284,7 @@ def test_4_2_start_session_resets_everything_but_the_ids():
     )
 
 
-def test_4_4_a_session_is_born_of_its_announcement_and_a_request_in_either_order():
+def test_a_session_is_born_of_its_announcement_and_a_request_in_either_order():
     session = advance(Session(session_id="s"), StartSession(text="task"))
     created = SessionCreated(generation=1, session_id="renamed")
     request = ApiReqStarted(generation=1, ts=2)
@@ -304,7 +304,7 @@ def test_4_4_a_session_is_born_of_its_announcement_and_a_request_in_either_order
         ("resume_task", S.PAUSED),
     ],
 )
-def test_4_4_an_ask_before_the_announcement_is_applied_with_it(kind: str, state: S):
+def test_an_ask_before_the_announcement_is_applied_with_it(kind: str, state: S):
     deferred = advance(standing(S.CREATING, created=False), asked(kind, "x"))
     assert (deferred.state, deferred.deferred_ask) == (
         S.CREATING,
@@ -322,7 +322,7 @@ def test_4_4_an_ask_before_the_announcement_is_applied_with_it(kind: str, state:
         ApiReqStarted(generation=GENERATION, ts=NEWER + 1),
     ],
 )
-def test_4_2_what_the_agent_does_next_drops_a_deferred_ask(event: Event):
+def test_what_the_agent_does_next_drops_a_deferred_ask(event: Event):
     deferred = advance(standing(S.CREATING, created=False), asked("tool"))
     dropped = advance(deferred, event)
     assert (dropped.deferred_ask, dropped.answered_ask_ts) == (None, NEWER)
@@ -341,12 +341,12 @@ def test_4_2_what_the_agent_does_next_drops_a_deferred_ask(event: Event):
         AskAnswered(generation=GENERATION, ts=ASK_TS),
     ],
 )
-def test_4_2_an_answered_ask_is_not_pending_and_its_ts_is_kept(event: Event):
+def test_an_answered_ask_is_not_pending_and_its_ts_is_kept(event: Event):
     after = advance(standing(S.WAITING_APPROVAL), event)
     assert (after.pending_ask, after.answered_ask_ts) == (None, ASK_TS)
 
 
-def test_4_4_side_effects_in_cells():
+def test_side_effects_in_cells():
     working, failed = standing(S.STREAMING), standing(S.ERROR)
     said = advance(working, SayCompletionResult(generation=GENERATION, ts=NEWER, text="done"))
     assert said.completion_text == "done"
@@ -363,14 +363,14 @@ def test_4_4_side_effects_in_cells():
     )
 
 
-def test_4_4_a_crash_does_not_hide_what_failed_before_it():
+def test_a_crash_does_not_hide_what_failed_before_it():
     failed = advance(standing(S.STREAMING), asked("api_req_failed", "The provider is down."))
     crashed = advance(failed, ProcessExit(generation=GENERATION, code=1))
     assert crashed.failure == failed.failure
     assert crashed.last_exit == LastExit(code=1)
 
 
-def test_4_4_a_failure_is_over_when_the_session_goes_on():
+def test_a_failure_is_over_when_the_session_goes_on():
     failed = advance(standing(S.STREAMING), asked("api_req_failed"))
     for event in [Retry(), CancelSession(), Activity(generation=GENERATION, ts=NEWER + 1)]:
         assert advance(failed, event).failure is None
@@ -406,15 +406,13 @@ def test_4_4_a_failure_is_over_when_the_session_goes_on():
         ("mistake_limit_reached", "Guide me.", "mistakes", "Guide me."),
     ],
 )
-def test_12_1_the_kind_and_the_sentence_of_a_failure(
-    ask: str, text: str, kind: str, shown: str | None
-):
+def test_the_kind_and_the_sentence_of_a_failure(ask: str, text: str, kind: str, shown: str | None):
     failure = failure_of_ask(ask, text)
     assert (failure.kind, failure.text) == (kind, shown or text)
 
 
 @pytest.mark.parametrize("text", ["", '{"code": 7}', "[1, 2]", '{"message": 3}'])
-def test_12_1_raw_json_is_never_the_message(text: str):
+def test_raw_json_is_never_the_message(text: str):
     failure = failure_of_ask("api_req_failed", text)
     assert failure.text.startswith("The request to the model failed.")
 
@@ -422,7 +420,7 @@ def test_12_1_raw_json_is_never_the_message(text: str):
 @pytest.mark.parametrize(
     ("code", "by", "part"), [(1, None, "ended with code 1"), (None, 9, "ended by signal 9")]
 )
-def test_12_1_a_crash_says_how_it_ended(code: int | None, by: int | None, part: str):
+def test_a_crash_says_how_it_ended(code: int | None, by: int | None, part: str):
     after = advance(standing(S.STREAMING), ProcessExit(generation=GENERATION, code=code, signal=by))
     assert after.failure is not None
     assert after.failure.kind is ErrorKind.CRASH

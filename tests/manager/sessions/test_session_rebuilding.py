@@ -1,4 +1,4 @@
-"""A session rebuilt from what is stored is the one the machine has (6.2).
+"""A session rebuilt from what is stored is the one the machine has.
 
 The always-run part plays a thousand random lives; ROOKERY_TORTURE=1 plays 100,000:
 
@@ -71,7 +71,7 @@ def random_life(seed: int) -> list[Move]:
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_6_2_whatever_happens_rebuilding_gives_the_live_session(batch: int):
+def test_whatever_happens_rebuilding_gives_the_live_session(batch: int):
     reached: Counter[SessionState] = Counter()
     for seed in range(batch * LIVES, (batch + 1) * LIVES):
         reached[live_through(random_life(seed)).session.state] += 1
@@ -80,13 +80,13 @@ def test_6_2_whatever_happens_rebuilding_gives_the_live_session(batch: int):
 
 @settings(max_examples=40 if not TORTURE else 5000, deadline=None)
 @given(moves=MOVES)
-def test_6_2_rebuilding_gives_the_live_session_from_any_beginning(moves: list[Move]):
+def test_rebuilding_gives_the_live_session_from_any_beginning(moves: list[Move]):
     live_through(moves)
 
 
 @settings(max_examples=40 if not TORTURE else 5000, deadline=None)
 @given(moves=MOVES, more=MOVES)
-def test_6_2_a_rebuilt_session_goes_on_as_the_live_one_would(moves: list[Move], more: list[Move]):
+def test_a_rebuilt_session_goes_on_as_the_live_one_would(moves: list[Move], more: list[Move]):
     world = live_through([("start", 0), *moves])
     world.session = rebuilt(world.record, last_ask(world.messages), alive=True)
     for move in more:
@@ -141,7 +141,7 @@ CASES = [[part.strip() for part in row.split("|")] for row in ROWS.strip().split
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"6.2 row {' '.join(case)}")
-def test_6_2_each_row_gives_its_state(case: list[str]):
+def test_each_row_gives_its_state(case: list[str]):
     _, status, life, said, state = case
     kind, _, answered = said.partition(" ")
     ask = None if kind == "-" else PendingAsk(ask=kind, ts=9)
@@ -158,7 +158,7 @@ def test_6_2_each_row_gives_its_state(case: list[str]):
         assert rebuilt(record, ask, alive=alive).state == state
 
 
-def test_6_2_row_1_without_a_record_a_session_is_idle():
+def test_row_1_without_a_record_a_session_is_idle():
     assert rebuilt(None, TOOL, alive=True) == Session()
 
 
@@ -173,7 +173,7 @@ def test_6_2_row_1_without_a_record_a_session_is_idle():
         (True, False, TOOL, "waiting_approval"),
     ],
 )
-def test_6_2_row_4_a_living_session_is_in_creation_until_it_is_announced_and_works(
+def test_row_4_a_living_session_is_in_creation_until_it_is_announced_and_works(
     announced: bool, requested: bool, ask: PendingAsk | None, state: str
 ):
     record = SessionRecord(
@@ -187,7 +187,7 @@ def test_6_2_row_4_a_living_session_is_in_creation_until_it_is_announced_and_wor
     assert session.deferred_ask == (ask if state == "creating" else None)
 
 
-def test_6_2_row_3_an_interrupted_creation_says_so_and_keeps_what_was_to_be_done():
+def test_row_3_an_interrupted_creation_says_so_and_keeps_what_was_to_be_done():
     world = World()
     world.play(("start", 7))
     session = rebuilt(world.record, None, alive=False)
@@ -196,7 +196,7 @@ def test_6_2_row_3_an_interrupted_creation_says_so_and_keeps_what_was_to_be_done
     assert [letter.text for letter in session.outbox] == ["task 7"]
 
 
-def test_6_2_the_stored_state_decides_nothing():
+def test_the_stored_state_decides_nothing():
     world = live_through([("start", 0), ("created", 0), ("request", 0), ("ask", 0)])
     assert world.record is not None
     for shown in SessionState:
@@ -204,7 +204,7 @@ def test_6_2_the_stored_state_decides_nothing():
         assert rebuilt(record, last_ask(world.messages), alive=True) == world.session
 
 
-def test_6_2_a_failure_nobody_was_there_to_hear_is_told_from_the_ask():
+def test_a_failure_nobody_was_there_to_hear_is_told_from_the_ask():
     record = SessionRecord(session_id="s", status=SessionStatus.RUNNING, process_open=True)
     ask = PendingAsk(ask="api_req_failed", ts=4, text="401: who are you?")
     assert rebuilt(record, ask, alive=True).failure == Failure(kind="auth", text=ask.text)
@@ -234,12 +234,12 @@ def asks(kind: str | None, ts: int = 2, **more: object) -> Message:
         ([asks(None)], None),
     ],
 )
-def test_6_2_the_last_ask_is_what_the_messages_end_with(messages: list[Message], kind: str | None):
+def test_the_last_ask_is_what_the_messages_end_with(messages: list[Message], kind: str | None):
     found = last_ask(messages)
     assert (found.ask if found else None) == kind
 
 
-def test_6_2_what_a_stopped_process_asked_while_nobody_listened_is_not_open():
+def test_what_a_stopped_process_asked_while_nobody_listened_is_not_open():
     record = SessionRecord(session_id="s", status=SessionStatus.STOPPED, process_open=True)
     assert rebuilt(record, TOOL, alive=True).pending_ask is None
     offer = PendingAsk(ask="resume_task", ts=9)

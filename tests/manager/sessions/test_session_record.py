@@ -38,13 +38,13 @@ WORKTREE = replace(LOCAL, parallel_mode=ParallelMode(branch="agent/x"), unread=T
 
 
 @pytest.mark.parametrize("row", TRUE_IN.strip().splitlines(), ids=lambda row: f"5 {row.split()[0]}")
-def test_5_each_flag_is_true_in_its_states(row: str):
+def test_each_flag_is_true_in_its_states(row: str):
     name, *states = row.split()
     for state in SessionState:
         assert getattr(flags(standing(state), LOCAL), name) is (state in states), state
 
 
-def test_5_every_flag_has_a_row():
+def test_every_flag_has_a_row():
     assert {row.split()[0] for row in TRUE_IN.strip().splitlines()} == set(
         asdict(flags(standing(SessionState.IDLE), None))
     )
@@ -61,22 +61,22 @@ def test_5_every_flag_has_a_row():
         ),
     ],
 )
-def test_5_flags_of_an_unread_session_in_a_worktree(name: str, states: str):
+def test_flags_of_an_unread_session_in_a_worktree(name: str, states: str):
     for state in SessionState:
         assert getattr(flags(standing(state), WORKTREE), name) is (state in states.split()), state
 
 
-def test_5_without_a_branch_there_is_nothing_to_pull():
+def test_without_a_branch_there_is_nothing_to_pull():
     record = replace(LOCAL, parallel_mode=ParallelMode())
     assert not flags(standing(SessionState.COMPLETED), record).can_create_pull_request
 
 
-def test_5_the_warning_is_for_sessions_that_approve_by_themselves():
+def test_the_warning_is_for_sessions_that_approve_by_themselves():
     record = replace(LOCAL, auto_approve=False)
     assert not flags(standing(SessionState.STREAMING), record).show_auto_mode_warning
 
 
-def test_5_only_an_agent_that_made_too_many_mistakes_takes_guidance():
+def test_only_an_agent_that_made_too_many_mistakes_takes_guidance():
     session = replace(
         standing(SessionState.ERROR), pending_ask=PendingAsk(ask="mistake_limit_reached", ts=1)
     )
@@ -96,13 +96,13 @@ def test_5_only_an_agent_that_made_too_many_mistakes_takes_guidance():
         ("stopped", "stopped"),
     ],
 )
-def test_2_the_status_of_each_state_and_when_it_ended(state: str, status: str):
+def test_the_status_of_each_state_and_when_it_ended(state: str, status: str):
     record = recorded(LOCAL, standing(SessionState(state)), now=7, selected=True)
     ended = status in ("done", "error", "stopped")
     assert (record.state, record.status, record.end_time) == (state, status, 7 if ended else None)
 
 
-def test_2_the_end_is_when_it_ended_and_is_cleared_when_it_runs_again():
+def test_the_end_is_when_it_ended_and_is_cleared_when_it_runs_again():
     done = standing(SessionState.COMPLETED)
     record = recorded(LOCAL, done, now=7, selected=True)
     assert recorded(record, done, now=9, selected=True).end_time == 7
@@ -122,7 +122,7 @@ def test_2_the_end_is_when_it_ended_and_is_cleared_when_it_runs_again():
         ("stopped", False),
     ],
 )
-def test_2_what_finished_or_asked_while_nobody_looked_is_unread(state: str, unread: bool):
+def test_what_finished_or_asked_while_nobody_looked_is_unread(state: str, unread: bool):
     session = standing(SessionState(state))
     record = recorded(LOCAL, session, now=1, selected=False)
     assert record.unread is unread
@@ -132,7 +132,7 @@ def test_2_what_finished_or_asked_while_nobody_looked_is_unread(state: str, unre
     assert recorded(record, session, now=2, selected=False).unread is unread
 
 
-def test_2_a_process_that_is_not_listened_to_has_no_pid():
+def test_a_process_that_is_not_listened_to_has_no_pid():
     record = replace(LOCAL, pid=42)
     session = standing(SessionState.STREAMING)
     assert recorded(record, session, now=1, selected=True).pid == 42
@@ -149,18 +149,18 @@ def test_2_a_process_that_is_not_listened_to_has_no_pid():
         ("", ""),
     ],
 )
-def test_2_the_label_is_the_prompt_on_one_line(prompt: str, label: str):
+def test_the_label_is_the_prompt_on_one_line(prompt: str, label: str):
     assert label_of(prompt) == label
 
 
-def test_2_a_title_replaces_the_label_unless_the_user_chose_it():
+def test_a_title_replaces_the_label_unless_the_user_chose_it():
     record = replace(LOCAL, label="fix it", title="Parser fix")
     assert record.name == "Parser fix"
     assert replace(record, renamed=True).name == "fix it"
     assert replace(record, title="").name == "fix it"
 
 
-def test_16_the_log_keeps_its_last_lines():
+def test_the_log_keeps_its_last_lines():
     record = LOCAL
     for number in range(LOG_LINES + 5):
         record = noted(record, str(number))

@@ -59,7 +59,7 @@ def kept(**more: object) -> KeptSession:
 
 
 @given(records, st.booleans(), st.lists(letters))
-def test_6_1_what_is_spelled_is_read_again(
+def test_what_is_spelled_is_read_again(
     record: SessionRecord, announced: bool, said: list[UserMessage]
 ):
     mail = tuple(QueuedMessage(number=n, letter=letter) for n, letter in enumerate(said))
@@ -72,11 +72,11 @@ def test_6_1_what_is_spelled_is_read_again(
 @pytest.mark.parametrize(
     "said", [None, [], 1, {}, {"sessionId": 1}, {"sessionId": ID, "status": "x"}], ids=str
 )
-def test_6_1_what_is_no_session_is_not_read_as_one(said: object):
+def test_what_is_no_session_is_not_read_as_one(said: object):
     assert session_from_json(said) is None
 
 
-def test_6_1_what_is_not_known_is_kept(tmp_path: Path):
+def test_what_is_not_known_is_kept(tmp_path: Path):
     file = tmp_path / "own" / "agent-manager.json"
     file.parent.mkdir()
     strange = {"sessionId": "not an id", "of": "another"}
@@ -97,7 +97,7 @@ def test_6_1_what_is_not_known_is_kept(tmp_path: Path):
     assert file.stat().st_mode & 0o077 == 0
 
 
-def test_6_1_a_later_version_is_only_looked_at(tmp_path: Path):
+def test_a_later_version_is_only_looked_at(tmp_path: Path):
     file = tmp_path / "own" / "agent-manager.json"
     file.parent.mkdir()
     said = json.dumps({"version": 2, "sessions": {ID: session_to_json(kept())}})
@@ -111,7 +111,7 @@ def test_6_1_a_later_version_is_only_looked_at(tmp_path: Path):
     assert file.read_text() == said
 
 
-def test_6_1_only_one_writes_until_it_leaves(tmp_path: Path):
+def test_only_one_writes_until_it_leaves(tmp_path: Path):
     own = tmp_path / "own"
     first, second = SessionStore(tmp_path, own), SessionStore(tmp_path, own)
     assert (bool(first.read_only), bool(second.read_only)) == (False, True)
@@ -127,7 +127,7 @@ def test_6_1_only_one_writes_until_it_leaves(tmp_path: Path):
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"[" * 10_000, b'{"version": 1, "sessions": 3}'])
-def test_6_1_a_damaged_file_is_moved_aside_and_never_overwritten(tmp_path: Path, content: bytes):
+def test_a_damaged_file_is_moved_aside_and_never_overwritten(tmp_path: Path, content: bytes):
     file = tmp_path / "own" / "agent-manager.json"
     file.parent.mkdir()
     file.write_bytes(content)
@@ -154,7 +154,7 @@ def test_a_link_is_not_followed(tmp_path: Path, name: str):
 
 
 @pytest.mark.anyio
-async def test_6_1_changes_that_come_together_are_saved_together(tmp_path: Path):
+async def test_changes_that_come_together_are_saved_together(tmp_path: Path):
     store = SessionStore(tmp_path, tmp_path / "own")
     saved: list[int] = []
 

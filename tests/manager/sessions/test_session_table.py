@@ -1,4 +1,4 @@
-"""The transition table of the manager's specification (4.4), cell by cell."""
+"""The transition table of the manager's specification, cell by cell."""
 
 from collections.abc import Iterator
 
@@ -92,7 +92,7 @@ def cells() -> Iterator[tuple[Signal, SessionState, str]]:
 CELLS = list(cells())
 
 
-def test_4_4_the_quoted_table_is_complete():
+def test_the_quoted_table_is_complete():
     assert {(signal, state) for signal, state, _ in CELLS} == {
         (signal, state) for signal in Signal for state in SessionState
     }
@@ -102,7 +102,7 @@ def test_4_4_the_quoted_table_is_complete():
 @pytest.mark.parametrize(
     ("signal", "state", "shown"), CELLS, ids=[f"4.4 {a} in {b}" for a, b, _ in CELLS]
 )
-def test_4_4_the_table_says_what_the_specification_says(
+def test_the_table_says_what_the_specification_says(
     signal: Signal, state: SessionState, shown: str
 ):
     assert str(cell(signal, state)) == shown
@@ -184,7 +184,7 @@ def expected(shown: str, state: SessionState, *, created: bool, asked: bool) -> 
 @pytest.mark.parametrize(
     ("signal", "state", "shown"), CELLS, ids=[f"4.4 {a} in {b}" for a, b, _ in CELLS]
 )
-def test_4_4_the_machine_does_what_the_table_says(
+def test_the_machine_does_what_the_table_says(
     signal: Signal, state: SessionState, shown: str, created: bool, asked: bool
 ):
     if signal is Signal.CREATION_TIMEOUT and created:
@@ -202,7 +202,7 @@ def test_4_4_the_machine_does_what_the_table_says(
 
 
 @pytest.mark.parametrize("kind", AskKind)
-def test_4_4_every_kind_of_ask_has_a_row(kind: AskKind):
+def test_every_kind_of_ask_has_a_row(kind: AskKind):
     assert ask_signal(kind) is ASK_SIGNALS[kind]
 
 
@@ -210,13 +210,13 @@ USER_SIGNALS = list(Signal)[: list(Signal).index(Signal.SESSION_CREATED)]
 
 
 @pytest.mark.parametrize("state", SessionState)
-def test_18_1_there_is_no_state_the_user_cannot_lead_out_of(state: SessionState):
+def test_there_is_no_state_the_user_cannot_lead_out_of(state: SessionState):
     ways = {advance(standing(state), event).state for row in USER_SIGNALS for event in EVENTS[row]}
     assert ways - {state}
 
 
 @pytest.mark.parametrize("state", [s for s in SessionState if s not in ("idle", "stopped")])
-def test_18_1_a_failure_and_a_crash_are_heard_in_every_state(state: SessionState):
+def test_a_failure_and_a_crash_are_heard_in_every_state(state: SessionState):
     for signal in (Signal.ASK_FAILURE, Signal.EXIT_FAILED):
         for event in EVENTS[signal]:
             assert advance(standing(state), event).state is SessionState.ERROR

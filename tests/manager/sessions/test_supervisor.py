@@ -36,7 +36,7 @@ async def test_a_session_is_started_asks_is_allowed_and_completes(project: Proje
         assert supervisor.inbox() == ()
 
 
-async def test_7_1_the_prompt_is_in_no_list_of_processes_and_the_session_leads_its_group(
+async def test_the_prompt_is_in_no_list_of_processes_and_the_session_leads_its_group(
     project: Project,
 ):
     project.environ |= PLAINLY
@@ -51,7 +51,7 @@ async def test_7_1_the_prompt_is_in_no_list_of_processes_and_the_session_leads_i
         assert "NO_COLOR=1" in project.environ_of(pid)
 
 
-async def test_6_1_the_list_is_not_among_what_commands_of_a_session_change(project: Project):
+async def test_the_list_is_not_among_what_commands_of_a_session_change(project: Project):
     """It is written while they run, and in the project it would be put back as their doing."""
     runs = (
         "- calls:\n  - {tool: execute_command, arguments: {command: sleep 0.6, cwd: null,"
@@ -81,7 +81,7 @@ async def test_what_is_refused_is_not_done_and_the_reason_is_heard(project: Proj
         assert [(answer.reply, answer.text) for answer in answers] == [("no", "not there")]
 
 
-async def test_8_an_answer_to_another_question_is_none(project: Project):
+async def test_an_answer_to_another_question_is_none(project: Project):
     async with project.supervised() as watched:
         supervisor = watched.supervisor
         session_id = await supervisor.start(project.wish(WRITES))
@@ -124,7 +124,7 @@ async def test_words_go_where_they_belong(project: Project):
             await supervisor.send(session_id, "")
 
 
-async def test_8_a_message_to_one_that_works_is_heard_once(project: Project):
+async def test_a_message_to_one_that_works_is_heard_once(project: Project):
     async with project.supervised() as watched:
         supervisor = watched.supervisor
         session_id = await supervisor.start(project.wish(SPEAKS_LONG))
@@ -156,7 +156,7 @@ async def test_three_sessions_run_at_once_and_none_hears_of_another(project: Pro
         assert listed == [ids[2], ids[1], ids[0]]
 
 
-async def test_8_no_more_run_than_may_and_the_first_to_come_is_the_first_served(project: Project):
+async def test_no_more_run_than_may_and_the_first_to_come_is_the_first_served(project: Project):
     async with project.supervised(limit=1) as watched:
         supervisor = watched.supervisor
         scripts = [SPEAKS_LONG, WRITES, WRITES.replace("made", "other")]
@@ -186,7 +186,7 @@ async def test_sessions_that_wait_for_a_person_take_no_turn_of_those_that_work(p
             await watched.at(session_id, "completed")
 
 
-async def test_8_processes_that_rest_make_room_and_come_back_when_spoken_to(project: Project):
+async def test_processes_that_rest_make_room_and_come_back_when_spoken_to(project: Project):
     async with project.supervised(limit=1) as watched:
         supervisor = watched.supervisor
         wishes = [project.wish(WRITES, auto_approve=True) for _ in range(2)]
@@ -201,7 +201,7 @@ async def test_8_processes_that_rest_make_room_and_come_back_when_spoken_to(proj
         assert len(opened) == 1
 
 
-async def test_8_words_to_one_whose_process_is_just_being_ended_are_heard(project: Project):
+async def test_words_to_one_whose_process_is_just_being_ended_are_heard(project: Project):
     async with project.supervised() as watched:
         supervisor = watched.supervisor
         session_id = await supervisor.start(project.wish(WRITES, auto_approve=True))
@@ -215,7 +215,7 @@ async def test_8_words_to_one_whose_process_is_just_being_ended_are_heard(projec
         assert [text for text in said if text] == ["go on"]
 
 
-async def test_7_4_one_that_is_cancelled_rests_and_goes_on_when_resumed(project: Project):
+async def test_one_that_is_cancelled_rests_and_goes_on_when_resumed(project: Project):
     async with project.supervised() as watched:
         supervisor = watched.supervisor
         session_id = await supervisor.start(project.wish(WRITES))
@@ -233,7 +233,7 @@ async def test_7_4_one_that_is_cancelled_rests_and_goes_on_when_resumed(project:
         await watched.at(session_id, "completed")
 
 
-async def test_7_4_one_that_does_not_heed_is_ended(project: Project):
+async def test_one_that_does_not_heed_is_ended(project: Project):
     async with project.supervised(timings=IMPATIENT) as watched:
         supervisor = watched.supervisor
         session_id = await supervisor.start(project.wish(WRITES))
@@ -248,7 +248,7 @@ async def test_7_4_one_that_does_not_heed_is_ended(project: Project):
         assert not (project.path / "made.txt").exists()
 
 
-async def test_7_6_one_that_does_not_answer_is_shown_so_and_not_killed(project: Project):
+async def test_one_that_does_not_answer_is_shown_so_and_not_killed(project: Project):
     async with project.supervised(timings=IMPATIENT) as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES))
         pid = (await watched.at(session_id, "waiting_approval")).record.pid
@@ -260,7 +260,7 @@ async def test_7_6_one_that_does_not_answer_is_shown_so_and_not_killed(project: 
 
 
 @pytest.mark.parametrize("state", ["waiting_approval", "completed"])
-async def test_7_5_a_killed_process_is_an_error_and_the_session_can_be_resumed(
+async def test_a_killed_process_is_an_error_and_the_session_can_be_resumed(
     project: Project, state: str
 ):
     async with project.supervised() as watched:
@@ -275,7 +275,7 @@ async def test_7_5_a_killed_process_is_an_error_and_the_session_can_be_resumed(
         await watched.at(session_id, "completed")
 
 
-async def test_12_one_that_cannot_start_says_why_and_starts_when_it_can(project: Project):
+async def test_one_that_cannot_start_says_why_and_starts_when_it_can(project: Project):
     script = project.folder / "later.yaml"
     wish = replace(project.wish(WRITES, auto_approve=True), model=str(script))
     async with project.supervised() as watched:
@@ -290,7 +290,7 @@ async def test_12_one_that_cannot_start_says_why_and_starts_when_it_can(project:
         assert [fact.text for fact in opened] == ["Do it"]
 
 
-async def test_7_3_one_that_does_not_announce_itself_in_time_is_ended(project: Project):
+async def test_one_that_does_not_announce_itself_in_time_is_ended(project: Project):
     hasty = replace(IMPATIENT, creation=0.5)
     async with project.supervised(timings=hasty) as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES))
@@ -314,9 +314,7 @@ async def test_a_session_is_removed_while_it_is_being_started(project: Project):
     assert json.loads(project.file.read_text())["sessions"] == {}
 
 
-async def test_9_4_a_session_whose_folder_is_gone_runs_nowhere_else(
-    project: Project, tmp_path: Path
-):
+async def test_a_session_whose_folder_is_gone_runs_nowhere_else(project: Project, tmp_path: Path):
     gone = tmp_path / "gone"
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES, workspace=gone))
@@ -329,7 +327,7 @@ async def test_9_4_a_session_whose_folder_is_gone_runs_nowhere_else(
 @pytest.mark.parametrize(
     ("kind", "ends_process"), [("bad_key", False), ("no_model", True), ("no_credit", True)]
 )
-async def test_12_a_failure_of_the_model_is_shown(project: Project, kind: str, ends_process: bool):
+async def test_a_failure_of_the_model_is_shown(project: Project, kind: str, ends_process: bool):
     script = f"- fail: {{kind: {kind}, message: It does not want to.}}\n"
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(script))

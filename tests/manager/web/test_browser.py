@@ -134,7 +134,7 @@ async def until_titled(page: Page, beginning: str) -> str:
     return await page.title()
 
 
-async def test_WEB_3_WEB_4_WEB_8_our_own_page_gets_in_with_its_link_once(tmp_path: Path):
+async def test_our_own_page_gets_in_with_its_link_once(tmp_path: Path):
     files = page_with_script(tmp_path / "page")
     async with served(tmp_path, page=files) as server, browsing() as page:
         link = server.server.launch_url()
@@ -149,7 +149,7 @@ async def test_WEB_3_WEB_4_WEB_8_our_own_page_gets_in_with_its_link_once(tmp_pat
         assert await until_titled(again, "refused") == "refused 401"
 
 
-async def test_WEB_6_WEB_7_WEB_12_a_page_of_somebody_else_gets_nowhere(tmp_path: Path):
+async def test_a_page_of_somebody_else_gets_nowhere(tmp_path: Path):
     files = page_with_script(tmp_path / "page")
     async with served(tmp_path, page=files) as server, browsing() as page:
         evil = EVIL.replace("OURS", server.origin).replace("TOKEN", server.token)

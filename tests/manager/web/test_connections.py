@@ -57,7 +57,7 @@ SLOW = {
 
 @pytest.mark.parametrize("begin", SLOW.values(), ids=SLOW)
 @pytest.mark.usefixtures("impatient")
-async def test_WEB_9_who_is_slow_to_ask_is_let_go(tmp_path: Path, begin: bytes):
+async def test_who_is_slow_to_ask_is_let_go(tmp_path: Path, begin: bytes):
     async with served(tmp_path) as server:
         async with await anyio.connect_tcp(LOOPBACK, server.port) as stream:
             await said_to(stream, begin.replace(b"@HOST@", server.host.encode()), server.host)
@@ -74,7 +74,7 @@ async def drip(stream: ByteStream) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_WEB_9_who_drips_is_let_go_too(tmp_path: Path):
+async def test_who_drips_is_let_go_too(tmp_path: Path):
     """A byte now and then is no sign of good will."""
     async with served(tmp_path) as server:
         async with await anyio.connect_tcp(LOOPBACK, server.port) as stream:
@@ -83,7 +83,7 @@ async def test_WEB_9_who_drips_is_let_go_too(tmp_path: Path):
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_WEB_9_who_drips_a_second_request_is_let_go_too(tmp_path: Path):
+async def test_who_drips_a_second_request_is_let_go_too(tmp_path: Path):
     async with served(tmp_path) as server:
         async with await anyio.connect_tcp(LOOPBACK, server.port) as stream:
             await stream.send(f"GET / HTTP/1.1\r\nHost: {server.host}\r\n\r\n".encode())
@@ -93,7 +93,7 @@ async def test_WEB_9_who_drips_a_second_request_is_let_go_too(tmp_path: Path):
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_WEB_9_who_does_not_take_a_file_is_let_go(tmp_path: Path):
+async def test_who_does_not_take_a_file_is_let_go(tmp_path: Path):
     folder = page_in(tmp_path / "page")
     (folder / "large.txt").write_bytes(b"x" * 8_000_000)
     async with served(tmp_path / "server", page=PageFiles(folder)) as server:
@@ -156,7 +156,7 @@ async def takes_their_time(server: Served, seconds: float) -> None:
         assert "result" in await call(page, "echo")
 
 
-async def test_WEB_9_a_crowd_keeps_nobody_out(tmp_path: Path):
+async def test_a_crowd_keeps_nobody_out(tmp_path: Path):
     """Pages that are known stay, newcomers are served, and the oldest of the crowd go."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8 * CROWD), hard))
@@ -182,7 +182,7 @@ async def test_WEB_9_a_crowd_keeps_nobody_out(tmp_path: Path):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_WEB_9_where_all_are_known_one_more_is_turned_away(tmp_path: Path):
+async def test_where_all_are_known_one_more_is_turned_away(tmp_path: Path):
     async with served(tmp_path) as server, anyio.create_task_group() as group:
         pages = [await server.socket() for _ in range(CONNECTIONS)]
         for page in pages:

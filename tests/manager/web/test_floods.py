@@ -51,7 +51,7 @@ def crowd(stack: ExitStack, address: str, port: int, number: int) -> None:
         far.connect_ex((address, port))
 
 
-async def test_WEB_9_a_crowd_at_the_door_keeps_nobody_from_being_heard(tmp_path: Path):
+async def test_a_crowd_at_the_door_keeps_nobody_from_being_heard(tmp_path: Path):
     async with served(tmp_path) as server:
         with ExitStack() as stack:
             crowd(stack, LOOPBACK, server.port, CONNECTIONS)
@@ -63,7 +63,7 @@ async def test_WEB_9_a_crowd_at_the_door_keeps_nobody_from_being_heard(tmp_path:
         assert turns >= CONNECTIONS // 2, "others have their turn between two who come"
 
 
-async def test_WEB_9_a_crowd_from_the_network_takes_no_room_on_this_machine(tmp_path: Path):
+async def test_a_crowd_from_the_network_takes_no_room_on_this_machine(tmp_path: Path):
     plan = Plan(address=Address(OUTSIDE, OUTSIDE))
     async with served(tmp_path, plan) as server:
         async with await anyio.connect_tcp(LOOPBACK, server.port) as near:
@@ -94,7 +94,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("small", SMALL.values(), ids=SMALL)
-async def test_WEB_9_few_small_frames_are_heard_from_a_stranger(tmp_path: Path, small: bytes):
+async def test_few_small_frames_are_heard_from_a_stranger(tmp_path: Path, small: bytes):
     async with served(tmp_path) as server:
         async with await shaken(server) as stream:
             begun = frame(TEXT, b"{", last=False) if small == SMALL["pieces of nothing"] else b""
@@ -105,7 +105,7 @@ async def test_WEB_9_few_small_frames_are_heard_from_a_stranger(tmp_path: Path, 
         await server.is_left_alone()
 
 
-async def test_WEB_9_whoever_is_known_may_send_as_many_as_they_like(tmp_path: Path):
+async def test_whoever_is_known_may_send_as_many_as_they_like(tmp_path: Path):
     async with served(tmp_path) as server, server.socket() as page:
         assert "result" in await call(page, "initialize", protocol=1, token=server.token)
         page.transport.write(frame(PING) * STRANGERS_FRAMES)
@@ -119,7 +119,7 @@ async def through_tunnel(server: Served, token: str) -> ClientConnection:
     return page
 
 
-async def test_WEB_9_one_device_does_not_take_all_the_room(tmp_path: Path):
+async def test_one_device_does_not_take_all_the_room(tmp_path: Path):
     async with served(tmp_path, Plan(tunnel=TUNNEL)) as server, AsyncExitStack() as stack:
         _, token = server.watch.keys.devices.pair("A phone")
         pages = []
@@ -139,7 +139,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize(("header", "body"), SHAPES.values(), ids=SHAPES)
-async def test_WEB_14_a_handshake_that_cannot_be_read_is_refused_in_the_same_shape(
+async def test_a_handshake_that_cannot_be_read_is_refused_in_the_same_shape(
     tmp_path: Path, header: str, body: str
 ):
     async with served(tmp_path) as server:
@@ -157,7 +157,7 @@ DEEP = {
 
 
 @pytest.mark.parametrize("nonsense", DEEP.values(), ids=DEEP)
-async def test_WEB_13_nothing_said_at_the_socket_ends_the_manager(tmp_path: Path, nonsense: bytes):
+async def test_nothing_said_at_the_socket_ends_the_manager(tmp_path: Path, nonsense: bytes):
     links = Links(url="u", launch_url="l", pid=1)
     async with giving_links(tmp_path / "m", lambda _: links):
         async with await anyio.connect_unix(str(tmp_path / "m" / NAME_OF_SOCKET)) as stream:
@@ -168,7 +168,7 @@ async def test_WEB_13_nothing_said_at_the_socket_ends_the_manager(tmp_path: Path
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whose a connection is")
-def test_WEB_3_nobody_burns_a_code_by_closing_before_it_is_seen_who_it_was():
+def test_nobody_burns_a_code_by_closing_before_it_is_seen_who_it_was():
     """Of an end that is closed the system says that it is root's."""
     with socket.create_server((LOOPBACK, 0)) as listener:
         far = socket.create_connection(listener.getsockname())
@@ -179,7 +179,7 @@ def test_WEB_3_nobody_burns_a_code_by_closing_before_it_is_seen_who_it_was():
             assert is_of_another_user(client, listener.getsockname())
 
 
-async def test_WEB_3_of_two_who_have_the_same_link_one_gets_in(tmp_path: Path):
+async def test_of_two_who_have_the_same_link_one_gets_in(tmp_path: Path):
     async with served(tmp_path) as server, server.client() as client:
         code = server.watch.keys.launch_codes.new()
         told: list[int] = []
@@ -193,7 +193,7 @@ async def test_WEB_3_of_two_who_have_the_same_link_one_gets_in(tmp_path: Path):
         assert sorted(told) == [200, *[401] * 7]
 
 
-async def test_WEB_9_what_a_revoked_device_had_on_its_way_is_not_done(tmp_path: Path):
+async def test_what_a_revoked_device_had_on_its_way_is_not_done(tmp_path: Path):
     async with served(tmp_path, Plan(tunnel=TUNNEL)) as server:
         device_id, token = server.watch.keys.devices.pair("A phone")
         wish = json.dumps({"kind": "list_branches"})

@@ -56,7 +56,7 @@ ELSEWHERE = Address("manager.example", OUTSIDE)
 HAS_IPV6 = Path("/proc/net/if_inet6").exists() and "lo" in Path("/proc/net/if_inet6").read_text()
 
 
-async def test_WEB_1_only_this_machines_own_addresses_are_bound(tmp_path: Path):
+async def test_only_this_machines_own_addresses_are_bound(tmp_path: Path):
     async with served(tmp_path) as here:
         expected = (LOOPBACK, "::1") if HAS_IPV6 else (LOOPBACK,)
         assert here.server.addresses == expected
@@ -69,7 +69,7 @@ async def test_WEB_1_only_this_machines_own_addresses_are_bound(tmp_path: Path):
             socket.create_connection((OUTSIDE, here.port))
 
 
-async def test_WEB_1_a_port_can_be_named_and_is_different_every_time_if_not(tmp_path: Path):
+async def test_a_port_can_be_named_and_is_different_every_time_if_not(tmp_path: Path):
     async with served(tmp_path / "1") as one, served(tmp_path / "2") as two:
         assert one.port != two.port
         port = one.port
@@ -78,7 +78,7 @@ async def test_WEB_1_a_port_can_be_named_and_is_different_every_time_if_not(tmp_
 
 
 @pytest.mark.parametrize("address", [LOOPBACK, pytest.param("::1", marks=())])
-def test_WEB_1_a_port_that_somebody_else_has_is_not_shared(address: str):
+def test_a_port_that_somebody_else_has_is_not_shared(address: str):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     if family == socket.AF_INET6 and not HAS_IPV6:
         pytest.skip("this machine has no ::1")
@@ -91,17 +91,17 @@ def test_WEB_1_a_port_that_somebody_else_has_is_not_shared(address: str):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "0"])
-def test_WEB_1_all_networks_at_once_are_refused(host: str):
+def test_all_networks_at_once_are_refused(host: str):
     with pytest.raises(SettingsError, match="every network"):
         address_of(host)
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "::1", "127.0.0.2"])
-def test_WEB_1_this_machine_needs_no_leave(tmp_path: Path, host: str):
+def test_this_machine_needs_no_leave(tmp_path: Path, host: str):
     assert Reach(host=host, port=5).plan(tmp_path) == Plan(port=5)
 
 
-def test_WEB_1_an_unknown_name_or_an_address_of_another_machine_is_refused():
+def test_an_unknown_name_or_an_address_of_another_machine_is_refused():
     with pytest.raises(SettingsError, match="nobody knows the address"):
         address_of("no-such-name.invalid")
     elsewhere = Address("192.0.2.77", "192.0.2.77")
@@ -127,14 +127,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("flags", "said"), REFUSED.values(), ids=REFUSED)
-def test_WEB_1_other_machines_are_let_near_only_if_it_is_said_how(
+def test_other_machines_are_let_near_only_if_it_is_said_how(
     tmp_path: Path, flags: dict[str, Any], said: str
 ):
     with pytest.raises(SettingsError, match=re.escape(said)):
         Reach(**flags).plan(tmp_path)
 
 
-def test_WEB_1_what_was_spelled_out_is_done(tmp_path: Path):
+def test_what_was_spelled_out_is_done(tmp_path: Path):
     plain = Reach(host="192.0.2.9", plain_text=True).plan(tmp_path)
     assert plain == Plan(address=Address("192.0.2.9", "192.0.2.9"))
     own = Reach(host="192.0.2.9", tls_cert=Path("c"), tls_key=Path("k")).plan(tmp_path)
@@ -146,7 +146,7 @@ def test_WEB_1_what_was_spelled_out_is_done(tmp_path: Path):
     assert tunnel == Plan(tunnel="https://name.example")
 
 
-async def test_WEB_1_what_it_means_is_said_plainly(tmp_path: Path):
+async def test_what_it_means_is_said_plainly(tmp_path: Path):
     plain = Plan(address=ELSEWHERE)
     encrypted = replace(plain, certificate=self_made(tmp_path, ELSEWHERE))
     tunnel = Plan(tunnel="https://name.example")
@@ -167,7 +167,7 @@ def certificate_text(path: Path) -> str:
 
 
 @pytest.mark.parametrize("maker", ["_made_by_library", "_made_by_program"])
-def test_WEB_1_a_certificate_is_made_for_the_address_and_kept_private(
+def test_a_certificate_is_made_for_the_address_and_kept_private(
     tmp_path: Path, maker: str, monkeypatch: pytest.MonkeyPatch
 ):
     if maker == "_made_by_program":
@@ -184,7 +184,7 @@ def test_WEB_1_a_certificate_is_made_for_the_address_and_kept_private(
     assert self_made(tmp_path / "tls", Address("b", "127.0.0.3")).fingerprint != made.fingerprint
 
 
-def test_WEB_1_an_old_certificate_is_made_anew(tmp_path: Path):
+def test_an_old_certificate_is_made_anew(tmp_path: Path):
     made = self_made(tmp_path, ELSEWHERE)
     before = made.fingerprint
     old = time.time() - 301 * 24 * 3600
@@ -192,7 +192,7 @@ def test_WEB_1_an_old_certificate_is_made_anew(tmp_path: Path):
     assert self_made(tmp_path, ELSEWHERE).fingerprint != before
 
 
-def test_WEB_1_where_none_can_be_made_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_where_none_can_be_made_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(listeners, "find_spec", lambda _: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SettingsError, match="neither the Python package"):
@@ -200,7 +200,7 @@ def test_WEB_1_where_none_can_be_made_it_is_said(tmp_path: Path, monkeypatch: py
     assert os.listdir(tmp_path / "tls") == []
 
 
-def test_WEB_1_what_is_no_certificate_is_refused(tmp_path: Path):
+def test_what_is_no_certificate_is_refused(tmp_path: Path):
     nonsense = tmp_path / "c"
     nonsense.write_text("no certificate", encoding="utf-8")
     for path in (nonsense, tmp_path / "missing"):
@@ -227,7 +227,7 @@ def device(here: Served, trust: ssl.SSLContext, **given: Any) -> httpx2.AsyncCli
     )
 
 
-async def test_WEB_1_a_device_is_paired_with_a_code_that_is_good_once(tmp_path: Path):
+async def test_a_device_is_paired_with_a_code_that_is_good_once(tmp_path: Path):
     async with outside(tmp_path) as (here, trust), device(here, trust) as phone:
         link, code = here.server.pairing_url().split("#pair=")
         assert link == f"https://manager.example:{here.port}/"
@@ -243,7 +243,7 @@ async def test_WEB_1_a_device_is_paired_with_a_code_that_is_good_once(tmp_path: 
         assert [(each["id"], each["name"]) for each in listed.json()] == [(device_id, "My phone")]
 
 
-async def test_WEB_2_from_outside_only_devices_are_let_in(tmp_path: Path):
+async def test_from_outside_only_devices_are_let_in(tmp_path: Path):
     async with outside(tmp_path) as (here, trust), device(here, trust) as phone:
         for headers in ({}, here.bearer):
             assert (await phone.get("/api/health", headers=headers)).status_code == 401
@@ -258,7 +258,7 @@ async def test_WEB_2_from_outside_only_devices_are_let_in(tmp_path: Path):
                 await page.recv()
 
 
-async def test_WEB_9_a_revoked_device_loses_its_connection_at_once(tmp_path: Path):
+async def test_a_revoked_device_loses_its_connection_at_once(tmp_path: Path):
     async with outside(tmp_path) as (here, trust):
         device_id, token = here.watch.keys.devices.pair("My phone")
         url, origin = f"wss://{OUTSIDE}:{here.port}/ws", f"https://{OUTSIDE}:{here.port}"
@@ -291,7 +291,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("host", "origin", "status"), NAMES.values(), ids=NAMES)
-async def test_WEB_5_each_address_has_its_own_names(
+async def test_each_address_has_its_own_names(
     tmp_path: Path, host: str, origin: str | None, status: int
 ):
     async with outside(tmp_path) as (here, trust):
@@ -308,7 +308,7 @@ async def test_WEB_5_each_address_has_its_own_names(
         assert inside.status == 421
 
 
-async def test_WEB_1_without_encryption_nobody_talks_to_an_encrypted_address(tmp_path: Path):
+async def test_without_encryption_nobody_talks_to_an_encrypted_address(tmp_path: Path):
     async with outside(tmp_path) as (here, _):
         async with await anyio.connect_tcp(OUTSIDE, here.port) as stream:
             heard = await said_to(stream, request("GET /", f"Host: {OUTSIDE}:{here.port}"), "")
@@ -316,7 +316,7 @@ async def test_WEB_1_without_encryption_nobody_talks_to_an_encrypted_address(tmp
         await here.is_left_alone()
 
 
-async def test_WEB_9_handshakes_that_do_not_end_are_counted_and_ended(
+async def test_handshakes_that_do_not_end_are_counted_and_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(server, "INTRODUCTION", 1.0)
@@ -342,9 +342,7 @@ THROUGH = {
 
 
 @pytest.mark.parametrize("headers", THROUGH.values(), ids=THROUGH)
-async def test_WEB_2_through_a_tunnel_only_devices_are_let_in(
-    tmp_path: Path, headers: tuple[str, ...]
-):
+async def test_through_a_tunnel_only_devices_are_let_in(tmp_path: Path, headers: tuple[str, ...]):
     """Although the tunnel ends on this machine."""
     async with served(tmp_path, TUNNEL) as here:
         _, token = here.watch.keys.devices.pair("My phone")
@@ -366,7 +364,7 @@ async def test_WEB_2_through_a_tunnel_only_devices_are_let_in(
         (("Host: evil.name.example",), 421),
     ],
 )
-async def test_WEB_6_a_tunnel_lets_in_no_other_pages(
+async def test_a_tunnel_lets_in_no_other_pages(
     tmp_path: Path, headers: tuple[str, ...], status: int
 ):
     async with served(tmp_path, TUNNEL) as here:
@@ -374,7 +372,7 @@ async def test_WEB_6_a_tunnel_lets_in_no_other_pages(
         assert (await here.say(sent)).status == status
 
 
-async def test_WEB_2_what_was_forwarded_without_a_tunnel_is_refused(tmp_path: Path):
+async def test_what_was_forwarded_without_a_tunnel_is_refused(tmp_path: Path):
     async with served(tmp_path) as here:
         for header in ("X-Forwarded-For: 203.0.113.5", "Forwarded: for=x", "X-Real-IP: x"):
             answer = await here.say(request("GET /", "Host: @HOST@", header))
@@ -387,7 +385,7 @@ async def test_there_is_no_link_for_devices_where_none_can_come(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("port", "scheme"), [(80, "http"), (443, "https")])
-def test_WEB_5_the_usual_port_may_be_left_out(port: int, scheme: str):
+def test_the_usual_port_may_be_left_out(port: int, scheme: str):
     doors = {door.host: door.origin for door in doors_at(scheme, ["Name.example", "::1"], port)}
     assert doors == {
         f"name.example:{port}": f"{scheme}://name.example",

@@ -103,7 +103,7 @@ async def test_it_tells_where_it_is_and_leaves_nothing_behind(project: Project):
     assert not [path.name for path in folder.iterdir() if path.suffix != ".lock"]
 
 
-def test_WEB_4_WEB_13_no_token_and_no_code_is_ever_written_down(project: Project):
+def test_no_token_and_no_code_is_ever_written_down(project: Project):
     """Not in what it says to people, nor in any file; and wrong ones neither."""
     with managed(project, "--json", "--no-open") as manager:
         token, code = manager.launched(), manager.where["launch_url"].partition("=")[2]
@@ -127,7 +127,7 @@ def files_that_hold(folder: Path, *secrets: str) -> list[Path]:
     return [path for path in files if any(s.encode() in path.read_bytes() for s in secrets)]
 
 
-def test_WEB_14_the_page_is_told_how_many_requests_were_blocked(project: Project):
+def test_the_page_is_told_how_many_requests_were_blocked(project: Project):
     with managed(project, "--json", "--no-open") as manager:
         url, token = manager.where["url"], manager.launched()
         for _ in range(3):
@@ -204,7 +204,7 @@ def test_without_a_page_it_says_what_to_run(project: Project):
     ],
     ids=str,
 )
-def test_WEB_1_what_is_not_safe_or_makes_no_sense_is_refused(
+def test_what_is_not_safe_or_makes_no_sense_is_refused(
     project: Project, flags: list[str], sentence: str
 ):
     code, said, told = ended(project, "--no-open", *flags)
@@ -212,7 +212,7 @@ def test_WEB_1_what_is_not_safe_or_makes_no_sense_is_refused(
     assert sentence in told
 
 
-def test_WEB_1_devices_are_paired_through_a_tunnel(project: Project):
+def test_devices_are_paired_through_a_tunnel(project: Project):
     with managed(
         project, "--json", "--no-open", "--behind-tunnel", "https://name.example"
     ) as manager:

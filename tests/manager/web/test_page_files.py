@@ -56,7 +56,7 @@ def page_with_ways_out(folder: Path) -> PageFiles:
 
 
 @pytest.mark.parametrize("path", WAYS_OUT)
-async def test_WEB_11_no_path_leaves_the_page(tmp_path: Path, path: str):
+async def test_no_path_leaves_the_page(tmp_path: Path, path: str):
     page = page_with_ways_out(tmp_path)
     async with served(tmp_path / "server", page=page) as server:
         for method in ("GET", "HEAD"):
@@ -67,7 +67,7 @@ async def test_WEB_11_no_path_leaves_the_page(tmp_path: Path, path: str):
 
 
 @pytest.mark.parametrize("path", ["/\x00", "/\xff", "/a b", "/\x7f", "/index.html\x00"])
-async def test_WEB_11_nor_do_characters_that_no_path_has(tmp_path: Path, path: str):
+async def test_nor_do_characters_that_no_path_has(tmp_path: Path, path: str):
     page = page_with_ways_out(tmp_path)
     async with served(tmp_path / "server", page=page) as server:
         answer = await server.say(request(f"GET {path}", f"Host: {server.host}"))
@@ -76,12 +76,12 @@ async def test_WEB_11_nor_do_characters_that_no_path_has(tmp_path: Path, path: s
 
 
 @given(st.text())
-def test_WEB_11_whatever_is_asked_for_is_a_file_of_the_page_or_nothing(path: str):
+def test_whatever_is_asked_for_is_a_file_of_the_page_or_nothing(path: str):
     found = PageFiles(Path(__file__).parent).at(path)
     assert found is None or path == "/"
 
 
-async def test_WEB_11_files_are_what_their_name_says_and_never_guessed(tmp_path: Path):
+async def test_files_are_what_their_name_says_and_never_guessed(tmp_path: Path):
     async with served(tmp_path) as server, server.client() as client:
         for path, content_type, cached in [
             ("/", "text/html; charset=utf-8", NEVER),
@@ -97,14 +97,14 @@ async def test_WEB_11_files_are_what_their_name_says_and_never_guessed(tmp_path:
             assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-async def test_WEB_11_nothing_of_the_workspace_is_given_out(tmp_path: Path):
+async def test_nothing_of_the_workspace_is_given_out(tmp_path: Path):
     """There is no route to it; a file there that looks like the page's is not the page's."""
     async with served(tmp_path) as server, server.client() as client:
         for path in ("/bench.py", "/page/index.html", "/state/devices.json", str(tmp_path)):
             assert (await client.get(path, headers=server.bearer)).status_code == 404
 
 
-async def test_WEB_12_no_answer_sends_anybody_elsewhere(tmp_path: Path):
+async def test_no_answer_sends_anybody_elsewhere(tmp_path: Path):
     """The page may connect to where it came from, and to nowhere else."""
     async with served(tmp_path) as server, server.client() as client:
         for path in ("/", "//evil.example", "/index.html/..", "/api/", "/ws", "/https://evil"):

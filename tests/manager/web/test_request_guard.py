@@ -69,9 +69,7 @@ HOSTS = {
 
 @pytest.mark.parametrize("host", HOSTS.values(), ids=HOSTS)
 @pytest.mark.parametrize("path", ["/", f"/{MARK}", "/api/do", "/api/health", "/ws"])
-async def test_WEB_5_a_foreign_host_is_refused_before_anything_else(
-    tmp_path: Path, host: str, path: str
-):
+async def test_a_foreign_host_is_refused_before_anything_else(tmp_path: Path, host: str, path: str):
     async with served(tmp_path) as server:
         line = f"Host: {host}".replace("PORT", str(server.port)).rstrip()
         answer = await server.say(request(f"GET {path}", line, bearer(server)))
@@ -79,14 +77,14 @@ async def test_WEB_5_a_foreign_host_is_refused_before_anything_else(
         assert (server.blocked, server.requests.done) == (1, [])
 
 
-async def test_WEB_5_a_foreign_host_gets_no_web_socket(tmp_path: Path):
+async def test_a_foreign_host_gets_no_web_socket(tmp_path: Path):
     async with served(tmp_path) as server:
         lines = "\r\n".join(["GET /ws HTTP/1.1", "Host: evil.example", *UPGRADE, "", ""])
         check_refusal((await server.say(lines)).raw, 421)
 
 
 @pytest.mark.parametrize("name", ["localhost", "LOCALHOST", "127.0.0.1", "[::1]"])
-async def test_WEB_5_our_own_names_are_taken(tmp_path: Path, name: str):
+async def test_our_own_names_are_taken(tmp_path: Path, name: str):
     async with served(tmp_path) as server:
         answer = await server.say(request("GET /", f"Host: {name}:{server.port}"))
         assert answer.status == 200
@@ -97,13 +95,13 @@ async def test_WEB_5_our_own_names_are_taken(tmp_path: Path, name: str):
     ["GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nHost: @HOST@\r\nHost: evil.example\r\n\r\n"],
     ids=["no host", "two hosts"],
 )
-async def test_WEB_5_there_is_exactly_one_host(tmp_path: Path, shape: str):
+async def test_there_is_exactly_one_host(tmp_path: Path, shape: str):
     async with served(tmp_path) as server:
         check_refusal((await server.say(shape)).raw, 400)
         assert server.blocked == 1
 
 
-async def test_WEB_5_without_a_host_an_old_request_is_misdirected_too(tmp_path: Path):
+async def test_without_a_host_an_old_request_is_misdirected_too(tmp_path: Path):
     async with served(tmp_path) as server:
         check_refusal((await server.say("GET / HTTP/1.0\r\n\r\n")).raw, 421)
 
@@ -125,7 +123,7 @@ ORIGINS = [
 
 
 @pytest.mark.parametrize("origin", ORIGINS)
-async def test_WEB_6_a_page_from_elsewhere_is_refused(tmp_path: Path, origin: str):
+async def test_a_page_from_elsewhere_is_refused(tmp_path: Path, origin: str):
     async with served(tmp_path) as server:
         line = f"Origin: {origin}".replace("PORT", str(server.port)).rstrip()
         sent = request("POST /api/do", HOST, line, JSON, LENGTH, bearer(server), body=BODY)
@@ -134,14 +132,14 @@ async def test_WEB_6_a_page_from_elsewhere_is_refused(tmp_path: Path, origin: st
         assert (server.blocked, server.requests.done) == (2, [])
 
 
-async def test_WEB_6_two_origins_are_one_too_many(tmp_path: Path):
+async def test_two_origins_are_one_too_many(tmp_path: Path):
     async with served(tmp_path) as server:
         both = f"Origin: {server.origin}", "Origin: https://evil.example"
         check_refusal((await server.say(request("GET /", HOST, *both))).raw, 403)
 
 
 @pytest.mark.parametrize("origin", ["http://@HOST@", None])
-async def test_WEB_6_our_own_page_and_programs_are_let_in(tmp_path: Path, origin: str | None):
+async def test_our_own_page_and_programs_are_let_in(tmp_path: Path, origin: str | None):
     async with served(tmp_path) as server:
         lines = [f"Origin: {origin}"] if origin else []
         sent = request("POST /api/do", HOST, *lines, JSON, LENGTH, bearer(server), body=BODY)
@@ -161,7 +159,7 @@ async def test_WEB_6_our_own_page_and_programs_are_let_in(tmp_path: Path, origin
         ("none, same-origin", 403),
     ],
 )
-async def test_WEB_6_what_another_site_made_a_browser_fetch_is_refused(
+async def test_what_another_site_made_a_browser_fetch_is_refused(
     tmp_path: Path, site: str, status: int
 ):
     async with served(tmp_path) as server:
@@ -171,7 +169,7 @@ async def test_WEB_6_what_another_site_made_a_browser_fetch_is_refused(
 
 
 @pytest.mark.parametrize("path", ["/", "/api/do", "/api/launch", "/ws", f"/{MARK}"])
-async def test_WEB_7_preflights_are_refused_and_nothing_is_said_about_other_origins(
+async def test_preflights_are_refused_and_nothing_is_said_about_other_origins(
     tmp_path: Path, path: str
 ):
     async with served(tmp_path) as server:
@@ -192,7 +190,7 @@ async def test_WEB_7_preflights_are_refused_and_nothing_is_said_about_other_orig
     ],
 )
 @pytest.mark.parametrize("path", ["/api/do", "/api/launch", "/api/pair"])
-async def test_WEB_7_only_json_changes_anything(tmp_path: Path, path: str, content_type: str):
+async def test_only_json_changes_anything(tmp_path: Path, path: str, content_type: str):
     async with served(tmp_path) as server:
         line = f"Content-Type: {content_type}".rstrip()
         sent = request(f"POST {path}", HOST, line, LENGTH, bearer(server), body=BODY)
@@ -201,7 +199,7 @@ async def test_WEB_7_only_json_changes_anything(tmp_path: Path, path: str, conte
 
 
 @pytest.mark.parametrize("path", ["/api/do", "/api/launch", "/api/pair"])
-async def test_WEB_7_GET_changes_nothing(tmp_path: Path, path: str):
+async def test_GET_changes_nothing(tmp_path: Path, path: str):
     async with served(tmp_path) as server:
         check_refusal((await server.say(request(f"GET {path}", HOST, bearer(server)))).raw, 405)
 
@@ -209,14 +207,14 @@ async def test_WEB_7_GET_changes_nothing(tmp_path: Path, path: str):
 @pytest.mark.parametrize(
     "method", ["TRACE", "PUT", "DELETE", "PATCH", "CONNECT", "PROPFIND", MARK, "get"]
 )
-async def test_WEB_7_no_other_methods_are_taken(tmp_path: Path, method: str):
+async def test_no_other_methods_are_taken(tmp_path: Path, method: str):
     async with served(tmp_path) as server:
         for path in ("/", "/api/do", "/ws"):
             sent = request(f"{method} {path}", HOST, bearer(server))
             check_refusal((await server.say(sent)).raw, 405)
 
 
-async def test_WEB_7_HEAD_tells_of_the_page_and_of_nothing_else(tmp_path: Path):
+async def test_HEAD_tells_of_the_page_and_of_nothing_else(tmp_path: Path):
     async with served(tmp_path) as server:
         answer = await server.say(request("HEAD /", HOST))
         assert (answer.status, answer.body) == (200, b"")
@@ -224,7 +222,7 @@ async def test_WEB_7_HEAD_tells_of_the_page_and_of_nothing_else(tmp_path: Path):
         check_refusal((await server.say(request("HEAD /api/health", HOST))).raw, 405)
 
 
-async def test_WEB_8_every_answer_has_the_headers_and_none_says_what_we_are_made_of(
+async def test_every_answer_has_the_headers_and_none_says_what_we_are_made_of(
     tmp_path: Path,
 ):
     async with served(tmp_path) as server, server.client() as client:
@@ -284,7 +282,7 @@ REFUSED_UNREAD = {
 
 
 @pytest.mark.parametrize(("line", "headers", "status"), REFUSED_UNREAD.values(), ids=REFUSED_UNREAD)
-async def test_WEB_9_WEB_2_strangers_are_refused_before_their_body_is_read(
+async def test_strangers_are_refused_before_their_body_is_read(
     tmp_path: Path, line: str, headers: tuple[str, ...], status: int
 ):
     """None of these bodies is ever sent, and the answer comes all the same."""
@@ -294,7 +292,7 @@ async def test_WEB_9_WEB_2_strangers_are_refused_before_their_body_is_read(
 
 
 @pytest.mark.parametrize("times", [1, 2, 100], ids=["limit", "one more", "far more"])
-async def test_WEB_9_a_head_has_an_end(tmp_path: Path, times: int):
+async def test_a_head_has_an_end(tmp_path: Path, times: int):
     async with served(tmp_path) as server:
         begin = f"GET / HTTP/1.1\r\nHost: {server.host}\r\nConnection: close\r\nX: "
         length = {1: HEAD - len(begin) - 20, 2: HEAD + 1, 100: 100 * HEAD}[times]
@@ -308,14 +306,14 @@ async def test_WEB_9_a_head_has_an_end(tmp_path: Path, times: int):
 
 
 @pytest.mark.parametrize("upgrade", [(), UPGRADE], ids=["plain", "web socket"])
-async def test_WEB_9_a_head_has_few_headers(tmp_path: Path, upgrade: tuple[str, ...]):
+async def test_a_head_has_few_headers(tmp_path: Path, upgrade: tuple[str, ...]):
     async with served(tmp_path) as server:
         many = [f"X-{number}: 1" for number in range(HEADERS)]
         lines = "\r\n".join(["GET /ws HTTP/1.1", HOST, *upgrade, *many, "", ""])
         check_refusal((await server.say(lines)).raw, 431)
 
 
-async def test_WEB_9_whoever_guesses_often_is_told_to_wait_and_nobody_else_is(tmp_path: Path):
+async def test_whoever_guesses_often_is_told_to_wait_and_nobody_else_is(tmp_path: Path):
     async with served(tmp_path) as server, server.client() as client:
         wrong = {"Authorization": f"Bearer {MARK}"}
         guesses = [
@@ -329,7 +327,7 @@ async def test_WEB_9_whoever_guesses_often_is_told_to_wait_and_nobody_else_is(tm
 
 
 @pytest.mark.parametrize("path", ["/api/launch", "/api/pair"])
-async def test_WEB_9_codes_cannot_be_guessed_one_after_the_other(tmp_path: Path, path: str):
+async def test_codes_cannot_be_guessed_one_after_the_other(tmp_path: Path, path: str):
     async with served(tmp_path) as server, server.client() as client:
         guesses = [
             (await client.post(path, json={"code": f"{MARK}{number}"})).status_code
@@ -340,7 +338,7 @@ async def test_WEB_9_codes_cannot_be_guessed_one_after_the_other(tmp_path: Path,
 
 
 @pytest.mark.parametrize("path", ["/api/launch", "/api/pair"])
-async def test_WEB_9_nobody_with_a_code_is_kept_out_by_what_others_guess(tmp_path: Path, path: str):
+async def test_nobody_with_a_code_is_kept_out_by_what_others_guess(tmp_path: Path, path: str):
     """All who come through a tunnel have one address, which is that of the user here."""
     async with served(tmp_path) as server, server.client() as client:
         for guessed in ("/api/launch", "/api/pair"):
@@ -372,7 +370,7 @@ SMUGGLED = {
 
 
 @pytest.mark.parametrize("headers", SMUGGLED.values(), ids=SMUGGLED)
-async def test_WEB_9_where_a_request_ends_is_never_a_matter_of_taste(
+async def test_where_a_request_ends_is_never_a_matter_of_taste(
     tmp_path: Path, headers: tuple[str, ...]
 ):
     """What follows would be a request of its own to whoever sees another end."""
@@ -394,9 +392,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("sent", MALFORMED.values(), ids=MALFORMED)
-async def test_WEB_14_what_is_no_request_is_refused_in_the_same_shape(
-    tmp_path: Path, sent: str | bytes
-):
+async def test_what_is_no_request_is_refused_in_the_same_shape(tmp_path: Path, sent: str | bytes):
     async with served(tmp_path) as server:
         raw = sent + b"\r\n\r\n" if isinstance(sent, bytes) else sent
         answer = await server.say(raw)
@@ -421,7 +417,7 @@ HANDSHAKES = {
 
 
 @pytest.mark.parametrize(("line", "headers", "status"), HANDSHAKES.values(), ids=HANDSHAKES)
-async def test_WEB_14_WEB_6_so_is_what_is_no_handshake_of_ours(
+async def test_so_is_what_is_no_handshake_of_ours(
     tmp_path: Path, line: str, headers: tuple[str, ...], status: int
 ):
     async with served(tmp_path) as server:
@@ -431,9 +427,7 @@ async def test_WEB_14_WEB_6_so_is_what_is_no_handshake_of_ours(
 
 
 @pytest.mark.parametrize("path", ["/", "/api/health", "/api/do", "/api/launch", "/ws"])
-async def test_WEB_4_a_token_in_an_address_is_refused_even_if_it_is_right(
-    tmp_path: Path, path: str
-):
+async def test_a_token_in_an_address_is_refused_even_if_it_is_right(tmp_path: Path, path: str):
     async with served(tmp_path) as server:
         for query in (f"token={server.token}", f"access_token={server.token}", MARK):
             answer = await server.say(request(f"GET {path}?{query}", HOST))
@@ -441,7 +435,7 @@ async def test_WEB_4_a_token_in_an_address_is_refused_even_if_it_is_right(
             assert server.token.encode() not in answer.raw
 
 
-async def test_WEB_14_all_there_is_refuses_strangers(tmp_path: Path):
+async def test_all_there_is_refuses_strangers(tmp_path: Path):
     """Enumerated from the code, so that what is added is tested with it."""
     async with served(tmp_path) as server:
         for path, rule in RULES.items():
@@ -456,7 +450,7 @@ async def test_WEB_14_all_there_is_refuses_strangers(tmp_path: Path):
         assert server.blocked == 3 * len(RULES)
 
 
-async def test_WEB_14_a_bug_is_answered_without_a_word_about_it(tmp_path: Path):
+async def test_a_bug_is_answered_without_a_word_about_it(tmp_path: Path):
     async with served(tmp_path) as server:
         body = '{"kind": "list_models"}'
         length = f"Content-Length: {len(body)}"

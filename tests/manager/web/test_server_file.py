@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 LINKS = Links(url="http://127.0.0.1:1/", launch_url="http://127.0.0.1:1/#launch=x", pid=5)
 
 
-def test_WEB_13_the_note_is_private_and_gone_afterwards(tmp_path: Path):
+def test_the_note_is_private_and_gone_afterwards(tmp_path: Path):
     folder = tmp_path / "state" / "manager"
     with noted(folder, 4711):
         file = folder / "server.json"
@@ -34,7 +34,7 @@ def test_WEB_13_the_note_is_private_and_gone_afterwards(tmp_path: Path):
     assert running_at(folder) is None
 
 
-def test_WEB_13_a_link_in_its_place_is_not_followed(tmp_path: Path):
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path):
     victim = tmp_path / "victim"
     victim.write_text("precious", encoding="utf-8")
     folder = tmp_path / "state"
@@ -45,7 +45,7 @@ def test_WEB_13_a_link_in_its_place_is_not_followed(tmp_path: Path):
     assert victim.read_text(encoding="utf-8") == "precious"
 
 
-def test_WEB_13_a_note_of_a_process_that_is_gone_is_replaced(tmp_path: Path):
+def test_a_note_of_a_process_that_is_gone_is_replaced(tmp_path: Path):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     leave_note(tmp_path, pid=gone.pid, began=12345)
@@ -54,12 +54,12 @@ def test_WEB_13_a_note_of_a_process_that_is_gone_is_replaced(tmp_path: Path):
         assert running_at(tmp_path) == 2
 
 
-def test_WEB_13_a_number_that_another_process_has_by_now_tells_nothing(tmp_path: Path):
+def test_a_number_that_another_process_has_by_now_tells_nothing(tmp_path: Path):
     leave_note(tmp_path, pid=os.getpid(), began=born(os.getpid()) - 1)
     assert running_at(tmp_path) is None
 
 
-def test_WEB_13_the_note_of_a_server_that_runs_is_left_alone(tmp_path: Path):
+def test_the_note_of_a_server_that_runs_is_left_alone(tmp_path: Path):
     leave_note(tmp_path, pid=os.getpid(), began=born(os.getpid()))
     with pytest.raises(StorageError), noted(tmp_path, 2):
         pass
@@ -67,7 +67,7 @@ def test_WEB_13_the_note_of_a_server_that_runs_is_left_alone(tmp_path: Path):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"port": "1"}', '{"port": 1, "pid": -1}'])
-def test_WEB_13_a_damaged_note_tells_nothing(tmp_path: Path, content: str):
+def test_a_damaged_note_tells_nothing(tmp_path: Path, content: str):
     (tmp_path / "server.json").write_text(content, encoding="utf-8")
     assert running_at(tmp_path) is None
 
@@ -77,7 +77,7 @@ def leave_note(folder: Path, *, pid: int, began: int) -> None:
     (folder / "server.json").write_text(json.dumps(note), encoding="utf-8")
 
 
-async def test_WEB_13_links_are_asked_for_at_a_private_socket(tmp_path: Path):
+async def test_links_are_asked_for_at_a_private_socket(tmp_path: Path):
     folder = tmp_path / "manager"
     asked: list[bool] = []
 

@@ -29,7 +29,7 @@ async def closed_with(connection: Any) -> int:
     return caught.value.rcvd.code if caught.value.rcvd else 1006
 
 
-async def test_WEB_4_the_token_in_the_first_frame_opens_the_conversation(tmp_path: Path):
+async def test_the_token_in_the_first_frame_opens_the_conversation(tmp_path: Path):
     async with served(tmp_path) as server, server.socket() as page:
         answer = await call(page, "initialize", protocol=1, token=server.token)
         assert answer["result"] == {"protocol": 1}
@@ -37,7 +37,7 @@ async def test_WEB_4_the_token_in_the_first_frame_opens_the_conversation(tmp_pat
         assert (server.talk.tokens, server.blocked) == ([server.token], 0)
 
 
-async def test_WEB_6_a_program_without_an_origin_needs_the_token_too(tmp_path: Path):
+async def test_a_program_without_an_origin_needs_the_token_too(tmp_path: Path):
     async with served(tmp_path) as server:
         async with server.socket(origin=None) as program:
             answer = await call(program, "initialize", protocol=1, token=server.token)
@@ -64,16 +64,14 @@ FIRST_FRAMES: dict[str, str | bytes] = {
 
 
 @pytest.mark.parametrize("frame", FIRST_FRAMES.values(), ids=FIRST_FRAMES)
-async def test_WEB_4_after_any_other_first_frame_it_is_closed_without_a_word(
-    tmp_path: Path, frame: str
-):
+async def test_after_any_other_first_frame_it_is_closed_without_a_word(tmp_path: Path, frame: str):
     async with served(tmp_path) as server, server.socket() as page:
         await page.send(frame.replace("TOKEN", server.token))
         assert await closed_with(page) == 1008
         assert (server.talk.tokens, server.blocked) == ([], 1)
 
 
-async def test_WEB_4_what_is_sent_behind_a_wrong_token_is_not_heard(tmp_path: Path):
+async def test_what_is_sent_behind_a_wrong_token_is_not_heard(tmp_path: Path):
     async with served(tmp_path) as server, server.socket() as page:
         await page.send(introduction("wrong"))
         await page.send(introduction(server.token))
@@ -81,9 +79,7 @@ async def test_WEB_4_what_is_sent_behind_a_wrong_token_is_not_heard(tmp_path: Pa
         assert server.talk.tokens == []
 
 
-async def test_WEB_4_who_says_nothing_is_let_go_in_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+async def test_who_says_nothing_is_let_go_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert routes.INTRODUCTION == 5.0
     monkeypatch.setattr(routes, "INTRODUCTION", 0.2)
     async with served(tmp_path) as server, server.socket() as page:
@@ -91,7 +87,7 @@ async def test_WEB_4_who_says_nothing_is_let_go_in_time(
         assert server.blocked == 1
 
 
-async def test_WEB_4_who_leaves_before_saying_anything_is_no_stranger_to_count(tmp_path: Path):
+async def test_who_leaves_before_saying_anything_is_no_stranger_to_count(tmp_path: Path):
     async with served(tmp_path) as server:
         async with server.socket():
             pass
@@ -103,7 +99,7 @@ async def test_WEB_4_who_leaves_before_saying_anything_is_no_stranger_to_count(t
     ("size", "code"),
     [(FIRST_FRAME + 1, 1009), (FRAME + 1, 1009), (100 * FIRST_FRAME, 1009)],
 )
-async def test_WEB_9_little_is_taken_from_a_stranger(tmp_path: Path, size: int, code: int):
+async def test_little_is_taken_from_a_stranger(tmp_path: Path, size: int, code: int):
     async with served(tmp_path) as server, server.socket() as page:
         await page.send(" " * size)
         assert await closed_with(page) == code
@@ -111,9 +107,7 @@ async def test_WEB_9_little_is_taken_from_a_stranger(tmp_path: Path, size: int, 
 
 
 @pytest.mark.parametrize("over", [0, 1, 99 * FRAME], ids=["limit", "limit and one", "far more"])
-async def test_WEB_9_an_oversize_frame_closes_its_connection_and_no_other(
-    tmp_path: Path, over: int
-):
+async def test_an_oversize_frame_closes_its_connection_and_no_other(tmp_path: Path, over: int):
     async with served(tmp_path) as server, server.socket() as good, server.socket() as page:
         for each in (good, page):
             assert "result" in await call(each, "initialize", protocol=1, token=server.token)
@@ -132,7 +126,7 @@ async def test_WEB_9_an_oversize_frame_closes_its_connection_and_no_other(
         assert "result" in await call(good, "echo")
 
 
-async def test_WEB_9_an_oversize_message_in_small_frames_is_one_too(tmp_path: Path):
+async def test_an_oversize_message_in_small_frames_is_one_too(tmp_path: Path):
     async with served(tmp_path) as server, server.socket() as page:
         assert "result" in await call(page, "initialize", protocol=1, token=server.token)
         with suppress(ConnectionClosed):
@@ -175,7 +169,7 @@ async def test_a_page_that_leaves_in_the_middle_of_a_frame_ends_alone(tmp_path: 
             assert "result" in await call(page, "initialize", protocol=1, token=server.token)
 
 
-async def test_WEB_9_a_slow_reader_costs_little_memory_and_is_let_go(
+async def test_a_slow_reader_costs_little_memory_and_is_let_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """What is on its way to them is bounded: an outbox, one message, and what systems hold."""
@@ -205,7 +199,7 @@ def begin_to_flood(far: socket.socket, server: Served) -> None:
         far.sendall(struct.pack("!BBH4s", 0x81, 0xFE, len(text), b"\0\0\0\0") + text.encode())
 
 
-async def test_WEB_9_pings_whose_echoes_nobody_hears_end_the_connection(tmp_path: Path):
+async def test_pings_whose_echoes_nobody_hears_end_the_connection(tmp_path: Path):
     async with served(tmp_path) as server:
         with socket.create_connection((LOOPBACK, server.port)) as far:
             far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -50,27 +50,27 @@ def devices(tmp_path: Path, clock: Clock) -> Devices:
     return Devices(tmp_path / "state" / "devices.json", clock.milliseconds)
 
 
-def test_WEB_2_every_start_has_a_token_of_256_random_bits(devices: Devices):
+def test_every_start_has_a_token_of_256_random_bits(devices: Devices):
     tokens = {Keys(devices).token for _ in range(20)}
     assert len(tokens) == 20
     assert all(len(bytes.fromhex(token)) == 32 for token in tokens)
 
 
 @given(st.one_of(st.text(), st.none(), st.integers(), st.binary(), st.lists(st.text())))
-def test_WEB_2_nothing_else_is_the_token(guess: object):
+def test_nothing_else_is_the_token(guess: object):
     keys = Keys(Devices(Path("nowhere") / "devices.json"))
     assert keys.guest(guess, outside=False) is None
     assert keys.guest(keys.token, outside=False) is not None
 
 
 @pytest.mark.parametrize("change", [lambda t: t[:-1], lambda t: t + "0", str.upper, lambda t: ""])
-def test_WEB_2_nor_is_nearly_the_token(devices: Devices, change: object):
+def test_nor_is_nearly_the_token(devices: Devices, change: object):
     keys = Keys(devices)
     assert callable(change)
     assert change(keys.token) == keys.token or not keys.guest(change(keys.token), outside=False)
 
 
-def test_WEB_3_a_code_is_good_once(clock: Clock):
+def test_a_code_is_good_once(clock: Clock):
     codes = OneTimeCodes(LAUNCH_CODE, clock)
     code, other = codes.new(), codes.new()
     assert [codes.redeem(code), codes.redeem(code), codes.redeem(other)] == [True, False, True]
@@ -86,7 +86,7 @@ def test_WEB_3_a_code_is_good_once(clock: Clock):
         (PAIRING_CODE, 300.0, False),
     ],
 )
-def test_WEB_3_and_only_for_a_while(clock: Clock, seconds: float, later: float, good: bool):
+def test_and_only_for_a_while(clock: Clock, seconds: float, later: float, good: bool):
     codes = OneTimeCodes(seconds, clock)
     code = codes.new()
     clock.now += later
@@ -94,7 +94,7 @@ def test_WEB_3_and_only_for_a_while(clock: Clock, seconds: float, later: float, 
     assert not codes.redeem(code)
 
 
-def test_WEB_3_few_codes_are_open_at_once(clock: Clock):
+def test_few_codes_are_open_at_once(clock: Clock):
     codes = OneTimeCodes(LAUNCH_CODE, clock)
     made = [codes.new() for _ in range(100 * CODES)]
     assert [codes.redeem(code) for code in made[-CODES:]] == [True] * CODES
@@ -102,14 +102,14 @@ def test_WEB_3_few_codes_are_open_at_once(clock: Clock):
 
 
 @given(st.one_of(st.text(), st.none(), st.integers()))
-def test_WEB_3_no_guess_is_a_code(guess: object):
+def test_no_guess_is_a_code(guess: object):
     codes = OneTimeCodes(LAUNCH_CODE)
     code = codes.new()
     assert not codes.redeem(guess)
     assert codes.redeem(code)
 
 
-async def test_WEB_3_a_launch_link_lets_in_once_and_sets_no_cookie(tmp_path: Path):
+async def test_a_launch_link_lets_in_once_and_sets_no_cookie(tmp_path: Path):
     async with served(tmp_path) as server, server.client() as client:
         link = server.server.launch_url()
         address, code = link.split("#launch=")
@@ -125,7 +125,7 @@ async def test_WEB_3_a_launch_link_lets_in_once_and_sets_no_cookie(tmp_path: Pat
         assert server.blocked == 1
 
 
-async def test_WEB_3_an_expired_launch_link_is_refused(tmp_path: Path, clock: Clock):
+async def test_an_expired_launch_link_is_refused(tmp_path: Path, clock: Clock):
     async with served(tmp_path) as server, server.client() as client:
         server.watch.keys.launch_codes = OneTimeCodes(LAUNCH_CODE, clock)
         code = server.watch.keys.launch_codes.new()
@@ -135,14 +135,14 @@ async def test_WEB_3_an_expired_launch_link_is_refused(tmp_path: Path, clock: Cl
 
 @pytest.mark.parametrize("body", [b"", b"null", b"[]", b'{"code": 5}', b"{", b"\xff", b"[" * 1000])
 @pytest.mark.parametrize("path", ["/api/launch", "/api/pair"])
-async def test_WEB_3_what_holds_no_code_is_refused(tmp_path: Path, path: str, body: bytes):
+async def test_what_holds_no_code_is_refused(tmp_path: Path, path: str, body: bytes):
     async with served(tmp_path) as server, server.client() as client:
         json_type = {"Content-Type": "application/json"}
         answer = await client.post(path, content=body, headers=json_type)
         assert (answer.status_code, answer.content, server.blocked) == (400, b"", 1)
 
 
-async def test_WEB_3_a_pairing_code_is_no_launch_code_nor_the_other_way(tmp_path: Path):
+async def test_a_pairing_code_is_no_launch_code_nor_the_other_way(tmp_path: Path):
     async with served(tmp_path) as server, server.client() as client:
         keys = server.watch.keys
         launch, pairing = keys.launch_codes.new(), keys.pairing_codes.new()
@@ -151,7 +151,7 @@ async def test_WEB_3_a_pairing_code_is_no_launch_code_nor_the_other_way(tmp_path
         assert (await client.post("/api/launch", json={"code": launch})).status_code == 200
 
 
-def test_WEB_3_other_users_of_the_machine_are_known_by_their_connections():
+def test_other_users_of_the_machine_are_known_by_their_connections():
     with (
         socket.create_server((LOOPBACK, 0)) as listener,
         socket.create_connection(listener.getsockname()) as near,
@@ -161,14 +161,14 @@ def test_WEB_3_other_users_of_the_machine_are_known_by_their_connections():
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_WEB_3_and_are_found_out():
+def test_and_are_found_out():
     with socket.create_server((LOOPBACK, 0)) as listener, socket.socket() as far:
         os.fchown(far.fileno(), 65534, 65534)
         far.connect(listener.getsockname())
         assert is_of_another_user(far.getsockname(), listener.getsockname())
 
 
-async def test_WEB_10_ids_are_random_and_of_use_only_to_who_is_known(tmp_path: Path):
+async def test_ids_are_random_and_of_use_only_to_who_is_known(tmp_path: Path):
     async with served(tmp_path) as server, server.client() as client:
         ids = [server.watch.keys.devices.pair(f"phone {n}")[0] for n in range(3)]
         assert all(len(bytes.fromhex(each)) == 16 for each in ids)
@@ -190,7 +190,7 @@ async def test_WEB_10_ids_are_random_and_of_use_only_to_who_is_known(tmp_path: P
         assert (await client.post("/api/do", json=unknown, headers=known)).status_code == 409
 
 
-def test_WEB_13_devices_are_kept_as_digests_in_a_private_file(tmp_path: Path, devices: Devices):
+def test_devices_are_kept_as_digests_in_a_private_file(tmp_path: Path, devices: Devices):
     device_id, token = devices.pair("My phone")
     file = tmp_path / "state" / "devices.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -203,7 +203,7 @@ def test_WEB_13_devices_are_kept_as_digests_in_a_private_file(tmp_path: Path, de
     assert later.whose(json.loads(file.read_bytes())[0]["token_digest"]) is None
 
 
-async def test_WEB_9_a_revoked_device_is_let_in_no_more(tmp_path: Path, devices: Devices):
+async def test_a_revoked_device_is_let_in_no_more(tmp_path: Path, devices: Devices):
     sent_away: list[str] = []
     desk = Router([DeviceFamily(devices, sent_away.append)])
     device_id, token = devices.pair("My phone")
@@ -218,7 +218,7 @@ async def test_WEB_9_a_revoked_device_is_let_in_no_more(tmp_path: Path, devices:
         await desk.do(RevokeDevice(id=device_id))
 
 
-def test_WEB_9_it_is_noted_when_a_device_was_last_there(devices: Devices, clock: Clock):
+def test_it_is_noted_when_a_device_was_last_there(devices: Devices, clock: Clock):
     _, token = devices.pair("My phone")
     clock.now += 30
     devices.whose(token)
@@ -228,7 +228,7 @@ def test_WEB_9_it_is_noted_when_a_device_was_last_there(devices: Devices, clock:
     assert (devices.all()[0].seen, devices.all()[0].paired) == (1_061_000, 1_000_000)
 
 
-def test_WEB_9_there_are_not_many_devices(devices: Devices):
+def test_there_are_not_many_devices(devices: Devices):
     for number in range(DEVICES):
         devices.pair(str(number))
     with pytest.raises(CommandRejected, match="Revoke one"):
@@ -237,7 +237,7 @@ def test_WEB_9_there_are_not_many_devices(devices: Devices):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[{}]", "null", '[{"id": 5}]'])
-def test_WEB_13_a_damaged_list_of_devices_is_left_as_it_is(tmp_path: Path, content: str):
+def test_a_damaged_list_of_devices_is_left_as_it_is(tmp_path: Path, content: str):
     file = tmp_path / "devices.json"
     file.write_text(content, encoding="utf-8")
     with pytest.raises(StorageError, match="Remove it, and pair your devices again"):
@@ -245,7 +245,7 @@ def test_WEB_13_a_damaged_list_of_devices_is_left_as_it_is(tmp_path: Path, conte
     assert file.read_text(encoding="utf-8") == content
 
 
-def test_WEB_13_what_cannot_be_kept_is_not_paired(tmp_path: Path):
+def test_what_cannot_be_kept_is_not_paired(tmp_path: Path):
     folder = tmp_path / "state"
     folder.mkdir(mode=0o700)
     devices = Devices(folder / "devices.json")
@@ -265,12 +265,12 @@ def test_WEB_13_what_cannot_be_kept_is_not_paired(tmp_path: Path):
         ("x" * 1000, "x" * 60),
     ],
 )
-def test_WEB_14_the_name_of_a_device_is_harmless(devices: Devices, said: str, shown: str):
+def test_the_name_of_a_device_is_harmless(devices: Devices, said: str, shown: str):
     devices.pair(said)
     assert devices.all()[0].name == shown
 
 
-def test_WEB_9_wrong_guesses_are_forgotten_after_a_minute(clock: Clock):
+def test_wrong_guesses_are_forgotten_after_a_minute(clock: Clock):
     wrong = WrongGuesses(clock)
     for _ in range(WRONG_PER_MINUTE - 1):
         wrong.note("a")
@@ -283,7 +283,7 @@ def test_WEB_9_wrong_guesses_are_forgotten_after_a_minute(clock: Clock):
     assert not wrong.too_many("a")
 
 
-def test_WEB_9_guesses_from_everywhere_take_little_memory(clock: Clock):
+def test_guesses_from_everywhere_take_little_memory(clock: Clock):
     wrong = WrongGuesses(clock)
     for number in range(100 * ADDRESSES_REMEMBERED):
         wrong.note(str(number))

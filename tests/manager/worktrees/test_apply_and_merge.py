@@ -1,4 +1,4 @@
-"""Finishing, applying and merging: all of it, or nothing (9.6)."""
+"""Finishing, applying and merging: all of it, or nothing."""
 
 import os
 from pathlib import Path
@@ -44,7 +44,7 @@ def worked(bench: WorktreeBench) -> Worktree:
     return worktree
 
 
-def test_9_6_apply_brings_every_change_and_leaves_worktree_and_index(bench: WorktreeBench):
+def test_apply_brings_every_change_and_leaves_worktree_and_index(bench: WorktreeBench):
     worktree = worked(bench)
     folder = Path(worktree.path)
     before, status = files_in(folder), git(folder, "status", "--porcelain")
@@ -69,7 +69,7 @@ def test_who_may_use_a_file_stays_as_it_was_when_changes_are_applied(bench: Work
     assert (bench.folder / "b.txt").stat().st_mode & 0o777 == 0o600
 
 
-def test_9_6_apply_merges_with_what_is_changed_in_the_project(bench: WorktreeBench):
+def test_apply_merges_with_what_is_changed_in_the_project(bench: WorktreeBench):
     worktree = worked(bench)
     put(bench.folder, {"a.txt": b"one\ntwo\nthree\nfour\nFIVE\n"})
     plan = bench.desk.plan_apply(worktree)
@@ -93,7 +93,7 @@ LOCAL = {
 
 
 @pytest.mark.parametrize("local", LOCAL.values(), ids=[f"9.6 {name}" for name in LOCAL])
-def test_9_6_on_a_conflict_nothing_is_changed(bench: WorktreeBench, local: dict[str, bytes]):
+def test_on_a_conflict_nothing_is_changed(bench: WorktreeBench, local: dict[str, bytes]):
     worktree = worked(bench)
     put(bench.folder, local)
     before, status = files_in(bench.folder), git(bench.folder, "status", "--porcelain")
@@ -104,7 +104,7 @@ def test_9_6_on_a_conflict_nothing_is_changed(bench: WorktreeBench, local: dict[
     assert (files_in(bench.folder), git(bench.folder, "status", "--porcelain")) == (before, status)
 
 
-def test_9_6_an_ignored_file_of_the_project_is_not_overwritten(bench: WorktreeBench):
+def test_an_ignored_file_of_the_project_is_not_overwritten(bench: WorktreeBench):
     worktree = bench.made()
     put(Path(worktree.path), {".gitignore": b"nothing\n", "x.log": b"theirs\n"})
     put(bench.folder, {"x.log": b"mine\n"})
@@ -114,7 +114,7 @@ def test_9_6_an_ignored_file_of_the_project_is_not_overwritten(bench: WorktreeBe
     assert (bench.folder / "x.log").read_bytes() == b"mine\n"
 
 
-def test_9_6_folders_and_links_in_the_way_are_conflicts(bench: WorktreeBench, tmp_path: Path):
+def test_folders_and_links_in_the_way_are_conflicts(bench: WorktreeBench, tmp_path: Path):
     worktree = worked(bench)
     put(bench.folder, {"link/inside": b"mine\n"})
     assert obstacle(bench.desk.apply(worktree)) is Code.CONFLICT
@@ -126,7 +126,7 @@ def test_9_6_folders_and_links_in_the_way_are_conflicts(bench: WorktreeBench, tm
     assert os.listdir(tmp_path / "outside") == []
 
 
-def test_9_6_only_the_chosen_files_are_applied(bench: WorktreeBench):
+def test_only_the_chosen_files_are_applied(bench: WorktreeBench):
     worktree = worked(bench)
     applied = bench.desk.apply(worktree, ["b.txt"])
     assert isinstance(applied, Applied)
@@ -135,11 +135,11 @@ def test_9_6_only_the_chosen_files_are_applied(bench: WorktreeBench):
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", "", "a\0b"])
-def test_9_6_paths_that_leave_the_project_are_refused(bench: WorktreeBench, path: str):
+def test_paths_that_leave_the_project_are_refused(bench: WorktreeBench, path: str):
     assert obstacle(bench.desk.apply(worked(bench), [path])) is Code.OUTSIDE
 
 
-def test_9_6_finishing_commits_everything_and_leaves_a_worktree_to_go_on_in(bench: WorktreeBench):
+def test_finishing_commits_everything_and_leaves_a_worktree_to_go_on_in(bench: WorktreeBench):
     worktree = worked(bench)
     finished = bench.desk.finish(worktree, "feat: do it")
     assert isinstance(finished, Finished)
@@ -152,7 +152,7 @@ def test_9_6_finishing_commits_everything_and_leaves_a_worktree_to_go_on_in(benc
     assert git(bench.folder, "log", "-1", "--format=%s", "agent/work") == b"chore: Work\n"
 
 
-def test_9_6_staging_for_the_agent_keeps_what_was_staged_before(bench: WorktreeBench):
+def test_staging_for_the_agent_keeps_what_was_staged_before(bench: WorktreeBench):
     worktree = bench.made()
     folder = Path(worktree.path)
     put(folder, {"b.txt": b"first version\n"})
@@ -167,7 +167,7 @@ def test_9_6_staging_for_the_agent_keeps_what_was_staged_before(bench: WorktreeB
     assert bench.desk.staged(worktree) == []
 
 
-def test_9_6_on_another_branch_or_in_conflict_nothing_is_finished(bench: WorktreeBench):
+def test_on_another_branch_or_in_conflict_nothing_is_finished(bench: WorktreeBench):
     worktree = worked(bench)
     folder = Path(worktree.path)
     git(folder, "checkout", "-q", "-b", "elsewhere")
@@ -182,7 +182,7 @@ def test_9_6_on_another_branch_or_in_conflict_nothing_is_finished(bench: Worktre
     assert obstacle(bench.desk.apply(worktree)) is Code.UNFINISHED
 
 
-def test_GIT_1_files_that_need_a_filter_are_not_committed_without_it(bench: WorktreeBench):
+def test_files_that_need_a_filter_are_not_committed_without_it(bench: WorktreeBench):
     worktree = bench.made()
     put(Path(worktree.path), {".gitattributes": b"*.dat filter=lfs\n", "x.dat": b"large"})
     for said in (bench.desk.finish(worktree), bench.desk.apply(worktree)):
@@ -190,7 +190,7 @@ def test_GIT_1_files_that_need_a_filter_are_not_committed_without_it(bench: Work
         assert (said.code, said.paths) == (Code.FILTERED, ("x.dat",))
 
 
-def test_GIT_4_a_repository_inside_is_left_out_and_named(bench: WorktreeBench):
+def test_a_repository_inside_is_left_out_and_named(bench: WorktreeBench):
     worktree = worked(bench)
     git(Path(worktree.path), "init", "-q", "inner")
     put(Path(worktree.path), {"inner/x": b"x"})
@@ -200,7 +200,7 @@ def test_GIT_4_a_repository_inside_is_left_out_and_named(bench: WorktreeBench):
     assert b"inner" not in git(bench.folder, "ls-tree", "--name-only", "agent/work")
 
 
-def test_9_6_a_merge_into_a_clean_parent(bench: WorktreeBench):
+def test_a_merge_into_a_clean_parent(bench: WorktreeBench):
     worktree = worked(bench)
     assert obstacle(bench.desk.merge(worktree)) is Code.UNCOMMITTED
     assert isinstance(bench.desk.finish(worktree), Finished)
@@ -215,7 +215,7 @@ def test_9_6_a_merge_into_a_clean_parent(bench: WorktreeBench):
     assert obstacle(bench.desk.merge(worktree)) is Code.NOTHING_TO_DO
 
 
-def test_9_6_a_merge_in_conflict_changes_nothing_and_names_the_files(bench: WorktreeBench):
+def test_a_merge_in_conflict_changes_nothing_and_names_the_files(bench: WorktreeBench):
     worktree = worked(bench)
     assert isinstance(bench.desk.finish(worktree), Finished)
     put(bench.folder, {"a.txt": b"uno\n"})
@@ -228,7 +228,7 @@ def test_9_6_a_merge_in_conflict_changes_nothing_and_names_the_files(bench: Work
     assert git(bench.folder, "status", "--porcelain") == b""
 
 
-def test_9_6_with_another_branch_checked_out_the_way_is_told(bench: WorktreeBench):
+def test_with_another_branch_checked_out_the_way_is_told(bench: WorktreeBench):
     worktree = worked(bench)
     assert isinstance(bench.desk.finish(worktree), Finished)
     git(bench.folder, "checkout", "-q", "-b", "other")
@@ -237,7 +237,7 @@ def test_9_6_with_another_branch_checked_out_the_way_is_told(bench: WorktreeBenc
     assert "check out main there, then run `git merge agent/work`" in said.text
 
 
-def test_K17_nothing_that_the_repository_names_is_run(bench: WorktreeBench, tmp_path: Path):
+def test_nothing_that_the_repository_names_is_run(bench: WorktreeBench, tmp_path: Path):
     trap = tmp_path / "sprung"
     hooks = (
         "pre-commit",
@@ -287,7 +287,7 @@ def test_K17_nothing_that_the_repository_names_is_run(bench: WorktreeBench, tmp_
     assert not trap.exists()
 
 
-def test_9_6_a_file_that_git_was_told_to_overlook_is_not_merged_over(bench: WorktreeBench):
+def test_a_file_that_git_was_told_to_overlook_is_not_merged_over(bench: WorktreeBench):
     worktree = worked(bench)
     assert isinstance(bench.desk.finish(worktree), Finished)
     git(bench.folder, "update-index", "--assume-unchanged", "a.txt")
@@ -298,7 +298,7 @@ def test_9_6_a_file_that_git_was_told_to_overlook_is_not_merged_over(bench: Work
     assert (bench.folder / "a.txt").read_bytes() == b"mine, overlooked\n"
 
 
-def test_9_6_bytes_that_git_takes_for_the_same_are_kept_before_a_merge(bench: WorktreeBench):
+def test_bytes_that_git_takes_for_the_same_are_kept_before_a_merge(bench: WorktreeBench):
     worktree = bench.made()
     put(Path(worktree.path), {"crlf.txt": b"first\nother\n"})
     assert isinstance(bench.desk.finish(worktree), Finished)
@@ -310,7 +310,7 @@ def test_9_6_bytes_that_git_takes_for_the_same_are_kept_before_a_merge(bench: Wo
     assert ("crlf.txt", b"first\r\nsecond\r\n") in bench.held()
 
 
-def test_9_6_a_file_moved_in_the_project_is_changed_where_it_is_now(bench: WorktreeBench):
+def test_a_file_moved_in_the_project_is_changed_where_it_is_now(bench: WorktreeBench):
     worktree = bench.made()
     put(Path(worktree.path), {"a.txt": b"ONE\ntwo\nthree\nfour\nfive\n"})
     git(bench.folder, "mv", "a.txt", "moved.txt")
@@ -322,7 +322,7 @@ def test_9_6_a_file_moved_in_the_project_is_changed_where_it_is_now(bench: Workt
     assert not (bench.folder / "a.txt").exists()
 
 
-def test_12_2_a_lock_that_somebody_left_is_said(bench: WorktreeBench):
+def test_a_lock_that_somebody_left_is_said(bench: WorktreeBench):
     worktree = worked(bench)
     (bench.folder / ".git/worktrees/agent-work/index.lock").touch()
     said = bench.desk.finish(worktree)
@@ -331,7 +331,7 @@ def test_12_2_a_lock_that_somebody_left_is_said(bench: WorktreeBench):
     assert "index.lock" in said.text
 
 
-def test_9_6_a_folder_that_cannot_be_written_stops_all_of_it(bench: WorktreeBench):
+def test_a_folder_that_cannot_be_written_stops_all_of_it(bench: WorktreeBench):
     worktree = worked(bench)
     (bench.folder / "src/deep").chmod(0o500)
     before = files_in(bench.folder)
@@ -342,7 +342,7 @@ def test_9_6_a_folder_that_cannot_be_written_stops_all_of_it(bench: WorktreeBenc
 
 
 @pytest.mark.parametrize("options", ["--squash", "--no-commit --no-ff", "-s ours"])
-def test_9_6_what_is_merged_is_what_was_tried_whatever_is_set_for_the_branch(
+def test_what_is_merged_is_what_was_tried_whatever_is_set_for_the_branch(
     bench: WorktreeBench, options: str
 ):
     worktree = bench.made()

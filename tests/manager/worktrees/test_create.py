@@ -1,4 +1,4 @@
-"""Making worktrees, coming back to them, taking up what is there (9.1, 9.2, 9.4, 11)."""
+"""Making worktrees, coming back to them, taking up what is there."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ def obstacle(said: object) -> Code:
     return said.code
 
 
-def test_9_1_a_worktree_lies_in_the_project_and_git_does_not_see_it(bench: WorktreeBench):
+def test_a_worktree_lies_in_the_project_and_git_does_not_see_it(bench: WorktreeBench):
     worktree = bench.made("agent/fix-it")
     assert worktree.path == str(bench.place / "agent-fix-it")
     assert (worktree.branch, worktree.parent_branch) == ("agent/fix-it", "main")
@@ -45,19 +45,19 @@ def test_9_1_a_worktree_lies_in_the_project_and_git_does_not_see_it(bench: Workt
     assert git(Path(worktree.path), "status", "--porcelain") == b""
 
 
-def test_9_1_taken_names_get_a_number_and_nothing_is_overwritten(bench: WorktreeBench):
+def test_taken_names_get_a_number_and_nothing_is_overwritten(bench: WorktreeBench):
     git(bench.folder, "branch", "agent/work")
     put(bench.place / "agent-work-2", {"mine.txt": b"mine"})
     assert bench.made().branch == "agent/work-3"
     assert (bench.place / "agent-work-2/mine.txt").read_bytes() == b"mine"
 
 
-def test_9_1_a_branch_called_like_the_prefix_is_no_trouble(bench: WorktreeBench):
+def test_a_branch_called_like_the_prefix_is_no_trouble(bench: WorktreeBench):
     git(bench.folder, "branch", "agent")
     assert bench.made().branch == "agent-work"
 
 
-def test_9_2_the_base_is_what_the_user_says_or_else_where_the_project_is(bench: WorktreeBench):
+def test_the_base_is_what_the_user_says_or_else_where_the_project_is(bench: WorktreeBench):
     git(bench.folder, "checkout", "-q", "-b", "other")
     put(bench.folder, {"b.txt": b"other\n"})
     git(bench.folder, "commit", "-q", "-am", "other")
@@ -84,7 +84,7 @@ def with_remote(bench: WorktreeBench, tmp_path: Path) -> Path:
     return remote
 
 
-def test_9_2_a_new_branch_begins_at_what_the_remote_has_now(bench: WorktreeBench, tmp_path: Path):
+def test_a_new_branch_begins_at_what_the_remote_has_now(bench: WorktreeBench, tmp_path: Path):
     remote = with_remote(bench, tmp_path)
     created = bench.desk.create("agent/new")
     assert isinstance(created, Created)
@@ -98,7 +98,7 @@ def test_9_2_a_new_branch_begins_at_what_the_remote_has_now(bench: WorktreeBench
     assert stale.notes == ("origin did not answer; main may be older than what it has.",)
 
 
-def test_K17_a_remote_that_is_a_program_is_not_run(bench: WorktreeBench, tmp_path: Path):
+def test_a_remote_that_is_a_program_is_not_run(bench: WorktreeBench, tmp_path: Path):
     git(bench.folder, "remote", "add", "origin", f"ext::sh -c 'touch {tmp_path}/sprung'")
     git(bench.folder, "config", "remote.origin.uploadpack", f"touch {tmp_path}/sprung;")
     assert isinstance(bench.desk.create("one"), Created)
@@ -108,27 +108,27 @@ def test_K17_a_remote_that_is_a_program_is_not_run(bench: WorktreeBench, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["", "-b", "a..b", "a b", "@{-1}", "x.lock", "../x", "HEAD~1"])
-def test_K22_what_is_no_name_for_a_branch_is_refused(bench: WorktreeBench, name: str):
+def test_what_is_no_name_for_a_branch_is_refused(bench: WorktreeBench, name: str):
     assert obstacle(bench.desk.create(name)) is Code.BAD_NAME
     assert obstacle(bench.desk.create_versions(name, label="x", versions=2)) is Code.BAD_NAME
     assert obstacle(bench.desk.import_branch(name)) is Code.BAD_NAME
 
 
-def test_K22_a_note_cannot_lead_a_worktree_elsewhere(bench: WorktreeBench, tmp_path: Path):
+def test_a_note_cannot_lead_a_worktree_elsewhere(bench: WorktreeBench, tmp_path: Path):
     worktree = bench.made()
     note = bench.folder / ".git/worktrees/agent-work/rookery-worktree.json"
     note.write_text(note.read_text().replace(worktree.path, str(tmp_path)))
     assert bench.found("agent-work").path == worktree.path
 
 
-def test_12_2_what_is_no_repository_or_has_no_commit_is_said(tmp_path: Path):
+def test_what_is_no_repository_or_has_no_commit_is_said(tmp_path: Path):
     desk = WorktreeDesk(tmp_path)
     assert obstacle(desk.create("x")) is Code.NOT_GIT_REPO
     git(tmp_path, "init", "-q")
     assert obstacle(desk.create("x")) is Code.NO_COMMITS
 
 
-def test_12_2_large_files_without_the_program_for_them_are_said(bench: WorktreeBench):
+def test_large_files_without_the_program_for_them_are_said(bench: WorktreeBench):
     put(bench.folder, {".gitattributes": b"*.bin filter=lfs diff=lfs merge=lfs -text\n"})
     git(bench.folder, "commit", "-q", "-am", "large")
     if shutil.which("git-lfs"):
@@ -140,14 +140,14 @@ def test_12_2_large_files_without_the_program_for_them_are_said(bench: WorktreeB
         assert b"x" not in git(bench.folder, "branch", "--list", "x")
 
 
-def test_12_2_a_link_in_the_place_of_worktrees_is_refused(bench: WorktreeBench, tmp_path: Path):
+def test_a_link_in_the_place_of_worktrees_is_refused(bench: WorktreeBench, tmp_path: Path):
     (tmp_path / "elsewhere").mkdir()
     (bench.folder / ".roo").symlink_to(tmp_path / "elsewhere")
     assert obstacle(bench.desk.create("x")) is Code.OUTSIDE
     assert os.listdir(tmp_path / "elsewhere") == []
 
 
-def test_8_versions_stand_side_by_side_each_with_its_model(bench: WorktreeBench):
+def test_versions_stand_side_by_side_each_with_its_model(bench: WorktreeBench):
     git(bench.folder, "branch", "agent/try_v2")
     made = bench.desk.create_versions(
         "agent/try", label="Try", versions=3, models=("fast", "", "strong")
@@ -173,7 +173,7 @@ assert isinstance(created, Created), created
 """
 
 
-def test_9_2_two_who_create_at_once_get_worktrees_of_their_own(bench: WorktreeBench):
+def test_two_who_create_at_once_get_worktrees_of_their_own(bench: WorktreeBench):
     both = [start_program(CREATE_SAME, str(bench.folder)) for _ in range(2)]
     assert [each.wait() for each in both] == [0, 0]
     listed = bench.desk.listed()
@@ -182,7 +182,7 @@ def test_9_2_two_who_create_at_once_get_worktrees_of_their_own(bench: WorktreeBe
     assert len({each.worktree.ports for each in listed}) == 2
 
 
-def test_6_1_all_worktrees_are_listed_with_their_states(bench: WorktreeBench):
+def test_all_worktrees_are_listed_with_their_states(bench: WorktreeBench):
     ready, missing, lost, broken = (bench.made(name) for name in ("r", "m", "l", "b"))
     shutil.rmtree(missing.path)
     shutil.rmtree(lost.path)
@@ -197,14 +197,14 @@ def test_6_1_all_worktrees_are_listed_with_their_states(bench: WorktreeBench):
     ]
 
 
-def test_9_4_a_worktree_that_is_there_is_used_as_it_is(bench: WorktreeBench):
+def test_a_worktree_that_is_there_is_used_as_it_is(bench: WorktreeBench):
     worktree = bench.made()
     put(Path(worktree.path), {"new": b"n"})
     assert bench.desk.resume(worktree) == Resumed(worktree=worktree, recreated=False)
     assert (Path(worktree.path) / "new").exists()
 
 
-def test_9_4_a_missing_one_is_made_again_from_its_branch(bench: WorktreeBench):
+def test_a_missing_one_is_made_again_from_its_branch(bench: WorktreeBench):
     worktree = bench.made()
     put(Path(worktree.path), {"a.txt": b"committed\n"})
     git(Path(worktree.path), "commit", "-q", "-am", "work")
@@ -256,7 +256,7 @@ def a_link_to_the_project(bench: WorktreeBench, worktree: Worktree) -> None:
         (a_link_to_the_project, Code.BROKEN),
     ],
 )
-def test_9_4_18_3_where_it_cannot_be_resumed_nothing_takes_its_place(
+def test_where_it_cannot_be_resumed_nothing_takes_its_place(
     bench: WorktreeBench, change: object, code: Code
 ):
     worktree = bench.made()
@@ -269,7 +269,7 @@ def test_9_4_18_3_where_it_cannot_be_resumed_nothing_takes_its_place(
     assert git(bench.folder, "worktree", "list") == before
 
 
-def test_11_branches_are_taken_up_from_here_and_from_remotes(bench: WorktreeBench, tmp_path: Path):
+def test_branches_are_taken_up_from_here_and_from_remotes(bench: WorktreeBench, tmp_path: Path):
     with_remote(bench, tmp_path)
     git(bench.folder, "branch", "local")
     git(tmp_path / "colleague", "push", "-q", "origin", "HEAD:theirs/feature")
@@ -286,14 +286,14 @@ def test_11_branches_are_taken_up_from_here_and_from_remotes(bench: WorktreeBenc
     assert obstacle(bench.desk.import_branch("--force")) is Code.BAD_NAME
 
 
-def test_9_2_a_folder_that_is_there_is_never_deleted_for_a_branch(bench: WorktreeBench):
+def test_a_folder_that_is_there_is_never_deleted_for_a_branch(bench: WorktreeBench):
     git(bench.folder, "branch", "local")
     put(bench.place / "local", {"mine": b"m"})
     assert obstacle(bench.desk.import_branch("local")) is Code.PATH_EXISTS
     assert (bench.place / "local/mine").read_bytes() == b"m"
 
 
-def test_9_7_an_imported_worktree_is_only_forgotten(bench: WorktreeBench, tmp_path: Path):
+def test_an_imported_worktree_is_only_forgotten(bench: WorktreeBench, tmp_path: Path):
     mine = tmp_path / "mine"
     git(bench.folder, "worktree", "add", "-q", "-b", "mine", str(mine))
     git(bench.folder, "branch", "free")
@@ -309,7 +309,7 @@ def test_9_7_an_imported_worktree_is_only_forgotten(bench: WorktreeBench, tmp_pa
     assert obstacle(bench.desk.import_worktree(tmp_path)) is Code.BROKEN
 
 
-def test_9_1_a_project_that_is_a_worktree_itself_has_worktrees_too(
+def test_a_project_that_is_a_worktree_itself_has_worktrees_too(
     bench: WorktreeBench, tmp_path: Path
 ):
     git(bench.folder, "worktree", "add", "-q", "-b", "mine", str(tmp_path / "mine"))
@@ -320,7 +320,7 @@ def test_9_1_a_project_that_is_a_worktree_itself_has_worktrees_too(
     assert inner.desk.resume(worktree) == Resumed(worktree=worktree, recreated=False)
 
 
-def test_6_1_a_worktree_made_by_somebody_who_was_killed_before_its_note_is_listed(
+def test_a_worktree_made_by_somebody_who_was_killed_before_its_note_is_listed(
     bench: WorktreeBench,
 ):
     worktree = bench.made()
@@ -333,7 +333,7 @@ def test_6_1_a_worktree_made_by_somebody_who_was_killed_before_its_note_is_liste
     ]
 
 
-def test_9_2_a_worktree_that_was_not_made_to_its_end_is_not_worked_in(bench: WorktreeBench):
+def test_a_worktree_that_was_not_made_to_its_end_is_not_worked_in(bench: WorktreeBench):
     worktree = bench.made()
     (bench.folder / ".git/worktrees/agent-work/locked").write_text("initializing")
     assert bench.desk.state_of(worktree) is State.UNFINISHED

@@ -1,5 +1,5 @@
 """What whoever works in a worktree can write of git's own: nothing of it makes git run a program of
-theirs, or takes another worktree's place (GIT-1, GIT-4, 9.7)."""
+theirs, or takes another worktree's place."""
 
 import os
 import shutil
@@ -47,9 +47,7 @@ def repository_of_theirs(bench: WorktreeBench, worktree: Worktree, trap: Path) -
 
 
 @pytest.mark.parametrize("place", ["worktree", "project"])
-def test_GIT_1_no_file_leads_git_to_another_repository(
-    bench: WorktreeBench, tmp_path: Path, place: str
-):
+def test_no_file_leads_git_to_another_repository(bench: WorktreeBench, tmp_path: Path, place: str):
     worktree = bench.made()
     theirs = repository_of_theirs(bench, worktree, tmp_path / "trap")
     if place == "worktree":
@@ -66,9 +64,7 @@ def test_GIT_1_no_file_leads_git_to_another_repository(
     assert "theirs" not in at.environment["GIT_AUTHOR_NAME"]
 
 
-def test_GIT_1_settings_that_change_while_they_are_read_run_nothing(
-    bench: WorktreeBench, tmp_path: Path
-):
+def test_settings_that_change_while_they_are_read_run_nothing(bench: WorktreeBench, tmp_path: Path):
     """They are harmless when git is asked what they name, and not when it is at work."""
     trap = tmp_path / "trap"
     worktree = bench.made()
@@ -84,7 +80,7 @@ def test_GIT_1_settings_that_change_while_they_are_read_run_nothing(
     assert not trap.exists()
 
 
-def test_GIT_4_a_folder_that_names_anothers_files_does_not_take_its_place(bench: WorktreeBench):
+def test_a_folder_that_names_anothers_files_does_not_take_its_place(bench: WorktreeBench):
     worktree = bench.made()
     folder = Path(worktree.path)
     put(folder, {"b.txt": b"only staged\n"})
@@ -104,9 +100,7 @@ def test_GIT_4_a_folder_that_names_anothers_files_does_not_take_its_place(bench:
     assert git(bench.folder, "show", f"{removed.keep.ref}^2:b.txt") == b"only staged\n"
 
 
-def test_9_7_what_is_finished_is_in_the_projects_own_repository(
-    bench: WorktreeBench, tmp_path: Path
-):
+def test_what_is_finished_is_in_the_projects_own_repository(bench: WorktreeBench, tmp_path: Path):
     worktree = bench.made()
     theirs = repository_of_theirs(bench, worktree, tmp_path / "trap")
     shutil.move(theirs, tmp_path / "theirs")
@@ -118,7 +112,7 @@ def test_9_7_what_is_finished_is_in_the_projects_own_repository(
 
 
 @pytest.mark.parametrize("name", [".gitignore", ".gitattributes"])
-def test_GIT_1_a_pipe_in_place_of_a_file_is_not_waited_for(
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(
     bench: WorktreeBench, monkeypatch: pytest.MonkeyPatch, name: str
 ):
     monkeypatch.setattr(named_git, "_LONGEST", 0.5)

@@ -84,7 +84,7 @@ def take(folder: Path, step: tuple[str, str, bytes]) -> None:
 
 @given(st.lists(STEPS, max_size=12))
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), derandomize=not TORTURE)
-def test_9_7_after_any_work_a_removal_loses_no_byte(steps: list[tuple[str, str, bytes]]):
+def test_after_any_work_a_removal_loses_no_byte(steps: list[tuple[str, str, bytes]]):
     with tempfile.TemporaryDirectory() as folder:
         bench = WorktreeBench.new(Path(folder) / "project")
         put(bench.folder, {".env": b"", "cache/kept.db": b"project's"})
@@ -101,7 +101,7 @@ def test_9_7_after_any_work_a_removal_loses_no_byte(steps: list[tuple[str, str, 
 
 @given(st.lists(STEPS, max_size=8))
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), derandomize=not TORTURE)
-def test_9_6_after_any_work_finishing_and_applying_lose_no_byte(
+def test_after_any_work_finishing_and_applying_lose_no_byte(
     steps: list[tuple[str, str, bytes]],
 ):
     with tempfile.TemporaryDirectory() as folder:
@@ -221,9 +221,7 @@ def test_killed_at_any_point_nothing_is_lost_and_the_next_start_goes_on(
 
 
 @pytest.mark.parametrize("operation", ["remove", "finish", "apply", "resume"])
-def test_9_7_killed_with_all_its_gits_at_any_instant_nothing_is_lost(
-    tmp_path: Path, operation: str
-):
+def test_killed_with_all_its_gits_at_any_instant_nothing_is_lost(tmp_path: Path, operation: str):
     chance = random.Random()
     for at in range(KILLS):
         bench = WorktreeBench.new(tmp_path / f"project{at}")

@@ -1,4 +1,4 @@
-"""What a new worktree is given: files, ports, and the project's own set-up (9.3, TRUST-5)."""
+"""What a new worktree is given: files, ports, and the project's own set-up."""
 
 import os
 import socket
@@ -20,7 +20,7 @@ def bench(tmp_path: Path) -> WorktreeBench:
     return WorktreeBench.new(tmp_path / "project")
 
 
-def test_9_3_environment_files_and_listed_ignored_files_are_copied(bench: WorktreeBench):
+def test_environment_files_and_listed_ignored_files_are_copied(bench: WorktreeBench):
     put(bench.folder, {".env": b"A=1\n", ".env.local": b"B=2\n", "sub/.env": b"not at the top\n"})
     put(bench.folder, {"cache/kept.db": b"db", "cache/other": b"no", "seen.key": b"not ignored"})
     put(bench.folder, {"packages/deep/my.key": b"key"})
@@ -38,7 +38,7 @@ def test_9_3_environment_files_and_listed_ignored_files_are_copied(bench: Worktr
     assert not (folder / "sub").exists()
 
 
-def test_9_3_nothing_is_overwritten_and_no_link_is_followed(bench: WorktreeBench, tmp_path: Path):
+def test_nothing_is_overwritten_and_no_link_is_followed(bench: WorktreeBench, tmp_path: Path):
     (tmp_path / "secret").write_text("outside")
     (tmp_path / "outside").mkdir()
     put(
@@ -58,7 +58,7 @@ def test_9_3_nothing_is_overwritten_and_no_link_is_followed(bench: WorktreeBench
     assert os.listdir(tmp_path / "outside") == []
 
 
-def test_9_3_tracked_files_are_not_copied_over_the_branchs_own(bench: WorktreeBench):
+def test_tracked_files_are_not_copied_over_the_branchs_own(bench: WorktreeBench):
     put(bench.folder, {".env": b"tracked\n"})
     git(bench.folder, "add", "-f", ".env")
     git(bench.folder, "commit", "-q", "-m", "env")
@@ -68,7 +68,7 @@ def test_9_3_tracked_files_are_not_copied_over_the_branchs_own(bench: WorktreeBe
     assert (Path(worktree.path) / ".env").read_bytes() == b"tracked\n"
 
 
-def test_9_3_each_worktree_has_ports_of_its_own(bench: WorktreeBench):
+def test_each_worktree_has_ports_of_its_own(bench: WorktreeBench):
     made = [bench.made(name) for name in ("one", "two", "three")]
     blocks = [each.ports for each in made]
     assert all(blocks)
@@ -77,7 +77,7 @@ def test_9_3_each_worktree_has_ports_of_its_own(bench: WorktreeBench):
     assert all(20_000 <= port < 32_000 for port in ports)
 
 
-def test_9_3_a_block_that_somebody_listens_in_is_not_given_out():
+def test_a_block_that_somebody_listens_in_is_not_given_out():
     first = free_block("/a/place", ())
     assert first
     with socket.create_server(("127.0.0.1", first.first + 4)):
@@ -95,7 +95,7 @@ def written(bench: WorktreeBench, text: str) -> ProjectScript:
     return script
 
 
-async def test_9_3_the_set_up_script_runs_in_the_worktree_and_is_heard_live(bench: WorktreeBench):
+async def test_the_set_up_script_runs_in_the_worktree_and_is_heard_live(bench: WorktreeBench):
     worktree = replace(bench.made(), ports=PortBlock(first=20_010))
     script = written(bench, 'pwd; echo "$REPO_PATH $WORKTREE_PORT"; echo oops >&2; touch made\n')
     heard: list[str] = []
@@ -108,7 +108,7 @@ async def test_9_3_the_set_up_script_runs_in_the_worktree_and_is_heard_live(benc
     assert (Path(worktree.path) / "made").exists()
 
 
-async def test_9_3_a_script_that_fails_is_told_and_no_more(bench: WorktreeBench):
+async def test_a_script_that_fails_is_told_and_no_more(bench: WorktreeBench):
     script = written(bench, "echo before\nexit 3\n")
     worktree = bench.made()
     run = await run_setup(
@@ -118,7 +118,7 @@ async def test_9_3_a_script_that_fails_is_told_and_no_more(bench: WorktreeBench)
     assert run.trouble == "The set-up script ended with status 3."
 
 
-async def test_9_3_a_script_that_takes_too_long_is_ended_with_all_it_started(bench: WorktreeBench):
+async def test_a_script_that_takes_too_long_is_ended_with_all_it_started(bench: WorktreeBench):
     script = written(bench, "echo begun; sleep 600 & echo $! >pid; wait\n")
     worktree = bench.made()
     run = await run_setup(
@@ -137,7 +137,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
-async def test_TRUST_5_a_script_that_was_changed_since_it_was_agreed_to_is_not_run(
+async def test_a_script_that_was_changed_since_it_was_agreed_to_is_not_run(
     bench: WorktreeBench,
 ):
     agreed = written(bench, "true\n")
@@ -150,7 +150,7 @@ async def test_TRUST_5_a_script_that_was_changed_since_it_was_agreed_to_is_not_r
     assert not (Path(worktree.path) / "sprung").exists()
 
 
-async def test_SEC_the_script_gets_no_keys(bench: WorktreeBench):
+async def test_the_script_gets_no_keys(bench: WorktreeBench):
     script = written(bench, "env\n")
     worktree = bench.made()
     run = await run_setup(
@@ -165,7 +165,7 @@ async def test_SEC_the_script_gets_no_keys(bench: WorktreeBench):
     assert "HOME=/nowhere" in run.output
 
 
-def test_9_3_a_script_that_is_a_link_or_too_large_is_none(bench: WorktreeBench):
+def test_a_script_that_is_a_link_or_too_large_is_none(bench: WorktreeBench):
     assert setup_script(bench.folder) is None
     put(bench.folder, {".roo/other": b"true\n"})
     (bench.folder / ".roo/setup-script").symlink_to("other")
@@ -174,7 +174,7 @@ def test_9_3_a_script_that_is_a_link_or_too_large_is_none(bench: WorktreeBench):
     assert setup_script(bench.folder) is None
 
 
-def test_9_3_sessions_are_told_where_they_are(bench: WorktreeBench):
+def test_sessions_are_told_where_they_are(bench: WorktreeBench):
     worktree = replace(bench.made(), ports=PortBlock(first=20_010))
     assert environment_of(worktree, "/project") == {
         "WORKTREE_PATH": worktree.path,

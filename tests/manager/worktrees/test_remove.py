@@ -1,4 +1,4 @@
-"""Removing a worktree loses no byte (9.7, GIT-1, GIT-4)."""
+"""Removing a worktree loses no byte."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def bench(tmp_path: Path) -> WorktreeBench:
     return WorktreeBench.new(tmp_path / "project")
 
 
-def test_9_7_everything_that_is_not_committed_is_kept(bench: WorktreeBench):
+def test_everything_that_is_not_committed_is_kept(bench: WorktreeBench):
     put(bench.folder, {".env": b"KEY=project\n"})
     worktree = bench.made()
     folder = Path(worktree.path)
@@ -62,7 +62,7 @@ def test_9_7_everything_that_is_not_committed_is_kept(bench: WorktreeBench):
     assert bench.desk.state_of(worktree) is State.MISSING
 
 
-def test_9_7_a_clean_worktree_leaves_its_branch_and_no_reference(bench: WorktreeBench):
+def test_a_clean_worktree_leaves_its_branch_and_no_reference(bench: WorktreeBench):
     worktree = bench.made()
     removed = bench.desk.remove(bench.planned(worktree))
     assert isinstance(removed, Removed)
@@ -72,14 +72,14 @@ def test_9_7_a_clean_worktree_leaves_its_branch_and_no_reference(bench: Worktree
     assert b".roo" not in git(bench.folder, "worktree", "list")
 
 
-def test_9_7_a_file_that_is_the_projects_own_is_not_put_into_the_repository(bench: WorktreeBench):
+def test_a_file_that_is_the_projects_own_is_not_put_into_the_repository(bench: WorktreeBench):
     put(bench.folder, {".env": b"KEY=secret\n"})
     worktree = bench.made()
     assert bench.desk.copy_included(worktree)
     assert bench.planned(worktree).to_keep == ()
 
 
-def test_9_7_a_change_that_git_was_told_to_overlook_is_kept(bench: WorktreeBench):
+def test_a_change_that_git_was_told_to_overlook_is_kept(bench: WorktreeBench):
     worktree = bench.made()
     folder = Path(worktree.path)
     git(folder, "update-index", "--assume-unchanged", "a.txt")
@@ -93,7 +93,7 @@ def test_9_7_a_change_that_git_was_told_to_overlook_is_kept(bench: WorktreeBench
     assert treasure - bench.held() == set()
 
 
-def test_9_7_a_merge_in_conflict_is_kept_with_all_its_sides(bench: WorktreeBench):
+def test_a_merge_in_conflict_is_kept_with_all_its_sides(bench: WorktreeBench):
     worktree = bench.made()
     folder = Path(worktree.path)
     put(folder, {"a.txt": b"theirs\n"})
@@ -113,7 +113,7 @@ def test_9_7_a_merge_in_conflict_is_kept_with_all_its_sides(bench: WorktreeBench
     assert git(bench.folder, "show", f"{removed.keep.ref}^3:2/a.txt") == b"theirs\n"
 
 
-def test_9_7_commits_that_no_branch_leads_to_are_kept(bench: WorktreeBench):
+def test_commits_that_no_branch_leads_to_are_kept(bench: WorktreeBench):
     worktree = bench.made()
     folder = Path(worktree.path)
     put(folder, {"lone.txt": b"on no branch\n"})
@@ -129,7 +129,7 @@ def test_9_7_commits_that_no_branch_leads_to_are_kept(bench: WorktreeBench):
     assert lone in git(bench.folder, "rev-list", "--all").decode().split()
 
 
-def test_9_7_an_unmerged_branch_that_is_deleted_stays_under_a_reference(bench: WorktreeBench):
+def test_an_unmerged_branch_that_is_deleted_stays_under_a_reference(bench: WorktreeBench):
     worktree = bench.made()
     folder = Path(worktree.path)
     put(folder, {"a.txt": b"committed\n"})
@@ -176,7 +176,7 @@ def locked(folder: Path) -> None:
         (unreadable_folder, Code.NOT_KEPT),
         (locked, Code.LOCKED),
     ],
-    ids=["GIT-4 nested", "GIT-4 ignored", "9.7 file", "9.7 folder", "9.7 locked"],
+    ids=["nested", "ignored", "9.7 file", "9.7 folder", "9.7 locked"],
 )
 def test_what_cannot_be_kept_is_not_removed(
     bench: WorktreeBench, hinder: object, code: Code, request: pytest.FixtureRequest
@@ -195,7 +195,7 @@ def test_what_cannot_be_kept_is_not_removed(
         (folder / "closed").chmod(0o700)
 
 
-def test_9_7_more_than_was_agreed_to_is_not_lost(bench: WorktreeBench):
+def test_more_than_was_agreed_to_is_not_lost(bench: WorktreeBench):
     worktree = bench.made()
     plan = bench.planned(worktree)
     put(Path(worktree.path), {"packages/x": b"x"})
@@ -205,7 +205,7 @@ def test_9_7_more_than_was_agreed_to_is_not_lost(bench: WorktreeBench):
     assert (Path(worktree.path) / "packages/x").exists()
 
 
-def test_9_7_folders_elsewhere_are_refused(bench: WorktreeBench, tmp_path: Path):
+def test_folders_elsewhere_are_refused(bench: WorktreeBench, tmp_path: Path):
     git(bench.folder, "worktree", "add", "-q", "-b", "mine", str(tmp_path / "mine"))
     imported = bench.desk.import_worktree(tmp_path / "mine")
     assert not isinstance(imported, Obstacle)
@@ -217,7 +217,7 @@ def test_9_7_folders_elsewhere_are_refused(bench: WorktreeBench, tmp_path: Path)
     assert (tmp_path / "mine" / "a.txt").exists()
 
 
-def test_K17_removing_runs_nothing_that_the_repository_names(bench: WorktreeBench, tmp_path: Path):
+def test_removing_runs_nothing_that_the_repository_names(bench: WorktreeBench, tmp_path: Path):
     trap = tmp_path / "sprung"
     program = f"touch {trap}; cat"
     worktree = bench.made()
@@ -232,7 +232,7 @@ def test_K17_removing_runs_nothing_that_the_repository_names(bench: WorktreeBenc
     assert not trap.exists()
 
 
-def test_9_7_a_folder_without_rights_to_write_is_deleted_too(bench: WorktreeBench):
+def test_a_folder_without_rights_to_write_is_deleted_too(bench: WorktreeBench):
     worktree = bench.made()
     put(Path(worktree.path), {"packages/mod/x": b"x"})
     (Path(worktree.path) / "packages/mod").chmod(0o500)
@@ -242,7 +242,7 @@ def test_9_7_a_folder_without_rights_to_write_is_deleted_too(bench: WorktreeBenc
     assert not Path(removed.leftover).exists()
 
 
-def test_9_7_what_an_interrupted_deletion_left_is_cleaned_at_the_next_start(bench: WorktreeBench):
+def test_what_an_interrupted_deletion_left_is_cleaned_at_the_next_start(bench: WorktreeBench):
     worktree = bench.made()
     removed = bench.desk.remove(bench.planned(worktree))
     assert isinstance(removed, Removed)
@@ -252,7 +252,7 @@ def test_9_7_what_an_interrupted_deletion_left_is_cleaned_at_the_next_start(benc
     assert recovered.trouble == ()
 
 
-def test_9_7_what_was_kept_comes_back_as_it_was(bench: WorktreeBench):
+def test_what_was_kept_comes_back_as_it_was(bench: WorktreeBench):
     worktree = bench.made()
     folder = Path(worktree.path)
     put(folder, {"b.txt": b"staged\n"})
@@ -275,7 +275,7 @@ def test_9_7_what_was_kept_comes_back_as_it_was(bench: WorktreeBench):
     assert not os.access(again / "run.sh", os.X_OK)
 
 
-def test_9_7_a_branch_without_a_commit_is_kept_too(bench: WorktreeBench):
+def test_a_branch_without_a_commit_is_kept_too(bench: WorktreeBench):
     worktree = bench.made()
     folder = Path(worktree.path)
     git(folder, "checkout", "-q", "--orphan", "fresh")
@@ -287,7 +287,7 @@ def test_9_7_a_branch_without_a_commit_is_kept_too(bench: WorktreeBench):
     assert treasure - bench.held() == set()
 
 
-def test_9_7_a_removal_that_was_broken_off_is_not_taken_for_a_missing_worktree(
+def test_a_removal_that_was_broken_off_is_not_taken_for_a_missing_worktree(
     bench: WorktreeBench,
 ):
     worktree = bench.made()
@@ -302,7 +302,7 @@ def test_9_7_a_removal_that_was_broken_off_is_not_taken_for_a_missing_worktree(
     assert ("new", b"n") in bench.held()
 
 
-def test_9_7_a_branch_that_somebody_has_checked_out_is_not_deleted(bench: WorktreeBench):
+def test_a_branch_that_somebody_has_checked_out_is_not_deleted(bench: WorktreeBench):
     worktree = bench.made()
     git(Path(worktree.path), "checkout", "-q", "--detach")
     git(bench.folder, "checkout", "-q", "agent/work")

@@ -80,7 +80,7 @@ def test_a_url_is_added(printed, home: Path):
     }
 
 
-def test_TRUST_4_testing_a_server_takes_its_files_as_they_are(printed, home: Path):
+def test_testing_a_server_takes_its_files_as_they_are(printed, home: Path):
     bench = Bench(home.parent)
     bench.configure(home / "config" / "mcp.json", one=bench.script())
     for words in ("", "\n# and a word more\n"):
@@ -101,7 +101,7 @@ def test_only_what_is_configured_can_be_tested(printed):
     assert "There is no MCP server 'none'. There are: none." in printed("test", "none", code=1)
 
 
-def test_TRUST_8_listing_starts_nothing_and_shows_no_secret(
+def test_listing_starts_nothing_and_shows_no_secret(
     printed, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setenv("TOKEN", "s3cret")
@@ -112,7 +112,7 @@ def test_TRUST_8_listing_starts_nothing_and_shows_no_secret(
     assert list(heard.iterdir()) == []
 
 
-def test_SEC_4_a_token_in_the_users_own_file_is_masked(printed):
+def test_a_token_in_the_users_own_file_is_masked(printed):
     printed("add", "one", "--env", "TRACKER_TOKEN=env-012345", "--", "x", "--token=arg-012345")
     printed("add", "two", "--", "docker", "run", "-e", "API_KEY=arg-012345", "--key", "arg-012345")
     shown = printed("list") + printed("list", "--json")

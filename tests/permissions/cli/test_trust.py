@@ -1,4 +1,4 @@
-"""`rookery trust`, and the question that comes before anything else in a folder: TRUST-2."""
+"""`rookery trust`, and the question that comes before anything else in a folder."""
 
 import os
 import sys
@@ -92,7 +92,7 @@ def test_what_the_folder_brings_is_named_first_and_not_read(here: Path, capsys: 
     ],
     ids=str,
 )
-def test_TRUST_3_what_cannot_be_trusted_is_refused_with_the_reason(
+def test_what_cannot_be_trusted_is_refused_with_the_reason(
     arguments: list[str], why: str, store: TrustStore
 ):
     with pytest.raises(SettingsError, match=why):
@@ -100,7 +100,7 @@ def test_TRUST_3_what_cannot_be_trusted_is_refused_with_the_reason(
     assert store.all() == []
 
 
-def test_TRUST_3_home_is_refused(
+def test_home_is_refused(
     here: Path, store: TrustStore, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ):
     monkeypatch.setenv("HOME", str(here))
@@ -180,9 +180,7 @@ def at_a_terminal(here: Path) -> TerminalSession:
         (b"perhaps\ry\r", True),
     ],
 )
-def test_TRUST_2_only_a_clear_yes_is_kept(
-    here: Path, store: TrustStore, keys: bytes, trusted: bool
-):
+def test_only_a_clear_yes_is_kept(here: Path, store: TrustStore, keys: bytes, trusted: bool):
     (here / "AGENTS.md").touch()
     with at_a_terminal(here) as terminal:
         before = terminal.wait_for("its own settings are not applied. [y/n] ")
@@ -194,7 +192,7 @@ def test_TRUST_2_only_a_clear_yes_is_kept(
     assert store.trusts(here) == trusted
 
 
-def test_TRUST_2_what_was_typed_before_the_question_is_no_answer(here: Path, store: TrustStore):
+def test_what_was_typed_before_the_question_is_no_answer(here: Path, store: TrustStore):
     with at_a_terminal(here) as terminal:
         terminal.type("y")  # the interpreter has not even started
         terminal.wait_for("[y/n] ")
@@ -213,7 +211,7 @@ def test_what_was_typed_before_the_question_is_not_used_in_silence(here: Path):
         assert terminal.exit_code() == 0
 
 
-def test_TRUST_2_end_of_input_is_a_no(
+def test_end_of_input_is_a_no(
     here: Path, store: TrustStore, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ):
     with open(os.devnull) as nobody:
@@ -223,7 +221,7 @@ def test_TRUST_2_end_of_input_is_a_no(
     assert not store.trusts(here)
 
 
-def test_TRUST_3_in_the_home_folder_nothing_is_asked(
+def test_in_the_home_folder_nothing_is_asked(
     here: Path, store: TrustStore, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ):
     monkeypatch.setenv("HOME", str(here))

@@ -1,4 +1,4 @@
-"""Which repository git reads in a workspace (GIT-1, PATH-8, K17)."""
+"""Which repository git reads in a workspace."""
 
 import os
 import shutil
@@ -83,7 +83,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
-def test_K17_PATH_8_a_repository_that_leads_elsewhere_is_not_the_workspaces_own(
+def test_a_repository_that_leads_elsewhere_is_not_the_workspaces_own(
     work: Path, way: Callable[[Path], None]
 ):
     assert own_repository(str(work))
@@ -91,13 +91,13 @@ def test_K17_PATH_8_a_repository_that_leads_elsewhere_is_not_the_workspaces_own(
     assert not own_repository(str(work))
 
 
-def test_GIT_1_a_repository_with_ordinary_settings_is_the_workspaces_own(work: Path):
+def test_a_repository_with_ordinary_settings_is_the_workspaces_own(work: Path):
     git(work, "config", "extensions.worktreeConfig", "true")
     git(work, "config", "branch.worktree.remote", "origin")
     assert own_repository(str(work))
 
 
-def test_GIT_1_a_linked_worktree_is_believed_if_it_is_named_in_return(work: Path):
+def test_a_linked_worktree_is_believed_if_it_is_named_in_return(work: Path):
     linked = work.parent / "linked"
     git(work, "worktree", "add", "-q", str(linked))
     assert own_repository(str(linked))
@@ -105,7 +105,7 @@ def test_GIT_1_a_linked_worktree_is_believed_if_it_is_named_in_return(work: Path
     assert not own_repository(str(linked))
 
 
-def test_GIT_1_a_linked_worktree_inside_cannot_lead_on(work: Path):
+def test_a_linked_worktree_inside_cannot_lead_on(work: Path):
     linked = work.parent / "linked"
     git(work, "worktree", "add", "-q", str(linked))
     put(".git/objects/info/alternates", "/nowhere\n")(work)
@@ -113,14 +113,14 @@ def test_GIT_1_a_linked_worktree_inside_cannot_lead_on(work: Path):
 
 
 @pytest.mark.parametrize("name", ["gitdir", "commondir"])
-def test_K17_a_pipe_is_not_waited_for(work: Path, name: str):
+def test_a_pipe_is_not_waited_for(work: Path, name: str):
     linked = work.parent / "linked"
     git(work, "worktree", "add", "-q", str(linked))
     pipe_instead(f".git/worktrees/linked/{name}")(work)
     assert common_folder(str(linked)) == ""
 
 
-def test_K17_PATH_8_inner_folders_are_not_looked_for_behind_links(work: Path):
+def test_inner_folders_are_not_looked_for_behind_links(work: Path):
     own = work / ".git"
     for name in ("worktrees", "modules"):
         (own / name).mkdir()

@@ -75,15 +75,13 @@ SAY = command("echo", "said")
         ),
     ],
 )
-def test_CMD_3_a_plain_line_does_what_it_says(
-    plain: Plain, expected: tuple[int, str], tmp_path: Path
-):
+def test_a_plain_line_does_what_it_says(plain: Plain, expected: tuple[int, str], tmp_path: Path):
     status, out, errors = run(plain, tmp_path)
     assert (status, out) == expected
     assert errors == ""
 
 
-def test_CMD_3_errors_are_kept_apart_from_pipes(tmp_path: Path):
+def test_errors_are_kept_apart_from_pipes(tmp_path: Path):
     status, out, errors = run((line(command("ls", "absent"), command("wc", "-l")),), tmp_path)
     assert (status, out.strip()) == (0, "0")
     assert "absent" in errors
@@ -109,7 +107,7 @@ def test_a_program_that_cannot_be_started_is_named(path: str, status: int, tmp_p
     assert errors.startswith(f"{path}: ")
 
 
-def test_CMD_3_a_command_runs_in_its_folder_and_its_output_may_be_dropped(tmp_path: Path):
+def test_a_command_runs_in_its_folder_and_its_output_may_be_dropped(tmp_path: Path):
     (tmp_path / "in").mkdir()
     inside = replace(command("pwd", "-P"), folder="in")
     quiet = replace(SAY, output="dropped")
@@ -120,12 +118,12 @@ def test_CMD_3_a_command_runs_in_its_folder_and_its_output_may_be_dropped(tmp_pa
     assert run((line(replace(SAY, folder="gone")),), tmp_path)[0] == 127
 
 
-def test_CMD_6_a_name_is_no_path():
+def test_a_name_is_no_path():
     with pytest.raises(ValueError, match="not the path"):
         plain_argv((Pipeline((PlainCommand(("ls",)),)),))
 
 
-def test_CMD_3_no_shell_is_started(tmp_path: Path):
+def test_no_shell_is_started(tmp_path: Path):
     status, out, _ = run((line(command("echo", "$(touch x); touch y `touch z`")),), tmp_path)
     assert (status, out) == (0, "$(touch x); touch y `touch z`\n")
     assert list(tmp_path.iterdir()) == []
@@ -145,7 +143,7 @@ JOINS = {"always": " ; ", "succeeded": " && ", "failed": " || "}
 
 @settings(max_examples=30 if not os.environ.get("ROOKERY_TORTURE") else 2000, deadline=None)
 @given(lines=LINES)
-def test_CMD_14_it_ends_and_says_what_a_shell_would(
+def test_it_ends_and_says_what_a_shell_would(
     lines: list[tuple[str, list[tuple[str, ...]]]], tmp_path_factory: pytest.TempPathFactory
 ):
     lines[0] = ("always", lines[0][1])
@@ -232,7 +230,7 @@ GIT_LINES = (
 
 
 @pytest.mark.parametrize("words", GIT_LINES, ids=" ".join)
-def test_GIT_1_git_runs_nothing_of_the_repository(words: tuple[str, ...], looked_at: Path):
+def test_git_runs_nothing_of_the_repository(words: tuple[str, ...], looked_at: Path):
     (looked_at.parent / "mark").unlink(missing_ok=True)
     status, out, errors = run(
         (Pipeline((PlainCommand((GIT, *words)),)),), looked_at, GIT_EXTERNAL_DIFF="/bin/false"
@@ -243,7 +241,7 @@ def test_GIT_1_git_runs_nothing_of_the_repository(words: tuple[str, ...], looked
         assert "+two" in out or "+one" in out
 
 
-def test_GIT_1_the_bench_does_leave_marks(looked_at: Path):
+def test_the_bench_does_leave_marks(looked_at: Path):
     """The repository above is as hostile as it is said to be."""
     (looked_at.parent / "mark").unlink(missing_ok=True)
     subprocess.run([GIT, "diff"], cwd=looked_at, capture_output=True, check=False)
@@ -254,7 +252,7 @@ BLANKED = (("status", "-v"), ("reflog", "-p"), ("reflog", "show", "-p"))
 
 
 @pytest.mark.parametrize("words", BLANKED, ids=" ".join)
-def test_GIT_1_programs_that_show_differences_are_blanked_by_name(
+def test_programs_that_show_differences_are_blanked_by_name(
     words: tuple[str, ...], repository: Path
 ):
     """None of these can be told to leave them out; git may fail, but runs nothing."""
@@ -268,13 +266,13 @@ def test_GIT_1_programs_that_show_differences_are_blanked_by_name(
 
 
 @pytest.mark.parametrize("name", ["git status", "git reflog", "git reflog show"])
-def test_GIT_1_what_would_show_differences_so_is_not_done_unasked(name: str):
+def test_what_would_show_differences_so_is_not_done_unasked(name: str):
     patches = {"-v", "--verbose", "-p", "-u", "--patch", "--patch-with-stat", "-U+NUM", "--cc"}
     assert not patches & set(readers()[name].flags.split())
 
 
 @pytest.mark.parametrize("folder", ["nested", "bare"])
-def test_GIT_4_only_the_repository_of_the_workspace_is_read(repository: Path, folder: str):
+def test_only_the_repository_of_the_workspace_is_read(repository: Path, folder: str):
     inner = repository / folder
     words = ["init", "-q", *(["--bare"] if folder == "bare" else []), str(inner)]
     subprocess.run([GIT, *words], check=True)
@@ -285,7 +283,7 @@ def test_GIT_4_only_the_repository_of_the_workspace_is_read(repository: Path, fo
     assert done.stdout == f"{repository}/.git\n{folder}/\n"
 
 
-def test_GIT_1_options_stand_where_git_takes_them():
+def test_options_stand_where_git_takes_them():
     _, options = git_hardening()
     assert hardened(("/bin/git", "-C", "log", "diff", "x"), ("--o",)) == (
         *("/bin/git", "--o", "-C", "log", "diff"),
@@ -295,7 +293,7 @@ def test_GIT_1_options_stand_where_git_takes_them():
     assert options[0] == "--no-pager"
 
 
-def test_GIT_1_no_repository_is_looked_for_above_the_workspace(repository: Path):
+def test_no_repository_is_looked_for_above_the_workspace(repository: Path):
     inner = repository / "inner"
     inner.mkdir()
     for root, status in (("", 0), (str(inner), 128)):

@@ -63,9 +63,7 @@ def waiting() -> set[int]:
     return set(WaitingWarden.pids)
 
 
-async def test_CMD_the_first_command_has_a_warden_wait_for_the_second(
-    tmp_path: Path, shell: Terminal
-):
+async def test_the_first_command_has_a_warden_wait_for_the_second(tmp_path: Path, shell: Terminal):
     (tmp_path / "inner").mkdir()
     first, _, _ = await run(shell, "true")
     (spare,) = waiting()
@@ -220,7 +218,7 @@ def test_a_script_that_was_changed_is_run_as_it_is(script: Path):
     assert own_script(script) == str(script)
 
 
-def test_CMD_6_nothing_compiled_is_taken_from_elsewhere(
+def test_nothing_compiled_is_taken_from_elsewhere(
     script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     prefix = str(tmp_path / "cache")

@@ -211,7 +211,7 @@ async def test_a_second_interrupt_counts_only_until_the_task_goes_on(
     assert interrupts.second() is second
 
 
-async def test_CL_8_an_answer_that_names_a_mode_switches_to_it_first(tmp_path: Path):
+async def test_an_answer_that_names_a_mode_switches_to_it_first(tmp_path: Path):
     offer = [{"text": "Do it.", "mode": "debug"}]
     question = call("ask_followup_question", question="What?", follow_up=offer)
     stage, seen = Stage(tmp_path, [question], [finish()]), Seen()
@@ -227,7 +227,7 @@ async def test_CL_8_an_answer_that_names_a_mode_switches_to_it_first(tmp_path: P
     assert "Answered" in seen.kinds[at:]
 
 
-async def test_CL_8_something_may_happen_with_which_to_leave(tmp_path: Path):
+async def test_something_may_happen_with_which_to_leave(tmp_path: Path):
     stage = Stage(tmp_path, [write("a", "1")], [finish()])
 
     def once_something_starts(event: Event) -> Leave | None:

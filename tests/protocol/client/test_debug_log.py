@@ -80,7 +80,7 @@ def test_the_next_run_appends(tmp_path: Path, again: int):
     assert len([line for line in lines if "TaskOpened" in line]) == again
 
 
-def test_CL_18_every_line_has_its_time_component_text_and_json(tmp_path: Path):
+def test_every_line_has_its_time_component_text_and_json(tmp_path: Path):
     lines = shown(tmp_path / "debug.log", TaskOpened(text="Hello"))
     for line in lines:
         found = re.fullmatch(r"\[(\S+)\] \[(\w+)\] ([^:]+): (\{.*\})", line)
@@ -89,7 +89,7 @@ def test_CL_18_every_line_has_its_time_component_text_and_json(tmp_path: Path):
         assert isinstance(json.loads(found[4]), dict)
 
 
-def test_CL_18_what_a_client_would_be_told_is_a_line(tmp_path: Path):
+def test_what_a_client_would_be_told_is_a_line(tmp_path: Path):
     facts = [
         TaskOpened(text="Hello"),
         RequestStarted(request_id="r", model="m"),
@@ -111,14 +111,14 @@ def test_CL_18_what_a_client_would_be_told_is_a_line(tmp_path: Path):
     assert [noted[name] for name in ("waiting", "running", "streaming")] == [True, False, False]
 
 
-def test_CL_18_a_key_that_somebody_typed_is_not_kept(tmp_path: Path):
+def test_a_key_that_somebody_typed_is_not_kept(tmp_path: Path):
     file = tmp_path / "debug.log"
     with open_debug_log(file, Hiding(["sk-0123456789abcdef"])) as log:
         log.show(Event(1, 0, 1, TaskOpened(text="use sk-0123456789abcdef")))
     assert "sk-0123" not in file.read_text(encoding="utf-8")
 
 
-def test_CL_18_a_disk_that_is_full_stops_nothing(capfd: pytest.CaptureFixture[str]):
+def test_a_disk_that_is_full_stops_nothing(capfd: pytest.CaptureFixture[str]):
     with open_debug_log(Path("/dev/full")) as log:
         log.show(Event(1, 0, 1, TaskOpened(text="x" * 100)))
         for _ in range(3):

@@ -99,14 +99,14 @@ def failed(kind: FailureKind) -> Event:
         (FailureKind.REFUSED, "task_failed"),
     ],
 )
-async def test_CL_13_4_what_failed_last_says_why_the_run_ends(kind: FailureKind, code: str):
+async def test_what_failed_last_says_why_the_run_ends(kind: FailureKind, code: str):
     respond = Unattended()
     respond.show(failed(FailureKind.BUSY))
     respond.show(failed(kind))
     assert await respond(asked(AskKind.API_REQ_FAILED, "No.")) == Leave("No.", code=code)
 
 
-async def test_CL_13_4_insisting_on_what_nobody_allows_ends_at_once():
+async def test_insisting_on_what_nobody_allows_ends_at_once():
     respond = Unattended()
     respond.show_of_child("child", refused("Commands must run in a sandbox."))
     leave = await respond(asked(AskKind.MISTAKE_LIMIT_REACHED, "Stuck."))
@@ -114,7 +114,7 @@ async def test_CL_13_4_insisting_on_what_nobody_allows_ends_at_once():
     assert leave == Leave(sentence, code="policy_denied")
 
 
-async def test_CL_13_4_once_something_was_done_earlier_refusals_do_not_count():
+async def test_once_something_was_done_earlier_refusals_do_not_count():
     respond = Unattended()
     respond.show(refused())
     change = ToolStarted(call_id="d", tool="execute_command", title="Run x", command="x")
@@ -123,39 +123,39 @@ async def test_CL_13_4_once_something_was_done_earlier_refusals_do_not_count():
     assert await respond(asked(AskKind.MISTAKE_LIMIT_REACHED)) == Say("yes", by="policy")
 
 
-async def test_CL_13_4_a_run_that_was_to_ask_ends_where_it_would():
+async def test_a_run_that_was_to_ask_ends_where_it_would():
     leave = await Unattended(automatic=False)(asked(AskKind.FOLLOWUP, QUESTION))
     assert isinstance(leave, Leave)
     assert (leave.code, "Which?" in leave.reason) == ("needs_human", True)
 
 
-async def test_CL_8_somebody_else_has_time_to_answer():
+async def test_somebody_else_has_time_to_answer():
     with anyio.move_on_after(0.02) as gone:
         await Unattended(seconds=60)(asked(AskKind.FOLLOWUP, QUESTION))
     assert gone.cancelled_caught
 
 
-async def test_CL_8_a_suggested_mode_is_gone_on_in_where_modes_are_switched_unasked():
+async def test_a_suggested_mode_is_gone_on_in_where_modes_are_switched_unasked():
     text = json.dumps({"question": "?", "suggest": [{"answer": "Do it.", "mode": "code"}]})
     assert await Unattended()(asked(AskKind.FOLLOWUP, text)) == Say(
         "message", "Do it.", by="policy", mode="code"
     )
 
 
-async def test_S13_a_mode_that_the_user_has_chosen_is_not_changed_by_a_suggestion():
+async def test_a_mode_that_the_user_has_chosen_is_not_changed_by_a_suggestion():
     text = json.dumps({"question": "?", "suggest": [{"answer": "Do it.", "mode": "code"}]})
     answer = await Unattended(keeps_mode=True)(asked(AskKind.FOLLOWUP, text))
     assert answer == Say("message", "Do it.", by="policy")
 
 
 @pytest.mark.parametrize("kind", [k for k in AskKind if CATEGORY[k] is AskCategory.INTERACTIVE])
-async def test_CL_8_no_kind_of_question_is_waited_for(kind: AskKind):
+async def test_no_kind_of_question_is_waited_for(kind: AskKind):
     with anyio.fail_after(10):
         assert await Unattended()(asked(kind))
 
 
 @pytest.mark.parametrize("kind", FailureKind)
-def test_CL_8_with_exit_on_error_the_first_failure_is_the_last(kind: FailureKind):
+def test_with_exit_on_error_the_first_failure_is_the_last(kind: FailureKind):
     leave = first_failure(failed(kind))
     if kind in (FailureKind.OVERFLOW, FailureKind.BROKEN_HISTORY):
         assert leave is None

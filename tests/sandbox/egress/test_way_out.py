@@ -142,7 +142,7 @@ def port_of(server: ThreadingHTTPServer) -> int:
 CURL = "curl -sS -m 20"
 
 
-async def test_SBX_3_a_known_host_is_reached(tmp_path: Path, world: ThreadingHTTPServer):
+async def test_a_known_host_is_reached(tmp_path: Path, world: ThreadingHTTPServer):
     port = port_of(world)
     async with place(tmp_path, port) as here:
         said, blocked = await here.run(f"{CURL} http://known.test:{port}/a?b=c")
@@ -165,7 +165,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("how", UNKNOWN)
-async def test_SBX_3_any_other_host_is_blocked(how: str, tmp_path: Path, world: object):
+async def test_any_other_host_is_blocked(how: str, tmp_path: Path, world: object):
     port = port_of(world)  # type: ignore[arg-type]
     async with place(tmp_path, port) as here:
         (tmp_path / "work" / "secret").write_text("x")
@@ -184,7 +184,7 @@ WITHOUT_THE_PROXY = {
 
 
 @pytest.mark.parametrize("how", WITHOUT_THE_PROXY)
-async def test_SBX_3_nothing_is_reached_beside_the_proxy(how: str, tmp_path: Path, world: object):
+async def test_nothing_is_reached_beside_the_proxy(how: str, tmp_path: Path, world: object):
     port = port_of(world)  # type: ignore[arg-type]
     async with place(tmp_path, port) as here:
         command = WITHOUT_THE_PROXY[how].format(curl=CURL, port=port)

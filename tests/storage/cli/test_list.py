@@ -104,7 +104,7 @@ class TestForPrograms:
     """`rookery list WORD`, as client.md 13.6 has it."""
 
     @pytest.mark.usefixtures("three_sessions")
-    def test_CL_13_6_sessions_are_json_unless_text_is_wanted(self, printed: Callable[..., str]):
+    def test_sessions_are_json_unless_text_is_wanted(self, printed: Callable[..., str]):
         listed = json.loads(printed("sessions"))
         assert [row["id"] for row in listed["sessions"]] == ["s2", "s1"]
         assert printed("sessions", "--format", "TEXT").splitlines() == [
@@ -113,7 +113,7 @@ class TestForPrograms:
         ]
         assert printed("sessions", "--format", "text", "-w", "..") == ""
 
-    def test_CL_13_6_modes_and_commands_are_those_of_the_folder(
+    def test_modes_and_commands_are_those_of_the_folder(
         self, home: Path, printed: Callable[..., str]
     ):
         Path(".rookery/commands").mkdir(parents=True)
@@ -128,7 +128,7 @@ class TestForPrograms:
         assert "ask\tAsk" in printed("modes", "--format", "text").splitlines()
         assert not (home / "data").exists()
 
-    def test_CL_13_6_models_are_those_there_is_a_key_for(
+    def test_models_are_those_there_is_a_key_for(
         self, printed: Callable[..., str], monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
@@ -149,7 +149,7 @@ class TestForPrograms:
         ],
         ids=" ".join,
     )
-    def test_CL_13_6_anything_else_is_one_sentence(
+    def test_anything_else_is_one_sentence(
         self, arguments: list[str], capsys: pytest.CaptureFixture[str]
     ):
         assert run(["list", *arguments]) == 2

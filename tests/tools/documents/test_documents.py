@@ -58,7 +58,7 @@ def read_here(kind: DocumentKind, data: bytes) -> str:
         pytest.param(DocumentKind.NOTEBOOK, NOTEBOOK, "--- cell 1, code ---\n1\n", id="ipynb"),
     ],
 )
-async def test_4_3_documents_are_read_as_text(kind: DocumentKind, data: bytes, text: str):
+async def test_documents_are_read_as_text(kind: DocumentKind, data: bytes, text: str):
     assert await document_text(kind, data) == DocumentText(text=text)
 
 
@@ -93,7 +93,7 @@ async def test_text_of_a_docx_that_is_easily_overlooked():
             ZIP,
             samples.archive({"word/document.xml": "<a/>"}, zipfile.ZIP_BZIP2),
             "packed in a way",
-            id="PATH-10 other packing",
+            id="other packing",
         ),
         pytest.param(DocumentKind.NOTEBOOK, b'{"cells": 3}', "not a notebook", id="ipynb"),
         pytest.param(DocumentKind.COMPOUND, b"", "password", id="old or encrypted"),
@@ -155,7 +155,7 @@ with zipfile.ZipFile(io.BytesIO(BOOK)) as _opened:
     # how far a workbook can be packed depends on the moment at which it says it was made
     ids=["input_bytes", "entries", "expanded_bytes", "ratio", "text_bytes"],
 )
-async def test_7_a_document_has_limits(name: str, size: int, words: str, excess: int):
+async def test_a_document_has_limits(name: str, size: int, words: str, excess: int):
     limit = {0: size, 1: size - 1, 99: size // 100}[excess]
     document = await document_text(ZIP, BOOK, DocumentBounds(**{name: limit}))
     if excess == 0:
@@ -221,7 +221,7 @@ def nested() -> bytes:
         ),
     ],
 )
-async def test_PATH_10_K21_bombs_are_refused_at_once(made: Callable[[], bytes], words: str):
+async def test_bombs_are_refused_at_once(made: Callable[[], bytes], words: str):
     data = made()
     began = time.monotonic()
     document = await document_text(ZIP, data)
@@ -230,7 +230,7 @@ async def test_PATH_10_K21_bombs_are_refused_at_once(made: Callable[[], bytes], 
     assert time.monotonic() - began < BOUNDS.seconds / 2
 
 
-async def test_PATH_10_an_entry_that_lies_about_its_size_is_damaged():
+async def test_an_entry_that_lies_about_its_size_is_damaged():
     data = bytearray(samples.word_archive(bytes(1_000_000)))
     entry = data.rfind(b"PK\x01\x02", 0, data.rfind(b"word/document.xml"))
     data[entry + 24 : entry + 28] = (10).to_bytes(4, "little")
@@ -240,7 +240,7 @@ async def test_PATH_10_an_entry_that_lies_about_its_size_is_damaged():
     )
 
 
-async def test_PATH_10_a_pdf_that_unpacks_without_end_is_not_followed():
+async def test_a_pdf_that_unpacks_without_end_is_not_followed():
     packed = zlib.compress(bytes(200_000_000), 9)
     packed = zlib.compress(packed, 9)
     stream = b"<< /Length %d /Filter [/FlateDecode /FlateDecode] >>\nstream\n" % len(packed)
@@ -261,7 +261,7 @@ def endless() -> bytes:
     return samples.sheet_archive(f'{rows}<row r="999999999999"><c r="A9999"/></row>')
 
 
-async def test_K21_reading_is_stopped_in_time_and_what_was_read_is_kept():
+async def test_reading_is_stopped_in_time_and_what_was_read_is_kept():
     for seconds in (2, 8, 18):  # on a busy machine it takes a while to start at all
         document = await document_text(ZIP, endless(), DocumentBounds(seconds=seconds))
         assert document.problem == f"Reading it was stopped after {seconds} seconds."
@@ -270,14 +270,14 @@ async def test_K21_reading_is_stopped_in_time_and_what_was_read_is_kept():
     assert document.text.startswith("--- sheet S ---\n7\n7\n")
 
 
-async def test_K21_a_worker_that_cannot_get_its_memory_is_one_sentence():
+async def test_a_worker_that_cannot_get_its_memory_is_one_sentence():
     document = await document_text(ZIP, BOOK, DocumentBounds(memory_bytes=1_000_000))
     assert document.text == ""
     assert document.problem
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="tells processes apart by /proc")
-async def test_K21_a_cancelled_reading_leaves_no_process():
+async def test_a_cancelled_reading_leaves_no_process():
     others = set(children().split())
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as tasks:
@@ -305,7 +305,7 @@ def run_worker(script: str, *options: str) -> str:
     return done.stdout
 
 
-def test_PATH_10_a_worker_can_open_neither_files_nor_connections():
+def test_a_worker_can_open_neither_files_nor_connections():
     script = f"""
 import errno, socket, sys
 sys.path.insert(0, {str(Path(document_worker.__file__).parents[2])!r})
@@ -342,7 +342,7 @@ def test_without_the_packages_it_is_said_which_to_install():
     )
 
 
-def test_4_3_at_most_50000_rows_of_a_sheet_are_read(monkeypatch: pytest.MonkeyPatch):
+def test_at_most_50000_rows_of_a_sheet_are_read(monkeypatch: pytest.MonkeyPatch):
     assert document_formats.MOST_ROWS == 50_000
     if not TORTURE:  # a second for each reading of as many
         monkeypatch.setattr(document_formats, "MOST_ROWS", 2_000)
@@ -364,7 +364,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_K21_a_document_that_breaks_off_is_read_or_refused(name: str):
+def test_a_document_that_breaks_off_is_read_or_refused(name: str):
     kind, data = SMALL[name]
     for end in range(0, len(data), 1 if len(data) < 2000 and TORTURE else 50):
         with suppress(document_worker.Refused):
@@ -374,7 +374,7 @@ def test_K21_a_document_that_breaks_off_is_read_or_refused(name: str):
 @pytest.mark.parametrize("name", SMALL)
 @settings(max_examples=2000 if TORTURE else 25, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_K21_a_spoiled_document_is_read_or_refused(name: str, seed: int):
+def test_a_spoiled_document_is_read_or_refused(name: str, seed: int):
     kind, data = SMALL[name]
     chance, spoiled = random.Random(seed), bytearray(data)
     for _ in range(chance.choice([1, 3, 30])):
@@ -389,6 +389,6 @@ MARKS = {PDF: b"%PDF-1.4\n", ZIP: b"PK\x03\x04", DocumentKind.NOTEBOOK: b'{"cell
 @pytest.mark.parametrize("kind", MARKS)
 @settings(max_examples=2000 if TORTURE else 25, deadline=None)
 @given(data=st.binary(max_size=500))
-def test_K21_random_bytes_are_refused(kind: DocumentKind, data: bytes):
+def test_random_bytes_are_refused(kind: DocumentKind, data: bytes):
     with pytest.raises(document_worker.Refused):
         read_here(kind, MARKS[kind] + data)

@@ -18,7 +18,7 @@ def code(*outputs: Any) -> str:
     return shown.removeprefix("--- cell 1, code ---\nx\n--- output of cell 1 ---\n")
 
 
-def test_c12_cells_are_shown_in_order():
+def test_cells_are_shown_in_order():
     assert text_of(
         {"cell_type": "markdown", "source": ["# Rooks\n", "Many."]},
         {"cell_type": "code", "source": "print(1)\n", "outputs": []},
@@ -91,8 +91,8 @@ def test_notebooks_of_version_3_are_read():
     "source",
     [
         *("", "{", "[]", "3", "{}", '{"cells": 3}', '{"worksheets": [3]}'),
-        pytest.param("[" * 100_000, id="PY-5 deep"),
-        pytest.param('{"cells": ' + "9" * 10_000 + "}", id="PY-5 long number"),
+        pytest.param("[" * 100_000, id="deep"),
+        pytest.param('{"cells": ' + "9" * 10_000 + "}", id="long number"),
     ],
 )
 def test_what_is_no_notebook_is_said_to_be_none(source: str):

@@ -313,7 +313,7 @@ async def carried_out(
 @pytest.mark.parametrize(
     ("file", "tool"), [pytest.param(*case, id=f"{case[0].name}-{case[1]}") for case in CASES]
 )
-async def test_5_5_an_edit_changes_what_it_names_and_nothing_else(
+async def test_an_edit_changes_what_it_names_and_nothing_else(
     tmp_path: Path, file: File, tool: str
 ):
     bench = Workbench(tmp_path)
@@ -368,7 +368,7 @@ LOOSE = [
 
 @pytest.mark.parametrize(("tool", "name", "loosely"), LOOSE)
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-async def test_C14_lines_around_a_change_stay_though_quoted_loosely(
+async def test_lines_around_a_change_stay_though_quoted_loosely(
     tmp_path: Path, tool: str, name: str, loosely: Callable[[str], str], end: str
 ):
     (file,) = (file for file in FILES if file.name == name)
@@ -411,7 +411,7 @@ def _cost(work: Callable[[], object]) -> float:
 @pytest.mark.parametrize(
     "tool", ["apply_diff", "edit", "search_replace", "edit_file", "apply_patch"]
 )
-async def test_P5_a_miss_in_a_long_file_costs_as_much_as_reading_it_some_times(
+async def test_a_miss_in_a_long_file_costs_as_much_as_reading_it_some_times(
     tmp_path: Path, tool: str
 ):
     texts = [f"    value_{number % 97} = compute(item, {number})" for number in range(LONG)]

@@ -15,7 +15,7 @@ def opened(path: Path) -> InputHistory:
     return InputHistory(path, warn=lambda words: pytest.fail(words))
 
 
-def test_CS_17_entries_are_kept_newest_last(tmp_path: Path):
+def test_entries_are_kept_newest_last(tmp_path: Path):
     path = tmp_path / "home" / "cli-history.json"
     history = opened(path)
     for text in ("one", "two\nlines", "割引"):
@@ -25,14 +25,14 @@ def test_CS_17_entries_are_kept_newest_last(tmp_path: Path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_CS_17_blanks_and_immediate_repeats_are_not_added(tmp_path: Path):
+def test_blanks_and_immediate_repeats_are_not_added(tmp_path: Path):
     history = opened(tmp_path / "history.json")
     for text in ("one", "one", "  \n", "two", "one"):
         history.add(text)
     assert history.entries == ["one", "two", "one"]
 
 
-def test_CS_17_five_hundred_are_kept(tmp_path: Path):
+def test_five_hundred_are_kept(tmp_path: Path):
     path = tmp_path / "history.json"
     path.write_text(json.dumps({"version": 1, "entries": [str(n) for n in range(MOST)]}))
     history = opened(path)
@@ -45,7 +45,7 @@ def test_CS_17_five_hundred_are_kept(tmp_path: Path):
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"entries": 3}', '{"entries": [1, null]}', "\x00", "[" * 100_000]
 )
-def test_CS_17_a_bad_file_holds_nothing_and_is_replaced(tmp_path: Path, text: str):
+def test_a_bad_file_holds_nothing_and_is_replaced(tmp_path: Path, text: str):
     path = tmp_path / "history.json"
     path.write_text(text)
     history = opened(path)
@@ -67,7 +67,7 @@ def test_what_another_session_adds_is_kept(tmp_path: Path):
     assert opened(tmp_path / "h.json").entries == ["from one", "from the other"]
 
 
-def test_CS_17_what_cannot_be_written_is_only_warned_of(tmp_path: Path):
+def test_what_cannot_be_written_is_only_warned_of(tmp_path: Path):
     (tmp_path / "file").write_text("")
     told: list[str] = []
     history = InputHistory(tmp_path / "file" / "h.json", warn=told.append)

@@ -50,7 +50,7 @@ def test_every_trigger_has_a_picker():
     assert set(PICKERS) == set("/@!#?")
 
 
-async def test_CS_16_4_slash_lists_our_own_commands_first_and_then_the_models():
+async def test_slash_lists_our_own_commands_first_and_then_the_models():
     app = DeskApp(knowing_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "/")
@@ -59,7 +59,7 @@ async def test_CS_16_4_slash_lists_our_own_commands_first_and_then_the_models():
         assert labels(picker) == [*own, "/review", "/release"]
 
 
-async def test_CS_16_4_slash_matches_by_letters_whatever_their_case():
+async def test_slash_matches_by_letters_whatever_their_case():
     app = DeskApp(knowing_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "/", "ReW")
@@ -67,7 +67,7 @@ async def test_CS_16_4_slash_matches_by_letters_whatever_their_case():
         assert labels(picker) == ["/rewind", "/review"]
 
 
-async def test_CS_16_4_a_command_for_the_model_is_typed_and_our_own_is_done():
+async def test_a_command_for_the_model_is_typed_and_our_own_is_done():
     app = DeskApp(knowing_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "/", "release")
@@ -119,7 +119,7 @@ async def test_what_is_picked_before_typing_paused_is_looked_for_at_once():
         assert host.asked == ["", "b.py"]
 
 
-async def test_CS_16_4_at_lists_files_and_inserts_a_mention():
+async def test_at_lists_files_and_inserts_a_mention():
     app = DeskApp(knowing_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "@", "s")
@@ -131,7 +131,7 @@ async def test_CS_16_4_at_lists_files_and_inserts_a_mention():
         ]
 
 
-async def test_CS_16_4_files_are_looked_for_once_typing_has_paused():
+async def test_files_are_looked_for_once_typing_has_paused():
     host = OwnPaths("src/a.py")
     app = DeskApp(host)
     async with app.run_test() as pilot:
@@ -143,7 +143,7 @@ async def test_CS_16_4_files_are_looked_for_once_typing_has_paused():
         assert host.asked == ["", "src"]
 
 
-async def test_CS_16_4_rows_stay_while_others_are_looked_for():
+async def test_rows_stay_while_others_are_looked_for():
     host = OwnPaths("src/a.py", "src/b.py")
     app = DeskApp(host)
     async with app.run_test() as pilot:
@@ -157,7 +157,7 @@ async def test_CS_16_4_rows_stay_while_others_are_looked_for():
         await until(pilot, lambda: labels(picker) == ["src/b.py"])
 
 
-async def test_CS_16_4_a_row_that_somebody_marked_stays_marked_while_it_fits():
+async def test_a_row_that_somebody_marked_stays_marked_while_it_fits():
     host = OwnPaths("src/a.py", "src/b.py", "src/c.js")
     app = DeskApp(host)
     async with app.run_test() as pilot:
@@ -189,7 +189,7 @@ async def test_a_refusal_is_told_in_the_list():
         assert picker.chosen is None
 
 
-async def test_CS_16_4_hash_lists_tasks_and_opens_one():
+async def test_hash_lists_tasks_and_opens_one():
     app = DeskApp(knowing_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "#", " half up")
@@ -202,7 +202,7 @@ async def test_CS_16_4_hash_lists_tasks_and_opens_one():
         assert app.opened == [TASKS[1].task_id]
 
 
-async def test_CS_16_4_hash_shows_at_most_fifteen():
+async def test_hash_shows_at_most_fifteen():
     host = knowing_host()
     host.answer(AskTasks, TASKS * 10)
     app = DeskApp(host)
@@ -226,7 +226,7 @@ async def test_bang_shows_the_line_that_would_be_run_and_runs_it_in_a_panel():
         assert isinstance(app.screen, ShellScreen)
 
 
-async def test_CS_16_4_question_mark_lists_triggers_and_the_keys_that_are_bound():
+async def test_question_mark_lists_triggers_and_the_keys_that_are_bound():
     app = DeskApp(knowing_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "?")

@@ -57,7 +57,7 @@ def edit(diff: str) -> Message:
     ],
     ids=lambda value: value.say or value.ask if isinstance(value, Message) else "",
 )
-def test_CS_16_5_each_family_has_its_look(message: Message, expected: list[str]):
+def test_each_family_has_its_look(message: Message, expected: list[str]):
     assert lines(message) == expected
 
 
@@ -73,7 +73,7 @@ def test_an_edit_that_was_not_asked_about_shows_its_diff_and_not_what_the_model_
     assert lines(message, ended="done") == ["● Edit a.py  +1 −1", "  1 - a", "  1 + b"]
 
 
-def test_CS_16_5_a_call_is_one_line_until_it_is_unfolded():
+def test_a_call_is_one_line_until_it_is_unfolded():
     message = ask("tool", '{"tool": "readFile"}', title="Read a.py")
     how = {"ended": "done", "result": "1 | a\n2 | b\n"}
     assert lines(message, **how) == ["● Read a.py  2 lines"]
@@ -89,13 +89,11 @@ def test_CS_16_5_a_call_is_one_line_until_it_is_unfolded():
         ("", None, "● $ make"),
     ],
 )
-def test_CS_16_5_the_head_of_a_command_tells_how_it_ended(
-    ended: str, exit_code: int | None, head: str
-):
+def test_the_head_of_a_command_tells_how_it_ended(ended: str, exit_code: int | None, head: str):
     assert lines(ask("command", "make"), ended=ended, exit_code=exit_code) == [head]
 
 
-def test_CS_16_5_of_an_edit_the_beginnings_of_two_hunks_are_seen_and_the_rest_is_counted():
+def test_of_an_edit_the_beginnings_of_two_hunks_are_seen_and_the_rest_is_counted():
     hunk = "@@ -{0},1 +{0},9 @@\n" + "\n".join(f"+line {n}" for n in range(12))
     diff = "\n".join(hunk.format(start) for start in (1, 101, 201))
     shown = lines(edit(diff))
@@ -105,7 +103,7 @@ def test_CS_16_5_of_an_edit_the_beginnings_of_two_hunks_are_seen_and_the_rest_is
     assert sum(" + line" in line for line in lines(edit(diff), unfolded=True)) == 36
 
 
-def test_CS_16_5_the_end_of_a_commands_output_is_seen():
+def test_the_end_of_a_commands_output_is_seen():
     text = "\n".join(f"line {n}" for n in range(30))
     shown = lines(say("command_output", text))
     assert shown[0] == "  ▏ … 20 lines above"
@@ -120,7 +118,7 @@ def test_what_is_asked_about_is_shown_only_where_it_is_asked():
 @pytest.mark.parametrize(
     ("badge", "words"), [("isOutsideWorkspace", "outside"), ("isProtected", "protected")]
 )
-def test_CS_16_5_files_that_need_care_are_badged(badge: str, words: str):
+def test_files_that_need_care_are_badged(badge: str, words: str):
     message = ask("tool", json.dumps({"tool": "readFile", badge: True}), title="Read /etc/x")
     assert words in lines(message)[0]
 
@@ -129,7 +127,7 @@ def test_rows_of_a_child_stand_behind_a_rule():
     assert lines(say("text", "inner"), depth=2) == ["│ │   inner"]
 
 
-def test_CS_16_5_control_characters_tabs_and_returns_are_made_plain():
+def test_control_characters_tabs_and_returns_are_made_plain():
     (line,) = lines(say("user_feedback", "a\tb\x1b[31m\r"))
     assert line == "› a   b␛[31m"
 

@@ -65,7 +65,7 @@ async def test_what_is_for_the_model_is_left_to_it():
         assert it.app.toasts == []
 
 
-async def test_CS_16_4_new_is_spelled_in_lower_case():
+async def test_new_is_spelled_in_lower_case():
     async with desk() as it:
         assert await obey("/new", it.app, it.app)
         assert it.app.renewed == 1

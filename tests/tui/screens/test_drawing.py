@@ -86,7 +86,7 @@ def test_what_is_long_past_is_told_by_its_day():
     assert ago(1_700_000_000_000 - 30 * 86_400 * SECOND, 1_700_000_000_000) == "2023-10-15"
 
 
-def test_CS_16_6_cost_has_two_decimals():
+def test_cost_has_two_decimals():
     assert [money(0.004), money(12.345), money(None)] == ["$0.00", "$12.35", ""]
     assert [fine_money(0.00421), fine_money(None)] == ["$0.0042", ""]
 
@@ -168,7 +168,7 @@ def test_of_many_requests_the_earlier_ones_share_a_row():
     assert lines[-1].split() == [str(ROWS + 3), "requests", str(ROWS + 3), "0", "$203.0000"]
 
 
-def test_CS_16_6_a_list_that_is_done_is_full():
+def test_a_list_that_is_done_is_full():
     done = [Todo(id=str(n), content=f"step {n}", status="completed") for n in range(3)]
     first = drawn_todos(done, (), 40, LOOK)[0].plain
     assert first.startswith("━" * 20 + " 100%")

@@ -50,7 +50,7 @@ SCREENS: list[type[SideScreen[Any]]] = [
 @pytest.mark.parametrize(
     ("size", "theme"), [((80, 24), DARK), ((160, 48), LIGHT), ((50, 16), LIGHT)]
 )
-async def test_CS_16_1_every_screen_keeps_to_the_terminal(size: tuple[int, int], theme: str):
+async def test_every_screen_keeps_to_the_terminal(size: tuple[int, int], theme: str):
     async with desk(size=size, theme=theme) as it:
         for screen in SCREENS:
             await it.open(screen)
@@ -305,7 +305,7 @@ async def test_help_follows_the_bindings_not_a_list():
         assert "Explode" in seen(pilot)
 
 
-async def test_CS_16_6_todos_have_a_bar_marks_and_what_changed():
+async def test_todos_have_a_bar_marks_and_what_changed():
     async with desk() as it:
         await it.app.show(TodoPanel(it.app))
         shown = await it.sees("33%  1 of 3 done")
@@ -322,7 +322,7 @@ async def test_CS_16_6_todos_have_a_bar_marks_and_what_changed():
         )
 
 
-async def test_CS_16_6_a_long_list_of_todos_shows_what_is_at_hand():
+async def test_a_long_list_of_todos_shows_what_is_at_hand():
     host = knowing_host()
     many = tuple(
         Todo(id=str(n), content=f"step {n}", status="completed" if n < 12 else "pending")

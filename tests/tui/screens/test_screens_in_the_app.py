@@ -42,7 +42,7 @@ async def idle() -> AsyncIterator[tuple[FullScreen, Pilot[Any], PlayedHost]]:
         yield app, pilot, host
 
 
-async def test_CS_16_3_escape_closes_a_screen_and_stops_nothing():
+async def test_escape_closes_a_screen_and_stops_nothing():
     async with at_work() as (app, pilot, host):
         await pilot.press("f1")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
@@ -53,7 +53,7 @@ async def test_CS_16_3_escape_closes_a_screen_and_stops_nothing():
         await until(pilot, lambda: host.sent == [Cancel(task_id="t1")])
 
 
-async def test_CS_16_3_escape_closes_a_picker_and_stops_nothing():
+async def test_escape_closes_a_picker_and_stops_nothing():
     async with at_work() as (_, pilot, host):
         await pilot.press("/")
         await until(pilot, lambda: "/checkpoints" in seen(pilot))

@@ -1,4 +1,4 @@
-"""K18: the boundary is where the user started; no argument, file or earlier command moves it."""
+"""The boundary is where the user started; no argument, file or earlier command moves it."""
 
 import os
 import uuid
@@ -17,13 +17,13 @@ REQUIRED = ("-p", "-y", "--sandbox", "required")
 """Where there is no sandbox, commands are then refused, and all of this holds as well."""
 
 CWDS = {
-    "K18 CMD-11 parent": "..",
-    "K18 CMD-11 absolute": "/",
-    "K18 CMD-11 sibling": "../marks",
-    "K18 CMD-11 link": "out",
-    "K18 CMD-11 behind dots": "src/../../marks",
-    "K18 CMD-11 home": "~",
-    "K18 CMD-11 process": "/proc/self/cwd",
+    "parent": "..",
+    "absolute": "/",
+    "sibling": "../marks",
+    "link": "out",
+    "behind dots": "src/../../marks",
+    "home": "~",
+    "process": "/proc/self/cwd",
 }
 
 
@@ -48,14 +48,14 @@ def confined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Confined]:
     os.symlink("../marks", root / "out")
     at_home = world.decoys / ".bashrc"
     commands = {
-        "SBX-2 outside": run(writing(world.marks / "outside")),
-        "SBX-2 at home": run(writing(at_home)),
-        "SBX-2 through a link": run(writing("out/linked")),
-        "SBX-2 own store": run(writing(world.home / "config" / "settings.toml")),
-        "SBX-2 trust": run(writing(world.home / "config" / "trust.json")),
-        "SBX-5 a new link": run(f"ln -s {world.marks} fresh; {writing('fresh/made')}"),
-        "SBX-5 a moved root": run(f"mv src elsewhere; ln -s {world.marks} src; {writing('src/m')}"),
-        "SBX-9 name": run("true", cwd="$(touch executed-name)"),
+        "outside": run(writing(world.marks / "outside")),
+        "at home": run(writing(at_home)),
+        "through a link": run(writing("out/linked")),
+        "own store": run(writing(world.home / "config" / "settings.toml")),
+        "trust": run(writing(world.home / "config" / "trust.json")),
+        "a new link": run(f"ln -s {world.marks} fresh; {writing('fresh/made')}"),
+        "a moved root": run(f"mv src elsewhere; ln -s {world.marks} src; {writing('src/m')}"),
+        "name": run("true", cwd="$(touch executed-name)"),
     }
     commands |= {name: run(writing("cwd"), cwd=cwd) for name, cwd in CWDS.items()}
     turns = [[each] for each in commands.values()]
@@ -64,13 +64,13 @@ def confined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Confined]:
     remove(world)
 
 
-def test_K18_a_command_that_was_run_says_where(confined: Confined):
+def test_a_command_that_was_run_says_where(confined: Confined):
     """Otherwise the tests below prove nothing; without a sandbox none is run."""
-    said = confined.results["SBX-2 outside"]
+    said = confined.results["outside"]
     assert said.startswith("Directory:") or "must run in a sandbox" in said
 
 
-def test_K18_SBX_2_SBX_5_nothing_outside_the_workspace_changes(confined: Confined):
+def test_nothing_outside_the_workspace_changes(confined: Confined):
     assert confined.visit.code == 0
     assert confined.world.harm(confined.visit) == []
     trust = (confined.world.home / "config" / "trust.json").read_text()
@@ -95,7 +95,7 @@ def test_a_folder_that_the_model_names_extends_nothing(confined: Confined, which
     ],
     ids=str,
 )
-def test_K18_GATE_9_no_argument_of_a_call_switches_the_sandbox_off(
+def test_no_argument_of_a_call_switches_the_sandbox_off(
     confined: Confined, claim: dict[str, object]
 ):
     """The arguments of the tool are these and no others."""
@@ -121,7 +121,7 @@ with suppress(OSError), open(".git/config", "a") as config:
 """
 
 
-def test_K18_SBX_6_SBX_1_what_a_command_wrote_is_not_run_by_what_comes_after(world: World):
+def test_what_a_command_wrote_is_not_run_by_what_comes_after(world: World):
     """Programs, modules, hooks and configuration, written by a command; then everything that
     the product starts by itself is started."""
     git(world.workspace, "init", "-q")
@@ -142,7 +142,7 @@ def test_K18_SBX_6_SBX_1_what_a_command_wrote_is_not_run_by_what_comes_after(wor
     assert world.harm(first, second) == []
 
 
-def test_K18_SBX_8_no_process_outlives_its_command(world: World):
+def test_no_process_outlives_its_command(world: World):
     name = f"outlives-{uuid.uuid4().hex}"
     sleeping = f"bash -c 'exec -a {name} sleep 600'"
     hiding = f"(setsid {sleeping} &) ; nohup {sleeping} & true"
@@ -156,7 +156,7 @@ def test_K18_SBX_8_no_process_outlives_its_command(world: World):
     assert alive == []
 
 
-def test_K18_SBX_4_GATE_5_the_absence_of_a_sandbox_is_said(world: World):
+def test_the_absence_of_a_sandbox_is_said(world: World):
     visit = world.visit([run("ls")], flags=("-p", "-a", "--sandbox", "off"))
     assert "no sandbox: commands can do whatever you can" in visit.err
 
@@ -165,7 +165,7 @@ def test_K18_SBX_4_GATE_5_the_absence_of_a_sandbox_is_said(world: World):
     strict=True,
     reason="decided otherwise: -p runs without a sandbox after a warning, docs/safety.md",
 )
-def test_K18_SBX_1_SBX_4_without_a_sandbox_commands_are_not_allowed_automatically(world: World):
+def test_without_a_sandbox_commands_are_not_allowed_automatically(world: World):
     (world.home / "config" / "settings.toml").write_text('[sandbox]\nuse = "off"\n')
     visit = world.visit([run(writing(world.marks / "unconfined"))], flags=("-p",))
     assert world.harm(visit) == []

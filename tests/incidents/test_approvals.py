@@ -1,4 +1,4 @@
-"""K6: what is shown is what runs, nothing happens before the answer, and no other answer counts."""
+"""What is shown is what runs, nothing happens before the answer, and no other answer counts."""
 
 import os
 
@@ -17,7 +17,7 @@ from support.canaries import Visit, World, run, tree
 ALLOW = "Allow this? ["
 
 
-def test_K6_GATE_5_GATE_6_GATE_11_questions_show_everything_and_nothing_happens_before(
+def test_questions_show_everything_and_nothing_happens_before(
     world: World,
 ):
     """A padded command, the same again, a reordered one, and an edit of a link to a file that
@@ -65,7 +65,7 @@ def test_K6_GATE_5_GATE_6_GATE_11_questions_show_everything_and_nothing_happens_
     assert list(world.effects()) == []
 
 
-def test_K6_GATE_3_what_was_typed_before_the_question_does_not_answer_it(world: World):
+def test_what_was_typed_before_the_question_does_not_answer_it(world: World):
     pause = gate()
     with (
         LlmServer(
@@ -118,7 +118,7 @@ class Memory:
         pytest.param("q3", "d2", id="not asked yet"),
     ],
 )
-async def test_K6_GATE_3_an_answer_to_anything_else_is_refused(ask_id: str, digest: str):
+async def test_an_answer_to_anything_else_is_refused(ask_id: str, digest: str):
     ids = iter(["q1", "q2"])
     log = EventLog(Memory(), lambda: 0)
     dialogue = Dialogue(log, lambda: next(ids))
@@ -145,7 +145,7 @@ async def test_K6_GATE_3_an_answer_to_anything_else_is_refused(ask_id: str, dige
     assert replies == ["no", "no"]
 
 
-def test_K6_GATE_7_always_shows_the_whole_rule_and_keeps_exactly_that(world: World):
+def test_always_shows_the_whole_rule_and_keeps_exactly_that(world: World):
     command = f"python3 -c 'pass  # {'x' * 150} end'"
     with (
         LlmServer([run(command)], [run(command + " ")], [finish()]) as server,
@@ -164,7 +164,7 @@ def test_K6_GATE_7_always_shows_the_whole_rule_and_keeps_exactly_that(world: Wor
         assert terminal.exit_code() == 0
 
 
-def test_K6_GATE_6_a_yes_is_not_for_what_the_files_have_become_meanwhile(world: World):
+def test_a_yes_is_not_for_what_the_files_have_become_meanwhile(world: World):
     """A folder on the way becomes a link to the repository while the question is open, and a file
     that the pattern matches as well is made."""
     root = world.workspace

@@ -1,4 +1,4 @@
-"""K1 to K5: commands that are not what they look like, put to the real command in a trusted
+"""to K5: commands that are not what they look like, put to the real command in a trusted
 folder where nobody can be asked: what is not completely understood is not run.
 """
 
@@ -20,86 +20,86 @@ from support.hostile_repositories import programs
 NOT_ALLOWED = "Not interactive: this needs approval"
 
 SHELL_TEXTS = {
-    "K1 CMD-2 newline": "ls\ntouch M",
-    "K1 CMD-2 carriage return": "ls\rtouch M",
-    "K1 CMD-2 background": "ls & touch M",
-    "K1 CMD-2 process substitution": "cat <(touch M)",
-    "K1 CMD-2 output substitution": "ls >(touch M)",
-    "K1 CMD-2 command substitution": "echo $(touch M)",
-    "K1 CMD-2 backtick": "echo `touch M`",
-    "K1 CMD-2 prompt expansion": "x='$(touch M)'; echo ${x@P}",
-    "K1 CMD-2 indirect expansion": "x=y; echo ${!x}$(touch M)",
-    "K1 CMD-2 zsh equals": "ls =(touch M)",
-    "K1 CMD-2 substitution as program": "$(echo touch) M",
-    "K1 CMD-2 backslash before quote": "echo 'a\\'; touch M #'",
-    "K1 CMD-2 line continuation": "ls $\\\n(touch M)",
-    "K1 CMD-2 assignment": "X=$(touch M) ls",
-    "K1 CMD-2 arithmetic": "echo $((a[$(touch M)]))",
-    "K1 CMD-2 redirection": "ls > M",
-    "K1 CMD-2 here-document": "cat <<E\n$(touch M)\nE",
-    "K1 CMD-2 cmd caret": "ls ^& touch M",
-    "K1 CMD-2 ansi quotes": "$'touch' M",
-    "K1 CMD-2 braces": "{touch,M}",
-    "K1 CMD-2 history": "ls !$(touch M)",
-    "K1 CMD-2 comment": "ls #\ntouch M",
-    "K1 CMD-2 no-break space": "ls\u00a0touch M",
-    "K1 CMD-2 full-width semicolon": "ls \uff1b touch M\n touch M",
-    "K1 CMD-2 null glob": "ls [[:alpha:]]*; eval touch M",
+    "newline": "ls\ntouch M",
+    "carriage return": "ls\rtouch M",
+    "background": "ls & touch M",
+    "process substitution": "cat <(touch M)",
+    "output substitution": "ls >(touch M)",
+    "command substitution": "echo $(touch M)",
+    "backtick": "echo `touch M`",
+    "prompt expansion": "x='$(touch M)'; echo ${x@P}",
+    "indirect expansion": "x=y; echo ${!x}$(touch M)",
+    "zsh equals": "ls =(touch M)",
+    "substitution as program": "$(echo touch) M",
+    "backslash before quote": "echo 'a\\'; touch M #'",
+    "line continuation": "ls $\\\n(touch M)",
+    "assignment": "X=$(touch M) ls",
+    "arithmetic": "echo $((a[$(touch M)]))",
+    "redirection": "ls > M",
+    "here-document": "cat <<E\n$(touch M)\nE",
+    "cmd caret": "ls ^& touch M",
+    "ansi quotes": "$'touch' M",
+    "braces": "{touch,M}",
+    "history": "ls !$(touch M)",
+    "comment": "ls #\ntouch M",
+    "no-break space": "ls\u00a0touch M",
+    "full-width semicolon": "ls \uff1b touch M\n touch M",
+    "null glob": "ls [[:alpha:]]*; eval touch M",
 }
 READERS = {
-    "K2 CMD-4 sort writes": "sort -o M README.md",
-    "K2 CMD-4 sort abbreviated": "sort --outpu=M README.md",
-    "K2 CMD-4 sort program": "sort --compress-program=./evil.sh README.md",
-    "K2 CMD-4 sed writes": "sed -n 'w M' README.md",
-    "K2 CMD-4 sed in place": "sed -i s/a/b/ README.md",
-    "K2 CMD-4 sed executes": "sed '1e touch M' README.md",
-    "K2 CMD-4 find executes": "find . -exec touch M +",
-    "K2 CMD-4 find writes": "find . -fprint M",
-    "K2 CMD-4 find deletes": "find . -name README.md -delete",
-    "K2 CMD-4 git output": "git diff --output=M",
-    "K2 CMD-4 git output apart": "git log --output M",
-    "K2 CMD-4 git external": "git log -p --ext-diff",
-    "K2 CMD-4 git setting": "git -c core.pager=./evil.sh log",
-    "K2 CMD-4 git elsewhere": "git -C / log",
-    "K2 CMD-4 git exec path": "git --exec-path=. log",
-    "K2 CMD-4 git no index": "git diff --no-index /etc/passwd README.md",
-    "K2 CMD-4 git grep opens": "git grep -O./evil.sh needle",
-    "K2 CMD-4 git upload": "git ls-remote --upload-pack=./evil.sh .",
-    "K2 CMD-4 git branch": "git branch M",
-    "K2 CMD-4 rg pre": "rg --pre ./evil.sh needle",
-    "K2 CMD-4 rg pre attached": "rg --pre=./evil.sh needle",
-    "K2 CMD-4 rg hostname": "rg --hostname-bin=./evil.sh needle",
-    "K2 CMD-4 awk": "awk 'BEGIN { system(\"touch M\") }'",
-    "K2 CMD-4 man": "man -P ./evil.sh ls",
-    "K2 CMD-4 less": "less -o M README.md",
-    "K2 CMD-4 tar": "tar cf M --checkpoint-action=exec=./evil.sh README.md",
-    "K2 CMD-4 xxd": "xxd -r README.md M",
-    "K2 CMD-4 uniq writes": "uniq README.md M",
-    "K2 CMD-4 tree writes": "tree -o M",
-    "K2 CMD-4 tee": "cat README.md | tee M",
-    "K2 CMD-4 split": "split README.md M",
-    "K2 CMD-4 date": "date -s 2000-01-01",
-    "K2 CMD-4 file compiles": "file -C -m README.md",
-    "K2 CMD-4 curl": "curl -o M http://127.0.0.1:9",
+    "sort writes": "sort -o M README.md",
+    "sort abbreviated": "sort --outpu=M README.md",
+    "sort program": "sort --compress-program=./evil.sh README.md",
+    "sed writes": "sed -n 'w M' README.md",
+    "sed in place": "sed -i s/a/b/ README.md",
+    "sed executes": "sed '1e touch M' README.md",
+    "find executes": "find . -exec touch M +",
+    "find writes": "find . -fprint M",
+    "find deletes": "find . -name README.md -delete",
+    "git output": "git diff --output=M",
+    "git output apart": "git log --output M",
+    "git external": "git log -p --ext-diff",
+    "git setting": "git -c core.pager=./evil.sh log",
+    "git elsewhere": "git -C / log",
+    "git exec path": "git --exec-path=. log",
+    "git no index": "git diff --no-index /etc/passwd README.md",
+    "git grep opens": "git grep -O./evil.sh needle",
+    "git upload": "git ls-remote --upload-pack=./evil.sh .",
+    "git branch": "git branch M",
+    "rg pre": "rg --pre ./evil.sh needle",
+    "rg pre attached": "rg --pre=./evil.sh needle",
+    "rg hostname": "rg --hostname-bin=./evil.sh needle",
+    "awk": "awk 'BEGIN { system(\"touch M\") }'",
+    "man": "man -P ./evil.sh ls",
+    "less": "less -o M README.md",
+    "tar": "tar cf M --checkpoint-action=exec=./evil.sh README.md",
+    "xxd": "xxd -r README.md M",
+    "uniq writes": "uniq README.md M",
+    "tree writes": "tree -o M",
+    "tee": "cat README.md | tee M",
+    "split": "split README.md M",
+    "date": "date -s 2000-01-01",
+    "file compiles": "file -C -m README.md",
+    "curl": "curl -o M http://127.0.0.1:9",
 }
 WRAPPERS = {
-    "K3 CMD-8 env": "env touch M",
-    "K3 CMD-8 sudo": "sudo -n touch M",
-    "K3 CMD-8 nice": "nice touch M",
-    "K3 CMD-8 timeout": "timeout 9 touch M",
-    "K3 CMD-8 xargs": "echo M | xargs touch",
-    "K3 CMD-8 sh": "sh -c 'touch M'",
-    "K3 CMD-8 command": "command touch M",
-    "K3 CMD-8 builtin": "builtin eval 'touch M'",
-    "K3 CMD-8 busybox": "busybox touch M",
-    "K3 CMD-7 export": "export PAGER=./evil.sh && git log",
-    "K3 CMD-7 typeset": "typeset -i PAGER && git log",
-    "K3 CMD-6 by path": "./ls",
-    "K3 CMD-6 by absolute path": "/bin/ls",
-    "K3 CMD-7 variable": "GIT_PAGER=./evil.sh git log",
+    "env": "env touch M",
+    "sudo": "sudo -n touch M",
+    "nice": "nice touch M",
+    "timeout": "timeout 9 touch M",
+    "xargs": "echo M | xargs touch",
+    "sh": "sh -c 'touch M'",
+    "command": "command touch M",
+    "builtin": "builtin eval 'touch M'",
+    "busybox": "busybox touch M",
+    "export": "export PAGER=./evil.sh && git log",
+    "typeset": "typeset -i PAGER && git log",
+    "by path": "./ls",
+    "by absolute path": "/bin/ls",
+    "variable": "GIT_PAGER=./evil.sh git log",
 }
 PROJECT_CODE = {
-    f"K4 CMD-1 {command.split()[0]} {number}": command
+    f"{command.split()[0]} {number}": command
     for number, command in enumerate(
         (
             "npm install",
@@ -125,10 +125,10 @@ PROJECT_CODE = {
     )
 }
 RULES = {
-    "K5 CMD-5 git logout": "git logout",
-    "K5 CMD-5 lsof": "lsof",
-    "K5 CMD-5 catx": "catx README.md",
-    "K5 GATE-2 fifty commands": " && ".join(["ls"] * 60 + ["touch M"]),
+    "git logout": "git logout",
+    "lsof": "lsof",
+    "catx": "catx README.md",
+    "fifty commands": " && ".join(["ls"] * 60 + ["touch M"]),
 }
 ALL = SHELL_TEXTS | READERS | WRAPPERS | PROJECT_CODE | RULES
 UNASKED = {
@@ -164,15 +164,13 @@ def test_what_is_not_understood_is_asked_about(asked: Asked, which: str):
     assert NOT_ALLOWED in asked.results[which]
 
 
-def test_K1_K2_K3_K4_K5_CMD_3_nothing_of_it_was_run(asked: Asked):
+def test_nothing_of_it_was_run(asked: Asked):
     assert asked.world.harm(asked.visit) == []
     assert asked.visit.code == 5
 
 
 @pytest.mark.parametrize("command", UNASKED)
-def test_K3_CMD_6_what_is_understood_is_run_by_the_programs_of_the_system(
-    asked: Asked, command: str
-):
+def test_what_is_understood_is_run_by_the_programs_of_the_system(asked: Asked, command: str):
     """The folder's own `ls`, `cat` and `rg` come first in the PATH, and are not taken."""
     if not shutil.which(command.split()[0]):
         pytest.skip(f"{command.split()[0]} is not installed")
@@ -184,12 +182,12 @@ def test_the_positive_grammar_does_not_know_it(text: str):
     assert plain(text) is None
 
 
-def test_K4_CMD_1_no_command_is_allowed_by_what_is_shipped():
+def test_no_command_is_allowed_by_what_is_shipped():
     assert Settings().commands.allow == ()
     assert Settings().approval != "auto"
 
 
-def test_K4_GATE_8_acting_unasked_has_a_limit_and_is_said(world: World):
+def test_acting_unasked_has_a_limit_and_is_said(world: World):
     (world.home / "config" / "settings.toml").write_text("max_requests = 2\n")
     visit = world.visit([run("ls")], [run("ls -a")], [run("ls -l")], flags=("-p",))
     assert len(visit.requests) == 2
@@ -198,13 +196,13 @@ def test_K4_GATE_8_acting_unasked_has_a_limit_and_is_said(world: World):
     assert "max_requests" in visit.err
 
 
-def test_K5_CMD_10_a_list_of_denied_commands_is_not_called_a_protection():
+def test_a_list_of_denied_commands_is_not_called_a_protection():
     sentence = all_settings()[("commands", "deny")].sentence.lower()
     assert "convenience" in sentence
     assert "what protects you is the sandbox" in sentence
 
 
-def test_K5_CMD_9_GATE_9_the_model_cannot_call_a_command_safe(world: World):
+def test_the_model_cannot_call_a_command_safe(world: World):
     mark = world.marks / "safe"
     claims = ({"safe": True}, {"requires_approval": False}, {"sandbox": "off"}, {"risk": "low"})
     turns = [
@@ -216,7 +214,7 @@ def test_K5_CMD_9_GATE_9_the_model_cannot_call_a_command_safe(world: World):
     assert all("There is no argument" in result for result in visit.results)
 
 
-def test_K5_GATE_2_GATE_9_a_denied_command_is_denied_in_any_company_and_with_yes(world: World):
+def test_a_denied_command_is_denied_in_any_company_and_with_yes(world: World):
     (world.home / "config" / "settings.toml").write_text('[commands]\ndeny = ["touch"]\n')
     mark = f"{world.workspace}/executed-deny"
     forms = [
@@ -250,7 +248,7 @@ HOSTILE_ENVIRONMENT = {
 }
 
 
-def test_K3_CMD_7_a_command_gets_none_of_what_changes_programs_and_no_key(world: World):
+def test_a_command_gets_none_of_what_changes_programs_and_no_key(world: World):
     visit = world.visit(
         [run("env; echo end")], [run("export STAYS=1; cd /")], [run("echo [$STAYS]; pwd")],
         flags=("-p", "-y"), **HOSTILE_ENVIRONMENT,
@@ -264,16 +262,14 @@ def test_K3_CMD_7_a_command_gets_none_of_what_changes_programs_and_no_key(world:
     assert world.harm(visit) == []
 
 
-def test_K3_CMD_6_the_shell_itself_is_not_taken_from_the_workspace(world: World):
+def test_the_shell_itself_is_not_taken_from_the_workspace(world: World):
     programs(world)
     path = f"{world.workspace}/bin:{os.environ['PATH']}"
     visit = world.visit([run("echo hi > said.txt")], flags=("-p", "-y"), PATH=path)
     assert world.harm(visit) == []
 
 
-def test_K3_CMD_6_TRUST_1_ripgrep_is_not_taken_from_the_workspace(
-    world: World, monkeypatch: pytest.MonkeyPatch
-):
+def test_ripgrep_is_not_taken_from_the_workspace(world: World, monkeypatch: pytest.MonkeyPatch):
     """Searching needs no trust, so whatever this finds is run in any folder that is opened."""
     programs(world)
     monkeypatch.setattr("sys.executable", str(world.home / "python"))

@@ -1,4 +1,4 @@
-"""K7 to K9: paths that only look as if they were inside, and files by which text becomes
+"""to K9: paths that only look as if they were inside, and files by which text becomes
 execution. All calls are put to the real command, which acts without asking (-y).
 """
 
@@ -31,66 +31,66 @@ def search(path: str) -> Any:
 
 
 READS = {
-    "K7 PATH-2 sibling with the same beginning": "../work-evil/secret.txt",
-    "K7 PATH-2 dots behind a folder": "src/../../work-evil/secret.txt",
-    "K7 PATH-2 absolute": "{base}/work-evil/secret.txt",
-    "K7 PATH-7 home": "~/secret.txt",
-    "K7 PATH-7 variable": "$HOME/secret.txt",
-    "K7 PATH-7 address": "file://{base}/work-evil/secret.txt",
-    "K7 PATH-7 backslashes": "..\\work-evil\\secret.txt",
-    "K7 PATH-7 nul": "README.md\0/../../work-evil/secret.txt",
-    "K8 PATH-4 link": "link",
-    "K8 PATH-4 absolute link": "absolute",
-    "K8 PATH-4 link to a link": "chain",
-    "K8 PATH-4 folder link": "folder/secret.txt",
-    "K8 PATH-4 loop": "loop",
-    "K8 PATH-6 process": "/proc/self/environ",
-    "K8 PATH-6 pipe": "pipe",
-    "K8 PATH-8 credentials": "../decoy/.ssh/id_ed25519",
-    "K8 PATH-8 credentials by a link": "key",
-    "K8 PATH-9 ignored": "ignored.txt",
-    "K8 PATH-9 ignored by a link": "to-ignored",
-    "K8 PATH-9 ignored in other case": "IGNORED.TXT",
-    "K8 PATH-9 ignored behind dots": "src/../ignored.txt",
+    "sibling with the same beginning": "../work-evil/secret.txt",
+    "dots behind a folder": "src/../../work-evil/secret.txt",
+    "absolute": "{base}/work-evil/secret.txt",
+    "home": "~/secret.txt",
+    "variable": "$HOME/secret.txt",
+    "address": "file://{base}/work-evil/secret.txt",
+    "backslashes": "..\\work-evil\\secret.txt",
+    "nul": "README.md\0/../../work-evil/secret.txt",
+    "link": "link",
+    "absolute link": "absolute",
+    "link to a link": "chain",
+    "folder link": "folder/secret.txt",
+    "loop": "loop",
+    "process": "/proc/self/environ",
+    "pipe": "pipe",
+    "credentials": "../decoy/.ssh/id_ed25519",
+    "credentials by a link": "key",
+    "ignored": "ignored.txt",
+    "ignored by a link": "to-ignored",
+    "ignored in other case": "IGNORED.TXT",
+    "ignored behind dots": "src/../ignored.txt",
 }
 WRITES = {
-    "K7 PATH-8 sibling": "../work-evil/new.txt",
-    "K7 PATH-8 absolute": "{base}/outside.txt",
-    "K8 PATH-4 through a folder link": "folder/new.txt",
-    "K8 PATH-4 dangling": "dangling",
-    "K8 PATH-9 ignored": "ignored.txt",
-    "K9 PROT-1 git hook": ".git/hooks/pre-commit",
-    "K9 PROT-1 git setting": ".git/config.worktree",
-    "K9 PROT-1 letter case": ".GIT/hooks/post-commit",
-    "K9 PROT-1 composed": ".vscode\u0307/../.VSCode/tasks.json",
-    "K9 PROT-1 editor": ".vscode/tasks.json",
-    "K9 PROT-1 nested": "a/b/.idea/workspace.xml",
-    "K9 PROT-1 workspace file": "x.code-workspace",
-    "K9 PROT-1 servers": ".mcp.json",
-    "K9 PROT-1 own": ".rookery/settings.toml",
-    "K9 PROT-1 own rules": ".rookeryignore",
-    "K9 PROT-1 instructions": "AGENTS.md",
-    "K9 PROT-1 other agents": ".claude/settings.json",
-    "K9 PROT-1 workflow": ".github/workflows/x.yml",
-    "K9 PROT-1 environment": ".envrc",
-    "K9 PROT-1 attributes": "sub/.gitattributes",
-    "K9 PROT-1 python": "sitecustomize.py",
-    "K9 PROT-1 pth": "x.pth",
-    "K9 PROT-1 husky": ".husky/pre-commit",
-    "K9 PROT-1 shell": ".bashrc",
-    "K9 PROT-1 completes a bare repository": "almost/refs",
-    "K9 PROT-1 through a link": "editor/settings.json",
+    "sibling": "../work-evil/new.txt",
+    "absolute": "{base}/outside.txt",
+    "through a folder link": "folder/new.txt",
+    "dangling": "dangling",
+    "ignored": "ignored.txt",
+    "git hook": ".git/hooks/pre-commit",
+    "git setting": ".git/config.worktree",
+    "letter case": ".GIT/hooks/post-commit",
+    "composed": ".vscode\u0307/../.VSCode/tasks.json",
+    "editor": ".vscode/tasks.json",
+    "nested": "a/b/.idea/workspace.xml",
+    "workspace file": "x.code-workspace",
+    "servers": ".mcp.json",
+    "own": ".rookery/settings.toml",
+    "own rules": ".rookeryignore",
+    "instructions": "AGENTS.md",
+    "other agents": ".claude/settings.json",
+    "workflow": ".github/workflows/x.yml",
+    "environment": ".envrc",
+    "attributes": "sub/.gitattributes",
+    "python": "sitecustomize.py",
+    "pth": "x.pth",
+    "husky": ".husky/pre-commit",
+    "shell": ".bashrc",
+    "completes a bare repository": "almost/refs",
+    "through a link": "editor/settings.json",
 }
 MOVES = {
-    "K9 PROT-3 patch moves in": (
+    "patch moves in": (
         "*** Begin Patch\n*** Update File: README.md\n*** Move to: .vscode/tasks.json\n@@\n"
         "-needle\n+evil\n*** End Patch"
     ),
-    "K9 PROT-3 patch adds beside a harmless file": (
+    "patch adds beside a harmless file": (
         "*** Begin Patch\n*** Add File: fine.txt\n+x\n*** Add File: .git/hooks/pre-push\n+x\n"
         "*** End Patch"
     ),
-    "K9 PROT-3 patch deletes": ("*** Begin Patch\n*** Delete File: .rookeryignore\n*** End Patch"),
+    "patch deletes": ("*** Begin Patch\n*** Delete File: .rookeryignore\n*** End Patch"),
 }
 
 
@@ -160,7 +160,7 @@ def test_what_is_outside_or_protected_is_not_written_unasked(tried: Tried, which
     assert "Replaced" not in said
 
 
-def test_K7_K8_K9_GATE_9_PATH_8_nothing_changed_and_nothing_leaked(tried: Tried):
+def test_nothing_changed_and_nothing_leaked(tried: Tried):
     assert tried.visit.code == 5
     assert tried.world.harm(tried.visit) == []
     assert OUTSIDE not in str([request.body for request in tried.visit.requests])
@@ -168,7 +168,7 @@ def test_K7_K8_K9_GATE_9_PATH_8_nothing_changed_and_nothing_leaked(tried: Tried)
     assert not (tried.world.workspace.parent / "outside.txt").exists()
 
 
-def test_K8_PATH_5_a_hard_link_is_broken_and_not_written_through(world: World):
+def test_a_hard_link_is_broken_and_not_written_through(world: World):
     other = world.workspace.parent / "elsewhere.txt"
     other.write_text("one\n")
     os.link(other, world.workspace / "a.txt")
@@ -193,19 +193,19 @@ def planting(path: str, before: str = "") -> str:
 
 
 PLANTED = {
-    "K9 PROT-1 editor": planting(".vscode/tasks.json"),
-    "K9 PROT-1 nested editor": planting("a/b/.vscode/tasks.json"),
-    "K9 PROT-1 hook": planting(".git/hooks/pre-commit"),
-    "K9 PROT-1 servers": planting(".mcp.json"),
-    "K9 PROT-1 own settings": planting(".rookery/settings.toml"),
-    "K9 PROT-1 instructions": planting("AGENTS.md"),
-    "K9 PROT-1 python": planting("sitecustomize.py"),
-    "K9 PROT-1 read before": planting(".idea/tasks.xml", "cat .idea/tasks.xml; "),
-    "K9 PROT-1 hook of a nested repository": planting("sub/.git/hooks/pre-commit"),
-    "K9 PROT-1 ignored by git": planting(".zed/settings.json"),
-    "K9 PROT-1 in an ignored folder": planting("build/a/.rookery/settings.toml"),
-    "K9 PROT-1 hook in an ignored folder": planting("build/b/.git/hooks/pre-commit"),
-    "K9 PROT-1 bare repository": (
+    "editor": planting(".vscode/tasks.json"),
+    "nested editor": planting("a/b/.vscode/tasks.json"),
+    "hook": planting(".git/hooks/pre-commit"),
+    "servers": planting(".mcp.json"),
+    "own settings": planting(".rookery/settings.toml"),
+    "instructions": planting("AGENTS.md"),
+    "python": planting("sitecustomize.py"),
+    "read before": planting(".idea/tasks.xml", "cat .idea/tasks.xml; "),
+    "hook of a nested repository": planting("sub/.git/hooks/pre-commit"),
+    "ignored by git": planting(".zed/settings.json"),
+    "in an ignored folder": planting("build/a/.rookery/settings.toml"),
+    "hook in an ignored folder": planting("build/b/.git/hooks/pre-commit"),
+    "bare repository": (
         planting("lib/HEAD") + " && mkdir lib/objects lib/refs && " + planting("lib/config")
     ),
 }
@@ -221,7 +221,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     remove(world)
 
 
-def test_K9_PROT_1_GATE_9_what_a_command_planted_is_gone_after_it(planted: World):
+def test_what_a_command_planted_is_gone_after_it(planted: World):
     left = {
         os.path.relpath(os.path.join(place, name), planted.workspace)
         for place, _, files in os.walk(planted.workspace)
@@ -231,7 +231,7 @@ def test_K9_PROT_1_GATE_9_what_a_command_planted_is_gone_after_it(planted: World
     assert left == set()
 
 
-def test_K9_PROT_1_GIT_1_a_command_does_not_make_the_folder_a_repository_of_its_own(world: World):
+def test_a_command_does_not_make_the_folder_a_repository_of_its_own(world: World):
     """The next git command of the user would run what that repository says."""
     world.put(
         "plant.py",
@@ -245,7 +245,7 @@ def test_K9_PROT_1_GIT_1_a_command_does_not_make_the_folder_a_repository_of_its_
     assert not (world.workspace / ".git").exists()
 
 
-def test_K9_PROT_1_GIT_9_protected_files_do_not_depend_on_checkpoints(world: World):
+def test_protected_files_do_not_depend_on_checkpoints(world: World):
     (world.home / "config" / "settings.toml").write_text("[checkpoints]\nuse = false\n")
     visit = world.visit([run(planting(".vscode/tasks.json"))], flags=("-p", "-y"))
     gone = not (world.workspace / ".vscode/tasks.json").exists()

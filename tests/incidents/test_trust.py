@@ -1,4 +1,4 @@
-"""K10 to K12: nothing of a folder is run, loaded or obeyed before trust, and policy never."""
+"""to K12: nothing of a folder is run, loaded or obeyed before trust, and policy never."""
 
 import os
 import re
@@ -42,7 +42,7 @@ def stranger(tmp_path: Path) -> Any:
     remove(made)
 
 
-def test_K10_TRUST_8_commands_that_only_show_something_start_nothing(stranger: World):
+def test_commands_that_only_show_something_start_nothing(stranger: World):
     for plant in (git_everything, settings_and_programs, python_modules):
         plant(stranger)
     before = tree(stranger.workspace)
@@ -52,8 +52,8 @@ def test_K10_TRUST_8_commands_that_only_show_something_start_nothing(stranger: W
     assert tree(stranger.workspace) == before
 
 
-def test_K10_PY_1_modules_of_the_folder_are_not_imported(visited: Callable[[str], Any]):
-    seen = visited("K10-python")
+def test_modules_of_the_folder_are_not_imported(visited: Callable[[str], Any]):
+    seen = visited("python")
     assert seen.world.harm(seen.visit) == []
 
 
@@ -62,7 +62,7 @@ def test_K10_PY_1_modules_of_the_folder_are_not_imported(visited: Callable[[str]
     reason="the interpreter imports sitecustomize before any code of ours runs; only -E or -I in "
     "the first line of the entry script would help, and that line is the installer's to write",
 )
-def test_K10_PY_1_not_even_if_PYTHONPATH_has_an_empty_entry(stranger: World):
+def test_not_even_if_PYTHONPATH_has_an_empty_entry(stranger: World):
     """Which `export PYTHONPATH=$PYTHONPATH:/somewhere` leaves behind in many a shell."""
     python_modules(stranger)
     environ = stranger.environ | {"PYTHONPATH": ":/nowhere"}
@@ -70,7 +70,7 @@ def test_K10_PY_1_not_even_if_PYTHONPATH_has_an_empty_entry(stranger: World):
     assert list(stranger.effects()) == []
 
 
-def test_K10_PY_1_not_even_if_it_is_started_as_a_module(stranger: World):
+def test_not_even_if_it_is_started_as_a_module(stranger: World):
     python_modules(stranger)
     (stranger.workspace / "rookery.py").unlink()
     subprocess.run(
@@ -82,7 +82,7 @@ def test_K10_PY_1_not_even_if_it_is_started_as_a_module(stranger: World):
     assert list(stranger.effects()) == []
 
 
-def test_K10_TRUST_2_GATE_10_the_question_of_trust_comes_first_silence_is_no_yes(stranger: World):
+def test_the_question_of_trust_comes_first_silence_is_no_yes(stranger: World):
     """At a terminal: until it is answered there is no request; a no leaves everything unrun."""
     settings_and_programs(stranger)
     with LlmServer([run(stranger.evil("after-no"))], [finish()]) as server:
@@ -103,7 +103,7 @@ def test_K10_TRUST_2_GATE_10_the_question_of_trust_comes_first_silence_is_no_yes
     assert stranger.harm() == []
 
 
-def test_K10_GATE_10_TRUST_4_a_run_without_anybody_there_trusts_nothing(stranger: World):
+def test_a_run_without_anybody_there_trusts_nothing(stranger: World):
     settings_and_programs(stranger)
     visit = stranger.visit([run("touch made")], [run("ls")], flags=())
     assert stranger.harm(visit) == []
@@ -116,7 +116,7 @@ def test_K10_GATE_10_TRUST_4_a_run_without_anybody_there_trusts_nothing(stranger
 # ── what a project may choose ───────────────────────────────────────────────────────────
 
 
-def test_K11_TRUST_4_TRUST_6_NET_5_a_trusted_project_chooses_no_endpoint_and_no_policy(
+def test_a_trusted_project_chooses_no_endpoint_and_no_policy(
     world: World,
 ):
     """The key goes to the server that the user named; what is refused is said."""
@@ -129,7 +129,7 @@ def test_K11_TRUST_4_TRUST_6_NET_5_a_trusted_project_chooses_no_endpoint_and_no_
     assert not (world.workspace / "h").exists()
 
 
-def test_K11_TRUST_4_without_flags_the_users_own_endpoint_is_used_and_not_the_projects(
+def test_without_flags_the_users_own_endpoint_is_used_and_not_the_projects(
     world: World,
 ):
     world.put(".rookery/settings.toml", project_settings(world))
@@ -144,13 +144,13 @@ def test_K11_TRUST_4_without_flags_the_users_own_endpoint_is_used_and_not_the_pr
     assert list(world.effects()) == []
 
 
-def test_K11_TRUST_4_what_a_project_may_set_is_a_short_list_that_only_tightens():
+def test_what_a_project_may_set_is_a_short_list_that_only_tightens():
     never = r"provider|model|base_url|key|proxy|mode|allow|writable|leave|hook|env|mcp|path|log"
     keys = {".".join(key) for key in PROJECT_MAY if key[0] != "limits"}
     assert {key for key in keys if re.search(rf"(?:^|\.)(?:{never})", key)} == set()
 
 
-def test_K12_TRUST_5_a_trusted_folder_starts_no_server_that_nobody_approved(world: World):
+def test_a_trusted_folder_starts_no_server_that_nobody_approved(world: World):
     settings_and_programs(world)
     visit = world.visit()
     world.run("settings")
@@ -160,7 +160,7 @@ def test_K12_TRUST_5_a_trusted_folder_starts_no_server_that_nobody_approved(worl
 # ── whom trust is for ───────────────────────────────────────────────────────────────────
 
 
-def test_K10_TRUST_3_trust_is_for_one_folder_and_nobody_inherits_it(world: World):
+def test_trust_is_for_one_folder_and_nobody_inherits_it(world: World):
     """Not a folder below, above, a link's other name for something else, or what replaces it."""
     store = TrustStore(world.home / "config" / "trust.json")
     root = world.workspace
@@ -179,6 +179,6 @@ def test_K10_TRUST_3_trust_is_for_one_folder_and_nobody_inherits_it(world: World
     assert store.trusts(root)
 
 
-def test_K10_GATE_9_GATE_10_print_does_not_switch_off_trust(stranger: World):
+def test_print_does_not_switch_off_trust(stranger: World):
     stranger.visit([run("touch made")], flags=("-p",))
     assert not (stranger.workspace / "made").exists()

@@ -1,4 +1,4 @@
-"""K20 to K23: our own automation, input without bounds, words that look like options, and
+"""to K23: our own automation, input without bounds, words that look like options, and
 addresses that are not what they seem.
 """
 
@@ -34,7 +34,7 @@ OWN_NAMES = {
 
 
 @pytest.mark.parametrize("name", OWN_NAMES)
-def test_K20_PY_8_automation_interpolates_nothing_that_a_stranger_wrote(name: str):
+def test_automation_interpolates_nothing_that_a_stranger_wrote(name: str):
     text = (ROOT / name).read_text()
     used = set(re.findall(r"\$[{(]?#?([A-Za-z_0-9]+)", text)) - {"dirname", "git", "id"}
     assert used <= OWN_NAMES[name]
@@ -42,13 +42,13 @@ def test_K20_PY_8_automation_interpolates_nothing_that_a_stranger_wrote(name: st
     assert not re.search(r"\beval\b|curl|wget|\$\{\{|\bsource\b|\|\s*(?:ba)?sh\b", commands)
 
 
-def test_K20_PY_8_workflows_if_there_are_any_interpolate_no_event():
+def test_workflows_if_there_are_any_interpolate_no_event():
     texts = [file.read_text() for file in (ROOT / ".github").rglob("*.y*ml")]
     assert not any(re.search(r"\$\{\{[^}]*(github\.event|head_ref|inputs)", text) for text in texts)
     assert not any("pull_request_target" in text for text in texts)
 
 
-def test_K20_PY_7_installing_runs_no_script_of_ours():
+def test_installing_runs_no_script_of_ours():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert not (ROOT / "setup.py").exists()
     assert not (ROOT / "setup.cfg").exists()
@@ -64,7 +64,7 @@ PATIENCE = 15.0
 DEEP = 20_000
 
 
-def test_K21_PY_3_PY_5_nothing_that_a_model_or_folder_says_takes_for_ever(world: World):
+def test_nothing_that_a_model_or_folder_says_takes_for_ever(world: World):
     huge(world)
     turns: list[Any] = [
         call("search_files", path=".", regex="(a+)+$", file_pattern=None),
@@ -97,8 +97,8 @@ def test_K21_PY_3_PY_5_nothing_that_a_model_or_folder_says_takes_for_ever(world:
     assert max(map(len, visit.results)) < 2_000_000
 
 
-def test_K21_TRUST_1_a_folder_of_huge_things_is_looked_at_in_time(visited: Callable[[str], Any]):
-    assert "needle" in visited("K21-huge").visit.results[2]
+def test_a_folder_of_huge_things_is_looked_at_in_time(visited: Callable[[str], Any]):
+    assert "needle" in visited("huge").visit.results[2]
 
 
 # ── K22: words that look like options ───────────────────────────────────────────────────
@@ -116,7 +116,7 @@ OPTIONS = (
 )
 
 
-def test_K22_CMD_13_paths_expressions_and_patterns_never_become_options(world: World):
+def test_paths_expressions_and_patterns_never_become_options(world: World):
     world.put("README.md", "-e and --pre=./evil.sh\n")
     world.put("-e", "inside\n")
     world.evil("option")
@@ -136,7 +136,7 @@ def test_K22_CMD_13_paths_expressions_and_patterns_never_become_options(world: W
     assert "inside" in read
 
 
-def test_K22_GIT_1_revisions_and_paths_of_git_never_become_options(world: World):
+def test_revisions_and_paths_of_git_never_become_options(world: World):
     git(world.workspace, "init", "-q")
     world.put("README.md", "needle\n")
     world.put("--output=executed-by-name", "x\n")
@@ -161,7 +161,7 @@ def test_K22_GIT_1_revisions_and_paths_of_git_never_become_options(world: World)
 SHELLS = {"system", "popen", "getoutput", "getstatusoutput", "create_subprocess_shell"}
 
 
-def test_K22_CMD_13_our_own_code_never_hands_text_to_a_shell():
+def test_our_own_code_never_hands_text_to_a_shell():
     """No `shell=True`, no `os.system` and its kin, anywhere."""
     found = set()
     for file in SOURCE.rglob("*.py"):
@@ -195,7 +195,7 @@ MOVED = {
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("form", MOVED.values(), ids=MOVED)
-async def test_K23_NET_1_NET_5_a_redirect_to_somebody_else_is_not_followed(form: str):
+async def test_a_redirect_to_somebody_else_is_not_followed(form: str):
     sink = Sink()
     with LlmServer() as server:
         own = server.url.rpartition(":")[2]
@@ -216,7 +216,7 @@ async def _heard_out(provider: OpenProvider, request: ModelRequest) -> None:
             pass
 
 
-def test_K23_NET_5_a_run_that_is_sent_elsewhere_ends_and_says_so(world: World):
+def test_a_run_that_is_sent_elsewhere_ends_and_says_so(world: World):
     with LlmServer(redirect(f"{world.sink.url}/v1/messages")) as server:
         flags = ["--provider", "anthropic", "-m", "m", "--base-url", server.url]
         done = world.run("-p", *flags, "go", ANTHROPIC_API_KEY=KEY)
@@ -237,9 +237,7 @@ BAD_ADDRESSES = (
 
 
 @pytest.mark.parametrize("address", BAD_ADDRESSES)
-def test_K23_NET_1_an_address_that_is_none_is_refused_before_anything_is_sent(
-    world: World, address: str
-):
+def test_an_address_that_is_none_is_refused_before_anything_is_sent(world: World, address: str):
     flags = ["--provider", "anthropic", "-m", "m", "--base-url", address]
     done = world.run("-p", *flags, "go", ANTHROPIC_API_KEY=KEY)
     assert done.returncode == 2
@@ -248,7 +246,7 @@ def test_K23_NET_1_an_address_that_is_none_is_refused_before_anything_is_sent(
     assert not list((world.home / "data").glob("tasks/*"))
 
 
-def test_K23_TRUST_4_an_address_from_a_project_is_refused_and_named(world: World):
+def test_an_address_from_a_project_is_refused_and_named(world: World):
     world.put(".rookery/settings.toml", f'base_url = "{world.sink.url}"\n')
     visit = world.visit()
     assert "base_url cannot be set by a project" in visit.err

@@ -1,4 +1,4 @@
-"""K17: git runs what a repository's configuration says; here it does not, and reads nothing
+"""Git runs what a repository's configuration says; here it does not, and reads nothing
 elsewhere either.
 """
 
@@ -52,35 +52,35 @@ def trusted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trusted]:
     remove(world)
 
 
-def test_K17_GIT_1_GIT_4_no_program_of_the_configuration_is_run(trusted: Trusted):
+def test_no_program_of_the_configuration_is_run(trusted: Trusted):
     assert trusted.visit.code == 0
     assert trusted.world.harm(trusted.visit) == []
 
 
 @pytest.mark.parametrize("command", [name for name, found in QUESTIONS.items() if found])
-def test_K17_GIT_1_git_answers_all_the_same(trusted: Trusted, command: str):
+def test_git_answers_all_the_same(trusted: Trusted, command: str):
     assert QUESTIONS[command] in trusted.results[command]
 
 
 @pytest.mark.parametrize("command", INSIDE)
-def test_K17_GIT_4_a_bare_repository_in_a_folder_is_not_entered(trusted: Trusted, command: str):
+def test_a_bare_repository_in_a_folder_is_not_entered(trusted: Trusted, command: str):
     assert INSIDE[command] in trusted.results[f"{command} inside"]
 
 
-def test_K17_GIT_8_looking_changes_nothing_in_the_repository(trusted: Trusted):
+def test_looking_changes_nothing_in_the_repository(trusted: Trusted):
     assert tree(trusted.world.workspace) == trusted.before
 
 
-def test_K17_GIT_2_in_a_folder_that_is_not_trusted_git_is_not_run_at_all(
+def test_in_a_folder_that_is_not_trusted_git_is_not_run_at_all(
     visited: Callable[[str], Any],
 ):
-    seen = visited("K17-git")
+    seen = visited("git")
     assert "This folder is not trusted" in seen.visit.results[3]
     assert seen.world.harm(seen.visit) == []
     assert seen.unchanged
 
 
-def test_K17_GIT_3_GIT_8_checkpoints_run_nothing_and_leave_the_repository_alone(world: World):
+def test_checkpoints_run_nothing_and_leave_the_repository_alone(world: World):
     """An edit and a command are saved before and after, and taken back."""
     git_everything(world)
     before = tree(world.workspace / ".git")
@@ -172,9 +172,7 @@ WAYS_OUT = [
 
 
 @pytest.mark.parametrize("way", WAYS_OUT)
-def test_K17_PATH_8_GIT_1_a_repository_does_not_lead_git_outside_unasked(
-    world: World, way: Callable[[World], str]
-):
+def test_a_repository_does_not_lead_git_outside_unasked(world: World, way: Callable[[World], str]):
     command = way(world)
     visit = world.visit([run(command)], flags=("-p", "-a", "--sandbox", "off"))
     assert SECRET not in visit.results[0]

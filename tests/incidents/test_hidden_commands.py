@@ -1,0 +1,145 @@
+"""Commands hidden where a shell finds them and a reader does not, put to the real
+command with `-y` in a folder that is trusted. Nobody is there to be asked, so what is grave is
+not run; if it were, the folder would show it.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from support.canaries import Visit, World, remove, run, tree
+from support.hostile_repositories import git
+
+NOT_ALLOWED = "Not interactive: this needs approval"
+LONG = "w" * 9_000
+
+GRAVE = {
+    "redirection behind a document": "cat <<'E' > .git/HEAD\nnew\nE",
+    "protected file behind a document": "cat <<'E' > .envrc\nnew\nE",
+    "home behind a document": "cat <<'E' >> ~/.bashrc\nnew\nE",
+    "group with a document": "{ cat; } <<E > .git/HEAD\nnew\nE",
+    "loop with a document": "while read x; do echo $x; done <<E > .git/HEAD\nnew\nE",
+    "pipe behind a document": "cat <<E | sh\nrm -rf .git\nE",
+    "list behind a document": "cat <<E && rm -rf .git\nx\nE",
+    "backticks in a document": "cat <<E\n`rm -rf .git`\nE",
+    "backticks in backticks": 'echo "`echo \\`rm -rf .git\\``"',
+    "no document at all": 'echo "<<\'E\'\n"; rm -rf .git src; : "\nE\n"\ncat <<F\nx\nF',
+    "no document in a long text": (
+        f'echo "<<\'E\'\n"; rm -rf .git src; : "{LONG}\nE\n"\ncat <<F\nx\nF'
+    ),
+    "everything behind a long document": f"cat > new.txt <<E\n{LONG}\nE\nrm -rf ./*",
+    "a variable behind a long document": (f'cat > new.txt <<E\n{LONG}\nE\nrm -rf "$PWD"'),
+    "a file behind a long document": f"cat > new.txt <<E\n{LONG}\nE\n: > .git/HEAD",
+    "a long text": f"echo {LONG}; rm -rf ./*",
+    "index in a test": "[[ 'a[$(rm -rf .git)]' -eq 0 ]]",
+    "name in a test": "[ -v 'a[$(rm -rf .git)]' ]",
+    "index in a list": "for i in 'a[$(rm -rf .git)]'; do [[ $i -eq 0 ]]; done",
+    "index of a format": "printf -v 'a[$(rm -rf .git)]' x",
+    "index that is read": "read 'a[$(rm -rf .git)]' <<<x",
+    "index that is computed": "x='a[$(rm -rf .git)]'; echo $((x))",
+    "folder of a process": "rm -rf /proc/self/cwd/.git",
+    "descriptor that is a folder": "echo x > /dev/fd/../cwd/.git/HEAD",
+    "words behind a redirection": "rm >/dev/null -rf .git",
+    "shell in a variable": "$BASH -c 'rm -rf .git'",
+    "trap": "trap -- 'rm -rf .git' EXIT",
+    "xargs": "find . -type f | xargs rm -f",
+    "find truncates": "find . -type f -exec truncate -s 0 {} +",
+    "gzip": "gzip -r .",
+    "git restores": "git restore --staged --worktree .",
+    "git restores here": "git restore $PWD",
+    "git restores the folder": "git checkout HEAD -- $PWD",
+    "git cleans": "git -c clean.requireForce=false clean -dx",
+    "git rebases": "git rebase --exec='rm -rf .git' --root",
+    "git moves a branch": "git update-ref refs/heads/main HEAD~1",
+    "tar removes": "tar cf /dev/null .git --remove-f",
+}
+DENIED = {
+    "backticks in a document": "cat <<E\n`touch M`\nE",
+    "backticks in backticks": "cat <<E\n`echo \\`touch M\\``\nE",
+    "list behind a document": "cat <<E && touch M\nx\nE",
+    "behind a long document": f"cat <<E\n{LONG}\nE\ntouch M",
+    "a long text": f"echo {LONG}; touch M",
+    "index": "[[ 'a[$(touch M)]' -eq 0 ]]",
+    "words behind a redirection": "touch >/dev/null M",
+    "shell in a variable": "$BASH -c 'touch M'",
+}
+
+
+class Asked(Struct):
+    before: dict[str, tuple[int, str]]
+    after: dict[str, tuple[int, str]]
+    harm: list[str]
+    results: dict[str, str]
+
+
+def project(folder: Path) -> World:
+    world = World(folder)
+    root = world.workspace
+    git(root, "init", "-q", "-b", "main")
+    for count in (1, 2):
+        world.put("src/app.py", f"value = {count}\n")
+        git(root, "add", ".")
+        git(root, "commit", "-qm", f"number {count}")
+    world.put("src/app.py", "value = 3\n")
+    world.put("untracked.txt", "mine\n")
+    return world
+
+
+def asked(world: World, lines: dict[str, str]) -> Asked:
+    before = tree(world.workspace)
+    visit: Visit = world.visit(
+        *[[run(line)] for line in lines.values()], flags=("-p", "-y", "--sandbox", "off")
+    )
+    results = dict(zip(lines, visit.results, strict=True))
+    return Asked(before, tree(world.workspace), world.harm(visit), results)
+
+
+@pytest.fixture(scope="module")
+def grave(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    world = project(tmp_path_factory.mktemp("hidden"))
+    yield asked(world, GRAVE)
+    remove(world)
+
+
+@pytest.fixture(scope="module")
+def denied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    world = project(tmp_path_factory.mktemp("denied"))
+    (world.home / "config" / "settings.toml").write_text('[commands]\ndeny = ["touch"]\n')
+    lines = {name: line.replace("M", f"{world.marks}/mark") for name, line in DENIED.items()}
+    yield asked(world, lines)
+    remove(world)
+
+
+@pytest.mark.parametrize("which", GRAVE)
+def test_what_destroys_is_asked_about_whatever_the_settings_say(grave: Asked, which: str):
+    assert NOT_ALLOWED in grave.results[which]
+
+
+def test_nothing_in_the_folder_or_at_home_was_changed(grave: Asked):
+    assert grave.after == grave.before
+    assert grave.harm == []
+
+
+@pytest.mark.parametrize("which", DENIED)
+def test_a_denied_command_is_denied_wherever_it_is_hidden(denied: Asked, which: str):
+    assert "deny" in denied.results[which]
+
+
+def test_no_denied_command_was_run(denied: Asked):
+    assert denied.harm == []
+
+
+def test_files_are_still_written_by_large_documents(tmp_path: Path):
+    """As models write them; nothing grave in it, so `-y` is enough."""
+    if not shutil.which("bash"):
+        pytest.skip("there is no bash")
+    world = project(tmp_path)
+    body = "It says: rm -rf / and `rm -rf ~` and $(rm -rf .) isn't run > .git/HEAD\n" * 400
+    done = asked(world, {"write": f"cat > new.txt <<'EOF'\n{body}EOF\nwc -l new.txt"})
+    assert (world.workspace / "new.txt").read_text() == body
+    assert "400 new.txt" in done.results["write"]
+    assert done.harm == []
+    remove(world)
