@@ -325,8 +325,6 @@ def test_a_childs_question_that_is_left_open_needs_a_human(rookery: Installed):
 
 
 class TestResuming:
-    """14.9"""
-
     def test_a_stored_task_is_opened_first_and_the_first_message_goes_on_with_it(
         self, rookery: Installed
     ):

@@ -215,7 +215,7 @@ def test_a_thousand_pings_while_the_model_speaks_and_a_prompt_of_five_megabytes(
 
 
 class TestEndOfInput:
-    """14.8, with the exit codes that the product has everywhere."""
+    """With the exit codes that the product has everywhere."""
 
     def test_no_command_at_all_is_wrong_usage(self, rookery: Installed):
         with Driver(rookery, *rookery.script("- say: x\n")) as driver:
@@ -299,8 +299,6 @@ class TestEndOfInput:
 
 
 class TestSignals:
-    """13.5"""
-
     @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
     def test_what_is_open_is_closed_before_the_process_ends(
         self, rookery: Installed, number: signal.Signals, code: int

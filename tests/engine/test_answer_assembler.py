@@ -201,7 +201,7 @@ def test_a_call_without_a_name_is_kept():
     assert only_call(assembler) == ToolCall(id="c1", name="")
 
 
-# ── arguments (reliability 5.3) ─────────────────────────────────────────────────────────
+# ── arguments ─────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "{}", " { } "])

@@ -1,4 +1,4 @@
-"""Conversations that do not fit: engine.md 6.6 to 6.10, weaknesses C17 to C19."""
+"""Conversations that do not fit into the context window."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Section 8.4: open, list, ask, close. Nothing is run, nothing is sent, nothing is written."""
+"""Open, list, ask, close. Nothing is run, nothing is sent, nothing is written."""
 
 import subprocess
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""C25, MCP-3: every tool has one name, and every name leads back to one tool."""
+"""Every tool has one name, and every name leads back to one tool."""
 
 import re
 

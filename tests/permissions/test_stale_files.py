@@ -57,15 +57,15 @@ async def said(events: Sequence[Event], action: Action) -> str:
 
 CHANGED, UNREAD, PARTLY, FINE = "has changed since", "have not read it", "only part of", ""
 CASES = [
-    ([], "1", False, FINE, "5.5 an exact edit of a file that was never read"),
-    ([], "1", True, UNREAD, "5.5 a whole file that was never read"),
+    ([], "1", False, FINE, "an exact edit of a file that was never read"),
+    ([], "1", True, UNREAD, "a whole file that was never read"),
     ([], "", True, FINE, "a new file"),
     (shown("1"), "1", True, FINE, "a whole file that was read"),
-    (shown("1"), "2", True, CHANGED, "5.5 changed since it was read"),
-    (shown("1"), "2", False, CHANGED, "5.5 changed since, and edited"),
+    (shown("1"), "2", True, CHANGED, "changed since it was read"),
+    (shown("1"), "2", False, CHANGED, "changed since, and edited"),
     (shown("1", whole=False), "1", False, FINE, "an edit of a file read in part"),
-    (shown("1", whole=False), "1", True, PARTLY, "5.5 a file read in part"),
-    (shown("", whole=False), "1", True, PARTLY, "5.5 a file too large to be read"),
+    (shown("1", whole=False), "1", True, PARTLY, "a file read in part"),
+    (shown("", whole=False), "1", True, PARTLY, "a file too large to be read"),
     (shown("", whole=False), "1", False, FINE, "an edit of a file too large to be read"),
     ([*shown("1"), *shown("1", whole=False)], "1", True, FINE, "read whole, then a part again"),
     ([*shown("1"), *shown("2", whole=False)], "2", True, PARTLY, "changed, and read in part"),

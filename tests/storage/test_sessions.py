@@ -447,13 +447,13 @@ def test_what_calls_do_to_files_is_no_problem(facts: list[Fact], tmp_path: Path)
 
 
 UNSOUND = {
-    "S-6 no start": (without(ToolStarted), "says call c1 was carried out, but it never started"),
-    "S-6 two outcomes": (doubled(8), "ends call c1 a second time"),
-    "S-7 run again": (doubled(5), "starts call c1 a second time"),
+    "no start": (without(ToolStarted), "says call c1 was carried out, but it never started"),
+    "two outcomes": (doubled(8), "ends call c1 a second time"),
+    "run again": (doubled(5), "starts call c1 a second time"),
     "foreign call": (without(AssistantSpoke), "c1, which the model did not make"),
     "no ask": (without(type(sample_facts()[3])), "answers q1, which was never asked"),
     "two answers": (doubled(4), "answers q1 a second time"),
-    "S-5 open request": (doubled(1), "starts a request while another is open"),
+    "open request": (doubled(1), "starts a request while another is open"),
     "no request": (without(RequestStarted), "ends request r1, which was never started"),
     "no opening": (sample_facts()[1:], "does not open the task"),
     "two openings": (doubled(0), "opens the task again"),

@@ -81,7 +81,7 @@ CASES = [
         "^def ", ".", None,
         "Found 2 matches.\n\n# a.py\n  2 | \n  3 | def main():\n  4 |     return 1\n----\n"
         "  7 | \n  8 | def other():\n  9 |     pass",
-        id="4.9 groups with a line of context",
+        id="groups with a line of context",
     ),
     pytest.param(
         "foo$", ".", "*.txt", "Found 1 match.\n\n# crlf.txt\n  1 | foo\n  2 | foobar",

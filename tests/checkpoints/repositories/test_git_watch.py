@@ -1,4 +1,4 @@
-"""Commands cannot plant programs where git would run them (PROT, K9, K17)."""
+"""Commands cannot plant programs where git would run them."""
 
 import os
 import subprocess

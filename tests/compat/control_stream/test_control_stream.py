@@ -338,8 +338,6 @@ class TestStartingOver:
 
 
 class TestAttribution:
-    """14.6"""
-
     def test_a_message_given_to_a_question_takes_over_at_once(self):
         told = started(Asked(ask_id="q", ask=AskKind.FOLLOWUP))
         question = told.stream.question
@@ -510,8 +508,6 @@ class TestChildren:
 
 
 class TestQueueEvents:
-    """14.5"""
-
     def test_texts_are_collapsed_and_cut_and_images_counted(self):
         image = Image(media_type="image/png", data="x")
         long = UserSpoke(message_id="a", text="word  \n" * 100, images=(image, image))

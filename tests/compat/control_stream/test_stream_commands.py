@@ -36,7 +36,7 @@ def line(command: str, **fields: Any) -> bytes:
 
 READ: list[tuple[str, bytes, StreamCommand]] = [
     (
-        "14.1 start",
+        "start",
         line("start", prompt=" go ", taskId=TASK, images=[DOT], configuration={"mode": "ask"}),
         Start(
             request_id="r",
@@ -47,44 +47,44 @@ READ: list[tuple[str, bytes, StreamCommand]] = [
         ),
     ),
     (
-        "14.1 start, the least",
+        "start, the least",
         line("start", prompt="x"),
         Start(request_id="r", prompt="x", configuration={}),
     ),
     (
-        "14.1 message",
+        "message",
         line("message", prompt="x", images=[DOT]),
         SendMessage(request_id="r", prompt="x", images=SEEN),
     ),
-    ("14.1 cancel", line("cancel"), CancelTask(request_id="r")),
-    ("14.1 ping", line("ping"), Ping(request_id="r")),
-    ("14.1 shutdown", line("shutdown"), Shutdown(request_id="r")),
-    ("14.1 clear", line("clear"), ClearTask(request_id="r")),
+    ("cancel", line("cancel"), CancelTask(request_id="r")),
+    ("ping", line("ping"), Ping(request_id="r")),
+    ("shutdown", line("shutdown"), Shutdown(request_id="r")),
+    ("clear", line("clear"), ClearTask(request_id="r")),
     (
-        "14.1 approve",
+        "approve",
         line("approve", text="but mind the tests", images=[DOT]),
         AnswerAsk(
             name="approve", request_id="r", reply="yes", text="but mind the tests", images=SEEN
         ),
     ),
-    ("14.1 reject", line("reject"), AnswerAsk(name="reject", request_id="r", reply="no")),
+    ("reject", line("reject"), AnswerAsk(name="reject", request_id="r", reply="no")),
     (
-        "14.1 answer in words",
+        "answer in words",
         line("answer", text="8080", id=7),
         AnswerAsk(name="answer", request_id="r", reply="message", text="8080", row=7),
     ),
     (
-        "14.1 answer with a choice",
+        "answer with a choice",
         line("answer", choice="no", text="why?"),
         AnswerAsk(name="answer", request_id="r", reply="no", text="why?"),
     ),
     (
-        "14.1 unknown fields are ignored",
+        "unknown fields are ignored",
         line("ping", hello=[1], prompt=2),
         Ping(request_id="r"),
     ),
     (
-        "14.1 requestId is trimmed",
+        "requestId is trimmed",
         b'{"command":"ping","requestId":" \\t r\\n"}',
         Ping(request_id="r"),
     ),

@@ -46,8 +46,6 @@ def answer(name: str, **arguments: Any) -> AssistantSpoke:
 
 
 class TestMcp:
-    """12.3 and 12.4"""
-
     @pytest.mark.parametrize("name", ["use_mcp_tool", "access_mcp_resource", "mcp--db--query"])
     def test_partial_calls_have_no_input(self, name: str):
         [one] = told(piece(name, '{"a"'))

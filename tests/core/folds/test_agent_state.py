@@ -30,7 +30,7 @@ def asks(kind: str | None, text: str | None = None, **more: Any) -> Message:
 TASK = says("text", "do it")
 
 
-# ── 3.1 ─────────────────────────────────────────────────────────────────────────────────
+# ── states ─────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_later_finish_row_of_an_old_recording_ends_the_request():
     assert request_in_progress([says("api_req_finished"), says("api_req_started")])
 
 
-# ── 3.2 and 3.3 ─────────────────────────────────────────────────────────────────────────
+# ── changes of state ─────────────────────────────────────────────────────────────────────────
 
 ASK_STATES = """
 tool                          waiting_for_input  approve

@@ -159,7 +159,7 @@ def test_after_a_rewind_all_is_as_if_the_rest_had_never_been(events: list[Event]
     )
 
 
-# ── usage (client 10, engine 1.12) ──────────────────────────────────────────────────────
+# ── usage ──────────────────────────────────────────────────────
 
 
 def answer(request: str, usage: Usage) -> list[Fact]:
@@ -201,7 +201,7 @@ def test_a_failed_request_was_paid_for_too():
 
 
 def usage_told_by(rows: list[Message]) -> Totals:
-    """Section 10 word by word: over the rows, the first excluded."""
+    """Over the rows, the first excluded."""
     infos = [json.loads(row.text or "{}") for row in rows[1:] if row.say == "api_req_started"]
 
     def total(key: str) -> Any:

@@ -1,4 +1,4 @@
-"""Section 22.4 of the acceptance table: commands, servers, sub-tasks, and runs that nobody sees."""
+"""Commands, servers, sub-tasks, and runs that nobody sees."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Section 22.4 of the acceptance table: the user's own programs around the calls of a task."""
+"""The user's own programs around the calls of a task."""
 
 import json
 from typing import Any

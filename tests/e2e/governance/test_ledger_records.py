@@ -1,4 +1,4 @@
-"""Section 22.6 of the acceptance table: what a run of the real command leaves in the ledger.
+"""What a run of the real command leaves in the ledger.
 
 What is only about the file itself is in tests/core/ledger, tests/workspace/ledger and tests/cli.
 ROOKERY_TORTURE=1 looks into a longer ledger.

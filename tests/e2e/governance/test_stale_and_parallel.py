@@ -1,4 +1,4 @@
-"""Section 22.5 of the acceptance table: stale writes, and tasks beside and below each other."""
+"""Stale writes, and tasks beside and below each other."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

@@ -78,13 +78,13 @@ def remove_sealed(work: TracedWorkspace) -> None:
 
 
 HARM: dict[str, tuple[Harm, str]] = {
-    "22.100 edited": (edit, "line 5: content does not match its hash"),
-    "22.100 edited in a sealed file": (edit_sealed, "content does not match its hash"),
-    "22.101 a line removed": (drop, "record #3 is missing before #4"),
-    "22.102 the end cut off": (cut_off, "known head missing"),
-    "22.107 cut in a line": (cut_in_a_line, "the last line is torn"),
-    "22.102 the file gone": (remove_all, "known head missing"),
-    "22.103 an older stream gone": (remove_sealed, "named here, is absent"),
+    "edited": (edit, "line 5: content does not match its hash"),
+    "edited in a sealed file": (edit_sealed, "content does not match its hash"),
+    "a line removed": (drop, "record #3 is missing before #4"),
+    "the end cut off": (cut_off, "known head missing"),
+    "cut in a line": (cut_in_a_line, "the last line is torn"),
+    "the file gone": (remove_all, "known head missing"),
+    "an older stream gone": (remove_sealed, "named here, is absent"),
 }
 
 

@@ -37,10 +37,10 @@ def effect(policy: Policy = POLICY, **fields: object) -> Effect:
 
 
 ROWS = [
-    ("22.57 narrower", {"owned_scope": ("src/**",)}, Effect.NARROWED),
+    ("narrower", {"owned_scope": ("src/**",)}, Effect.NARROWED),
     ("narrower inside", {"owned_scope": ("src/a/**", "docs/x.md")}, Effect.NARROWED),
     ("a subtraction", {"owned_scope": ("src/**", "docs/**", "!src/gen")}, Effect.NARROWED),
-    ("22.58 wider", {"owned_scope": ("src/**", "docs/**", "lib/**")}, Effect.WIDENED),
+    ("wider", {"owned_scope": ("src/**", "docs/**", "lib/**")}, Effect.WIDENED),
     ("shifted", {"owned_scope": ("src/**", "doc/**")}, Effect.WIDENED),
     ("unreadable", {"owned_scope": ("../x",)}, Effect.WIDENED),
     ("same in another order", {"owned_scope": ("docs/**", "src/**")}, Effect.NONE),
@@ -74,7 +74,7 @@ ROWS = [
     ("limit added", {"budget": replace(INTENT.budget, max_tool_calls=9)}, Effect.NARROWED),
     ("parent", {"parent": "INT-000"}, Effect.WIDENED),
     ("words only", {"name": "m", "description": "d", "tags": ("x",)}, Effect.NONE),
-    ("22.56 paused", {"status": Status.PAUSED}, Effect.LOST),
+    ("paused", {"status": Status.PAUSED}, Effect.LOST),
     ("expired", {"budget": replace(INTENT.budget, expires_at=NOW)}, Effect.LOST),
 ]
 

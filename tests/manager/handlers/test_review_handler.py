@@ -1,4 +1,4 @@
-"""What sessions have changed, as the page shows it: lines, comments, reverts, versions (10)."""
+"""What sessions have changed, as the page shows it: lines, comments, reverts, versions."""
 
 import base64
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Sessions in worktrees of their own, and several versions of one (8, 9.2, 9.3)."""
+"""Sessions in worktrees of their own, and several versions of one."""
 
 import os
 from pathlib import Path

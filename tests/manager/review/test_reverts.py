@@ -1,4 +1,4 @@
-"""One file is put back, what it held is kept, and a kill at any point loses nothing (10)."""
+"""One file is put back, what it held is kept, and a kill at any point loses nothing."""
 
 import os
 import signal

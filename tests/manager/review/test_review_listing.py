@@ -1,4 +1,4 @@
-"""What there is to look at in a worktree: every change, and nothing run for it (10)."""
+"""What there is to look at in a worktree: every change, and nothing run for it."""
 
 import os
 from pathlib import Path

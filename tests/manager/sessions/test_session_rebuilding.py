@@ -94,7 +94,7 @@ def test_a_rebuilt_session_goes_on_as_the_live_one_would(moves: list[Move], more
         check(world, [])
 
 
-# ── the rows of 6.2 ─────────────────────────────────────────────────────────────────────
+# ── the rows of the table ─────────────────────────────────────────────────────────────────────
 
 TOOL = PendingAsk(ask="tool", ts=9)
 DEAD, ALIVE, EITHER = (False,), (True,), (True, False)
@@ -140,7 +140,7 @@ ROWS = """
 CASES = [[part.strip() for part in row.split("|")] for row in ROWS.strip().splitlines()]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"6.2 row {' '.join(case)}")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"row {' '.join(case)}")
 def test_each_row_gives_its_state(case: list[str]):
     _, status, life, said, state = case
     kind, _, answered = said.partition(" ")

@@ -1,4 +1,4 @@
-"""What is stored of a session (2), and what a page derives from it (5)."""
+"""What is stored of a session, and what a page derives from it."""
 
 import pytest
 from msgspec.structs import asdict, replace

@@ -315,7 +315,7 @@ def test_a_branch_that_somebody_has_checked_out_is_not_deleted(bench: WorktreeBe
 @pytest.mark.parametrize(
     "writes",
     ["open('log', 'a').write('more')", "open(f'f{at}', 'w').write('x')"],
-    ids=["9.7 into a file", "9.7 new files"],
+    ids=["into a file", "new files"],
 )
 def test_somebody_who_goes_on_writing_stops_the_removal(bench: WorktreeBench, writes: str):
     worktree = bench.made()

@@ -101,7 +101,7 @@ def test_a_search_finds_words_in_all_that_was_said_anywhere(printed: Callable[..
 
 
 class TestForPrograms:
-    """`rookery list WORD`, as client.md 13.6 has it."""
+    """`rookery list WORD`."""
 
     @pytest.mark.usefixtures("three_sessions")
     def test_sessions_are_json_unless_text_is_wanted(self, printed: Callable[..., str]):

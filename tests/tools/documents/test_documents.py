@@ -54,7 +54,7 @@ def read_here(kind: DocumentKind, data: bytes) -> str:
     [
         pytest.param(PDF, PAGES, "--- page 1 ---\nHello\n--- page 3 ---\nWorld\n", id="pdf"),
         pytest.param(ZIP, WORD, samples.WORD_TEXT, id="docx"),
-        pytest.param(ZIP, BOOK, samples.WORKBOOK_TEXT, id="4.3 xlsx"),
+        pytest.param(ZIP, BOOK, samples.WORKBOOK_TEXT, id="xlsx"),
         pytest.param(DocumentKind.NOTEBOOK, NOTEBOOK, "--- cell 1, code ---\n1\n", id="ipynb"),
     ],
 )
