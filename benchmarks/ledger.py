@@ -20,7 +20,6 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from run import machine, seconds_of_a_sync, table
 
 from rookery.governance.ledger import verify_ledger
-from rookery.governance.ledger.call_journal import BegunCall, Target
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_index import LedgerIndex
 from rookery.governance.ledger.ledger_reader import Query, newest
@@ -95,21 +94,16 @@ def appends(bench: LedgerBench) -> list[float]:
 
 
 def calls(bench: LedgerBench, flush: Flush) -> list[float]:
-    """Seconds that a governed call pays for its journal entry and its record."""
+    """Seconds that a governed call pays for its event in the journal and its record."""
     recording = bench.recording(flush=flush)
     times = []
-    for number in range(CALLS):
-        name = f"toolu_{flush.value}_{number}"
-        call = BegunCall(
-            task_id="t",
-            tool_use_id=name,
-            tool_name="write_to_file",
-            targets=(Target(path="src/a.py"),),
-        )
-        began = time.perf_counter()
-        recording.begin(call)
-        recording.end(call, change("t", number, tool_use_id=name))
-        times.append(time.perf_counter() - began)
+    with bench.task(f"t-{flush.value}") as task:
+        for number in range(CALLS):
+            name = f"toolu_{flush.value}_{number}"
+            began = time.perf_counter()
+            seq = task.begin(name, "src/a.py")
+            recording.note(change("t", number, tool_use_id=name, log_seq=seq))
+            times.append(time.perf_counter() - began)
     recording.close("t")
     return times
 

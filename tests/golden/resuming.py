@@ -40,7 +40,7 @@ def resumed(rookery: Installed) -> dict[str, Any]:
         "exit": code,
         "shown": normal(without_pieces(driver.lines)),
         "request": normal(server.requests[0].body["messages"]),
-        "facts": [(each["seq"], each["kind"]) for each in facts_of(rookery)],
+        "facts": list(enumerate(_kinds(rookery), start=1)),
     }
 
 
@@ -53,6 +53,11 @@ def facts_of(rookery: Installed) -> list[Line]:
     journal = rookery.home / "data" / "tasks" / main_session(rookery) / "journal.jsonl"
     lines = journal.read_text(encoding="utf-8").splitlines()
     return [json.loads(line.rpartition("\t")[0]) for line in lines]
+
+
+def _kinds(rookery: Installed) -> list[str]:
+    """Of all facts but those that did not exist when sessions were recorded."""
+    return [each["kind"] for each in facts_of(rookery) if each["kind"] != "call_permitted"]
 
 
 def names_of(rookery: Installed) -> dict[str, str]:

@@ -5,14 +5,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rookery.governance.ledger.call_journal import BegunCall, Target
+from rookery.core.facts import CallPermitted, Event, FileBefore, TaskOpened
+from rookery.engine.event_log import EventLog
+from rookery.governance.ledger.catch_up import hash_of_file
 from rookery.governance.ledger.known_heads import KnownHeads
 from rookery.governance.ledger.ledger_file import Flush, Ledger
-from rookery.governance.ledger.ledger_recording import Recording, hash_of_file
+from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.line_ranges import line_change
 from rookery.governance.ledger.records import Entry, FileHash, TracedFile, Writer
 from rookery.governance.ledger.verification import verified
 from rookery.governance.ledger.verify_ledger import Report
+from rookery.storage.journal import Journal, events_of_dead_task
 
 WRITER = Writer(name="rookery", version="1.0.0")
 GOLDEN = """
@@ -58,7 +61,8 @@ class LedgerBench:
         self.folder = root / ".orchestration"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.active = self.folder / "agent_trace.jsonl"
-        self.heads = KnownHeads(root.parent / f"{root.name}-home" / "heads.json")
+        self.home = root.parent / f"{root.name}-home"
+        self.heads = KnownHeads(self.home / "heads.json")
 
     def ledger(self, **options: Any) -> Ledger:
         return Ledger(
@@ -70,12 +74,54 @@ class LedgerBench:
             self.folder, **{"writer": WRITER, "heads": self.heads, "flush": Flush.NEVER, **options}
         )
 
+    def task(self, task_id: str = "t-1") -> "BegunTask":
+        return BegunTask(self.root, self.home / "tasks", self.recording(), task_id)
+
+    def events_of(self, task_id: str) -> list[Event] | None:
+        return events_of_dead_task(self.home / "tasks" / task_id)
+
     @property
     def lines(self) -> list[bytes]:
         return self.active.read_bytes().splitlines(keepends=True)
 
     def report(self, **options: Any) -> Report:
         return verified(self.folder, **{"known": self.heads.read(), **options})
+
+
+class BegunTask:
+    """A task whose journal says what its calls are about to do."""
+
+    def __init__(self, root: Path, tasks: Path, recording: Recording, task_id: str) -> None:
+        self._root = root
+        folder = tasks / task_id
+        is_new = not (folder / "journal.jsonl").exists()
+        self.log = EventLog(Journal.create(folder) if is_new else Journal.open(folder), lambda: 0)
+        if is_new:
+            self.log.append(TaskOpened(text="go"))
+        recording.open_task(task_id)
+
+    def begin(self, call_id: str, *paths: str, **more: Any) -> int:
+        """The number of the event that says so."""
+        files = tuple(map(self._before, paths))
+        fact = CallPermitted(call_id=call_id, tool="write_to_file", files=files, **more)
+        return self.log.append(fact).seq
+
+    def _before(self, path: str) -> FileBefore:
+        try:
+            held = hash_of_file(self._root / path)
+        except (OSError, ValueError):
+            held = None
+        return (
+            FileBefore(path=path, sha256=held.sha256, size=held.size)
+            if held
+            else FileBefore(path=path)
+        )
+
+    def __enter__(self) -> "BegunTask":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.log.close()
 
 
 def some_tasks(bench: LedgerBench, *, tasks: int = 4, records: int = 48, seed: int = 1) -> None:
@@ -93,34 +139,30 @@ def keep_changing(root: Path, name: str) -> None:
     """Change files for ever as a governed call does, and tell of every change that was made."""
     bench = LedgerBench(root)
     recording = bench.recording(flush=Flush.BATCH)
-    recording.recover(root)
+    task = bench.task(name)
+    held = tuple(task.log.events)
+    recording.recover(root, lambda each: held if each == name else bench.events_of(each), [name])
+    recording.open_task(name)
     chance = random.Random()
     print("ready", flush=True)
     for number in range(10**9):
         path = root / "work" / name / f"{number % 5}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
         told = path.relative_to(root).as_posix()
-        call = BegunCall(
-            task_id=name,
-            tool_use_id=f"{name}-{chance.getrandbits(60):x}",
-            tool_name="write_to_file",
-            targets=(Target(path=told, before=hash_of_file(path)),),
-        )
-        recording.begin(call)
-        path.write_text(f"{call.tool_use_id}\n" * chance.randrange(1, 20), encoding="utf-8")
-        file = TracedFile(
-            path=told, op="modify", before=call.targets[0].before, after=hash_of_file(path)
-        )
-        recording.end(
-            call,
+        call_id, before = f"{name}-{chance.getrandbits(60):x}", hash_of_file(path)
+        seq = task.begin(call_id, told)
+        path.write_text(f"{call_id}\n" * chance.randrange(1, 20), encoding="utf-8")
+        file = TracedFile(path=told, op="modify", before=before, after=hash_of_file(path))
+        recording.note(
             Entry(
                 kind="mutation",
                 task_id=name,
-                tool_use_id=call.tool_use_id,
+                tool_use_id=call_id,
                 tool_name="write_to_file",
                 outcome="success",
                 files=(file,),
-            ),
+                log_seq=seq,
+            )
         )
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from rookery.governance.cli.trace import command
 from rookery.governance.layout import governed_places
-from rookery.governance.ledger.call_journal import BegunCall, Target
+from rookery.governance.ledger.catch_up import hash_of_file
 from rookery.governance.ledger.known_heads import KnownHeads
 from rookery.governance.ledger.ledger_file import Flush
-from rookery.governance.ledger.ledger_recording import Recording, hash_of_file
+from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.line_ranges import line_change
 from rookery.governance.ledger.records import Entry, TracedFile, Writer
 from rookery.platform.user_folders import find_places
@@ -67,15 +67,15 @@ class TracedWorkspace:
     def agent_writes(self, path: str, text: str, **more: Any) -> str:
         """Change a file as a governed call does; the record's id."""
         target = self.root / path
-        call = self.begun(path, tool_name="apply_diff")
+        self.calls += 1
+        before = hash_of_file(target)
         old = target.read_text(encoding="utf-8") if target.exists() else ""
-        self.recording.begin(call)
         self.person_writes(path, text)
         change = line_change(old, text)
         file = TracedFile(
             path=path,
             op="modify" if old else "create",
-            before=call.targets[0].before,
+            before=before,
             after=hash_of_file(target),
             ranges=change.written,
             deleted_ranges=change.removed,
@@ -90,22 +90,13 @@ class TracedWorkspace:
             "intent_id": "INT-001",
             "intent_rev": 3,
             "tool_name": "apply_diff",
-            "tool_use_id": call.tool_use_id,
+            "tool_use_id": f"toolu_{self.calls}",
             "outcome": "success",
             "scope": "in_scope",
             "model_id": "example/model-1",
             "files": (file,),
         }
-        return self.recording.end(call, Entry(**{**told, **more})).id
-
-    def begun(self, path: str, **more: Any) -> BegunCall:
-        self.calls += 1
-        return BegunCall(
-            task_id=TASK,
-            tool_use_id=f"toolu_{self.calls}",
-            targets=(Target(path=path, before=hash_of_file(self.root / path)),),
-            **more,
-        )
+        return self.recording.note(Entry(**{**told, **more})).id
 
     def note(self, **told: Any) -> str:
         return self.recording.note(Entry(**{"task_id": TASK, "intent_id": "INT-001", **told})).id

@@ -49,7 +49,7 @@ from rookery.prompting.skills import SkillFiles
 from rookery.prompting.slash_commands import CommandFiles, FoundCommands
 from rookery.prompting.system_prompt import system_prompt
 from rookery.tools.new_task import NewTask
-from rookery.tools.registry import compact_spec, offered
+from rookery.tools.registry import compact_spec, offered, spec_of
 from rookery.tools.skill import LoadSkill
 from rookery.tools.switch_mode import SwitchMode
 from rookery.workspace.files import WorkspaceFiles
@@ -143,7 +143,7 @@ class Briefing:
     async def equip(
         self,
         tell: Callable[[str], None],
-        more: Callable[[], Sequence[ToolSpec]],
+        more: Callable[[], Mapping[str, Tool[Any]]],
         state: TaskState,
     ) -> Equipment:
         """`more` are tools that only this task has."""
@@ -152,7 +152,7 @@ class Briefing:
         rules, skills, commands = await anyio.to_thread.run_sync(self._written_down, mode.slug)
         wrong = [*rules.problems, *self._skill_files.read().problems, *commands.problems]
         self._tell_problems(tell, [*wrong, *self._news()])
-        specs = [*self._specs_for(mode, skills), *more()]
+        specs = [*self._specs_for(mode, skills), *map(spec_of, more().values())]
         compact = self._is_brief(provider)
         system = system_prompt(
             mode=mode,

@@ -44,6 +44,7 @@ from rookery.platform.processes.own_programs import find_own_program
 from rookery.platform.processes.wardens import WardensInAdvance
 from rookery.platform.user_folders import Places
 from rookery.providers.registry import KEY_VARIABLES, OTHER_KEY_VARIABLES
+from rookery.storage.journal import events_of_dead_task
 from rookery.storage.keys import all_keys
 from rookery.storage.running_commands import RunningCommands
 from rookery.storage.sessions import TaskStore
@@ -210,6 +211,7 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
             start_beside=self.start_beside,
             judge=self.judge,
             wardens=self.wardens,
+            journal_of=lambda task_id: events_of_dead_task(self.store.folder(task_id)),
             trusted=self.consent.trusted,
             attended=self.consent.attended,
         )

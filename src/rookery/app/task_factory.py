@@ -82,7 +82,7 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -
     rules = Permissions(parts.places.rules_file, parts.workspace, place=files.place, now=now)
     deps = TaskDeps(
         tools=parts.tools | ({browser.name: browser} if browser else {}),
-        equip=partial(briefing.equip, tell_user, governance.specs),
+        equip=partial(briefing.equip, tell_user, governance.tools),
         sees_images=briefing.sees_images,
         now=situation(briefing, files, guard.known, now, governance.now, parts.finder.overview),
         gather=briefing.gatherer(log, extra.server_prompt),

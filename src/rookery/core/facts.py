@@ -495,6 +495,30 @@ class ScopeGranted(Lasting, frozen=True, kw_only=True):
     digest: str
 
 
+class FileBefore(Struct, frozen=True, kw_only=True):
+    """A file before a call changes it. Without a hash there was none."""
+
+    path: str
+    sha256: str = ""
+    size: int = 0
+
+
+class CallPermitted(Lasting, frozen=True, kw_only=True):
+    """A governed call that may change something is about to be made. From this the ledger is
+    brought up to date if the process dies before it has recorded what the call did."""
+
+    call_id: str
+    tool: str
+    input_digest: str = ""
+    intent_id: str = ""
+    intent_rev: int | None = None
+    intent_digest: str = ""
+    scope: str = ""
+    files: tuple[FileBefore, ...] = ()
+    unknown_targets: bool = False
+    """It may touch more than is named: a command, say."""
+
+
 class OutOfScopeWritten(Lasting, frozen=True, kw_only=True):
     """A command changed files outside the scope of the intent it ran for."""
 
@@ -636,6 +660,7 @@ Fact: TypeAlias = (
     | IntentSelected
     | IntentCleared
     | ScopeGranted
+    | CallPermitted
     | OutOfScopeWritten
     | Unrecorded
     | CriteriaChecked

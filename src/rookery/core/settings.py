@@ -138,7 +138,7 @@ class HookSettings(Section, frozen=True):
 class TraceSettings(Section, frozen=True):
     """
     vcs: Where the ledger is in version control: ignored, tracked, or in git notes.
-    fsync: When records are flushed to disk. "batch": once a turn; the journal of calls covers a
+    fsync: When records are flushed to disk. "batch": once a turn; the session journal covers a
         crash.
     on_failure: Whether a change is blocked if it cannot be recorded.
     on_broken: Whether changes are blocked while the ledger does not verify.

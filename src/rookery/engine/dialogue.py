@@ -29,15 +29,15 @@ from rookery.core.facts import (
 )
 from rookery.core.secret_mask import Hiding
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports.hooks import Governance
+from rookery.engine.ports.hooks import UserHooks
 from rookery.errors import CommandRejected
 
 
 class Prompts:
-    def __init__(self, log: EventLog, governance: Governance, new_id: Callable[[], str]) -> None:
+    def __init__(self, log: EventLog, hooks: UserHooks, new_id: Callable[[], str]) -> None:
         self._log = log
         self._new_id = new_id
-        self._governance = governance
+        self._hooks = hooks
         facts = (event.fact for event in log.events)
         self._checked = {fact.of for fact in facts if isinstance(fact, PromptRefused)}
         self._seen = _last_request(log)
@@ -46,7 +46,7 @@ class Prompts:
     @property
     def waiting(self) -> list[Event]:
         """Messages that nobody has checked yet."""
-        if not self._governance.hears_prompts:
+        if not self._hooks.hears_prompts:
             return []
         found = [event for event in self._log.events[self._seen :] if self._is_new(event)]
         if not found:
@@ -59,10 +59,10 @@ class Prompts:
 
     async def check(self, event: Event) -> bool:
         """Whether the model may hear the words of an event, if it has any."""
-        if not self._governance.hears_prompts or not self._is_new(event):
+        if not self._hooks.hears_prompts or not self._is_new(event):
             return True
         text = _words(event.fact)
-        reason = await self._governance.prompted(text)
+        reason = await self._hooks.prompted(text)
         self._checked.add(event.seq)
         if not reason:
             return True
@@ -77,7 +77,7 @@ class Prompts:
         fact = event.fact
         if not isinstance(fact, Answered) or not fact.text.strip():
             return False
-        if not self._governance.hears_prompts:
+        if not self._hooks.hears_prompts:
             return False
         self._checked.add(event.seq)
         self._log.append(UserSpoke(message_id=self._new_id(), text=fact.text, images=fact.images))
@@ -137,19 +137,21 @@ class Dialogue:
         *,
         pause: Callable[[], AbstractContextManager[None]] = nullcontext,
         prompts: Prompts | None = None,
-        notify: Callable[[Asked], None] = lambda asked: None,
     ) -> None:
         """`hide` takes secrets out of what is asked; `pause` is entered while an answer is waited
         for. `prompts` says whether the model may hear words; if not, the question is asked
-        again. `notify` is told of every question that stops the task."""
+        again."""
         self._prompts = prompts
-        self._notify = notify
         self._log = log
         self._pause = pause
         self._new_id = new_id
         self._hide = hide or Hiding()
         self._open: dict[str, _Open] = {}
         self._withdrawn: set[str] = set()
+
+    @property
+    def governed(self) -> bool:
+        return self._log.state.governed is not None
 
     @property
     def waiting(self) -> bool:
@@ -212,7 +214,6 @@ class Dialogue:
         self._open[question.ask_id] = _Open(question, hear)
         try:
             self._log.append(question)
-            self._notify(question)
             with self._pause():
                 await answered.wait()
         finally:

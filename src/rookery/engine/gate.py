@@ -96,7 +96,7 @@ class Gate:
     def told(self, call: ToolCall, error: ToolError) -> ToolError:
         """What went wrong, with a code if governance has one for it."""
         self._told.pop(call.id, None)
-        if not isinstance(error, ChangedMeanwhile) or not self.governance.governs:
+        if not isinstance(error, ChangedMeanwhile) or not self._dialogue.governed:
             return error
         from rookery.core.refusals import Refusal
 
@@ -139,7 +139,7 @@ class Gate:
         """With a code if governance is to blame, so that a program can go by it."""
         said = answer.text if answer else ""
         halts = answer is not None and answer.choice == "halt"
-        if ruling.refusals and self.governance.governs:
+        if ruling.refusals and self._dialogue.governed:
             from rookery.core.refusals import merged
 
             nobody = answer is not None and answer.by == "policy"

@@ -83,7 +83,6 @@ class Task:
             deps.hide,
             pause=self._work.paused,
             prompts=self._prompts,
-            notify=deps.governance.notify,
         )
         self._deps = deps
         self._gate = Gate(deps.hooks, self.dialogue, deps.rules, deps.governance)
@@ -336,7 +335,6 @@ class Task:
     async def _act(self, call: ToolCall, action: Action) -> Outcome:
         """Do what no model asked for, if the gate lets it through."""
         permit, _ = await self._gate.pass_through(call, action)
-        await self._deps.governance.begun(call)
         await self._undo.before(call, action)
         outcome = await action.perform(permit)
         outcome = await self._gate.report(call, action, outcome)

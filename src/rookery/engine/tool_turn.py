@@ -10,7 +10,7 @@ reconciled: files tell by their hashes, commands do not tell, and nothing is eve
 import json
 import logging
 import re
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
@@ -37,7 +37,7 @@ from rookery.core.tool_traits import ToolGroup
 from rookery.engine.amended_files import texts_of, with_amendments
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate, shown_text
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.files import Files
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.engine.undo import Undo
@@ -83,7 +83,7 @@ async def tool_turn(
     if halts:
         log.append(StepCancelled())
         return
-    if (paths := gate.governance.intruders(call.id)) and await gate.may_put_back(call, paths):
+    if (paths := undo.intruders(call.id)) and await gate.may_put_back(call, paths):
         await undo.put_back(call.id, paths)
     if outcome.blocked and await gate.may_reach(call, outcome.blocked):
         log.append(Reminded(text=ALLOWED_NOW.format(", ".join(outcome.blocked))))
@@ -100,7 +100,7 @@ async def _carried_out(
 ) -> Outcome:
     """Prepare, get a permit, save what may change, put it on record, do it, report it."""
     _understood(call, tools)
-    call = await gate.governance.rewritten(call)
+    call = await gate.governance.rewrite(call)
     tool, args = _understood(
         await with_hidden_characters(call, tools, ctx.files, log.events), tools
     )
@@ -110,7 +110,7 @@ async def _carried_out(
     _refuse_to_write_placeholders(call, action)
     try:
         permit, said = await gate.pass_through(call, action)
-        await _made_ready(call, action, permit, gate, undo)
+        await undo.before(call, action, narrowed=permit.writable is not None)
     except Denied as refusal:
         reads = action.judgement is not None and action.judgement.meant_to_read
         refusal.would_change = action.may_change_files and not reads
@@ -136,30 +136,6 @@ async def _carried_out(
     outcome = await gate.report(call, action, outcome)
     outcome = await with_amendments(ctx.files, action, permit, written, outcome)
     return replace(outcome, text=approved_with(said, outcome.text)) if said else outcome
-
-
-async def _made_ready(
-    call: ToolCall, action: Action, permit: Permit, gate: Gate, undo: Undo
-) -> None:
-    """Files are saved, and governance puts on record what is about to be done. Both wait for the
-    disk, so they do it at the same time."""
-    narrowed = permit.writable is not None
-    if not gate.governance.governs:
-        await undo.before(call, action, narrowed=narrowed)
-        return
-    errors: list[Exception] = []
-
-    async def attempt(work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except Exception as error:
-            errors.append(error)  # a group would wrap it, and others would not know it again
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(attempt, gate.governance.begun(call))
-        group.start_soon(attempt, undo.before(call, action, narrowed=narrowed))
-    if errors:
-        raise errors[0]
 
 
 def _understood(call: ToolCall, tools: Mapping[str, Tool[Any]]) -> tuple[Tool[Any], msgspec.Struct]:

@@ -37,7 +37,7 @@ from rookery.core.undo_plan import (
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action
 from rookery.engine.ports.checkpoints import Checkpoints, Restored
-from rookery.engine.ports.hooks import Governance, Ungoverned
+from rookery.engine.ports.hooks import ChangeRecorder, Ungoverned
 
 MOST_NAMED = 20
 CHANGED = "A command changed protected files"
@@ -84,7 +84,7 @@ class Undo:
         *,
         shielded: Callable[[Sequence[Effect], Collection[str]], Sequence[str]],
         start_soon: Callable[[Callable[[], Coroutine[Any, Any, None]]], object],
-        governance: Governance | None = None,
+        governance: ChangeRecorder | None = None,
         checked_out: Callable[[Sequence[Effect], GitUse, int], Collection[str]] = _nothing_known,
     ) -> None:
         """`governance` is told what commands did, and does not let the model go on before.
@@ -93,6 +93,8 @@ class Undo:
         self._governance = governance or Ungoverned()
         self._steps: dict[str, tuple[str, str, int]] = {}
         """Between which checkpoints a command's changes lie, and the event that says so."""
+        self._trespasses: dict[str, Sequence[str]] = {}
+        """Files that a command changed and that a person may want to have put back."""
         self._log = log
         self._checkpoints = checkpoints
         self._shielded = shielded
@@ -147,12 +149,17 @@ class Undo:
     async def after(self, call_id: str) -> None:
         """Put on record what the call did. For a command that is done while others go on."""
         self.settle_soon(call_id)  # so that cancelling the step only ends the waiting
-        if self._governance.governs:
-            with anyio.CancelScope(shield=True):
-                await self._governance.recorded(call_id)  # at the same time
         watched = self._watched.get(call_id)
-        if watched and (watched.paths is not None or self._governance.governs):
+        if watched and (watched.paths is not None or self._governed):
             await self._settled.wait()
+
+    @property
+    def _governed(self) -> bool:
+        return self._log.state.governed is not None
+
+    def intruders(self, call_id: str) -> Sequence[str]:
+        """What the user is asked about, once."""
+        return self._trespasses.pop(call_id, ())
 
     def settle_soon(self, call_id: str) -> None:
         """The same, without waiting for it."""
@@ -171,14 +178,14 @@ class Undo:
 
     async def settle_rest(self) -> None:
         """The task ends while it was being found out what calls did: governance must know."""
-        if self._governance.governs:
+        if self._governed:
             for call_id in sorted(self._open):
                 await self._record(self._watched[call_id])
             self._open.clear()
 
     async def tell_recovered(self) -> None:
         """Tell governance, once it is there, what was done before the crash."""
-        if self._recovered and self._governance.governs:
+        if self._recovered and self._governed:
             call_id, before, after, effects = self._recovered
             await self._governance.changed(call_id, before, after, effects)
         self._recovered = None
@@ -265,10 +272,11 @@ class Undo:
         if intruders := self._intruders(effects, watched):
             after = (await self._put_back(before.id, after, intruders, CHANGED)).after or after
         changed = await self._enter(watched, before, after)
-        if watched.paths is None and self._governance.governs:
+        if watched.paths is None and self._governed:
             self._steps[watched.call_id] = (before.id, after, changed)
             left = [effect for effect in effects if effect.path not in intruders]
-            await self._governance.changed(watched.call_id, before.id, after, left)
+            if found := await self._governance.changed(watched.call_id, before.id, after, left):
+                self._trespasses[watched.call_id] = found
         return after
 
     async def _enter(self, watched: _Watched, before: _Saved, after: str) -> int:

@@ -14,12 +14,12 @@ import anyio.to_thread
 
 from rookery.core.asks import AskedReason, IntentQuestion
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import Event, Fact, IntentCleared, IntentSelected, Noted, Reminded
-from rookery.core.folds.task_state import TaskState
+from rookery.core.facts import IntentCleared, IntentSelected, Noted, Reminded
 from rookery.core.limits import MIB
 from rookery.core.refusals import Refusal
 from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports.actions import Action
+from rookery.engine.ports.storage import TaskLog
 from rookery.governance.intents.intent import Intent, IntentFile, Permissions, digest, expired
 from rookery.governance.intents.intent_changes import Definition, Effect, change, difference
 from rookery.governance.intents.intent_file import IntentText
@@ -42,14 +42,12 @@ class InForce:
         self,
         project: GovernedProject,
         task_id: str,
-        state: Callable[[], TaskState],
-        append: Callable[[Fact], Event],
+        log: TaskLog,
         note: NoteIntent,
     ) -> None:
         self.project = project
         self.task_id = task_id
-        self._state = state
-        self._append = append
+        self._log = log
         self._note = note
         self._definitions: dict[str, Definition] = {}
         """By their digests: an old wording is needed to tell what a new one changes."""
@@ -60,12 +58,12 @@ class InForce:
 
     @property
     def definition(self) -> Definition | None:
-        active = self._state().intent
+        active = self._log.state.intent
         return self._definitions.get(active.digest) if active else None
 
     async def standing(self, call: ToolCall, action: Action) -> Standing | Refusal | None:
         """What the call is judged by; or why it cannot be; or None if it needs no intent."""
-        state = self._state()
+        state = self._log.state
         text = await self.project.intents(state.intent.intent_id if state.intent else "")
         if refusal := _unusable(text):
             return refusal
@@ -97,7 +95,7 @@ class InForce:
 
     async def reading_permissions(self) -> tuple[Permissions, ...] | Refusal:
         """The rules about reading: as they were selected, and as they are worded now."""
-        active = self._state().intent
+        active = self._log.state.intent
         if active is None:
             return ()
         text = await self.project.intents(active.intent_id)
@@ -140,7 +138,9 @@ class InForce:
         if found.effect is Effect.NARROWED:
             await self.adopt(fact_of(new, by="user"), new)
             names = ", ".join(found.fields)
-            self._append(Reminded(text=f"[automatic] {active.intent_id} is narrower now: {names}."))
+            self._log.append(
+                Reminded(text=f"[automatic] {active.intent_id} is narrower now: {names}.")
+            )
             return new
         return await self._lost(
             active, found.reason or str(found.effect), found.fields, _again(active, new)
@@ -157,8 +157,8 @@ class InForce:
             details=(("change", list(fields)),),
         )
         await self._note("intent_invalidated", "", {"reason": reason, "fields": list(fields)})
-        self._append(IntentCleared(reason=refusal.message))
-        self._append(Noted(text=refusal.message))
+        self._log.append(IntentCleared(reason=refusal.message))
+        self._log.append(Noted(text=refusal.message))
         await anyio.to_thread.run_sync(self.release)
         return refusal
 
@@ -184,7 +184,7 @@ class InForce:
 
     def granted(self, path: str) -> bool:
         """Whether the user has allowed a file outside the scope for the rest of the task."""
-        state = self._state()
+        state = self._log.state
         now = state.intent.digest if state.intent else ""
         return any(
             each.of == "path" and each.digest == now and scope((each.pattern,)).covers(path)
@@ -196,7 +196,7 @@ class InForce:
     async def about_selection(self, call: ToolCall) -> Ruling:
         """Usually nobody need be asked; but if a call has changed what is selected, a person must
         look at it, and so if a sub-task turns to what its parent does not work for."""
-        state = self._state()
+        state = self._log.state
         wanted = wanted_id(dict(call.arguments))
         text = await self.project.intents()
         intent = self._meant(text.file, wanted) if text.there else None
@@ -232,11 +232,11 @@ class InForce:
 
     async def adopt(self, fact: IntentSelected, definition: Definition, call_id: str = "") -> None:
         """From now on this holds."""
-        before = self._state().intent
+        before = self._log.state.intent
         self._definitions[fact.digest] = definition
         if before and before.intent_id != fact.intent_id:
             await self._note("intent_cleared", call_id, {"reason": "another was selected"})
-        self._append(fact)
+        self._log.append(fact)
         await anyio.to_thread.run_sync(self.take_lease)
         if before is None or before.digest != fact.digest:
             await self._note("intent_selected", call_id, {"by": fact.by})
@@ -247,7 +247,7 @@ class InForce:
 
     def take_lease(self) -> None:
         """Also what shows other tasks that this one is still at work."""
-        if active := self._state().intent:
+        if active := self._log.state.intent:
             self.project.leases.take(
                 self.task_id, active.intent_id, active.scope, now=self.project.now()
             )
@@ -261,18 +261,18 @@ class InForce:
         self._definitions[digest(definition.intent, definition.policy)] = definition
 
     async def clear(self, reason: str, *, own_doing: bool = False) -> None:
-        if self._state().intent is None and not own_doing:
+        if self._log.state.intent is None and not own_doing:
             return
         kind = "intent_invalidated" if own_doing else "intent_cleared"
         await self._note(kind, "", {"reason": reason})
-        self._append(IntentCleared(reason=reason, own_doing=own_doing))
-        self._append(Noted(text=reason))
+        self._log.append(IntentCleared(reason=reason, own_doing=own_doing))
+        self._log.append(Noted(text=reason))
         await anyio.to_thread.run_sync(self.release)
 
     async def lose_to_own_doing(self, what: str) -> None:
         lost = f"{what}, so no intent is active any more. Selecting one again needs"
         await self.clear(f"{lost} your yes.", own_doing=True)
-        self._append(Reminded(text=f"[automatic] CMD-002: {lost} the user's yes."))
+        self._log.append(Reminded(text=f"[automatic] CMD-002: {lost} the user's yes."))
 
     async def fingerprint_now(self) -> str:
         return await anyio.to_thread.run_sync(self.fingerprint)

@@ -9,32 +9,31 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
+import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Effect,
-    Event,
-    Fact,
     Noted,
     OutOfScopeWritten,
     Reminded,
     Unrecorded,
 )
-from rookery.core.folds.task_state import TaskState
 from rookery.core.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.refusals import Refusal
 from rookery.core.undo_plan import commands_running_on
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.checkpoints import Restored
+from rookery.engine.ports.storage import TaskLog
 from rookery.governance.active_intent import InForce
-from rookery.governance.call_records import CallRecords
 from rookery.governance.criteria.criteria_standing import CHECK_TOOL
 from rookery.governance.intents.intent_changes import Definition
 from rookery.governance.ledger.ledger_errors import LedgerBusy, LedgerUnwritable
 from rookery.governance.ledger.statistics import is_by_product
 from rookery.governance.record_fields import content, traced_files
+from rookery.governance.recorder import Recorder
 from rookery.governance.scope.locations import NamedPath, judge_paths
 from rookery.governance.scope.scope_verdict import Op, PathFinding, Verdict
 from rookery.governance.scope.touched_paths import is_destructive
@@ -54,10 +53,8 @@ class CallEffects:
     def __init__(
         self,
         in_force: InForce,
-        records: CallRecords,
-        state: Callable[[], TaskState],
-        events: Callable[[], Sequence[Event]],
-        append: Callable[[Fact], Event],
+        records: Recorder,
+        log: TaskLog,
         *,
         contents: Contents | None = None,
     ) -> None:
@@ -65,13 +62,8 @@ class CallEffects:
         self._project = in_force.project
         self._in_force = in_force
         self._records = records
-        self._state = state
-        self._events = events
-        self._append = append
+        self._log = log
         self._contents = contents
-        self._to_record: dict[str, Callable[[], Awaitable[None]]] = {}
-        """What puts a call that was made on record."""
-        self._intruders: dict[str, tuple[str, ...]] = {}
         self._files_before: dict[str, str] = {}
         self._running: dict[str, str] = {}
         """Commands that run on, and what the files of governance were when each began."""
@@ -104,14 +96,9 @@ class CallEffects:
         """`written` is what the call itself wrote, if hooks may have changed that since."""
         if not is_destructive(call, action):
             return outcome
-        self._to_record[call.id] = partial(self._record, call, action, outcome, written)
-        if action.command or action.external or outcome is None:
-            await self.recorded(call.id)
+        with anyio.CancelScope(shield=True):
+            await self._record(call, action, outcome, written)
         return outcome
-
-    async def recorded(self, call_id: str) -> None:
-        if record := self._to_record.pop(call_id, None):
-            await record()
 
     async def _record(
         self,
@@ -126,7 +113,7 @@ class CallEffects:
             settles = False
         recorded = await self._records.end(call, outcome, settles=settles, written=written)
         if not recorded:
-            self._append(Unrecorded(call_id=call.id, code=LedgerUnwritable.code))
+            self._log.append(Unrecorded(call_id=call.id, code=LedgerUnwritable.code))
         if may_do_more:
             await self._watch_own_files(call)
 
@@ -136,7 +123,7 @@ class CallEffects:
         before = self._files_before.pop(call.id, None)
         if before is None:
             return
-        if call.id in commands_running_on(self._events()):
+        if call.id in commands_running_on(self._log.events):
             self._running[call.id] = before
         await self._compare(before)
         await self._look_at_ledger(call.id)
@@ -152,7 +139,7 @@ class CallEffects:
         """What commands that run on have done to the files of governance since the last look."""
         if not self._running:
             return
-        still = commands_running_on(self._events())
+        still = commands_running_on(self._log.events)
         for call_id, before in list(self._running.items()):
             if call_id not in still:
                 del self._running[call_id]
@@ -162,7 +149,7 @@ class CallEffects:
 
     async def _look_at_ledger(self, call_id: str) -> None:
         if not await anyio.to_thread.run_sync(self._ledger_is_whole):
-            self._append(OutOfScopeWritten(call_id=call_id, paths=(LEDGER_NAME,)))
+            self._log.append(OutOfScopeWritten(call_id=call_id, paths=(LEDGER_NAME,)))
             await self._in_force.lose_to_own_doing("The ledger was changed while a command ran")
 
     def _ledger_is_whole(self) -> bool:
@@ -177,9 +164,9 @@ class CallEffects:
 
     async def changed(
         self, call_id: str, before: str, after: str, effects: Sequence[Effect]
-    ) -> None:
+    ) -> Sequence[str]:
         if self._contents is None:
-            return
+            return ()
         paths = [each.path for each in effects if not is_hosts_own(each.path)]
         # what tools leave behind as they run is on record, and nobody's trespass
         work = [path for path in paths if not is_by_product(path)]
@@ -188,9 +175,9 @@ class CallEffects:
         await self._records.settle(call_id, old, new, outside=outside)
         if outside and call_id in self._checks:
             named = ", ".join(outside[:MOST_TOLD])
-            self._append(Noted(text=f"A check changed files outside the scope: {named}."))
-        elif outside:
-            self._tell_outside(call_id, outside)
+            self._log.append(Noted(text=f"A check changed files outside the scope: {named}."))
+            return ()
+        return self._tell_outside(call_id, outside) if outside else ()
 
     async def _before_and_after(
         self, before: str, after: str, paths: Sequence[str]
@@ -224,10 +211,11 @@ class CallEffects:
         granted = self._in_force.granted
         return tuple(each.path for each in findings if is_outside(each) and not granted(each.path))
 
-    def _tell_outside(self, call_id: str, paths: tuple[str, ...]) -> None:
+    def _tell_outside(self, call_id: str, paths: tuple[str, ...]) -> Sequence[str]:
+        """Those of the files that a person may want to have put back."""
         named = ", ".join(paths[:MOST_TOLD])
-        intent = self._state().intent
-        self._append(OutOfScopeWritten(call_id=call_id, paths=paths))
+        intent = self._log.state.intent
+        self._log.append(OutOfScopeWritten(call_id=call_id, paths=paths))
         notice = Refusal(
             code="CMD-002",
             message=f"The command changed files outside the scope: {named}.",
@@ -235,16 +223,12 @@ class CallEffects:
             tool_use_id=call_id,
             details=(("files", list(paths[:MOST_TOLD])),),
         )
-        self._append(Noted(text=notice.message))
+        self._log.append(Noted(text=notice.message))
         said = json.dumps(notice.to_json(), ensure_ascii=False)
-        self._append(Reminded(text=f"[automatic] {said}"))
+        self._log.append(Reminded(text=f"[automatic] {said}"))
         definition = self._in_force.definition
         asks = definition is not None and definition.policy.on_out_of_scope_write == "ask_revert"
-        if asks and not self._records.observes:
-            self._intruders[call_id] = paths
-
-    def intruders(self, call_id: str) -> Sequence[str]:
-        return self._intruders.pop(call_id, ())
+        return paths if asks and not self._records.observes else ()
 
     async def restored(self, done: Restored) -> None:
         """Files were put back; the ledger itself never is."""

@@ -5,7 +5,7 @@ forgotten or restarted can loosen it. Files are read again before each call that
 """
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, NoReturn
 
@@ -16,28 +16,26 @@ from msgspec.structs import replace
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Answered,
-    Event,
-    Fact,
     Noted,
     Reminded,
     ScopeGranted,
 )
-from rookery.core.folds.task_state import TaskState
 from rookery.core.governance_mode import EXPAND, SELECT
 from rookery.core.refusals import KINDS, Refusal
 from rookery.core.rulings import Decision, Ruling, allow
 from rookery.core.tool_traits import traits_of
 from rookery.engine.ports.actions import Action, Permit
+from rookery.engine.ports.storage import TaskLog
 from rookery.errors import CommandRejected, Denied, RookeryError
 from rookery.governance.active_intent import InForce
 from rookery.governance.call_effects import CallEffects, Contents, is_outside
-from rookery.governance.call_records import CallRecords
 from rookery.governance.intents.intent_context import ContextTooLarge, reminder, selectable_intents
 from rookery.governance.intents.scope_expansion import about_expansion, expand
 from rookery.governance.intents.selection import Chosen, choose, context_of
-from rookery.governance.ledger.ledger_errors import LedgerUnwritable
+from rookery.governance.ledger.catch_up import EventsOf
 from rookery.governance.project import GovernedProject
 from rookery.governance.record_fields import approval_of
+from rookery.governance.recorder import Recorder
 from rookery.governance.scope.call_verdict import CallVerdict, Objection, Standing, judge_call
 from rookery.governance.scope.permission_rules import READ
 from rookery.governance.scope.read_rules import strictest_reading, withholding
@@ -56,25 +54,22 @@ class GovernedTask:
         self,
         project: GovernedProject,
         task_id: str,
+        log: TaskLog,
         *,
-        state: Callable[[], TaskState],
-        events: Callable[[], Sequence[Event]],
-        append: Callable[[Fact], Event],
         confines: Callable[[], bool],
         contents: Contents | None = None,
+        journal_of: EventsOf = lambda task_id: None,
     ) -> None:
         """`confines` if commands can be kept to some folders. Without `contents` nobody knows what
         commands did."""
         self.project = project
         self.task_id = task_id
-        self._state = state
-        self._append = append
+        self._log = log
         self._confines = confines
-        self._records = CallRecords(project, task_id, state, events, append)
-        self.in_force = InForce(project, task_id, state, append, self._note)
-        self.effects = CallEffects(
-            self.in_force, self._records, state, events, append, contents=contents
-        )
+        self._records = Recorder(project, task_id, log, journal_of)
+        self.catch_up = self._records.catch_up
+        self.in_force = InForce(project, task_id, log, self._note)
+        self.effects = CallEffects(self.in_force, self._records, log, contents=contents)
         self._verdicts: dict[str, tuple[CallVerdict, Standing | None]] = {}
         self._withheld: dict[str, Callable[[str], bool] | None] = {}
         """What a call that looks through folders leaves out."""
@@ -82,8 +77,6 @@ class GovernedTask:
         """Who wants to hear that an intent was selected, or no longer holds."""
         self.broken = ""
         """Why the ledger cannot be trusted, if that is to stop the task."""
-        self._about_to: dict[str, Callable[[], Awaitable[None]]] = {}
-        """What puts a call that is permitted on record, once it is about to be made."""
 
     # ── before a call ───────────────────────────────────────────────────────────────────
 
@@ -119,7 +112,7 @@ class GovernedTask:
         decision, rule = look() if rules else (Decision.NONE, "")
         if decision < Decision.ASK:
             return Ruling()
-        active = self._state().intent
+        active = self._log.state.intent
         intent_id = active.intent_id if active else ""
         message = f"{intent_id} has a rule about reading: {rule}."
         refusal = Refusal(code="CMD-001", message=message, intent_id=intent_id)
@@ -160,7 +153,7 @@ class GovernedTask:
             return verdict.ruling
         for each in verdict.objections:
             text = f"observed, not refused: {each.refusal.message} ({each.refusal.code})"
-            self._append(Noted(text=text))
+            self._log.append(Noted(text=text))
         return Ruling()
 
     async def _judged(self, call: ToolCall, action: Action) -> tuple[CallVerdict, Standing | None]:
@@ -225,17 +218,12 @@ class GovernedTask:
                 await self._deny(call, moved)
         if said is not None and at is not None and why.question:
             await self._widen(call, said, why, at)
-        self._about_to[call.id] = partial(self._begin, call, action, verdict, at, approval, label)
         await self.effects.about_to_begin(call, action)
+        await self._records.begin(call, action, verdict, at, approval, label)
         if at is not None and at.sandboxed and permit.confined:
             prefixes = writable_prefixes(at.intent.owned_scope)
             return permit if "" in prefixes else replace(permit, writable=frozenset(prefixes))
         return permit
-
-    async def begun(self, call: ToolCall) -> None:
-        """Raises `Denied`."""
-        if begin := self._about_to.pop(call.id, None):
-            await begin()
 
     def _approval(
         self, verdict: CallVerdict, said: Answered | None
@@ -272,7 +260,7 @@ class GovernedTask:
         assert why.question
         if said.choice == "task":
             asked = why.question
-            self._append(
+            self._log.append(
                 ScopeGranted(
                     of="path" if asked.pattern else "command",
                     pattern=asked.grant,
@@ -285,26 +273,6 @@ class GovernedTask:
             except RookeryError as error:
                 raise Denied(str(error)) from error
 
-    async def _begin(
-        self,
-        call: ToolCall,
-        action: Action,
-        verdict: CallVerdict,
-        at: Standing | None,
-        approval: Mapping[str, Any],
-        label: str,
-    ) -> None:
-        try:
-            await self._records.begin(call, action, verdict, at, approval, label)
-        except LedgerUnwritable as error:
-            if self.project.options.block_unrecorded:
-                refusal = Refusal(
-                    code="TRC-001", message=str(error), tool=call.name, tool_use_id=call.id
-                )
-                text = json.dumps(refusal.to_json(), ensure_ascii=False)
-                raise Denied(text, code=refusal.code, retryable=True) from error
-            self._append(Noted(text=str(error)))
-
     # ── the intent ──────────────────────────────────────────────────────────────────────
 
     async def select(self, intent_id: str) -> None:
@@ -316,8 +284,8 @@ class GovernedTask:
         if isinstance(found, Refusal):
             raise CommandRejected(found.message)
         await self.adopt(found)
-        self._append(Noted(text=f"This task now works for {found.fact.intent_id}."))
-        self._append(
+        self._log.append(Noted(text=f"This task now works for {found.fact.intent_id}."))
+        self._log.append(
             Reminded(text=f"[automatic] The user has selected an intent.\n{found.context}")
         )
 
@@ -331,11 +299,11 @@ class GovernedTask:
                 text = await context_of(self.project, self.task_id, definition)
             except ContextTooLarge as error:
                 text = f"{error}\n{reminder(definition.intent)}"
-            self._append(Reminded(text=f"[automatic] You still work for this intent.\n{text}"))
+            self._log.append(Reminded(text=f"[automatic] You still work for this intent.\n{text}"))
 
     async def now(self) -> str:
         """For the end of each request."""
-        if self._state().intent and self.in_force.definition:
+        if self._log.state.intent and self.in_force.definition:
             return reminder(self.in_force.definition.intent)
         text = await self.project.intents()
         if not text.there or not text.file.usable:
@@ -351,7 +319,7 @@ class GovernedTask:
 
     def is_closed_to(self, call: ToolCall) -> bool:
         """Whether the call is one that is refused for want of an intent, whatever it says."""
-        none = self._state().intent is None and not self._records.observes
+        none = self._log.state.intent is None and not self._records.observes
         return none and traits_of(call.name).may_change_files
 
     async def note_hook(self, call: ToolCall, code: str, why: str) -> None:
@@ -361,7 +329,7 @@ class GovernedTask:
 
     async def refuse_unreadable(self, call: ToolCall) -> None:
         """Raises `Denied` for a call with a path of which nobody can tell where it leads."""
-        active = self._state().intent
+        active = self._log.state.intent
         refusal = unreadable(call, active.intent_id if active else "")
         if refusal and not self._records.observes:
             await self._deny(call, refusal)

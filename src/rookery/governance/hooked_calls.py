@@ -20,17 +20,15 @@ from rookery.core.facts import (
     CriteriaChecked,
     CriterionCheck,
     Ending,
-    Event,
-    Fact,
     Noted,
     Reminded,
     RequestStarted,
 )
-from rookery.core.folds.task_state import TaskState
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.rulings import Ruling, ask
 from rookery.core.settings import Settings
 from rookery.engine.ports.actions import Outcome
+from rookery.engine.ports.storage import TaskLog
 from rookery.errors import Denied
 from rookery.platform.processes.wardens import Wardens
 from rookery.platform.user_folders import Places
@@ -52,19 +50,19 @@ class HookedCalls:
     def __init__(
         self,
         hooks: "ExternalHooks",
-        append: Callable[[Fact], Event],
+        log: TaskLog,
         problems: Sequence[str],
         judge: Callable[[str, str], Judgement],
     ) -> None:
         self._hooks = hooks
         self._judge = judge
-        self._append = append
+        self._log = log
         self._asks: dict[str, str] = {}
         self._contexts: dict[str, str] = {}
         for problem in problems:
-            append(Noted(text=f"hooks: {problem}"))
+            log.append(Noted(text=f"hooks: {problem}"))
 
-    async def rewritten(self, call: ToolCall) -> ToolCall:
+    async def rewrite(self, call: ToolCall) -> ToolCall:
         """Raises `Denied`."""
         verdict = await self._hooks.before_tool(call, self._summary(call))
         self._show(verdict)
@@ -120,13 +118,15 @@ class HookedCalls:
             return ""
         return verdict.reason or "The hook gave no reason."
 
-    async def notify(self, asked: Asked, ended: Callable[[], bool]) -> None:
-        """Beside the task, which may have `ended` once the hooks are through."""
-        kind, message = _notification(asked)
-        fields = {"message": message, "type": kind, "notification_type": kind}
-        verdict = await self._hooks.event("Notification", fields)
-        if not ended():
-            self._show(verdict)
+    async def notify_of_questions(self) -> None:
+        """Beside the task, which may have ended once the hooks are through."""
+        async for event in self._log.follow(len(self._log.events)):
+            if isinstance(event.fact, Asked) and CATEGORY[event.fact.ask] not in _UNHEARD:
+                kind, message = _notification(event.fact)
+                fields = {"message": message, "type": kind, "notification_type": kind}
+                verdict = await self._hooks.event("Notification", fields)
+                if not self._log.ended:
+                    self._show(verdict)
 
     async def permission(self, call: ToolCall, question: str) -> None:
         """Raises `Denied`. A yes here still leaves the question to the person."""
@@ -157,8 +157,8 @@ class HookedCalls:
         verdict = await self._event(event, {"last_assistant_message": said})
         if verdict.decision in ("deny", "halt"):
             check = CriterionCheck(id=HOOK_CHECK, text=verdict.reason, state="failed")
-            self._append(CriteriaChecked(intent_id="", checks=(check,)))
-            self._append(Reminded(text=f"[automatic] A hook of the user's: {verdict.reason}"))
+            self._log.append(CriteriaChecked(intent_id="", checks=(check,)))
+            self._log.append(Reminded(text=f"[automatic] A hook of the user's: {verdict.reason}"))
 
     async def tell(self, name: str, fields: dict[str, Any]) -> None:
         """Of something that nobody can object to."""
@@ -171,12 +171,15 @@ class HookedCalls:
         verdict = await self._hooks.event(name, fields)
         self._show(verdict)
         if verdict.context:
-            self._append(Reminded(text=f"[automatic] {verdict.context}"))
+            self._log.append(Reminded(text=f"[automatic] {verdict.context}"))
         return verdict
 
     def _show(self, verdict: "HookVerdict") -> None:
         for message in verdict.system_messages:
-            self._append(Noted(text=message))
+            self._log.append(Noted(text=message))
+
+
+_UNHEARD = (AskCategory.NON_BLOCKING,)
 
 
 def _notification(asked: Asked) -> tuple[str, str]:
@@ -213,12 +216,10 @@ def open_hooks(
     workspace: Path,
     places: Places,
     task_id: str,
+    log: TaskLog,
     *,
     trusted: bool,
     interactive: bool,
-    state: Callable[[], TaskState],
-    events: Callable[[], Sequence[Event]],
-    append: Callable[[Fact], Event],
     judge: Callable[[str, str], Judgement],
     wardens: Wardens,
     background: Callable[..., None],
@@ -254,14 +255,14 @@ def open_hooks(
     transcript = TranscriptFile(places.tasks / task_id, task_id, str(workspace))
 
     def situation() -> Situation:
-        now = state()
-        facts = (event.fact for event in reversed(events()))
+        now = log.state
+        facts = (event.fact for event in reversed(log.events))
         asked = next((fact for fact in facts if isinstance(fact, RequestStarted)), None)
         return Situation(
             session_id=task_id,
             cwd=str(workspace),
             root=str(workspace),
-            transcript_path=transcript.brought_up_to_date(events()),
+            transcript_path=transcript.brought_up_to_date(log.events),
             model=asked.model if asked else "",
             permission_mode="default" if interactive else "dontAsk",
             agent_id=task_id if now.parent else "",
@@ -272,7 +273,7 @@ def open_hooks(
         )
 
     def tell(text: str) -> None:
-        append(Noted(text=text))
+        log.append(Noted(text=text))
 
     trust = HookTrust(hook_trust_file(workspace, places), workspace, workspace_trusted=trusted)
     runner = HookRunner(workspace, env_allow=settings.hooks.env_allow, wardens=wardens)
@@ -286,4 +287,4 @@ def open_hooks(
         background=background,
     )
     problems = [*map(str, found.problems), *filter(None, [trust.problem])]
-    return HookedCalls(hooks, append, problems, judge)
+    return HookedCalls(hooks, log, problems, judge)

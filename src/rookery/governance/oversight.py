@@ -16,9 +16,9 @@ from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement
 from rookery.core.facts import (
     Answered,
-    Asked,
     CriteriaChecked,
     Effect,
+    Event,
     Governed,
     Noted,
     Reminded,
@@ -29,10 +29,9 @@ from rookery.core.queries import KnownIntent
 from rookery.core.replies import sentence_in
 from rookery.core.rulings import Ruling, joined
 from rookery.core.settings import Settings
-from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.checkpoints import Restored
-from rookery.engine.ports.model import ToolSpec
+from rookery.engine.ports.storage import TaskLog
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.errors import CommandRejected, Denied, RookeryError
 from rookery.governance.hooked_calls import HookedCalls, open_hooks
@@ -71,10 +70,13 @@ class Oversight:
         start_beside: Callable[..., None],
         judge: Callable[[str, str], Judgement],
         wardens: Wardens,
+        journal_of: Callable[[str], Sequence[Event] | None],
         trusted: bool,
         attended: bool,
     ) -> None:
-        """`attended` if somebody can be asked."""
+        """`attended` if somebody can be asked; `journal_of` a task is None while a process works
+        on it."""
+        self.journal_of = journal_of
         self.judge = judge
         self.wardens = wardens
         self.trusted = trusted
@@ -88,7 +90,7 @@ class Oversight:
         self.places = places
         self._projects: dict[Path, GovernedProject] = {}
 
-    def of(self, task_id: str, log: EventLog) -> "TaskOversight":
+    def of(self, task_id: str, log: TaskLog) -> "TaskOversight":
         return TaskOversight(self, task_id, log)
 
     async def known(self) -> tuple[KnownIntent, ...]:
@@ -115,7 +117,7 @@ class Oversight:
 class TaskOversight:
     """Governance of one task: nothing at all, until `begin` finds that there is some."""
 
-    def __init__(self, over: Oversight, task_id: str, log: EventLog) -> None:
+    def __init__(self, over: Oversight, task_id: str, log: TaskLog) -> None:
         self._over = over
         self._task_id = task_id
         self._log = log
@@ -123,10 +125,6 @@ class TaskOversight:
         self._hooks: HookedCalls | None = None
         self._tools: dict[str, Tool[Any]] = {}
         self._ended = anyio.Event()
-
-    @property
-    def governs(self) -> bool:
-        return self._task is not None
 
     async def begin(self) -> None:
         await self._begin_governance()
@@ -136,11 +134,9 @@ class TaskOversight:
             over.workspace,
             over.places,
             self._task_id,
+            log,
             trusted=over.trusted,
             interactive=over.attended,
-            state=lambda: log.state,
-            events=lambda: log.events,
-            append=log.append,
             judge=over.judge,
             wardens=over.wardens,
             background=over.start_beside,
@@ -150,6 +146,8 @@ class TaskOversight:
         if self._hooks:
             opened = log.events[0].fact
             await self._hooks.began(new=self._is_new() and isinstance(opened, TaskOpened))
+            if over.attended and self._hooks.hears("Notification"):
+                over.start_beside(self._hooks.notify_of_questions)
 
     async def _begin_governance(self) -> None:
         state = self._log.state
@@ -189,7 +187,6 @@ class TaskOversight:
         from rookery.governance.governed_task import GovernedTask
         from rookery.governance.intent_tools import intent_tools
         from rookery.governance.project_setup import (
-            recovered,
             take_up,
             warn_if_broken,
             why_broken,
@@ -200,15 +197,14 @@ class TaskOversight:
         self._task = task = GovernedTask(
             project,
             self._task_id,
-            state=lambda: log.state,
-            events=lambda: log.events,
-            append=log.append,
+            log,
             confines=over.confines,
             contents=over.contents,
+            journal_of=over.journal_of,
         )
         self._tools = intent_tools(task)
         is_new = self._is_new()
-        if project.keeps_records and await recovered(project, log):
+        if project.keeps_records and await task.catch_up():
             if project.options.block_broken:
                 task.broken = await anyio.to_thread.run_sync(why_broken, project, over.places)
             elif is_new:
@@ -240,7 +236,7 @@ class TaskOversight:
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         pass
 
-    async def rewritten(self, call: ToolCall) -> ToolCall:
+    async def rewrite(self, call: ToolCall) -> ToolCall:
         call = await self._as_hooks_want(call)
         if self._task:
             await self._task.refuse_unreadable(call)
@@ -251,7 +247,7 @@ class TaskOversight:
         if self._hooks is None or (self._task and self._task.is_closed_to(call)):
             return call
         try:
-            return await self._hooks.rewritten(call)
+            return await self._hooks.rewrite(call)
         except Denied as error:
             await self._note_denial(call, error)
             raise
@@ -266,10 +262,6 @@ class TaskOversight:
 
     async def prompted(self, text: str) -> str:
         return await self._hooks.prompted(text) if self._hooks else ""
-
-    def notify(self, asked: Asked) -> None:
-        if self._hooks and self._over.attended and self._hooks.hears("Notification"):
-            self._over.start_beside(self._hooks.notify, asked, lambda: self._log.ended)
 
     async def asked(self, call: ToolCall, question: str) -> None:
         if self._hooks is None:
@@ -296,10 +288,6 @@ class TaskOversight:
             return await self._task.permitted(call, action, why, said, permit)
         return permit
 
-    async def begun(self, call: ToolCall) -> None:
-        if self._task:
-            await self._task.begun(call)
-
     async def ended(
         self, call: ToolCall, action: Action, outcome: Outcome | None
     ) -> Outcome | None:
@@ -311,18 +299,12 @@ class TaskOversight:
             return outcome
         return await self._task.effects.ended(call, action, outcome, written=written)
 
-    async def recorded(self, call_id: str) -> None:
-        if self._task:
-            await self._task.effects.recorded(call_id)
-
     async def changed(
         self, call_id: str, before: str, after: str, effects: Sequence[Effect]
-    ) -> None:
-        if self._task:
-            await self._task.effects.changed(call_id, before, after, effects)
-
-    def intruders(self, call_id: str) -> Sequence[str]:
-        return self._task.effects.intruders(call_id) if self._task else ()
+    ) -> Sequence[str]:
+        if self._task is None:
+            return ()
+        return await self._task.effects.changed(call_id, before, after, effects)
 
     async def restored(self, done: Restored) -> None:
         if self._task:
@@ -349,13 +331,6 @@ class TaskOversight:
 
     def tools(self) -> Mapping[str, Tool[Any]]:
         return self._tools
-
-    def specs(self) -> Sequence[ToolSpec]:
-        if not self._tools:
-            return ()
-        from rookery.tools.registry import spec_of
-
-        return [spec_of(tool) for tool in self._tools.values()]
 
     async def check(
         self,

@@ -83,8 +83,8 @@ class GovernedProject:
         return folder.is_dir() and not folder.is_symlink()
 
     async def flush(self) -> None:
-        """While the model is asked. What cannot be flushed is still in the call journal, and tried
-        again before the next request, and at the end, which says so."""
+        """While the model is asked. What cannot be flushed is still in the task's journal; it is
+        tried again before the next request, and at the end, which says so."""
         with suppress(LedgerUnwritable):
             await anyio.to_thread.run_sync(self.recording.flush)
 

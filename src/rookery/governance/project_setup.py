@@ -13,10 +13,10 @@ from rookery.core.limits import MIB
 from rookery.core.queries import KnownIntent
 from rookery.core.refusals import Refusal
 from rookery.core.settings import Settings
-from rookery.engine.event_log import EventLog
 from rookery.engine.ports.checkpoints import Restored
 from rookery.engine.ports.hooks import Ungoverned
-from rookery.errors import IntentNotSelectable, RookeryError
+from rookery.engine.ports.storage import TaskLog
+from rookery.errors import IntentNotSelectable
 from rookery.governance.governed_task import GovernedTask
 from rookery.governance.intents.intent import digest, selectable
 from rookery.governance.intents.intent_changes import Definition
@@ -69,7 +69,7 @@ class PastGovernance(Ungoverned):
     """For whoever goes back in a session that nobody runs: it is on record what was put back."""
 
     def __init__(
-        self, settings: Settings, workspace: Path, places: Places, task_id: str, log: EventLog
+        self, settings: Settings, workspace: Path, places: Places, task_id: str, log: TaskLog
     ) -> None:
         self._settings = settings
         self._workspace = workspace.resolve()
@@ -85,9 +85,7 @@ class PastGovernance(Ungoverned):
         task = GovernedTask(
             project,
             self._task_id,
-            state=lambda: self._log.state,
-            events=lambda: self._log.events,
-            append=self._log.append,
+            self._log,
             confines=lambda: False,
         )
         await task.effects.restored(done)
@@ -116,23 +114,7 @@ async def known_intents(project: GovernedProject) -> tuple[KnownIntent, ...]:
     )
 
 
-async def recovered(project: GovernedProject, log: EventLog) -> bool:
-    """Record what processes that are gone have left unrecorded; False if that failed."""
-    try:
-        found = await anyio.to_thread.run_sync(project.recording.recover, project.layout.root)
-    except RookeryError as error:
-        log.append(Noted(text=str(error)))
-        return False
-    if found.put_away:
-        what = f"{found.put_away} notes of calls that nobody here wrote were put away"
-        log.append(Noted(text=f"{what}: .orchestration/.state/quarantine"))
-    if left := found.changed + found.unchanged:
-        many = "a call that was" if left == 1 else f"{left} calls that were"
-        log.append(Noted(text=f"The ledger now tells of {many} cut off."))
-    return True
-
-
-async def warn_if_broken(project: GovernedProject, places: Places, log: EventLog) -> None:
+async def warn_if_broken(project: GovernedProject, places: Places, log: TaskLog) -> None:
     """Beside the work; a large ledger is not looked through."""
     try:
         size = project.layout.ledger.stat().st_size
@@ -156,7 +138,7 @@ def why_broken(project: GovernedProject, places: Places) -> str:
     return "" if whole else "The ledger is not whole, so nothing may be changed."
 
 
-async def take_up(task: GovernedTask, log: EventLog, wanted: str, *, is_new: bool) -> None:
+async def take_up(task: GovernedTask, log: TaskLog, wanted: str, *, is_new: bool) -> None:
     """The intent that the task was begun for, or worked for when it was left. `wanted` is what
     whoever started the run said."""
     active = log.state.intent

@@ -341,6 +341,13 @@ def is_locked(folder: Path) -> bool:
         os.close(fd)
 
 
+def events_of_dead_task(folder: Path) -> list[Event] | None:
+    """Those of a stored task that no process works on; None while one does."""
+    if is_locked(folder):
+        return None
+    return list(read_events(folder)) if (folder / JOURNAL).exists() else []
+
+
 def read_events(folder: Path) -> Iterator[Event]:
     """The events of a stored task one by one, as far as they count. Needs no lock."""
     try:

@@ -1,8 +1,7 @@
 """`rookery trace export`, `recover`, `seal` and `prune`."""
 
 import json
-import subprocess
-import sys
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,9 @@ from rookery.governance.ledger.ledger_reader import newest, written
 from rookery.governance.ledger.records import Entry
 from rookery.governance.ledger.segments import compress
 from rookery.governance.ledger.verify_ledger import Tip
+from rookery.platform.user_folders import find_places
 from support.agent_trace_format import shape_problems
+from support.sample_ledgers import BegunTask
 from support.traced_workspace import TASK, WRITER, TracedWorkspace, trace
 
 Captured = pytest.CaptureFixture[str]
@@ -53,24 +54,12 @@ def test_agent_trace_with_and_without_our_part(
     assert all("metadata" not in each and shape_problems(each) == () for each in records)
 
 
-CRASH = """
-import os
-from pathlib import Path
-from support.traced_workspace import TracedWorkspace
-work = TracedWorkspace(Path.cwd())
-work.calls = 90
-work.recording.begin(work.begun("src/auth/m0.py", tool_name="write_to_file"))
-work.person_writes("src/auth/m0.py", "changed_by_the_call = 1\\n")
-work.recording.begin(work.begun("src/auth/m1.py", tool_name="write_to_file"))
-os._exit(9)
-"""
-
-
 def test_calls_that_a_crash_cut_off_are_recorded(work: TracedWorkspace, capsys: Captured):
-    folders = [path for path in sys.path if path]
-    script = f"import sys; sys.path[:0] = {folders!r}\n{CRASH}"
-    done = subprocess.run([sys.executable, "-c", script], cwd=work.root, check=False)
-    assert done.returncode == 9
+    tasks = find_places(os.environ).tasks
+    with BegunTask(work.root, tasks, work.recording, "t-dead") as task:
+        task.begin("toolu_91", "src/auth/m0.py")
+        work.person_writes("src/auth/m0.py", "changed_by_the_call = 1\n")
+        task.begin("toolu_92", "src/auth/m1.py")
     assert trace("verify", "--strict") == Ending.WARNINGS
     assert "2 calls were begun and not recorded yet" in capsys.readouterr().out
     assert told(capsys, "recover") == {

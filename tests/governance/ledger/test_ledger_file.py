@@ -90,7 +90,7 @@ def test_more_tips_than_one_record_names_go_into_a_checkpoint(bench: LedgerBench
 
 def test_processes_append_at_the_same_time(bench: LedgerBench):
     count, each = 4, 5000 if TORTURE else 150
-    code = "import ledger_bench; ledger_bench.main()"
+    code = "from support import sample_ledgers; sample_ledgers.main()"
     running = [
         start_program(code, "append", str(bench.root), f"p{number}", str(each))
         for number in range(count)
@@ -457,7 +457,8 @@ def test_by_size_too(bench: LedgerBench):
 @pytest.mark.parametrize("point", ["ledger.written:1", "ledger.before_move", "ledger.moved"])
 def test_a_kill_while_sealing_loses_nothing(bench: LedgerBench, point: str):
     code = (
-        "import sys; from pathlib import Path; from ledger_bench import LedgerBench, change;"
+        "import sys; from pathlib import Path;"
+        "from support.sample_ledgers import LedgerBench, change;"
         "ledger = LedgerBench(Path(sys.argv[1])).ledger(seal_records=6);"
         "[ledger.append(change('one', n)) for n in range(30)]"
     )

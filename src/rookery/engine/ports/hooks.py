@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import Answered, Asked, Effect
+from rookery.core.facts import Answered, Effect
 from rookery.core.rulings import Ruling
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.checkpoints import Restored
@@ -21,42 +21,32 @@ class Hook(Protocol):
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None: ...
 
 
-class Governance(Hook, Protocol):
-    """Intents: why a task may change what it changes. It is heard like any hook, and besides sees
-    each call from the decision about it to its end, so that all of it can be put on record."""
-
-    @property
-    def governs(self) -> bool:
-        """Whether the task is governed at all. If not, nothing here does anything."""
-        ...
-
-    async def begin(self) -> None:
-        """Before the first step of a task, or the first after it was picked up."""
-        ...
+class UserHooks(Protocol):
+    """What the user's own programs want to hear of, and may refuse, besides calls."""
 
     @property
     def hears_prompts(self) -> bool:
-        """Whether anybody wants to hear of the user's messages before the model does."""
+        """Whether any wants to hear of the user's messages before the model does."""
         ...
 
     async def prompted(self, text: str) -> str:
         """The user said something. Why the model must not hear it; empty if it may."""
         ...
 
-    def notify(self, asked: Asked) -> None:
-        """The user is asked something. Nobody waits for what hooks do about it."""
-        ...
-
-    async def asked(self, call: ToolCall, question: str) -> None:
-        """A person is about to be asked about a call. Raises `Denied` if a hook refuses it."""
-        ...
-
     async def condensing(self, trigger: Literal["auto", "manual"]) -> str:
         """Why the conversation must not be condensed; empty if it may be."""
         ...
 
-    async def rewritten(self, call: ToolCall) -> ToolCall:
+
+class CallRules(Hook, Protocol):
+    """What intents and the user's own programs say about calls."""
+
+    async def rewrite(self, call: ToolCall) -> ToolCall:
         """The call as hooks of the user's want it to be made. Raises `Denied`."""
+        ...
+
+    async def asked(self, call: ToolCall, question: str) -> None:
+        """A person is about to be asked about a call. Raises `Denied` if a hook refuses it."""
         ...
 
     async def refused(
@@ -68,12 +58,8 @@ class Governance(Hook, Protocol):
     async def permitted(
         self, call: ToolCall, action: Action, why: Ruling, said: Answered | None, permit: Permit
     ) -> Permit:
-        """It will be made, with this permit or a narrower one. Raises `Denied` if it must not be
-        made after all."""
-        ...
-
-    async def begun(self, call: ToolCall) -> None:
-        """It is about to be made: that is put on record. Raises `Denied` if it cannot be."""
+        """It is about to be made, with this permit or a narrower one, and that is on record.
+        Raises `Denied` if it must not be made after all."""
         ...
 
     async def ended(
@@ -82,23 +68,27 @@ class Governance(Hook, Protocol):
         """It was made, and the model reads this about it; None if nobody saw its end."""
         ...
 
-    async def recorded(self, call_id: str) -> None:
-        """The model may read about it by now: what it did is put on record, if that has not been
-        done yet."""
-        ...
+
+class ChangeRecorder(Protocol):
+    """Puts on record what was done to files."""
 
     async def changed(
         self, call_id: str, before: str, after: str, effects: Sequence[Effect]
-    ) -> None:
-        """What lies between two checkpoints is what a command did."""
-        ...
-
-    def intruders(self, call_id: str) -> Sequence[str]:
-        """The files that a command changed and that a person may want to have put back."""
+    ) -> Sequence[str]:
+        """What lies between two checkpoints is what a command did. The files among them that a
+        person may want to have put back."""
         ...
 
     async def restored(self, done: "Restored") -> None:
         """Files were put back."""
+        ...
+
+
+class Governance(CallRules, ChangeRecorder, UserHooks, Protocol):
+    """Intents: why a task may change what it changes."""
+
+    async def begin(self) -> None:
+        """Before the first step of a task, or the first after it was picked up."""
         ...
 
     async def select(self, intent_id: str) -> None:
@@ -127,32 +117,22 @@ class Governance(Hook, Protocol):
 
 
 class Ungoverned:
-    governs = False
     hears_prompts = False
 
     async def prompted(self, text: str) -> str:
         return ""
 
-    def notify(self, asked: Asked) -> None:
-        pass
-
-    async def asked(self, call: ToolCall, question: str) -> None:
-        pass
-
     async def condensing(self, trigger: Literal["auto", "manual"]) -> str:
         return ""
+
+    async def rewrite(self, call: ToolCall) -> ToolCall:
+        return call
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         return Ruling()
 
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+    async def asked(self, call: ToolCall, question: str) -> None:
         pass
-
-    async def begin(self) -> None:
-        pass
-
-    async def rewritten(self, call: ToolCall) -> ToolCall:
-        return call
 
     async def refused(
         self, call: ToolCall, action: Action, why: Ruling, said: Answered | None
@@ -164,7 +144,7 @@ class Ungoverned:
     ) -> Permit:
         return permit
 
-    async def begun(self, call: ToolCall) -> None:
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         pass
 
     async def ended(
@@ -172,18 +152,15 @@ class Ungoverned:
     ) -> Outcome | None:
         return outcome
 
-    async def recorded(self, call_id: str) -> None:
-        pass
-
     async def changed(
         self, call_id: str, before: str, after: str, effects: Sequence[Effect]
-    ) -> None:
-        pass
-
-    def intruders(self, call_id: str) -> Sequence[str]:
+    ) -> Sequence[str]:
         return ()
 
     async def restored(self, done: "Restored") -> None:
+        pass
+
+    async def begin(self) -> None:
         pass
 
     async def select(self, intent_id: str) -> None:

@@ -1,8 +1,25 @@
-"""Where the events of tasks are kept."""
+"""Where the events of tasks are kept, and a task's log as others see it."""
 
+from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
-from rookery.core.facts import Event
+from rookery.core.facts import Event, Fact
+from rookery.core.folds.task_state import TaskState
+
+
+class TaskLog(Protocol):
+    """What has happened in a task, and what is true by now."""
+
+    state: TaskState
+    ended: bool
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """The lasting events."""
+        ...
+
+    def append(self, fact: Fact) -> Event: ...
+    def follow(self, after: int = 0) -> AsyncIterator[Event]: ...
 
 
 class LogStore(Protocol):

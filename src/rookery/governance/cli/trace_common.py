@@ -3,7 +3,7 @@
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
 from functools import cached_property
@@ -14,6 +14,7 @@ import click
 
 from rookery import NAME, VERSION
 from rookery.cli.main import resolve_folder
+from rookery.core.facts import Event
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.text.terminal_text import Paint, harmless_line
 from rookery.errors import RookeryError, SettingsError, StorageError
@@ -27,6 +28,7 @@ from rookery.governance.ledger.records import Writer
 from rookery.governance.ledger.verify_ledger import KnownHead
 from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_listing import paint_for_output
+from rookery.storage.journal import events_of_dead_task
 
 TASK = f"{NAME}-trace"
 """The task in whose name a command records something."""
@@ -117,6 +119,11 @@ def ledger_command(run: Callable[..., int]) -> Callable[..., int]:
             return _ended(error, Ending.BUSY)
 
     return answered
+
+
+def journal_of(task_id: str) -> Sequence[Event] | None:
+    """The events of a task; None while a process works on it."""
+    return events_of_dead_task(find_places(os.environ).tasks / task_id)
 
 
 def point_in_time(text: str | None) -> str:

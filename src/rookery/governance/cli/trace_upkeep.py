@@ -10,6 +10,7 @@ from rookery.governance.cli.trace_common import (
     CannotAnswer,
     Ending,
     OpenedLedger,
+    journal_of,
     ledger_command,
     point_in_time,
 )
@@ -24,7 +25,7 @@ from rookery.storage.cli.session_listing import confirmed, counted
 def recover_command(opened: OpenedLedger) -> int:
     """Record the calls that a crash cut off, by comparing what they were about with the disk."""
     recording = opened.recording()
-    found = recording.recover(opened.layout.root)
+    found = recording.recover(opened.layout.root, journal_of)
     recording.close()
     if opened.as_json:
         print(json.dumps(to_builtins(found)))

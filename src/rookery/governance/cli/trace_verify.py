@@ -15,6 +15,7 @@ from rookery.governance.cli.trace_common import (
     TASK,
     Ending,
     OpenedLedger,
+    journal_of,
     ledger_command,
     point_in_time,
 )
@@ -77,6 +78,7 @@ def verify_command(
         expected=expect or known.state,
         require_chain=require_chain,
         keys=opened.heads.trace_keys,
+        unrecorded=opened.recording().unrecorded(opened.layout.root, journal_of),
     )
     lost = 0 if since else lost_records(report, known.head)
     if opened.as_json:

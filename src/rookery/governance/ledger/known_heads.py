@@ -96,8 +96,13 @@ class KnownHeads:
 
     @property
     def journal_key(self) -> Path:
-        """What proves that an entry in the call journal was written here."""
+        """What proves that an entry in the call journal of an earlier version was written here."""
         return self.path.with_name("journal.key")
+
+    @property
+    def open_tasks(self) -> Path:
+        """A folder with an empty file for each task whose calls may not all be on record."""
+        return self.path.with_name("open_tasks")
 
     @property
     def trace_key(self) -> Path:

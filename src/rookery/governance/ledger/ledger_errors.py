@@ -14,7 +14,7 @@ class LedgerUnreadable(StorageError):
 
 
 class LedgerUnwritable(StorageError):
-    """Nothing could be recorded now. What was to be recorded is still in the call journal."""
+    """Nothing could be recorded now. The task's journal still says what was to be recorded."""
 
     code = "TRC-001"
     error_type = "trace_write_failed"
@@ -34,6 +34,6 @@ def busy(why: str) -> LedgerBusy:
 
 def _sentence(why: str) -> str:
     return (
-        f"The ledger could not be written ({why}). What the call did is kept in the call journal "
+        f"The ledger could not be written ({why}). What the call did is kept in the task's journal "
         "and will be recorded as soon as the ledger can be written again."
     )

@@ -135,6 +135,9 @@ class Ledger:
                 self._memory.keep()
         return done
 
+    def has_recorded(self, task_id: str) -> bool:
+        return task_id in self._streams
+
     def holds_own(self, task_id: str) -> bool:
         """Whether what the task recorded last is still where it was put; true if it recorded
         nothing yet, or the file was sealed since."""

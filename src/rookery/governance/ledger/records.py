@@ -108,6 +108,8 @@ class Entry(Struct, frozen=True, kw_only=True):
     redactions: int = 0
     contributor: Contributor = "ai"
     model_id: str = ""
+    log_seq: int | None = None
+    """The event of the task's journal that the record of a call goes back to."""
     related: tuple[Related, ...] = ()
     """What the intent names; the intent and the parent task are added."""
     more: Mapping[str, Any] | None = None

@@ -1,65 +1,24 @@
 """What the ledger keeps beside itself: the state folder, its lock, and keys.
 
 `.orchestration` itself is never made here: only a person puts a workspace under governance. A clone
-may bring links and forged entries, so links are not followed, and the key that marks entries of
-the call journal lies outside of the workspace.
+may bring links, so they are not followed.
 """
 
 import errno
-import json
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cached_property
-from hashlib import sha256
-from hmac import compare_digest, digest
 from pathlib import Path
-from typing import Any
 
-from rookery.core.limits import MIB
 from rookery.governance.ledger.ledger_errors import busy, unwritable
-from rookery.platform.disk import whole_file
 from rookery.platform.locks import lock_within, open_lock
 
-MARK = "mark"
-LARGEST_ENTRY = 16 * MIB
 _LENGTH = 32
 WAIT = 5.0
 """Seconds after which somebody who holds the lock is not waited for any longer."""
 STATE = ".state"
-
-
-class JournalKey:
-    """Made when it is first needed. Without a place it lasts as long as the process."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-
-    def marked(self, said: Mapping[str, Any]) -> bytes:
-        """An entry as it is written. Raises OSError."""
-        return json.dumps({**said, MARK: self._mark(said)}).encode()
-
-    def read(self, path: Path) -> dict[str, Any]:
-        """An entry that was written with this key. Raises ValueError for any other, and OSError."""
-        said = json.loads(whole_file(path, largest=LARGEST_ENTRY))
-        if not isinstance(said, dict) or not compare_digest(
-            self._mark(said).encode(), str(said.get(MARK)).encode("utf-8", "replace")
-        ):
-            raise ValueError("it was not written here")
-        return said
-
-    def _mark(self, said: Mapping[str, Any]) -> str:
-        told = {name: held for name, held in said.items() if name != MARK}
-        return digest(self._key, json.dumps(told, sort_keys=True).encode(), sha256).hex()
-
-    @cached_property
-    def _key(self) -> bytes:
-        try:
-            return kept_key(self._path) if self._path else secrets.token_bytes(_LENGTH)
-        except OSError:  # work goes on: only what a crash leaves behind will not be believed
-            return secrets.token_bytes(_LENGTH)
 
 
 def key_at(path: Path) -> bytes:

@@ -23,7 +23,6 @@ from rookery.governance.ledger.verify_ledger import (
     Report,
     Tip,
     Verifier,
-    calls_in_journal,
     ledger_files,
     told,
 )
@@ -73,6 +72,7 @@ def verified(
     expected: str = "",
     require_chain: bool = False,
     keys: Sequence[bytes] = (),
+    unrecorded: int = 0,
 ) -> Report:
     """The report of a verification, as the auditor's script makes it. With `since`, sealed files
     that end before are passed over."""
@@ -85,7 +85,7 @@ def verified(
         for segment in old:
             verifier.pass_over(segment.seal.tips)
         _read_into(verifier, folder, files)
-        verifier.backlog(calls_in_journal(str(folder)))
+        verifier.backlog(unrecorded)
         return verifier.report()
 
     return _verified_with_branches(folder, known, verify)

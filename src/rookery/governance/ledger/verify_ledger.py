@@ -900,12 +900,6 @@ def ledger_files(path: str) -> list[tuple[str, bool]]:
     return [(name, True) for name in sealed] + [(name, False) for name in active]
 
 
-def calls_in_journal(folder: str) -> int:
-    import glob
-
-    return len(glob.glob(f"{glob.escape(folder)}/.state/journal/*.json"))
-
-
 def read_files(
     verifier: Verifier, files: Iterable[tuple[str, bool]], shown: Callable[[str], str] = str
 ) -> None:
@@ -989,7 +983,6 @@ def main(arguments: list[str] | None = None) -> int:
         known=known, expected=chosen.expect, require_chain=chosen.require_chain, keys=keys
     )
     read_files(verifier, files)
-    verifier.backlog(calls_in_journal(chosen.path))
     report = verifier.report()
     print(told(report, strict=chosen.strict))
     return exit_code(report, strict=chosen.strict)

@@ -1,6 +1,12 @@
-"""Puts a task's calls into the ledger: before they are made, and what became of them."""
+"""Puts a task's calls into the ledger.
+
+Before a call is made the task's journal says so (`CallPermitted`): if the process dies, whoever
+comes next finds there what is not on record. While something cannot be written, nothing more may
+be changed.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -12,17 +18,20 @@ from msgspec.structs import replace
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Answered,
+    CallPermitted,
     Event,
+    FileBefore,
     IntentSelected,
     Noted,
     RequestStarted,
     ToolFinished,
 )
-from rookery.core.folds.task_state import TaskState
 from rookery.core.refusals import KINDS, Refusal, shown
 from rookery.core.rulings import Ruling
 from rookery.engine.ports.actions import Action, Outcome
-from rookery.governance.ledger.call_journal import BegunCall, Target
+from rookery.engine.ports.storage import TaskLog
+from rookery.errors import RookeryError, StorageError
+from rookery.governance.ledger.catch_up import EventsOf, Recovered
 from rookery.governance.ledger.ledger_errors import LedgerUnwritable
 from rookery.governance.ledger.ledger_reader import newest
 from rookery.governance.ledger.records import Entry, Related, TracedFile
@@ -34,7 +43,6 @@ from rookery.governance.record_fields import (
     digest_of,
     git_base,
     gravest_objection,
-    hash_of,
     input_digest,
     kind_of,
     outcome_of,
@@ -52,29 +60,22 @@ MOST_NAMED = 100
 class Begun(Struct, frozen=True, kw_only=True):
     """A call that is being made, and how its files were before."""
 
-    call: ToolCall
     action: Action
     entry: Entry
-    journal: BegunCall
     before: Mapping[str, bytes | None]
 
 
-class CallRecords:
+class Recorder:
     def __init__(
-        self,
-        project: GovernedProject,
-        task_id: str,
-        state: Callable[[], TaskState],
-        events: Callable[[], Sequence[Event]],
-        tell: Callable[[Noted], object],
+        self, project: GovernedProject, task_id: str, log: TaskLog, journal_of: EventsOf
     ) -> None:
+        self._journal_of = journal_of
+        self._caught_up = False
         self._project = project
         self._task_id = task_id
-        self._state = state
-        self._events = events
-        self._tell = tell
+        self._log = log
         self._begun: dict[str, Begun] = {}
-        self._unsettled: dict[str, tuple[Entry, BegunCall]] = {}
+        self._unsettled: dict[str, Entry] = {}
         """Commands that have ended, until it is known what they did."""
         self._complained = False
 
@@ -82,19 +83,59 @@ class CallRecords:
         """Why the ledger is behind, once another try to write it has failed; nothing if it is
         not."""
         recording = self._project.recording
-        if not recording.behind:
+        if not self._project.keeps_records:
+            return ""
+        known = self._caught_up and recording.ledger.has_recorded(self._task_id)
+        if known and not recording.behind:
             return ""
         try:
-            await anyio.to_thread.run_sync(recording.retry)
+            await anyio.to_thread.run_sync(self._try_ledger)
         except LedgerUnwritable as error:
             return str(error)
         self._complained = False
         return ""
 
+    def _try_ledger(self) -> None:
+        """Before the first call of a task too: what cannot be recorded is not done."""
+        self._project.recording.retry()
+        self._project.recording.ledger.tail()
+        if not self._caught_up:
+            self._catch_up()
+
+    async def catch_up(self) -> bool:
+        """Record what processes that are gone have left unrecorded; False if that failed. Then
+        it is tried again before anything is changed."""
+        try:
+            found = await anyio.to_thread.run_sync(self._catch_up)
+        except RookeryError as error:
+            self._log.append(Noted(text=str(error)))
+            return False
+        for text in found.sentences():
+            self._log.append(Noted(text=text))
+        return True
+
+    def _catch_up(self) -> Recovered:
+        events = tuple(self._log.events)
+        own = any(isinstance(event.fact, CallPermitted) for event in events)
+
+        def events_of(task_id: str) -> Sequence[Event] | None:
+            if task_id == self._task_id:
+                return events
+            with suppress(StorageError):  # it stays among the open ones, for whoever can read it
+                return self._journal_of(task_id)
+            return None
+
+        root, recording = self._project.layout.root, self._project.recording
+        found = recording.recover(root, events_of, [self._task_id] if own else ())
+        recording.open_task(self._task_id)
+        self._caught_up = True
+        return found
+
     async def note(self, entry: Entry) -> bool:
         """Record what is no change. What cannot be written is told once, and tried again with
         whatever is recorded next; False says that it could not."""
-        return await self._written(partial(self._project.recording.note, entry))
+        write = partial(self._project.recording.note, entry)
+        return self._heard(await anyio.to_thread.run_sync(self._tried, write))
 
     async def begin(
         self,
@@ -105,7 +146,6 @@ class CallRecords:
         approval: Mapping[str, Any],
         label: str,
     ) -> None:
-        """Raises `LedgerUnwritable`; then nothing may be changed."""
         entry = replace(
             self.entry(kind_of(action), call, at),
             scope=label,
@@ -116,29 +156,29 @@ class CallRecords:
             error=gravest_objection(verdict) if self.observes else None,
             more={"matched": verdict.matched} if label == "ignored" else None,
         )
-        begun = partial(self._enter, call, action, verdict, entry)
-        self._begun[call.id] = await anyio.to_thread.run_sync(begun)
-
-    def _enter(self, call: ToolCall, action: Action, verdict: CallVerdict, entry: Entry) -> Begun:
-        """All that touches the disk, in one go: each change of thread costs as much as a look."""
-        entry = replace(entry, base=git_base(self._project.layout.root))
-        before = self.contents_of(action)
-        targets = {**before, **self._named_by(verdict)}
-        journal = BegunCall(
-            task_id=self._task_id,
-            tool_use_id=call.id,
-            tool_name=call.name,
+        begun, targets = await anyio.to_thread.run_sync(self._look, action, verdict, entry)
+        permitted = CallPermitted(
+            call_id=call.id,
+            tool=call.name,
             input_digest=entry.input_digest,
-            parent_task_id=entry.parent_task_id,
             intent_id=entry.intent_id,
             intent_rev=entry.intent_rev,
             intent_digest=entry.intent_digest,
-            scope=entry.scope,
-            targets=tuple(map(_target, targets.items())),
+            scope=label,
+            files=tuple(map(_file_before, targets.items())),
             unknown_targets=not action.changes,
         )
-        self._project.recording.begin(journal)
-        return Begun(call=call, action=action, entry=entry, journal=journal, before=before)
+        entry = replace(begun.entry, log_seq=self._log.append(permitted).seq)
+        self._begun[call.id] = replace(begun, entry=entry)
+
+    def _look(
+        self, action: Action, verdict: CallVerdict, entry: Entry
+    ) -> tuple[Begun, Mapping[str, bytes | None]]:
+        """All that touches the disk, in one go: each change of thread costs as much as a look."""
+        entry = replace(entry, base=git_base(self._project.layout.root))
+        before = self.contents_of(action)
+        begun = Begun(action=action, entry=entry, before=before)
+        return begun, {**before, **self._named_by(verdict)}
 
     async def end(
         self,
@@ -157,7 +197,7 @@ class CallRecords:
         if entry.command is not None and outcome is not None and outcome.exit_code is not None:
             entry = replace(entry, command={**entry.command, "exit_code": outcome.exit_code})
         if settles:
-            self._unsettled[call.id] = (entry, begun.journal)
+            self._unsettled[call.id] = entry
             return True
         done = partial(self._leave, begun, entry, written)
         entry, error = await anyio.to_thread.run_sync(done)
@@ -168,15 +208,13 @@ class CallRecords:
         self, begun: Begun, entry: Entry, written: Mapping[str, bytes | None] | None
     ) -> tuple[Entry, LedgerUnwritable | None]:
         """The same, after the call."""
-        recording = self._project.recording
         after = self._contents(list(begun.before))
         if entry.kind == "mutation" and entry.outcome != "success":
             after = self._own_doing(begun, after)
         entry = replace(entry, files=traced_files(begun.before, after, written=written))
         if not entry.files and entry.kind == "mutation" and entry.outcome == "success":
-            recording.drop(begun.journal)  # nothing is another than it was
-            return entry, None
-        return entry, self._tried(partial(recording.end, begun.journal, entry))
+            return entry, None  # nothing is another than it was
+        return entry, self._tried(partial(self._project.recording.note, entry))
 
     async def settle(
         self,
@@ -196,17 +234,12 @@ class CallRecords:
             files = await anyio.to_thread.run_sync(self._not_recorded_yet, call_id, files)
         if follows and not files:
             return
-        entry, journal = known or (self._follow_up(call_id), None)
-        entry = replace(entry, files=files)
+        entry = replace(known or self._follow_up(call_id), files=files)
         if outside:
             error = {"code": "CMD-002", "type": KINDS["CMD-002"].error_type}
             entry = replace(entry, scope="out_of_scope_detected", error=error)
         self._count(entry)
-        recording = self._project.recording
-        write = (
-            partial(recording.end, journal, entry) if journal else partial(recording.note, entry)
-        )
-        await self._written(write)
+        await self.note(entry)
 
     def _not_recorded_yet(
         self, call_id: str, files: Sequence[TracedFile]
@@ -228,15 +261,19 @@ class CallRecords:
 
     def _has_ended(self, call_id: str) -> bool:
         """Unlike one whose process was killed."""
-        facts = (event.fact for event in reversed(self._events()))
+        facts = (event.fact for event in reversed(self._log.events))
         return any(isinstance(each, ToolFinished) and each.call_id == call_id for each in facts)
 
     async def settle_rest(self) -> None:
         """Commands of which nobody will say any more what they did."""
-        while self._unsettled:
-            _, (entry, journal) = self._unsettled.popitem()
-            entry = replace(entry, more={**(entry.more or {}), "unknown_targets": True})
-            await self._written(partial(self._project.recording.end, journal, entry))
+        for entry in self._unsettled.values():
+            await self.note(replace(entry, more={**(entry.more or {}), "unknown_targets": True}))
+        for begun in self._begun.values():  # its tool broke down
+            entry = replace(begun.entry, outcome="interrupted")
+            _, error = await anyio.to_thread.run_sync(self._leave, begun, entry, None)
+            self._heard(error)
+        self._unsettled.clear()
+        self._begun.clear()
 
     async def refused(
         self,
@@ -280,27 +317,29 @@ class CallRecords:
         return told if paths or "command" in told else {}
 
     def entry(self, kind: Any, call: ToolCall, at: Standing | None) -> Entry:
-        state = self._state()
+        state = self._log.state
         active = state.intent or IntentSelected(intent_id="")
         related = at.intent.related if at else ()
+        events = reversed(self._log.events)
+        asked = next((each for each in events if isinstance(each.fact, RequestStarted)), None)
         return Entry(
             kind=kind,
             task_id=self._task_id,
             parent_task_id=state.parent or "",
-            turn=self._turn(),
+            turn=asked.seq if asked else 0,
             intent_id=active.intent_id,
             intent_rev=active.revision if active.intent_id else None,
             intent_digest=active.digest,
             tool_name=call.name,
             tool_use_id=call.id,
             input_digest=input_digest(call),
-            model_id=self._model(),
+            model_id=_model_of(asked),
             related=tuple(Related(type=each.type, url=each.url) for each in related),
         )
 
     @property
     def observes(self) -> bool:
-        governed = self._state().governed
+        governed = self._log.state.governed
         return governed is not None and governed.mode == "observe"
 
     def _named(self, path: str) -> str:
@@ -332,22 +371,11 @@ class CallRecords:
             for path, data in after.items()
         }
 
-    def _turn(self) -> int:
-        """The event at which the model was last asked."""
-        return next((e.seq for e in reversed(self._events()) if _is_request(e)), 0)
-
-    def _model(self) -> str:
-        asked = next((e.fact for e in reversed(self._events()) if _is_request(e)), None)
-        return f"{asked.provider}/{asked.model}" if isinstance(asked, RequestStarted) else ""
-
     def _count(self, entry: Entry) -> None:
         if used := self._project.counted(entry.intent_id):
             used.calls += 1
             used.files.update(each.path for each in entry.files)
             used.lines += sum(each.lines_added + each.lines_deleted for each in entry.files)
-
-    async def _written(self, write: Callable[[], object]) -> bool:
-        return self._heard(await anyio.to_thread.run_sync(self._tried, write))
 
     def _tried(self, write: Callable[[], object]) -> LedgerUnwritable | None:
         if not self._project.keeps_records:
@@ -362,14 +390,15 @@ class CallRecords:
         """Whether it is on record. That it is not is told once."""
         if error and not self._complained:
             self._complained = True
-            self._tell(Noted(text=str(error)))
+            self._log.append(Noted(text=str(error)))
         return error is None
 
 
-def _target(file: tuple[str, bytes | None]) -> Target:
+def _file_before(file: tuple[str, bytes | None]) -> FileBefore:
     path, data = file
-    return Target(path=path, before=hash_of(data))
+    return FileBefore(path=path, sha256=digest_of(data), size=len(data or b""))
 
 
-def _is_request(event: Event) -> bool:
-    return isinstance(event.fact, RequestStarted)
+def _model_of(asked: Event | None) -> str:
+    fact = asked.fact if asked else None
+    return f"{fact.provider}/{fact.model}" if isinstance(fact, RequestStarted) else ""
