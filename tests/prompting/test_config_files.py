@@ -11,8 +11,8 @@ from rookery.prompting.config_files import (
     MOST_LINKS,
     MOST_LOOKED_AT,
     ConfigFolder,
-    Look,
-    Remembered,
+    ConfigScan,
+    FileCache,
     projects_folder,
     users_folder,
 )
@@ -30,7 +30,7 @@ def project(bench: ConfigBench) -> ConfigFolder:
 
 
 def names(bench: ConfigBench, folder: str = "rules") -> tuple[list[str], list[str]]:
-    look = Look()
+    look = ConfigScan()
     return [file.name for file in project(bench).files(folder, look)], look.problems
 
 
@@ -46,7 +46,7 @@ def test_a_link_that_stays_inside_is_followed_under_its_own_name(bench: ConfigBe
     bench.link("rules/a.md", "../docs/style.md")
     bench.link("rules/folder", bench.root / "more")
     assert names(bench) == (["a.md", "folder/x.md"], [])
-    assert project(bench).text(str(bench.root / "rules/a.md"), Look()) == "inside"
+    assert project(bench).text(str(bench.root / "rules/a.md"), ConfigScan()) == "inside"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_link_that_leads_out_is_left_out_and_named(bench: ConfigBench, target:
     bench.link("rules/a.md", file)
     problem = f"rules/a.md is left out: it leads out of the workspace, to {file}."
     assert names(bench) == ([], [problem])
-    look = Look()
+    look = ConfigScan()
     assert project(bench).text(str(bench.root / "rules/a.md"), look) == ""
     assert look.problems == [problem]
 
@@ -68,7 +68,7 @@ def test_credentials_inside_the_workspace_are_not_read(bench: ConfigBench):
     bench.put("project/.ssh/id_rsa", "secret")
     inside = Boundaries(bench.root, home=bench.root / "project", own=[])
     bench.link("rules/a.md", bench.root / "project/.ssh/id_rsa")
-    look = Look()
+    look = ConfigScan()
     assert projects_folder(inside).files("rules", look) == []
     assert look.problems == ["rules/a.md is left out: it is where credentials are kept."]
 
@@ -106,7 +106,7 @@ def test_many_links_in_circles_cost_no_more_than_one(bench: ConfigBench, target:
     for number in range(40):
         bench.link(f"rules/{number}", target)
         bench.link(f"rules/deep/{number}", target if target == ".." else ".")
-    look = Look()
+    look = ConfigScan()
     found = [file.name for file in project(bench).files("rules", look)]
     assert found == ["a.md", "deep/b.md"]
     assert look.entries < 200
@@ -143,7 +143,7 @@ def test_only_so_many_links_are_followed_one_behind_the_other(bench: ConfigBench
 def test_a_walk_ends_at_the_most_files(bench: ConfigBench):
     for number in range(MOST_FILES + 50):
         bench.put(f"rules/{number}.md", "x")
-    look = Look()
+    look = ConfigScan()
     assert len(project(bench).files("rules", look)) == MOST_FILES
     assert look.problems == [f"rules has more than {MOST_FILES} files; the rest is not read."]
 
@@ -153,7 +153,7 @@ def test_a_walk_ends_at_the_most_names_and_says_so_once(bench: ConfigBench):
         (bench.root / f"rules/{number}").mkdir(parents=True)
         if number % 100 == 0:
             bench.put(f"rules/{number}/a.md", "x")
-    look = Look()
+    look = ConfigScan()
     project(bench).files("rules", look)
     assert look.entries <= MOST_ENTRIES + 1 + len(look.marks)
     assert look.problems == ["rules is not read whole: there are too many files and folders."]
@@ -162,7 +162,7 @@ def test_a_walk_ends_at_the_most_names_and_says_so_once(bench: ConfigBench):
 def test_all_walks_of_a_look_have_an_end_together(bench: ConfigBench):
     for number in range(100):
         bench.put(f"rules/{number}.txt", "x")
-    look = Look()
+    look = ConfigScan()
     for _ in range(MOST_LOOKED_AT // 100):
         assert len(project(bench).files("rules", look)) == 100
     assert look.problems == []
@@ -176,7 +176,7 @@ def test_a_pipe_is_neither_opened_nor_waited_for(bench: ConfigBench):
     found, problems = names(bench)
     assert found == ["a.md"]
     assert problems == ["rules/pipe.md is left out: it is no regular file."]
-    look = Look()
+    look = ConfigScan()
     assert project(bench).text(str(bench.root / "rules/pipe.md"), look) == ""
     assert look.problems
 
@@ -193,14 +193,14 @@ def test_a_pipe_is_neither_opened_nor_waited_for(bench: ConfigBench):
 )
 def test_text_is_read_as_it_is_meant(bench: ConfigBench, data: bytes, text: str, problem: str):
     file = bench.put("a.md", data)
-    look = Look()
+    look = ConfigScan()
     assert project(bench).text(str(file), look) == text
     assert [problem in each for each in look.problems] == ([True] if problem else [])
 
 
 def test_a_long_file_is_cut_with_a_note(bench: ConfigBench):
     file = bench.put("a.md", "line\n" * LARGEST)
-    look = Look()
+    look = ConfigScan()
     text = project(bench).text(str(file), look)
     assert len(text) < LARGEST + 200
     assert "(Cut here: " in text
@@ -211,7 +211,7 @@ def test_a_users_own_files_may_lie_anywhere(bench: ConfigBench):
     file = bench.put("elsewhere/mine.md", "mine")
     (bench.config / "rules").mkdir()
     (bench.config / "rules" / "a.md").symlink_to(file)
-    folder, look = users_folder(bench.config, bench.home), Look()
+    folder, look = users_folder(bench.config, bench.home), ConfigScan()
     (found,) = folder.files("rules", look)
     assert folder.text(found.path, look) == "mine"
     assert folder.called(found.path) == "~/.config/product/rules/a.md"
@@ -228,7 +228,7 @@ class Reads:
         self.count = 0
         self._folder = project(bench)
 
-    def __call__(self, look: Look) -> list[str]:
+    def __call__(self, look: ConfigScan) -> list[str]:
         self.count += 1
         files = self._folder.files("rules", look)
         return [self._folder.text(file.path, look) for file in files]
@@ -248,7 +248,7 @@ def test_files_are_read_again_only_once_they_have_changed(bench: ConfigBench, ch
     bench.put("rules/a.md", "one")
     (bench.root / "rules/deep").mkdir()
     reads = Reads(bench)
-    remembered = Remembered(reads, now=later)
+    remembered = FileCache(reads, now=later)
     first = remembered.get()
     assert remembered.get() is first
     assert reads.count == 1
@@ -261,7 +261,7 @@ def test_where_a_link_leads_counts_too(bench: ConfigBench):
     bench.put("one.md", "one")
     bench.put("two.md", "two")
     bench.link("rules/a.md", "../one.md")
-    remembered = Remembered(Reads(bench), now=later)
+    remembered = FileCache(Reads(bench), now=later)
     assert remembered.get() == ["one"]
     bench.put("one.md", "one more")
     assert remembered.get() == ["one more"]
@@ -273,6 +273,6 @@ def test_where_a_link_leads_counts_too(bench: ConfigBench):
 def test_what_was_written_a_moment_ago_is_looked_at_again(bench: ConfigBench):
     bench.put("rules/a.md", "one")
     reads = Reads(bench)
-    remembered = Remembered(reads)
+    remembered = FileCache(reads)
     assert remembered.get() == remembered.get() == ["one"]
     assert reads.count == 2

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from rookery.prompting.config_files import Look, Remembered
+from rookery.prompting.config_files import ConfigScan, FileCache
 
 MUCH_LATER = 60 * 10**9
 """Nanoseconds after which every change of a file shows in its times."""
@@ -14,14 +14,14 @@ class Reader:
         self._file = file
         self.reads = 0
 
-    def __call__(self, look: Look) -> str:
+    def __call__(self, look: ConfigScan) -> str:
         self.reads += 1
         look.note(str(self._file))
         return self._file.read_text() if self._file.exists() else ""
 
 
-def remembered(read: Reader) -> Remembered[str]:
-    return Remembered(read, now=lambda: time.time_ns() + MUCH_LATER)
+def remembered(read: Reader) -> FileCache[str]:
+    return FileCache(read, now=lambda: time.time_ns() + MUCH_LATER)
 
 
 def test_what_has_not_changed_is_not_read_again(tmp_path: Path):
@@ -49,7 +49,7 @@ def test_what_has_changed_come_or_gone_is_read_again(tmp_path: Path):
 def test_a_file_that_may_change_within_the_same_tick_is_looked_at_again(tmp_path: Path):
     (tmp_path / "a").write_text("one")
     read = Reader(tmp_path / "a")
-    known = Remembered(read)
+    known = FileCache(read)
     known.get()
     known.get()
     assert read.reads == 2

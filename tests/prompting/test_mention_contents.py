@@ -14,7 +14,7 @@ from rookery.prompting.mention_contents import (
     MOST_FILES,
     PER_FILE,
     ROOM,
-    Attachments,
+    MentionAttachments,
     note,
     plain_text,
 )
@@ -44,14 +44,16 @@ def permit_for(action: Action) -> Permit:
     return Permit(action.digest, reads=frozenset(action.reads), command=action.command)
 
 
-def action(bench: Bench, text: str, attachments: Attachments | None = None) -> Action:
+def action(bench: Bench, text: str, attachments: MentionAttachments | None = None) -> Action:
     (mention,) = find_mentions(text)
-    made = (attachments or Attachments(bench.root, bench.context)).action_for(mention)
+    made = (attachments or MentionAttachments(bench.root, bench.context)).action_for(mention)
     assert made is not None
     return made
 
 
-async def attached(bench: Bench, text: str, attachments: Attachments | None = None) -> Outcome:
+async def attached(
+    bench: Bench, text: str, attachments: MentionAttachments | None = None
+) -> Outcome:
     made = action(bench, text, attachments)
     return await made.perform(permit_for(made))
 
@@ -83,7 +85,7 @@ async def test_of_a_long_file_its_beginning_and_its_end_are_attached(bench: Benc
 
 
 async def test_all_attachments_together_have_a_bound(bench: Bench):
-    attachments = Attachments(bench.root, bench.context)
+    attachments = MentionAttachments(bench.root, bench.context)
     texts = []
     for number in range(10):
         put(bench, f"f{number}", "some words\n" * 5000)
@@ -187,7 +189,7 @@ async def test_that_git_failed_is_said(bench: Bench):
 
 async def test_other_mentions_need_no_action(bench: Bench):
     mentions = find_mentions("@problems @terminal @https://x.org")
-    attachments = Attachments(bench.root, bench.context)
+    attachments = MentionAttachments(bench.root, bench.context)
     assert [attachments.action_for(mention) for mention in mentions] == [None] * 3
     problems, terminal, url = mentions
     assert plain_text(problems, problems=["a.py:1 oops"]) == (
@@ -235,7 +237,7 @@ async def test_git_is_judged_again_right_before_it_runs(bench: Bench, text: str)
 
 @pytest.mark.parametrize("text", ["@1234567;touch${IFS}x", "@1234567 ;touch x", "@git-changes;id"])
 def test_of_what_is_mentioned_only_a_hash_gets_into_the_command(bench: Bench, text: str):
-    attachments = Attachments(bench.root, bench.context)
+    attachments = MentionAttachments(bench.root, bench.context)
     made = [attachments.action_for(mention) for mention in find_mentions(text)]
     commands = [each.command for each in made if each is not None]
     assert commands in ([], ["git show --stat --patch --no-ext-diff --no-textconv 1234567"])

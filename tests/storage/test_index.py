@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rookery.core.facts import Event, Fact, TaskOpened, TaskReopened, UserSpoke
-from rookery.storage.index import Index, ask_index
+from rookery.storage.index import SessionIndex, ask_index
 from rookery.storage.journal import Journal
 from rookery.storage.summary import TaskSummary
 from support.journal_writer import sample_facts, store, write_all
@@ -51,11 +51,11 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def index() -> Index:
-    return Index(sqlite3.connect(":memory:", isolation_level=None), full_text=True)
+def index() -> SessionIndex:
+    return SessionIndex(sqlite3.connect(":memory:", isolation_level=None), full_text=True)
 
 
-def test_what_has_not_changed_is_not_read_again(index: Index, tmp_path: Path):
+def test_what_has_not_changed_is_not_read_again(index: SessionIndex, tmp_path: Path):
     folders = {f"t{number}": tmp_path / f"t{number}" for number in range(1000)}
     store(folders["t0"], [TaskOpened(text="Go")])
     line = (folders["t0"] / JOURNAL).read_bytes()
@@ -70,7 +70,7 @@ def test_what_has_not_changed_is_not_read_again(index: Index, tmp_path: Path):
     assert len(index.summaries()) == 1000
 
 
-def test_only_what_was_appended_is_read(index: Index, folders: dict[str, Path]):
+def test_only_what_was_appended_is_read(index: SessionIndex, folders: dict[str, Path]):
     index.refresh(folders)
     (event,) = append(folders["t1"], UserSpoke(message_id="m2", text="and a cherry on top"))
     journal = folders["t1"] / JOURNAL
@@ -82,7 +82,9 @@ def test_only_what_was_appended_is_read(index: Index, folders: dict[str, Path]):
     assert [hit.task.id for hit in index.search("cherry parser")] == ["t1"]
 
 
-def test_a_journal_whose_end_was_taken_back_is_read_anew(index: Index, folders: dict[str, Path]):
+def test_a_journal_whose_end_was_taken_back_is_read_anew(
+    index: SessionIndex, folders: dict[str, Path]
+):
     journal = folders["t1"] / JOURNAL
     before = journal.read_bytes()
     append(folders["t1"], UserSpoke(message_id="m2", text="apples"))
@@ -96,7 +98,7 @@ def test_a_journal_whose_end_was_taken_back_is_read_anew(index: Index, folders: 
     assert [hit.task.id for hit in index.search("parser")] == ["t1"]
 
 
-def test_tasks_that_are_gone_are_forgotten(index: Index, folders: dict[str, Path]):
+def test_tasks_that_are_gone_are_forgotten(index: SessionIndex, folders: dict[str, Path]):
     index.refresh(folders)
     del folders["t1"]
     index.refresh(folders)
@@ -104,7 +106,7 @@ def test_tasks_that_are_gone_are_forgotten(index: Index, folders: dict[str, Path
     assert index.search("parser") == []
 
 
-def test_a_damage_that_was_mended_is_no_longer_told(index: Index, folders: dict[str, Path]):
+def test_a_damage_that_was_mended_is_no_longer_told(index: SessionIndex, folders: dict[str, Path]):
     journal = folders["t2"] / JOURNAL
     with journal.open("ab") as file:
         file.write(b"torn")
@@ -115,7 +117,7 @@ def test_a_damage_that_was_mended_is_no_longer_told(index: Index, folders: dict[
     assert [bool(task.damage) for task in index.summaries()] == [False, False]
 
 
-def test_an_error_of_reading_is_not_remembered(index: Index, folders: dict[str, Path]):
+def test_an_error_of_reading_is_not_remembered(index: SessionIndex, folders: dict[str, Path]):
     journal = folders["t2"] / JOURNAL
     aside = journal.rename(journal.with_name("aside"))
     journal.mkdir()
@@ -129,7 +131,7 @@ def test_an_error_of_reading_is_not_remembered(index: Index, folders: dict[str, 
 
 
 def test_without_full_text_search_letters_are_compared(folders: dict[str, Path]):
-    plain = Index(sqlite3.connect(":memory:", isolation_level=None), full_text=False)
+    plain = SessionIndex(sqlite3.connect(":memory:", isolation_level=None), full_text=False)
     plain.refresh(folders)
     assert [hit.task.id for hit in plain.search("SHED paint")] == ["t2"]
     assert plain.search("shed parser") == []
@@ -184,7 +186,7 @@ def test_words_that_nobody_can_have_written_are_found_nowhere(path: Path, folder
 def test_a_question_that_fails_is_no_damage(path: Path, folders: dict[str, Path]):
     listed(path, folders)
 
-    def fail(index: Index) -> None:
+    def fail(index: SessionIndex) -> None:
         raise ValueError("the question is at fault")
 
     with pytest.raises(ValueError, match="at fault"):

@@ -12,8 +12,8 @@ from rookery.errors import SettingsError
 from rookery.storage.settings_files import (
     LARGEST_FILE,
     LONGEST_LINE,
+    ExplainedSetting,
     FoundSettings,
-    Row,
     explain,
     find_settings,
 )
@@ -472,13 +472,15 @@ def test_every_value_is_explained(user_file: Path, project_file: Path, workspace
     write(project_file, "approval = 'ask'")
     found = find_settings(user_file, workspace, {"ROOKERY_MODE": "ask"}, {"max_cost": 2})
     rows = {row.key: row for row in explain(found)}
-    assert rows["model"] == Row("model", '"m"', str(user_file))
-    assert rows["provider"] == Row("provider", "", "default")
-    assert rows["approval"] == Row("approval", '"ask"', str(project_file))
-    assert rows["mode"] == Row("mode", '"ask"', "ROOKERY_MODE")
-    assert rows["max_cost"] == Row("max_cost", "2", "flag")
-    assert rows["limits.read_lines"] == Row("limits.read_lines", "2000", "default")
-    assert rows['models."a.b".window'] == Row('models."a.b".window', "5", str(user_file))
+    assert rows["model"] == ExplainedSetting("model", '"m"', str(user_file))
+    assert rows["provider"] == ExplainedSetting("provider", "", "default")
+    assert rows["approval"] == ExplainedSetting("approval", '"ask"', str(project_file))
+    assert rows["mode"] == ExplainedSetting("mode", '"ask"', "ROOKERY_MODE")
+    assert rows["max_cost"] == ExplainedSetting("max_cost", "2", "flag")
+    assert rows["limits.read_lines"] == ExplainedSetting("limits.read_lines", "2000", "default")
+    assert rows['models."a.b".window'] == ExplainedSetting(
+        'models."a.b".window', "5", str(user_file)
+    )
     assert list(rows)[-1] == 'models."a.b".window'
 
 

@@ -25,8 +25,8 @@ from rookery.permissions.trust import HOW_TO_AGREE, ToolAgreements
 from rookery.platform.user_folders import Places, find_places
 from rookery.prompting.config_files import (
     ConfigFolder,
+    ConfigScan,
     FoundFile,
-    Look,
     projects_folder,
     users_folder,
 )
@@ -66,7 +66,7 @@ class FoundTools(Struct, frozen=True):
 
 def find_tools(config: Path, home: Path, boundaries: Boundaries, *, trusted: bool) -> FoundTools:
     """The user's tools; also those of the project if its folder is trusted."""
-    look = Look()
+    look = ConfigScan()
     project = projects_folder(boundaries)
     of_project = [project.below(name) for name in PROJECT_FOLDERS] if trusted else []
     found: dict[str, FoundTool] = {}
@@ -103,14 +103,14 @@ def why_not_covered(tool: FoundTool, root: Path) -> str:
     )
 
 
-def _tools_in(folder: ConfigFolder, root: Path, look: Look) -> Iterator[FoundTool]:
+def _tools_in(folder: ConfigFolder, root: Path, look: ConfigScan) -> Iterator[FoundTool]:
     for file in folder.files(FOLDER, look):
         is_one = "/" not in file.name and file.name.endswith(_ENDING)
         if is_one and (tool := _tool(folder, file, root, look)):
             yield tool
 
 
-def _tool(folder: ConfigFolder, file: FoundFile, root: Path, look: Look) -> FoundTool | None:
+def _tool(folder: ConfigFolder, file: FoundFile, root: Path, look: ConfigScan) -> FoundTool | None:
     problems = len(look.problems)
     digest = file_digest(Path(file.path))
     text = folder.text(file.path, look)

@@ -20,9 +20,9 @@ from typing import TypeVar
 import anyio.to_thread
 
 from rookery.code_index.chunks import expression_of
-from rookery.code_index.store import Spot, Store, UnfitStore
+from rookery.code_index.store import IndexedChunk, Store, UnfitStore
 from rookery.code_index.syntax import Embedder, Sources, SyntaxReader
-from rookery.code_index.update import LARGEST, Progress, Update
+from rookery.code_index.update import LARGEST, IndexUpdate, Progress
 from rookery.core.indexed_code import CodeHit, CodeHits, fused
 from rookery.core.text.characters import is_utf8
 from rookery.engine.ports.actions import Permit
@@ -202,7 +202,7 @@ class CodeIndex:
         up_to_date = self._catch_up()
         vector, failure = self._vector(query)
 
-        def answer(store: Store) -> list[tuple[Spot, float]]:
+        def answer(store: Store) -> list[tuple[IndexedChunk, float]]:
             return self._ranked(store, expression, vector, below)
 
         damages = self._database.damages
@@ -216,9 +216,9 @@ class CodeIndex:
 
     def _ranked(
         self, store: Store, expression: str, vector: Sequence[float], below: str
-    ) -> list[tuple[Spot, float]]:
+    ) -> list[tuple[IndexedChunk, float]]:
         by_words = store.by_words(expression, below, _CANDIDATES, MOST_PER_FILE)
-        by_vector: list[Spot] = []
+        by_vector: list[IndexedChunk] = []
         if vector and self._embedder is not None:
             name = self._embedder.name
             by_vector = store.by_vector(vector, name, below, _CANDIDATES, MOST_PER_FILE)
@@ -235,7 +235,7 @@ class CodeIndex:
             return (), error
 
     def _shown(
-        self, ranked: Iterable[tuple[Spot, float]], may_show: Callable[[str], bool]
+        self, ranked: Iterable[tuple[IndexedChunk, float]], may_show: Callable[[str], bool]
     ) -> tuple[list[CodeHit], int]:
         """The best hits of which the files still are what was indexed, and how many are not."""
         hits: list[CodeHit] = []
@@ -256,7 +256,7 @@ class CodeIndex:
                 break
         return hits, len(changed)
 
-    def _text(self, spot: Spot) -> str | None:
+    def _text(self, spot: IndexedChunk) -> str | None:
         source = self._sources.read(spot.path, LARGEST)
         return source.text if source is not None and source.digest == spot.digest else None
 
@@ -311,7 +311,7 @@ class CodeIndex:
 
     def _pass(self, goal: int) -> None:
         self._hear(Progress())
-        update = Update(
+        update = IndexUpdate(
             self._sources,
             self._syntax,
             stopped=lambda: self._closed,
@@ -344,7 +344,9 @@ def _still_to_do(progress: Progress) -> str:
     return "(Some code was searched by words only: not all vectors are made yet.)"
 
 
-def _few_per_file(ranked: Iterable[tuple[Spot, float]]) -> Iterator[tuple[Spot, float]]:
+def _few_per_file(
+    ranked: Iterable[tuple[IndexedChunk, float]],
+) -> Iterator[tuple[IndexedChunk, float]]:
     shown: dict[str, int] = {}
     for spot, score in ranked:
         shown[spot.path] = shown.get(spot.path, 0) + 1

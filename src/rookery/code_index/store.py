@@ -51,7 +51,7 @@ class UnfitStore(Exception):
     """It is of another version, or holds what was never written to it."""
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class IndexedFile(Struct, frozen=True, kw_only=True):
     """A file as it was indexed; `model` is which one its vectors are of."""
 
     mark: Mark
@@ -59,7 +59,7 @@ class Known(Struct, frozen=True, kw_only=True):
     model: str
 
 
-class Piece(Struct, frozen=True, kw_only=True):
+class NewChunk(Struct, frozen=True, kw_only=True):
     """A chunk to be indexed, with the names of what it defines or is part of."""
 
     chunk: Chunk
@@ -67,7 +67,7 @@ class Piece(Struct, frozen=True, kw_only=True):
     words: str
 
 
-class Spot(Struct, frozen=True):
+class IndexedChunk(Struct, frozen=True):
     """A chunk that is indexed, and the digest of the file it was in."""
 
     id: int
@@ -84,14 +84,16 @@ class Store:
         if self._number("PRAGMA user_version") != VERSION:
             raise UnfitStore
 
-    def files(self) -> dict[str, Known]:
+    def files(self) -> dict[str, IndexedFile]:
         rows = self._db.execute("SELECT path, mark, digest, model FROM files")
         return {
-            path: Known(mark=_mark(mark), digest=digest, model=model)
+            path: IndexedFile(mark=_mark(mark), digest=digest, model=model)
             for path, mark, digest, model in rows
         }
 
-    def put(self, path: str, known: Known, pieces: Iterable[Piece], path_words: str) -> None:
+    def put(
+        self, path: str, known: IndexedFile, pieces: Iterable[NewChunk], path_words: str
+    ) -> None:
         """Replace all that is known of a file. Belongs into `writing`, like all that changes."""
         self.forget(path)
         file = self._db.execute(
@@ -117,7 +119,7 @@ class Store:
         self._db.execute(f"DELETE FROM chunks WHERE id IN {of_file}", (path,))
         self._db.execute("DELETE FROM files WHERE path = ?", (path,))
 
-    def spots_of(self, path: str) -> list[Spot]:
+    def spots_of(self, path: str) -> list[IndexedChunk]:
         return self._spots(f"{_PLACES} WHERE files.path = ? ORDER BY chunks.id", (path,))
 
     def put_vectors(self, ids: Sequence[int], vectors: Sequence[Sequence[float]]) -> None:
@@ -129,7 +131,7 @@ class Store:
     def put_model(self, path: str, model: str) -> None:
         self._db.execute("UPDATE files SET model = ? WHERE path = ?", (model, path))
 
-    def by_words(self, expression: str, below: str, most: int, per_file: int) -> list[Spot]:
+    def by_words(self, expression: str, below: str, most: int, per_file: int) -> list[IndexedChunk]:
         """Best first; only what lies in the folder or file `below`, if it is not empty. Of one
         file only `per_file`, lest it crowd out all others."""
         found = self._db.execute(
@@ -148,7 +150,7 @@ class Store:
 
     def by_vector(
         self, vector: Sequence[float], model: str, below: str, most: int, per_file: int
-    ) -> list[Spot]:
+    ) -> list[IndexedChunk]:
         """As `by_words`, by likeness to a vector."""
         rows = self._db.execute(
             f"SELECT chunks.file, chunk, bits FROM signatures JOIN chunks ON chunks.id = chunk "
@@ -176,13 +178,13 @@ class Store:
             if row is not None:
                 yield id, unpacked(row[0])
 
-    def _in_order(self, ids: Sequence[int]) -> list[Spot]:
+    def _in_order(self, ids: Sequence[int]) -> list[IndexedChunk]:
         found = (self._spots(f"{_PLACES} WHERE chunks.id = ?", (id,)) for id in ids)
         return [spot for spots in found for spot in spots]
 
-    def _spots(self, query: str, given: tuple[Any, ...]) -> list[Spot]:
+    def _spots(self, query: str, given: tuple[Any, ...]) -> list[IndexedChunk]:
         return [
-            Spot(id, path, digest, Chunk(start=first, end=last, begin=begin, finish=finish))
+            IndexedChunk(id, path, digest, Chunk(start=first, end=last, begin=begin, finish=finish))
             for id, path, digest, first, last, begin, finish in self._db.execute(query, given)
         ]
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.code_index.chunks import chunks, names_of, searchable
-from rookery.code_index.store import Known, Piece, Spot, Store
+from rookery.code_index.store import IndexedChunk, IndexedFile, NewChunk, Store
 from rookery.code_index.syntax import Embedder, Sources, SyntaxReader
 from rookery.core.credential_paths import holds_secrets
 from rookery.core.indexed_code import Found, Listing, Mark, Source
@@ -44,7 +44,7 @@ class Progress(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class Update:
+class IndexUpdate:
     """One pass over all files. `stopped` tells when to give up, `report` hears how it goes."""
 
     def __init__(
@@ -97,7 +97,11 @@ class Update:
                     store.put_model(path, embedder.name)
 
     def _read(
-        self, store: Store, changed: Sequence[Found], known: dict[str, Known], listing: Listing
+        self,
+        store: Store,
+        changed: Sequence[Found],
+        known: dict[str, IndexedFile],
+        listing: Listing,
     ) -> None:
         waiting = deque(changed)
         self._report(Progress(listed=True, waiting=len(waiting), notes=listing.notes))
@@ -109,7 +113,7 @@ class Update:
             self._report(Progress(listed=True, waiting=len(waiting), notes=listing.notes))
 
     def _next_changes(
-        self, waiting: deque[Found], known: dict[str, Known]
+        self, waiting: deque[Found], known: dict[str, IndexedFile]
     ) -> list[Callable[[Store], None]]:
         """What to write of the next files, as many as can be read in a short time."""
         until = time.monotonic() + _SECONDS_AT_ONCE
@@ -121,7 +125,7 @@ class Update:
                 break
         return changes
 
-    def _change(self, path: str, known: Known | None) -> Callable[[Store], None]:
+    def _change(self, path: str, known: IndexedFile | None) -> Callable[[Store], None]:
         source = self._sources.read(path, LARGEST)
         if source is None:
             return lambda store: store.forget(path)
@@ -130,22 +134,22 @@ class Update:
             return lambda store: store.touch(path, mark)
         pieces = self._pieces(path, source.text)
         words = searchable(path)
-        entry = Known(mark=mark, digest=source.digest, model="")
+        entry = IndexedFile(mark=mark, digest=source.digest, model="")
         return lambda store: store.put(path, entry, pieces, words)
 
     def _settled(self, mark: Mark) -> Mark:
         return mark if self._now() - max(mark[1], mark[2]) > _UNSETTLED else _NO_MARK
 
-    def _pieces(self, path: str, text: str) -> list[Piece]:
+    def _pieces(self, path: str, text: str) -> list[NewChunk]:
         syntax = self._syntax.read(path, text)
         found = chunks(text, syntax.definitions, syntax.statements)
         names = names_of(found, syntax.definitions)
-        pieces: list[Piece] = []
+        pieces: list[NewChunk] = []
         for chunk, own in zip(found, names, strict=True):
             words = text[chunk.begin : chunk.finish]
             if any(map(str.isalnum, words)):
                 said = searchable(" ".join(dict.fromkeys(own)))
-                pieces.append(Piece(chunk=chunk, names=said, words=searchable(words)))
+                pieces.append(NewChunk(chunk=chunk, names=said, words=searchable(words)))
         return pieces
 
     def _forget(self, store: Store, paths: Iterable[str]) -> None:
@@ -160,12 +164,12 @@ def is_unfit(path: str) -> bool:
     return holds_secrets(path) or _UNFIT.match(path.rpartition("/")[2].lower()) is not None
 
 
-def _is_known(found: Found, known: dict[str, Known]) -> bool:
+def _is_known(found: Found, known: dict[str, IndexedFile]) -> bool:
     before = known.get(found.path)
     return before is not None and before.mark == found.mark
 
 
-def _texts(spots: Sequence[Spot], source: Source) -> Iterable[list[str]]:
+def _texts(spots: Sequence[IndexedChunk], source: Source) -> Iterable[list[str]]:
     """What is made vectors of, a request's worth at a time."""
     for at in range(0, len(spots), TOGETHER):
         yield [

@@ -37,11 +37,11 @@ class _Character(Struct, frozen=True):
     expression: re.Pattern[str]
 
 
-class _Place(Struct, frozen=True):
+class _Position(Struct, frozen=True):
     expression: re.Pattern[str]
 
 
-class _Row(Struct, frozen=True):
+class _Sequence(Struct, frozen=True):
     parts: "tuple[_Node, ...]"
 
 
@@ -61,7 +61,7 @@ class _Look(Struct, frozen=True):
     wanted: bool
 
 
-_Node: TypeAlias = _Character | _Place | _Row | _Either | _Repeat | _Look
+_Node: TypeAlias = _Character | _Position | _Sequence | _Either | _Repeat | _Look
 
 
 class PathPattern:
@@ -73,7 +73,7 @@ class PathPattern:
     def found_in(self, path: str, *, unclear: bool = False) -> bool:
         """`unclear` is the answer where finding out takes too many steps."""
         try:
-            return bool(_Walk(path).forward(self._node, (2 << len(path)) - 1))
+            return bool(_PositionWalk(path).forward(self._node, (2 << len(path)) - 1))
         except _TooManySteps:
             return unclear
 
@@ -89,14 +89,14 @@ def path_pattern(source: str) -> PathPattern:
             re.compile(source)
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"it is no regular expression ({error})") from error
-    return PathPattern(_Reader(source).whole())
+    return PathPattern(_ExpressionReader(source).whole())
 
 
 class _TooManySteps(Exception):
     pass
 
 
-class _Walk:
+class _PositionWalk:
     """One text. Positions in it are the bits of a number: bit n is the one before character n."""
 
     def __init__(self, text: str) -> None:
@@ -112,7 +112,7 @@ class _Walk:
         match node:
             case _Character(expression):
                 return (starts & self._characters(expression)) << 1
-            case _Row(parts):
+            case _Sequence(parts):
                 for part in parts:
                     starts = self.forward(part, starts) if starts else 0
                 return starts
@@ -129,7 +129,7 @@ class _Walk:
         match node:
             case _Character(expression):
                 return (ends >> 1) & self._characters(expression)
-            case _Row(parts):
+            case _Sequence(parts):
                 for part in reversed(parts):
                     ends = self.backward(part, ends) if ends else 0
                 return ends
@@ -155,9 +155,9 @@ class _Walk:
             more -= 1
         return reached
 
-    def _allowed(self, node: _Place | _Look) -> int:
+    def _allowed(self, node: _Position | _Look) -> int:
         """The positions at which a node holds that takes up no characters."""
-        if isinstance(node, _Place):
+        if isinstance(node, _Position):
             return self._places(node.expression)
         if id(node) not in self._seen:
             self._seen[id(node)] = self._looked(node)
@@ -201,7 +201,7 @@ def _bits(values: Iterable[bool]) -> int:
     return int("".join("1" if each else "0" for each in values)[::-1] or "0", 2)
 
 
-class _Reader:
+class _ExpressionReader:
     """Takes an expression apart that is known to be one."""
 
     def __init__(self, source: str) -> None:
@@ -238,7 +238,7 @@ class _Reader:
                 parts.append(self._group(token["open"], depth))
             else:
                 parts.append(self._atom(token))
-        return _Row(tuple(parts))
+        return _Sequence(tuple(parts))
 
     def _group(self, opening: str, depth: int) -> _Node:
         inner = self._choices(depth + 1)
@@ -253,7 +253,7 @@ class _Reader:
 
     def _atom(self, token: re.Match[str]) -> _Node:
         expression = re.compile(token[0], self._flags)
-        return _Place(expression) if token["place"] else _Character(expression)
+        return _Position(expression) if token["place"] else _Character(expression)
 
 
 def _flags(letters: str) -> re.RegexFlag:

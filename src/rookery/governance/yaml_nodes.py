@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from rookery.core.findings import Problem
-from rookery.governance.intents.file_nodes import Entry, ListNode, MapNode, Node, TextNode
+from rookery.governance.intents.file_nodes import KeyedNode, ListNode, MapNode, Node, TextNode
 from rookery.governance.scope.scope_verdict import BIDIRECTIONAL
 
 DEEPEST = 12
@@ -120,13 +120,13 @@ def _fault(code: str, line: int, column: int, message: str, fix: str) -> YamlFau
     return YamlFault(code=code, message=message, fix=fix, line=line, column=column)
 
 
-class _Open:
+class _OpenNode:
     """A list or mapping that is being read."""
 
     def __init__(self, event: Any) -> None:
         self.event = event
         self.is_map = type(event).__name__ == "MappingStartEvent"
-        self.entries: list[Entry] = []
+        self.entries: list[KeyedNode] = []
         self.items: list[Node] = []
         self.keys: set[str] = set()
         self.key: TextNode | None = None
@@ -136,7 +136,7 @@ class _Builder:
     def __init__(self) -> None:
         self.root: Node | None = None
         self.faults: list[YamlFault] = []
-        self._open: list[_Open] = []
+        self._open: list[_OpenNode] = []
         self._documents = 0
         self.takers: dict[str, Callable[[Any], None]] = {
             "ScalarEvent": self._scalar,
@@ -179,7 +179,7 @@ class _Builder:
         if len(self._open) == DEEPEST:
             self._blame("E108", event, f"this is more than {DEEPEST} deep", "make it flatter")
             raise _Stop
-        self._open.append(_Open(event))
+        self._open.append(_OpenNode(event))
 
     def _end(self, event: Any) -> None:
         done = self._open.pop()
@@ -199,10 +199,10 @@ class _Builder:
         elif inner.key is None:
             inner.key = self._key(inner, node)
         else:
-            inner.entries.append(Entry(inner.key, node))
+            inner.entries.append(KeyedNode(inner.key, node))
             inner.key = None
 
-    def _key(self, inner: _Open, node: Node) -> TextNode:
+    def _key(self, inner: _OpenNode, node: Node) -> TextNode:
         if not isinstance(node, TextNode):
             self._blame_node("E103", node, "a key must be text", "use a simple key")
             return TextNode("", node.line, node.column, node.start, node.end)

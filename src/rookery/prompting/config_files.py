@@ -2,8 +2,8 @@
 
 A project's files were written by strangers: none may lead out of the workspace, to what is kept
 from the agent, or to where credentials are. The user's own may lie anywhere. Only regular files
-are opened, and no link is followed once it is known where a path leads. A `Look` remembers what
-it found, so that the same files need not be read again while nothing has changed.
+are opened, and no link is followed once it is known where a path leads. A `ConfigScan` remembers
+what it found, so that the same files need not be read again while nothing has changed.
 """
 
 import os
@@ -43,7 +43,7 @@ MOST_LOOKED_AT = 10 * MOST_ENTRIES
 """Names that all walks of one look do."""
 
 
-class Look:
+class ConfigScan:
     """One look at the disk: what it depended on, and what was wrong."""
 
     def __init__(self) -> None:
@@ -60,13 +60,13 @@ class Look:
             self.problems.append(problem)
 
 
-class Remembered(Generic[T]):
+class FileCache(Generic[T]):
     """What was read from files, read again only once one of them has changed. For `rest`
     seconds after a look there is no other."""
 
     def __init__(
         self,
-        read: Callable[[Look], T],
+        read: Callable[[ConfigScan], T],
         now: Callable[[], int] = time.time_ns,
         *,
         rest: float = 0.0,
@@ -74,24 +74,24 @@ class Remembered(Generic[T]):
         self._read = read
         self._now = now
         self._rest = int(rest * _SECOND)
-        self._known: _Known[T] | None = None
+        self._known: _CachedScan[T] | None = None
 
     def get(self) -> T:
         if self._known is None or not self._holds(self._known):
-            look, began = Look(), self._now()
+            look, began = ConfigScan(), self._now()
             found = self._read(look)
             settled = all(_latest(mark) < began - _SETTLED for mark in look.marks.values())
-            self._known = _Known(found, look.marks, settled, began)
+            self._known = _CachedScan(found, look.marks, settled, began)
         return self._known.found
 
-    def _holds(self, known: "_Known[T]") -> bool:
+    def _holds(self, known: "_CachedScan[T]") -> bool:
         if 0 <= self._now() - known.looked < self._rest:
             return True
         marks = known.marks.items()
         return known.settled and all(_mark(path) == mark for path, mark in marks)
 
 
-class _Known(NamedTuple, Generic[T]):
+class _CachedScan(NamedTuple, Generic[T]):
     """`settled` if no change since can go unnoticed."""
 
     found: T
@@ -131,7 +131,7 @@ class ConfigFolder:
         called = str(PurePosixPath(self._called, name))
         return ConfigFolder(self.path / name, called, self._boundaries)
 
-    def files(self, name: str, look: Look) -> list[FoundFile]:
+    def files(self, name: str, look: ConfigScan) -> list[FoundFile]:
         """All files in a folder of this one and below, in the order of their names."""
         top = self.at(name)
         self._note(look)
@@ -142,14 +142,14 @@ class ConfigFolder:
             )
         return sorted(found[:MOST_FILES], key=_by_name)
 
-    def folders(self, name: str, look: Look) -> list[str]:
+    def folders(self, name: str, look: ConfigScan) -> list[str]:
         """The names of the folders in a folder of this one, in order."""
         top = self.at(name)
         self._note(look)
-        names = self._names(top, look, _Walk(top, look))
+        names = self._names(top, look, _FolderWalk(top, look))
         return [each for each in names if os.path.isdir(f"{top}/{each}")]
 
-    def text(self, file: str, look: Look, most: int = LARGEST) -> str:
+    def text(self, file: str, look: ConfigScan, most: int = LARGEST) -> str:
         """What a file says, up to `most` bytes; nothing if it is not there or not to be read."""
         self._note(look)
         look.note(file)
@@ -168,7 +168,7 @@ class ConfigFolder:
             return ""
         return self._decoded(file, data, size, look)
 
-    def _decoded(self, file: str, data: bytes, size: int, look: Look) -> str:
+    def _decoded(self, file: str, data: bytes, size: int, look: ConfigScan) -> str:
         cut = len(data) < size
         kept = data[: data.rfind(b"\n") + 1] or data if cut else data
         read = decoded(file, kept, len(kept))
@@ -189,10 +189,10 @@ class ConfigFolder:
             text += f"\n(Cut here: only the first {len(kept)} of {size} bytes are shown.)"
         return text
 
-    def _walk(self, top: str, look: Look) -> Iterator[FoundFile]:
+    def _walk(self, top: str, look: ConfigScan) -> Iterator[FoundFile]:
         """Links to folders come last, so that a folder is known by its own name if it has one
         here."""
-        walk = _Walk(top, look)
+        walk = _FolderWalk(top, look)
         waiting = deque([_Entry(top)])
         while waiting:
             folder = waiting.popleft()
@@ -205,7 +205,7 @@ class ConfigFolder:
                 yield from self._files_in(folder, waiting, look, walk)
 
     def _files_in(
-        self, folder: "_Entry", waiting: "deque[_Entry]", look: Look, walk: "_Walk"
+        self, folder: "_Entry", waiting: "deque[_Entry]", look: ConfigScan, walk: "_FolderWalk"
     ) -> Iterator[FoundFile]:
         """The files of one folder; the folders in it are put to those that wait."""
         for name in self._names(folder.path, look, walk):
@@ -219,10 +219,10 @@ class ConfigFolder:
                 else:
                     look.complain(self._left_out(entry.path, "it is no regular file"))
 
-    def _may_enter(self, entry: "_Entry", look: Look) -> bool:
+    def _may_enter(self, entry: "_Entry", look: ConfigScan) -> bool:
         return not entry.linked or self._may_follow(entry.path, entry.links, look)
 
-    def _names(self, folder: str, look: Look, walk: "_Walk") -> list[str]:
+    def _names(self, folder: str, look: ConfigScan, walk: "_FolderWalk") -> list[str]:
         look.note(folder)
         if not os.path.isdir(folder):
             return []
@@ -238,7 +238,7 @@ class ConfigFolder:
             )
         return names
 
-    def _may_follow(self, path: str, links: int, look: Look) -> bool:
+    def _may_follow(self, path: str, links: int, look: ConfigScan) -> bool:
         try:
             self._way(path)
         except (OSError, ToolError) as error:
@@ -266,7 +266,7 @@ class ConfigFolder:
         names = () if place.path == "." else PurePosixPath(place.path).parts
         return self._boundaries.root, names
 
-    def _note(self, look: Look) -> None:
+    def _note(self, look: ConfigScan) -> None:
         """What is kept from the agent decides what is read here."""
         if self._boundaries is not None:
             for name in IGNORE_FILES:
@@ -293,11 +293,11 @@ class _Entry(Struct, frozen=True):
         return _Entry(path, below, self.links + linked, self.depth + 1, linked)
 
 
-class _Walk:
+class _FolderWalk:
     """What keeps a walk short, however many links lead round in circles: each folder is visited
     once, and there is an end to the names that are looked at."""
 
-    def __init__(self, top: str, look: Look) -> None:
+    def __init__(self, top: str, look: ConfigScan) -> None:
         self.top = top
         self._look = look
         self._most = min(look.entries + MOST_ENTRIES, MOST_LOOKED_AT)

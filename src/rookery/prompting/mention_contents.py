@@ -50,7 +50,7 @@ _ENOUGH = "Not attached: the message has enough already."
 _TAGS = {"git_changes": "git_working_state", "commit": "git_commit"}
 
 
-class Attachments:
+class MentionAttachments:
     """The attachments of one message."""
 
     def __init__(self, root: Path, ctx: ToolContext) -> None:

@@ -22,7 +22,7 @@ from rookery.core.replies import sentence_in
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import ToolError
-from rookery.prompting.mention_contents import Attachments, note, plain_text
+from rookery.prompting.mention_contents import MentionAttachments, note, plain_text
 
 MOST_MENTIONS = 50
 MOST_COMMANDS = 10
@@ -61,7 +61,7 @@ class Gatherer:
     async def __call__(
         self, text: str, ctx: ToolContext, act: Callable[[Action], Awaitable[Outcome]]
     ) -> Gathered:
-        attachments = Attachments(self._root, ctx)
+        attachments = MentionAttachments(self._root, ctx)
         texts: list[str] = []
         images: list[Image] = []
         seen: list[Seen] = []
@@ -82,7 +82,7 @@ class Gatherer:
     async def _looked_up(
         self,
         mention: Mention,
-        attachments: Attachments,
+        attachments: MentionAttachments,
         ctx: ToolContext,
         act: Callable[[Action], Awaitable[Outcome]],
     ) -> Outcome:

@@ -28,8 +28,8 @@ from rookery.core.modes import (
 )
 from rookery.prompting.config_files import (
     ConfigFolder,
-    Look,
-    Remembered,
+    ConfigScan,
+    FileCache,
     projects_folder,
     users_folder,
 )
@@ -56,13 +56,13 @@ class ModeFiles:
     def __init__(self, config: Path, home: Path, boundaries: Boundaries, *, trusted: bool) -> None:
         self._user = users_folder(config, home)
         self._project = projects_folder(boundaries) if trusted else None
-        self._found = Remembered(self._read)
+        self._found = FileCache(self._read)
 
     def read(self) -> FoundModes:
         """A task reads this once: what is changed while it runs does not widen its rights."""
         return self._found.get()
 
-    def _read(self, look: Look) -> FoundModes:
+    def _read(self, look: ConfigScan) -> FoundModes:
         usual = merged(BUILT_IN, _modes_of(self._user, FILE_NAME, look))
         layers: list[Sequence[Mode]] = []
         if self._project is not None:
@@ -88,7 +88,7 @@ def modes_in(text: str, source: Source) -> tuple[Mode, ...]:
     return modes
 
 
-def _modes_of(folder: ConfigFolder, name: str, look: Look) -> tuple[Mode, ...]:
+def _modes_of(folder: ConfigFolder, name: str, look: ConfigScan) -> tuple[Mode, ...]:
     file = folder.at(name)
     text = folder.text(file, look, most=LARGEST)
     source: Source = "user" if folder.origin == "user" else "project"
@@ -100,7 +100,7 @@ def _modes_of(folder: ConfigFolder, name: str, look: Look) -> tuple[Mode, ...]:
     return tuple(_without_model(mode, folder.called(file), look) for mode in modes)
 
 
-def _without_model(mode: Mode, called: str, look: Look) -> Mode:
+def _without_model(mode: Mode, called: str, look: ConfigScan) -> Mode:
     if mode.source == "user" or not (mode.provider or mode.model):
         return mode
     look.complain(
@@ -110,7 +110,7 @@ def _without_model(mode: Mode, called: str, look: Look) -> Mode:
     return replace(mode, provider="", model="")
 
 
-def _within(usual: Sequence[Mode], mode: Mode, look: Look) -> Mode:
+def _within(usual: Sequence[Mode], mode: Mode, look: ConfigScan) -> Mode:
     """A project's mode with no more rights than the mode it replaces, if it replaces one."""
     replaced = find_mode(usual, mode.slug)
     if replaced is None:

@@ -16,9 +16,9 @@ from rookery.core.instructions import NestedRules, Rule, Rules
 from rookery.core.limits import KIB
 from rookery.prompting.config_files import (
     ConfigFolder,
+    ConfigScan,
+    FileCache,
     FoundFile,
-    Look,
-    Remembered,
     projects_folder,
     users_folder,
 )
@@ -73,19 +73,19 @@ class RuleFiles:
         self._boundaries = boundaries
         self._subfolders = subfolders
         self._agent_files = agent_files
-        self._nested = Remembered(self._find_nested, now, rest=BETWEEN_WALKS)
-        self._found: dict[str, tuple[_Found, Remembered[Rules]]] = {}
+        self._nested = FileCache(self._find_nested, now, rest=BETWEEN_WALKS)
+        self._found: dict[str, tuple[_Found, FileCache[Rules]]] = {}
 
     def read(self, mode: str) -> Rules:
         """The rules that hold in a mode; the same value for as long as nothing has changed."""
         nested = self._nested.get()
         before = self._found.get(mode)
         if before is None or before[0] != nested:
-            before = nested, Remembered(lambda look: self._read(mode, nested, look))
+            before = nested, FileCache(lambda look: self._read(mode, nested, look))
             self._found[mode] = before
         return before[1].get()
 
-    def _read(self, mode: str, found: "_Found", look: Look) -> Rules:
+    def _read(self, mode: str, found: "_Found", look: ConfigScan) -> Rules:
         """The user's own are read first, and a project's cannot take their room."""
         nested, problems = found
         kinds = (f"-{mode}", "")
@@ -113,7 +113,13 @@ class RuleFiles:
             yield [inner.below(name) for name in PROJECT_FOLDERS]
 
     def _of_project(
-        self, nested: "Sequence[_Nested]", kind: str, look: Look, room: "_Room", *, alone: bool
+        self,
+        nested: "Sequence[_Nested]",
+        kind: str,
+        look: ConfigScan,
+        room: "_Room",
+        *,
+        alone: bool,
     ) -> tuple[Rule, ...]:
         """The rules of all folders `rules` with this ending, or else, if there are no others at
         all, of the old single files."""
@@ -130,7 +136,7 @@ class RuleFiles:
                 return (rule,)
         return ()
 
-    def _of_agents(self, look: Look, room: "_Room") -> tuple[Rule, ...]:
+    def _of_agents(self, look: ConfigScan, room: "_Room") -> tuple[Rule, ...]:
         workspace = self._workspace
         if workspace is None or not self._agent_files:
             return ()
@@ -147,7 +153,7 @@ class RuleFiles:
             if each.agent_file
         )
 
-    def _find_nested(self, look: Look) -> "_Found":
+    def _find_nested(self, look: ConfigScan) -> "_Found":
         if self._workspace is None or not self._subfolders:
             return (), ()
         top = str(self._boundaries.root)
@@ -186,7 +192,7 @@ class _Room:
     def __init__(self) -> None:
         self._left = TOGETHER
 
-    def rule(self, folder: ConfigFolder, file: str, look: Look) -> Rule | None:
+    def rule(self, folder: ConfigFolder, file: str, look: ConfigScan) -> Rule | None:
         """None if there is nothing in the file."""
         if self._left <= 0:
             look.note(file)
@@ -200,7 +206,7 @@ class _Room:
         return Rule(path=folder.called(file), text=text, origin=folder.origin) if text else None
 
 
-def _rules_of(layer: Layer, name: str, look: Look, room: _Room) -> Iterator[Rule]:
+def _rules_of(layer: Layer, name: str, look: ConfigScan, room: _Room) -> Iterator[Rule]:
     taken: dict[str, tuple[ConfigFolder, FoundFile]] = {}
     for folder in layer:
         for file in folder.files(name, look):
@@ -215,7 +221,9 @@ def _in_order(file: FoundFile) -> tuple[str, str]:
     return os.path.basename(file.name).casefold(), file.name
 
 
-def _folders(top: str, look: Look, hides: Callable[..., bool]) -> Iterator[tuple[str, list[str]]]:
+def _folders(
+    top: str, look: ConfigScan, hides: Callable[..., bool]
+) -> Iterator[tuple[str, list[str]]]:
     """The folders of a workspace and the names in them, breadth first. No link is followed, and
     nothing is looked into that is hidden, kept from the agent, or not the project's own work."""
     waiting = [""]

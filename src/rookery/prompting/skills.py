@@ -17,8 +17,8 @@ from rookery.core.limits import KIB
 from rookery.errors import ToolError
 from rookery.prompting.config_files import (
     ConfigFolder,
-    Look,
-    Remembered,
+    ConfigScan,
+    FileCache,
     projects_folder,
     users_folder,
 )
@@ -51,14 +51,14 @@ class SkillFiles:
             root = projects_folder(boundaries)
             self._folders += [root.below(name) for name in (*_FOREIGN, PROJECT_FOLDER)]
         self._files: dict[Skill, tuple[ConfigFolder, str]] = {}
-        self._found = Remembered(self._read)
+        self._found = FileCache(self._read)
 
     def read(self) -> FoundSkills:
         return self._found.get()
 
     def body(self, skill: Skill) -> str:
         """What a skill says. Raises `ToolError` if it can no longer be read."""
-        look = Look()
+        look = ConfigScan()
         folder, file = self._files[skill]
         text = folder.text(file, look, most=LARGEST)
         try:
@@ -70,7 +70,7 @@ class SkillFiles:
             raise ToolError(f"The skill {skill.name} cannot be read: {reason}")
         return body
 
-    def _read(self, look: Look) -> FoundSkills:
+    def _read(self, look: ConfigScan) -> FoundSkills:
         found: dict[tuple[str, tuple[str, ...], str], Skill] = {}
         for folder in self._folders:
             for skill, file in _skills_of(folder, look):
@@ -82,7 +82,7 @@ class SkillFiles:
         return FoundSkills(skills=tuple(found.values()), problems=tuple(look.problems))
 
 
-def _tell_unused(skills: tuple[Skill, ...], look: Look) -> None:
+def _tell_unused(skills: tuple[Skill, ...], look: ConfigScan) -> None:
     users = [skill for skill in skills if skill.origin == "user"]
     for skill in skills:
         if skill.origin == "project" and any(_hides(own, skill) for own in users):
@@ -97,7 +97,7 @@ def _hides(own: Skill, other: Skill) -> bool:
     return own.name == other.name and same_modes
 
 
-def _skills_of(folder: ConfigFolder, look: Look) -> Iterator[tuple[Skill, str]]:
+def _skills_of(folder: ConfigFolder, look: ConfigScan) -> Iterator[tuple[Skill, str]]:
     places = list(islice(_places(folder, look), MOST_SKILLS + 1))
     if len(places) > MOST_SKILLS:
         called = folder.called(str(folder.path))
@@ -108,7 +108,7 @@ def _skills_of(folder: ConfigFolder, look: Look) -> Iterator[tuple[Skill, str]]:
             yield skill, file
 
 
-def _places(folder: ConfigFolder, look: Look) -> Iterator[tuple[str, str, str]]:
+def _places(folder: ConfigFolder, look: ConfigScan) -> Iterator[tuple[str, str, str]]:
     """Where skills may be: the folder of their kind, their own, and the mode they are for."""
     for name in folder.folders("", look):
         if kind := _FOLDER.fullmatch(name):
@@ -116,7 +116,7 @@ def _places(folder: ConfigFolder, look: Look) -> Iterator[tuple[str, str, str]]:
                 yield name, inner, kind[1] or ""
 
 
-def _skill(folder: ConfigFolder, file: str, name: str, mode: str, look: Look) -> Skill | None:
+def _skill(folder: ConfigFolder, file: str, name: str, mode: str, look: ConfigScan) -> Skill | None:
     text = folder.text(file, look, most=LARGEST)
     if not text:
         return None

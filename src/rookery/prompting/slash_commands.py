@@ -16,9 +16,9 @@ from rookery.core.instructions import SlashCommand
 from rookery.core.limits import KIB
 from rookery.prompting.config_files import (
     ConfigFolder,
+    ConfigScan,
+    FileCache,
     FoundFile,
-    Look,
-    Remembered,
     projects_folder,
     users_folder,
 )
@@ -33,7 +33,7 @@ _ENDING = ".md"
 
 INIT = SlashCommand(
     name="init",
-    description="Look through the project and write AGENTS.md",
+    description="ConfigScan through the project and write AGENTS.md",
     content=f"""\
 Write an AGENTS.md for this project: what an engineer who is new to it could not guess, and would
 get wrong for want of knowing.
@@ -70,12 +70,12 @@ class CommandFiles:
         self._of_project = [root.below(name) for name in (PROJECT_FOLDER, ".roo")]
         self._of_user = [users_folder(folder, home) for folder in (config, home / ".roo")]
         self._trusted = trusted
-        self._found = Remembered(self._read)
+        self._found = FileCache(self._read)
 
     def read(self) -> FoundCommands:
         return self._found.get()
 
-    def _read(self, look: Look) -> FoundCommands:
+    def _read(self, look: ConfigScan) -> FoundCommands:
         users = _commands_in(self._of_user, look)
         usual: dict[str, SlashCommand | str] = {command.name: command for command in BUILT_IN}
         known = usual | users
@@ -95,7 +95,9 @@ class CommandFiles:
         )
 
 
-def _commands_in(folders: Sequence[ConfigFolder], look: Look) -> dict[str, SlashCommand | str]:
+def _commands_in(
+    folders: Sequence[ConfigFolder], look: ConfigScan
+) -> dict[str, SlashCommand | str]:
     """The commands by name, of files that have the same name the first that can be read; or
     sentences that say why there is none."""
     found: dict[str, SlashCommand | str] = {}
@@ -115,7 +117,7 @@ def _name(file: FoundFile) -> str:
     return file.name.removesuffix(_ENDING)
 
 
-def _command(folder: ConfigFolder, file: FoundFile, look: Look) -> SlashCommand | str:
+def _command(folder: ConfigFolder, file: FoundFile, look: ConfigScan) -> SlashCommand | str:
     """The command, or a sentence that says why there is none."""
     complaints = len(look.problems)
     text = folder.text(file.path, look, most=LARGEST)

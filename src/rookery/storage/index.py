@@ -70,14 +70,14 @@ _PASSING_TROUBLE = {
 }
 
 
-class Found(Struct, frozen=True):
+class SearchHit(Struct, frozen=True):
     """A task that holds all the words that were looked for, and a place where it does."""
 
     task: TaskSummary
     snippet: str
 
 
-class _Reading(Struct, frozen=True):
+class _JournalProgress(Struct, frozen=True):
     """How far a journal has been read; `seal` is how the last line read ended."""
 
     summary: TaskSummary
@@ -90,7 +90,7 @@ class UnfitIndex(Exception):
     """The index is of another version, or holds what was never written to it."""
 
 
-class Index:
+class SessionIndex:
     """One open index. `full_text` tells whether this SQLite can make an index of words."""
 
     def __init__(self, connection: sqlite3.Connection, *, full_text: bool) -> None:
@@ -127,14 +127,14 @@ class Index:
         ]
         return [summary for summary in summaries if summary.updated or summary.damage]
 
-    def search(self, words: str, workspace: str | None = None) -> list[Found]:
+    def search(self, words: str, workspace: str | None = None) -> list[SearchHit]:
         """The tasks that hold all of the words, newest first."""
         terms = words.split()
         if not terms or not _encodable(words):
             return []
         passages = self._by_words(terms) or self._by_letters(terms)
         found = [task for task in self.summaries(workspace) if task.id in passages]
-        return [Found(task, snippet(passages[task.id], terms)) for task in found[:MOST_FOUND]]
+        return [SearchHit(task, snippet(passages[task.id], terms)) for task in found[:MOST_FOUND]]
 
     def forget(self, task_id: str) -> None:
         with self._writing():
@@ -163,7 +163,7 @@ class Index:
                 after = self._read(folder, before, mark)
             except OSError as error:
                 damage = f"Its journal cannot be read ({reason(error)})."
-                after, mark = _Reading(replace(before.summary, damage=damage)), _UNKNOWN
+                after, mark = _JournalProgress(replace(before.summary, damage=damage)), _UNKNOWN
             summary = after.summary
             row = (task_id, summary.workspace, summary.updated, msgspec.json.encode(summary))
             self._db.execute(
@@ -171,31 +171,31 @@ class Index:
                 (*row, after.seq, after.end, after.seal, *mark),
             )
 
-    def _reading(self, task_id: str) -> _Reading:
+    def _reading(self, task_id: str) -> _JournalProgress:
         row = self._db.execute(
             "SELECT summary, seq, end, seal FROM tasks WHERE id = ?", (task_id,)
         ).fetchone()
         if row is None:
-            return _Reading(TaskSummary(id=task_id))
+            return _JournalProgress(TaskSummary(id=task_id))
         encoded, seq, end, seal = msgspec.convert(row, tuple[bytes, int, int, bytes])
         if seq and end < SEAL:
             raise UnfitIndex
-        return _Reading(msgspec.json.decode(encoded, type=TaskSummary), seq, end, seal)
+        return _JournalProgress(msgspec.json.decode(encoded, type=TaskSummary), seq, end, seal)
 
-    def _read(self, folder: Path, reading: _Reading, mark: Mark) -> _Reading:
+    def _read(self, folder: Path, reading: _JournalProgress, mark: Mark) -> _JournalProgress:
         """Go on from where reading ended, or from the start if that line is no longer there."""
         journal, blobs = folder / JOURNAL, Blobs(folder / "blobs")
         damage = ""
         if mark == _ABSENT or not _is_still_there(journal, reading):
             self._forget_words(reading.summary.id)
-            reading = _Reading(TaskSummary(id=reading.summary.id))
+            reading = _JournalProgress(TaskSummary(id=reading.summary.id))
         if mark == _ABSENT:
             return reading
         try:
             with opened_journal(journal) as file:
                 for line in counting_lines(file, blobs, start=reading.end, after=reading.seq):
                     summary = see(reading.summary, line.event)
-                    reading = _Reading(summary, line.event.seq, line.end, line.seal)
+                    reading = _JournalProgress(summary, line.event.seq, line.end, line.seal)
                     self._remember(summary.id, words_of(line.event.fact))
             if reading.end < mark[0] and (reading.seq or not never_begun(journal)):
                 damage = f"Its journal is damaged after event {reading.seq}."
@@ -258,7 +258,7 @@ class Index:
         return self._db.execute(query).fetchone()[0]
 
 
-def ask_index(path: Path, folders: Mapping[str, Path], question: Callable[[Index], T]) -> T:
+def ask_index(path: Path, folders: Mapping[str, Path], question: Callable[[SessionIndex], T]) -> T:
     """Answer a question from an index that knows all that is in the tasks' folders now."""
     for _ in range(2):
         try:
@@ -292,7 +292,7 @@ def _mark(folder: Path) -> Mark:
     return found.st_size, found.st_ctime_ns
 
 
-def _is_still_there(journal: Path, reading: _Reading) -> bool:
+def _is_still_there(journal: Path, reading: _JournalProgress) -> bool:
     """Whether the line that was read last is where it was."""
     if reading.seq == 0:
         return False
@@ -319,13 +319,15 @@ def _escaped(term: str) -> str:
 
 
 def _ask(
-    connection: sqlite3.Connection, folders: Mapping[str, Path], question: Callable[[Index], T]
+    connection: sqlite3.Connection,
+    folders: Mapping[str, Path],
+    question: Callable[[SessionIndex], T],
 ) -> T:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA secure_delete = ON")
     modules = connection.execute("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'")
-    index = Index(connection, full_text=modules.fetchone() is not None)
+    index = SessionIndex(connection, full_text=modules.fetchone() is not None)
     index.refresh(folders)
     return question(index)
 

@@ -73,7 +73,7 @@ class _Referring(msgspec.Struct):
     text_blob: BlobReference | None = None
 
 
-class Line(Struct, frozen=True):
+class JournalLine(Struct, frozen=True):
     """An event as it was read: where in the file its line ends, and with which checksum."""
 
     event: Event
@@ -109,7 +109,7 @@ def line_from(event: Event, blobs: Blobs) -> bytes:
 
 def counting_lines(
     file: BinaryIO, blobs: Blobs | None = None, *, start: int = 0, after: int = 0
-) -> Iterator[Line]:
+) -> Iterator[JournalLine]:
     """The lines that count, from byte `start` on, where event `after` ended.
 
     Stops before the first line that does not count. Without `blobs` large texts stay empty.
@@ -127,7 +127,7 @@ def counting_lines(
         if blobs and blob and isinstance(event.fact, ToolFinished):
             event = replace(event, fact=replace(event.fact, text=_text_of(blob, blobs)))
         end, seq = end + len(raw), event.seq
-        yield Line(event, end, raw[-SEAL:], blob)
+        yield JournalLine(event, end, raw[-SEAL:], blob)
 
 
 def flaw(raw: bytes, expected: int) -> str:

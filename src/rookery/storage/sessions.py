@@ -28,7 +28,7 @@ from rookery.storage.journal_lines import JOURNAL, Blobs, line_from, never_begun
 from rookery.storage.summary import TaskSummary
 
 if TYPE_CHECKING:
-    from rookery.storage.index import Found, Index
+    from rookery.storage.index import SearchHit, SessionIndex
 
 
 _TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -74,7 +74,7 @@ class TaskStore:
         """Newest first; of one workspace, or of all."""
         return self._ask(lambda index: index.summaries(workspace))
 
-    def search(self, words: str, workspace: str | None = None) -> "Sequence[Found]":
+    def search(self, words: str, workspace: str | None = None) -> "Sequence[SearchHit]":
         """The tasks that hold all of the words, newest first."""
         return self._ask(lambda index: index.search(words, workspace))
 
@@ -134,7 +134,7 @@ class TaskStore:
         if self._places.index_file.exists():
             self._ask(lambda index: index.scrub())
 
-    def _ask(self, question: "Callable[[Index], T]") -> T:
+    def _ask(self, question: "Callable[[SessionIndex], T]") -> T:
         from rookery.storage.index import ask_index
 
         folders = {

@@ -60,7 +60,7 @@ class FoundSettings(Struct, frozen=True, kw_only=True):
     refused: tuple[str, ...] = ()
 
 
-class Row(Struct, frozen=True):
+class ExplainedSetting(Struct, frozen=True):
     """One line of the table that explains the settings."""
 
     key: str
@@ -220,12 +220,12 @@ def table_of(text: str, called: str) -> dict[str, Any]:
         raise SettingsError(f"{called}: {_where(str(error))}.") from error
 
 
-def explain(found: FoundSettings) -> list[Row]:
+def explain(found: FoundSettings) -> list[ExplainedSetting]:
     """Every setting with its value and where it came from; of models what was said of them."""
     plain = [key for key in all_settings() if ANY not in key]
     described = [key for key in found.origins if key not in plain]
     return [
-        Row(
+        ExplainedSetting(
             spelled(key),
             "" if (value := _value_at(found.settings, key)) is None else shown(value),
             found.origins.get(key, DEFAULT),

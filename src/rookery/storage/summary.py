@@ -38,7 +38,7 @@ RESULT_LENGTH = 8 * KIB
 """How much of a tool's result can be searched, in characters."""
 
 
-class Status(StrEnum):
+class StoredStatus(StrEnum):
     OPEN = "open"
     COMPLETED = "completed"
     CLOSED = "closed"
@@ -53,7 +53,7 @@ class TaskSummary(Struct, frozen=True, kw_only=True):
     workspace: str = ""
     parent: str | None = None
     mode: str = ""
-    status: Status = Status.OPEN
+    status: StoredStatus = StoredStatus.OPEN
     created: int = 0
     updated: int = 0
     tokens_in: int = 0
@@ -133,15 +133,15 @@ def _after(summary: TaskSummary, event: Event) -> TaskSummary:
         case AssistantSpoke(usage=usage) | RequestFailed(usage=usage) | Condensed(usage=usage):
             return _charge(summary, usage)
         case CompletionOffered():
-            return replace(summary, status=Status.COMPLETED)
+            return replace(summary, status=StoredStatus.COMPLETED)
         case RequestStarted() | Rewound():
-            return replace(summary, status=Status.OPEN)
+            return replace(summary, status=StoredStatus.OPEN)
         case TaskFailed():
-            return replace(summary, status=Status.FAILED)
-        case TaskClosed() if summary.status is not Status.COMPLETED:
-            return replace(summary, status=Status.CLOSED)
-        case TaskReopened() if summary.status is not Status.COMPLETED:
-            return replace(summary, status=Status.OPEN)
+            return replace(summary, status=StoredStatus.FAILED)
+        case TaskClosed() if summary.status is not StoredStatus.COMPLETED:
+            return replace(summary, status=StoredStatus.CLOSED)
+        case TaskReopened() if summary.status is not StoredStatus.COMPLETED:
+            return replace(summary, status=StoredStatus.OPEN)
         case _:
             return summary
 

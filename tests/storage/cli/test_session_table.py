@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from rookery.core.text.terminal_text import Paint
 from rookery.storage.cli.session_listing import (
-    Look,
+    TableStyle,
     age,
     cells_of,
     cut,
@@ -16,10 +16,10 @@ from rookery.storage.cli.session_listing import (
     money,
     table,
 )
-from rookery.storage.summary import Status, TaskSummary
+from rookery.storage.summary import StoredStatus, TaskSummary
 
 NOW = datetime(2026, 3, 14, 15, 0, tzinfo=timezone(timedelta(hours=2)))
-LOOK = Look(width=60, paint=Paint(False), now=NOW, home="/home/ada")
+LOOK = TableStyle(width=60, paint=Paint(False), now=NOW, home="/home/ada")
 ONE = "38e51f0c-6c5e-4d2a-9d0b-0c7a1d6f2b11"
 TWIN = "38e51f0c-7777-4d2a-9d0b-0c7a1d6f2b22"
 OTHER = "a1b2c3d4-6c5e-4d2a-9d0b-0c7a1d6f2b33"
@@ -33,7 +33,7 @@ def session(task_id: str, title: str, *, minutes: float = 3, **fields: object) -
     return replace(summary, **fields)  # type: ignore[arg-type]
 
 
-def drawn(*sessions: TaskSummary, look: Look = LOOK, **snippets: str) -> list[str]:
+def drawn(*sessions: TaskSummary, look: TableStyle = LOOK, **snippets: str) -> list[str]:
     found = {OTHER: snippets["snippet"]} if snippets else {}
     return table(sessions, found, [one.id for one in sessions], look).splitlines()
 
@@ -41,7 +41,7 @@ def drawn(*sessions: TaskSummary, look: Look = LOOK, **snippets: str) -> list[st
 def test_columns_stand_below_each_other_and_the_last_line_says_how_to_go_on():
     assert drawn(
         session(OTHER, "Fix the\nparser"),
-        session(ONE, "Cache", minutes=1440, status=Status.COMPLETED),
+        session(ONE, "Cache", minutes=1440, status=StoredStatus.COMPLETED),
         look=replace(LOOK, width=80),
     ) == [
         "a1b2c3d4  3 min ago  open       Fix the parser",
@@ -140,13 +140,13 @@ def test_what_was_found_and_what_is_damaged_stand_below():
 @pytest.mark.parametrize(
     ("status", "painted"),
     [
-        (Status.COMPLETED, "\x1b[32mcompleted\x1b[0m"),
-        (Status.FAILED, "\x1b[31mfailed\x1b[0m"),
-        (Status.OPEN, "\x1b[33mopen\x1b[0m"),
-        (Status.CLOSED, "\x1b[2mclosed\x1b[0m"),
+        (StoredStatus.COMPLETED, "\x1b[32mcompleted\x1b[0m"),
+        (StoredStatus.FAILED, "\x1b[31mfailed\x1b[0m"),
+        (StoredStatus.OPEN, "\x1b[33mopen\x1b[0m"),
+        (StoredStatus.CLOSED, "\x1b[2mclosed\x1b[0m"),
     ],
 )
-def test_a_status_has_its_colour(status: Status, painted: str):
+def test_a_status_has_its_colour(status: StoredStatus, painted: str):
     [line, *_] = drawn(session(OTHER, "a", status=status), look=replace(LOOK, paint=Paint(True)))
     assert painted in line
 

@@ -1,8 +1,8 @@
-"""A YAML file as a tree of texts, each with its place, and `Reading`, which makes values of them.
+"""A YAML file as a tree of texts with their places, and `NodeReader`, which makes values of them.
 
 Nothing in the tree was converted: `no` is the text "no". Lines and columns count from 1; `start`
-and `end` are places in the file's text, so that an edit can leave the rest alone. `Reading` always
-gives back something usable and notes what was wrong.
+and `end` are places in the file's text, so that an edit can leave the rest alone. `NodeReader`
+always gives back something usable and notes what was wrong.
 """
 
 import re
@@ -48,13 +48,13 @@ class ListNode(Struct, frozen=True):
     flow: bool = False
 
 
-class Entry(Struct, frozen=True):
+class KeyedNode(Struct, frozen=True):
     key: TextNode
     value: "Node"
 
 
 class MapNode(Struct, frozen=True):
-    entries: tuple[Entry, ...]
+    entries: tuple[KeyedNode, ...]
     line: int
     column: int
     start: int
@@ -65,7 +65,7 @@ class MapNode(Struct, frozen=True):
         found = self.entry(key)
         return found.value if found else None
 
-    def entry(self, key: str) -> Entry | None:
+    def entry(self, key: str) -> KeyedNode | None:
         for each in self.entries:
             if each.key.text == key:
                 return each
@@ -86,7 +86,7 @@ class Allowance:
         return self._left >= 0
 
 
-class Reading:
+class NodeReader:
     """Of one file, or of one intent in it. Whatever is asked for comes back as something usable;
     what was wrong is among the problems."""
 
@@ -97,9 +97,9 @@ class Reading:
         self.problems: list[Problem] = []
         self.alternatives = Allowance(MOST_ALTERNATIVES)
 
-    def about(self, intent_id: str) -> "Reading":
+    def about(self, intent_id: str) -> "NodeReader":
         """The same for one intent, with the same list of problems."""
-        other = Reading(self.file, self.lines, intent_id)
+        other = NodeReader(self.file, self.lines, intent_id)
         other.problems, other.alternatives = self.problems, self.alternatives
         return other
 

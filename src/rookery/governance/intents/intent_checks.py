@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from rookery.core.findings import Problem
-from rookery.governance.intents.file_nodes import Allowance, ListNode, MapNode, Node, Reading
+from rookery.governance.intents.file_nodes import Allowance, ListNode, MapNode, Node, NodeReader
 from rookery.governance.intents.intent import Intent, IntentFile, Status
 from rookery.governance.scope.scope_patterns import inside, literal_folder, overlaps, scope_pattern
 
@@ -24,7 +24,7 @@ class Read(Struct, frozen=True):
 
 
 def check_together(
-    read: Sequence[Read], reading: Reading, *, most_in_progress: int, listed: ListNode
+    read: Sequence[Read], reading: NodeReader, *, most_in_progress: int, listed: ListNode
 ) -> None:
     by_id = _by_id(read, reading)
     _check_dependencies(read, by_id, reading)
@@ -47,7 +47,7 @@ def check_together(
 
 
 def unmatched_patterns(
-    file: IntentFile, root: MapNode, reading: Reading, matches: Callable[[str], bool]
+    file: IntentFile, root: MapNode, reading: NodeReader, matches: Callable[[str], bool]
 ) -> tuple[Problem, ...]:
     """Patterns of open intents for which there is no file yet. `matches` looks for one."""
     listed = root.get("active_intents")
@@ -83,7 +83,7 @@ def changed_without_revision(
     )
 
 
-def _by_id(read: Sequence[Read], reading: Reading) -> dict[str, Read]:
+def _by_id(read: Sequence[Read], reading: NodeReader) -> dict[str, Read]:
     by_id: dict[str, Read] = {}
     for each in read:
         intent_id = each.intent.id
@@ -100,7 +100,9 @@ def _by_id(read: Sequence[Read], reading: Reading) -> dict[str, Read]:
     return by_id
 
 
-def _check_dependencies(read: Sequence[Read], by_id: Mapping[str, Read], reading: Reading) -> None:
+def _check_dependencies(
+    read: Sequence[Read], by_id: Mapping[str, Read], reading: NodeReader
+) -> None:
     graph = {
         each.intent.id.lower(): [one.lower() for one in each.intent.depends_on] for each in read
     }
@@ -126,7 +128,7 @@ def _check_dependencies(read: Sequence[Read], by_id: Mapping[str, Read], reading
             )
 
 
-def _check_parents(read: Sequence[Read], by_id: Mapping[str, Read], reading: Reading) -> None:
+def _check_parents(read: Sequence[Read], by_id: Mapping[str, Read], reading: NodeReader) -> None:
     graph = {
         each.intent.id.lower(): [each.intent.parent.lower()] for each in read if each.intent.parent
     }
@@ -146,7 +148,7 @@ def _check_parents(read: Sequence[Read], by_id: Mapping[str, Read], reading: Rea
             _check_scope_of(each, parent, about, comparisons)
 
 
-def _check_scope_of(child: Read, parent: Read, about: Reading, comparisons: Allowance) -> None:
+def _check_scope_of(child: Read, parent: Read, about: NodeReader, comparisons: Allowance) -> None:
     mine, its = child.intent.owned_scope, parent.intent.owned_scope
     if not comparisons.take(_ways(mine) * _ways(its)):
         what = "there are too many patterns to compare with its parent's"

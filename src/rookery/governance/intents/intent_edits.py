@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from rookery.errors import RookeryError
 from rookery.faults import kp
 from rookery.governance.host_writes import note_write
-from rookery.governance.intents.file_nodes import Entry, ListNode, MapNode, TextNode, last_place
+from rookery.governance.intents.file_nodes import KeyedNode, ListNode, MapNode, TextNode, last_place
 from rookery.governance.intents.intent import (
     Intent,
     IntentFile,
@@ -161,7 +161,7 @@ class CannotEdit(RookeryError):
     """The file is written in a way in which the edit has no place."""
 
 
-class _Page:
+class _EditedText:
     """A text, and what is put into it."""
 
     def __init__(self, text: str) -> None:
@@ -207,9 +207,9 @@ class _Page:
             return self._with_lines(last_place(listed), listed.column, lines)
         return self._with_first_intent(entry, lines)
 
-    def _with_first_intent(self, entry: Entry, lines: Sequence[str]) -> str:
+    def _with_first_intent(self, entry: KeyedNode, lines: Sequence[str]) -> str:
         colon = self._text.index(":", entry.key.end)
-        bare = _Page(self._text[: colon + 1] + self._text[entry.value.end :])
+        bare = _EditedText(self._text[: colon + 1] + self._text[entry.value.end :])
         return bare._with_lines(colon + 1, entry.key.column + 2, lines)
 
     def _with_entry(self, node: MapNode, inline: str, *block: str) -> str:
@@ -263,7 +263,7 @@ def expected(intent: Intent, edit: Edit) -> Intent:
 
 def edited(text: str, root: MapNode, intent_id: str, edit: Edit) -> str:
     """The text after the edit. Raises `CannotEdit`."""
-    page = _Page(text)
+    page = _EditedText(text)
     if isinstance(edit, AddIntent):
         return page.with_intent(root, edit.intent)
     node = _found(root, intent_id)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from rookery.core.findings import Problem, Severity
 from rookery.core.limits import MIB
-from rookery.governance.intents.file_nodes import MapNode, Reading
+from rookery.governance.intents.file_nodes import MapNode, NodeReader
 from rookery.governance.intents.intent import IntentFile
 from rookery.governance.intents.intent_checks import unmatched_patterns
 from rookery.governance.intents.intent_reader import read_intents
@@ -92,7 +92,7 @@ class IntentReader:
         """The same file, with a warning for every pattern that no file matches."""
         if found.root is None:
             return found.file
-        reading = Reading(self._name, found.data.decode("utf-8-sig").split("\n"))
+        reading = NodeReader(self._name, found.data.decode("utf-8-sig").split("\n"))
         more = unmatched_patterns(found.file, found.root, reading, matches)
         order = sorted((*found.file.problems, *more), key=lambda each: (each.line, each.column))
         return replace(found.file, problems=tuple(order))
@@ -116,7 +116,7 @@ def parsed(data: bytes, name: str, *, now: datetime) -> IntentText:
     if root is None:
         problems = problems_of(name, text, faults)
         return IntentText(file=IntentFile(problems=problems), data=data)
-    file = read_intents(root, Reading(name, text.split("\n")), now=now)
+    file = read_intents(root, NodeReader(name, text.split("\n")), now=now)
     return IntentText(file=file, data=data, root=root if isinstance(root, MapNode) else None)
 
 

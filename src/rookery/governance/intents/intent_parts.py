@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rookery.governance.intents.file_nodes import MapNode, Node, Reading, TextNode
+from rookery.governance.intents.file_nodes import MapNode, Node, NodeReader, TextNode
 from rookery.governance.intents.intent import (
     DEFAULT_VERIFY_SECONDS,
     Constraint,
@@ -38,7 +38,7 @@ _KEYS = (*_CHOICES, "commands", *_DOTTED, "protect", "max_in_progress")
 DEFAULT = Policy()
 
 
-def constraints(node: MapNode, reading: Reading) -> tuple[Constraint, ...]:
+def constraints(node: MapNode, reading: NodeReader) -> tuple[Constraint, ...]:
     found: list[Constraint] = []
     for at, each in enumerate(reading.items(node.get("constraints"), "constraints")):
         path = f"constraints[{at}]"
@@ -54,7 +54,7 @@ def constraints(node: MapNode, reading: Reading) -> tuple[Constraint, ...]:
     return tuple(found)
 
 
-def criteria(node: MapNode, reading: Reading) -> tuple[Criterion, ...]:
+def criteria(node: MapNode, reading: NodeReader) -> tuple[Criterion, ...]:
     found: list[Criterion] = []
     listed = reading.items(node.get("acceptance_criteria"), "acceptance_criteria")
     for at, each in enumerate(listed):
@@ -73,7 +73,7 @@ def criteria(node: MapNode, reading: Reading) -> tuple[Criterion, ...]:
     return tuple(found)
 
 
-def permissions(node: MapNode, reading: Reading) -> Permissions:
+def permissions(node: MapNode, reading: NodeReader) -> Permissions:
     fields = reading.fields(node.get("permissions"), "permissions", ("allow", "ask", "deny"))
     if fields is None:
         return Permissions()
@@ -89,7 +89,7 @@ def permissions(node: MapNode, reading: Reading) -> Permissions:
     return Permissions(**lists)
 
 
-def budget(node: MapNode, reading: Reading) -> IntentBudget:
+def budget(node: MapNode, reading: NodeReader) -> IntentBudget:
     limits = ("max_files", "max_changed_lines", "max_tool_calls")
     fields = reading.fields(node.get("budget"), "budget", (*limits, "expires_at"))
     if fields is None:
@@ -102,7 +102,7 @@ def budget(node: MapNode, reading: Reading) -> IntentBudget:
     return IntentBudget(**numbers, expires_at=end)
 
 
-def related(node: MapNode, reading: Reading) -> tuple[Related, ...]:
+def related(node: MapNode, reading: NodeReader) -> tuple[Related, ...]:
     found: list[Related] = []
     for at, each in enumerate(reading.items(node.get("related"), "related")):
         path = f"related[{at}]"
@@ -112,7 +112,7 @@ def related(node: MapNode, reading: Reading) -> tuple[Related, ...]:
     return tuple(found)
 
 
-def history(node: MapNode, reading: Reading) -> tuple[StatusChange, ...]:
+def history(node: MapNode, reading: NodeReader) -> tuple[StatusChange, ...]:
     found: list[StatusChange] = []
     for at, each in enumerate(reading.items(node.get("status_history"), "status_history")):
         path = f"status_history[{at}]"
@@ -128,7 +128,7 @@ def history(node: MapNode, reading: Reading) -> tuple[StatusChange, ...]:
     return tuple(found)
 
 
-def verification(node: MapNode, reading: Reading) -> LastVerification | None:
+def verification(node: MapNode, reading: NodeReader) -> LastVerification | None:
     path = "last_verification"
     fields = reading.fields(node.get(path), path, ("at", "ok", "criteria", "trace_id"))
     if fields is None:
@@ -142,13 +142,13 @@ def verification(node: MapNode, reading: Reading) -> LastVerification | None:
     )
 
 
-def time_text(node: MapNode, key: str, reading: Reading, path: str = "") -> str:
+def time_text(node: MapNode, key: str, reading: NodeReader, path: str = "") -> str:
     """A time that is only shown: as it was written, if it is one."""
     its = node.get(key)
     return its.text if reading.time(its, path or key) and isinstance(its, TextNode) else ""
 
 
-def read_policy(reading: Reading, node: Node | None) -> Policy:
+def read_policy(reading: NodeReader, node: Node | None) -> Policy:
     fields = reading.fields(node, "policy", _KEYS)
     if fields is None:
         return DEFAULT
@@ -165,7 +165,7 @@ def read_policy(reading: Reading, node: Node | None) -> Policy:
     )
 
 
-def _verify(node: Node | None, path: str, reading: Reading) -> Verify | None:
+def _verify(node: Node | None, path: str, reading: NodeReader) -> Verify | None:
     fields = reading.fields(node, path, ("command", "timeout_s", "cwd"))
     if fields is None:
         return None
@@ -188,7 +188,7 @@ def _verify(node: Node | None, path: str, reading: Reading) -> Verify | None:
     return Verify(command=command, timeout_s=seconds or DEFAULT_VERIFY_SECONDS, cwd=cwd)
 
 
-def _commands(reading: Reading, fields: MapNode) -> dict[str, Any]:
+def _commands(reading: NodeReader, fields: MapNode) -> dict[str, Any]:
     nested = reading.fields(fields.get("commands"), "policy.commands", _COMMAND_CHOICES)
     return {
         key: reading.choice(
@@ -200,7 +200,7 @@ def _commands(reading: Reading, fields: MapNode) -> dict[str, Any]:
     }
 
 
-def _protect(reading: Reading, node: Node | None) -> tuple[str, ...]:
+def _protect(reading: NodeReader, node: Node | None) -> tuple[str, ...]:
     kept: list[str] = []
     for at, each in enumerate(reading.items(node, "policy.protect")):
         path = f"policy.protect[{at}]"

@@ -3,7 +3,7 @@
 import re
 from datetime import datetime
 
-from rookery.governance.intents.file_nodes import ListNode, MapNode, Node, Reading, TextNode
+from rookery.governance.intents.file_nodes import ListNode, MapNode, Node, NodeReader, TextNode
 from rookery.governance.intents.intent import (
     OPEN,
     Intent,
@@ -46,7 +46,7 @@ _STATUSES = ", ".join(Status)
 
 def read_intents(
     root: Node,
-    reading: Reading,
+    reading: NodeReader,
     *,
     now: datetime,
 ) -> IntentFile:
@@ -66,7 +66,7 @@ def read_intents(
     )
 
 
-def _top(root: Node, reading: Reading) -> tuple[Policy, ListNode | None]:
+def _top(root: Node, reading: NodeReader) -> tuple[Policy, ListNode | None]:
     if not isinstance(root, MapNode):
         reading.note("E109", root, "", "the top level has no keys", "begin with: active_intents:")
         return Policy(), None
@@ -80,7 +80,7 @@ def _top(root: Node, reading: Reading) -> tuple[Policy, ListNode | None]:
     return policy, _listed(root, reading)
 
 
-def _listed(root: MapNode, reading: Reading) -> ListNode | None:
+def _listed(root: MapNode, reading: NodeReader) -> ListNode | None:
     listed = root.get("active_intents")
     if not isinstance(listed, ListNode):
         fix = "active_intents: []" if listed is None else "put a dash in front of each intent"
@@ -99,7 +99,7 @@ def _listed(root: MapNode, reading: Reading) -> ListNode | None:
     return listed
 
 
-def _intent(node: MapNode, at: int, whole: Reading, *, now: datetime) -> Intent | None:
+def _intent(node: MapNode, at: int, whole: NodeReader, *, now: datetime) -> Intent | None:
     intent_id = _id(node, at, whole)
     if not intent_id:
         return None
@@ -133,7 +133,7 @@ def _intent(node: MapNode, at: int, whole: Reading, *, now: datetime) -> Intent 
     return intent
 
 
-def _id(node: MapNode, at: int, reading: Reading) -> str:
+def _id(node: MapNode, at: int, reading: NodeReader) -> str:
     its = node.get("id")
     path = f"active_intents[{at}].id"
     if its is None or (isinstance(its, TextNode) and its.is_nothing):
@@ -153,7 +153,7 @@ def _id(node: MapNode, at: int, reading: Reading) -> str:
     return text
 
 
-def _name(node: MapNode, reading: Reading) -> str:
+def _name(node: MapNode, reading: NodeReader) -> str:
     given, alias = node.get("name"), node.entry("title")
     if alias:
         reading.note("W306", alias.key, "title", "title is the older word for name")
@@ -164,7 +164,7 @@ def _name(node: MapNode, reading: Reading) -> str:
     return name
 
 
-def _status(node: MapNode, reading: Reading) -> Status:
+def _status(node: MapNode, reading: NodeReader) -> Status:
     its = node.get("status")
     if its is None:
         reading.note("E204", node, "status", "an intent needs a status", f"one of {_STATUSES}")
@@ -180,7 +180,7 @@ def _status(node: MapNode, reading: Reading) -> Status:
     return Status[canonical]
 
 
-def _scope(node: MapNode, reading: Reading, status: Status) -> tuple[str, ...]:
+def _scope(node: MapNode, reading: NodeReader, status: Status) -> tuple[str, ...]:
     its = node.get("owned_scope")
     patterns: list[str] = []
     for at, each in enumerate(reading.items(its, "owned_scope", most=MOST_PATTERNS)):
@@ -198,7 +198,7 @@ def _scope(node: MapNode, reading: Reading, status: Status) -> tuple[str, ...]:
     return tuple(patterns)
 
 
-def _pattern_is_good(text: str, node: TextNode, path: str, reading: Reading) -> bool:
+def _pattern_is_good(text: str, node: TextNode, path: str, reading: NodeReader) -> bool:
     try:
         pattern = scope_pattern(text)
     except PatternError as error:
@@ -216,7 +216,7 @@ def _pattern_is_good(text: str, node: TextNode, path: str, reading: Reading) -> 
     return True
 
 
-def _advise(intent: Intent, node: MapNode, reading: Reading, now: datetime) -> None:
+def _advise(intent: Intent, node: MapNode, reading: NodeReader, now: datetime) -> None:
     """What is allowed, and probably not meant."""
     if intent.status not in OPEN:
         return

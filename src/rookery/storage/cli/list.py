@@ -19,7 +19,7 @@ from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import Places, find_places
 from rookery.storage.cli.session_listing import (
-    Look,
+    TableStyle,
     age,
     cut,
     folder_name,
@@ -28,7 +28,7 @@ from rookery.storage.cli.session_listing import (
     short_ids,
     table,
 )
-from rookery.storage.index import Found
+from rookery.storage.index import SearchHit
 from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
 from rookery.storage.summary import TaskSummary
@@ -44,7 +44,7 @@ def _hidden(ctx: click.Context, option: click.Parameter, value: str | None) -> N
         hide_argument(value)
 
 
-class Form(StrEnum):
+class ListFormat(StrEnum):
     JSON = "json"
     TEXT = "text"
 
@@ -81,7 +81,7 @@ def command(
     With a word it is for programs, and prints JSON unless --format says otherwise: the sessions,
     or the slash commands, the modes or the models that are known in the workspace.
     """
-    chosen = _form(form, Form.TEXT if what is None else Form.JSON)
+    chosen = _form(form, ListFormat.TEXT if what is None else ListFormat.JSON)
     if what not in (None, "sessions"):
         if everywhere or search is not None:
             raise SettingsError("--all and --search are for sessions.")
@@ -96,7 +96,7 @@ def command(
         found = store.search(as_utf8(search))
         sessions = [hit.task for hit in found]
         snippets = {hit.task.id: hit.snippet for hit in found}
-    if chosen is Form.JSON:
+    if chosen is ListFormat.JSON:
         print(_json(here, sessions, snippets))
     elif what is not None:
         print("".join(f"{_spare_line(session)}\n" for session in sessions), end="")
@@ -110,16 +110,16 @@ def command(
     return 0
 
 
-def _form(given: str | None, usual: Form) -> Form:
+def _form(given: str | None, usual: ListFormat) -> ListFormat:
     if given is None:
         return usual
     try:
-        return Form(given.lower())
+        return ListFormat(given.lower())
     except ValueError:
         raise SettingsError(f"--format is json or text, not {given!r}.") from None
 
 
-def _known(what: str, workspace: Path, form: Form) -> str:
+def _known(what: str, workspace: Path, form: ListFormat) -> str:
     match what:
         case "commands":
             return _commands(workspace, form)
@@ -134,11 +134,11 @@ def _known(what: str, workspace: Path, form: Form) -> str:
             )
 
 
-def _commands(workspace: Path, form: Form) -> str:
+def _commands(workspace: Path, form: ListFormat) -> str:
     from rookery.app.host_queries import ask_a_host
 
     known = ask_a_host(workspace, AskCommands())
-    if form is Form.TEXT:
+    if form is ListFormat.TEXT:
         lines = (f"/{each.name} ({each.source}) - {each.description}" for each in known)
         return "\n".join(map(harmless_line, lines))
     rows = [
@@ -153,11 +153,11 @@ def _commands(workspace: Path, form: Form) -> str:
     return json.dumps(whole_values({"commands": rows}))
 
 
-def _modes(workspace: Path, form: Form) -> str:
+def _modes(workspace: Path, form: ListFormat) -> str:
     from rookery.app.host_queries import ask_a_host
 
     known = ask_a_host(workspace, AskModes())
-    if form is Form.TEXT:
+    if form is ListFormat.TEXT:
         lines = (f"{harmless_line(each.slug)}\t{harmless_line(each.name)}" for each in known)
         return "\n".join(lines)
     rows = [
@@ -172,18 +172,18 @@ def _modes(workspace: Path, form: Form) -> str:
     return json.dumps(whole_values({"modes": rows}))
 
 
-def _models(form: Form) -> str:
+def _models(form: ListFormat) -> str:
     from rookery.providers.cli.models_command import described_models
 
     known = described_models(os.environ)
-    if form is Form.TEXT:
+    if form is ListFormat.TEXT:
         return "\n".join(map(harmless_line, sorted(known)))
     return json.dumps(whole_values({"models": known}))
 
 
-def look_at(places: Places, *, folders: bool) -> Look:
+def look_at(places: Places, *, folders: bool) -> TableStyle:
     settings = find_settings(places.settings_file, None, os.environ, {}).settings
-    return Look(
+    return TableStyle(
         width=shutil.get_terminal_size().columns,
         paint=Paint(settings.colours(sys.stdout, os.environ)),
         now=datetime.now().astimezone(),
@@ -271,7 +271,7 @@ def search_command(words: Sequence[str], workspace: Path, everywhere: bool, form
     return 0 if found else 1
 
 
-def _row(hit: Found) -> dict[str, object]:
+def _row(hit: SearchHit) -> dict[str, object]:
     task = hit.task
     return {
         "id": task.id,
@@ -283,7 +283,7 @@ def _row(hit: Found) -> dict[str, object]:
     }
 
 
-def _lines(hit: Found, short: str, terms: Sequence[str], look: Look) -> str:
+def _lines(hit: SearchHit, short: str, terms: Sequence[str], look: TableStyle) -> str:
     """A line that says which session it is, and one with the place that was found."""
     task = hit.task
     folder = [folder_name(task.workspace, look.home)] if look.folders else []

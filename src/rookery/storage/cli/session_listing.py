@@ -26,7 +26,7 @@ from rookery.errors import SettingsError
 from rookery.platform.user_folders import Places
 from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
-from rookery.storage.summary import Status, TaskSummary
+from rookery.storage.summary import StoredStatus, TaskSummary
 
 GAP = "  "
 BELOW = "└ "
@@ -54,7 +54,7 @@ SHORTEST = 4
 MOST_NAMED = 5
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class TableStyle(Struct, frozen=True, kw_only=True):
     """How a table is drawn."""
 
     width: int
@@ -66,10 +66,10 @@ class Look(Struct, frozen=True, kw_only=True):
     """Whether each session's folder is shown."""
 
 
-class _Row(Struct, frozen=True, kw_only=True):
+class _TableRow(Struct, frozen=True, kw_only=True):
     id: str
     age: str
-    status: Status
+    status: StoredStatus
     mode: str
     cost: str
     folder: str
@@ -81,13 +81,13 @@ def table(
     sessions: Sequence[TaskSummary],
     snippets: Mapping[str, str],
     known_ids: Sequence[str],
-    look: Look,
+    look: TableStyle,
 ) -> str:
     """The sessions in the order given, but each below the one it works for; their ids are short,
     and still fit none of the `known_ids` but their own."""
     short = short_ids(known_ids)
     rows = [
-        _Row(
+        _TableRow(
             id=short[session.id],
             age=age(session.updated, look.now),
             status=session.status,
@@ -275,11 +275,11 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
     return {one: _short(one, (before, after)) for one, before, after in pairs}
 
 
-def _columns(row: _Row, look: Look) -> list[str]:
+def _columns(row: _TableRow, look: TableStyle) -> list[str]:
     return [row.id, row.age, row.status, row.mode, row.cost, *([row.folder] * look.folders)]
 
 
-def _lines(row: _Row, widths: Sequence[int], look: Look) -> list[str]:
+def _lines(row: _TableRow, widths: Sequence[int], look: TableStyle) -> list[str]:
     cells = [padded(*cell) for cell in zip(_columns(row, look), widths, strict=True)]
     cells[1] = look.paint.dim(cells[1])
     cells[2] = _coloured(row.status, cells[2], look.paint)
@@ -291,15 +291,15 @@ def _lines(row: _Row, widths: Sequence[int], look: Look) -> list[str]:
     return [GAP.join([*told, task]), *map(look.paint.dim, indented)]
 
 
-def _coloured(status: Status, text: str, paint: Paint) -> str:
+def _coloured(status: StoredStatus, text: str, paint: Paint) -> str:
     match status:
-        case Status.COMPLETED:
+        case StoredStatus.COMPLETED:
             return paint.green(text)
-        case Status.FAILED:
+        case StoredStatus.FAILED:
             return paint.red(text)
-        case Status.OPEN:
+        case StoredStatus.OPEN:
             return paint.yellow(text)
-        case Status.CLOSED:
+        case StoredStatus.CLOSED:
             return paint.dim(text)
 
 
