@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 from rookery.commands.network_gate import NetworkGate
+from rookery.commands.plain_line import plain
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Judgement, plain
+from rookery.core.command_lines import Judgement
 from rookery.core.hosts import covered, entries
 from rookery.core.rulings import Decision
 from rookery.engine.ports.actions import Action, Outcome, Permit

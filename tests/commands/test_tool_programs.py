@@ -33,6 +33,7 @@ def root(tmp_path: Path) -> Path:
         ("node tool.js --all", ["tool.js"]),
         ("timeout 60 python3 -m pkg", ["pkg"]),
         ("sh -c 'cat | sh run.sh; python3 -m pkg'", ["run.sh", "pkg"]),
+        ("sh -c 'cat *.txt > out.txt; if true; then sh run.sh; fi'", ["run.sh"]),
     ],
 )
 def test_what_is_loaded_is_known(root: Path, line: str, paths: list[str]):
@@ -66,6 +67,11 @@ def test_what_is_loaded_is_known(root: Path, line: str, paths: list[str]):
         "sh -c 'if true; then cd sub; fi'",
         "sh -c '{ cd sub; }'",
         "sh -c 'python3 $X'",
+        "sh -c './*.sh'",
+        "sh -c 'sh <<E\\n./run.sh\\nE'",
+        "sh -c 'f() { ./run.sh; }; f'",
+        "sh -c 'cat <(./run.sh)'",
+        "sh -c 'cat `./run.sh`'",
         'sh -c "it\'s"',
         "env -C sub ./run.sh",
         "env PYTHONPATH=sub python3 run.py",

@@ -6,8 +6,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from rookery.commands.plain_line import plain
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Judgement, plain
+from rookery.core.command_lines import Judgement
 from rookery.core.commands import Answer
 from rookery.core.facts import Asked, Ending, TaskOpened, ToolFinished, ToolStarted
 from rookery.core.rulings import Decision, Ruling, allow, ask, deny, strictest

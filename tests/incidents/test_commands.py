@@ -10,7 +10,7 @@ import pytest
 from msgspec import Struct
 
 from llm_server import call
-from rookery.core.command_lines import plain
+from rookery.commands.plain_line import plain
 from rookery.core.settings import Settings
 from rookery.core.settings_reference import all_settings
 from rookery.workspace.search import find_ripgrep

@@ -1,5 +1,6 @@
-"""A shell line as the commands in it, at any depth, by a real grammar of bash.
+"""The one reader of shell text: a line as the commands in it, at any depth.
 
+A plain line is read by a small grammar of our own, any other by a real grammar of bash.
 Nothing here decides anything. What the grammar does not make out is a doubt, and the text is
 then also searched crudely, so that a rule against a command still finds it.
 """
@@ -27,6 +28,8 @@ from rookery.commands.grammar_nodes import (
     words_of,
 )
 from rookery.commands.here_documents import Document, apart
+from rookery.commands.plain_line import plain
+from rookery.commands.resolved_line import line_of
 from rookery.commands.words import Script, ShellLine, SimpleCommand, Word
 from rookery.core.command_lines import program_name
 from rookery.core.limits import KIB
@@ -105,8 +108,13 @@ _INDEX = re.compile(r"\w\[[^\[\]\n]*(?:\$\(|`|[<>]\()")
 MOST_BEFORE = 8
 
 
-def shell_line(script: Script, *, home: str) -> ShellLine:
+def read(script: Script, *, home: str) -> ShellLine:
     """Every simple command of the text. `home` is what `~` and `$HOME` stand for."""
+    parsed = plain(script.text)
+    return line_of(parsed) if parsed else _by_grammar(script, home)
+
+
+def _by_grammar(script: Script, home: str) -> ShellLine:
     text = script.text
     if "\0" in text:
         return unread_line(text, "it has NUL characters", home)

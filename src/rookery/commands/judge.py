@@ -12,7 +12,7 @@ from pathlib import Path
 from rookery.commands.changers import changing
 from rookery.commands.git_contents import shown_by_git
 from rookery.commands.git_use import with_git_use
-from rookery.commands.grammar import shell_line
+from rookery.commands.grammar import read
 from rookery.commands.lookups import (
     all_safe,
     find_program,
@@ -41,7 +41,7 @@ from rookery.commands.words import (
     Word,
 )
 from rookery.commands.wrappers import SHELLS, assignment, wrapped
-from rookery.core.command_lines import Deed, Judgement, Plain, Target, plain, program_name
+from rookery.core.command_lines import Deed, Judgement, Plain, Target, program_name
 from rookery.core.limits import KIB
 from rookery.engine.ports.files import EntryFilter, Files
 
@@ -91,9 +91,8 @@ class CommandJudge:
         if len(command) > LONGEST:
             said = "it is too long to be looked at"
             return Judgement(why_not=said, grave=(said,), too_deep=True)
-        parsed = plain(command)
         start = str(self._root / cwd)
-        line = line_of(parsed) if parsed else shell_line(Script(command), home=self._home)
+        line = read(Script(command), home=self._home)
         told = _Told(line.doubts)
         unfolded = NestedCommands(self._home)
         commands = unfolded.all_of(line)
@@ -103,7 +102,7 @@ class CommandJudge:
         if _FORK_BOMB.search(command):
             told.grave.append("starts itself over and over until the machine gives up")
         self._look_at(commands, start, told)
-        spelled = self._spelled(parsed, start, told) if parsed else None
+        spelled = self._spelled(line.plain, start, told) if line.plain else None
         if spelled and _runs_git(commands) and (told.elsewhere or not self._own_repository()):
             spelled = None
             told.doubts.append("git would look into a repository that is not this folder's own")
@@ -111,6 +110,7 @@ class CommandJudge:
         texts = tuple(one.texts for one in commands if one.words)
         judged = Judgement(
             commands=texts,
+            written=line.plain,
             shown=tuple(map(shown_by_git, texts)),
             plain=spelled if approved else None,
             spelled=spelled,

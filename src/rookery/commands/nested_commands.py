@@ -10,9 +10,8 @@ import os
 from collections.abc import Iterable, Iterator
 
 from rookery.commands.fallback_reader import unread_line, without_escapes
-from rookery.commands.grammar import shell_line
+from rookery.commands.grammar import read
 from rookery.commands.outputs import with_scripts
-from rookery.commands.resolved_line import line_of
 from rookery.commands.words import (
     Script,
     ShellLine,
@@ -22,7 +21,7 @@ from rookery.commands.words import (
     spelled_out,
 )
 from rookery.commands.wrappers import SHELLS, Wrapped, wrapped
-from rookery.core.command_lines import plain, program_name
+from rookery.core.command_lines import program_name
 from rookery.core.limits import KIB
 
 Scope = tuple[int, ...]
@@ -105,8 +104,7 @@ class NestedCommands:
         self._unread -= len(script.text) + PRICE_OF_A_TEXT
         if self._unread < 0:
             return unread_line(script.text, "it holds more text than can be looked at", self._home)
-        parsed = plain(script.text)
-        return line_of(parsed) if parsed else shell_line(script, home=self._home)
+        return read(script, home=self._home)
 
 
 def _readings(scripts: Iterable[Script]) -> Iterator[Script]:

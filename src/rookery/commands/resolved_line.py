@@ -48,7 +48,7 @@ def line_of(plain: Plain) -> ShellLine:
                 commands.append(SimpleCommand(entering, (), scopes[command.folder]))
             said = _words(command, fed(pipeline, place))
             commands.append(SimpleCommand(said, _source(command), scopes[command.folder]))
-    return ShellLine(tuple(commands))
+    return ShellLine(tuple(commands), plain=plain)
 
 
 def _source(command: PlainCommand) -> tuple[Redirection, ...]:

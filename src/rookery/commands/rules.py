@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
+from rookery.commands.plain_line import plain
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Judgement, Pipeline, PlainCommand, plain, program_name
+from rookery.core.command_lines import Judgement, Pipeline, PlainCommand, program_name
 from rookery.core.rulings import Decision, Ruling, allow, deny
 from rookery.engine.ports.actions import Action, Outcome
 
@@ -49,7 +50,7 @@ class CommandRules:
             return deny(reason)
         if judged.grave:
             return Ruling(Decision.ASK, judged.grave)
-        if self._allowed(action.command, judged):
+        if self._allowed(judged):
             return allow()
         if judged.plain and self._trusted and await anyio.to_thread.run_sync(self._confines):
             return allow()
@@ -74,13 +75,12 @@ class CommandRules:
             )
         return ""
 
-    def _allowed(self, command: str, judged: Judgement) -> bool:
+    def _allowed(self, judged: Judgement) -> bool:
         if self._allow_all:
             return True
-        parsed = plain(command)
-        if parsed is None or judged.spelled is None:
+        if judged.written is None or judged.spelled is None:
             return False
-        said = [one.words for pipeline in parsed for one in pipeline.commands]
+        said = [one.words for pipeline in judged.written for one in pipeline.commands]
         return all(_covers(self._allow, one) for one in said)
 
 

@@ -7,7 +7,6 @@ can cover it.
 
 import os
 import re
-import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -15,7 +14,7 @@ from itertools import islice
 from msgspec import Struct
 
 from rookery.commands.program_tables import tool_table
-from rookery.commands.words import Word
+from rookery.commands.words import Script, Word
 from rookery.commands.wrappers import SHELLS, assignment, wrapped
 from rookery.core.command_lines import program_name
 
@@ -24,7 +23,6 @@ _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 _PYTHON_OPTIONS = "-u -B -I -E -s -S -P -O -OO -b -bb -q -v"
 _SHELL_OPTIONS = "-e -u -x -eu -ex -ux -eux --norc --noprofile --posix"
 _SHELL_WORDS = "cd pushd popd source . eval alias for case select function in"
-_OPERATORS = frozenset("();<>|&")
 
 
 class Loaded(Struct, frozen=True):
@@ -115,26 +113,19 @@ def _covered(words: Sequence[str], paths: Sequence[str], root: str) -> Loaded:
 
 
 def _by_text(text: str, root: str) -> Loaded:
-    """What a script on the line runs. A substitution may run anything."""
-    if "`" in text or "$(" in text or "<(" in text:
+    """What a script on the line runs, if all of it is known before it runs."""
+    from rookery.commands.grammar import read
+
+    line = read(Script(text), home="")
+    said = [command.words for command in line.commands if command.words]
+    unsure = line.doubts or line.runs or line.documents or line.redefines
+    if unsure or not all(map(_is_known, said)):
         return Loaded(unknown=text)
-    try:
-        return _together([loaded_by(command, root) for command in _commands(text)])
-    except ValueError:
-        return Loaded(unknown=text)
+    return _together(loaded_by([word.text for word in words], root) for words in said)
 
 
-def _commands(text: str) -> Iterator[list[str]]:
-    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
-    lexer.whitespace_split, lexer.commenters = True, ""
-    words: list[str] = []
-    for token in lexer:
-        if token and _OPERATORS.issuperset(token):
-            yield from [words] if words else []
-            words = []
-        else:
-            words.append(token)
-    yield from [words] if words else []
+def _is_known(words: Sequence[Word]) -> bool:
+    return words[0].known and all(word.known or word.pattern for word in words)
 
 
 def _together(found: Iterable[Loaded]) -> Loaded:

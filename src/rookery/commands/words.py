@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from rookery.core.command_lines import Plain
+
 MOST_SPELLINGS = 64
 _BRACE = r"(?!(?<=\[)\{\])\{"
 """A brace that is meant as such; one in quotes is written [{] in a pattern."""
@@ -78,7 +80,8 @@ class ShellLine(Struct, frozen=True):
 
     `runs` are texts in it that the shell reads by themselves, and `documents` those that it
     gives to commands. `grave` are reasons for asking that lie in the line as a whole.
-    `redefines`: a variable or function in it may give program names another meaning.
+    `redefines`: a variable or function in it may give program names another meaning. `plain` is
+    the whole line if it needs no shell.
     """
 
     commands: tuple[SimpleCommand, ...]
@@ -87,6 +90,7 @@ class ShellLine(Struct, frozen=True):
     documents: tuple[Script, ...] = ()
     grave: tuple[str, ...] = ()
     redefines: bool = False
+    plain: Plain | None = None
 
 
 def joined(said: Sequence[Word]) -> Script:

@@ -139,7 +139,7 @@ def test_a_target_outside_of_the_workspace_is_marked(here: Bench) -> None:
 def test_rules_can_allow_a_line_whose_commands_are_all_known(
     here: Bench, line: str, known: bool
 ) -> None:
-    assert all_commands_known(line, here.judge(line, "")) is known
+    assert all_commands_known(here.judge(line, "")) is known
 
 
 _TARGETS = st.builds(

@@ -298,7 +298,7 @@ def _call(line: str) -> ToolCall:
 def _allowing(standing: Standing, action: Action) -> str:
     """The rules that cover every part of the line; empty if none do."""
     judged = action.judgement
-    if judged is None or not all_commands_known(action.command, judged):
+    if judged is None or not all_commands_known(judged):
         return ""
     asked = RuleCall(tool="execute_command", commands=judged.commands)
     decision, rule = decide(standing.intent.permissions, asked)

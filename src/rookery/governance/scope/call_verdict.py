@@ -237,7 +237,7 @@ def _decided(
             tool=name,
             paths=tuple(each.path for each in findings) if action.changes else (),
             commands=judged.commands if judged else (),
-            all_known=judged is None or all_commands_known(action.command, judged),
+            all_known=judged is None or all_commands_known(judged),
         )
         for name in rule_names(call, action)
     ]
@@ -279,7 +279,7 @@ def _about_unknown(
 
 def _allowed_command(action: Action, at: Standing) -> bool:
     judged = action.judgement
-    if judged is None or not all_commands_known(action.command, judged):
+    if judged is None or not all_commands_known(judged):
         return False
     return opinion(at.commands, judged.commands, redirects=True).decision is Decision.ALLOW
 

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Deed, Judgement, plain, program_name
+from rookery.core.command_lines import Deed, Judgement, program_name
 from rookery.core.facts import Change
 from rookery.core.refusals import Refusal, RefusedTarget
 from rookery.core.tool_traits import PATCH, PATHS, traits_of
@@ -164,10 +164,10 @@ def reach(judgement: Judgement) -> Reach:
     return Reach(kind=Kind.BOUNDED if targets else Kind.READ_ONLY, targets=targets)
 
 
-def all_commands_known(command: str, judgement: Judgement) -> bool:
+def all_commands_known(judgement: Judgement) -> bool:
     """Whether rules see every command of the line: then they can allow it, also if nobody knows
     what one of them does. What a command in it runs by itself counts as that command's deed."""
-    return not judgement.too_deep and (not judgement.why_not or plain(command) is not None)
+    return not judgement.too_deep and (not judgement.why_not or judgement.written is not None)
 
 
 def _op(change: Change) -> Op:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from rookery.core.command_lines import LONGEST, MOST_COMMANDS, Pipeline, PlainCommand, plain
+from rookery.commands.plain_line import LONGEST, MOST_COMMANDS, plain
+from rookery.core.command_lines import Pipeline, PlainCommand
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 SHELLS = [shell for name in ("bash", "dash", "zsh") if (shell := shutil.which(name))]
