@@ -14,7 +14,7 @@ import pytest
 
 from rookery.core.facts import TaskClosed
 from rookery.errors import CommandRejected, SettingsError, StorageError
-from rookery.manager.cli.host_dependencies import UsualSurroundings
+from rookery.manager.cli.host_dependencies import ProjectDependencies
 from rookery.manager.handlers.router import LOOKING, Handlers
 from rookery.manager.manager import Manager, open_manager
 from rookery.manager.manager_socket import connect_manager, listening, socket_of
@@ -65,15 +65,15 @@ class Answers:
 
 
 def opened(project: Project, *families: Any, **more: Any) -> AbstractAsyncContextManager[Manager]:
-    surroundings = UsualSurroundings(project.path, project.places, project.environ)
+    dependencies = ProjectDependencies(project.path, project.places, project.environ)
     return open_manager(
-        project.path, project.places, project.environ, surroundings, handlers=families, **more
+        project.path, project.places, project.environ, dependencies, handlers=families, **more
     )
 
 
 def connected(project: Project, **more: Any) -> AbstractAsyncContextManager[RemoteManager]:
-    surroundings = UsualSurroundings(project.path, project.places, project.environ)
-    return connect_manager(project.path, project.places, project.environ, surroundings, **more)
+    dependencies = ProjectDependencies(project.path, project.places, project.environ)
+    return connect_manager(project.path, project.places, project.environ, dependencies, **more)
 
 
 @asynccontextmanager

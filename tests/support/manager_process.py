@@ -11,11 +11,13 @@ import anyio
 from rookery.manager.sessions.session_folders import Wish
 from rookery.manager.sessions.supervisor import open_supervisor
 from rookery.platform.user_folders import find_places
+from rookery.storage.sessions import TaskStore
 
 
 async def host(project: Path, wishes: list[dict[str, Any]], acts: dict[str, list[Any]]) -> None:
     """`acts` says what is done when a session first comes to a state, by the name of a method."""
-    async with open_supervisor(project, find_places(os.environ), os.environ) as supervisor:
+    places = find_places(os.environ)
+    async with open_supervisor(project, places, os.environ, TaskStore(places)) as supervisor:
         for wish in wishes:
             folder = Path(wish.pop("workspace"))
             print("started", await supervisor.start(Wish(workspace=folder, **wish)), flush=True)

@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import anyio
 from msgspec.structs import replace
 
 from rookery.core.facts import Event
+from rookery.manager.cli.host_dependencies import ProjectDependencies
 from rookery.manager.sessions.conversation import Timings
 from rookery.manager.sessions.session_folders import SessionFolders, Wish
 from rookery.manager.sessions.session_process import lives
@@ -101,12 +102,19 @@ class Project:
         given: dict[str, Any] = {"auto_approve": False, "workspace": self.path, **more}
         return Wish(prompt=prompt, provider="scripted", model=str(file), **given)
 
+    @property
+    def dependencies(self) -> ProjectDependencies:
+        return ProjectDependencies(self.path, self.places, self.environ)
+
+    def opened(self, **more: Any) -> AbstractAsyncContextManager[Supervisor]:
+        return open_supervisor(self.path, self.places, self.environ, self.tasks, **more)
+
     @asynccontextmanager
     async def supervised(
         self, *, limit: int = 5, timings: Timings = PATIENT
     ) -> AsyncIterator["Watched"]:
         """Whatever was left running is ended, if nothing has gone wrong before."""
-        opened = open_supervisor(self.path, self.places, self.environ, limit=limit, timings=timings)
+        opened = self.opened(limit=limit, timings=timings)
         with anyio.fail_after(PATIENCE):
             async with opened as supervisor:
                 yield Watched(supervisor)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 
-from rookery.manager.cli.host_dependencies import UsualSurroundings
+from rookery.manager.cli.host_dependencies import ProjectDependencies
 from rookery.manager.manager import open_manager
 from rookery.manager.manager_socket import listening
 from rookery.platform.user_folders import find_places
@@ -13,9 +13,9 @@ from rookery.platform.user_folders import find_places
 
 async def run_on() -> None:
     places, project = find_places(os.environ), Path.cwd()
-    surroundings = UsualSurroundings(project, places)
+    dependencies = ProjectDependencies(project, places)
     async with (
-        open_manager(project, places, os.environ, surroundings) as manager,
+        open_manager(project, places, os.environ, dependencies) as manager,
         listening(manager, places),
     ):
         print("ready", flush=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from anyio.from_thread import start_blocking_portal
 
-from rookery.manager.cli.host_dependencies import UsualSurroundings
+from rookery.manager.cli.host_dependencies import ProjectDependencies
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.manager import open_manager
 from rookery.manager.manager_socket import listening
@@ -41,8 +41,8 @@ def played_desk(
 ) -> Iterator[PlayedFamily]:
     """In a thread of its own, so that a command can be run in this one."""
     family = PlayedFamily(answers)
-    surroundings = UsualSurroundings(project, places, environ)
-    opened = open_manager(project, places, environ, surroundings, handlers=[family])
+    dependencies = ProjectDependencies(project, places, environ)
+    opened = open_manager(project, places, environ, dependencies, handlers=[family])
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(opened) as manager,

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from rookery.core.settings import Settings
+from rookery.manager.cli.host_dependencies import ProjectDependencies
 from rookery.manager.handlers.router import Router
 from rookery.manager.manager import worktree_handlers
 from rookery.manager.request_json import request_from_json
@@ -19,8 +19,10 @@ from support.manager_project import PATIENT
 
 async def host(project: Path, request: dict[str, Any]) -> None:
     places = find_places(os.environ)
-    async with open_supervisor(project, places, os.environ, timings=PATIENT) as supervisor:
-        desk = Router(worktree_handlers(supervisor, places, os.environ, Settings))
+    needed = ProjectDependencies(project, places)
+    opened = open_supervisor(project, places, os.environ, needed.tasks, timings=PATIENT)
+    async with opened as supervisor:
+        desk = Router(worktree_handlers(supervisor, places, os.environ, needed))
         print(await desk.do(request_from_json(request)), flush=True)
         await anyio.sleep_forever()
 

@@ -14,7 +14,6 @@ import anyio
 from msgspec.structs import replace
 
 from rookery.core.queries import Asking
-from rookery.core.settings import Settings
 from rookery.manager.handlers.router import Router
 from rookery.manager.handlers.worktree_scripts import AgreedScripts
 from rookery.manager.manager import worktree_handlers
@@ -110,7 +109,7 @@ async def at_desk(project: Project, *, limit: int = 5) -> AsyncIterator[AtDesk]:
             watched.supervisor,
             project.places,
             project.environ,
-            Settings,
+            project.dependencies,
             fetching=Fetching(("file",)),
         )
         yield AtDesk(project, watched, Router(families))

@@ -122,6 +122,50 @@ class KnownMcpServer(Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] = ()
 
 
+class TraceRow(Struct, frozen=True, kw_only=True):
+    """One record of the ledger, as a list shows it."""
+
+    id: str
+    ts: int
+    kind: str
+    intent: str = ""
+    tool: str = ""
+    paths: tuple[str, ...] = ()
+    approved_by: str = ""
+    session_id: str = ""
+    summary: str = ""
+
+
+class BlamedLine(Struct, frozen=True, kw_only=True):
+    line: int
+    text: str
+    record_id: str = ""
+    intent: str = ""
+    criterion: str = ""
+    tool: str = ""
+    approved_by: str = ""
+    when: int = 0
+
+
+class IntentRow(Struct, frozen=True, kw_only=True):
+    id: str
+    name: str = ""
+    status: str = ""
+    scope: tuple[str, ...] = ()
+    criteria: tuple[str, ...] = ()
+    problem: str = ""
+    writes: int = 0
+
+
+class TraceQuery(Struct, frozen=True, kw_only=True):
+    """Which records of a ledger are wanted, the newest first."""
+
+    intent: str = ""
+    path: str = ""
+    session_id: str = ""
+    most: int = 100
+
+
 class AskAbout(Asking[About], frozen=True, kw_only=True):
     pass
 

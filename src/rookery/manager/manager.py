@@ -10,9 +10,7 @@ from typing import Any, cast
 
 import anyio
 
-from rookery.core.settings import Settings
-from rookery.manager.dependencies import Surroundings
-from rookery.manager.handlers.governance_handler import GovernanceHandler
+from rookery.manager.dependencies import Dependencies, TrustedFolders
 from rookery.manager.handlers.review_handler import ReviewHandler
 from rookery.manager.handlers.router import Handler, Handlers, LookingOnly, Router
 from rookery.manager.handlers.session_handler import ForkHandler, SessionHandler, overview_of
@@ -31,7 +29,6 @@ from rookery.manager.sessions.session_summary import Shown
 from rookery.manager.sessions.supervisor import Supervisor, open_supervisor
 from rookery.manager.shown_rows import Overview
 from rookery.manager.worktrees.create import Fetching
-from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places
 
 SECONDS_TO_SETTLE = 40.0
@@ -41,9 +38,9 @@ SECONDS_TO_SETTLE = 40.0
 class Manager:
     desk: Router
 
-    def __init__(self, supervisor: Supervisor, places: Places) -> None:
+    def __init__(self, supervisor: Supervisor, trust: TrustedFolders) -> None:
         self.supervisor = supervisor
-        self._trust = TrustStore(places.trust_file)
+        self._trust = trust
         self.blocked_requests = 0
         """Of strangers, which whoever serves the page counts."""
 
@@ -83,7 +80,7 @@ async def open_manager(
     project: Path,
     places: Places,
     environ: Mapping[str, str],
-    surroundings: Surroundings,
+    dependencies: Dependencies,
     *,
     handlers: Iterable[Handler] = (),
     called: str = "manager",
@@ -91,10 +88,11 @@ async def open_manager(
     """The manager of a project; leaving ends no session. `handlers` are those of whoever opens it,
     instead of ours for the same requests. They are `called` so when somebody else wants to know
     who has it open."""
-    limit = surroundings.settings().manager.running_limit
-    async with open_supervisor(project, places, environ, limit=limit) as supervisor:
-        manager = Manager(supervisor, places)
-        all_handlers = (*_handlers(manager, places, environ, surroundings), *handlers)
+    limit = dependencies.settings().manager.running_limit
+    opened = open_supervisor(project, places, environ, dependencies.tasks, limit=limit)
+    async with opened as supervisor:
+        manager = Manager(supervisor, dependencies.trust)
+        all_handlers = (*_handlers(manager, places, environ, dependencies), *handlers)
         if supervisor.read_only:
             manager.desk = Router([LookingOnly(all_handlers, supervisor.read_only)])
             yield manager
@@ -107,18 +105,17 @@ async def open_manager(
 
 
 def _handlers(
-    manager: Manager, places: Places, environ: Mapping[str, str], surroundings: Surroundings
+    manager: Manager, places: Places, environ: Mapping[str, str], dependencies: Dependencies
 ) -> Iterable[Handler]:
     supervisor = manager.supervisor
     workspaces = Workspaces(supervisor.project, places)
     return (
         SessionHandler(supervisor, manager.overview),
-        *worktree_handlers(supervisor, places, environ, surroundings.settings),
-        UndoHandler(supervisor, workspaces, places),
-        GovernanceHandler(workspaces, places),
-        SettingsHandler(supervisor.project, places, environ, surroundings, manager.is_trusted),
-        LookupHandler(surroundings, workspaces, places),
-        ForkHandler(supervisor, workspaces, surroundings),
+        *worktree_handlers(supervisor, places, environ, dependencies),
+        UndoHandler(supervisor, workspaces, dependencies.snapshots),
+        SettingsHandler(dependencies),
+        LookupHandler(dependencies, workspaces),
+        ForkHandler(supervisor, workspaces, dependencies),
         UnservedDevices(manager_folder(places, supervisor.project) / "devices.json"),
     )
 
@@ -164,20 +161,20 @@ def worktree_handlers(
     supervisor: Supervisor,
     places: Places,
     environ: Mapping[str, str],
-    settings: Callable[[], Settings],
+    dependencies: Dependencies,
     *,
     fetching: Fetching | None = None,
 ) -> tuple[Handler, ...]:
     """They see to it that no session runs where it does not belong, and go on with removals that
     were broken off."""
-    access = WorktreeAccess(supervisor, places, fetching=fetching)
+    access = WorktreeAccess(supervisor, dependencies.trust, fetching=fetching)
     agreed = AgreedScripts(access.project, places)
     scripts = RunScripts(access.project, places, environ, supervisor.group)
     worktrees = WorktreeHandler(access, agreed, scripts)
     supervisor.ready_to_run = access.ready_to_run
     supervisor.group.start_soon(worktrees.recover)
     return (
-        StartHandler(access, SettingUp(access, agreed, scripts, environ), settings),
+        StartHandler(access, SettingUp(access, agreed, scripts, environ), dependencies.settings),
         worktrees,
-        ReviewHandler(access, places, settings),
+        ReviewHandler(access, dependencies),
     )

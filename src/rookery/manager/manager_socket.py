@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import SocketStream
 
 from rookery.errors import SettingsError, StorageError
-from rookery.manager.dependencies import Surroundings
+from rookery.manager.dependencies import Dependencies
 from rookery.manager.remote_manager import ManagerLeft, RemoteManager, remote_manager
 from rookery.manager.sessions.session_store import freed, holder_of, manager_folder
 from rookery.platform.disk import private_folder
@@ -55,7 +55,7 @@ async def connect_manager(
     project: Path,
     places: Places,
     environ: Mapping[str, str],
-    surroundings: Surroundings,
+    dependencies: Dependencies,
     *,
     called: str = "sessions",
     stays: bool = False,
@@ -66,7 +66,7 @@ async def connect_manager(
     if somebody has the sessions open and cannot be talked to."""
     try:
         async with _connected(
-            project, places, environ, surroundings, called, stays, patience
+            project, places, environ, dependencies, called, stays, patience
         ) as remote:
             yield remote
     except BaseExceptionGroup as group:  # of one of the task groups that it runs in
@@ -78,7 +78,7 @@ async def _connected(
     project: Path,
     places: Places,
     environ: Mapping[str, str],
-    surroundings: Surroundings,
+    dependencies: Dependencies,
     called: str,
     stays: bool,
     patience: float,
@@ -93,7 +93,7 @@ async def _connected(
                 # whoever finds one that runs needs nothing of what managers are made of
                 from rookery.manager.manager import open_manager
 
-                opened = open_manager(project, places, environ, surroundings, called=called)
+                opened = open_manager(project, places, environ, dependencies, called=called)
                 manager = await stack.enter_async_context(opened)
                 if not manager.is_locked_out:
                     found = await _own(stack, manager, places, stays=stays)

@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 
 from rookery.errors import RookeryError
-from rookery.manager.dependencies import Surroundings
+from rookery.manager.dependencies import Dependencies
 from rookery.manager.manager_socket import connect_manager
 from rookery.manager.requests import ListSessions
 from rookery.manager.sessions.session_store import manager_folder
@@ -73,7 +73,7 @@ def start_keeper(project: Path, environ: Mapping[str, str]) -> None:
 
 
 async def keep_queue(
-    project: Path, places: Places, environ: Mapping[str, str], surroundings: Surroundings
+    project: Path, places: Places, environ: Mapping[str, str], dependencies: Dependencies
 ) -> None:
     """Until no session waits for its turn."""
     with _only_one(manager_folder(places, project)) as lock:
@@ -82,7 +82,7 @@ async def keep_queue(
         failures = 0
         while failures < MOST_FAILURES:
             try:
-                if not await _has_queue(project, places, environ, surroundings):
+                if not await _has_queue(project, places, environ, dependencies):
                     return
                 failures = 0
             except (RookeryError, Disconnected, OSError):
@@ -91,11 +91,11 @@ async def keep_queue(
 
 
 async def _has_queue(
-    project: Path, places: Places, environ: Mapping[str, str], surroundings: Surroundings
+    project: Path, places: Places, environ: Mapping[str, str], dependencies: Dependencies
 ) -> bool:
     """Whether sessions still wait, after those that can have got their turn."""
     async with connect_manager(
-        project, places, environ, surroundings, called=CALLED, stays=True
+        project, places, environ, dependencies, called=CALLED, stays=True
     ) as manager:
         listed = await manager.do(ListSessions(archived=True))
     return any(row.queued for row in listed.sessions)

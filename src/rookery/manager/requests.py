@@ -7,9 +7,17 @@ A request that cannot be carried out is refused in one sentence and has changed 
 from typing import Any, Literal, TypeAlias
 
 from rookery.core.asks import Choice
-from rookery.core.queries import Asking, FoundPath, KnownMode, KnownModel, RestoreRehearsal
-from rookery.manager.shown_rows import (
+from rookery.core.queries import (
+    Asking,
     BlamedLine,
+    FoundPath,
+    IntentRow,
+    KnownMode,
+    KnownModel,
+    RestoreRehearsal,
+    TraceRow,
+)
+from rookery.manager.shown_rows import (
     CheckpointRow,
     Comment,
     Device,
@@ -18,7 +26,6 @@ from rookery.manager.shown_rows import (
     FileDiff,
     Importables,
     InboxRow,
-    IntentRow,
     KeptWork,
     Listing,
     Plan,
@@ -26,7 +33,6 @@ from rookery.manager.shown_rows import (
     ScriptRow,
     SettingRow,
     Started,
-    TraceRow,
     Version,
     WorktreeRow,
     WorktreeStats,

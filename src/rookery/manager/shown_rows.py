@@ -215,41 +215,6 @@ class CheckpointRow(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()
 
 
-class TraceRow(Struct, frozen=True, kw_only=True):
-    """One record of the ledger, as a list shows it."""
-
-    id: str
-    ts: int
-    kind: str
-    intent: str = ""
-    tool: str = ""
-    paths: tuple[str, ...] = ()
-    approved_by: str = ""
-    session_id: str = ""
-    summary: str = ""
-
-
-class BlamedLine(Struct, frozen=True, kw_only=True):
-    line: int
-    text: str
-    record_id: str = ""
-    intent: str = ""
-    criterion: str = ""
-    tool: str = ""
-    approved_by: str = ""
-    when: int = 0
-
-
-class IntentRow(Struct, frozen=True, kw_only=True):
-    id: str
-    name: str = ""
-    status: str = ""
-    scope: tuple[str, ...] = ()
-    criteria: tuple[str, ...] = ()
-    problem: str = ""
-    writes: int = 0
-
-
 class SettingRow(Struct, frozen=True, kw_only=True):
     """A setting as the page offers it. `choices` are empty where anything of its type will do."""
 

@@ -15,7 +15,15 @@ from msgspec.structs import replace
 
 from rookery.cli.main import run
 from rookery.core.asks import IntentQuestion
-from rookery.core.queries import FoundPath, KnownMode, KnownModel, RestoreRehearsal
+from rookery.core.queries import (
+    BlamedLine,
+    FoundPath,
+    IntentRow,
+    KnownMode,
+    KnownModel,
+    RestoreRehearsal,
+    TraceRow,
+)
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager import requests as asked
 from rookery.manager.cli.sessions_command import SUBCOMMANDS, command
@@ -24,7 +32,6 @@ from rookery.manager.sessions.session_record import Counts
 from rookery.manager.sessions.session_states import TRUE_IN, Flags, SessionState
 from rookery.manager.sessions.session_store import manager_folder
 from rookery.manager.shown_rows import (
-    BlamedLine,
     ChangedFile,
     CheckpointRow,
     Comment,
@@ -35,7 +42,6 @@ from rookery.manager.shown_rows import (
     FileDiff,
     Importables,
     InboxRow,
-    IntentRow,
     KeptWork,
     Listing,
     MailRow,
@@ -46,7 +52,6 @@ from rookery.manager.shown_rows import (
     SessionRow,
     SettingRow,
     Started,
-    TraceRow,
     Version,
     WorktreeRow,
     WorktreeStats,

@@ -19,6 +19,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.view import View, see
 from rookery.errors import CommandRejected, StorageError
+from rookery.manager.cli.host_dependencies import ProjectDependencies
 from rookery.manager.dependencies import Form
 from rookery.manager.handlers import session_handler as forking_family
 from rookery.manager.handlers.router import Router
@@ -28,24 +29,16 @@ from rookery.manager.sessions.message_queue import message_id_of
 from rookery.manager.sessions.session_folders import SessionFolders, Workspaces
 from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode
 from rookery.plain.transcript_text import Kind, Passage, as_html, as_page
-from rookery.storage.cli.session_commands import session_document
 from support.manager_project import SPEAKS_LONG, WRITES, Project, Watched
 from support.sample_logs import log
 
 pytestmark = pytest.mark.anyio
 
 
-class Documents:
-    def __init__(self, project: Project) -> None:
-        self._tasks = project.tasks
-
-    def document(self, task_id: str, form: Form) -> str:
-        return session_document(self._tasks, task_id, form)
-
-
 def desk_of(project: Project, watched: Watched) -> Router:
     workspaces = Workspaces(project.path, project.places)
-    return Router([ForkHandler(watched.supervisor, workspaces, Documents(project))])
+    dependencies = ProjectDependencies(project.path, project.places, project.environ)
+    return Router([ForkHandler(watched.supervisor, workspaces, dependencies)])
 
 
 async def done(project: Project, watched: Watched, **more: object) -> str:

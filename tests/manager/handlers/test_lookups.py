@@ -22,9 +22,10 @@ class House:
     def __init__(self, folder: Path) -> None:
         self.project = folder / "work"
         self.project.mkdir()
-        self.places: Places = find_places({"ROOKERY_HOME": str(folder / "home")})
+        environ = {"ROOKERY_HOME": str(folder / "home")}
+        self.places: Places = find_places(environ)
         workspaces = Workspaces(self.project, self.places)
-        self.desk = Router([LookupHandler(Told(), workspaces, self.places)])
+        self.desk = Router([LookupHandler(Told(self.project, self.places, environ), workspaces)])
 
     def session_in(self, workspace: Path) -> str:
         session_id = str(uuid.uuid4())

@@ -26,7 +26,6 @@ from rookery.manager.requests import (
     SwitchSession,
 )
 from rookery.manager.sessions.session_summary import Shown
-from rookery.manager.sessions.supervisor import open_supervisor
 from rookery.manager.shown_rows import Done
 from support.manager_project import SPEAKS_LONG, WRITES, Project, Watched
 
@@ -98,7 +97,7 @@ async def test_the_badge_counts_what_is_in_the_inbox(project: Project):
         assert f"The folder {no_folder} is gone." in rows[1].text
         assert (rows[2].text, rows[2].html) == ("Done.", ("<p>Done.</p>\n",))
         await _all_agree(watched, [asks, failed, done])
-        async with open_supervisor(project.path, project.places, project.environ) as looking:
+        async with project.opened() as looking:
             assert looking.read_only
             await _all_agree(Watched(looking), [asks, failed, done])
     async with project.supervised() as watched:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.queries import KnownMode, KnownModel
-from rookery.core.settings import Settings
 from rookery.core.settings_reference import all_settings
 from rookery.errors import RookeryError, SettingsError
+from rookery.manager.cli.host_dependencies import ProjectDependencies
 from rookery.manager.handlers.router import Router
 from rookery.manager.handlers.settings_handler import OFFERED, SettingsHandler
 from rookery.manager.requests import ChangeSetting, ReadSettings
@@ -24,11 +24,8 @@ from rookery.storage.settings_edits import change_settings, with_value
 pytestmark = pytest.mark.anyio
 
 
-class Told:
+class Told(ProjectDependencies):
     """What a project knows, for tests."""
-
-    def settings(self) -> Settings:
-        return Settings()
 
     async def models(self) -> tuple[KnownModel, ...]:
         return (KnownModel(provider="scripted", model="a"),)
@@ -44,11 +41,7 @@ class House:
         self.environ = {"ROOKERY_HOME": str(folder / "home"), **environ}
         self.places: Places = find_places(self.environ)
         self.file = self.places.settings_file
-        trust = TrustStore(self.places.trust_file)
-        handler = SettingsHandler(
-            self.project, self.places, self.environ, Told(), lambda: trust.trusts(self.project)
-        )
-        self.desk = Router([handler])
+        self.desk = Router([SettingsHandler(Told(self.project, self.places, self.environ))])
 
     async def row(self, key: str) -> SettingRow:
         return next(row for row in await self.desk.do(ReadSettings()) if row.key == key)

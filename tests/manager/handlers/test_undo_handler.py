@@ -52,7 +52,8 @@ WRITES_TWICE = """\
 
 def desk_of(project: Project, watched: Watched) -> Router:
     workspaces = Workspaces(project.path, project.places)
-    return Router([UndoHandler(watched.supervisor, workspaces, project.places)])
+    snapshots = project.dependencies.snapshots
+    return Router([UndoHandler(watched.supervisor, workspaces, snapshots)])
 
 
 async def written(project: Project, watched: Watched) -> str:

@@ -11,7 +11,6 @@ from rookery.errors import CommandRejected
 from rookery.manager.sessions.message_queue import Terms
 from rookery.manager.sessions.session_folders import SessionFolders, Wish
 from rookery.manager.sessions.session_process import lives
-from rookery.manager.sessions.supervisor import open_supervisor
 from support.manager_project import HANDS_ON, SPEAKS_LONG, WRITES, Project, kill
 
 pytestmark = pytest.mark.anyio
@@ -171,7 +170,7 @@ async def test_what_died_at_work_is_paused_and_can_be_resumed(project: Project):
 
 async def test_a_question_survives_a_reboot_and_its_answer_starts_the_process(project: Project):
     session_id = await killed_with_its_manager(project, "waiting_approval", project.wish(WRITES))
-    async with open_supervisor(project.path, project.places, project.environ) as looking:
+    async with project.opened() as looking:
         assert len(looking.inbox()) == 1
     async with project.supervised() as watched:
         supervisor = watched.supervisor

@@ -166,11 +166,11 @@ async def _opened(
     project: Path, places: Places, handlers: "Iterable[Handler]"
 ) -> "AsyncIterator[Manager]":
     """The manager of the project, once nobody else has it."""
-    from rookery.manager.cli.host_dependencies import UsualSurroundings
+    from rookery.manager.cli.host_dependencies import ProjectDependencies
     from rookery.manager.manager import open_manager
     from rookery.manager.sessions.session_store import freed, holder_of
 
-    around = UsualSurroundings(project, places)
+    around = ProjectDependencies(project, places)
     give_up = anyio.current_time() + SECONDS_FOR_OTHERS
     while True:
         async with open_manager(project, places, os.environ, around, handlers=handlers) as manager:

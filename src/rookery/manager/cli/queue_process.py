@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 
-from rookery.manager.cli.host_dependencies import UsualSurroundings
+from rookery.manager.cli.host_dependencies import ProjectDependencies
 from rookery.manager.queue_keeper import keep_queue
 from rookery.platform.user_folders import find_places
 
@@ -17,7 +17,7 @@ from rookery.platform.user_folders import find_places
 def main() -> None:
     project = Path(os.fsdecode(sys.stdin.buffer.read()))
     places = find_places(os.environ)
-    around = UsualSurroundings(project, places)
+    around = ProjectDependencies(project, places)
     anyio.run(keep_queue, project, places, os.environ, around)
 
 

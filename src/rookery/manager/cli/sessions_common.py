@@ -20,7 +20,7 @@ from rookery.core.settings import Settings
 from rookery.core.text.characters import as_utf8, whole_values
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
-from rookery.manager.cli.host_dependencies import UsualSurroundings
+from rookery.manager.cli.host_dependencies import ProjectDependencies
 from rookery.manager.manager_socket import connect_manager
 from rookery.manager.remote_manager import NoManager, RemoteManager
 from rookery.manager.request_json import reply_to_json
@@ -52,7 +52,7 @@ class ManagerClient:
 
     @functools.cached_property
     def settings(self) -> Settings:
-        return UsualSurroundings(self.folder, self.places).settings()
+        return ProjectDependencies(self.folder, self.places).settings()
 
     async def do(self, request: Asking[T]) -> T:
         return await self.manager.do(request)
@@ -195,9 +195,9 @@ def _command(body: Body, *, stays: bool) -> Callable[..., int]:
 
 async def _visit(folder: Path, body: Body, *, as_json: bool, stays: bool) -> int:
     places = find_places(os.environ)
-    surroundings = UsualSurroundings(folder, places)
+    dependencies = ProjectDependencies(folder, places)
     called = click.get_current_context().command_path.removeprefix(f"{NAME} ")
     async with connect_manager(
-        folder, places, os.environ, surroundings, called=called, stays=stays
+        folder, places, os.environ, dependencies, called=called, stays=stays
     ) as manager:
         return await body(ManagerClient(manager, folder, as_json=as_json))

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from rookery import NAME
+from rookery.core.queries import BlamedLine, IntentRow, TraceRow
 from rookery.core.text.terminal_text import harmless, harmless_line, plainly_visible, visible_line
 from rookery.governance.cli.intents_common import aligned
 from rookery.manager import requests as asked
@@ -19,15 +20,12 @@ from rookery.manager.cli.sessions_common import ManagerClient, short, some
 from rookery.manager.cli.sessions_list import inbox_lines
 from rookery.manager.cli.sessions_review import SHORTEST_DIGEST, stats_of
 from rookery.manager.shown_rows import (
-    BlamedLine,
     CheckpointRow,
     Device,
     Exported,
     Importables,
-    IntentRow,
     KeptWork,
     ScriptRow,
-    TraceRow,
     WorktreeRow,
 )
 

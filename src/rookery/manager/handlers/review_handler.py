@@ -15,10 +15,9 @@ from typing import TypeAlias, TypeVar
 import anyio.to_thread
 from msgspec.structs import replace
 
-from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.facts import ChildBegan, Event
-from rookery.core.settings import Settings
 from rookery.errors import CommandRejected, StorageError
+from rookery.manager.dependencies import Dependencies
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.rendering.diff_html import diff_lines
@@ -44,7 +43,6 @@ from rookery.manager.shown_rows import Comment, Done, FileDiff, Review, Version,
 from rookery.manager.worktrees.worktree_git import InTheWay
 from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
 from rookery.platform.processes.own_programs import find_own_program
-from rookery.platform.user_folders import Places
 
 MOST_CONTEXT = 1_000_000
 COMMENTED: tuple[Scope, ...] = ("branch", "unstaged", "staged", "session")
@@ -57,15 +55,11 @@ T = TypeVar("T")
 
 
 class ReviewHandler:
-    """`settings` gives those that hold now."""
-
-    def __init__(
-        self, access: WorktreeAccess, places: Places, settings: Callable[[], Settings]
-    ) -> None:
+    def __init__(self, access: WorktreeAccess, dependencies: Dependencies) -> None:
         self._access = access
         self._supervisor = access.supervisor
         self._desk = access.review
-        self._own = SessionReviews(access, places, settings)
+        self._own = SessionReviews(access, dependencies)
 
     @property
     def handlers(self) -> Handlers:
@@ -240,13 +234,11 @@ def letter_of(comments: Sequence[tuple[Comment, str]], text: str) -> str:
 class SessionReviews:
     """Remembers what it has read last: a page asks for one file after the other."""
 
-    def __init__(
-        self, access: WorktreeAccess, places: Places, settings: Callable[[], Settings]
-    ) -> None:
+    def __init__(self, access: WorktreeAccess, dependencies: Dependencies) -> None:
         self._access = access
         self._tasks = access.supervisor.tasks
-        self._places = places
-        self._settings = settings
+        self._snapshots = dependencies.snapshots
+        self._settings = dependencies.settings
         self._read: tuple[str, Steps, tuple[SessionFile, ...]] = ("", (), ())
 
     async def review(self, session_id: str) -> Review:
@@ -276,9 +268,8 @@ class SessionReviews:
         if self._read[:2] == (session_id, steps):
             return self._read[2]
         limits = self._settings().as_limits()
-        checkpoints = ShadowCheckpoints(place, self._places.checkpoints, limits)
         try:
-            files = await session_files(checkpoints, steps)
+            files = await session_files(self._snapshots(place, limits), steps)
         except (StorageError, OSError) as error:
             raise CommandRejected(
                 f"Not all checkpoints of this session are there any more ({error}); look at what "

@@ -21,7 +21,7 @@ from rookery.core.folds.transcript import Transcript
 from rookery.core.limits import MIB
 from rookery.core.text.characters import whole
 from rookery.errors import CommandRejected
-from rookery.manager.dependencies import Form
+from rookery.manager.dependencies import Dependencies, Form, StoredTasks
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.rendering.session_rows import inbox_row, session_row
 from rookery.manager.requests import (
@@ -60,7 +60,6 @@ from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import Done, Exported, InboxRow, Listing, Overview, Started
 from rookery.manager.worktrees.branch_names import slug
 from rookery.protocol.channels import LONGEST_MESSAGE
-from rookery.storage.sessions import TaskStore, fork
 
 __all__ = ["SessionHandler", "inbox_row", "overview_of", "session_row"]
 DONE = Done()
@@ -72,7 +71,7 @@ FORKED = " (fork)"
 class Sessions(Protocol):
     """What is needed of the supervisor."""
 
-    tasks: TaskStore
+    tasks: StoredTasks
 
     @property
     def read_only(self) -> str: ...
@@ -81,12 +80,6 @@ class Sessions(Protocol):
 
     async def take_in(self, session_id: str, wish: Wish) -> None:
         """A session for a task that is stored already. It rests until the user goes on with it."""
-        ...
-
-
-class Documents(Protocol):
-    def document(self, task_id: str, form: Form) -> str:
-        """A stored task and those that worked for it, to be read by people or programs."""
         ...
 
 
@@ -233,10 +226,12 @@ def _check_choice(choice: Choice | None, reply: str) -> None:
 
 
 class ForkHandler:
-    def __init__(self, sessions: Sessions, workspaces: Workspaces, documents: Documents) -> None:
+    def __init__(
+        self, sessions: Sessions, workspaces: Workspaces, dependencies: Dependencies
+    ) -> None:
         self._sessions = sessions
         self._workspaces = workspaces
-        self._documents = documents
+        self._dependencies = dependencies
 
     @property
     def handlers(self) -> Handlers:
@@ -265,7 +260,7 @@ class ForkHandler:
             at = event_of_row(list(tasks.read(source)), ts)
             if at is None:
                 raise CommandRejected("Nothing had been said in this session at that time.")
-        cut = fork(tasks, source, fork_id, at=at, now=time.time_ns() // 1_000_000)
+        cut = self._dependencies.fork(source, fork_id, at=at, now=time.time_ns() // 1_000_000)
         if at is None or cut == at:
             return ""
         return "A call was under way there, so the fork ends before it."
@@ -273,7 +268,7 @@ class ForkHandler:
     async def _export(self, request: ExportSession) -> Exported:
         record, form = self._stored(request.session_id), request.format
         session_id = record.session_id
-        text = await anyio.to_thread.run_sync(self._documents.document, session_id, form)
+        text = await anyio.to_thread.run_sync(self._dependencies.document, session_id, form)
         exported = Exported(name=_file_name(record, form), text=whole(text))
         if len(msgspec.json.encode(exported)) > LONGEST_DOCUMENT:
             raise CommandRejected(

@@ -4,9 +4,7 @@ Only the settings on the list, and only in the user's own file: keys are no sett
 protects the user from the sessions is not changed where the sessions are watched.
 """
 
-from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
@@ -14,20 +12,31 @@ import anyio.to_thread
 import msgspec
 
 from rookery import NAME
-from rookery.core.limits import Limits
-from rookery.core.queries import FoundPath, KnownMode, KnownModel
+from rookery.core.queries import (
+    BlamedLine,
+    FoundPath,
+    IntentRow,
+    KnownMode,
+    KnownModel,
+    TraceQuery,
+    TraceRow,
+)
 from rookery.core.settings_reference import Key, all_settings, shown
-from rookery.core.text.fuzzy import best_matches
 from rookery.errors import SettingsError
-from rookery.manager.dependencies import Surroundings
+from rookery.manager.dependencies import Dependencies
 from rookery.manager.handlers.router import Handlers
-from rookery.manager.requests import ChangeSetting, FindPaths, ListModels, ListModes, ReadSettings
+from rookery.manager.requests import (
+    BlameFile,
+    ChangeSetting,
+    FindPaths,
+    ListIntents,
+    ListModels,
+    ListModes,
+    ReadSettings,
+    ReadTrace,
+)
 from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.shown_rows import Done, SettingRow
-from rookery.platform.user_folders import Places
-from rookery.storage.settings_edits import change_settings, with_value, without
-from rookery.storage.settings_files import FoundSettings, find_settings, held_in, other_voice
-from rookery.storage.settings_values import checked, spelled
 
 Type: TypeAlias = Literal["bool", "int", "float", "str", "list"]
 _OFFERED = (
@@ -57,19 +66,9 @@ LONGEST_LETTERS = 1_000
 
 
 class SettingsHandler:
-    def __init__(
-        self,
-        project: Path,
-        places: Places,
-        environ: Mapping[str, str],
-        surroundings: Surroundings,
-        is_trusted: Callable[[], bool],
-    ) -> None:
-        self._is_trusted = is_trusted
-        self._project = project
-        self._places = places
-        self._environ = environ
-        self._surroundings = surroundings
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._dependencies = dependencies
+        self._settings = dependencies.user_settings
 
     @property
     def handlers(self) -> Handlers:
@@ -80,42 +79,33 @@ class SettingsHandler:
 
     async def _change(self, request: ChangeSetting) -> Done:
         key = _offered(request.key)
-        wanted = None if request.value is None else _decoded(key, request.value)
+        wanted = None if request.value is None else self._decoded(key, request.value)
         if key == ("mode",) and wanted is not None:
             await self._insist_on_a_mode(wanted)
         return await anyio.to_thread.run_sync(self._write, key, wanted)
 
     async def _insist_on_a_mode(self, slug: str) -> None:
-        known = [mode.slug for mode in await self._surroundings.modes()]
+        known = [mode.slug for mode in await self._dependencies.modes()]
         if slug not in known:
             raise SettingsError(f"There is no mode {slug!r} here. There are: {', '.join(known)}.")
 
-    def _found(self) -> FoundSettings:
-        project = self._project if self._is_trusted() else None
-        return find_settings(self._places.settings_file, project, self._environ, {})
-
     def _rows(self) -> tuple[SettingRow, ...]:
-        found = self._found()
-        return tuple(
-            _row(key, held.value, held.origin) for key in OFFERED for held in (held_in(found, key),)
-        )
+        held = self._settings.held(OFFERED)
+        return tuple(_row(key, *each) for key, each in zip(OFFERED, held, strict=True))
+
+    def _decoded(self, key: Key, text: str) -> Any:
+        """None for `null`: nothing is chosen. Raises `SettingsError` if the setting takes no such
+        value."""
+        try:
+            said = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeEncodeError) as error:
+            raise SettingsError(f"The value for {'.'.join(key)} is no JSON.") from error
+        return None if said is None else self._settings.checked(key, said)
 
     def _write(self, key: Key, wanted: Any) -> Done:
         """None takes what the user said about it out of their file."""
-        file = self._places.settings_file
-        if wanted is None:
-            change_settings(file, lambda text: without(text, key, file), shared=False)
-        else:
-            change_settings(file, lambda text: with_value(text, key, wanted, file), shared=False)
-        return Done(notes=tuple(filter(None, (self._other_voice(key), HEEDED_LATER.get(key)))))
-
-    def _other_voice(self, key: Key) -> str:
-        try:
-            found = self._found()
-        except SettingsError as error:  # what else is wrong in it does not undo the change
-            return str(error)
-        told = other_voice(found, key, self._places.settings_file)
-        return f"{told}." if told else ""
+        other_voice = self._settings.change(key, wanted)
+        return Done(notes=tuple(filter(None, (other_voice, HEEDED_LATER.get(key)))))
 
 
 def _offered(name: str) -> Key:
@@ -128,22 +118,12 @@ def _offered(name: str) -> Key:
     return key
 
 
-def _decoded(key: Key, text: str) -> Any:
-    """None for `null`: nothing is chosen. Raises `SettingsError` if the setting takes no such
-    value."""
-    try:
-        said = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        raise SettingsError(f"The value for {spelled(key)} is no JSON.") from error
-    return None if said is None else checked(key, said, name=spelled(key))
-
-
 def _row(key: Key, held: Any, origin: str) -> SettingRow:
     setting = all_settings()[key]
     kind = _bare(setting.type)
     choices = get_args(kind) if get_origin(kind) is Literal else ()
     return SettingRow(
-        key=spelled(key),
+        key=".".join(key),
         value=msgspec.json.encode(held).decode(),
         type=_TYPES[get_origin(kind) or kind],
         summary=setting.sentence,
@@ -162,10 +142,12 @@ def _bare(kind: Any) -> Any:
 
 
 class LookupHandler:
-    def __init__(self, surroundings: Surroundings, workspaces: Workspaces, places: Places) -> None:
-        self._surroundings = surroundings
+    """What only has to be read: models, modes, paths, and what governance knows."""
+
+    def __init__(self, dependencies: Dependencies, workspaces: Workspaces) -> None:
+        self._dependencies = dependencies
+        self._governance = dependencies.governance
         self._workspaces = workspaces
-        self._places = places
 
     @property
     def handlers(self) -> Handlers:
@@ -173,29 +155,35 @@ class LookupHandler:
             ListModels: self._list_models,
             ListModes: self._list_modes,
             FindPaths: self._find_paths,
+            ListIntents: self._list_intents,
+            ReadTrace: self._read_trace,
+            BlameFile: self._blame,
         }
 
     async def _list_models(self, request: ListModels) -> tuple[KnownModel, ...]:
-        return await self._surroundings.models()
+        return await self._dependencies.models()
 
     async def _list_modes(self, request: ListModes) -> tuple[KnownMode, ...]:
-        return await self._surroundings.modes()
+        return await self._dependencies.modes()
 
     async def _find_paths(self, request: FindPaths) -> tuple[FoundPath, ...]:
         workspace = self._workspaces.of(request.session_id)
         letters = request.letters[:LONGEST_LETTERS]
         most = min(max(1, request.most), MOST_PATHS)
-        look = partial(_found, workspace, self._places.own_folders, letters, most)
+        look = partial(self._dependencies.find_paths, workspace, letters, most)
         return await anyio.to_thread.run_sync(look, abandon_on_cancel=True)
 
+    async def _list_intents(self, request: ListIntents) -> tuple[IntentRow, ...]:
+        return await self._governance.intents(self._workspaces.of())
 
-def _found(
-    workspace: Path, own_folders: tuple[Path, ...], letters: str, most: int
-) -> tuple[FoundPath, ...]:
-    from rookery.workspace.files import WorkspaceFiles
-    from rookery.workspace.search import WorkspaceFinder
+    async def _read_trace(self, request: ReadTrace) -> tuple[TraceRow, ...]:
+        query = TraceQuery(
+            intent=request.intent,
+            path=request.path,
+            session_id=request.session_id,
+            most=request.most,
+        )
+        return await self._governance.trace(self._workspaces.of(request.session_id), query)
 
-    limits = Limits()
-    files = WorkspaceFiles(workspace, limits, own_folders=own_folders, home=Path.home())
-    known = WorkspaceFinder(workspace, files, limits).paths()
-    return tuple(best_matches(known, letters, most, lambda each: each.path))
+    async def _blame(self, request: BlameFile) -> tuple[BlamedLine, ...]:
+        return await self._governance.blame(self._workspaces.of(request.session_id), request.path)

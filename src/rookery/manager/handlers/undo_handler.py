@@ -4,7 +4,7 @@ A session at rest is opened again for it by its own process, as only that may wr
 """
 
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from itertools import pairwise
 from pathlib import Path
@@ -23,14 +23,13 @@ from rookery.core.limits import Limits
 from rookery.core.queries import AskRehearsal, RestoreRehearsal
 from rookery.core.replies import NO_FILE_PUT_BACK, restored_files
 from rookery.errors import CommandRejected, RookeryError
+from rookery.manager.dependencies import Snapshots, StoredTasks
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.requests import ListCheckpoints, RehearseRestore, RestoreSession
 from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.sessions.session_summary import Shown
 from rookery.manager.shown_rows import CheckpointRow, Done
-from rookery.platform.user_folders import Places
 from rookery.protocol.host_interface import Host
-from rookery.storage.sessions import TaskStore
 
 SECONDS_FOR_PATHS = 3.0
 """What finding out which files commands have changed may take. Moments are shown without, then."""
@@ -48,7 +47,7 @@ LONGEST_TITLE = 300
 class Hosts(Protocol):
     """What is needed of the supervisor."""
 
-    tasks: TaskStore
+    tasks: StoredTasks
 
     def session(self, session_id: str) -> Shown | None: ...
 
@@ -81,10 +80,15 @@ class Moment(Struct, frozen=True, kw_only=True):
 
 
 class UndoHandler:
-    def __init__(self, hosts: Hosts, workspaces: Workspaces, places: Places) -> None:
+    def __init__(
+        self,
+        hosts: Hosts,
+        workspaces: Workspaces,
+        snapshots: Callable[[Path, Limits], Snapshots],
+    ) -> None:
         self._hosts = hosts
         self._workspaces = workspaces
-        self._places = places
+        self._snapshots = snapshots
 
     @property
     def handlers(self) -> Handlers:
@@ -111,12 +115,12 @@ class UndoHandler:
         as far as that is found out soon."""
         changed: dict[Moment, tuple[str, ...]] = {}
         try:
-            workspace = self._workspaces.of(session_id)
+            snapshots = self._snapshots(self._workspaces.of(session_id), Limits())
         except RookeryError:  # where it worked is gone, and what is told of it is not
             return changed
         with anyio.move_on_after(SECONDS_FOR_PATHS):
             for moment in reversed(unnamed):
-                changed[moment] = await _paths(workspace, self._places.checkpoints, moment)
+                changed[moment] = await _paths(snapshots, moment)
         return changed
 
     async def _rehearse(self, request: RehearseRestore) -> RestoreRehearsal:
@@ -220,11 +224,8 @@ def _closable(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
     return cast(AsyncGenerator[Event, None], events)
 
 
-async def _paths(workspace: Path, checkpoints: Path, moment: Moment) -> tuple[str, ...]:
-    from rookery.checkpoints.checkpoints import ShadowCheckpoints
-
-    shadow = ShadowCheckpoints(workspace, checkpoints, Limits())
-    effects = [each for step in moment.steps for each in await shadow.effects(*step)]
+async def _paths(snapshots: Snapshots, moment: Moment) -> tuple[str, ...]:
+    effects = [each for step in moment.steps for each in await snapshots.effects(*step)]
     return tuple(dict.fromkeys(each.path for each in effects))
 
 

@@ -17,15 +17,14 @@ from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.errors import CommandRejected
+from rookery.manager.dependencies import TrustedFolders
 from rookery.manager.review.reviews import ReviewDesk
 from rookery.manager.sessions.session_record import SessionRecord
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.worktrees.create import Fetching
 from rookery.manager.worktrees.operations import WorktreeDesk
 from rookery.manager.worktrees.worktree_values import KEEP_REFS, Listed, Obstacle, State, Worktree
-from rookery.permissions.trust import TrustStore
 from rookery.platform.paths import visible
-from rookery.platform.user_folders import Places
 
 GITS_AT_ONCE = 3
 _NOT_HERE = (
@@ -38,7 +37,7 @@ T = TypeVar("T")
 
 class WorktreeAccess:
     def __init__(
-        self, supervisor: Supervisor, places: Places, *, fetching: Fetching | None = None
+        self, supervisor: Supervisor, trust: TrustedFolders, *, fetching: Fetching | None = None
     ) -> None:
         self.supervisor = supervisor
         self.project = supervisor.project
@@ -46,7 +45,7 @@ class WorktreeAccess:
         self.review = ReviewDesk(self.project)
         self.closed: set[str] = set()
         """The paths of worktrees that are about to go: nothing is started there any more."""
-        self._trust = TrustStore(places.trust_file)
+        self._trust = trust
         self._places: dict[str, Path] = {}
         self._threads = anyio.CapacityLimiter(GITS_AT_ONCE)
 

@@ -5,10 +5,10 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.facts import Effect, Event, FilesChanged, FilesRestored
 from rookery.core.limits import MIB
 from rookery.core.undo_plan import is_leaf
+from rookery.manager.dependencies import Snapshots
 from rookery.manager.review.file_diffs import TextDiff, diff_of_sides
 from rookery.manager.review.file_sides import LARGEST_SHOWN, NOTHING, Side, line_changes
 from rookery.manager.shown_rows import ChangedFile, FileKind, Review, WorktreeStats
@@ -55,19 +55,19 @@ def steps_of(events: Iterable[Event]) -> Iterator[tuple[str, str]]:
 
 
 async def session_files(
-    checkpoints: ShadowCheckpoints, steps: Iterable[tuple[str, str]]
+    snapshots: Snapshots, steps: Iterable[tuple[str, str]]
 ) -> tuple[SessionFile, ...]:
     """Raises `StorageError` if a checkpoint is not there any more."""
     first: dict[str, bytes | None] = {}
     last: dict[str, bytes | None] = {}
     large: set[str] = set()
     for before, after in steps:
-        shown = await checkpoints.diff(before, after, files=MOST_FILES, size=LARGEST_SHOWN)
+        shown = await snapshots.diff(before, after, files=MOST_FILES, size=LARGEST_SHOWN)
         for path, old, new in shown:
             first.setdefault(path, old)
             last[path] = new
         seen = {path for path, _, _ in shown}
-        effects = await checkpoints.effects(before, after)
+        effects = await snapshots.effects(before, after)
         large |= {each.path for each in effects if _has_other_content(each)} - seen
     found = {
         path: SessionFile(path=path, old=first[path], new=last[path])

@@ -19,6 +19,7 @@ from rookery.core.asks import AskKind
 from rookery.core.facts import Answered, Event, RequestStarted, Rewound, TaskOpened, UserSpoke
 from rookery.core.folds.view import View, see
 from rookery.errors import StorageError
+from rookery.manager.dependencies import StoredTasks
 from rookery.manager.sessions.message_queue import number_of
 from rookery.manager.sessions.session_events import PendingAsk, Session, is_answered
 from rookery.manager.sessions.session_failures import (
@@ -31,7 +32,6 @@ from rookery.manager.sessions.session_folders import Launch, SessionFolder
 from rookery.manager.sessions.session_record import KeptSession, SessionRecord, TodoStats, label_of
 from rookery.manager.sessions.session_states import SessionState, SessionStatus, Signal
 from rookery.manager.sessions.session_task import FollowedTask
-from rookery.storage.sessions import TaskStore
 
 _STATES = {
     Signal.ASK_APPROVAL: SessionState.WAITING_APPROVAL,
@@ -161,7 +161,7 @@ def with_figures(record: SessionRecord, view: View) -> SessionRecord:
     )
 
 
-def found_again(folder: SessionFolder, launch: Launch, tasks: TaskStore) -> KeptSession | None:
+def found_again(folder: SessionFolder, launch: Launch, tasks: StoredTasks) -> KeptSession | None:
     """A session that the list has lost, from its own folder and its log; None if it has none."""
     try:
         events = list(tasks.read(folder.session_id)) if tasks.exists(folder.session_id) else []
@@ -203,7 +203,7 @@ def _next_number(events: Iterable[Event]) -> int:
 class Recollection:
     """Of one session, whose own task is `root`; `wake` is called when there is a glimpse."""
 
-    def __init__(self, root: FollowedTask, tasks: TaskStore, wake: Callable[[], None]) -> None:
+    def __init__(self, root: FollowedTask, tasks: StoredTasks, wake: Callable[[], None]) -> None:
         self._root = root
         self._tasks = tasks
         self._wake = wake

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from rookery.core.commands import EditQueue
 from rookery.errors import CommandRejected, StorageError
+from rookery.manager.dependencies import StoredTasks
 from rookery.manager.sessions.admission import USUAL_LIMIT, Admission, Preparations, load
 from rookery.manager.sessions.conversation import Timings
 from rookery.manager.sessions.message_queue import Terms, check
@@ -59,7 +60,6 @@ from rookery.manager.sessions.stored_session import found_again
 from rookery.manager.sessions.supervised_session import SupervisedSession
 from rookery.platform.user_folders import Places
 from rookery.protocol.host_interface import Host
-from rookery.storage.sessions import TaskStore
 
 
 @asynccontextmanager
@@ -67,6 +67,7 @@ async def open_supervisor(
     project: Path,
     places: Places,
     environ: Mapping[str, str],
+    tasks: StoredTasks,
     *,
     limit: int = USUAL_LIMIT,
     timings: Timings | None = None,
@@ -76,7 +77,7 @@ async def open_supervisor(
     try:
         async with anyio.create_task_group() as group:
             supervisor = Supervisor(
-                store, places, environ, group, limit=limit, timings=timings or Timings()
+                store, places, environ, tasks, group, limit=limit, timings=timings or Timings()
             )
             await supervisor.take_up()
             yield supervisor
@@ -91,6 +92,7 @@ class Supervisor:
         store: SessionStore,
         places: Places,
         environ: Mapping[str, str],
+        tasks: StoredTasks,
         group: TaskGroup,
         *,
         limit: int,
@@ -101,7 +103,7 @@ class Supervisor:
         self.store = store
         self.group = group
         self.timings = timings
-        self.tasks = TaskStore(places)
+        self.tasks = tasks
         self._folders = SessionFolders(places)
         self._sessions: dict[str, SupervisedSession] = {}
         self._admission = Admission(self._sessions, limit)

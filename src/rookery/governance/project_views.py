@@ -15,6 +15,7 @@ import anyio.to_thread
 from rookery import NAME
 from rookery.core.instructions import revealed
 from rookery.core.limits import MIB
+from rookery.core.queries import BlamedLine, IntentRow, TraceQuery, TraceRow
 from rookery.errors import CommandRejected
 from rookery.governance.intents.intent import Intent, IntentFile, expired, in_order
 from rookery.governance.intents.intent_file import summary
@@ -23,11 +24,6 @@ from rookery.governance.ledger.blame_page import OwnedLine, Why
 from rookery.governance.ledger.ledger_reader import HOUSEKEEPING, Query
 from rookery.governance.ledger.record_text import result, subject
 from rookery.governance.ledger.traced import TracedRecord
-from rookery.manager.handlers.router import Handlers
-from rookery.manager.requests import BlameFile, ListIntents, ReadTrace
-from rookery.manager.sessions.session_folders import Workspaces
-from rookery.manager.shown_rows import BlamedLine, IntentRow, TraceRow
-from rookery.platform.user_folders import Places
 
 LARGEST_BLAMED = MIB
 MOST_RECORDS = 1_000
@@ -35,32 +31,24 @@ MOST_RECORDS = 1_000
 T = TypeVar("T")
 
 
-class GovernanceHandler:
-    def __init__(self, workspaces: Workspaces, places: Places) -> None:
-        self._workspaces = workspaces
-        self._places = places
+class ProjectViews:
+    """`known_heads` is the folder of the user's in which the indexes of ledgers are kept."""
 
-    @property
-    def handlers(self) -> Handlers:
-        return {
-            ListIntents: self._list_intents,
-            ReadTrace: self._read_trace,
-            BlameFile: self._blame,
-        }
+    def __init__(self, known_heads: Path) -> None:
+        self._known_heads = known_heads
 
-    async def _list_intents(self, request: ListIntents) -> tuple[IntentRow, ...]:
-        return await _read_beside(self._intents)
+    async def intents(self, project: Path) -> tuple[IntentRow, ...]:
+        return await _read_beside(partial(self._intents, project))
 
-    async def _read_trace(self, request: ReadTrace) -> tuple[TraceRow, ...]:
-        return await _read_beside(partial(self._trace, request))
+    async def trace(self, workspace: Path, query: TraceQuery) -> tuple[TraceRow, ...]:
+        return await _read_beside(partial(self._trace, workspace, query))
 
-    async def _blame(self, request: BlameFile) -> tuple[BlamedLine, ...]:
-        return await _read_beside(partial(self._blamed, request))
+    async def blame(self, workspace: Path, path: str) -> tuple[BlamedLine, ...]:
+        return await _read_beside(partial(_blamed, workspace, path))
 
-    def _intents(self) -> tuple[IntentRow, ...]:
+    def _intents(self, project: Path) -> tuple[IntentRow, ...]:
         from rookery.governance.intents.intent_file import IntentReader
 
-        project = self._workspaces.of()
         layout = find_layout(project, project).layout
         if layout is None:
             return ()
@@ -84,42 +72,42 @@ class GovernanceHandler:
         except OSError:  # a folder that may only be read has no index
             return writes_in(oldest(layout.folder))
 
-    def _trace(self, request: ReadTrace) -> tuple[TraceRow, ...]:
+    def _trace(self, workspace: Path, wanted: TraceQuery) -> tuple[TraceRow, ...]:
         from rookery.governance.ledger.ledger_reader import recent_records
 
-        layout = find_ledger(self._workspaces.of(request.session_id).resolve())
+        layout = find_ledger(workspace.resolve())
         if layout is None:
             return ()
         query = Query(
-            intent=request.intent,
-            file=request.path,
-            task=request.session_id,
+            intent=wanted.intent,
+            file=wanted.path,
+            task=wanted.session_id,
             without=HOUSEKEEPING,
         )
-        most = min(max(1, request.most), MOST_RECORDS)
+        most = min(max(1, wanted.most), MOST_RECORDS)
         found = recent_records(layout.folder, lambda: self._index_of(layout), query, most)
         return tuple(map(_trace_row, found))
-
-    def _blamed(self, request: BlameFile) -> tuple[BlamedLine, ...]:
-        from rookery.governance.ledger.git_history import history_of
-        from rookery.governance.ledger.line_history import line_history, whys_behind
-
-        workspace = self._workspaces.of(request.session_id).resolve()
-        layout = find_ledger(workspace)
-        if layout is None:
-            return ()
-        file = _file_in(workspace, request.path)
-        text = _text_of(file, workspace)
-        path = file.relative_to(layout.root).as_posix()
-        lines = line_history(layout.folder, path, text, history_of(layout.root))
-        whys = whys_behind(layout, lines)
-        return tuple(_blamed_line(line, whys) for line in lines)
 
     def _index_of(self, layout: Layout) -> Path:
         from rookery.governance.ledger.known_heads import heads_of_workspace
 
-        kept = self._places.governance
-        return heads_of_workspace(layout.state, layout.root, kept).index
+        return heads_of_workspace(layout.state, layout.root, self._known_heads).index
+
+
+def _blamed(workspace: Path, path: str) -> tuple[BlamedLine, ...]:
+    from rookery.governance.ledger.git_history import history_of
+    from rookery.governance.ledger.line_history import line_history, whys_behind
+
+    workspace = workspace.resolve()
+    layout = find_ledger(workspace)
+    if layout is None:
+        return ()
+    file = _file_in(workspace, path)
+    text = _text_of(file, workspace)
+    name = file.relative_to(layout.root).as_posix()
+    lines = line_history(layout.folder, name, text, history_of(layout.root))
+    whys = whys_behind(layout, lines)
+    return tuple(_blamed_line(line, whys) for line in lines)
 
 
 async def _read_beside(read: Callable[[], T]) -> T:

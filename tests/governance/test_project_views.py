@@ -7,14 +7,15 @@ from shutil import rmtree
 
 import pytest
 
+from rookery.core.queries import BlamedLine, IntentRow
 from rookery.errors import CommandRejected, RookeryError
 from rookery.governance.ledger.ledger_reader import recent_records
 from rookery.governance.ledger.segments import compress, sealed_files
-from rookery.manager.handlers.governance_handler import GovernanceHandler
+from rookery.manager.cli.host_dependencies import ProjectDependencies
 from rookery.manager.handlers.router import Router
+from rookery.manager.handlers.settings_handler import LookupHandler
 from rookery.manager.requests import BlameFile, ListIntents, ReadTrace
 from rookery.manager.sessions.session_folders import Launch, SessionFolders, Workspaces
-from rookery.manager.shown_rows import BlamedLine, IntentRow
 from rookery.platform.user_folders import find_places
 from support.intent_files import SPEC_EXAMPLE
 from support.sample_ledgers import GOLDEN_LINES
@@ -36,7 +37,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def desk_of(project: Path) -> Router:
     places = find_places(os.environ)
-    return Router([GovernanceHandler(Workspaces(project, places), places)])
+    dependencies = ProjectDependencies(project, places)
+    return Router([LookupHandler(dependencies, Workspaces(project, places))])
 
 
 def session_in(project: Path, workspace: Path) -> str:

@@ -1,0 +1,100 @@
+"""The features that the manager needs, behind its ports.
+
+What the project's folder brings counts only if the folder is trusted.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import anyio.to_thread
+
+from rookery.checkpoints.checkpoints import ShadowCheckpoints
+from rookery.core.limits import Limits
+from rookery.core.queries import AskModels, AskModes, FoundPath, KnownMode, KnownModel
+from rookery.core.settings import Settings
+from rookery.core.text.fuzzy import best_matches
+from rookery.errors import SettingsError
+from rookery.governance.project_views import ProjectViews
+from rookery.permissions.trust import TrustStore
+from rookery.platform.user_folders import Places
+from rookery.storage.sessions import TaskStore, fork
+from rookery.storage.settings_edits import change_settings, with_value, without
+from rookery.storage.settings_files import FoundSettings, find_settings, held_in, other_voice
+from rookery.storage.settings_values import checked, spelled
+
+Key: TypeAlias = tuple[str, ...]
+
+
+class ManagerFeatures:
+    def __init__(
+        self, project: Path, places: Places, environ: Mapping[str, str] = os.environ
+    ) -> None:
+        self.tasks = TaskStore(places)
+        self.trust = TrustStore(places.trust_file)
+        self.governance = ProjectViews(places.governance)
+        self.user_settings = _UserSettings(places, self._found)
+        self._project = project
+        self._places = places
+        self._environ = environ
+
+    def settings(self) -> Settings:
+        return self._found().settings
+
+    def _found(self) -> FoundSettings:
+        heard = self._project if self.trust.trusts(self._project) else None
+        return find_settings(self._places.settings_file, heard, self._environ, {})
+
+    def fork(self, source: str, task_id: str, *, at: int | None, now: int) -> int:
+        return fork(self.tasks, source, task_id, at=at, now=now)
+
+    def snapshots(self, workspace: Path, limits: Limits) -> ShadowCheckpoints:
+        return ShadowCheckpoints(workspace, self._places.checkpoints, limits)
+
+    def find_paths(self, workspace: Path, letters: str, most: int) -> tuple[FoundPath, ...]:
+        from rookery.workspace.files import WorkspaceFiles
+        from rookery.workspace.search import WorkspaceFinder
+
+        limits, own = Limits(), self._places.own_folders
+        files = WorkspaceFiles(workspace, limits, own_folders=own, home=Path.home())
+        known = WorkspaceFinder(workspace, files, limits).paths()
+        return tuple(best_matches(known, letters, most, lambda each: each.path))
+
+    async def models(self) -> tuple[KnownModel, ...]:
+        from rookery.app.host_queries import NOBODY, ask_a_host
+
+        # a host of its own, in a loop of its own, so that what it begins ends with it
+        known = await anyio.to_thread.run_sync(ask_a_host, self._project, AskModels(local=True))
+        return tuple(each for each in known if each.model != NOBODY.model)
+
+    async def modes(self) -> tuple[KnownMode, ...]:
+        from rookery.app.host_queries import ask_a_host
+
+        return await anyio.to_thread.run_sync(ask_a_host, self._project, AskModes())
+
+
+class _UserSettings:
+    def __init__(self, places: Places, found: Callable[[], FoundSettings]) -> None:
+        self._places = places
+        self._found = found
+
+    def held(self, keys: Sequence[Key]) -> Sequence[tuple[Any, str]]:
+        found = self._found()
+        return [(held.value, held.origin) for key in keys for held in (held_in(found, key),)]
+
+    def checked(self, key: Key, value: Any) -> Any:
+        return checked(key, value, name=spelled(key))
+
+    def change(self, key: Key, value: Any) -> str:
+        file = self._places.settings_file
+        if value is None:
+            change_settings(file, lambda text: without(text, key, file), shared=False)
+        else:
+            change_settings(file, lambda text: with_value(text, key, value, file), shared=False)
+        try:
+            found = self._found()
+        except SettingsError as error:  # what else is wrong in it does not undo the change
+            return str(error)
+        told = other_voice(found, key, file)
+        return f"{told}." if told else ""
