@@ -47,7 +47,7 @@ def heard_by(server: LlmServer, number: int) -> str:
     return json.dumps(server.requests[number].body["messages"][-1], ensure_ascii=False)
 
 
-SPELLINGS = pytest.mark.parametrize("webview", [False, True], ids=["MG-7.2 lines", "webview"])
+SPELLINGS = pytest.mark.parametrize("webview", [False, True], ids=["lines", "webview"])
 
 
 @SPELLINGS

@@ -66,8 +66,8 @@ CASES = [
     pytest.param(reading("{top}/home/.ssh/id"), DENY, "credentials", id="read"),
     pytest.param(changing("{top}/home/.ssh/id"), DENY, "credentials", id="write"),
     pytest.param(reading("/etc/shadow"), DENY, "credentials", id="system"),
-    pytest.param(reading("/proc/self/environ"), DENY, "operating system", id="PATH-6"),
-    pytest.param(reading("bad\0path"), DENY, "control characters", id="PATH-7"),
+    pytest.param(reading("/proc/self/environ"), DENY, "operating system", id="system file"),
+    pytest.param(reading("bad\0path"), DENY, "control characters", id="control character"),
     pytest.param(
         changing(".git/config"), ASK, "protected, because git runs what is in it: .git/config",
         id="PROT",

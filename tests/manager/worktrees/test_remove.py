@@ -176,7 +176,7 @@ def locked(folder: Path) -> None:
         (unreadable_folder, Code.NOT_KEPT),
         (locked, Code.LOCKED),
     ],
-    ids=["nested", "ignored", "9.7 file", "9.7 folder", "9.7 locked"],
+    ids=["nested", "ignored", "file", "folder", "locked"],
 )
 def test_what_cannot_be_kept_is_not_removed(
     bench: WorktreeBench, hinder: object, code: Code, request: pytest.FixtureRequest
