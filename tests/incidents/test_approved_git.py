@@ -8,6 +8,7 @@ import pytest
 from incidents.test_git_history import commit, git
 from rookery.core.facts import Noted
 from support.governed_session import Followed, Governed, run
+from support.repositories import copy_of
 from support.terminal_session import Installed
 
 NO_SANDBOX = '[sandbox]\nuse = "off"\n'
@@ -25,7 +26,11 @@ def project(tmp_path: Path, request: pytest.FixtureRequest) -> Governed:
     stage = Governed(Installed(tmp_path), None)
     if request.param == "none":
         stage.settings(NO_SANDBOX)
-    root = stage.root
+    copy_of(_make_repository, stage.root)
+    return stage
+
+
+def _make_repository(root: Path) -> None:
     git(root, "init", "-q", "-b", "main")
     for name in ("user.name", "user.email"):
         git(root, "config", name, "a@example.org")
@@ -36,7 +41,6 @@ def project(tmp_path: Path, request: pytest.FixtureRequest) -> Governed:
     commit(root, "second", **new, **{".env.example": "A=\n", "AGENTS.md": "theirs\n"})
     subprocess.run(["tar", "cf", "files.tar", "conftest.py", ".github"], cwd=root, check=True)
     git(root, "checkout", "-q", "main")
-    return stage
 
 
 def approved(stage: Governed, *commands: str) -> Followed:

@@ -7,6 +7,7 @@ import pytest
 
 from llm_server import call
 from support.canaries import World
+from support.repositories import copy_of
 
 CONFINED = ("-p", "-y")
 UNCONFINED = ("-p", "-y", "--sandbox", "off")
@@ -36,7 +37,11 @@ def commit(folder: Path, message: str, **files: str) -> None:
 @pytest.fixture
 def project(world: World) -> World:
     """A repository with two commits on main, and a branch with protected files."""
-    root = world.workspace
+    copy_of(_make_repository, world.workspace)
+    return world
+
+
+def _make_repository(root: Path) -> None:
     git(root, "init", "-q", "-b", "main")
     for name in ("user.name", "user.email"):
         git(root, "config", name, "a@example.org")
@@ -46,7 +51,6 @@ def project(world: World) -> World:
     new = {".github__workflows__ci.yml": "on: push\n", "conftest.py": "x = 1\n", ".env.example": ""}
     commit(root, "second", **new, **{"AGENTS.md": "theirs\n"})
     git(root, "checkout", "-q", "main")
-    return world
 
 
 PLANT = "python3 -c \"open('AGENTS.md', 'w').write('evil'); open('conftest.py', 'w')\""

@@ -12,6 +12,7 @@ from typing import Any
 
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
+from support.repositories import copy_of
 from support.text_process import Started, start_text
 
 PATIENCE = 60
@@ -20,6 +21,11 @@ FIRST_COMMIT = [
     *("commit", "-q", "--allow-empty", "-m", "x"),
 ]
 RUNNING_MANAGER = Path(__file__).with_name("running_manager.py")
+
+
+def _make_repository(folder: Path) -> None:
+    for words in (["init", "-q", "-b", "main"], FIRST_COMMIT):
+        subprocess.run(["git", *words], cwd=folder, check=True)
 
 
 class Shell:
@@ -39,8 +45,7 @@ class Shell:
             "LANG": "C.UTF-8",
         }
         TrustStore(find_places(self.environ).trust_file).trust(self.path)
-        for words in (["init", "-q", "-b", "main"], FIRST_COMMIT):
-            subprocess.run(["git", *words], cwd=self.path, check=True, env=self.environ)
+        copy_of(_make_repository, self.path)
 
     def begin(self, *words: str) -> Started:
         return start_text(["sessions", *words], self.environ, self.path)

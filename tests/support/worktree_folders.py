@@ -19,6 +19,7 @@ from rookery.manager.worktrees.worktree_values import (
     RemovalPlan,
     Worktree,
 )
+from support.repositories import copy_of
 
 Bytes = set[tuple[str, bytes]]
 
@@ -49,6 +50,16 @@ def put(folder: Path, files: dict[str, bytes]) -> None:
         (folder / path).write_bytes(data)
 
 
+def _make_project(folder: Path) -> None:
+    git(folder, "init", "-q", "-b", "main", "--template=")
+    for name in ("hooks", "info"):  # without the samples that git puts there
+        (folder / ".git" / name).mkdir()
+    put(folder, PROJECT_FILES)
+    (folder / "run.sh").chmod(0o755)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "first")
+
+
 class WorktreeBench:
     """`desk` asks no network but the local file system."""
 
@@ -58,15 +69,7 @@ class WorktreeBench:
 
     @classmethod
     def new(cls, folder: Path) -> "WorktreeBench":
-        folder.mkdir(parents=True)
-        git(folder, "init", "-q", "-b", "main", "--template=")
-        for name in ("hooks", "info"):  # without the samples that git puts there
-            (folder / ".git" / name).mkdir()
-        put(folder, PROJECT_FILES)
-        (folder / "run.sh").chmod(0o755)
-        git(folder, "add", "-A")
-        git(folder, "commit", "-q", "-m", "first")
-        return cls(folder.resolve())
+        return cls(copy_of(_make_project, folder).resolve())
 
     @property
     def place(self) -> Path:

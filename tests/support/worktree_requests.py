@@ -1,12 +1,8 @@
 """A project with a repository, and a desk for all that concerns its worktrees."""
 
-import atexit
-import shutil
 import signal
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +20,7 @@ from rookery.manager.shown_rows import Started, WorktreeRow
 from rookery.manager.worktrees.create import Fetching
 from rookery.manager.worktrees.project_scripts import project_script
 from support.manager_project import PATIENCE, WRITES, Project, Watched
+from support.repositories import copy_of
 from support.text_process import start_text
 from support.worktree_folders import PROJECT_FILES, git, put
 
@@ -40,20 +37,15 @@ DONE = """\
 
 
 def with_repository(project: Project) -> Project:
-    shutil.copytree(_repository(), project.path, dirs_exist_ok=True)
+    copy_of(_make_repository, project.path)
     return project
 
 
-@cache
-def _repository() -> Path:
-    """One for all tests of this process, to be copied."""
-    folder = Path(tempfile.mkdtemp())
-    atexit.register(shutil.rmtree, folder)
+def _make_repository(folder: Path) -> None:
     git(folder, "init", "-q", "-b", "main")
     put(folder, PROJECT_FILES)
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", "first")
-    return folder
 
 
 def write(project: Project, name: str, text: str, *, agreed: bool = True) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from rookery.checkpoints.repositories import git_copies
 from rookery.checkpoints.repositories.git_repair import GitMending
+from support.repositories import copy_of
 
 WHO = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "gc.auto=0")
 
@@ -20,24 +21,25 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
+def make(root: Path) -> None:
+    git(root, "init", "-q", "-b", "main")
+    for number in range(3):
+        (root / "a.txt").write_text(f"{number}\n")
+        git(root, "add", "a.txt")
+        git(root, "commit", "-qm", str(number))
+    git(root, "branch", "other")
+    git(root, "tag", "one")
+    git(root, "pack-refs", "--all")
+    git(root, "branch", "loose")
+
+
 class Bench:
     def __init__(self, folder: Path) -> None:
         self.root = folder / "work"
         self.aside = folder / "aside"
         self.store = folder / "store"
-        self.make(self.root)
+        copy_of(make, self.root)
         self.mending = GitMending(self.root, self.store, self.aside)
-
-    def make(self, root: Path) -> None:
-        git(root.parent, "init", "-q", "-b", "main", str(root))
-        for number in range(3):
-            (root / "a.txt").write_text(f"{number}\n")
-            git(root, "add", "a.txt")
-            git(root, "commit", "-qm", str(number))
-        git(root, "branch", "other")
-        git(root, "tag", "one")
-        git(root, "pack-refs", "--all")
-        git(root, "branch", "loose")
 
     def after(
         self, deed: str, *, thorough: bool = True, approved: bool = False, alone: bool = False
@@ -230,7 +232,7 @@ def test_copies_are_dropped_unless_a_command_may_still_need_them(bench: Bench):
 
 
 def test_a_repository_whose_folder_is_gone_is_kept_aside(bench: Bench):
-    bench.make(bench.root / "lib")
+    copy_of(make, bench.root / "lib")
     bench.mending.save([".git", "lib/.git"])
     subprocess.run(["rm", "-rf", "lib"], cwd=bench.root, check=True)
     (told,) = bench.mending.mend(thorough=True, approved=False)
@@ -241,7 +243,7 @@ def test_a_repository_whose_folder_is_gone_is_kept_aside(bench: Bench):
 
 @pytest.mark.parametrize("more", ["true", "rm -rf moved/.git/objects"])
 def test_a_repository_that_was_moved_with_its_folder_is_mended_where_it_is(bench: Bench, more: str):
-    bench.make(bench.root / "lib")
+    copy_of(make, bench.root / "lib")
     bench.mending.save([".git", "lib/.git"])
     subprocess.run(["sh", "-c", f"mv lib moved; {more}"], cwd=bench.root, check=True)
     told = bench.mending.mend(thorough=True, approved=False)
