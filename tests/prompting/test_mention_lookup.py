@@ -10,7 +10,7 @@ from rookery.core.limits import KIB, Limits
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.errors import ToolError
 from rookery.prompting.mention_contents import ROOM
-from rookery.prompting.mention_lookup import MOST_COMMANDS, MOST_MENTIONS, Gatherer
+from rookery.prompting.mention_lookup import MOST_COMMANDS, MOST_MENTIONS, MentionLookup
 from support.tool_workspace import Bench
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +33,7 @@ async def gathered(bench: Bench, text: str) -> Gathered:
         permit = Permit(action.digest, reads=frozenset(action.reads), command=action.command)
         return await action.perform(permit)
 
-    gatherer = Gatherer(
+    gatherer = MentionLookup(
         bench.root,
         commands=lambda: COMMANDS,
         unreadable=dict,

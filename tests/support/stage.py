@@ -126,7 +126,7 @@ class Stage:
             hooks=self._hooks,
             governance=self._governance,
             rules=self.rules,
-            checkpoints=self.checkpoints,
+            checkpoints=lambda: self.checkpoints,
             shielded=shielded,
             judge=not_judged,
             command_list=UnlistedCommands(),

@@ -17,6 +17,7 @@ from rookery.app.model_choice import Models
 from rookery.core.facts import (
     AssistantSpoke,
     Condensed,
+    Gathered,
     TaskOpened,
     ToolFinished,
     ToolStarted,
@@ -31,7 +32,8 @@ from rookery.engine.context import Equipment
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action
 from rookery.engine.ports.model import Provider, ToolSpec
-from rookery.engine.ports.tool import Tool
+from rookery.engine.ports.tool import Tool, ToolContext
+from rookery.engine.task_deps import Act, Gatherer
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import Places
 from rookery.prompting.environment import (
@@ -42,7 +44,6 @@ from rookery.prompting.environment import (
     git_branch,
     moment,
 )
-from rookery.prompting.mention_lookup import Gatherer
 from rookery.prompting.modes import ModeFiles
 from rookery.prompting.rules import RuleFiles
 from rookery.prompting.skills import SkillFiles
@@ -175,7 +176,17 @@ class Briefing:
         return self._rules.read(slug), self.skills(slug), self._command_files.read()
 
     def gatherer(self, log: EventLog, server_prompt: Callable[[str], Action]) -> Gatherer:
-        return Gatherer(
+        async def gather(text: str, ctx: ToolContext, act: Act) -> Gathered:
+            if not ("@" in text or "/" in text):
+                return Gathered(text="")  # what looks up mentions and commands is not even loaded
+            return await self._mentions(log, server_prompt)(text, ctx, act)
+
+        return gather
+
+    def _mentions(self, log: EventLog, server_prompt: Callable[[str], Action]) -> Gatherer:
+        from rookery.prompting.mention_lookup import MentionLookup
+
+        return MentionLookup(
             self._root,
             commands=self.commands,
             unreadable=lambda: dict(self._command_files.read().unreadable),

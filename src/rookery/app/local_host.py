@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import (
     AsyncIterator,
-    Awaitable,
     Callable,
     Collection,
     Coroutine,
@@ -13,7 +12,7 @@ from collections.abc import (
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 import anyio
@@ -28,13 +27,11 @@ from rookery.app.host import Contents, Knowledge, Workplace
 from rookery.app.model_choice import ModelChoice, Models
 from rookery.app.task_factory import make_task
 from rookery.app.tool_table import use_declared_tools
-from rookery.checkpoints.checkpoints import ProtectedFilesOnly, ShadowCheckpoints
 from rookery.core.command_lines import Judgement
 from rookery.core.queries import About
 from rookery.core.secret_mask import Hiding
 from rookery.core.settings import Settings
 from rookery.engine.engine import Engine
-from rookery.engine.ports.checkpoints import Checkpoints
 from rookery.engine.ports.tool import Tool
 from rookery.engine.timers import Pace
 from rookery.errors import StorageError
@@ -54,6 +51,7 @@ from rookery.workspace.search import WorkspaceFinder
 
 if TYPE_CHECKING:
     from rookery.app.command_parts import CommandParts
+    from rookery.checkpoints.checkpoints import ProtectedFilesOnly, ShadowCheckpoints
     from rookery.core.hosts import Host
 
 
@@ -168,8 +166,13 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
         return WorkspaceFinder(self.workspace, self.files, self.settings.as_limits())
 
     @cached_property
-    def checkpoints(self) -> Checkpoints:
+    def checkpoints(self) -> "ShadowCheckpoints | ProtectedFilesOnly":
         return open_checkpoints(self.settings, self.workspace, self.places)
+
+    async def contents(self, before: str, after: str) -> Contents:
+        """What differs between two checkpoints."""
+        assert self.settings.checkpoints.use
+        return await cast("ShadowCheckpoints", self.checkpoints).diff(before, after)
 
     @cached_property
     def running(self) -> RunningCommands:
@@ -207,7 +210,7 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
             self.places,
             self.consent.charter,
             confines=lambda: self.commands.sandbox.narrows,
-            contents=_contents(self.checkpoints),
+            contents=self.contents if self.settings.checkpoints.use else None,
             start_beside=self.start_beside,
             judge=self.judge,
             wardens=self.wardens,
@@ -230,7 +233,7 @@ def _knowledge(parts: HostParts, choice: ModelChoice) -> Knowledge:
         intents=parts.oversight.known,
         servers=partial(known_servers, workspace, parts.places, consent.trusted),
         paths=parts.finder.paths,
-        contents=_contents(parts.checkpoints),
+        contents=parts.contents if settings.checkpoints.use else None,
     )
 
 
@@ -286,18 +289,13 @@ def _git_config(workspace: Path, *, trusted: bool) -> str:
     return repository_config(str(workspace.resolve())) if trusted else ""
 
 
-def open_checkpoints(settings: Settings, workspace: Path, places: Places) -> Checkpoints:
-    if not settings.checkpoints.use:
-        return ProtectedFilesOnly(
-            workspace, places.checkpoints, settings.as_limits(), private=places.own_folders
-        )
-    return ShadowCheckpoints(
-        workspace, places.checkpoints, settings.as_limits(), private=places.own_folders
-    )
+def open_checkpoints(
+    settings: Settings, workspace: Path, places: Places
+) -> "ShadowCheckpoints | ProtectedFilesOnly":
+    from rookery.checkpoints.checkpoints import ProtectedFilesOnly, ShadowCheckpoints
 
-
-def _contents(checkpoints: Checkpoints) -> Callable[[str, str], Awaitable[Contents]] | None:
-    return checkpoints.diff if isinstance(checkpoints, ShadowCheckpoints) else None
+    kind = ShadowCheckpoints if settings.checkpoints.use else ProtectedFilesOnly
+    return kind(workspace, places.checkpoints, settings.as_limits(), private=places.own_folders)
 
 
 def _files(settings: Settings, workspace: Path, places: Places) -> WorkspaceFiles:

@@ -64,7 +64,7 @@ async def open_past(
             log = EventLog(store.open(task_id), SystemClock().now)
             undo = Undo(
                 log,
-                checkpoints,
+                lambda: checkpoints,
                 shielded=shielded,
                 start_soon=group.start_soon,
                 governance=PastGovernance(settings, workspace, places, task_id, log),

@@ -97,7 +97,7 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -
         ],
         governance=governance,
         rules=rules,
-        checkpoints=parts.checkpoints,
+        checkpoints=lambda: parts.checkpoints,
         shielded=partial(_shielded, parts),
         checked_out=lambda *done: parts.commands.checked_out(*done),
         judge=parts.judge,

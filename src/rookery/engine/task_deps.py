@@ -57,7 +57,8 @@ class TaskDeps(Struct, frozen=True, kw_only=True):
     hooks: Sequence[Hook]
     governance: Governance = Ungoverned()
     rules: RuleBook
-    checkpoints: Checkpoints
+    checkpoints: Callable[[], Checkpoints]
+    """Opened with the first change."""
     shielded: Callable[[Sequence[Effect], Collection[str]], Sequence[str]]
     """Which files a command must not have changed without anybody having been asked: all that
     it did, and the files about which somebody was."""

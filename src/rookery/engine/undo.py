@@ -80,7 +80,7 @@ class Undo:
     def __init__(
         self,
         log: EventLog,
-        checkpoints: Checkpoints,
+        checkpoints: Callable[[], Checkpoints],
         *,
         shielded: Callable[[Sequence[Effect], Collection[str]], Sequence[str]],
         start_soon: Callable[[Callable[[], Coroutine[Any, Any, None]]], object],
@@ -120,7 +120,7 @@ class Undo:
         await self._settled.wait()
         paths = None if action.command or action.external else [c.path for c in action.changes]
         began = self._log.append(SavingFiles(call_id=call.id)).ts
-        saved = await self._checkpoints.save(paths)
+        saved = await self._checkpoints().save(paths)
         if not saved.id:
             self._complain(saved.problem)
             return
@@ -202,11 +202,11 @@ class Undo:
             return
         watched = replace(self._unwatched(lost.call_id), paths=lost.paths)
         self._newest = before = _Saved(lost.checkpoint, lost.since)
-        saved = await self._checkpoints.save(lost.paths)
+        saved = await self._checkpoints().save(lost.paths)
         if not saved.id:
             self._complain(saved.problem)
             return
-        effects = await self._checkpoints.effects(before.id, saved.id)
+        effects = await self._checkpoints().effects(before.id, saved.id)
         intruders, done = self._intruders(effects, watched), Restored()
         if intruders:
             done = await self._put_back(before.id, saved.id, intruders, CHANGED_BEFORE_A_CRASH)
@@ -222,13 +222,13 @@ class Undo:
     async def rehearse(self, to: int, *, overwrite: bool) -> Restored:
         """What restoring the files as of event `to` would do."""
         steps = steps_since(self._log.events, to)
-        return await self._checkpoints.restore(steps, overwrite=overwrite, rehearse=True)
+        return await self._checkpoints().restore(steps, overwrite=overwrite, rehearse=True)
 
     async def restore(self, to: int, *, overwrite: bool) -> None:
         """Put the files back as they were at event `to`."""
         await self.settled()
         steps = steps_since(self._log.events, to)
-        done = await self._checkpoints.restore(steps, overwrite=overwrite)
+        done = await self._checkpoints().restore(steps, overwrite=overwrite)
         if done.problem:
             self._log.append(Noted(text=done.problem))
         if not done.after or all(before == after for before, after in steps):
@@ -260,7 +260,7 @@ class Undo:
     async def _record(self, watched: _Watched) -> None:
         before = self._newest
         assert before
-        saved = await self._checkpoints.save(watched.paths)
+        saved = await self._checkpoints().save(watched.paths)
         if not saved.id:
             self._complain(saved.problem)
             return
@@ -268,7 +268,7 @@ class Undo:
 
     async def _put_on_record(self, watched: _Watched, before: _Saved, after: str) -> str:
         """The checkpoint at which the change ends, once what must not be is put back."""
-        effects = await self._checkpoints.effects(before.id, after)
+        effects = await self._checkpoints().effects(before.id, after)
         if intruders := self._intruders(effects, watched):
             after = (await self._put_back(before.id, after, intruders, CHANGED)).after or after
         changed = await self._enter(watched, before, after)
@@ -282,7 +282,7 @@ class Undo:
     async def _enter(self, watched: _Watched, before: _Saved, after: str) -> int:
         """Put a change on record; the event that does. If only ignored files changed, both of
         its checkpoints are the same: then there is nothing to undo."""
-        if not await self._checkpoints.changed_files(before.id, after):
+        if not await self._checkpoints().changed_files(before.id, after):
             after = before.id
         change = FilesChanged(
             call_id=watched.call_id, before=before.id, after=after, since=before.seq
@@ -328,7 +328,7 @@ class Undo:
         self, before: str, after: str, paths: Collection[str], what: str
     ) -> Restored:
         only = {*paths, *(str(folder) for path in paths for folder in PurePosixPath(path).parents)}
-        done = await self._checkpoints.restore([(before, after)], overwrite=True, only=only)
+        done = await self._checkpoints().restore([(before, after)], overwrite=True, only=only)
         back = sorted({effect.path for effect in done.effects} & set(paths))
         left = sorted(set(paths) - set(back))
         if back:
@@ -344,7 +344,7 @@ class Undo:
 
     async def _tidy(self) -> None:
         """Make room once the checkpoints take more than they may."""
-        if told := await self._checkpoints.tidy(keep=named_checkpoints(self._log.events)):
+        if told := await self._checkpoints().tidy(keep=named_checkpoints(self._log.events)):
             self._log.append(Noted(text=told))
 
     def _complain(self, problem: str) -> None:

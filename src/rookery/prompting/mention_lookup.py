@@ -32,7 +32,7 @@ LONGEST_TOLD = 300
 Found = TypeVar("Found", Mention, CommandMention)
 
 
-class Gatherer:
+class MentionLookup:
     def __init__(
         self,
         root: Path,

@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, cached_property
 from itertools import accumulate
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from rookery.core.credential_paths import CREDENTIAL_PLACES, credential, near_credentials
 from rookery.core.protected_paths import (
@@ -16,10 +17,12 @@ from rookery.core.protected_paths import (
 )
 from rookery.engine.ports.files import Place
 from rookery.errors import ToolError
-from rookery.platform.git.git_programs import ObeyedByGit
 from rookery.platform.hard_links import HardLinks, TooManyEntries
 from rookery.workspace.ignore import IgnoreFiles, IgnoreRules
 from rookery.workspace.path_resolution import Located, lexical, locate
+
+if TYPE_CHECKING:
+    from rookery.platform.git.git_programs import ObeyedByGit
 
 
 class Boundaries:
@@ -31,9 +34,14 @@ class Boundaries:
         self._home = home
         self._own = own
         self._ignore = IgnoreFiles(self.root)
-        self.obeyed_by_git = ObeyedByGit(self.root)
         self._ways: dict[str, tuple[str, ...]] = {}
         """By which links a path was reached: rules for a link hold for what it leads to."""
+
+    @cached_property
+    def obeyed_by_git(self) -> "ObeyedByGit":
+        from rookery.platform.git.git_programs import ObeyedByGit
+
+        return ObeyedByGit(self.root)
 
     def locate(self, said: str) -> str:
         """The canonical path, relative to the workspace or absolute outside it."""

@@ -14,14 +14,20 @@ def _shown(code: int) -> str:
     return chr(0x2400 + code) if code < 0x20 else "\ufffd"
 
 
+class _Table(dict[int, str | int]):
+    """What each character is shown as. What it is not about is found out once."""
+
+    def __missing__(self, code: int) -> str | int:
+        hidden = any(first <= code <= last for first, last in INVISIBLE)
+        self[code] = shown = f"<U+{code:04X}>" if hidden else code
+        return shown
+
+
 _CONTROLS = {
     code: _shown(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in _KEPT
 }
-_INVISIBLE = {
-    code: f"<U+{code:04X}>" for first, last in INVISIBLE for code in range(first, last + 1)
-}
-_TABLE = {**_CONTROLS, **_INVISIBLE}
-_LINE_TABLE = {**_TABLE, 0x09: "␉", 0x0A: "␊", 0x0D: "␍"}
+_TABLE = _Table(_CONTROLS)
+_LINE_TABLE = _Table({**_CONTROLS, 0x09: "␉", 0x0A: "␊", 0x0D: "␍"})
 
 
 def harmless(text: str) -> str:
@@ -40,7 +46,7 @@ _JOINER = chr(JOINER)
 _INSIDE_EMOJI = f"(?<=[{EMOJI}\ufe0f]){_JOINER}(?=[{EMOJI}])"
 
 
-def _translated(text: str, table: dict[int, str]) -> str:
+def _translated(text: str, table: _Table) -> str:
     """A joiner between two emoji makes one of them, and hides nothing."""
     if _JOINER not in text:
         return text.translate(table)
@@ -125,7 +131,7 @@ def _letter(char: str) -> str:
 def _spelled_out(char: str) -> str:
     if char in " \n\t":
         return char
-    if shown := _TABLE.get(ord(char)):
+    if isinstance(shown := _TABLE[ord(char)], str):
         return shown
     unseen = char == _EMOJI_LOOK or unicodedata.category(char) in _UNSEEN_CATEGORIES
     return f"<U+{ord(char):04X}>" if unseen else char
