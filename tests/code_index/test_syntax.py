@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 from tree_sitter import Language, Query
 
-from rookery.code_index.languages import GRAMMARS, language_of
+from rookery.code_index.parser_worker import GRAMMARS, language_of
 from rookery.code_index.syntax import SyntaxReader
 
 ROUNDS = 2_000 if os.environ.get("ROOKERY_TORTURE") else 60

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rookery.engine.ports.actions import Permit
 from rookery.errors import StorageError
 from rookery.platform.user_folders import find_places
-from rookery.storage.running_commands import ListedCommand, RunningCommands
+from rookery.storage.running_commands import CommandRegistry, ListedCommand
 
 WARDEN = """
 import signal, time
@@ -37,8 +37,8 @@ class Running:
 
 
 @pytest.fixture
-def commands(tmp_path: Path) -> RunningCommands:
-    return RunningCommands(find_places({"ROOKERY_HOME": str(tmp_path / "home")}).running)
+def commands(tmp_path: Path) -> CommandRegistry:
+    return CommandRegistry(find_places({"ROOKERY_HOME": str(tmp_path / "home")}).running)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def warden() -> Iterator["subprocess.Popen[str]"]:
         it.kill()
 
 
-def enter(commands: RunningCommands, warden: int, command: str = "make") -> ListedCommand:
+def enter(commands: CommandRegistry, warden: int, command: str = "make") -> ListedCommand:
     of_task = commands.of("t1", Path("/srv"))
     permit = Permit(digest="", command=command, cwd="sub")
     of_task.enter(Running(warden), call_id="c1", permit=permit, state="running")  # type: ignore[arg-type]
@@ -59,7 +59,7 @@ def enter(commands: RunningCommands, warden: int, command: str = "make") -> List
 
 
 def test_a_command_is_listed_until_it_leaves(
-    commands: RunningCommands, warden: "subprocess.Popen[str]", tmp_path: Path
+    commands: CommandRegistry, warden: "subprocess.Popen[str]", tmp_path: Path
 ):
     assert commands.all() == []
     assert not (tmp_path / "home").exists()
@@ -87,7 +87,7 @@ def test_a_command_is_listed_until_it_leaves(
 
 
 def test_a_dead_command_is_not_believed_and_cleared_away(
-    commands: RunningCommands, warden: "subprocess.Popen[str]", tmp_path: Path
+    commands: CommandRegistry, warden: "subprocess.Popen[str]", tmp_path: Path
 ):
     listed = enter(commands, warden.pid)
     commands.put(replace(listed, id=os.getpid()))  # somebody else has its number now
@@ -98,7 +98,7 @@ def test_a_dead_command_is_not_believed_and_cleared_away(
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"id": 1}', b"\xff", b"9" * 5000])
-def test_a_damaged_file_is_no_command(commands: RunningCommands, tmp_path: Path, data: bytes):
+def test_a_damaged_file_is_no_command(commands: CommandRegistry, tmp_path: Path, data: bytes):
     folder = tmp_path / "home" / "state" / "running"
     folder.mkdir(parents=True)
     (folder / "12.json").write_bytes(data)
@@ -106,7 +106,7 @@ def test_a_damaged_file_is_no_command(commands: RunningCommands, tmp_path: Path,
 
 
 def test_a_command_is_ended_by_its_warden(
-    commands: RunningCommands, warden: "subprocess.Popen[str]"
+    commands: CommandRegistry, warden: "subprocess.Popen[str]"
 ):
     listed = enter(commands, warden.pid)
     commands.stop(listed)
@@ -117,7 +117,7 @@ def test_a_command_is_ended_by_its_warden(
 
 
 def test_a_process_that_took_its_number_is_left_alone(
-    commands: RunningCommands, warden: "subprocess.Popen[str]"
+    commands: CommandRegistry, warden: "subprocess.Popen[str]"
 ):
     listed = enter(commands, warden.pid)
     for act in (commands.stop, commands.keep):
@@ -126,7 +126,7 @@ def test_a_process_that_took_its_number_is_left_alone(
     assert warden.poll() is None
 
 
-def test_a_command_is_kept(commands: RunningCommands, warden: "subprocess.Popen[str]"):
+def test_a_command_is_kept(commands: CommandRegistry, warden: "subprocess.Popen[str]"):
     commands.keep(enter(commands, warden.pid))
     assert warden.stdout
     assert warden.stdout.readline() == f"kept by {os.getpid()}\n"
@@ -135,7 +135,7 @@ def test_a_command_is_kept(commands: RunningCommands, warden: "subprocess.Popen[
 
 def test_a_list_that_cannot_be_written_stops_nothing(tmp_path: Path):
     (tmp_path / "file").write_text("")
-    commands = RunningCommands(tmp_path / "file" / "running")
+    commands = CommandRegistry(tmp_path / "file" / "running")
     of_task = commands.of("t1", tmp_path)
     running = Running(os.getpid())
     of_task.enter(running, call_id="c1", permit=Permit(digest=""), state="running")  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ from rookery.platform.user_folders import Places
 from rookery.providers.registry import KEY_VARIABLES, OTHER_KEY_VARIABLES
 from rookery.storage.journal import events_of_dead_task
 from rookery.storage.keys import all_keys
-from rookery.storage.running_commands import RunningCommands
+from rookery.storage.running_commands import CommandRegistry
 from rookery.storage.sessions import TaskStore
 from rookery.tools.registry import all_tools
 from rookery.workspace.files import WorkspaceFiles
@@ -175,8 +175,8 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
         return await cast("ShadowCheckpoints", self.checkpoints).diff(before, after)
 
     @cached_property
-    def running(self) -> RunningCommands:
-        return RunningCommands(self.places.running)
+    def running(self) -> CommandRegistry:
+        return CommandRegistry(self.places.running)
 
     @cached_property
     def browsers(self) -> Browsers:

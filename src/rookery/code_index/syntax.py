@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import anyio.to_thread
 from msgspec import Struct
 
-from rookery.code_index.languages import is_markdown, language_of
+from rookery.code_index.parser_worker import is_markdown, language_of
 from rookery.core.indexed_code import Definition, Listing, Outline, Source, headings
 from rookery.core.limits import MIB
 from rookery.core.text.text_lines import rows_of

@@ -43,14 +43,14 @@ class ListedCommand(Struct, frozen=True, kw_only=True):
     started: int
 
 
-class RunningCommands:
+class CommandRegistry:
     """The commands listed in `folder`, which is made once there is one."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def of(self, task_id: str, workspace: Path) -> "TaskCommands":
-        return TaskCommands(self, task_id, workspace)
+    def of(self, task_id: str, workspace: Path) -> "TaskCommandList":
+        return TaskCommandList(self, task_id, workspace)
 
     def all(self) -> list[ListedCommand]:
         """Those that run, oldest first. What has ended without a word is cleared away."""
@@ -110,10 +110,10 @@ class RunningCommands:
         return None
 
 
-class TaskCommands:
+class TaskCommandList:
     """The commands of one task, as its tools enter them in the list and strike them off."""
 
-    def __init__(self, commands: RunningCommands, task_id: str, workspace: Path) -> None:
+    def __init__(self, commands: CommandRegistry, task_id: str, workspace: Path) -> None:
         self._commands = commands
         self._task_id = task_id
         self._workspace = workspace

@@ -12,16 +12,16 @@ from msgspec.structs import replace
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_commands import ps_command
-from rookery.storage.running_commands import ListedCommand, RunningCommands
+from rookery.storage.running_commands import CommandRegistry, ListedCommand
 
 
 @pytest.fixture
-def commands() -> RunningCommands:
-    return RunningCommands(find_places(os.environ).running)
+def commands() -> CommandRegistry:
+    return CommandRegistry(find_places(os.environ).running)
 
 
 @pytest.fixture
-def listed(commands: RunningCommands) -> Iterator[ListedCommand]:
+def listed(commands: CommandRegistry) -> Iterator[ListedCommand]:
     """A process that is in the list."""
     with subprocess.Popen(["sleep", "60"]) as process:
         with open(f"/proc/{process.pid}/stat", encoding="ascii") as file:
@@ -92,13 +92,13 @@ def test_what_is_not_listed_is_not_ended(printed, listed: ListedCommand, given: 
 
 
 def test_an_id_that_another_process_has_now_is_not_listed(
-    printed, commands: RunningCommands, listed: ListedCommand
+    printed, commands: CommandRegistry, listed: ListedCommand
 ):
     commands.put(replace(listed, born=listed.born + 1))
     assert printed() == "No command is running.\n"
 
 
-def test_a_command_is_kept(printed, commands: RunningCommands):
+def test_a_command_is_kept(printed, commands: CommandRegistry):
     code = (
         "import signal; [signal.signal(number, signal.SIG_IGN) for number in (10, 12)]; "
         "print(); input()"

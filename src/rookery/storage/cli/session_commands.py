@@ -52,7 +52,7 @@ from rookery.storage.cli.session_listing import (
     view_of,
     workspace_option,
 )
-from rookery.storage.running_commands import ListedCommand, RunningCommands
+from rookery.storage.running_commands import CommandRegistry, ListedCommand
 from rookery.storage.sessions import TaskStore, fork
 from rookery.storage.summary import TaskSummary
 
@@ -285,7 +285,7 @@ def ps_command(stop: str | None, keep: str | None, as_json: bool) -> int:
 
     A command in the background ends with its session, unless it is kept.
     """
-    commands = RunningCommands(find_places(os.environ).running)
+    commands = CommandRegistry(find_places(os.environ).running)
     running = commands.all()
     if stop is not None:
         chosen = running if stop == EVERY else [_running_command(running, stop)]
