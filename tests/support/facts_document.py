@@ -3,10 +3,9 @@
 import ast
 import inspect
 from pathlib import Path
-from types import ModuleType
 from typing import Any, get_args
 
-from rookery.core import commands, facts
+from rookery.core import facts
 from rookery.core.commands import Command
 from rookery.core.facts import Fact, Unrecognised
 from rookery.protocol.codec import kind_of
@@ -49,23 +48,27 @@ def document() -> str:
         PREFACE,
         "## Facts that last\n",
         "They are numbered without gaps and kept in the journal.\n",
-        *_entries(facts, [cls for cls in kinds if cls.lasting]),
+        *_entries([cls for cls in kinds if cls.lasting]),
         "## News\n",
         "Shown while it is fresh, never kept, and always superseded by a fact that lasts.\n",
-        *_entries(facts, [cls for cls in kinds if not cls.lasting]),
+        *_entries([cls for cls in kinds if not cls.lasting]),
         "## Commands\n",
         "A command is refused at once, or leads to facts in the task's log.\n",
-        *_entries(commands, list(get_args(Command))),
+        *_entries(list(get_args(Command))),
         "## Values inside facts\n",
-        *_entries(facts, [facts.Usage, facts.Change, facts.Todo]),
+        *_entries([facts.Usage, facts.Change, facts.Todo]),
     ]
     return "\n".join(parts)
 
 
-def _entries(module: ModuleType, classes: list[type[Any]]) -> list[str]:
-    tree = ast.parse(inspect.getsource(module))
-    nodes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    return [_entry(kind_of(cls), nodes[cls.__name__]) for cls in classes]
+def _entries(classes: list[type[Any]]) -> list[str]:
+    return [_entry(kind_of(cls), _node(cls)) for cls in classes]
+
+
+def _node(cls: type[Any]) -> ast.ClassDef:
+    (node,) = ast.parse(inspect.getsource(cls)).body
+    assert isinstance(node, ast.ClassDef)
+    return node
 
 
 def _entry(kind: str, node: ast.ClassDef) -> str:

@@ -1,0 +1,81 @@
+"""Facts with their place in the log, and which of them still count."""
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rookery.core.facts.session import (
+    PromptRefused,
+    QueueEdited,
+    Rewound,
+    SessionFact,
+    TaskOpened,
+    UserSpoke,
+)
+from rookery.core.facts.work import WorkFact
+
+Fact: TypeAlias = SessionFact | WorkFact
+
+
+class Event(Struct, frozen=True):
+    """A fact with its place in the log.
+
+    `seq` numbers the lasting facts without gaps; `sub` numbers the news since the last of
+    them. `ts` is milliseconds, strictly growing, so it names what the event created.
+    """
+
+    seq: int
+    sub: int
+    ts: int
+    fact: Fact
+
+
+def next_event(last: Event | None, fact: Fact, now: int) -> Event:
+    """The event that puts a fact behind `last`, even if the clock stands still or goes back."""
+    seq, sub, ts = (last.seq, last.sub, max(now, last.ts + 1)) if last else (0, 0, now)
+    return Event(seq + 1, 0, ts, fact) if fact.lasting else Event(seq, sub + 1, ts, fact)
+
+
+def live(events: Iterable[Event]) -> list[Event]:
+    """The events that still count: without what was rewound or refused.
+
+    Every event counts on top of the one before it; a rewind counts on top of the event it
+    went back to, on whichever branch that is.
+    """
+    known = list(events)
+    place: dict[int, int] = {}
+    follows: list[int] = []
+    for index, event in enumerate(known):
+        before = index - 1
+        if isinstance(event.fact, Rewound) and event.fact.to < event.seq:
+            before = place.get(event.fact.to, -1)
+        follows.append(before)
+        place[event.seq] = index
+    kept: list[Event] = []
+    at = len(known) - 1
+    while at >= 0:
+        kept.append(known[at])
+        at = follows[at]
+    return _without_refused(kept[::-1])
+
+
+def _without_refused(events: list[Event]) -> list[Event]:
+    """Without words that a hook refused. A task stays opened, with nothing said."""
+    refused = {event.fact.of for event in events if isinstance(event.fact, PromptRefused)}
+    if not refused:
+        return events
+    edited = {_message(event.fact) for event in events if event.seq in refused} - {""}
+    kept: list[Event] = []
+    for event in events:
+        if isinstance(event.fact, TaskOpened) and event.seq in refused:
+            kept.append(replace(event, fact=replace(event.fact, text="", images=())))
+        elif event.seq not in refused and _message(event.fact) not in edited:
+            kept.append(event)
+    return kept
+
+
+def _message(fact: Fact) -> str:
+    """The id of the queued message that a fact is about."""
+    return fact.message_id if isinstance(fact, UserSpoke | QueueEdited) else ""
