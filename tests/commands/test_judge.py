@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 
 from rookery.commands.judge import CommandJudge
 from rookery.commands.lookups import find_program
+from rookery.commands.nested_commands import whole_line
 from rookery.core.command_lines import Deed, Pipeline, PlainCommand, Target
 from rookery.core.limits import KIB, Limits
 from rookery.core.rulings import Decision
+from rookery.engine.ports.actions import Action
 from rookery.workspace.files import WorkspaceFiles
-from support.command_project import Bench, bench, decision
+from support.command_project import Bench, bench, decision, never
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 LONGEST_WAIT = 5.0
@@ -575,3 +577,21 @@ def test_git_is_not_led_to_the_workspaces_repository_from_another(
 def test_patterns_name_nothing_unasked_that_is_outside_or_kept_back(here: Bench, line: str):
     assert here.judge(here.spelled(line), "").plain is None
     assert here.judge("echo src/*.py", "").plain
+
+
+@pytest.mark.parametrize(("command", "cwd"), [("ls src", ""), ("ls ", ""), ("ls", "src")])
+def test_a_judgement_is_of_no_other_line(here: Bench, command: str, cwd: str):
+    judged = here.judge("ls", "")
+    Action(title="Run", perform=never, command="ls", judgement=judged)
+    with pytest.raises(ValueError, match="not the one that was judged"):
+        Action(title="Run", perform=never, command=command, cwd=cwd, judgement=judged)
+
+
+def test_a_line_is_read_once_and_its_files_are_looked_at_again(here: Bench):
+    line = "cat $(echo x) made-later.txt > copy.txt"
+    first = here.judge(line, "")
+    read = whole_line.cache_info().misses
+    assert here.judge(line, "") == first
+    with _put(here.root / "copy.txt", is_folder=False):
+        assert "overwrites copy.txt" in here.judge(line, "").notes
+    assert whole_line.cache_info().misses == read

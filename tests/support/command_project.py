@@ -100,10 +100,10 @@ async def decision(
 ) -> Decision:
     """What the rules say about a line in a trusted project."""
     rules = CommandRules(allow=allow, deny=deny, trusted=True)
-    action = Action(title="Run it", perform=_never, command=command, judgement=judged)
+    action = Action(title="Run it", perform=never, command=command, judgement=judged)
     ruling = await rules.before(ToolCall(id="c1", name="execute_command", arguments={}), action)
     return ruling.decision
 
 
-async def _never(permit: Permit) -> Outcome:
+async def never(permit: Permit) -> Outcome:
     raise AssertionError("nothing is run here")

@@ -12,7 +12,6 @@ from pathlib import Path
 from rookery.commands.changers import changing
 from rookery.commands.git_contents import shown_by_git
 from rookery.commands.git_use import with_git_use
-from rookery.commands.grammar import read
 from rookery.commands.lookups import (
     all_safe,
     find_program,
@@ -27,7 +26,7 @@ from rookery.commands.nested_commands import (
     MOST_BEFORE,
     MOST_COMMANDS,
     Folders,
-    NestedCommands,
+    whole_line,
 )
 from rookery.commands.network_gate import named_hosts
 from rookery.commands.outputs import outputs, together
@@ -36,7 +35,6 @@ from rookery.commands.resolved_line import Spelling, any_patterns, line_of
 from rookery.commands.rules import begins_with
 from rookery.commands.targets import Finding, Targets
 from rookery.commands.words import (
-    Script,
     SimpleCommand,
     Word,
 )
@@ -90,14 +88,13 @@ class CommandJudge:
     def __call__(self, command: str, cwd: str) -> Judgement:
         if len(command) > LONGEST:
             said = "it is too long to be looked at"
-            return Judgement(why_not=said, grave=(said,), too_deep=True)
+            return Judgement(line=(command, cwd), why_not=said, grave=(said,), too_deep=True)
         start = str(self._root / cwd)
-        line = read(Script(command), home=self._home)
+        whole = whole_line(command, self._home)
+        line, commands = whole.line, whole.commands
         told = _Told(line.doubts)
-        unfolded = NestedCommands(self._home)
-        commands = unfolded.all_of(line)
-        told.grave += unfolded.grave
-        if unfolded.too_deep:
+        told.grave += whole.grave
+        if whole.too_deep:
             told.doubts.append("it runs commands in commands, deeper than is looked into")
         if _FORK_BOMB.search(command):
             told.grave.append("starts itself over and over until the machine gives up")
@@ -110,6 +107,7 @@ class CommandJudge:
         texts = tuple(one.texts for one in commands if one.words)
         judged = Judgement(
             commands=texts,
+            line=(command, cwd),
             written=line.plain,
             shown=tuple(map(shown_by_git, texts)),
             plain=spelled if approved else None,
@@ -119,10 +117,10 @@ class CommandJudge:
             why_not="; ".join(list(dict.fromkeys(told.doubts))[:3]),
             grave=tuple(dict.fromkeys(told.grave))[:MOST_REASONS],
             notes=tuple(dict.fromkeys(told.notes))[:MOST_REASONS],
-            too_deep=unfolded.too_deep,
+            too_deep=whole.too_deep,
             needs_keys=bool(texts)
             and all(any(begins_with(entry, said) for entry in self._leave) for said in texts),
-            redefines=unfolded.redefines or (_runs_git(commands) and self._is_shadowed("git")),
+            redefines=whole.redefines or (_runs_git(commands) and self._is_shadowed("git")),
             redirects=any(map(_writes, commands)),
             hosts=tuple(map(str, named_hosts(texts))),
         )

@@ -8,6 +8,9 @@ in either folder; both are considered.
 
 import os
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+from msgspec import Struct
 
 from rookery.commands.fallback_reader import unread_line, without_escapes
 from rookery.commands.grammar import read
@@ -30,6 +33,7 @@ UNKNOWN = ""
 """A folder that only shows when the line runs."""
 _LONGEST = 1024
 DEEPEST = 6
+LINES_KEPT = 8
 MOST_COMMANDS = 500
 MOST_BEFORE = 8
 MOST_TEXT = 64 * KIB
@@ -40,7 +44,26 @@ ELSEWHERE = -1
 """The scope of what runs on another machine: its paths are not ours."""
 
 
-class NestedCommands:
+class WholeLine(Struct, frozen=True):
+    """What follows from the text alone: the line, and the commands in it at any depth."""
+
+    line: ShellLine
+    commands: tuple[SimpleCommand, ...]
+    grave: tuple[str, ...]
+    too_deep: bool
+    redefines: bool
+
+
+@lru_cache(maxsize=LINES_KEPT)
+def whole_line(text: str, home: str) -> WholeLine:
+    """A line is judged when it is proposed and again before it runs; it is read once."""
+    line = read(Script(text), home=home)
+    nested = _NestedCommands(home)
+    commands = tuple(nested.all_of(line))
+    return WholeLine(line, commands, tuple(nested.grave), nested.too_deep, nested.redefines)
+
+
+class _NestedCommands:
     """Looks through wrappers, to a fixed depth and a fixed amount of text."""
 
     def __init__(self, home: str) -> None:

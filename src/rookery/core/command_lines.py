@@ -100,6 +100,8 @@ class Judgement(Struct, frozen=True, kw_only=True):
     """
 
     commands: tuple[tuple[str, ...], ...] = ()
+    line: tuple[str, str] | None = None
+    """The command that was judged and the folder it would run in: it is of no other."""
     written: Plain | None = None
     """The line as it was written, if it is so plain that no shell is needed to read it."""
     shown: tuple[Shown, ...] = ()

@@ -74,6 +74,11 @@ class Action(Struct, frozen=True, kw_only=True, dict=True):
     notes: Sequence[str] = ()
     payload: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        line = self.judgement.line if self.judgement else None
+        if line not in (None, (self.command, self.cwd)):
+            raise ValueError("The command is not the one that was judged.")
+
     @property
     def changes_things(self) -> bool:
         return bool(self.changes or self.command or self.external)

@@ -281,12 +281,13 @@ def _standing_of(governed: GovernedFolder, intent: Intent) -> Standing:
 def _action(governed: GovernedFolder, line: str, folder: str) -> Action:
     from rookery.app.check_shell import judge_of
 
-    cwd = os.path.relpath(folder, governed.layout.workspace)
+    below = os.path.relpath(folder, governed.layout.workspace)
+    cwd = "" if below == "." else below
     return Action(
         title=line,
         perform=_never,
         command=line,
-        cwd="" if cwd == "." else cwd,
+        cwd=cwd,
         judgement=judge_of(governed)(line, cwd),
     )
 
