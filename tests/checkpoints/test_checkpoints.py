@@ -1027,6 +1027,7 @@ INSTANTS = {
     "checkpoint.entered": 4,
     "checkpoint.dropped": 1,
     "checkpoint.repacked": 1,
+    "disk.before_rename": 2,
     "restore.saved": 1,
     "restore.before_file": 5,
     "restore.file_done": 5,
@@ -1066,7 +1067,7 @@ async def test_a_kill_at_any_instant_loses_nothing(instant: str, ground: Ground)
     assert (await checkpoints.save(None)).problem == ""
     assert checkpoints.recovered == ""
     assert not [path for path in ground.work.rglob("*") if ".~undo-" in path.name]
-    assert not list(ground.home.rglob("tmp_*"))
+    assert not [*ground.home.rglob("tmp_*"), *ground.home.rglob("*.unfinished")]
     steps = [(before, after) for before, after in said_by(ground)]
     for known in {known for each in steps for known in each}:
         assert "still.txt" in await checkpoints.files_at(known)

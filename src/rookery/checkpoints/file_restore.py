@@ -39,8 +39,8 @@ from rookery.platform.attributes import (
     without_group,
 )
 from rookery.platform.descriptors import name_anew, opened_folder, present
+from rookery.platform.disk import write_new
 
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CLOSED_FOLDER = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _IN_THE_WAY = {errno.EEXIST, errno.ENOTEMPTY, errno.EISDIR, errno.ENOENT, *NOT_A_FOLDER}
@@ -258,15 +258,15 @@ def _write(
     if stat.S_ISLNK(mode):
         os.symlink(os.fsdecode(data), name, dir_fd=folder)
         return
-    with open(os.open(name, _NEW_FILE, 0o600, dir_fd=folder), "wb") as file:
-        file.write(data)
-        file.flush()
-        rights = stat.S_IMODE(mode) if like else unprivileged(stat.S_IMODE(mode))
+    rights = stat.S_IMODE(mode) if like else unprivileged(stat.S_IMODE(mode))
+
+    def give(file: int) -> None:
         if like or noted:
-            _give_attributes(file.fileno(), rights, like, noted)
+            _give_attributes(file, rights, like, noted)
         else:
-            os.fchmod(file.fileno(), rights)
-        os.fsync(file.fileno())
+            os.fchmod(file, rights)
+
+    write_new(name, [data], folder=folder, give=give)
 
 
 def _give_attributes(

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from rookery import faults
 from rookery.errors import StorageError
+from rookery.platform.disk import sync_folder
 from rookery.platform.git.git_objects import (
     UNFINISHED,
     Kind,
     Packing,
     listed,
     object_id,
-    sync_folder,
     unpacked,
 )
 

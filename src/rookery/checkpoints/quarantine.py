@@ -5,13 +5,14 @@ import os
 import secrets
 import shutil
 import stat
+from functools import partial
 from pathlib import Path
 
 from rookery.platform.descriptors import opened_folder, present
+from rookery.platform.disk import pieces_of, write_new
 from rookery.platform.paths import visible
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def set_aside(root: Path, path: str, aside: Path) -> str:
@@ -70,14 +71,9 @@ def _copy(folder: int, name: str, there: Path) -> None:
     if stat.S_ISLNK(mode):
         os.symlink(os.readlink(name, dir_fd=folder), there)
     elif stat.S_ISREG(mode):
-        with (
-            open(os.open(name, _FILE, dir_fd=folder), "rb") as file,
-            open(os.open(there, _NEW_FILE, 0o600), "wb") as copy,
-        ):
-            shutil.copyfileobj(file, copy)
-            os.fchmod(copy.fileno(), stat.S_IMODE(mode))
-            copy.flush()
-            os.fsync(copy.fileno())
+        with open(os.open(name, _FILE, dir_fd=folder), "rb") as file:
+            give = partial(os.fchmod, mode=stat.S_IMODE(mode))
+            write_new(there, pieces_of(file), give=give)
 
 
 def _away(path: str) -> str:

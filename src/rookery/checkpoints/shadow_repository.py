@@ -8,7 +8,6 @@ What git has no place for stands in the commit's message.
 
 import json
 import os
-import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from rookery.checkpoints.file_versions import note_of_access_list
 from rookery.checkpoints.object_store import ObjectStore
 from rookery.checkpoints.snapshot_trees import Trees, of_root, reachable, root_of
 from rookery.errors import StorageError
+from rookery.platform.disk import UNFINISHED, put
 from rookery.platform.git.git_objects import Kind
 from rookery.platform.locks import open_lock, try_lock
 
@@ -189,7 +189,7 @@ class ShadowRepository:
     def begin_restore(self, steps: Steps, before: str) -> None:
         """So that whoever finds these steps half taken back knows how it was before."""
         begun = json.dumps({"steps": steps, "before": before})
-        _put(self.folder / "restoring", begun.encode(), durable=False)
+        put(self.folder / "restoring", [begun.encode()], durable=False)
 
     def begun_restore(self, steps: Steps) -> Snapshot | None:
         """How it was before exactly these steps were begun to be taken back, if they were."""
@@ -211,7 +211,7 @@ class ShadowRepository:
         left = [line[41:] for line in lines if line[41:81] in kept]
         olds = [_NOBODY, *(line[:40] for line in left)]
         entries = [f"{old} {line}" for old, line in zip(olds, left, strict=False)]
-        _put(self._log, "".join(entries).encode(), durable=True)
+        put(self._log, ["".join(entries).encode()])
         faults.kp("checkpoint.dropped")
         if left:
             self._point_to(olds[-1])
@@ -249,19 +249,20 @@ class ShadowRepository:
 
     def _point_to(self, known: str) -> None:
         """For git only; the log is what counts, so this need not be durable."""
-        _put(self.folder / _BRANCH, f"{known}\n".encode(), durable=False)
+        put(self.folder / _BRANCH, [f"{known}\n".encode()], durable=False)
 
     def _recover(self) -> None:
         """Clear away what a killed process was writing, and cut a torn last line."""
         self.store.clear_unfinished()
-        for left in self.folder.rglob("tmp_*"):
-            left.unlink(missing_ok=True)
+        for pattern in ("tmp_*", f"*{UNFINISHED}"):
+            for left in self.folder.rglob(pattern):
+                left.unlink(missing_ok=True)
         known = self.checkpoints()
         if self._log.exists():
             data = self._log.read_bytes()
             whole = data[: data.rfind(b"\n") + 1]
             if whole != data:
-                _put(self._log, whole, durable=True)
+                put(self._log, [whole])
         if known:
             self._point_to(known[-1])
 
@@ -271,34 +272,14 @@ class ShadowRepository:
         head = self.folder / "HEAD"
         if head.exists():
             return
-        _put(self.folder / "workspace", os.fsencode(self._workspace) + b"\n", durable=False)
-        _put(self.folder / "config", _CONFIGURATION.encode(), durable=False)
-        _put(self.folder / "info" / "attributes", _ATTRIBUTES.encode(), durable=False)
-        _put(head, f"ref: {_BRANCH}\n".encode(), durable=True)
+        put(self.folder / "workspace", [os.fsencode(self._workspace) + b"\n"], durable=False)
+        put(self.folder / "config", [_CONFIGURATION.encode()], durable=False)
+        put(self.folder / "info" / "attributes", [_ATTRIBUTES.encode()], durable=False)
+        put(head, [f"ref: {_BRANCH}\n".encode()])
 
 
 def _is_whole(line: str) -> bool:
     return line.endswith("\n") and len(line) > 81 and line[40] == line[81] == " "
-
-
-def _put(path: Path, data: bytes, *, durable: bool) -> None:
-    unfinished = path.with_name(f"tmp_{secrets.token_hex(8)}")
-    try:
-        with unfinished.open("xb") as file:
-            file.write(data)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
-    if durable:
-        descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def commit_text(snapshot: Snapshot, title: str, skipped: Sequence[str], at: int) -> str:

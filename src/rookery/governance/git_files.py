@@ -3,8 +3,6 @@
 Files are replaced as a whole: the old one or the new one, never half. Links are not followed.
 """
 
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,8 +10,8 @@ from rookery.core.limits import MIB
 from rookery.errors import RookeryError
 from rookery.governance.host_writes import note_write
 from rookery.governance.layout import GIT_LINES, Layout, LedgerHome, git_lines
-from rookery.platform.attributes import attributes_at, keep_attributes
-from rookery.platform.disk import Unreadable, small_file
+from rookery.platform.attributes import attributes_at
+from rookery.platform.disk import Unreadable, put, small_file
 
 
 class NotReplaced(RookeryError):
@@ -34,7 +32,7 @@ def replace_file(layout: Layout, path: Path, data: bytes) -> None:
         raise NotReplaced(f"{name} is a link; nothing was written. Remove it.")
     try:
         note_write(layout.written, path, data)
-        _replace(path, data)
+        put(path, [data], like=attributes_at(path), mode=0o644)
     except OSError as error:
         reason = error.strerror or str(error)
         raise NotReplaced(f"{name} cannot be written ({reason}); it is as it was.") from error
@@ -57,21 +55,3 @@ def _changed(layout: Layout, name: str, ours: Sequence[str]) -> bool:
         return False
     replace_file(layout, path, "".join(f"{line}\n" for line in after).encode())
     return True
-
-
-def _replace(path: Path, data: bytes) -> None:
-    like = attributes_at(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(handle, "wb") as opened:
-            opened.write(data)
-            opened.flush()
-            if like is None:
-                os.fchmod(handle, 0o644)
-            else:
-                keep_attributes(handle, like)
-            os.fsync(handle)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

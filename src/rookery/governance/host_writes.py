@@ -9,6 +9,7 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
+from rookery.platform.disk import put
 from rookery.platform.git.git_objects import Kind, object_id
 
 
@@ -18,10 +19,7 @@ def note_write(folder: Path | None, path: Path, data: bytes) -> None:
         return
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        note = folder / _key(path)
-        unfinished = note.with_name(f"{note.name}.{os.getpid()}")
-        unfinished.write_text(object_id(Kind.BLOB, data).hex(), encoding="ascii")
-        unfinished.replace(note)
+        put(folder / _key(path), [object_id(Kind.BLOB, data).hex().encode()], durable=False)
 
 
 def was_written(folder: Path, path: Path, blob: str) -> bool:

@@ -21,8 +21,8 @@ from rookery import NAME
 from rookery.errors import ToolError
 from rookery.mcp.catalogue import ToolOffer
 from rookery.mcp.config import ServerDefinition
-from rookery.mcp.file_write import write_whole
 from rookery.mcp.server_files import ConfigFiles
+from rookery.platform.disk import put
 
 PINS_FILE = "mcp-pins.json"
 AGREEMENTS_FILE = "mcp-agreed.json"
@@ -77,7 +77,8 @@ class Agreements:
         here = everything.setdefault(self._workspace, {})
         here.update({each.name: _digests(each) for each in wanted})
         try:
-            write_whole(self._file, msgspec.json.encode(everything))
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            put(self._file, [msgspec.json.encode(everything)], durable=False)
         except OSError as error:
             raise self._unusable(error.strerror or str(error)) from error
 
@@ -172,7 +173,8 @@ class Pins:
         self._known[server.digest] = news
         everything = {**self._read(), server.digest: news}
         try:
-            write_whole(self._file, msgspec.json.encode(everything))
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            put(self._file, [msgspec.json.encode(everything)], durable=False)
         except OSError as error:
             raise self._unusable(error.strerror or str(error)) from error
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from rookery.core.limits import KIB, MIB
 from rookery.mcp.config import ServerDefinition
-from rookery.mcp.file_write import write_whole
+from rookery.platform.disk import put
 
 MOST_REMEMBERED = 100
 LARGEST_FILE = 4 * MIB
@@ -107,7 +107,8 @@ class Memory:
         self._known[server.digest] = news
         everything = {**self._read(), server.digest: news}
         with suppress(OSError):  # a full disk costs only the memory
-            write_whole(self._file, msgspec.json.encode(_newest(everything)))
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            put(self._file, [msgspec.json.encode(_newest(everything))], durable=False)
 
 
 def named(tools: Iterable[ToolOffer]) -> dict[str, ToolOffer]:

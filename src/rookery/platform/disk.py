@@ -14,8 +14,10 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from rookery import ENV_PREFIX
 from rookery.errors import StorageError
@@ -47,24 +49,65 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-def put(path: Path, pieces: Iterable[bytes], *, like: Attributes | None = None) -> None:
-    """Make `path` hold exactly this: at any instant the old file is there or the new one. It is
-    private, or keeps the attributes of a file of the user's that it is `like`."""
+def put(
+    path: Path,
+    pieces: Iterable[bytes],
+    *,
+    like: Attributes | None = None,
+    mode: int = PRIVATE_FILE,
+    durable: bool = True,
+    check: Callable[[], None] | None = None,
+) -> None:
+    """Make `path` hold exactly this: at any instant the old file is there or the new one.
+
+    It is private, or has another `mode`, or keeps the attributes of a file of the user's that it
+    is `like`. What is not `durable` may be gone after a power failure. `check` is called last,
+    and may raise to leave the old file.
+    """
     unfinished = path.with_name(f"{path.name}.{secrets.token_hex(8)}{UNFINISHED}")
-    fd = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+    give = partial(keep_attributes, kept=like) if like else None
+    if give is None and mode != PRIVATE_FILE:
+        give = partial(os.fchmod, mode=mode)
     try:
-        with open(fd, "wb") as file:
-            file.writelines(pieces)
-            file.flush()
-            if like is not None:
-                keep_attributes(fd, like)
-            sync(fd)
-        kp("disk.before_rename")
+        write_new(unfinished, pieces, give=give, durable=durable)
+        if durable:
+            kp("disk.before_rename")
+        if check is not None:
+            check()
         unfinished.replace(path)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if durable:
+        sync_folder(path.parent)
+
+
+def write_new(
+    name: str | Path,
+    pieces: Iterable[bytes],
+    *,
+    folder: int | None = None,
+    mode: int = PRIVATE_FILE,
+    give: Callable[[int], None] | None = None,
+    durable: bool = True,
+) -> os.stat_result:
+    """Make a file that is not there yet, in an open `folder` or at a path. `give` is called with
+    its descriptor once it is written, to set its attributes."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(name, flags, mode, dir_fd=folder)
+    with open(fd, "wb") as file:
+        file.writelines(pieces)
+        file.flush()
+        if give is not None:
+            give(fd)
+        if durable:
+            sync(fd, attributes=give is not None)
+        return os.fstat(fd)
+
+
+def pieces_of(file: BinaryIO) -> Iterator[bytes]:
+    """What is left of a file that may be larger than memory."""
+    return iter(lambda: file.read(_MIB), b"")
 
 
 def remove_unfinished(folder: Path) -> None:
@@ -73,12 +116,14 @@ def remove_unfinished(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def sync(fd: int) -> None:
-    """What was written to the file is on the medium when this returns."""
+def sync(fd: int, *, attributes: bool = False) -> None:
+    """What was written to the file is on the medium when this returns, and its `attributes`."""
     if sys.platform == "darwin":
         import fcntl
 
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # there fsync only reaches the drive's cache
+    elif attributes:
+        os.fsync(fd)
     else:
         os.fdatasync(fd)
 

@@ -5,12 +5,12 @@ so that any copy will do, an old one, that of another process, or none.
 """
 
 import os
-import secrets
 import struct
 from collections.abc import Mapping
-from contextlib import suppress
 from hashlib import sha1
 from pathlib import Path
+
+from rookery.platform.disk import put
 
 _HEAD = b"rookery stat index 3\n"
 _ROW = struct.Struct("<QqqQI20s")
@@ -59,13 +59,7 @@ def read_index(path: Path) -> Rows:
 def write_index(path: Path, rows: Mapping[str, Mapping[str, Row]]) -> None:
     """Replaced whole. Not synced: a torn index is noticed, and merely costs time."""
     data = _HEAD + _encoded(rows)
-    unfinished = path.with_name(f"tmp_{secrets.token_hex(8)}")
-    try:
-        unfinished.write_bytes(data + _checksum(data))
-        unfinished.replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            unfinished.unlink()
+    put(path, [data, _checksum(data)], durable=False)
 
 
 def _encoded(rows: Mapping[str, Mapping[str, Row]]) -> bytes:

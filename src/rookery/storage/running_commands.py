@@ -21,7 +21,7 @@ from rookery.core.text.characters import as_utf8
 from rookery.engine.ports.actions import Permit
 from rookery.engine.ports.commands import CommandState, RunningCommand
 from rookery.errors import StorageError
-from rookery.platform.disk import PRIVATE_FILE, private_folder
+from rookery.platform.disk import private_folder, put
 
 END, KEEP, LOOK = signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2
 """What a warden takes for the wish to end its command; and to let it outlive us, which it looks
@@ -60,14 +60,9 @@ class CommandRegistry:
 
     def put(self, command: ListedCommand) -> None:
         """Never fails: it is a courtesy, and a full disk must not end a command."""
-        path = self._path(command.id)
-        unfinished = path.with_suffix(".unfinished")
         with suppress(OSError, StorageError):
             private_folder(self._folder)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-            with open(os.open(unfinished, flags, PRIVATE_FILE), "wb") as file:
-                file.write(msgspec.json.encode(command))
-            unfinished.replace(path)
+            put(self._path(command.id), [msgspec.json.encode(command)], durable=False)
 
     def remove(self, number: int) -> None:
         with suppress(OSError):

@@ -1,9 +1,7 @@
 """The input area: several lines, the input history, and triggers that open pickers."""
 
 import json
-import os
 import re
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,6 +16,7 @@ from textual.strip import Strip
 from textual.widgets import TextArea
 
 from rookery.core.text.terminal_text import seen_letters
+from rookery.platform.disk import put
 from rookery.tui.pickers.pick_list import is_done
 
 _AT_START = re.compile(r"\s*([/!#?])(.*)", re.DOTALL)
@@ -310,11 +309,4 @@ def _write(path: Path, entries: Sequence[str]) -> None:
     """All of it or nothing, and readable for nobody else: people type secrets."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     text = json.dumps({"version": VERSION, "entries": list(entries)}, ensure_ascii=False)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    put(path, [text.encode(errors="replace")], durable=False)

@@ -8,9 +8,9 @@ until the last one is changed, and put back if one cannot be.
 import errno
 import os
 import secrets
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -28,9 +28,9 @@ from rookery.platform.descriptors import (
     regular_file,
     same_file,
 )
+from rookery.platform.disk import pieces_of, write_new
 from rookery.platform.locks import alone_in
 
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
 
 _REASONS = {
@@ -190,13 +190,9 @@ def _write_temporary(step: _Step) -> None:
         like = step.kept_attributes or _of_origin(step.edit)
         step.temporary = _neighbour(step.change, "tmp")
         mode = 0o666 if like is None else 0o600  # a new file obeys the umask
-        with open(os.open(step.temporary, _NEW_FILE, mode, dir_fd=step.folder), "wb") as file:
-            file.write(step.edit.data)
-            file.flush()
-            if like is not None:
-                keep_attributes(file.fileno(), like)
-            os.fsync(file.fileno())
-            step.ours = os.fstat(file.fileno())
+        give = partial(keep_attributes, kept=like) if like else None
+        data = [step.edit.data]
+        step.ours = write_new(step.temporary, data, folder=step.folder, mode=mode, give=give)
 
 
 def _attributes(folder: int, name: str, path: str) -> Attributes | None:
@@ -266,13 +262,10 @@ def _keep(step: _Step) -> None:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        with (
-            opened_file(at, step.name, step.change.path) as old,
-            open(os.open(kept, _NEW_FILE, 0o600, dir_fd=at), "wb") as copy,
-        ):
-            shutil.copyfileobj(old, copy)
-            copy.flush()
-            keep_attributes(copy.fileno(), attributes_of(old.fileno()), as_recorded=True)
+        with opened_file(at, step.name, step.change.path) as old:
+            like = attributes_of(old.fileno())
+            give = partial(keep_attributes, kept=like, as_recorded=True)
+            write_new(kept, pieces_of(old), folder=at, give=give, durable=False)
     step.kept = kept
 
 

@@ -12,6 +12,7 @@ import os
 import secrets
 import stat
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from threading import Lock
 
@@ -34,13 +35,13 @@ from rookery.core.command_lines import Deed, GitUse, Judgement
 from rookery.core.rulings import Ruling, ask
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.platform.descriptors import opened_folder, present
+from rookery.platform.disk import write_new
 from rookery.platform.git.git_folders import is_folder
 
 TOO_MANY_FOLDERS = (
     "This workspace has too many folders to check whether the command creates repositories in "
     "which git would run programs."
 )
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class GitWatch:
@@ -317,6 +318,5 @@ def _restore(at: int, name: str, known: Found) -> None:
     if stat.S_ISLNK(known.mode):
         os.symlink(known.data, os.fsencode(name), dir_fd=at)
     elif stat.S_ISREG(known.mode):
-        with open(os.open(name, _NEW_FILE, 0o600, dir_fd=at), "wb") as file:
-            file.write(known.data)
-            os.fchmod(file.fileno(), stat.S_IMODE(known.mode))
+        give = partial(os.fchmod, mode=stat.S_IMODE(known.mode))
+        write_new(name, [known.data], folder=at, give=give, durable=False)

@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import stat
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -24,6 +23,7 @@ from rookery.core.limits import MIB
 from rookery.errors import StorageError
 from rookery.governance.external_hooks.hook_config import HookCommand, OnFailure
 from rookery.governance.external_hooks.hook_files import HookSource, KnownHook, TrustStatus
+from rookery.platform.disk import put
 from rookery.platform.locks import file_lock
 
 LARGEST = 4 * MIB
@@ -176,16 +176,7 @@ class HookTrust:
 
     def _write(self, accepted: list[_Accepted]) -> None:
         said = {"version": 1, "accepted": [_said(each) for each in accepted]}
-        handle, made = tempfile.mkstemp(dir=self._file.parent, prefix=f".{self._file.name}.")
-        try:
-            with open(handle, "w", encoding="ascii") as opened:
-                json.dump(said, opened, indent=1)
-                opened.flush()
-                os.fsync(handle)
-            os.replace(made, self._file)
-        except BaseException:
-            os.unlink(made)
-            raise
+        put(self._file, [json.dumps(said, indent=1).encode()])
 
 
 def file_digest(path: Path) -> str:

@@ -6,11 +6,8 @@ is refused: nothing that a person wrote is ever overwritten.
 """
 
 import json
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -30,8 +27,8 @@ from rookery.governance.intents.intent import (
 )
 from rookery.governance.intents.intent_file import LARGEST, IntentText, parsed
 from rookery.governance.layout import Layout
-from rookery.platform.attributes import attributes_at, keep_attributes
-from rookery.platform.disk import Unreadable, small_file
+from rookery.platform.attributes import attributes_at
+from rookery.platform.disk import Unreadable, put, small_file
 from rookery.platform.locks import file_lock
 
 _BOM = b"\xef\xbb\xbf"
@@ -131,27 +128,18 @@ class IntentWriter:
 
     def _write(self, before: bytes, after: bytes) -> None:
         path = self._layout.intent_file.resolve(strict=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with open(handle, "wb") as opened:
-                opened.write(after)
-                opened.flush()
-                if like := attributes_at(path):
-                    keep_attributes(handle, like)
-                os.fsync(handle)
+
+        def check() -> None:
             kp("intents.written")
             if path.read_bytes() != before:
                 raise self._not_written("somebody else is changing it")
             note_write(self._layout.written, path, after)
-            os.replace(temporary, path)
-            kp("intents.renamed")
+
+        try:
+            put(path, [after], like=attributes_at(path), check=check)
         except OSError as error:
-            Path(temporary).unlink(missing_ok=True)
             raise self._not_written(f"it cannot be written ({error.strerror})") from error
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-        _settle(path.parent)
+        kp("intents.renamed")
 
     def _not_written(self, why: str) -> IntentsNotWritten:
         return IntentsNotWritten(f"{self._name} was left as it is: {why}.")
@@ -283,15 +271,6 @@ def _after(intent: Intent, made: EditOf) -> Intent:
     if isinstance(made.edit, AddIntent) or intent.id != made.intent_id:
         return intent
     return expected(intent, made.edit)
-
-
-def _settle(folder: Path) -> None:
-    """Makes the folder's entry as durable as the file."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _found(root: MapNode, intent_id: str) -> MapNode:

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import socket
-import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -20,7 +19,7 @@ from rookery.core.limits import KIB
 from rookery.governance.layout import Layout
 from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.scope_patterns import overlaps
-from rookery.platform.disk import Unreadable, small_file
+from rookery.platform.disk import Unreadable, put, small_file
 
 HEARTBEAT_SECONDS = 30.0
 DEAD_AFTER = timedelta(minutes=5)
@@ -111,10 +110,7 @@ class Leases:
             "host": lease.host,
             "heartbeat": lease.heartbeat.astimezone(UTC).isoformat(),
         }
-        handle, temporary = tempfile.mkstemp(prefix=".lease-", dir=self._folder)
-        with open(handle, "w", encoding="utf-8") as opened:
-            json.dump(said, opened)
-        os.replace(temporary, self._path(lease.task))
+        put(self._path(lease.task), [json.dumps(said).encode()], durable=False)
 
 
 def alive(lease: Lease, *, now: datetime) -> bool:

@@ -30,7 +30,7 @@ from rookery.governance.ledger.verify_ledger import (
     own_part,
     tips_in,
 )
-from rookery.platform.disk import UnfitFile, regular_file, whole_file
+from rookery.platform.disk import UnfitFile, put, regular_file, whole_file
 
 _LARGEST = 64 * MIB
 _BLOCK = 256 * 1024
@@ -193,7 +193,7 @@ class ActiveFile:
         digest = sha256(fragment).hexdigest()
         make_state_folder(quarantine)
         kept = quarantine / f"{digest[:16]}.txt"
-        kept.write_bytes(fragment)
+        put(kept, [fragment], durable=False)
         kp("ledger.quarantined")
         os.ftruncate(self.fd, start)
         self.size = start
@@ -230,11 +230,8 @@ class TailMemory:
         """Leave what is known to the next process."""
         if self._known:
             inode, tail = self._known
-            unfinished = self._path.with_suffix(".unfinished")
-            unfinished.unlink(missing_ok=True)  # it may be a link, and must lead nowhere
-            with open(unfinished, "x", encoding="utf-8") as file:
-                json.dump({"inode": inode, **tail.as_json()}, file)
-            unfinished.replace(self._path)
+            text = json.dumps({"inode": inode, **tail.as_json()})
+            put(self._path, [text.encode()], durable=False)
 
     def forget(self) -> None:
         self._known = None

@@ -25,6 +25,7 @@ from rookery.governance.ledger.record_text import own
 from rookery.governance.ledger.records import VERSION, TracedFile
 from rookery.governance.ledger.traced import TracedRecord
 from rookery.governance.ledger.verify_ledger import decoded_objects
+from rookery.platform.disk import put
 
 HOOK_MARK = "# made by: rookery trace install-hooks"
 HOOK_LINE = "command -v rookery >/dev/null 2>&1 && rookery trace finalize -q HEAD || true"
@@ -74,8 +75,7 @@ def install_hook(folder: Path) -> Literal["installed", "there", "foreign"]:
     if found == HOOK_SCRIPT and os.access(path, os.X_OK):
         return "there"
     folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(HOOK_SCRIPT, encoding="utf-8")
-    path.chmod(0o755)
+    put(path, [HOOK_SCRIPT.encode()], mode=0o755)
     return "installed"
 
 

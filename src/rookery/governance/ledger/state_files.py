@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rookery.governance.ledger.ledger_errors import busy, unwritable
+from rookery.platform.disk import write_new
 from rookery.platform.locks import lock_within, open_lock
 
 _LENGTH = 32
@@ -69,10 +70,8 @@ def made_once(path: Path, data: bytes, *, fits: Callable[[Path], bool], mode: in
     """Put it there, whole, unless one that fits is there. Of two processes the second leaves the
     first one's. Raises OSError."""
     fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with open(os.open(fresh, flags, mode), "wb") as file:
-            file.write(data)
+        write_new(fresh, [data], mode=mode, durable=False)
         with suppress(OSError):  # something is there, or the file system knows no links
             os.link(fresh, path)
         if not fits(path):

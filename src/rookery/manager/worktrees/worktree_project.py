@@ -6,7 +6,6 @@ as git knows the worktree, whatever becomes of our own files.
 
 import json
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -19,6 +18,7 @@ from msgspec.structs import replace
 from rookery import NAME, PROJECT_FOLDER
 from rookery.manager.worktrees.worktree_git import Git, InTheWay
 from rookery.manager.worktrees.worktree_values import Code, Listed, PortBlock, State, Worktree
+from rookery.platform.disk import put
 from rookery.platform.git.git_folders import (
     NOTE_OF_WORKTREE,
     common_folder,
@@ -218,12 +218,7 @@ def demand_branch(git: Git, worktree: Worktree) -> None:
 
 def note(admin: Path, worktree: Worktree) -> None:
     data = json.dumps(to_builtins(worktree), indent=1).encode()
-    unfinished = admin / f".{NOTE_OF_WORKTREE}-{secrets.token_hex(4)}"
-    with unfinished.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(admin / NOTE_OF_WORKTREE)
+    put(admin / NOTE_OF_WORKTREE, [data])
 
 
 def noted_of(admin: Path) -> Worktree | None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rookery import faults
+from rookery.platform.disk import sync, sync_folder, write_new
 from rookery.platform.git.git_folders import entries, regular_content
 
 _HEAD = b"\xfftOc\x00\x00\x00\x02"
@@ -141,9 +142,7 @@ class Packing:
             checksum = self._seal()
             name = f"pack-{checksum.hex()}"
             index = self._path.with_name(f"{self._path.name}.idx")
-            with index.open("xb") as file:
-                file.write(self._index(checksum))
-                _sync(file)
+            write_new(index, [self._index(checksum)])
             faults.kp("checkpoint.packed")
             self._path.replace(self._folder / f"{name}.pack")
             index.replace(self._folder / f"{name}.idx")
@@ -168,7 +167,8 @@ class Packing:
         while piece := self._file.read(1024 * 1024):
             digest.update(piece)
         self._file.write(digest.digest())
-        _sync(self._file)
+        self._file.flush()
+        sync(self._file.fileno())
         self._file.close()
         return digest.digest()
 
@@ -235,16 +235,3 @@ def unpacked(pack: Path, offset: int) -> tuple[Kind, bytes]:
     if len(data) != size:
         raise ValueError("it is not as long as it says")
     return Kind(head[0] >> 4 & 7), data
-
-
-def _sync(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
