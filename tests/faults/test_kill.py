@@ -43,6 +43,7 @@ INSTANTS = {
     "checkpoint.packed": 12,
     "checkpoint.stored": 12,
     "checkpoint.entered": 12,
+    "disk.before_rename": 1,
     "files.temp_written": 4,
     "files.before_rename": 4,
     "files.renamed": 4,
@@ -182,6 +183,7 @@ POINT_BY_POINT = {
     ],
     "around what is kept": [
         *("journal.written:3", "tool.started:1", "journal.before_write:5"),
+        "disk.before_rename:1",
         *("checkpoint.packed:1", "checkpoint.stored:2", "checkpoint.entered:2"),
         *("checkpoint.packed:2", "checkpoint.stored:3", "checkpoint.entered:3"),
     ],
