@@ -27,7 +27,7 @@ from rookery.manager.requests import (
 )
 from rookery.manager.sessions.session_events import PendingAsk
 from rookery.manager.sessions.session_process import lives
-from rookery.manager.sessions.session_record import KeptSession, session_from_json
+from rookery.manager.sessions.session_record import SessionRecord, session_from_json
 from rookery.manager.sessions.session_task import FollowedTask
 from rookery.manager.sessions.stored_session import rebuilt
 from rookery.manager.shown_rows import SessionRow, WorktreeRow
@@ -77,7 +77,7 @@ def _dead_ones(ground: Ground) -> set[str]:
     }
 
 
-def _saved(ground: Ground) -> dict[str, KeptSession]:
+def _saved(ground: Ground) -> dict[str, SessionRecord]:
     said = json.loads(ground.project.file.read_text())["sessions"]
     kept = {session_id: session_from_json(each) for session_id, each in said.items()}
     return {session_id: each for session_id, each in kept.items() if each}
@@ -105,17 +105,17 @@ async def _lies(ground: Ground, remote: RemoteManager) -> list[str]:
     return lies + [f"{each} is shown, not kept" for each in shown - saved.keys()]
 
 
-def _lie(ground: Ground, row: SessionRow, kept: KeptSession) -> str:
+def _lie(ground: Ground, row: SessionRow, kept: SessionRecord) -> str:
     mark = ground.marks().get(row.session_id)
-    current = mark is not None and mark.generation == kept.record.generation
+    current = mark is not None and mark.generation == kept.generation
     alive = mark is not None and current and lives(mark)
     ask = _last_ask(ground.project.log(row.session_id))
-    at_hand = mark is not None and mark.at_rest and not kept.record.saw_session_created
+    at_hand = mark is not None and mark.at_rest and not kept.saw_session_created
     going = (alive or row.queued) and not at_hand
-    expected = rebuilt(kept.record, ask, alive=going).state
+    expected = rebuilt(kept, ask, alive=going).state
     about = f"{row.session_id} is shown as {row.state}"
     if row.state != expected:
-        return f"{about}, and is {expected}: {mark}, alive {alive}, {ask}, {kept.record}"
+        return f"{about}, and is {expected}: {mark}, alive {alive}, {ask}, {kept}"
     if row.state in AT_WORK and not (alive or row.queued or row.step):
         return f"{about} without a process"
     if row.queued and alive:
@@ -208,7 +208,7 @@ def demand_all_said_once(ground: Ground, words: Words) -> None:
     begun = ground.folders()
     for session_id, kept in _saved(ground).items():
         if session_id not in begun:
-            heard.update(letter.text for letter in kept.record.outbox)
+            heard.update(letter.text for letter in kept.outbox)
     wrong = [each for each in words.like("taken") if heard[each] != words.times.get(each, 1)]
     wrong += [each for each in words.like("refused") if heard[each]]
     wrong += [each for each in words.like("unknown") if heard[each] > words.times.get(each, 1)]

@@ -145,9 +145,10 @@ class Project:
         for entry in Path("/proc").iterdir():
             if entry.name.isdecimal() and int(entry.name) != os.getpid():
                 try:
-                    line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                    words = (entry / "cmdline").read_bytes()
                 except OSError:
                     continue
+                line = words.replace(b"\0", b" ").decode(errors="replace")
                 if str(self.folder) in line:
                     found[int(entry.name)] = line
         return found

@@ -19,7 +19,7 @@ from rookery.core.facts import (
     Usage,
 )
 from rookery.core.folds.view import View, see
-from rookery.manager.sessions.session_record import KeptSession, SessionRecord
+from rookery.manager.sessions.session_record import SessionRecord
 from rookery.manager.sessions.session_states import SessionState, SessionStatus
 from rookery.manager.sessions.stored_session import glimpse_of
 from support.manager_project import Project
@@ -60,15 +60,15 @@ def store(project: Project, events: list[Event]) -> str:
     return session_id
 
 
-def kept(session_id: str) -> KeptSession:
-    record = SessionRecord(
+def kept(session_id: str) -> SessionRecord:
+    return SessionRecord(
         session_id=session_id,
         label="Old",
         status=SessionStatus.DONE,
         state=SessionState.COMPLETED,
         saw_session_created=True,
+        announced=True,
     )
-    return KeptSession(record=record, announced=True)
 
 
 @pytest.mark.parametrize("rewound", [False, True])

@@ -2,17 +2,18 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rookery.manager.sessions.session_events import LastExit, UserMessage
 from rookery.manager.sessions.session_failures import ErrorKind, Failure
 from rookery.manager.sessions.session_record import (
-    KeptSession,
     ParallelMode,
     QueuedMessage,
     SessionRecord,
@@ -54,8 +55,8 @@ records = st.fixed_dictionaries(
 ).map(lambda said: SessionRecord(**said))
 
 
-def kept(**more: object) -> KeptSession:
-    return KeptSession(record=SessionRecord(session_id=ID, prompt="Do it"), **more)
+def kept(**more: Any) -> SessionRecord:
+    return SessionRecord(session_id=ID, prompt="Do it", **more)
 
 
 @given(records, st.booleans(), st.lists(letters))
@@ -63,7 +64,7 @@ def test_what_is_spelled_is_read_again(
     record: SessionRecord, announced: bool, said: list[UserMessage]
 ):
     mail = tuple(QueuedMessage(number=n, letter=letter) for n, letter in enumerate(said))
-    whole = KeptSession(record=record, announced=announced, taken=len(said), mail=mail)
+    whole = replace(record, announced=announced, taken=len(said), mail=mail)
     spelled = json.loads(json.dumps(session_to_json(whole)))
     assert session_from_json({**spelled, "ofALaterVersion": 1}) == whole
     assert all("_" not in key for key in spelled)
@@ -87,7 +88,7 @@ def test_what_is_not_known_is_kept(tmp_path: Path):
     }
     file.write_text(json.dumps(there))
     store = SessionStore(tmp_path, tmp_path / "own")
-    assert [each.record.prompt for each in store.all()] == ["Do it"]
+    assert [each.prompt for each in store.all()] == ["Do it"]
     assert "not an id" in store.notices[0]
     store.put(kept(taken=7))
     store.close()

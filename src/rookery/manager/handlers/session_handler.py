@@ -54,6 +54,7 @@ from rookery.manager.sessions.session_record import (
     active_first,
     archived_records,
     matching,
+    same_fields,
 )
 from rookery.manager.sessions.session_summary import Shown
 from rookery.manager.sessions.supervisor import Supervisor
@@ -288,21 +289,12 @@ class ForkHandler:
 
 def _wish(source: SessionRecord, launch: Launch) -> Wish:
     """A session like its source, in the same folder, which the two share from now on."""
-    return Wish(
-        prompt=source.prompt,
-        workspace=Path(launch.workspace),
-        label=f"{source.name[: LABEL_LENGTH - len(FORKED)]}{FORKED}",
-        provider=launch.provider,
-        model=launch.model,
-        mode=launch.mode,
-        auto_approve=launch.auto_approve,
-        intent=launch.intent,
-        options=launch.options,
-        env=launch.env,
-        parallel_mode=source.parallel_mode,
-        worktree_id=source.worktree_id,
-        git_url=source.git_url,
-    )
+    own = {
+        "workspace": Path(launch.workspace),
+        "label": f"{source.name[: LABEL_LENGTH - len(FORKED)]}{FORKED}",
+        "group_id": "",
+    }
+    return Wish(**{**same_fields(source, Wish), **same_fields(launch, Wish), **own})
 
 
 def _file_name(record: SessionRecord, form: Form) -> str:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from rookery.core.folds.rows import Rows
 from rookery.core.message import Message
 from rookery.manager.rendering.markdown_html import Cut, GrowingMarkdown, Rendered, rendered, units
-from rookery.manager.sessions.session_record import QueuedMessage
+from rookery.manager.sessions.session_record import QueuedMessage, same_fields
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_summary import Question, Shown
 from rookery.manager.shown_rows import InboxRow, MailRow, SessionRow
@@ -98,58 +98,33 @@ class RowLooks:
 def session_row(shown: Shown) -> SessionRow:
     record, view = shown.record, shown.view
     worktree = record.parallel_mode
-    return SessionRow(
-        session_id=record.session_id,
-        name=record.name,
-        prompt=_beginning(record.prompt, PROMPT_SHOWN),
-        state=shown.session.state,
-        flags=shown.flags,
-        start_time=record.start_time,
-        end_time=record.end_time,
-        provider=record.provider,
-        model=record.model,
-        mode=record.mode,
-        auto_approve=record.auto_approve if view.automatic is None else view.automatic,
-        tokens=record.tokens,
-        cost=record.cost,
-        todo_stats=record.todo_stats,
-        unread=record.unread,
-        archived=record.archived,
-        queued=shown.queued,
-        unresponsive=shown.unresponsive,
-        step=shown.step,
-        failure=shown.session.failure,
-        mail=tuple(_mail_row(mail) for mail in shown.mail if mail.state != "sent"),
-        worktree_id=record.worktree_id,
-        branch=worktree.branch if worktree else "",
-        group_id=record.group_id,
-        intent=record.intent,
-        workspace=record.workspace,
-        logs=tuple(_beginning(line, LINE_SHOWN) for line in record.logs[-LINES_SHOWN:]),
-    )
+    told = {
+        **same_fields(record, SessionRow),
+        **same_fields(shown, SessionRow),
+        "name": record.name,
+        "prompt": _beginning(record.prompt, PROMPT_SHOWN),
+        "state": shown.session.state,
+        "auto_approve": record.auto_approve if view.automatic is None else view.automatic,
+        "failure": shown.session.failure,
+        "mail": tuple(_mail_row(mail) for mail in shown.mail if mail.state != "sent"),
+        "branch": worktree.branch if worktree else "",
+        "logs": tuple(_beginning(line, LINE_SHOWN) for line in record.logs[-LINES_SHOWN:]),
+    }
+    return SessionRow(**told)
 
 
 def inbox_row(question: Question) -> InboxRow:
     row = question.row
     words = row.text if question.state is SessionState.COMPLETED else markdown_of(row)
-    return InboxRow(
-        session_id=question.session_id,
-        name=question.name,
-        task_id=question.task_id,
-        ts=row.ts,
-        ask=row.ask or "",
-        state=question.state,
-        text=row.text or "",
-        html=rendered(words) if words else (),
-        digest=row.digest,
-        title=row.title,
-        diff=row.diff,
-        where=row.where,
-        notes=row.notes,
-        rule=row.rule,
-        images=len(row.images),
-        governance=row.governance,
-    )
+    told = {
+        **same_fields(row, InboxRow),
+        **same_fields(question, InboxRow),
+        "ask": row.ask or "",
+        "text": row.text or "",
+        "html": rendered(words) if words else (),
+        "images": len(row.images),
+    }
+    return InboxRow(**told)
 
 
 def markdown_of(row: Message) -> str | None:

@@ -18,7 +18,7 @@ from rookery.manager.sessions.message_queue import check
 from rookery.manager.sessions.session_events import ProcessError, StartSession, UserMessage
 from rookery.manager.sessions.session_folders import Wish, launch_of, record_of
 from rookery.manager.sessions.session_process import lives
-from rookery.manager.sessions.session_record import KeptSession, ParallelMode
+from rookery.manager.sessions.session_record import ParallelMode
 from rookery.manager.sessions.session_states import SessionStatus
 from rookery.manager.sessions.stored_session import rebuilt
 from rookery.manager.sessions.supervised_session import SupervisedSession
@@ -113,7 +113,7 @@ class Preparations:
             raise CommandRejected("Say what to work on.")
         check(UserMessage(text=wish.prompt, images=wish.images))
         session_id = str(uuid.uuid4())
-        session = self._supervisor.add(KeptSession(record=record_of(wish, session_id)))
+        session = self._supervisor.add(record_of(wish, session_id))
         session.is_preparing, session.step = True, step
         try:
             await session.act(StartSession(text=wish.prompt, images=wish.images))

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.limits import MIB
 from rookery.errors import CommandRejected, StorageError
@@ -21,6 +22,7 @@ from rookery.manager.sessions.session_record import (
     ParallelMode,
     SessionRecord,
     label_of,
+    same_fields,
 )
 from rookery.platform.disk import private_folder, put, reason, sync_folder
 from rookery.platform.user_folders import Places
@@ -186,36 +188,20 @@ def is_session_id(text: str) -> bool:
 
 
 def launch_of(wish: Wish, project: Path) -> Launch:
-    return Launch(
-        project=str(project),
-        workspace=str(wish.workspace.absolute()),
-        provider=wish.provider,
-        model=wish.model,
-        mode=wish.mode,
-        auto_approve=wish.auto_approve,
-        intent=wish.intent,
-        options=wish.options,
-        env=dict(wish.env) if wish.env else None,
-    )
+    own = {"project": str(project), "workspace": str(wish.workspace.absolute())}
+    env = dict(wish.env) if wish.env else None
+    return Launch(**{**same_fields(wish, Launch), **own, "env": env})
 
 
 def record_of(wish: Wish, session_id: str) -> SessionRecord:
-    return SessionRecord(
-        session_id=session_id,
+    wished = same_fields(wish, SessionRecord)
+    record = SessionRecord(**{**wished, "session_id": session_id})
+    return replace(
+        record,
         label=(wish.label or label_of(wish.prompt))[:LABEL_LENGTH],
         renamed=bool(wish.label),
-        prompt=wish.prompt,
         start_time=time.time_ns() // 1_000_000,
-        parallel_mode=wish.parallel_mode,
-        worktree_id=wish.worktree_id,
-        group_id=wish.group_id,
         workspace=str(wish.workspace.absolute()),
-        intent=wish.intent,
-        git_url=wish.git_url,
-        model=wish.model,
-        mode=wish.mode,
-        provider=wish.provider,
-        auto_approve=wish.auto_approve,
     )
 
 

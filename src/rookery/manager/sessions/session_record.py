@@ -45,6 +45,16 @@ class TodoStats(Struct, frozen=True, kw_only=True):
     total: int
 
 
+class QueuedMessage(Struct, frozen=True, kw_only=True):
+    """Words on their way to the engine. The number makes sure that they arrive once."""
+
+    number: int
+    letter: UserMessage
+    state: MailState = "queued"
+    retries: int = 0
+    problem: str = ""
+
+
 class SessionRecord(Struct, frozen=True, kw_only=True):
     """Times are milliseconds. `state` is a copy to show; it never decides anything."""
 
@@ -89,29 +99,16 @@ class SessionRecord(Struct, frozen=True, kw_only=True):
     handed: int = 0
     last_exit: LastExit | None = None
 
+    announced: bool = False
+    """The engine has had the prompt."""
+    taken: int = 0
+    """How many messages have left the outbox of the machine."""
+    mail: tuple[QueuedMessage, ...] = ()
+
     @property
     def name(self) -> str:
         """What the list shows."""
         return self.label if self.renamed or not self.title else self.title
-
-
-class QueuedMessage(Struct, frozen=True, kw_only=True):
-    """Words on their way to the engine. The number makes sure that they arrive once."""
-
-    number: int
-    letter: UserMessage
-    state: MailState = "queued"
-    retries: int = 0
-    problem: str = ""
-
-
-class KeptSession(Struct, frozen=True, kw_only=True):
-    record: SessionRecord
-    announced: bool = False
-    """The engine has had the prompt."""
-    taken: int = 0
-    """How many letters have left the outbox of the machine."""
-    mail: tuple[QueuedMessage, ...] = ()
 
 
 class Counts(Struct, frozen=True, kw_only=True):
@@ -138,23 +135,18 @@ def recorded(record: SessionRecord, session: Session, *, now: int, selected: boo
     news = moved and session.state in TRUE_IN["needs_attention"]
     return replace(
         record,
-        session_id=session.session_id,
+        **same_fields(session, SessionRecord),
         status=status,
-        state=session.state,
         end_time=(record.end_time if record.status is status else now) if ended else None,
         unread=not selected and (news or record.unread),
-        generation=session.generation,
-        process_open=session.process_open,
-        saw_session_created=session.saw_session_created,
-        saw_api_req_started=session.saw_api_req_started,
-        answered_ask_ts=session.answered_ask_ts,
-        failure=session.failure,
-        completion_text=session.completion_text,
-        outbox=session.outbox,
-        handed=session.handed,
-        last_exit=session.last_exit,
         pid=record.pid if session.process_open else None,
     )
+
+
+def same_fields(source: Struct, into: type[Struct]) -> dict[str, Any]:
+    """The values of all fields that both have."""
+    shared = set(source.__struct_fields__) & set(into.__struct_fields__)
+    return {name: getattr(source, name) for name in shared}
 
 
 def noted(record: SessionRecord, line: str) -> SessionRecord:
@@ -179,21 +171,15 @@ def flags(session: Session, record: SessionRecord | None) -> Flags:
     return Flags(**{name: true and needs.get(name, True) for name, true in held.items()})
 
 
-def session_to_json(kept: KeptSession) -> dict[str, Any]:
-    said = msgspec.to_builtins(kept)
-    record = said.pop("record")
-    spelled: dict[str, Any] = _renamed({**record, **said}, _camel)
+def session_to_json(record: SessionRecord) -> dict[str, Any]:
+    spelled: dict[str, Any] = _renamed(msgspec.to_builtins(record), _camel)
     return spelled
 
 
-def session_from_json(said: object) -> KeptSession | None:
+def session_from_json(said: object) -> SessionRecord | None:
     """None if it cannot be understood. Keys that are not known do not matter."""
-    plain = _renamed(said, _snake)
-    if not isinstance(plain, dict):
-        return None
     try:
-        record = msgspec.convert(plain, SessionRecord)
-        return msgspec.convert({**plain, "record": record}, KeptSession)
+        return msgspec.convert(_renamed(said, _snake), SessionRecord)
     except (msgspec.ValidationError, RecursionError):
         return None
 

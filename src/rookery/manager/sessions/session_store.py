@@ -26,7 +26,11 @@ from rookery.core.limits import MIB
 from rookery.errors import StorageError
 from rookery.faults import kp
 from rookery.manager.sessions.session_folders import is_session_id
-from rookery.manager.sessions.session_record import KeptSession, session_from_json, session_to_json
+from rookery.manager.sessions.session_record import (
+    SessionRecord,
+    session_from_json,
+    session_to_json,
+)
 from rookery.platform.disk import UNFINISHED, private_folder, put, reason
 from rookery.platform.locks import lock, open_lock, try_lock
 from rookery.platform.user_folders import Places
@@ -55,20 +59,20 @@ class SessionStore:
         """Because another manager writes, which may leave."""
         self._lock = self._locked()
         self._content: dict[str, Any] = {}
-        self._sessions: dict[str, KeptSession] = {}
+        self._sessions: dict[str, SessionRecord] = {}
         self._respelled: set[str] = set()
         """Which are not in the file as they are now."""
         self._changed = anyio.Event()
         self.unsaved = False
         self._load()
 
-    def all(self) -> tuple[KeptSession, ...]:
+    def all(self) -> tuple[SessionRecord, ...]:
         return tuple(self._sessions.values())
 
-    def put(self, kept: KeptSession) -> None:
+    def put(self, record: SessionRecord) -> None:
         """To be saved soon."""
-        self._sessions[kept.record.session_id] = kept
-        self._respelled.add(kept.record.session_id)
+        self._sessions[record.session_id] = record
+        self._respelled.add(record.session_id)
         self._change()
 
     def remove(self, session_id: str) -> None:
@@ -166,15 +170,15 @@ class SessionStore:
                 "Upgrade to change anything."
             )
         self._content = content
-        self._sessions = {kept.record.session_id: kept for kept in self._understood()}
+        self._sessions = {each.session_id: each for each in self._understood()}
         if self.read_only:
             self._notice(self.read_only)
 
-    def _understood(self) -> Iterator[KeptSession]:
+    def _understood(self) -> Iterator[SessionRecord]:
         for key, said in self._content["sessions"].items():
-            kept = session_from_json(said) if is_session_id(key) else None
-            if kept and kept.record.session_id == key:
-                yield kept
+            record = session_from_json(said) if is_session_id(key) else None
+            if record and record.session_id == key:
+                yield record
             else:
                 self._notice(f"Session {key} in {self.file} cannot be read; it is left as it is.")
 

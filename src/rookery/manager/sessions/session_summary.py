@@ -13,7 +13,7 @@ from rookery.core.folds.view import View
 from rookery.core.message import Message
 from rookery.manager.sessions.session_edits import letters_in_line
 from rookery.manager.sessions.session_events import Session
-from rookery.manager.sessions.session_record import KeptSession, QueuedMessage, SessionRecord, flags
+from rookery.manager.sessions.session_record import QueuedMessage, SessionRecord, flags, same_fields
 from rookery.manager.sessions.session_states import Flags, SessionState
 from rookery.manager.sessions.supervised_session import SupervisedSession
 
@@ -95,15 +95,9 @@ def shown(session: SupervisedSession) -> Shown:
     )
 
 
-def as_recorded(kept: KeptSession) -> Shown:
+def as_recorded(record: SessionRecord) -> Shown:
     """For whoever may only look: what the one who writes has saved last."""
-    record = kept.record
-    session = Session(
-        session_id=record.session_id,
-        state=record.state,
-        failure=record.failure,
-        completion_text=record.completion_text,
-    )
+    session = replace(Session(**same_fields(record, Session)), process_open=False)
     return Shown(record=record, session=session, flags=flags(session, record), view=View())
 
 

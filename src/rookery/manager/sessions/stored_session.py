@@ -29,7 +29,7 @@ from rookery.manager.sessions.session_failures import (
     failure_of_ask,
 )
 from rookery.manager.sessions.session_folders import Launch, SessionFolder
-from rookery.manager.sessions.session_record import KeptSession, SessionRecord, TodoStats, label_of
+from rookery.manager.sessions.session_record import SessionRecord, TodoStats, label_of, same_fields
 from rookery.manager.sessions.session_states import SessionState, SessionStatus, Signal
 from rookery.manager.sessions.session_task import FollowedTask
 
@@ -45,6 +45,7 @@ _STATES = {
 _QUESTIONS = frozenset((Signal.ASK_APPROVAL, Signal.ASK_LIMIT, Signal.ASK_FOLLOWUP))
 EVENTS_GLIMPSED = 600
 """At least, if there are many more."""
+_FROM_LAUNCH = ("model", "mode", "provider", "auto_approve", "workspace")
 _DEEPEST = 20
 """Tasks that work for one another."""
 
@@ -66,20 +67,12 @@ def rebuilt(record: SessionRecord | None, last_ask: PendingAsk | None, *, alive:
     heard = alive and record.process_open
     state = _state(record, last_ask, heard=heard)
     failure = _failure(record, last_ask, state, heard=heard)
-    session = Session(
-        session_id=record.session_id,
+    session = replace(
+        Session(**same_fields(record, Session)),
         state=state,
-        generation=record.generation,
         process_open=heard and not (failure and failure.kind in ENDS_PROCESS),
-        saw_session_created=record.saw_session_created,
-        saw_api_req_started=record.saw_api_req_started,
-        answered_ask_ts=record.answered_ask_ts,
         failure=failure,
-        completion_text=record.completion_text,
         stop_requested=state is SessionState.STOPPED,
-        outbox=record.outbox,
-        handed=record.handed,
-        last_exit=record.last_exit,
     )
     return _asking(session, last_ask)
 
@@ -161,7 +154,7 @@ def with_figures(record: SessionRecord, view: View) -> SessionRecord:
     )
 
 
-def found_again(folder: SessionFolder, launch: Launch, tasks: StoredTasks) -> KeptSession | None:
+def found_again(folder: SessionFolder, launch: Launch, tasks: StoredTasks) -> SessionRecord | None:
     """A session that the list has lost, from its own folder and its log; None if it has none."""
     try:
         events = list(tasks.read(folder.session_id)) if tasks.exists(folder.session_id) else []
@@ -172,16 +165,13 @@ def found_again(folder: SessionFolder, launch: Launch, tasks: StoredTasks) -> Ke
         return None
     text, start_time = opened
     mark = folder.mark()
-    record = SessionRecord(
+    told = {name: getattr(launch, name) for name in _FROM_LAUNCH}
+    return SessionRecord(
+        **told,
         session_id=folder.session_id,
         label=label_of(text),
         prompt=text,
         start_time=start_time,
-        model=launch.model,
-        mode=launch.mode,
-        provider=launch.provider,
-        auto_approve=launch.auto_approve,
-        workspace=launch.workspace,
         status=SessionStatus.RUNNING,
         state=SessionState.STREAMING,
         generation=mark.generation if mark else 0,
@@ -189,8 +179,9 @@ def found_again(folder: SessionFolder, launch: Launch, tasks: StoredTasks) -> Ke
         saw_session_created=True,
         saw_api_req_started=True,
         pid=mark.pid if mark else None,
+        announced=True,
+        taken=_next_number(events),
     )
-    return KeptSession(record=record, announced=True, taken=_next_number(events))
 
 
 def _next_number(events: Iterable[Event]) -> int:

@@ -40,8 +40,8 @@ from rookery.manager.sessions.session_events import (
 )
 from rookery.manager.sessions.session_folders import ProcessMark, SessionFolder
 from rookery.manager.sessions.session_record import (
-    KeptSession,
     QueuedMessage,
+    SessionRecord,
     noted,
     recorded,
 )
@@ -60,12 +60,14 @@ TOO_LATE = "That cannot be done now: the session has moved on. Look at it again.
 
 
 class SupervisedSession:
-    def __init__(self, kept: KeptSession, folder: SessionFolder, supervisor: "Supervisor") -> None:
-        self.id = kept.record.session_id
-        self.record = kept.record
+    def __init__(
+        self, record: SessionRecord, folder: SessionFolder, supervisor: "Supervisor"
+    ) -> None:
+        self.id = record.session_id
+        self.record = record
         self.session = Session(session_id=self.id)
         self.root = FollowedTask(self.id)
-        self.mailbox = MessageQueue(kept.taken, kept.mail)
+        self.mailbox = MessageQueue(record.taken, record.mail)
         self.is_queued = False
         self.is_preparing = False
         """What its process needs is not there yet."""
@@ -74,7 +76,8 @@ class SupervisedSession:
         self.unresponsive = False
         self.is_forgotten = False
         """It was removed, so nothing of it is kept any more."""
-        self._announced = kept.announced
+        self.announced = record.announced
+        """The engine has had the prompt."""
         self.folder = folder
         self._supervisor = supervisor
         self.keeper = ProcessKeeper(
@@ -123,11 +126,6 @@ class SupervisedSession:
         """What was asked last and is open, by the session's task or one that works for it."""
         asks = (task.ask for task in (*reversed(self._workers), self.root))
         return next((ask for ask in asks if ask), None)
-
-    @property
-    def announced(self) -> bool:
-        """The engine has had the prompt."""
-        return self._announced
 
     async def act(self, event: UserEvent, terms: Terms | None = None) -> None:
         """What the user wants done. Raises `CommandRejected` if it cannot be now, and
@@ -180,7 +178,7 @@ class SupervisedSession:
 
     def _count_letters(self, before: Session, event: Event, done: Step) -> None:
         if isinstance(event, SessionCreated):
-            self._announced = True
+            self.announced = True
             self.mailbox.taken += before.handed
         for order in done.orders:
             if isinstance(order, Deliver):
@@ -212,21 +210,15 @@ class SupervisedSession:
     def keep(self, *, now: bool = False) -> None:
         if self.is_forgotten:
             return
-        record = recorded(
-            self.record,
-            self.session,
-            now=time.time_ns() // 1_000_000,
-            selected=False,
+        at = time.time_ns() // 1_000_000
+        record = recorded(self.record, self.session, now=at, selected=False)
+        self.record = replace(
+            with_figures(record, self.root.view),
+            announced=self.announced,
+            taken=self.mailbox.taken,
+            mail=self.mailbox.unsent,
         )
-        self.record = with_figures(record, self.root.view)
-        self._supervisor.store.put(
-            KeptSession(
-                record=self.record,
-                announced=self._announced,
-                taken=self.mailbox.taken,
-                mail=self.mailbox.unsent,
-            )
-        )
+        self._supervisor.store.put(self.record)
         if now:
             self._supervisor.store.save()
         self._supervisor.changed(self.id)
@@ -307,7 +299,7 @@ class SupervisedSession:
     def hand_over(self, mark: ProcessMark) -> HandOver:
         """The prompt is not said again to a task that was opened with it."""
         letters = self.session.outbox[: self.session.handed]
-        known = int(not mark.new_task and not self._announced)
+        known = int(not mark.new_task and not self.announced)
         launch = self.folder.launch()
         return HandOver(
             new_task=mark.new_task,

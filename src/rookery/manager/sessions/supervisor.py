@@ -39,7 +39,6 @@ from rookery.manager.sessions.session_folders import (
 )
 from rookery.manager.sessions.session_record import (
     Counts,
-    KeptSession,
     SessionRecord,
     active_first,
     count_records,
@@ -128,8 +127,8 @@ class Supervisor:
             return
         self.group.start_soon(self.store.save_when_changed)
         self._find_lost()
-        for kept in self.store.all():
-            await load(self.add(kept))
+        for record in self.store.all():
+            await load(self.add(record))
         async with anyio.create_task_group() as group:
             for session in self._sessions.values():
                 group.start_soon(session.see_whether_it_answers)
@@ -148,7 +147,7 @@ class Supervisor:
         session_id = str(uuid.uuid4())
         folder = self._folders.of(session_id)
         folder.keep_launch(launch_of(wish, self.project))
-        session = self.add(KeptSession(record=record_of(wish, session_id)))
+        session = self.add(record_of(wish, session_id))
         try:
             await session.act(StartSession(text=wish.prompt, images=wish.images))
         except StorageError:
@@ -164,19 +163,19 @@ class Supervisor:
         if session_id in self._sessions:
             raise CommandRejected(f"There is a session {session_id} already.")
         folder, launch = self._folders.of(session_id), launch_of(wish, self.project)
-        if not (kept := found_again(folder, launch, self.tasks)):
+        if not (found := found_again(folder, launch, self.tasks)):
             raise CommandRejected(f"There is no stored task {session_id}.")
         folder.keep_launch(launch)
         wished = record_of(wish, session_id)
         record = replace(
-            kept.record,
-            label=wished.label or kept.record.label,
+            found,
+            label=wished.label or found.label,
             renamed=wished.renamed,
             start_time=wished.start_time,
             parallel_mode=wish.parallel_mode,
             worktree_id=wish.worktree_id,
         )
-        session = self.add(replace(kept, record=record))
+        session = self.add(record)
         await load(session)
         session.keep(now=True)
 
@@ -290,7 +289,7 @@ class Supervisor:
         """In no order, with the archived ones."""
         if self.read_only:
             self.store.reload()
-            return [as_recorded(kept) for kept in self.store.all()]
+            return [as_recorded(record) for record in self.store.all()]
         return [shown(session) for session in self._sessions.values()]
 
     @property
@@ -363,10 +362,9 @@ class Supervisor:
     def folder(self, session_id: str) -> SessionFolder:
         return self._folders.of(session_id)
 
-    def add(self, kept: KeptSession) -> SupervisedSession:
-        session_id = kept.record.session_id
-        session = SupervisedSession(kept, self._folders.of(session_id), self)
-        self._sessions[session_id] = session
+    def add(self, record: SessionRecord) -> SupervisedSession:
+        session = SupervisedSession(record, self._folders.of(record.session_id), self)
+        self._sessions[record.session_id] = session
         return session
 
     def forget(self, session_id: str) -> None:
@@ -383,7 +381,7 @@ class Supervisor:
 
     def _find_lost(self) -> None:
         """Sessions whose folder is there, although the list does not know them."""
-        known = {kept.record.session_id for kept in self.store.all()}
+        known = {each.session_id for each in self.store.all()}
         for folder, launch in self._folders.of_project(str(self.project)):
             if folder.session_id in known:
                 continue
