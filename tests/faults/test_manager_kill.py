@@ -6,7 +6,7 @@ shows is the truth, nothing that anybody was told is lost or done twice, and not
 `make test` does so once, ROOKERY_TORTURE=1 for ten minutes (or ROOKERY_KILL_SECONDS). Each round
 has a seed, which it prints; to take the choices of one again:
 
-    ROOKERY_KILL_SEED=123 python -m pytest tests/faults/test_manager_kill.py -s -n 0
+    ROOKERY_SEED=123 python -m pytest tests/faults/test_manager_kill.py -s -n 0
 """
 
 import os
@@ -21,6 +21,7 @@ import pytest
 
 from rookery.manager.remote_manager import RemoteManager
 from rookery.manager.sessions.session_process import lives
+from support.chance import new_seed
 from support.kill_actions import User
 from support.kill_invariants import demand_all
 from support.killed_manager import Ground, ground_in
@@ -29,7 +30,6 @@ pytestmark = pytest.mark.anyio
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 SECONDS = float(os.environ.get("ROOKERY_KILL_SECONDS", "600")) if TORTURE else 0.0
-SEED = os.environ.get("ROOKERY_KILL_SEED", "")
 KINDS = ("streams", "asks", "apart", "commands", "asks", "apart", "streams", "apart")
 """Eight, of which five may run at once."""
 LIVES = 4 if TORTURE else 3
@@ -39,14 +39,10 @@ LIVES = 4 if TORTURE else 3
 async def test_killed_at_random_nothing_is_lost_and_all_that_is_shown_is_so(tmp_path: Path):
     until, number = time.monotonic() + SECONDS, 0
     while number == 0 or time.monotonic() < until:
-        seed = int(SEED) if SEED else random.randrange(1_000_000)
-        print(f"round {number}: ROOKERY_KILL_SEED={seed}", flush=True)
         with ground_in(tmp_path / str(number)) as ground:
-            user = await torment(ground, seed)
+            user = await torment(ground, new_seed())
         print(f"  {dict(sorted(user.done.items()))}", flush=True)
         number += 1
-        if SEED:
-            return
 
 
 async def torment(ground: Ground, seed: int) -> User:

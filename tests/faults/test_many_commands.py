@@ -16,6 +16,7 @@ from msgspec import Struct
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.workspace.terminal import Terminal
+from support.chance import new_seed
 
 pytestmark = pytest.mark.anyio
 
@@ -114,8 +115,7 @@ class Kept:
 
 
 async def test_no_command_of_many_loses_its_end_its_output_or_a_child(tmp_path: Path):
-    seed = random.randrange(2**32)
-    dice, mark = random.Random(seed), f"9{uuid.uuid4().int % 10**12:012d}"
+    dice, mark = random.Random(new_seed()), f"9{uuid.uuid4().int % 10**12:012d}"
     todo = [kind(dice, mark) for kind in KINDS * OF_EACH_KIND]
     dice.shuffle(todo)
     files, children = sorted(os.listdir("/proc/self/fd")), own_children()
@@ -131,7 +131,7 @@ async def test_no_command_of_many_loses_its_end_its_output_or_a_child(tmp_path: 
         async with anyio.create_task_group() as group:
             for _ in range(AT_ONCE):
                 group.start_soon(work)
-    assert wrong == [], f"seed {seed}"
+    assert wrong == []
     assert processes_with(mark) == []
     assert sorted(os.listdir("/proc/self/fd")) == files
     assert own_children() <= children

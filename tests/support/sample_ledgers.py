@@ -135,7 +135,7 @@ def some_tasks(bench: LedgerBench, *, tasks: int = 4, records: int = 48, seed: i
     ledger.close()
 
 
-def keep_changing(root: Path, name: str) -> None:
+def keep_changing(root: Path, name: str, seed: str) -> None:
     """Change files for ever as a governed call does, and tell of every change that was made."""
     bench = LedgerBench(root)
     recording = bench.recording(flush=Flush.BATCH)
@@ -143,7 +143,7 @@ def keep_changing(root: Path, name: str) -> None:
     held = tuple(task.log.events)
     recording.recover(root, lambda each: held if each == name else bench.events_of(each), [name])
     recording.open_task(name)
-    chance = random.Random()
+    chance = random.Random(seed)
     print("ready", flush=True)
     for number in range(10**9):
         path = root / "work" / name / f"{number % 5}.txt"
@@ -174,10 +174,10 @@ def append_many(root: Path, name: str, count: int) -> None:
 
 
 def main() -> int:
-    """change ROOT NAME: change files until killed. append ROOT NAME COUNT: record so many."""
+    """change ROOT NAME SEED: change files until killed. append ROOT NAME COUNT: record so many."""
     what, root, name = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
     if what == "change":
-        keep_changing(root, name)
+        keep_changing(root, name, sys.argv[4])
     else:
         append_many(root, name, int(sys.argv[4]))
     return 0

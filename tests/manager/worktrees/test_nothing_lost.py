@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from rookery.manager.worktrees.worktree_values import Finished, Obstacle, Recovered, Removed
 from support import worktree_folders
+from support.chance import new_seed
 from support.warm_programs import run_program, start_program
 from support.worktree_folders import WorktreeBench, git, put
 
@@ -222,7 +223,7 @@ def test_killed_at_any_point_nothing_is_lost_and_the_next_start_goes_on(
 
 @pytest.mark.parametrize("operation", ["remove", "finish", "apply", "resume"])
 def test_killed_with_all_its_gits_at_any_instant_nothing_is_lost(tmp_path: Path, operation: str):
-    chance = random.Random()
+    chance = random.Random(new_seed())
     for at in range(KILLS):
         bench = WorktreeBench.new(tmp_path / f"project{at}")
         (gone if operation == "resume" else at_work)(bench)
