@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from rookery.commands.git_contents import shown_by_git
+from rookery.commands.git_use import shown_by_git
 from rookery.core.command_lines import Shown
 from rookery.governance.scope.read_rules import names_repository
 

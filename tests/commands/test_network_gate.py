@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from rookery.commands.network_gate import NetworkGate
 from rookery.commands.plain_line import plain
+from rookery.commands.rules import NetworkGate
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement
 from rookery.core.hosts import covered, entries

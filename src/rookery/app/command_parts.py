@@ -13,8 +13,7 @@ from rookery.checkpoints.repositories.git_repair import GitMending
 from rookery.checkpoints.repositories.git_views import GitEyes
 from rookery.checkpoints.repositories.git_watch import GitWatch
 from rookery.commands.judge import CommandJudge
-from rookery.commands.network_gate import NetworkGate
-from rookery.commands.rules import CommandRules
+from rookery.commands.rules import CommandRules, NetworkGate
 from rookery.core.command_lines import GitUse
 from rookery.core.facts import Effect, Noted, Reminded
 from rookery.core.hosts import faulty_entries

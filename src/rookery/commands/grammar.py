@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rookery.commands.fallback_reader import (
+from rookery.commands.grammar_nodes import (
     crude_commands,
     crude_redirections,
-    unread_line,
-    without_escapes,
-)
-from rookery.commands.grammar_nodes import (
     for_the_parser,
     herestring,
     last_command,
     late_words,
     redirections_of,
     text_of,
+    unread_line,
+    without_escapes,
     words_of,
 )
 from rookery.commands.here_documents import Document, apart

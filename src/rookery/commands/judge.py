@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rookery.commands.changers import changing
-from rookery.commands.git_contents import shown_by_git
-from rookery.commands.git_use import with_git_use
+from rookery.commands.git_use import shown_by_git, with_git_use
 from rookery.commands.lookups import (
     all_safe,
     find_program,
@@ -28,11 +27,10 @@ from rookery.commands.nested_commands import (
     Folders,
     whole_line,
 )
-from rookery.commands.network_gate import named_hosts
 from rookery.commands.outputs import outputs, together
 from rookery.commands.programs import Doing, Operand, known_reader, reading
 from rookery.commands.resolved_line import Spelling, any_patterns, line_of
-from rookery.commands.rules import begins_with
+from rookery.commands.rules import begins_with, named_hosts
 from rookery.commands.targets import Finding, Targets
 from rookery.commands.words import (
     SimpleCommand,

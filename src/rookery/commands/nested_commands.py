@@ -12,8 +12,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from rookery.commands.fallback_reader import unread_line, without_escapes
 from rookery.commands.grammar import read
+from rookery.commands.grammar_nodes import unread_line, without_escapes
 from rookery.commands.outputs import with_scripts
 from rookery.commands.words import (
     Script,

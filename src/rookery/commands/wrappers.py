@@ -12,7 +12,7 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.commands.git_runs import git_commands, git_folder, git_scripts
+from rookery.commands.git_changes import git_commands, git_folder, git_scripts
 from rookery.commands.program_tables import Wrapper, effects
 from rookery.commands.words import Script, Word, joined
 from rookery.core.command_lines import program_name
