@@ -30,8 +30,8 @@ def project(bench: ConfigBench) -> ConfigFolder:
 
 
 def names(bench: ConfigBench, folder: str = "rules") -> tuple[list[str], list[str]]:
-    look = ConfigScan()
-    return [file.name for file in project(bench).files(folder, look)], look.problems
+    scan = ConfigScan()
+    return [file.name for file in project(bench).files(folder, scan)], scan.problems
 
 
 def test_files_come_in_the_order_of_their_own_names(bench: ConfigBench):
@@ -59,18 +59,18 @@ def test_a_link_that_leads_out_is_left_out_and_named(bench: ConfigBench, target:
     bench.link("rules/a.md", file)
     problem = f"rules/a.md is left out: it leads out of the workspace, to {file}."
     assert names(bench) == ([], [problem])
-    look = ConfigScan()
-    assert project(bench).text(str(bench.root / "rules/a.md"), look) == ""
-    assert look.problems == [problem]
+    scan = ConfigScan()
+    assert project(bench).text(str(bench.root / "rules/a.md"), scan) == ""
+    assert scan.problems == [problem]
 
 
 def test_credentials_inside_the_workspace_are_not_read(bench: ConfigBench):
     bench.put("project/.ssh/id_rsa", "secret")
     inside = Boundaries(bench.root, home=bench.root / "project", own=[])
     bench.link("rules/a.md", bench.root / "project/.ssh/id_rsa")
-    look = ConfigScan()
-    assert projects_folder(inside).files("rules", look) == []
-    assert look.problems == ["rules/a.md is left out: it is where credentials are kept."]
+    scan = ConfigScan()
+    assert projects_folder(inside).files("rules", scan) == []
+    assert scan.problems == ["rules/a.md is left out: it is where credentials are kept."]
 
 
 def test_a_folder_that_leads_out_is_left_out(bench: ConfigBench):
@@ -106,11 +106,11 @@ def test_many_links_in_circles_cost_no_more_than_one(bench: ConfigBench, target:
     for number in range(40):
         bench.link(f"rules/{number}", target)
         bench.link(f"rules/deep/{number}", target if target == ".." else ".")
-    look = ConfigScan()
-    found = [file.name for file in project(bench).files("rules", look)]
+    scan = ConfigScan()
+    found = [file.name for file in project(bench).files("rules", scan)]
     assert found == ["a.md", "deep/b.md"]
-    assert look.entries < 200
-    assert len(look.problems) == 1
+    assert scan.entries < 200
+    assert len(scan.problems) == 1
 
 
 def test_a_folder_full_of_links_to_itself_is_looked_through_fast(bench: ConfigBench):
@@ -143,9 +143,9 @@ def test_only_so_many_links_are_followed_one_behind_the_other(bench: ConfigBench
 def test_a_walk_ends_at_the_most_files(bench: ConfigBench):
     for number in range(MOST_FILES + 50):
         bench.put(f"rules/{number}.md", "x")
-    look = ConfigScan()
-    assert len(project(bench).files("rules", look)) == MOST_FILES
-    assert look.problems == [f"rules has more than {MOST_FILES} files; the rest is not read."]
+    scan = ConfigScan()
+    assert len(project(bench).files("rules", scan)) == MOST_FILES
+    assert scan.problems == [f"rules has more than {MOST_FILES} files; the rest is not read."]
 
 
 def test_a_walk_ends_at_the_most_names_and_says_so_once(bench: ConfigBench):
@@ -153,21 +153,21 @@ def test_a_walk_ends_at_the_most_names_and_says_so_once(bench: ConfigBench):
         (bench.root / f"rules/{number}").mkdir(parents=True)
         if number % 100 == 0:
             bench.put(f"rules/{number}/a.md", "x")
-    look = ConfigScan()
-    project(bench).files("rules", look)
-    assert look.entries <= MOST_ENTRIES + 1 + len(look.marks)
-    assert look.problems == ["rules is not read whole: there are too many files and folders."]
+    scan = ConfigScan()
+    project(bench).files("rules", scan)
+    assert scan.entries <= MOST_ENTRIES + 1 + len(scan.marks)
+    assert scan.problems == ["rules is not read whole: there are too many files and folders."]
 
 
 def test_all_walks_of_a_look_have_an_end_together(bench: ConfigBench):
     for number in range(100):
         bench.put(f"rules/{number}.txt", "x")
-    look = ConfigScan()
+    scan = ConfigScan()
     for _ in range(MOST_LOOKED_AT // 100):
-        assert len(project(bench).files("rules", look)) == 100
-    assert look.problems == []
-    assert project(bench).files("rules", look) == []
-    assert look.problems
+        assert len(project(bench).files("rules", scan)) == 100
+    assert scan.problems == []
+    assert project(bench).files("rules", scan) == []
+    assert scan.problems
 
 
 def test_a_pipe_is_neither_opened_nor_waited_for(bench: ConfigBench):
@@ -176,9 +176,9 @@ def test_a_pipe_is_neither_opened_nor_waited_for(bench: ConfigBench):
     found, problems = names(bench)
     assert found == ["a.md"]
     assert problems == ["rules/pipe.md is left out: it is no regular file."]
-    look = ConfigScan()
-    assert project(bench).text(str(bench.root / "rules/pipe.md"), look) == ""
-    assert look.problems
+    scan = ConfigScan()
+    assert project(bench).text(str(bench.root / "rules/pipe.md"), scan) == ""
+    assert scan.problems
 
 
 @pytest.mark.parametrize(
@@ -193,29 +193,29 @@ def test_a_pipe_is_neither_opened_nor_waited_for(bench: ConfigBench):
 )
 def test_text_is_read_as_it_is_meant(bench: ConfigBench, data: bytes, text: str, problem: str):
     file = bench.put("a.md", data)
-    look = ConfigScan()
-    assert project(bench).text(str(file), look) == text
-    assert [problem in each for each in look.problems] == ([True] if problem else [])
+    scan = ConfigScan()
+    assert project(bench).text(str(file), scan) == text
+    assert [problem in each for each in scan.problems] == ([True] if problem else [])
 
 
 def test_a_long_file_is_cut_with_a_note(bench: ConfigBench):
     file = bench.put("a.md", "line\n" * LARGEST)
-    look = ConfigScan()
-    text = project(bench).text(str(file), look)
+    scan = ConfigScan()
+    text = project(bench).text(str(file), scan)
     assert len(text) < LARGEST + 200
     assert "(Cut here: " in text
-    assert "Only the first" in look.problems[0]
+    assert "Only the first" in scan.problems[0]
 
 
 def test_a_users_own_files_may_lie_anywhere(bench: ConfigBench):
     file = bench.put("elsewhere/mine.md", "mine")
     (bench.config / "rules").mkdir()
     (bench.config / "rules" / "a.md").symlink_to(file)
-    folder, look = users_folder(bench.config, bench.home), ConfigScan()
-    (found,) = folder.files("rules", look)
-    assert folder.text(found.path, look) == "mine"
+    folder, scan = users_folder(bench.config, bench.home), ConfigScan()
+    (found,) = folder.files("rules", scan)
+    assert folder.text(found.path, scan) == "mine"
     assert folder.called(found.path) == "~/.config/product/rules/a.md"
-    assert (folder.origin, look.problems) == ("user", [])
+    assert (folder.origin, scan.problems) == ("user", [])
 
 
 def later() -> int:
@@ -228,10 +228,10 @@ class Reads:
         self.count = 0
         self._folder = project(bench)
 
-    def __call__(self, look: ConfigScan) -> list[str]:
+    def __call__(self, scan: ConfigScan) -> list[str]:
         self.count += 1
-        files = self._folder.files("rules", look)
-        return [self._folder.text(file.path, look) for file in files]
+        files = self._folder.files("rules", scan)
+        return [self._folder.text(file.path, scan) for file in files]
 
 
 CHANGES = {

@@ -14,9 +14,9 @@ class Reader:
         self._file = file
         self.reads = 0
 
-    def __call__(self, look: ConfigScan) -> str:
+    def __call__(self, scan: ConfigScan) -> str:
         self.reads += 1
-        look.note(str(self._file))
+        scan.note(str(self._file))
         return self._file.read_text() if self._file.exists() else ""
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from rookery.core.instructions import Skill, skills_for
 from rookery.errors import ToolError
-from rookery.prompting.skills import MOST_SKILLS, FoundSkills, SkillFiles
+from rookery.prompting.skills_and_commands import MOST_SKILLS, FoundSkills, SkillFiles
 from support.config_folders import ConfigBench
 
 

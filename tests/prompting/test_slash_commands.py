@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from rookery.core.instructions import SlashCommand
-from rookery.prompting.slash_commands import INIT, CommandFiles, FoundCommands
+from rookery.prompting.skills_and_commands import INIT, CommandFiles, FoundCommands
 from support.config_folders import ConfigBench
 
 

@@ -46,8 +46,7 @@ from rookery.prompting.environment import (
 )
 from rookery.prompting.modes import ModeFiles
 from rookery.prompting.rules import RuleFiles
-from rookery.prompting.skills import SkillFiles
-from rookery.prompting.slash_commands import CommandFiles, FoundCommands
+from rookery.prompting.skills_and_commands import CommandFiles, FoundCommands, SkillFiles
 from rookery.prompting.system_prompt import system_prompt
 from rookery.tools.new_task import NewTask
 from rookery.tools.registry import compact_spec, offered, spec_of

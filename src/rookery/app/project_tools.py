@@ -66,18 +66,18 @@ class FoundTools(Struct, frozen=True):
 
 def find_tools(config: Path, home: Path, boundaries: Boundaries, *, trusted: bool) -> FoundTools:
     """The user's tools; also those of the project if its folder is trusted."""
-    look = ConfigScan()
+    scan = ConfigScan()
     project = projects_folder(boundaries)
     of_project = [project.below(name) for name in PROJECT_FOLDERS] if trusted else []
     found: dict[str, FoundTool] = {}
     for folder in (users_folder(config, home), *of_project):
-        for tool in _tools_in(folder, boundaries.root, look):
+        for tool in _tools_in(folder, boundaries.root, scan):
             name = tool.definition.name
             if name in found:
-                look.complain(f"{tool.called} is not used: {found[name].called} has that name.")
+                scan.complain(f"{tool.called} is not used: {found[name].called} has that name.")
             found.setdefault(name, tool)
     tools = tuple(tool for _, tool in sorted(found.items()))
-    return FoundTools(tools, tuple(look.problems))
+    return FoundTools(tools, tuple(scan.problems))
 
 
 def fingerprint(tool: FoundTool, root: Path) -> str:
@@ -103,24 +103,24 @@ def why_not_covered(tool: FoundTool, root: Path) -> str:
     )
 
 
-def _tools_in(folder: ConfigFolder, root: Path, look: ConfigScan) -> Iterator[FoundTool]:
-    for file in folder.files(FOLDER, look):
+def _tools_in(folder: ConfigFolder, root: Path, scan: ConfigScan) -> Iterator[FoundTool]:
+    for file in folder.files(FOLDER, scan):
         is_one = "/" not in file.name and file.name.endswith(_ENDING)
-        if is_one and (tool := _tool(folder, file, root, look)):
+        if is_one and (tool := _tool(folder, file, root, scan)):
             yield tool
 
 
-def _tool(folder: ConfigFolder, file: FoundFile, root: Path, look: ConfigScan) -> FoundTool | None:
-    problems = len(look.problems)
+def _tool(folder: ConfigFolder, file: FoundFile, root: Path, scan: ConfigScan) -> FoundTool | None:
+    problems = len(scan.problems)
     digest = file_digest(Path(file.path))
-    text = folder.text(file.path, look)
+    text = folder.text(file.path, scan)
     called = folder.called(file.path)
     try:
-        if look.problems[problems:]:
+        if scan.problems[problems:]:
             raise ValueError("it could not be read completely")
         definition = tool_definition(file.name.removesuffix(_ENDING), text)
     except ValueError as error:
-        look.complain(f"The tool {called} is left out: {error}.")
+        scan.complain(f"The tool {called} is left out: {error}.")
         return None
     of_project = folder.origin == "project"
     words = tuple(_word(word, Path(file.path), root, of_project) for word in definition.command)

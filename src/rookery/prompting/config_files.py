@@ -78,10 +78,10 @@ class FileCache(Generic[T]):
 
     def get(self) -> T:
         if self._known is None or not self._holds(self._known):
-            look, began = ConfigScan(), self._now()
-            found = self._read(look)
-            settled = all(_latest(mark) < began - _SETTLED for mark in look.marks.values())
-            self._known = _CachedScan(found, look.marks, settled, began)
+            scan, began = ConfigScan(), self._now()
+            found = self._read(scan)
+            settled = all(_latest(mark) < began - _SETTLED for mark in scan.marks.values())
+            self._known = _CachedScan(found, scan.marks, settled, began)
         return self._known.found
 
     def _holds(self, known: "_CachedScan[T]") -> bool:
@@ -131,28 +131,28 @@ class ConfigFolder:
         called = str(PurePosixPath(self._called, name))
         return ConfigFolder(self.path / name, called, self._boundaries)
 
-    def files(self, name: str, look: ConfigScan) -> list[FoundFile]:
+    def files(self, name: str, scan: ConfigScan) -> list[FoundFile]:
         """All files in a folder of this one and below, in the order of their names."""
         top = self.at(name)
-        self._note(look)
-        found = list(islice(self._walk(top, look), MOST_FILES + 1))
+        self._note(scan)
+        found = list(islice(self._walk(top, scan), MOST_FILES + 1))
         if len(found) > MOST_FILES:
-            look.complain(
+            scan.complain(
                 f"{self.called(top)} has more than {MOST_FILES} files; the rest is not read."
             )
         return sorted(found[:MOST_FILES], key=_by_name)
 
-    def folders(self, name: str, look: ConfigScan) -> list[str]:
+    def folders(self, name: str, scan: ConfigScan) -> list[str]:
         """The names of the folders in a folder of this one, in order."""
         top = self.at(name)
-        self._note(look)
-        names = self._names(top, look, _FolderWalk(top, look))
+        self._note(scan)
+        names = self._names(top, scan, _FolderWalk(top, scan))
         return [each for each in names if os.path.isdir(f"{top}/{each}")]
 
-    def text(self, file: str, look: ConfigScan, most: int = LARGEST) -> str:
+    def text(self, file: str, scan: ConfigScan, most: int = LARGEST) -> str:
         """What a file says, up to `most` bytes; nothing if it is not there or not to be read."""
-        self._note(look)
-        look.note(file)
+        self._note(scan)
+        scan.note(file)
         if not os.path.lexists(file):
             return ""
         try:
@@ -164,89 +164,89 @@ class ConfigFolder:
                     return ""
                 data, size = content(folder, names[-1], self.called(file), most)
         except (OSError, ToolError) as error:
-            look.complain(self._left_out(file, _reason(error)))
+            scan.complain(self._left_out(file, _reason(error)))
             return ""
-        return self._decoded(file, data, size, look)
+        return self._decoded(file, data, size, scan)
 
-    def _decoded(self, file: str, data: bytes, size: int, look: ConfigScan) -> str:
+    def _decoded(self, file: str, data: bytes, size: int, scan: ConfigScan) -> str:
         cut = len(data) < size
         kept = data[: data.rfind(b"\n") + 1] or data if cut else data
         read = decoded(file, kept, len(kept))
         if not isinstance(read, FileText):
-            look.complain(self._left_out(file, "it is not a text file"))
+            scan.complain(self._left_out(file, "it is not a text file"))
             return ""
         plain = read.text.encode("utf-8", "replace").decode().replace("\r\n", "\n")
         text, unseen = revealed(plain)
         if unseen:
-            look.complain(
+            scan.complain(
                 f"{self.called(file)} has {unseen} invisible characters in it, which are spelled "
                 "out. Look at it before you rely on it."
             )
         if cut:
-            look.complain(
+            scan.complain(
                 f"Only the first {len(kept)} of {size} bytes of {self.called(file)} are read."
             )
             text += f"\n(Cut here: only the first {len(kept)} of {size} bytes are shown.)"
         return text
 
-    def _walk(self, top: str, look: ConfigScan) -> Iterator[FoundFile]:
+    def _walk(self, top: str, scan: ConfigScan) -> Iterator[FoundFile]:
         """Links to folders come last, so that a folder is known by its own name if it has one
         here."""
-        walk = _FolderWalk(top, look)
+        walk = _FolderWalk(top, scan)
         waiting = deque([_Entry(top)])
         while waiting:
             folder = waiting.popleft()
             if not walk.is_first_visit(folder.path):
-                look.complain(
+                scan.complain(
                     f"Some links in {self.called(top)} lead to folders that were looked at "
                     "already; they are not followed."
                 )
-            elif self._may_enter(folder, look):
-                yield from self._files_in(folder, waiting, look, walk)
+            elif self._may_enter(folder, scan):
+                yield from self._files_in(folder, waiting, scan, walk)
 
     def _files_in(
-        self, folder: "_Entry", waiting: "deque[_Entry]", look: ConfigScan, walk: "_FolderWalk"
+        self, folder: "_Entry", waiting: "deque[_Entry]", scan: ConfigScan, walk: "_FolderWalk"
     ) -> Iterator[FoundFile]:
         """The files of one folder; the folders in it are put to those that wait."""
-        for name in self._names(folder.path, look, walk):
+        for name in self._names(folder.path, scan, walk):
             entry = folder.inner(name)
             if os.path.isdir(entry.path):
                 if entry.depth <= DEEPEST:
                     (waiting.append if entry.linked else waiting.appendleft)(entry)
-            elif self._may_enter(entry, look):
+            elif self._may_enter(entry, scan):
                 if os.path.isfile(entry.path):
                     yield FoundFile(entry.name, entry.path)
                 else:
-                    look.complain(self._left_out(entry.path, "it is no regular file"))
+                    scan.complain(self._left_out(entry.path, "it is no regular file"))
 
-    def _may_enter(self, entry: "_Entry", look: ConfigScan) -> bool:
-        return not entry.linked or self._may_follow(entry.path, entry.links, look)
+    def _may_enter(self, entry: "_Entry", scan: ConfigScan) -> bool:
+        return not entry.linked or self._may_follow(entry.path, entry.links, scan)
 
-    def _names(self, folder: str, look: ConfigScan, walk: "_FolderWalk") -> list[str]:
-        look.note(folder)
+    def _names(self, folder: str, scan: ConfigScan, walk: "_FolderWalk") -> list[str]:
+        scan.note(folder)
         if not os.path.isdir(folder):
             return []
         try:
             self._way(folder)
             names, whole = walk.names(folder)
         except (OSError, ToolError) as error:
-            look.complain(self._left_out(folder, _reason(error)))
+            scan.complain(self._left_out(folder, _reason(error)))
             return []
         if not whole:
-            look.complain(
+            scan.complain(
                 f"{self.called(walk.top)} is not read whole: there are too many files and folders."
             )
         return names
 
-    def _may_follow(self, path: str, links: int, look: ConfigScan) -> bool:
+    def _may_follow(self, path: str, links: int, scan: ConfigScan) -> bool:
         try:
             self._way(path)
         except (OSError, ToolError) as error:
-            look.note(path)
-            look.complain(self._left_out(path, _reason(error)))
+            scan.note(path)
+            scan.complain(self._left_out(path, _reason(error)))
             return False
         if links > MOST_LINKS:
-            look.complain(self._left_out(path, f"it is behind more than {MOST_LINKS} links"))
+            scan.complain(self._left_out(path, f"it is behind more than {MOST_LINKS} links"))
             return False
         return True
 
@@ -266,11 +266,11 @@ class ConfigFolder:
         names = () if place.path == "." else PurePosixPath(place.path).parts
         return self._boundaries.root, names
 
-    def _note(self, look: ConfigScan) -> None:
+    def _note(self, scan: ConfigScan) -> None:
         """What is kept from the agent decides what is read here."""
         if self._boundaries is not None:
             for name in IGNORE_FILES:
-                look.note(str(self._boundaries.root / name))
+                scan.note(str(self._boundaries.root / name))
 
     def _left_out(self, path: str, reason: str) -> str:
         return f"{self.called(path)} is left out: {reason.rstrip('.')}."
@@ -297,10 +297,10 @@ class _FolderWalk:
     """What keeps a walk short, however many links lead round in circles: each folder is visited
     once, and there is an end to the names that are looked at."""
 
-    def __init__(self, top: str, look: ConfigScan) -> None:
+    def __init__(self, top: str, scan: ConfigScan) -> None:
         self.top = top
-        self._look = look
-        self._most = min(look.entries + MOST_ENTRIES, MOST_LOOKED_AT)
+        self._look = scan
+        self._most = min(scan.entries + MOST_ENTRIES, MOST_LOOKED_AT)
         self._visited: set[tuple[int, int]] = set()
 
     def is_first_visit(self, folder: str) -> bool:

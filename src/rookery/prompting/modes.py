@@ -62,14 +62,14 @@ class ModeFiles:
         """A task reads this once: what is changed while it runs does not widen its rights."""
         return self._found.get()
 
-    def _read(self, look: ConfigScan) -> FoundModes:
-        usual = merged(BUILT_IN, _modes_of(self._user, FILE_NAME, look))
+    def _read(self, scan: ConfigScan) -> FoundModes:
+        usual = merged(BUILT_IN, _modes_of(self._user, FILE_NAME, scan))
         layers: list[Sequence[Mode]] = []
         if self._project is not None:
-            layers.append(_modes_of(self._project, ROO_FILE, look))
-            layers.append(_modes_of(self._project, f"{PROJECT_FOLDER}/{FILE_NAME}", look))
-        of_project = (_within(usual, mode, look) for mode in merged(*layers))
-        return FoundModes(modes=merged(usual, tuple(of_project)), problems=tuple(look.problems))
+            layers.append(_modes_of(self._project, ROO_FILE, scan))
+            layers.append(_modes_of(self._project, f"{PROJECT_FOLDER}/{FILE_NAME}", scan))
+        of_project = (_within(usual, mode, scan) for mode in merged(*layers))
+        return FoundModes(modes=merged(usual, tuple(of_project)), problems=tuple(scan.problems))
 
 
 def modes_in(text: str, source: Source) -> tuple[Mode, ...]:
@@ -88,39 +88,39 @@ def modes_in(text: str, source: Source) -> tuple[Mode, ...]:
     return modes
 
 
-def _modes_of(folder: ConfigFolder, name: str, look: ConfigScan) -> tuple[Mode, ...]:
+def _modes_of(folder: ConfigFolder, name: str, scan: ConfigScan) -> tuple[Mode, ...]:
     file = folder.at(name)
-    text = folder.text(file, look, most=LARGEST)
+    text = folder.text(file, scan, most=LARGEST)
     source: Source = "user" if folder.origin == "user" else "project"
     try:
         modes = modes_in(text, source)
     except ValueError as error:
-        look.complain(f"No mode of {folder.called(file)} is used: {error}.")
+        scan.complain(f"No mode of {folder.called(file)} is used: {error}.")
         return ()
-    return tuple(_without_model(mode, folder.called(file), look) for mode in modes)
+    return tuple(_without_model(mode, folder.called(file), scan) for mode in modes)
 
 
-def _without_model(mode: Mode, called: str, look: ConfigScan) -> Mode:
+def _without_model(mode: Mode, called: str, scan: ConfigScan) -> Mode:
     if mode.source == "user" or not (mode.provider or mode.model):
         return mode
-    look.complain(
+    scan.complain(
         f"{called}: a project cannot choose provider or model, so those of mode {mode.slug} were "
         "not taken; set them in your own modes file if you want them."
     )
     return replace(mode, provider="", model="")
 
 
-def _within(usual: Sequence[Mode], mode: Mode, look: ConfigScan) -> Mode:
+def _within(usual: Sequence[Mode], mode: Mode, scan: ConfigScan) -> Mode:
     """A project's mode with no more rights than the mode it replaces, if it replaces one."""
     replaced = find_mode(usual, mode.slug)
     if replaced is None:
         return mode
     if replaced.source == "user":
-        look.complain(f"The project's mode {mode.slug} is used here instead of yours.")
+        scan.complain(f"The project's mode {mode.slug} is used here instead of yours.")
     if more := gains(replaced, mode):
         bound = {group.name: group.pattern for group in replaced.groups}
         taken = ", ".join(_without(name, bound.get(name, "")) for name in more)
-        look.complain(
+        scan.complain(
             f"The project's own mode {mode.slug} may not do more than the usual one, so this was "
             f"taken from it: {taken}."
         )

@@ -81,20 +81,20 @@ class RuleFiles:
         nested = self._nested.get()
         before = self._found.get(mode)
         if before is None or before[0] != nested:
-            before = nested, FileCache(lambda look: self._read(mode, nested, look))
+            before = nested, FileCache(lambda scan: self._read(mode, nested, scan))
             self._found[mode] = before
         return before[1].get()
 
-    def _read(self, mode: str, found: "_Found", look: ConfigScan) -> Rules:
+    def _read(self, mode: str, found: "_Found", scan: ConfigScan) -> Rules:
         """The user's own are read first, and a project's cannot take their room."""
         nested, problems = found
         kinds = (f"-{mode}", "")
         room = _Room()
-        own = [tuple(_rules_of(self._own, f"rules{kind}", look, room)) for kind in kinds]
+        own = [tuple(_rules_of(self._own, f"rules{kind}", scan, room)) for kind in kinds]
         room = _Room()
-        of_agents = self._of_agents(look, room)
+        of_agents = self._of_agents(scan, room)
         of_mode, general = (
-            (*users, *self._of_project(nested, kind, look, room, alone=not users))
+            (*users, *self._of_project(nested, kind, scan, room, alone=not users))
             for users, kind in zip(own, kinds, strict=True)
         )
         return Rules(
@@ -102,7 +102,7 @@ class RuleFiles:
             of_agents=of_agents,
             general=general,
             nested=self._nested_agent_files(nested),
-            problems=(*problems, *look.problems),
+            problems=(*problems, *scan.problems),
         )
 
     def _project_layers(self, nested: "Sequence[_Nested]") -> Iterator[Layer]:
@@ -116,7 +116,7 @@ class RuleFiles:
         self,
         nested: "Sequence[_Nested]",
         kind: str,
-        look: ConfigScan,
+        scan: ConfigScan,
         room: "_Room",
         *,
         alone: bool,
@@ -124,24 +124,24 @@ class RuleFiles:
         """The rules of all folders `rules` with this ending, or else, if there are no others at
         all, of the old single files."""
         layers = self._project_layers(nested)
-        rules = [rule for layer in layers for rule in _rules_of(layer, f"rules{kind}", look, room)]
+        rules = [rule for layer in layers for rule in _rules_of(layer, f"rules{kind}", scan, room)]
         if rules or not alone or self._workspace is None:
             return tuple(rules)
         for name in (f".roorules{kind}", f".clinerules{kind}"):
             file = self._workspace.at(name)
-            look.note(file)
+            scan.note(file)
             if os.path.isdir(file):
                 continue
-            if rule := room.rule(self._workspace, file, look):
+            if rule := room.rule(self._workspace, file, scan):
                 return (rule,)
         return ()
 
-    def _of_agents(self, look: ConfigScan, room: "_Room") -> tuple[Rule, ...]:
+    def _of_agents(self, scan: ConfigScan, room: "_Room") -> tuple[Rule, ...]:
         workspace = self._workspace
         if workspace is None or not self._agent_files:
             return ()
-        first = (room.rule(workspace, workspace.at(name), look) for name in AGENT_FILES)
-        local = room.rule(workspace, workspace.at(LOCAL_AGENT_FILE), look)
+        first = (room.rule(workspace, workspace.at(name), scan) for name in AGENT_FILES)
+        local = room.rule(workspace, workspace.at(LOCAL_AGENT_FILE), scan)
         return tuple(rule for rule in (next(filter(None, first), None), local) if rule)
 
     def _nested_agent_files(self, nested: "Sequence[_Nested]") -> tuple[NestedRules, ...]:
@@ -153,7 +153,7 @@ class RuleFiles:
             if each.agent_file
         )
 
-    def _find_nested(self, look: ConfigScan) -> "_Found":
+    def _find_nested(self, scan: ConfigScan) -> "_Found":
         if self._workspace is None or not self._subfolders:
             return (), ()
         top = str(self._boundaries.root)
@@ -164,14 +164,14 @@ class RuleFiles:
                 next((name for name in AGENT_FILES if name in names), ""),
                 any(name in names for name in PROJECT_FOLDERS),
             )
-            for folder, names in _folders(top, look, hiding.hides)
+            for folder, names in _folders(top, scan, hiding.hides)
             if folder
         ]
         found = [each for each in inner if each.agent_file or each.has_rules]
         if len(found) > MOST_NESTED:
-            look.complain(f"Only {MOST_NESTED} of {len(found)} folders with rules count.")
+            scan.complain(f"Only {MOST_NESTED} of {len(found)} folders with rules count.")
         nearest = sorted(found[:MOST_NESTED], key=lambda each: each.folder)
-        return tuple(nearest), tuple(look.problems)
+        return tuple(nearest), tuple(scan.problems)
 
 
 class _Nested(Struct, frozen=True):
@@ -192,28 +192,28 @@ class _Room:
     def __init__(self) -> None:
         self._left = TOGETHER
 
-    def rule(self, folder: ConfigFolder, file: str, look: ConfigScan) -> Rule | None:
+    def rule(self, folder: ConfigFolder, file: str, scan: ConfigScan) -> Rule | None:
         """None if there is nothing in the file."""
         if self._left <= 0:
-            look.note(file)
+            scan.note(file)
             if os.path.lexists(file):
-                look.complain(
+                scan.complain(
                     f"{folder.called(file)} is left out: the rules are too long together."
                 )
             return None
-        text = folder.text(file, look).strip()
+        text = folder.text(file, scan).strip()
         self._left -= len(text.encode())
         return Rule(path=folder.called(file), text=text, origin=folder.origin) if text else None
 
 
-def _rules_of(layer: Layer, name: str, look: ConfigScan, room: _Room) -> Iterator[Rule]:
+def _rules_of(layer: Layer, name: str, scan: ConfigScan, room: _Room) -> Iterator[Rule]:
     taken: dict[str, tuple[ConfigFolder, FoundFile]] = {}
     for folder in layer:
-        for file in folder.files(name, look):
+        for file in folder.files(name, scan):
             if not file.name.endswith(_NOT_RULES):
                 taken.setdefault(file.name, (folder, file))
     for folder, file in sorted(taken.values(), key=lambda each: _in_order(each[1])):
-        if rule := room.rule(folder, file.path, look):
+        if rule := room.rule(folder, file.path, scan):
             yield rule
 
 
@@ -222,7 +222,7 @@ def _in_order(file: FoundFile) -> tuple[str, str]:
 
 
 def _folders(
-    top: str, look: ConfigScan, hides: Callable[..., bool]
+    top: str, scan: ConfigScan, hides: Callable[..., bool]
 ) -> Iterator[tuple[str, list[str]]]:
     """The folders of a workspace and the names in them, breadth first. No link is followed, and
     nothing is looked into that is hidden, kept from the agent, or not the project's own work."""
@@ -232,7 +232,7 @@ def _folders(
             return
         folder = waiting[seen]
         path = f"{top}/{folder}" if folder else top
-        look.note(path)
+        scan.note(path)
         try:
             with os.scandir(path) as entries:
                 inside = sorted(entries, key=lambda entry: entry.name)
@@ -245,4 +245,4 @@ def _folders(
                 continue
             if entry.is_dir(follow_symlinks=False) and not hides(below, is_folder=True):
                 waiting.append(below)
-    look.complain(f"Only {MOST_FOLDERS} folders were searched for rules of their own.")
+    scan.complain(f"Only {MOST_FOLDERS} folders were searched for rules of their own.")

@@ -33,16 +33,16 @@ def session(task_id: str, title: str, *, minutes: float = 3, **fields: object) -
     return replace(summary, **fields)  # type: ignore[arg-type]
 
 
-def drawn(*sessions: TaskSummary, look: TableStyle = LOOK, **snippets: str) -> list[str]:
+def drawn(*sessions: TaskSummary, style: TableStyle = LOOK, **snippets: str) -> list[str]:
     found = {OTHER: snippets["snippet"]} if snippets else {}
-    return table(sessions, found, [one.id for one in sessions], look).splitlines()
+    return table(sessions, found, [one.id for one in sessions], style).splitlines()
 
 
 def test_columns_stand_below_each_other_and_the_last_line_says_how_to_go_on():
     assert drawn(
         session(OTHER, "Fix the\nparser"),
         session(ONE, "Cache", minutes=1440, status=StoredStatus.COMPLETED),
-        look=replace(LOOK, width=80),
+        style=replace(LOOK, width=80),
     ) == [
         "a1b2c3d4  3 min ago  open       Fix the parser",
         "38e51f0c  yesterday  completed  Cache",
@@ -56,7 +56,7 @@ def test_mode_and_cost_are_shown_where_any_session_has_them():
         session(OTHER, "Fix", mode="code", cost=0.01234),
         session(ONE, "Cache", mode="ask", cost=12.3),
         session(TWIN, "New", mode="code"),
-        look=replace(LOOK, width=80),
+        style=replace(LOOK, width=80),
     )[:3] == [
         "a1b2c3d4    3 min ago  open  code  $0.0123  Fix",
         "38e51f0c-6  3 min ago  open  ask    $12.30  Cache",
@@ -108,7 +108,7 @@ def test_folders_are_shown_where_sessions_of_several_are():
     lines = drawn(
         session(OTHER, "a"),
         session(ONE, "b", workspace="/srv/very/long/way/to/the/backend"),
-        look=replace(LOOK, folders=True),
+        style=replace(LOOK, folders=True),
     )
     assert lines[:2] == [
         "a1b2c3d4  3 min ago  open  ~/shop                a",
@@ -120,15 +120,15 @@ def test_folders_are_shown_where_sessions_of_several_are():
 @pytest.mark.parametrize("width", [60, 61, 79, 200])
 @pytest.mark.parametrize("folders", [False, True])
 def test_no_line_is_wider_than_the_terminal(title: str, width: int, folders: bool):
-    look = replace(LOOK, width=width, folders=folders)
-    lines = drawn(session(OTHER, title, damage="torn " * 99), look=look, snippet=title)
+    style = replace(LOOK, width=width, folders=folders)
+    lines = drawn(session(OTHER, title, damage="torn " * 99), style=style, snippet=title)
     assert max(map(cells_of, lines)) <= width
     assert width - 2 < cells_of(lines[0])
     assert len(lines) == 5
 
 
 def test_a_task_is_readable_however_narrow_the_terminal():
-    [line, *_] = drawn(session(OTHER, "Fix the parser at once"), look=replace(LOOK, width=5))
+    [line, *_] = drawn(session(OTHER, "Fix the parser at once"), style=replace(LOOK, width=5))
     assert line.endswith("  Fix the par…")
 
 
@@ -147,7 +147,7 @@ def test_what_was_found_and_what_is_damaged_stand_below():
     ],
 )
 def test_a_status_has_its_colour(status: StoredStatus, painted: str):
-    [line, *_] = drawn(session(OTHER, "a", status=status), look=replace(LOOK, paint=Paint(True)))
+    [line, *_] = drawn(session(OTHER, "a", status=status), style=replace(LOOK, paint=Paint(True)))
     assert painted in line
 
 
@@ -155,7 +155,7 @@ def test_nothing_in_a_session_moves_the_cursor():
     evil = "\x1b[2J\r\nx"
     lines = drawn(
         session(OTHER, evil, workspace=evil, damage=evil),
-        look=replace(LOOK, folders=True),
+        style=replace(LOOK, folders=True),
         snippet=evil,
     )
     assert all(line.isprintable() for line in lines)

@@ -104,7 +104,7 @@ def command(
         print("There are no sessions here." if search is None else "Nothing was found.")
     elif sys.stdout.isatty():
         known_ids = [session.id for session in store.list()]
-        print(table(sessions, snippets, known_ids, look_at(places, folders=here is None)))
+        print(table(sessions, snippets, known_ids, table_style(places, folders=here is None)))
     else:
         print("\n".join(_line(session, snippets.get(session.id, "")) for session in sessions))
     return 0
@@ -181,7 +181,7 @@ def _models(form: ListFormat) -> str:
     return json.dumps(whole_values({"models": known}))
 
 
-def look_at(places: Places, *, folders: bool) -> TableStyle:
+def table_style(places: Places, *, folders: bool) -> TableStyle:
     settings = find_settings(places.settings_file, None, os.environ, {}).settings
     return TableStyle(
         width=shutil.get_terminal_size().columns,
@@ -263,8 +263,8 @@ def search_command(words: Sequence[str], workspace: Path, everywhere: bool, form
         print(json.dumps(whole_values({"sessions": [_row(hit) for hit in found]})))
     elif found:
         short = short_ids([session.id for session in store.list()])
-        look = look_at(places, folders=everywhere)
-        print("\n".join(_lines(hit, short[hit.task.id], wanted.split(), look) for hit in found))
+        style = table_style(places, folders=everywhere)
+        print("\n".join(_lines(hit, short[hit.task.id], wanted.split(), style) for hit in found))
     else:
         where = "anywhere" if everywhere else "in this folder; --all searches every folder"
         print(f"Nothing was found {where}.")
@@ -283,16 +283,16 @@ def _row(hit: SearchHit) -> dict[str, object]:
     }
 
 
-def _lines(hit: SearchHit, short: str, terms: Sequence[str], look: TableStyle) -> str:
+def _lines(hit: SearchHit, short: str, terms: Sequence[str], style: TableStyle) -> str:
     """A line that says which session it is, and one with the place that was found."""
     task = hit.task
-    folder = [folder_name(task.workspace, look.home)] if look.folders else []
-    first = "  ".join([age(task.updated, look.now), *folder])
+    folder = [folder_name(task.workspace, style.home)] if style.folders else []
+    first = "  ".join([age(task.updated, style.now), *folder])
     title = one_line(task.title)
-    snippet = marked(one_line(_unescaped(hit.snippet)), terms, look.paint)
+    snippet = marked(one_line(_unescaped(hit.snippet)), terms, style.paint)
     if sys.stdout.isatty():
-        title = cut(title, max(20, look.width - len(short) - len(first) - 4))
-    return f"{look.paint.cyan(short)}  {look.paint.dim(first)}  {title}\n    {snippet}"
+        title = cut(title, max(20, style.width - len(short) - len(first) - 4))
+    return f"{style.paint.cyan(short)}  {style.paint.dim(first)}  {title}\n    {snippet}"
 
 
 _ESCAPE = re.compile(r'\\(["\\/nrt])')

@@ -81,7 +81,7 @@ def table(
     sessions: Sequence[TaskSummary],
     snippets: Mapping[str, str],
     known_ids: Sequence[str],
-    look: TableStyle,
+    style: TableStyle,
 ) -> str:
     """The sessions in the order given, but each below the one it works for; their ids are short,
     and still fit none of the `known_ids` but their own."""
@@ -89,19 +89,19 @@ def table(
     rows = [
         _TableRow(
             id=short[session.id],
-            age=age(session.updated, look.now),
+            age=age(session.updated, style.now),
             status=session.status,
             mode=harmless_line(session.mode),
             cost=money(session.cost),
-            folder=cut_front(folder_name(session.workspace, look.home), look.width // 3),
+            folder=cut_front(folder_name(session.workspace, style.home), style.width // 3),
             task=branch(depth) + one_line(session.title),
             below=[note for note in (session.damage, snippets.get(session.id)) if note],
         )
         for depth, session in family_tree(sessions)
     ]
-    columns = zip(*(_columns(row, look) for row in rows), strict=True)
+    columns = zip(*(_columns(row, style) for row in rows), strict=True)
     widths = [max(map(cells_of, column)) for column in columns]
-    lines = [line for row in rows for line in _lines(row, widths, look)]
+    lines = [line for row in rows for line in _lines(row, widths, style)]
     return "\n".join([*lines, "", f"Go on with: {NAME} --session-id ID"])
 
 
@@ -275,20 +275,20 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
     return {one: _short(one, (before, after)) for one, before, after in pairs}
 
 
-def _columns(row: _TableRow, look: TableStyle) -> list[str]:
-    return [row.id, row.age, row.status, row.mode, row.cost, *([row.folder] * look.folders)]
+def _columns(row: _TableRow, style: TableStyle) -> list[str]:
+    return [row.id, row.age, row.status, row.mode, row.cost, *([row.folder] * style.folders)]
 
 
-def _lines(row: _TableRow, widths: Sequence[int], look: TableStyle) -> list[str]:
-    cells = [padded(*cell) for cell in zip(_columns(row, look), widths, strict=True)]
-    cells[1] = look.paint.dim(cells[1])
-    cells[2] = _coloured(row.status, cells[2], look.paint)
+def _lines(row: _TableRow, widths: Sequence[int], style: TableStyle) -> list[str]:
+    cells = [padded(*cell) for cell in zip(_columns(row, style), widths, strict=True)]
+    cells[1] = style.paint.dim(cells[1])
+    cells[2] = _coloured(row.status, cells[2], style.paint)
     cells[4] = row.cost.rjust(widths[4])
     told = [cell for cell, width in zip(cells, widths, strict=True) if width]
     taken = sum(cells_of(cell) + len(GAP) for cell in told)
-    task = cut(row.task, max(NARROWEST_TASK, look.width - taken))
-    indented = [cut(f"{GAP}{one_line(note)}", look.width) for note in row.below]
-    return [GAP.join([*told, task]), *map(look.paint.dim, indented)]
+    task = cut(row.task, max(NARROWEST_TASK, style.width - taken))
+    indented = [cut(f"{GAP}{one_line(note)}", style.width) for note in row.below]
+    return [GAP.join([*told, task]), *map(style.paint.dim, indented)]
 
 
 def _coloured(status: StoredStatus, text: str, paint: Paint) -> str:

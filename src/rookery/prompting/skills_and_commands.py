@@ -1,0 +1,290 @@
+"""Markdown files that users and projects write: skills, and slash commands.
+
+A skill is a folder with a SKILL.md. The model sees its name and what it is for; the text is read
+when the model asks for it. A slash command is a file `commands/<name>.md`. A project adds skills
+and commands, and replaces none of the user's or of ours.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from rookery import PROJECT_FOLDER
+from rookery.core.instructions import Skill, SlashCommand
+from rookery.core.limits import KIB
+from rookery.errors import ToolError
+from rookery.prompting.config_files import (
+    ConfigFolder,
+    ConfigScan,
+    FileCache,
+    FoundFile,
+    projects_folder,
+    users_folder,
+)
+from rookery.prompting.yaml_text import front_matter
+from rookery.workspace.boundaries import Boundaries
+
+FILE_NAME = "SKILL.md"
+LARGEST = 64 * KIB
+LONGEST_DESCRIPTION = 1024
+MOST_SKILLS = 500
+"""Folders that are looked into for one, of those in one place."""
+
+_NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(?:-[a-z0-9]+)*")
+_FOLDER = re.compile(r"skills(?:-([A-Za-z0-9-]+))?")
+_FOREIGN = (".agents", ".roo")
+
+
+class FoundSkills(Struct, frozen=True, kw_only=True):
+    """Skills of all modes, those that count more after the others, and what was wrong."""
+
+    skills: tuple[Skill, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class SkillFiles:
+    def __init__(self, config: Path, home: Path, boundaries: Boundaries, *, trusted: bool) -> None:
+        of_user = [*(home / name for name in _FOREIGN), config]
+        self._folders = [users_folder(folder, home) for folder in of_user]
+        if trusted:
+            root = projects_folder(boundaries)
+            self._folders += [root.below(name) for name in (*_FOREIGN, PROJECT_FOLDER)]
+        self._files: dict[Skill, tuple[ConfigFolder, str]] = {}
+        self._found = FileCache(self._read)
+
+    def read(self) -> FoundSkills:
+        return self._found.get()
+
+    def body(self, skill: Skill) -> str:
+        """What a skill says. Raises `ToolError` if it can no longer be read."""
+        scan = ConfigScan()
+        folder, file = self._files[skill]
+        text = folder.text(file, scan, most=LARGEST)
+        try:
+            _, body = front_matter(text)
+        except ValueError as error:
+            raise ToolError(f"The skill {skill.name} cannot be read: {error}.") from error
+        if not text:
+            reason = " ".join(scan.problems) or "its file is gone or empty."
+            raise ToolError(f"The skill {skill.name} cannot be read: {reason}")
+        return body
+
+    def _read(self, scan: ConfigScan) -> FoundSkills:
+        found: dict[tuple[str, tuple[str, ...], str], Skill] = {}
+        for folder in self._folders:
+            for skill, file in _skills_of(folder, scan):
+                key = skill.name, skill.modes, skill.origin
+                found.pop(key, None)
+                found[key] = skill
+                self._files[skill] = folder, file
+        _tell_unused(tuple(found.values()), scan)
+        return FoundSkills(skills=tuple(found.values()), problems=tuple(scan.problems))
+
+
+def _tell_unused(skills: tuple[Skill, ...], scan: ConfigScan) -> None:
+    users = [skill for skill in skills if skill.origin == "user"]
+    for skill in skills:
+        if skill.origin == "project" and any(_hides(own, skill) for own in users):
+            scan.complain(
+                f"The project's skill {skill.name} is not used: you have one of that name."
+            )
+
+
+def _hides(own: Skill, other: Skill) -> bool:
+    """Whether a skill takes the place of another in all of the other's modes."""
+    same_modes = not own.modes or (bool(other.modes) and set(other.modes) <= set(own.modes))
+    return own.name == other.name and same_modes
+
+
+def _skills_of(folder: ConfigFolder, scan: ConfigScan) -> Iterator[tuple[Skill, str]]:
+    places = list(islice(_places(folder, scan), MOST_SKILLS + 1))
+    if len(places) > MOST_SKILLS:
+        called = folder.called(str(folder.path))
+        scan.complain(f"{called} has more than {MOST_SKILLS} skills; the rest is not read.")
+    for kind, inner, mode in places[:MOST_SKILLS]:
+        file = folder.at(f"{kind}/{inner}/{FILE_NAME}")
+        if skill := _skill(folder, file, inner, mode, scan):
+            yield skill, file
+
+
+def _places(folder: ConfigFolder, scan: ConfigScan) -> Iterator[tuple[str, str, str]]:
+    """Where skills may be: the folder of their kind, their own, and the mode they are for."""
+    for name in folder.folders("", scan):
+        if kind := _FOLDER.fullmatch(name):
+            for inner in folder.folders(name, scan):
+                yield name, inner, kind[1] or ""
+
+
+def _skill(folder: ConfigFolder, file: str, name: str, mode: str, scan: ConfigScan) -> Skill | None:
+    text = folder.text(file, scan, most=LARGEST)
+    if not text:
+        return None
+    try:
+        about, _ = front_matter(text)
+        return Skill(
+            name=_checked_name(about, name),
+            description=_description(about),
+            path=folder.called(file),
+            origin=folder.origin,
+            modes=(mode,) if mode else _modes(about),
+        )
+    except ValueError as error:
+        scan.complain(f"The skill {folder.called(file)} is left out: {error}.")
+        return None
+
+
+def _checked_name(about: dict[str, Any], folder: str) -> str:
+    if about.get("name") != folder:
+        raise ValueError(f"its name must be that of its folder, {folder}")
+    if not _NAME.fullmatch(folder):
+        raise ValueError("its name may have small letters, digits and - between them, 64 at most")
+    return folder
+
+
+def _description(about: dict[str, Any]) -> str:
+    match about.get("description"):
+        case str(text) if 0 < len(text.strip()) <= LONGEST_DESCRIPTION:
+            return text.strip()
+        case _:
+            raise ValueError(f"it needs a description of 1 to {LONGEST_DESCRIPTION} characters")
+
+
+def _modes(about: dict[str, Any]) -> tuple[str, ...]:
+    match about.get("modeSlugs", about.get("mode")):
+        case None:
+            return ()
+        case str(mode):
+            return (mode,)
+        case list(modes) if all(isinstance(mode, str) for mode in modes):
+            return tuple(modes)
+        case _:
+            raise ValueError("modeSlugs must be a list of modes")
+
+
+COMMAND_FOLDER = "commands"
+
+_COMMAND_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_ENDING = ".md"
+
+INIT = SlashCommand(
+    name="init",
+    description="ConfigScan through the project and write AGENTS.md",
+    content=f"""\
+Write an AGENTS.md for this project: what an engineer who is new to it could not guess, and would
+get wrong for want of knowing.
+
+1. Look first: at AGENTS.md and other agents' instruction files that are there, the README, the
+   build and test configuration, continuous integration, and a few files of each part of the code.
+2. Write only what you found in the project and what is special to it:
+   - how to build, check and test, and how to run a single test;
+   - how the parts fit together, where that takes several files to see;
+   - conventions that differ from the usual, and traps: orders that matter, generated files,
+     settings that must agree.
+   Leave out what any engineer knows, what the file tree shows, and advice that fits every project.
+3. Keep it to a screen or two of short lines. If there is an AGENTS.md, improve it: keep what is
+   right, mend what is wrong, remove what is obvious.
+4. If what matters differs by what one does, write it to {PROJECT_FOLDER}/rules-<mode>/AGENTS.md
+   for the modes code, debug, ask and architect, and only there. Make no file without content.
+5. At the end say in a few lines what you wrote, and what you could not find out.""",
+)
+BUILT_IN: tuple[SlashCommand, ...] = (INIT,)
+
+
+class FoundCommands(Struct, frozen=True, kw_only=True):
+    """All commands, each name once, and what was wrong, for the user."""
+
+    commands: tuple[SlashCommand, ...] = BUILT_IN
+    unreadable: tuple[tuple[str, str], ...] = ()
+    """Names of files that are no command, each with a sentence that says why."""
+    problems: tuple[str, ...] = ()
+
+
+class CommandFiles:
+    def __init__(self, config: Path, home: Path, boundaries: Boundaries, *, trusted: bool) -> None:
+        root = projects_folder(boundaries)
+        self._of_project = [root.below(name) for name in (PROJECT_FOLDER, ".roo")]
+        self._of_user = [users_folder(folder, home) for folder in (config, home / ".roo")]
+        self._trusted = trusted
+        self._found = FileCache(self._read)
+
+    def read(self) -> FoundCommands:
+        return self._found.get()
+
+    def _read(self, scan: ConfigScan) -> FoundCommands:
+        users = _commands_in(self._of_user, scan)
+        usual: dict[str, SlashCommand | str] = {command.name: command for command in BUILT_IN}
+        known = usual | users
+        for name, command in _commands_in(self._of_project if self._trusted else [], scan).items():
+            if name in known:
+                whose = "you have one of that name" if name in users else "it is a name of ours"
+                scan.complain(f"The project's own command /{name} is not used: {whose}.")
+            known.setdefault(name, command)
+        return FoundCommands(
+            commands=tuple(
+                command for _, command in sorted(known.items()) if isinstance(command, SlashCommand)
+            ),
+            unreadable=tuple(
+                (name, reason) for name, reason in sorted(known.items()) if isinstance(reason, str)
+            ),
+            problems=tuple(scan.problems),
+        )
+
+
+def _commands_in(
+    folders: Sequence[ConfigFolder], scan: ConfigScan
+) -> dict[str, SlashCommand | str]:
+    """The commands by name, of files that have the same name the first that can be read; or
+    sentences that say why there is none."""
+    found: dict[str, SlashCommand | str] = {}
+    for folder in folders:
+        for file in filter(_is_meant, folder.files(COMMAND_FOLDER, scan)):
+            name, command = _name(file), _command(folder, file, scan)
+            if not isinstance(found.get(name), SlashCommand):
+                found[name] = command
+    return found
+
+
+def _is_meant(file: FoundFile) -> bool:
+    return file.name.endswith(_ENDING) and bool(_COMMAND_NAME.fullmatch(_name(file)))
+
+
+def _name(file: FoundFile) -> str:
+    return file.name.removesuffix(_ENDING)
+
+
+def _command(folder: ConfigFolder, file: FoundFile, scan: ConfigScan) -> SlashCommand | str:
+    """The command, or a sentence that says why there is none."""
+    complaints = len(scan.problems)
+    text = folder.text(file.path, scan, most=LARGEST)
+    if not text and scan.problems[complaints:]:
+        return scan.problems[-1]
+    try:
+        about, body = front_matter(text)
+        return SlashCommand(
+            name=_name(file),
+            content=body.strip(),
+            description=_text(about, "description"),
+            argument_hint=_text(about, "argument-hint"),
+            mode=_text(about, "mode"),
+            origin=folder.origin,
+        )
+    except ValueError as error:
+        reason = f"The command {folder.called(file.path)} is left out: {error}."
+        scan.complain(reason)
+        return reason
+
+
+def _text(about: dict[str, Any], key: str) -> str:
+    match about.get(key):
+        case None:
+            return ""
+        case str(text):
+            return text.strip()
+        case [str(text)]:
+            return f"[{text}]"  # how a hint in brackets comes out of YAML
+        case _:
+            raise ValueError(f"{key} is no text")
