@@ -127,9 +127,10 @@ async def test_a_command_that_nobody_judged_is_not_allowed():
 @pytest.mark.anyio
 async def test_the_reasons_of_a_grave_command_are_given(here: Bench):
     rules = CommandRules(allow=["*"], deny=[], trusted=True)
-    judged = here.judge("git reset --hard && rm -rf .git", "")
+    line = "git reset --hard && rm -rf .git"
+    judged = here.judge(line, "")
     ruling = await rules.before(
-        CALL, Action(title="x", perform=_never, command="x", judgement=judged)
+        CALL, Action(title="x", perform=_never, command=line, judgement=judged)
     )
     assert ruling.reasons == judged.grave
     assert len(ruling.reasons) == 2
