@@ -87,7 +87,7 @@ def test_before_a_selection_even_ls_is_refused(story: tuple[Governed, Alone]):
     assert story[1].code(LISTING) == "REQ-003"
 
 
-def test_and_22_9_what_the_user_relaxes_is_relaxed(governed: Governed):
+def test_what_the_user_relaxes_is_relaxed(governed: Governed):
     governed.settings(
         "[commands]\nread_only_without_intent = true\n[governance]\nauto_select_single = true\n"
     )
@@ -145,7 +145,7 @@ def test_the_canonical_id_is_reported_back(story: tuple[Governed, Alone]):
     assert "INT-001" in story[1].results[MISSPELLED].partition("<intent_context")[0]
 
 
-def test_to_10_the_run_ends_well_and_its_ledger_is_whole(story: tuple[Governed, Alone]):
+def test_the_run_ends_well_and_its_ledger_is_whole(story: tuple[Governed, Alone]):
     governed, told = story
     assert told.exit_code == 0, told.stderr
     assert told.governance

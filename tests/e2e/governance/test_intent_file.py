@@ -50,7 +50,7 @@ def problems(governed: Governed) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize(("text", "code"), UNUSABLE.values(), ids=list(UNUSABLE))
-def test_to_54_an_unusable_file_stops_what_changes_and_nothing_else(
+def test_an_unusable_file_stops_what_changes_and_nothing_else(
     governed: Governed, text: str, code: str
 ):
     governed.put(FILE, text)

@@ -6,7 +6,6 @@ active, owns `src/auth/**` unless a test says otherwise, and somebody is there t
 
 import json
 import os
-import unicodedata
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -142,14 +141,6 @@ def test_a_wider_scope_is_written_down_and_holds(governed: Governed):
     assert governed.is_whole()
 
 
-def test_dots_lead_where_they_lead(governed: Governed):
-    (governed.root / "src/auth").mkdir(parents=True)
-    told = governed.play([choose()], [write("src/auth/../api/user.py")], book=["no"])
-    assert told.refusal(1)["targets"][0]["path"] == USER
-    assert told.code(1) == "REQ-001"
-    assert not governed.there(USER)
-
-
 @pytest.fixture(scope="module")
 def refused(tmp_path_factory: pytest.TempPathFactory) -> tuple[Governed, Followed]:
     """Calls that are refused although nobody was asked."""
@@ -176,12 +167,12 @@ REFUSED = {
 @pytest.mark.parametrize(
     ("number", "reason"),
     [
-        pytest.param("23", "traversal", id="22_23_traversal"),
-        pytest.param("26", "symlink_escape", id="22_26_link_out_of_the_scope"),
-        pytest.param("27", None, id="22_27_below_a_link_out_of_the_workspace"),
-        pytest.param("28", None, id="22_28_back_from_below_such_a_link"),
-        pytest.param("34", "control_char", id="22_34_right_to_left"),
-        pytest.param("35", "nul", id="22_35_nul"),
+        pytest.param("23", "traversal", id="traversal"),
+        pytest.param("26", "symlink_escape", id="link_out_of_the_scope"),
+        pytest.param("27", None, id="below_a_link_out_of_the_workspace"),
+        pytest.param("28", None, id="back_from_below_such_a_link"),
+        pytest.param("34", "control_char", id="right_to_left"),
+        pytest.param("35", "nul", id="nul"),
     ],
 )
 def test_paths_that_cannot_be_judged_are_refused_unasked(
@@ -200,7 +191,7 @@ def test_the_refusal_names_the_real_path(refused: tuple[Governed, Followed]):
     assert USER in " ".join(refused[1].refusal(2)["recovery"])
 
 
-def test_to_35_nothing_of_it_was_written(refused: tuple[Governed, Followed]):
+def test_nothing_of_it_was_written(refused: tuple[Governed, Followed]):
     governed, _ = refused
     outside = governed.root.parent
     assert governed.text(USER) == "old\n"
@@ -210,12 +201,6 @@ def test_to_35_nothing_of_it_was_written(refused: tuple[Governed, Followed]):
     assert not governed.there("src/auth/x")
     assert [each.error_code for each in governed.of("blocked")] == ["REQ-015"] * len(REFUSED)
     assert governed.of("mutation") == []
-
-
-def test_an_absolute_path_below_the_scope_is_in_scope(governed: Governed):
-    told = governed.play([choose()], [write(str(governed.root / JWT))])
-    assert (told.codes, told.questions) == (["", ""], [])
-    assert governed.there(JWT)
 
 
 def test_what_is_outside_can_be_allowed_once_and_is_not_repeated(governed: Governed):
@@ -239,16 +224,6 @@ def test_once_outside_is_once(governed: Governed):
     assert told.code(2) == "REQ-001"
     assert outside.read_text(encoding="utf-8") == "one\n"
     assert [each.scope for each in governed.of("mutation")] == ["approved_once"]
-
-
-def test_a_link_from_outside_the_scope_is_outside_the_scope(governed: Governed):
-    governed.put(JWT)
-    (governed.root / "other").mkdir()
-    (governed.root / "other/link").symlink_to("../src/auth/jwt.py")
-    told = governed.play([choose()], [rework("other/link")], book=["no"])
-    assert told.code(1) == "REQ-001"
-    assert told.refusal(1)["filename"] == "other/link"
-    assert governed.text(JWT) == "old\n"
 
 
 def test_content_that_another_name_shares_is_asked_about(governed: Governed):
@@ -277,19 +252,6 @@ def test_a_link_that_was_swapped_after_the_question_leads_nowhere(governed: Gove
     assert (refusal["code"], refusal["reason"]) == ("REQ-015", "path_changed")
     assert not list(elsewhere.iterdir())
     assert governed.kinds() == ["intent_selected", "decision", "blocked"]
-
-
-def test_the_spelling_of_an_accent_does_not_matter(governed: Governed):
-    governed.put(FILE, intents(scope=["src/caf\u00e9/**"]))
-    path = unicodedata.normalize("NFD", "src/café/x.py")
-    told = governed.play([choose()], [write(path)])
-    assert (told.codes, told.questions) == (["", ""], [])
-
-
-def test_where_case_matters_another_case_is_out_of_scope(governed: Governed):
-    told = governed.play([choose()], [write("SRC/AUTH/jwt.py")], book=["no"])
-    assert told.code(1) == "REQ-001"
-    assert not governed.there("SRC")
 
 
 def test_a_name_that_differs_by_case_only_is_never_made(governed: Governed):
@@ -324,16 +286,6 @@ def test_a_move_out_of_the_scope_is_out_of_scope(governed: Governed):
     assert "src/api/a" in json.dumps(refusal["targets"])
     assert governed.text("src/auth/a") == "old\n"
     assert not governed.there("src/api/a")
-
-
-def test_a_patch_that_cannot_be_read_changes_nothing(governed: Governed):
-    """The tool itself refuses it, so there is nothing to ask about."""
-    governed.put(JWT)
-    told = governed.play([choose()], [patch("*** Chnage File: src/auth/jwt.py", "-old", "+new")])
-    assert told.questions == []
-    assert "apply_patch" in told.results[1] or "patch" in told.results[1]
-    assert governed.text(JWT) == "old\n"
-    assert governed.of("mutation") == []
 
 
 def test_a_deletion_in_scope_is_asked_about(governed: Governed):
@@ -376,7 +328,7 @@ def test_nor_can_it_own_the_metadata_of_git(governed: Governed):
     assert not governed.there(".git/hooks/pre-commit")
 
 
-def test_and_22_43_an_intent_that_is_ignored_is_bound_by_the_rest(governed: Governed):
+def test_an_intent_that_is_ignored_is_bound_by_the_rest(governed: Governed):
     governed.put(".orchestration/.intentignore", "# for now\nINT-001\n")
     outside = governed.root.parent / "outside.txt"
     told = governed.alone(
@@ -414,17 +366,3 @@ def test_a_path_that_is_ignored_is_everybodys(governed: Governed):
     [written] = governed.of("mutation")
     assert written.scope == "ignored"
     assert written.raw["metadata"]["orchestration"]["matched"] == "docs/**"
-
-
-@pytest.mark.parametrize("scope", [["src/**", "!src/gen/**"], ["!src/gen/**", "src/**"]])
-def test_what_is_taken_out_is_out_in_either_order(governed: Governed, scope: list[str]):
-    governed.put(FILE, intents(scope=scope))
-    told = governed.alone([choose()], [write("src/gen/x.py")], [write("src/x.py")])
-    assert told.codes == ["", "REQ-001", ""]
-
-
-def test_a_tool_that_nobody_knows_changes_nothing(governed: Governed):
-    """What is in no registry cannot run at all; nothing else has its name."""
-    told = governed.play([choose()], [call("overwrite", path=USER, content="new")])
-    assert "There is no tool 'overwrite'" in told.results[1]
-    assert not governed.there(USER)

@@ -89,7 +89,7 @@ HARM: dict[str, tuple[Harm, str]] = {
 
 
 @pytest.mark.parametrize(("harm", "said"), HARM.values(), ids=HARM)
-def test_to_107_harm_is_found_and_the_exit_code_tells(
+def test_harm_is_found_and_the_exit_code_tells(
     work: TracedWorkspace, capsys: Captured, harm: Harm, said: str
 ):
     harm(work)

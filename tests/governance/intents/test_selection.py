@@ -187,7 +187,7 @@ def test_the_digest_is_over_what_governs():
         (ModeWishes(user=Mode.OFF, command_line=Mode.OBSERVE), True, Mode.OBSERVE),
         (ModeWishes(administrator=Mode.ENFORCE, command_line=Mode.OFF), True, Mode.ENFORCE),
     ],
-    ids=["22.1", "auto", "22.2", "flag", "administrator"],
+    ids=["off", "auto", "required", "flag", "administrator"],
 )
 def test_the_mode(wishes: ModeWishes, there: bool, mode: Mode):
     assert latched(wishes, there=there).mode is mode
