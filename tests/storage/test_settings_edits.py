@@ -111,6 +111,12 @@ def test_a_value_is_removed_with_its_line(key: Key, gone: str):
     assert without(TEXT, key, FILE) == TEXT.replace(gone, "")
 
 
+def test_comments_in_a_list_stay_unless_they_stand_behind_an_entry_that_goes():
+    text = '[commands]\nallow = [  # mine\n  "a # b",\n  # the tests\n  "c", # d\n]\n'
+    after = '[commands]\nallow = [  # mine\n  # the tests\n  "e",\n]\n'
+    assert with_value(text, ("commands", "allow"), ("e",), FILE) == after
+
+
 def test_what_cannot_be_changed_safely_is_left_to_its_owner():
     with pytest.raises(SettingsError, match="only you can change: rookery config edit"):
         with_value("ui = 5\n", ("ui", "colour"), "x", FILE)

@@ -14,7 +14,7 @@ from rookery import NAME
 from rookery.core.settings_reference import Key
 from rookery.errors import SettingsError
 from rookery.platform.attributes import attributes_at
-from rookery.platform.disk import put, reason
+from rookery.platform.disk import PRIVATE_FILE, put, reason
 from rookery.platform.locks import lock
 from rookery.storage.settings_files import LARGEST_FILE, LONGEST_LINE, table_of, text_of
 from rookery.storage.settings_values import spelled
@@ -99,11 +99,9 @@ def _lock(fd: int, folder: Path) -> None:
 
 
 def _write(target: Path, text: str, *, shared: bool) -> None:
+    mode = _OPEN_TO_READERS if shared else PRIVATE_FILE
     try:
-        like = attributes_at(target)
-        put(target, [text.encode()], like=like)
-        if like is None and shared:
-            os.chmod(target, _OPEN_TO_READERS)
+        put(target, [text.encode()], like=attributes_at(target), mode=mode)
     except OSError as error:
         raise SettingsError(f"{target} could not be written: {reason(error)}.") from error
 

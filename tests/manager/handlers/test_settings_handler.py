@@ -108,16 +108,6 @@ async def test_a_change_holds_and_can_be_taken_back(house: House, key: str, valu
     assert await house.row(key) == before
 
 
-async def test_the_rest_of_the_file_stays_as_its_owner_wrote_it(house: House):
-    house.file.parent.mkdir(parents=True)
-    house.file.write_text('# mine\nmodel = "a" # the best\n\n[manager]\nnotify = false\n')
-    await house.set("manager.running_limit", 2)
-    await house.set("model", "b")
-    assert house.file.read_text() == (
-        '# mine\nmodel = "b" # the best\n\n[manager]\nnotify = false\nrunning_limit = 2\n'
-    )
-
-
 REFUSED = {
     "too many": ("manager.running_limit", "33", "from 1 to 32"),
     "of another type": ("manager.running_limit", '"3"', "a whole number"),

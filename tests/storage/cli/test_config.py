@@ -121,12 +121,6 @@ class TestSet:
         assert sentence in said(capsys, "set", name, *values, code=2)
         assert file.read_text() == MINE
 
-    def test_comments_inside_a_list_are_kept(self, file: Path, capsys: Captured):
-        file.write_text('[commands]\nallow = [  # mine\n  "a # b",\n  # the tests\n  "c", # d\n]\n')
-        said(capsys, "set", "commands.allow", "e")
-        expected = '[commands]\nallow = [  # mine\n  # the tests\n  "e",\n]\n'
-        assert file.read_text() == expected
-
     def test_what_would_make_the_file_unreadable_is_refused(self, file: Path, capsys: Captured):
         told = said(capsys, "set", "context.instructions", "x" * 1500, code=2)
         assert "shorten the value" in told
