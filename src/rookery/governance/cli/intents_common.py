@@ -4,7 +4,6 @@ import functools
 import getpass
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,6 +29,7 @@ from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.records import Writer
 from rookery.permissions.trust import TrustStore
+from rookery.platform.git.git_runner import read_settings
 from rookery.platform.locks import LockTimeout
 from rookery.platform.processes.own_programs import find_own_program
 from rookery.platform.user_folders import Places, find_places
@@ -227,16 +227,9 @@ def stamp(at: datetime) -> str:
 def who(folder: Path) -> str:
     """The person at the keyboard: as git knows them, or by the name they logged in with."""
     program = find_own_program("git", folder)
-    with suppress(OSError, subprocess.SubprocessError):
-        asked = subprocess.run(
-            [program, "config", "user.name"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=False,
-        )
-        if name := " ".join(asked.stdout.split()):
+    with suppress(OSError):
+        said = read_settings(program, ["user.name"], folder=folder, seconds=5)
+        if name := " ".join(said.split()):
             return name[:100]
     with suppress(OSError, KeyError):
         return getpass.getuser()

@@ -3,7 +3,6 @@ notes on commits. Git is run without anything that a repository's settings could
 
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,8 +13,8 @@ from rookery.errors import StorageError
 from rookery.governance.ledger.blame_page import CommitOfLine
 from rookery.governance.ledger.ledger_reader import written
 from rookery.governance.ledger.line_ranges import LineRange, line_change, plain_lines
-from rookery.platform.git.git_hardening import git_hardening, hardened
-from rookery.platform.processes.own_programs import find_own_program
+from rookery.platform.git.git_runner import read_settings, run_git
+from rookery.platform.processes.own_programs import ProgramTimeout, find_own_program
 
 LARGEST_FILE = 4 * 1024 * 1024
 _HEADER = re.compile(r"([0-9a-f]{40,64}) (\d+) (\d+)")
@@ -49,7 +48,6 @@ class GitHistory:
         self._program = program
         inside = folder.relative_to(top).as_posix()
         self._prefix = "" if inside == "." else inside
-        self._variables, self._options = git_hardening(str(top))
 
     def commit(self, name: str) -> Commit:
         """Raises GitFailed if there is none of that name."""
@@ -136,13 +134,8 @@ class GitHistory:
         """Where the repository's hooks are, as its settings and the user's say. Reading them
         runs nothing."""
         common = Path(self._said("rev-parse", "--git-common-dir").strip())
-        asked = subprocess.run(
-            [self._program, "-C", str(self.top), "config", "--type=path", "core.hooksPath"],
-            capture_output=True,
-            check=False,
-            env=_without_git(),
-        )
-        chosen = os.fsdecode(asked.stdout).strip()
+        words = ("--type=path", "core.hooksPath")
+        chosen = read_settings(self._program, words, folder=self.top).strip()
         return self.top / chosen if chosen else self.top / common / "hooks"
 
     @property
@@ -162,25 +155,23 @@ class GitHistory:
         return self._run(*words).decode("utf-8", "replace")
 
     def _run(self, *words: str, given: bytes = b"", seconds: float | None = None) -> bytes:
-        asked = hardened((self._program, "-c", "core.quotePath=false", *words), self._options)
         try:
-            done = subprocess.run(
-                asked,
-                input=given,
-                capture_output=True,
-                check=False,
-                cwd=self.top,
-                env={**_without_git(), **self._variables, **_identity()},
-                timeout=seconds,
+            answer = run_git(
+                self._program,
+                ("-c", "core.quotePath=false", *words),
+                folder=self.top,
+                root=str(self.top),
+                variables=_identity(),
+                given=given,
+                seconds=seconds,
             )
-        except subprocess.TimeoutExpired as error:
+        except ProgramTimeout as error:
             raise GitFailed(f"git {words[0]} took too long.") from error
         except OSError as error:
             raise GitFailed(f"git cannot be run ({error.strerror}).") from error
-        if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            raise GitFailed(f"git {words[0]} failed: {said[-1] if said else done.returncode}.")
-        return done.stdout
+        if answer.status:
+            raise GitFailed(f"git {words[0]} failed: {answer.last_error}.")
+        return answer.out
 
 
 def history_of(folder: Path) -> GitHistory | None:
@@ -219,11 +210,6 @@ def _blamed(said: str, inside: str) -> Iterator[tuple[str, CommitOfLine]]:
 def _outside(ranges: tuple[LineRange, ...], count: int) -> list[int]:
     changed = {at for each in ranges for at in range(each.start - 1, each.end)}
     return [at for at in range(count) if at not in changed]
-
-
-def _without_git() -> dict[str, str]:
-    """A commit hook is run with variables that lead git to a repository of its own choice."""
-    return {name: held for name, held in os.environ.items() if not name.startswith("GIT_")}
 
 
 def _identity() -> dict[str, str]:

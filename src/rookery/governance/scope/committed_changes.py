@@ -7,10 +7,8 @@ lie in the scope like the link itself.
 import os
 import posixpath
 import re
-import subprocess
 import unicodedata
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -25,7 +23,7 @@ from rookery.governance.scope.scope_verdict import (
     ScopeRules,
     judge,
 )
-from rookery.platform.git.git_hardening import git_hardening, hardened
+from rookery.platform.git.git_runner import GitAnswer, run_git
 from rookery.platform.processes.own_programs import find_own_program
 
 TRAILER = re.compile(r"^Intent:[ \t]*(?P<id>[A-Za-z][A-Za-z0-9_.-]{0,63})[ \t]*$", re.I | re.M)
@@ -82,7 +80,6 @@ class CommittedChanges:
         self.top = top
         self._layout = layout
         self._program = program
-        self._variables, self._options = git_hardening(str(top))
 
     def staged(self) -> CommittedChange:
         """What the next commit would change."""
@@ -191,33 +188,22 @@ class CommittedChanges:
 
     def _asked(self, *words: str) -> str:
         """What git answers; nothing if it has no answer."""
-        done = self._done(words)
-        return done.stdout.decode("utf-8", "replace") if not done.returncode else ""
+        answer = self._answer(words)
+        return answer.out.decode("utf-8", "replace") if not answer.status else ""
 
     def _run(self, *words: str) -> bytes:
-        done = self._done(words)
-        if done.returncode:
-            told = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            raise GitUnread(f"git {words[0]} failed: {told[-1] if told else done.returncode}")
-        return done.stdout
+        answer = self._answer(words)
+        if answer.status:
+            raise GitUnread(f"git {words[0]} failed: {answer.last_error}")
+        return answer.out
 
-    def _done(self, words: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
+    def _answer(self, words: Sequence[str]) -> GitAnswer:
+        """A commit hook is run with git's variables. Of these only the index counts, for what is
+        committed may be in one of its own."""
+        index = os.environ.get("GIT_INDEX_FILE")
+        variables = {"GIT_INDEX_FILE": str(self.top / index)} if index else {}
+        top = str(self.top)
         try:
-            return subprocess.run(
-                hardened((self._program, *words), self._options),
-                cwd=self.top,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-                env={**_own_environment(self.top), **self._variables},
-            )
+            return run_git(self._program, words, folder=top, root=top, variables=variables)
         except OSError as error:
             raise GitUnread(f"git cannot be run ({error.strerror}).") from error
-
-
-def _own_environment(top: Path) -> dict[str, str]:
-    """A commit hook is run with git's variables. Of these only the index counts, for what is
-    committed may be in one of its own."""
-    kept = {name: held for name, held in os.environ.items() if not name.startswith("GIT_")}
-    index = os.environ.get("GIT_INDEX_FILE")
-    return {**kept, "GIT_INDEX_FILE": str(top / index)} if index else kept

@@ -9,7 +9,6 @@ import errno
 import os
 import re
 import stat
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
@@ -23,9 +22,9 @@ from rookery.core.pictures import image_facts
 from rookery.manager.review.checkout_changes import Checkout, RawChange
 from rookery.manager.shown_rows import LineKind
 from rookery.manager.worktrees.checkout_files import LINK, PLAIN, PROGRAM
-from rookery.manager.worktrees.worktree_git import Git, GitFailed, without_git_variables
+from rookery.manager.worktrees.worktree_git import Git, GitFailed
 from rookery.platform.descriptors import opened_folder
-from rookery.platform.git.git_hardening import git_hardening, hardened
+from rookery.platform.git.git_runner import run_git
 
 MOST_CONTEXT = 10_000_000
 _WORDS = (
@@ -130,19 +129,12 @@ def _compared(program: str, old: bytes, new: bytes, context: int) -> bytes:
     with tempfile.TemporaryDirectory(prefix="review-") as folder:
         (Path(folder) / "old").write_bytes(old)
         (Path(folder) / "new").write_bytes(new)
-        variables, options = git_hardening()
-        words = hardened((program, *_WORDS, f"-U{context}", "--", "old", "new"), options)
+        words = (*_WORDS, f"-U{context}", "--", "old", "new")
         alone = {"GIT_CEILING_DIRECTORIES": str(Path(folder).parent), "LC_ALL": "C"}
-        done = subprocess.run(
-            words,
-            capture_output=True,
-            check=False,
-            cwd=folder,
-            env={**without_git_variables(), **variables, **alone},
-        )
-    if done.returncode != _DIFFERENT:
-        raise GitFailed(("diff",), done.returncode, done.stderr.decode("utf-8", "replace"))
-    return done.stdout
+        answer = run_git(program, words, folder=folder, variables=alone)
+    if answer.status != _DIFFERENT:
+        raise GitFailed(("diff",), answer.status, answer.errors)
+    return answer.out
 
 
 def _lines(said: bytes) -> Iterator[ChangedLine]:

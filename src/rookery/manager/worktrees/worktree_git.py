@@ -6,20 +6,24 @@ have been written by whoever works there. `own_index` gives a copy of the index 
 
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from msgspec import Struct
-
 from rookery import NAME
 from rookery.errors import RookeryError
 from rookery.manager.worktrees.worktree_values import Code, Obstacle
 from rookery.platform.git.git_hardening import git_hardening, hardened, sub_command
+from rookery.platform.git.git_runner import (
+    GitAnswer,
+    read_settings,
+    run_git,
+    without_git_variables,
+)
 from rookery.platform.paths import visible
+from rookery.platform.processes.own_programs import ProgramTimeout
 from rookery.platform.processes.plain_runner import NAMED_PROGRAMS
 
 _OWN = ("core.quotePath=false", "advice.detachedHead=false", "commit.gpgSign=false")
@@ -47,21 +51,6 @@ class GitFailed(InTheWay):
         self.said = said
         self.reason = _reason(said) or f"status {status}"
         super().__init__(_code(said), f"git {words[0]} failed: {self.reason}.")
-
-
-class Answer(Struct, frozen=True):
-    status: int
-    out: bytes
-    errors: str
-
-    @property
-    def text(self) -> str:
-        return os.fsdecode(self.out)
-
-    @property
-    def names(self) -> list[str]:
-        """Of an answer in which a NUL ends each."""
-        return [os.fsdecode(name) for name in self.out.split(b"\0") if name]
 
 
 class Git:
@@ -95,7 +84,7 @@ class Git:
 
     def run(
         self, *words: str, given: bytes = b"", variables: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> GitAnswer:
         answer = self.ask(*words, given=given, variables=variables)
         if answer.status:
             raise GitFailed(words, answer.status, answer.errors)
@@ -107,32 +96,28 @@ class Git:
         given: bytes = b"",
         variables: Mapping[str, str] | None = None,
         seconds: float | None = None,
-    ) -> Answer:
+    ) -> GitAnswer:
         """Whatever the exit status is. Raises `InTheWay` if it has none after as many seconds."""
         what = words[sub_command(("git", *words)) - 1]
         longest = seconds or (_LONGEST_WRITING if what in _WRITING else _LONGEST)
         try:
-            done = subprocess.run(
-                self.words(*words),
-                input=given,
-                capture_output=True,
-                check=False,
-                cwd=self._inside,
-                env={**self.environment, **(variables or {})},
-                timeout=longest,
+            return run_git(
+                self.program,
+                _configured(words),
+                folder=self._inside,
+                variables={**self.environment, **(variables or {})},
+                given=given,
+                seconds=longest,
             )
-        except subprocess.TimeoutExpired as error:
+        except ProgramTimeout as error:
             raise InTheWay(
                 Code.GIT_FAILED,
                 f"git {what} did not come to an end in {self.folder} within {longest:g} s, so "
                 "it was ended; is something there that cannot be read, such as a pipe?",
             ) from error
-        return Answer(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
 
     def words(self, *words: str, durable: bool = False) -> tuple[str, ...]:
-        settings = (*_OWN, *(_DURABLE if durable else ()))
-        told = (word for each in settings for word in ("-c", each))
-        return hardened((self.program, *told, *words), git_hardening()[1])
+        return hardened((self.program, *_configured(words, durable)), git_hardening()[1])
 
     @cached_property
     def environment(self) -> dict[str, str]:
@@ -140,10 +125,9 @@ class Git:
         user's own name for what is committed."""
         bare = self._without_programs
         asked = ("config", "-z", "--name-only", "--get-regexp", NAMED_PROGRAMS)
-        done = subprocess.run(
-            self.words(*asked), capture_output=True, check=False, cwd=self.git_folder, env=bare
-        )
-        keys = [os.fsdecode(key) for key in done.stdout.split(b"\0") if key]
+        keys = run_git(
+            self.program, _configured(asked), folder=self.git_folder, variables=bare
+        ).names
         blank = {f"GIT_CONFIG_KEY_{at}": key for at, key in enumerate(keys)}
         blank |= {
             f"GIT_CONFIG_VALUE_{at}": "false" if key.endswith(".required") else ""
@@ -178,9 +162,9 @@ class Git:
     @property
     def _identity(self) -> dict[str, str]:
         """As the user's settings have it; reading them runs nothing."""
-        asked = [self.program, "config", "-z", "--get-regexp", r"^user\.(name|email)$"]
-        done = subprocess.run(asked, capture_output=True, check=False, env=self._named)
-        rows = (row.partition("\n") for row in os.fsdecode(done.stdout).split("\0"))
+        asked = ("-z", "--get-regexp", r"^user\.(name|email)$")
+        found = read_settings(self.program, asked, folder=self.git_folder, environment=self._named)
+        rows = (row.partition("\n") for row in found.split("\0"))
         held = {key: text.strip() for key, _, text in rows}
         usual = {"NAME": ("user.name", NAME), "EMAIL": ("user.email", f"{NAME}@localhost")}
         said: dict[str, str] = {}
@@ -201,8 +185,9 @@ def own_index(git: Git) -> Iterator[dict[str, str]]:
         yield {"GIT_INDEX_FILE": str(index)}
 
 
-def without_git_variables() -> dict[str, str]:
-    return {name: held for name, held in os.environ.items() if not name.startswith("GIT_")}
+def _configured(words: Sequence[str], durable: bool = False) -> tuple[str, ...]:
+    settings = (*_OWN, *(_DURABLE if durable else ()))
+    return (*(word for each in settings for word in ("-c", each)), *words)
 
 
 def _reason(said: str) -> str:

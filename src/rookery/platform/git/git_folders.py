@@ -71,12 +71,12 @@ def common_folder(root: str) -> str:
     A `.git` file can name any folder. Only one that names the workspace in return is believed:
     nobody who can merely write here can have made it.
     """
-    own = _line(os.path.join(root, ".git")).removeprefix("gitdir:").strip()
+    own = first_line(os.path.join(root, ".git")).removeprefix("gitdir:").strip()
     if not own:
         return ""
     own = os.path.realpath(os.path.join(root, own))
-    back = os.path.realpath(_line(os.path.join(own, "gitdir")))
-    common = os.path.realpath(os.path.join(own, _line(os.path.join(own, "commondir"))))
+    back = os.path.realpath(first_line(os.path.join(own, "gitdir")))
+    common = os.path.realpath(os.path.join(own, first_line(os.path.join(own, "commondir"))))
     linked = back == os.path.join(root, ".git") and os.path.dirname(own) == f"{common}/worktrees"
     parts = ("HEAD", "objects", "refs")
     if linked and all(os.path.lexists(os.path.join(common, part)) for part in parts):
@@ -91,7 +91,7 @@ def separate_folder(git: str) -> str:
     if os.path.islink(git):
         led_to = os.path.realpath(git)
     else:
-        named = _line(git).removeprefix("gitdir:").strip()
+        named = first_line(git).removeprefix("gitdir:").strip()
         led_to = os.path.realpath(os.path.join(os.path.dirname(git), named)) if named else ""
     return led_to if is_folder(led_to) else ""
 
@@ -99,7 +99,7 @@ def separate_folder(git: str) -> str:
 def committing_parts(root: str, common: str) -> list[str]:
     """What a commit in a linked worktree writes of its repository. All else there is not the
     worktree's: settings, hooks, the other worktrees, and what git would read instead of them."""
-    own = _line(os.path.join(root, ".git")).removeprefix("gitdir:").strip()
+    own = first_line(os.path.join(root, ".git")).removeprefix("gitdir:").strip()
     parts = [os.path.join(common, part) for part in ("objects", "refs", "logs")]
     return [*parts, os.path.realpath(os.path.join(root, own))]
 
@@ -173,6 +173,7 @@ def entries(folder: str) -> list[str]:
     return [os.path.join(folder, name) for name in names]
 
 
-def _line(file: str) -> str:
+def first_line(file: str) -> str:
+    """Of a regular file; empty if there is none."""
     text = (regular_content(file, 4096) or b"").decode("utf-8", "surrogateescape")
     return text.split("\n", 1)[0]

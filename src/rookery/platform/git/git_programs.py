@@ -9,13 +9,13 @@ of hooks, and settings that are included. They are as good as `.git/hooks` and `
 
 import os
 import re
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from rookery.platform.git.git_folders import common_folder
+from rookery.platform.git.git_folders import common_folder, first_line, separate_folder
+from rookery.platform.git.git_runner import read_settings
 from rookery.platform.paths import within
 from rookery.platform.processes.command_environment import command_environment
 from rookery.platform.processes.own_programs import find_own_program
@@ -71,9 +71,8 @@ _LARGEST = 1024 * 1024
 
 class _Repository(Struct, frozen=True):
     git: str
-    common: str
-    settings: Mapping[str, str]
     hooks: str
+    settings: Mapping[str, str]
 
 
 def git_programs(root: Path, folder: str, words: Sequence[str]) -> list[str]:
@@ -84,7 +83,7 @@ def git_programs(root: Path, folder: str, words: Sequence[str]) -> list[str]:
         return []
     try:
         repository = _repository(program, folder)
-    except (OSError, subprocess.SubprocessError, ValueError):
+    except (OSError, ValueError):
         return [UNKNOWN]
     if repository is None:
         return []
@@ -95,37 +94,46 @@ def git_programs(root: Path, folder: str, words: Sequence[str]) -> list[str]:
 
 
 def _repository(program: str, folder: str) -> _Repository | None:
-    parts = ("--absolute-git-dir", "--git-common-dir")
-    where = ask_git(program, folder, "rev-parse", *parts)
-    if where is None:
+    found = _git_folder(os.path.realpath(folder))
+    if found is None:
         return None
-    git, common = where.rstrip("\n").split("\n")
-    top = (ask_git(program, folder, "rev-parse", "--show-toplevel") or folder).rstrip("\n")
-    listed = ask_git(program, folder, "config", "--list", "--show-scope", "--includes", "-z")
-    fields = (listed or "").split("\0")
+    git, top = found
     settings: dict[str, str] = {}
     hooks = ""
-    for scope, setting in zip(fields[::2], fields[1::2], strict=False):
-        key, _, text = setting.partition("\n")
-        if key.lower() == "core.hookspath":
-            hooks = os.path.join(top, os.path.expanduser(text))
+    words = ("--list", "--show-scope", "--includes", "-z")
+    for scope, setting in _pairs(_settings_read(program, folder, words)):
+        key, text = _pair(setting)
+        if key.lower() == _HOOKS_PATH:
+            hooks = os.path.expanduser(text)
         if scope in {"local", "worktree"}:
             settings[key] = text
-    common = os.path.normpath(os.path.join(folder, common))
-    return _Repository(git, common, settings, hooks or os.path.join(common, "hooks"))
+    top = os.path.join(git, settings.get("core.worktree", top))
+    common = os.path.join(git, first_line(os.path.join(git, "commondir")))
+    hooks = os.path.join(top, hooks) if hooks else os.path.join(common, "hooks")
+    return _Repository(git, os.path.normpath(hooks), settings)
 
 
-def ask_git(program: str, folder: str, *words: str) -> str | None:
-    """What git prints; None if it fails."""
-    done = subprocess.run(
-        [program, "-C", folder, *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        env=command_environment(os.environ, confined=False),
-        timeout=SECONDS,
-        check=False,
-    )
-    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None
+def _git_folder(folder: str) -> tuple[str, str] | None:
+    """Where git keeps its own of the repository a folder lies in, and the top of that."""
+    for each in (folder, *map(str, Path(folder).parents)):
+        git = os.path.join(each, ".git")
+        if os.path.isdir(git):
+            return git, each
+        if led_to := separate_folder(git):
+            return led_to, each
+        if all(os.path.lexists(os.path.join(each, part)) for part in ("HEAD", "objects", "refs")):
+            return each, each
+    return None
+
+
+def _settings_read(program: str, folder: str, words: Sequence[str]) -> str:
+    environment = command_environment(os.environ, confined=False)
+    return read_settings(program, words, folder=folder, environment=environment, seconds=SECONDS)
+
+
+def _pairs(said: str) -> Iterator[tuple[str, str]]:
+    fields = said.split("\0")
+    return zip(fields[::2], fields[1::2], strict=False)
 
 
 def _hooks(repository: _Repository, command: str) -> Iterator[str]:
@@ -219,14 +227,13 @@ class ObeyedByGit:
         if not program:
             return []
         try:
-            words = ("config", "--list", "--show-origin", "--includes", "-z")
-            said = ask_git(program, self._root, *words) or ""
-        except (OSError, subprocess.SubprocessError):
+            words = ("--list", "--show-origin", "--includes", "-z")
+            said = _settings_read(program, self._root, words)
+        except OSError:
             return []
-        fields = said.split("\0")
         return [
             (os.path.join(self._top, origin.removeprefix("file:")), *_pair(setting))
-            for origin, setting in zip(fields[::2], fields[1::2], strict=False)
+            for origin, setting in _pairs(said)
             if origin.startswith("file:")
         ]
 

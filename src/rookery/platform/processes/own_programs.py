@@ -1,17 +1,30 @@
 """The programs and scripts that the product runs for itself, found where no command has a say.
 
+`run_program` runs one to its end: its output is bounded, and its process group ends with it.
+
 A script that stands before a command is run as Python keeps it compiled: to compile it anew for
 each command would take a tenth of the time that a short command takes.
 """
 
+import errno
 import os
+import signal
 import struct
 import tempfile
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from rookery.platform.paths import within_any
+
+if TYPE_CHECKING:
+    import subprocess
+
+MOST_OUTPUT = 1024 * 1024 * 1024
+_READ_SIZE = 64 * 1024
 
 TEMPORARY = {"tmp": "/tmp", "var-tmp": "/var/tmp"}
 """The machine's temporary folders, and what a sandbox calls its own ones instead."""
@@ -103,3 +116,108 @@ def own_script(source: Path) -> str:
     numbers = (0, int(found.st_mtime) & 0xFFFFFFFF, found.st_size & 0xFFFFFFFF)
     up_to_date = head == MAGIC_NUMBER + struct.pack("<III", *numbers)
     return str(compiled) if up_to_date else str(source)
+
+
+class ProgramOutput(NamedTuple):
+    status: int
+    out: bytes
+    errors: bytes
+
+
+class ProgramTimeout(OSError):
+    """It did not come to its end in time, and was killed."""
+
+
+def run_program(
+    argv: Sequence[str],
+    *,
+    cwd: str | Path,
+    environment: Mapping[str, str],
+    given: bytes = b"",
+    seconds: float | None = None,
+    most: int = MOST_OUTPUT,
+) -> ProgramOutput:
+    """Run a program of ours to its end, with `given` as its input. It is killed with its process
+    group after so many seconds, or once it has written too much. Raises `OSError`."""
+    import subprocess
+
+    until = None if seconds is None else time.monotonic() + seconds
+    # a group and no session of its own: whoever has one counts as an orphan
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=cwd,
+        env=environment,
+        process_group=0,
+    )
+    with process:
+        try:
+            out, errors = _output(process, given, until, most)
+            return ProgramOutput(process.wait(_left(until)), out, errors)
+        except BaseException as error:
+            _end_group(process)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise ProgramTimeout(errno.ETIMEDOUT, f"{argv[0]} took too long") from error
+            raise
+
+
+def _end_group(process: "subprocess.Popen[bytes]") -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    with suppress(ChildProcessError):  # orphans of it that came to us
+        while True:
+            os.waitpid(-process.pid, 0)
+
+
+def _output(
+    process: "subprocess.Popen[bytes]", given: bytes, until: float | None, most: int
+) -> tuple[bytes, bytes]:
+    import selectors
+
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
+    kept: dict[int, list[bytes]] = {pipe.fileno(): [] for pipe in (process.stdout, process.stderr)}
+    os.set_blocking(process.stdin.fileno(), False)
+    unsaid = memoryview(given)
+    total = 0
+    with selectors.DefaultSelector() as pipes:
+        pipes.register(process.stdin, selectors.EVENT_WRITE)
+        for pipe in kept:
+            pipes.register(pipe, selectors.EVENT_READ)
+        while pipes.get_map():
+            ready = pipes.select(_left(until))
+            if not ready and until is not None and time.monotonic() >= until:
+                raise ProgramTimeout(errno.ETIMEDOUT, "the program took too long")
+            for key, _ in ready:
+                if key.fd not in kept:
+                    unsaid = _said(key.fd, unsaid)
+                    if not unsaid:
+                        pipes.unregister(key.fileobj)
+                        process.stdin.close()
+                elif data := os.read(key.fd, _READ_SIZE):
+                    kept[key.fd].append(data)
+                    total += len(data)
+                else:
+                    pipes.unregister(key.fileobj)
+            if total > most:
+                raise OSError(errno.EFBIG, "the program wrote too much")
+    out, errors = kept.values()
+    return b"".join(out), b"".join(errors)
+
+
+def _said(pipe: int, unsaid: memoryview) -> memoryview:
+    """What is left to say; nothing to a program that does not listen."""
+    try:
+        return unsaid[os.write(pipe, unsaid[:_READ_SIZE]) :]
+    except BlockingIOError:
+        return unsaid
+    except BrokenPipeError:
+        return unsaid[:0]
+
+
+def _left(until: float | None) -> float | None:
+    return None if until is None else max(0.0, until - time.monotonic())

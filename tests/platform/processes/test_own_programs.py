@@ -1,0 +1,46 @@
+"""Programs of ours run to their end, and leave nothing behind."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rookery.platform.processes.own_programs import ProgramTimeout, run_program
+
+ECHO = "import sys; data = sys.stdin.buffer.read(); sys.stdout.buffer.write(data); sys.exit(3)"
+WITH_A_CHILD = """
+import subprocess, sys, time
+with open(sys.argv[1], "w") as told:
+    told.write(str(subprocess.Popen(["sleep", "60"]).pid))
+time.sleep(60)
+"""
+
+
+def run(code: str, *words: str, **more: object) -> tuple[int, bytes, bytes]:
+    argv = [sys.executable, "-I", "-S", "-c", code, *words]
+    return run_program(argv, cwd="/", environment={"PATH": os.defpath}, **more)  # type: ignore[arg-type]
+
+
+def test_what_is_given_and_what_is_written_may_be_larger_than_a_pipe():
+    data = bytes(range(256)) * 4096
+    assert run(ECHO, given=data) == (3, data, b"")
+
+
+def test_a_program_need_not_read_what_it_is_given():
+    assert run("import sys; sys.stderr.write('no')", given=bytes(10**6)) == (0, b"", b"no")
+
+
+def test_what_takes_too_long_is_killed_with_all_that_it_started(tmp_path: Path):
+    told = tmp_path / "pid"
+    with pytest.raises(ProgramTimeout):
+        run(WITH_A_CHILD, str(told), seconds=3)
+    until = time.monotonic() + 10
+    while Path(f"/proc/{told.read_text()}").exists():
+        assert time.monotonic() < until
+
+
+def test_a_program_that_writes_too_much_is_killed():
+    with pytest.raises(OSError, match="too much"):
+        run("while True: print('x' * 1000)", most=100_000)
