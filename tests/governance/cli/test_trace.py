@@ -311,7 +311,7 @@ def test_the_end_of_a_ledger_of_a_gibibyte_comes_at_once(work: TracedWorkspace, 
 
 
 def test_the_log_is_followed_through_a_seal(work: TracedWorkspace):
-    script = "import sys; from traced_workspace import trace; trace(*sys.argv[1:])"
+    script = "import sys; from support.traced_workspace import trace; trace(*sys.argv[1:])"
     folders = os.pathsep.join(path for path in sys.path if path)
     with subprocess.Popen(
         [sys.executable, "-c", script, "log", "--follow", "-n", "1", "--json"],

@@ -171,7 +171,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folders = os.pathsep.join(path for path in sys.path if path)
     script.write_text(
         f"#!{sys.executable}\nimport sys\nsys.path[:0] = {folders.split(os.pathsep)!r}\n"
-        "from traced_workspace import trace\n"
+        "from support.traced_workspace import trace\n"
         "assert sys.argv[1] == 'trace'\nraise SystemExit(trace(*sys.argv[2:]))\n",
         encoding="utf-8",
     )
