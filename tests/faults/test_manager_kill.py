@@ -19,7 +19,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rookery.manager.remote_manager import RemoteManager
+from rookery.manager.manager_socket import RemoteManager
 from rookery.manager.sessions.session_process import lives
 from support.chance import new_seed
 from support.kill_actions import User

@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rookery.manager.remote_manager import RemoteManager
+from rookery.manager.manager_socket import RemoteManager
 from rookery.manager.requests import (
     ApproveAction,
     CancelSession,

@@ -17,8 +17,14 @@ from rookery.errors import CommandRejected, SettingsError, StorageError
 from rookery.manager.cli.host_dependencies import ProjectDependencies
 from rookery.manager.handlers.router import LOOKING, Handlers
 from rookery.manager.manager import Manager, open_manager
-from rookery.manager.manager_socket import connect_manager, listening, socket_of
-from rookery.manager.remote_manager import NoManager, RemoteManager, remote_manager
+from rookery.manager.manager_socket import (
+    NoManager,
+    RemoteManager,
+    connect_manager,
+    listening,
+    remote_manager,
+    socket_of,
+)
 from rookery.manager.requests import (
     REQUESTS,
     CancelSession,
@@ -294,7 +300,7 @@ async def test_whoever_looks_on_is_told_that_the_manager_left(project: Project):
 async def test_one_who_says_nothing_is_no_manager(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("rookery.manager.remote_manager.SECONDS_TO_ANSWER", 0.1)
+    monkeypatch.setattr("rookery.manager.manager_socket.SECONDS_TO_ANSWER", 0.1)
     with bound_socket(socket_of(project.places, project.path)) as silent:
         silent.listen()
         with pytest.raises(NoManager, match="has not answered"):

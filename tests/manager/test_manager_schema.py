@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from msgspec import Struct
 from msgspec.structs import fields
 
-from rookery.manager.request_json import KINDS, reply_to_json, request_to_json
+from rookery.manager.handlers.router import KINDS, reply_to_json, request_to_json
 from rookery.manager.requests import REQUESTS
 from rookery.manager.schema import schema
 from rookery.manager.shown_rows import InboxRow, Overview, SessionRow

@@ -5,7 +5,7 @@ import json
 import anyio
 import pytest
 
-from rookery.manager.request_json import KINDS
+from rookery.manager.handlers.router import KINDS
 from rookery.manager.service import serve_manager
 from rookery.protocol.channels import ChannelEnded, memory_channels
 from support.manager_project import WRITES, Project

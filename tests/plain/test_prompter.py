@@ -17,7 +17,7 @@ from rookery.plain.keyboard import Keyboard
 from rookery.plain.prompter import LEFT_AT_PROMPT, Prompter
 from rookery.plain.screen import Screen
 from rookery.protocol.client.attend import Leave, Response, Say
-from rookery.protocol.client.non_interactive import DECIDE_YOURSELF
+from rookery.protocol.client.outcomes import DECIDE_YOURSELF
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import anyio
 
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected, RookeryError
-from rookery.manager.remote_manager import RemoteManager
+from rookery.manager.manager_socket import RemoteManager
 from rookery.manager.requests import (
     ApproveAction,
     CancelSession,

@@ -17,7 +17,7 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
-from rookery.manager.remote_manager import RemoteManager
+from rookery.manager.manager_socket import RemoteManager
 from rookery.manager.requests import (
     ListSessions,
     ListWorktrees,

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import anyio
 
-from rookery.manager.manager_socket import socket_of
-from rookery.manager.remote_manager import RemoteManager, remote_manager
+from rookery.manager.manager_socket import RemoteManager, remote_manager, socket_of
 from rookery.manager.sessions.session_folders import ProcessMark, SessionFolders
 from rookery.protocol.unix_sockets import unix_channel
 from support.manager_project import Project

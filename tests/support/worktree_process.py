@@ -9,9 +9,8 @@ from typing import Any
 import anyio
 
 from rookery.manager.cli.host_dependencies import ProjectDependencies
-from rookery.manager.handlers.router import Router
+from rookery.manager.handlers.router import Router, request_from_json
 from rookery.manager.manager import worktree_handlers
-from rookery.manager.request_json import request_from_json
 from rookery.manager.sessions.supervisor import open_supervisor
 from rookery.platform.user_folders import find_places
 from support.manager_project import PATIENT

@@ -10,10 +10,9 @@ import anyio
 from msgspec.structs import replace
 
 from rookery.core.queries import Asking
-from rookery.manager.handlers.router import Router
+from rookery.manager.handlers.router import Router, request_to_json
 from rookery.manager.handlers.worktree_scripts import AgreedScripts
 from rookery.manager.manager import worktree_handlers
-from rookery.manager.request_json import request_to_json
 from rookery.manager.requests import ListWorktrees, StartSessions
 from rookery.manager.sessions.session_summary import Shown
 from rookery.manager.shown_rows import Started, WorktreeRow

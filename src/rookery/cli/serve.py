@@ -30,9 +30,8 @@ from rookery.platform.disk import private_folder, put
 from rookery.platform.user_folders import Places, find_places
 from rookery.protocol.channels import DescriptorStream, LineChannel, let_in
 from rookery.protocol.client.attend import Fate, RunEnd
-from rookery.protocol.handshake import new_token
 from rookery.protocol.host_interface import Host
-from rookery.protocol.server import serve
+from rookery.protocol.server import new_token, serve
 from rookery.protocol.unix_sockets import channel_on, is_of_our_own, unix_listener
 from rookery.protocol.web_sockets import LOOPBACK, Caller, shake_hands
 from rookery.storage.sessions import TaskStore

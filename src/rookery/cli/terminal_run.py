@@ -24,8 +24,12 @@ from rookery.protocol.client.attend import (
     attend,
     never,
 )
-from rookery.protocol.client.non_interactive import Unattended, UntilFirstFailure, leave_at_failure
-from rookery.protocol.client.outcomes import Verdict
+from rookery.protocol.client.outcomes import (
+    Unattended,
+    UntilFirstFailure,
+    Verdict,
+    leave_at_failure,
+)
 from rookery.protocol.host_interface import Host
 
 if TYPE_CHECKING:

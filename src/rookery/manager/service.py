@@ -15,10 +15,9 @@ import msgspec
 
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected
-from rookery.manager.handlers.router import Router
+from rookery.manager.handlers.router import Router, reply_to_json, request_from_json
 from rookery.manager.rendering.markdown_html import make_ready
 from rookery.manager.rendering.session_rows import inbox_row, session_row
-from rookery.manager.request_json import reply_to_json, request_from_json
 from rookery.manager.session_feed import Window, relay_session
 from rookery.manager.sessions.session_record import (
     active_first,
@@ -29,10 +28,9 @@ from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import InboxRow, Overview, SessionRow
 from rookery.protocol.channels import Channel
 from rookery.protocol.codec import answer_to_json, kind_of
-from rookery.protocol.handshake import everybody
 from rookery.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from rookery.protocol.relay import Outlet
-from rookery.protocol.server import Follows, Method, Offer, serve_client
+from rookery.protocol.server import Follows, Method, Offer, everybody, serve_client
 
 SECONDS_TO_SAY_THE_TOKEN = 5.0
 SECONDS_BETWEEN = 0.1

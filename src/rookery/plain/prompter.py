@@ -17,7 +17,7 @@ from rookery.core.text.terminal_text import (
 from rookery.plain.keyboard import Keyboard
 from rookery.plain.screen import LEFT_AT_PROMPT, Screen
 from rookery.protocol.client.attend import Leave, Response, Say
-from rookery.protocol.client.non_interactive import DECIDE_YOURSELF
+from rookery.protocol.client.outcomes import DECIDE_YOURSELF
 from rookery.protocol.client.question_text import Suggestion, ceiling, chosen, followup, suggestions
 
 _YES = {"y", "yes"}

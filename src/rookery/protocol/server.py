@@ -1,10 +1,13 @@
 """Serves clients: each may call methods and follow what goes on. A host is served here, the
 manager passes methods of its own.
 
-Each follow has its own pace, and a follow that fails ends no other.
+A client is let in if it speaks the protocol and says the token, where one is wanted. Each follow
+has its own pace, and a follow that fails ends no other.
 """
 
+import hmac
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from itertools import count
@@ -15,6 +18,7 @@ import msgspec
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
+from rookery import NAME, VERSION
 from rookery.core.queries import Asking
 from rookery.core.unknown_fields import unknown_field
 from rookery.errors import RookeryError
@@ -22,23 +26,94 @@ from rookery.protocol.channels import Channel
 from rookery.protocol.codec import (
     COMMANDS,
     LARGEST_NUMBER,
+    PROTOCOL,
     QUERIES,
     answer_to_json,
     command_from_json,
     query_from_json,
 )
-from rookery.protocol.handshake import SECONDS_TO_INTRODUCE_ONESELF, Introduction, everybody
 from rookery.protocol.host_interface import Host
 from rookery.protocol.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
+    NOT_INITIALIZED,
     REFUSED,
+    UNAUTHORIZED,
     Params,
     Peer,
     RpcError,
     code_of,
 )
 from rookery.protocol.relay import Outlet, relay_events, relay_view
+
+_BYTES = 32
+
+SECONDS_TO_INTRODUCE_ONESELF = 10.0
+
+
+def new_token() -> str:
+    return secrets.token_hex(_BYTES)
+
+
+def same_token(token: str, given: object) -> bool:
+    """Compared in a time that tells nothing about where they differ."""
+    return isinstance(given, str) and hmac.compare_digest(
+        token.encode(), given.encode("utf-8", "replace")
+    )
+
+
+def everybody() -> bool:
+    return True
+
+
+class Introduction:
+    """Of one client. `admit` is called when it has said what it must, and says whether there is
+    room for one more."""
+
+    def __init__(
+        self,
+        token: str | None,
+        admit: Callable[[], bool],
+        *,
+        within: float = SECONDS_TO_INTRODUCE_ONESELF,
+    ) -> None:
+        self._token = token
+        self._admit = admit
+        self._within = within
+        self._said = anyio.Event()
+        self.is_done = False
+
+    @property
+    def is_wanted_soon(self) -> bool:
+        return self._token is not None
+
+    def check(self) -> None:
+        """Raises `RpcError` for whoever has not introduced themselves."""
+        if not self.is_done:
+            raise RpcError(NOT_INITIALIZED, "Say initialize first.")
+
+    def hear(self, fields: Mapping[str, Any]) -> dict[str, object]:
+        """Raises `RpcError`; otherwise what the client is told of us."""
+        self._said.set()
+        if self._token is not None and not same_token(self._token, fields.get("token")):
+            raise RpcError(UNAUTHORIZED, "The token is missing or wrong.")
+        protocol = fields.get("protocol")
+        if type(protocol) is not int or protocol != PROTOCOL:
+            raise RpcError(REFUSED, f"This host speaks protocol {PROTOCOL}; say so in `protocol`.")
+        if not self.is_done and not self._admit():
+            raise RpcError(REFUSED, "So many clients are here that there is no room for another.")
+        self.is_done = True
+        return {"protocol": PROTOCOL, "host": {"name": NAME, "version": VERSION}}
+
+    async def expel_stranger(self, peer: Peer, connection: anyio.CancelScope) -> None:
+        """Whoever has not said the token in time, or has said a wrong one, is not listened to."""
+        with anyio.move_on_after(self._within):
+            await self._said.wait()
+        if not self.is_done:
+            with anyio.move_on_after(self._within):
+                await peer.flush()
+            connection.cancel()
+
 
 AS_EVENTS, AS_VIEW = "events", "view"
 CAPABILITIES = {

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.protocol.channels import LONGEST_MESSAGE, ChannelEnded
-from rookery.protocol.handshake import same_token
+from rookery.protocol.server import same_token
 
 if TYPE_CHECKING:
     from websockets.http11 import Request

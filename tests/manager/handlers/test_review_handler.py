@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from rookery.core.facts import Answered
 from rookery.errors import CommandRejected
-from rookery.manager.request_json import reply_from_json, reply_to_json
+from rookery.manager.handlers.router import reply_from_json, reply_to_json
 from rookery.manager.requests import (
     CompareVersions,
     ReadDiff,

@@ -9,8 +9,13 @@ from hypothesis import strategies as st
 
 from rookery.manager.rendering import markdown_html as markdown
 from rookery.manager.rendering import safe_html as code
-from rookery.manager.rendering.markdown_blocks import BlockScanner
-from rookery.manager.rendering.markdown_html import LONGEST_TEXT, GrowingMarkdown, rendered, units
+from rookery.manager.rendering.markdown_html import (
+    LONGEST_TEXT,
+    BlockScanner,
+    GrowingMarkdown,
+    rendered,
+    units,
+)
 from rookery.manager.rendering.safe_html import LANGUAGES, lines_of
 from support.html_check import looked_at
 

@@ -16,7 +16,7 @@ from rookery.core.facts import (
 )
 from rookery.core.failures import FailureKind
 from rookery.protocol.client.attend import Leave, Say
-from rookery.protocol.client.non_interactive import (
+from rookery.protocol.client.outcomes import (
     DECIDE_YOURSELF,
     NOT_APPROVED,
     PATIENCE,

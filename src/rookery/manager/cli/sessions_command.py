@@ -14,7 +14,6 @@ from rookery.manager.cli import sessions_follow as follow
 from rookery.manager.cli import sessions_list as listing
 from rookery.manager.cli import sessions_review as review
 from rookery.manager.cli import sessions_start as start
-from rookery.manager.cli.request_commands import request_command
 from rookery.manager.cli.sessions_common import (
     ManagerClient,
     as_json,
@@ -23,8 +22,8 @@ from rookery.manager.cli.sessions_common import (
     words_of,
     workspace_option,
 )
-from rookery.manager.cli.sessions_table import SPECS
-from rookery.manager.request_json import request_from_json
+from rookery.manager.cli.sessions_table import SPECS, request_command
+from rookery.manager.handlers.router import request_from_json
 
 _WRITTEN: dict[type[Any], str] = {
     asked.ListSessions: "list",

@@ -21,9 +21,8 @@ from rookery.core.text.characters import as_utf8, whole_values
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
 from rookery.manager.cli.host_dependencies import ProjectDependencies
-from rookery.manager.manager_socket import connect_manager
-from rookery.manager.remote_manager import NoManager, RemoteManager
-from rookery.manager.request_json import reply_to_json
+from rookery.manager.handlers.router import reply_to_json
+from rookery.manager.manager_socket import NoManager, RemoteManager, connect_manager
 from rookery.manager.requests import ListSessions, ListWorktrees
 from rookery.manager.shown_rows import Done, SessionRow, WorktreeRow
 from rookery.platform.user_folders import Places, find_places

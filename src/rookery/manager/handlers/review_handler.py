@@ -20,7 +20,7 @@ from rookery.errors import CommandRejected, StorageError
 from rookery.manager.dependencies import Dependencies
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.handlers.worktree_access import WorktreeAccess
-from rookery.manager.rendering.diff_html import diff_lines
+from rookery.manager.rendering.safe_html import lines_of
 from rookery.manager.requests import (
     CompareVersions,
     ReadDiff,
@@ -30,7 +30,8 @@ from rookery.manager.requests import (
     SendComments,
 )
 from rookery.manager.review.file_diffs import Picture, TextDiff
-from rookery.manager.review.session_changes import (
+from rookery.manager.review.file_sides import ChangedLine
+from rookery.manager.review.reviews import (
     SessionFile,
     diff_of_session,
     find_file,
@@ -39,10 +40,57 @@ from rookery.manager.review.session_changes import (
     steps_of,
 )
 from rookery.manager.sessions.session_summary import Shown
-from rookery.manager.shown_rows import Comment, Done, FileDiff, Review, Version, WorktreeStats
+from rookery.manager.shown_rows import (
+    Comment,
+    DiffLine,
+    Done,
+    FileDiff,
+    Review,
+    Version,
+    WorktreeStats,
+)
 from rookery.manager.worktrees.worktree_git import InTheWay
 from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
 from rookery.platform.processes.own_programs import find_own_program
+
+NO_END = '<span class="unseen">no newline at the end</span>'
+RETURN = '<span class="unseen">CR</span>'
+
+
+def diff_lines(diff: TextDiff) -> tuple[DiffLine, ...]:
+    if not diff.lines:
+        return ()
+    old = _coloured(diff.file.old_path or diff.file.path, diff.old)
+    new = _coloured(diff.file.path, diff.new)
+    ends_differ = (b"\r\n" in diff.old) != (b"\r\n" in diff.new)
+    return tuple(_line(line, old, new, ends_differ=ends_differ) for line in diff.lines)
+
+
+def _coloured(path: str, text: bytes) -> tuple[str, ...]:
+    return lines_of(path, text.decode("utf-8", "replace"))
+
+
+def _line(
+    line: ChangedLine, old: tuple[str, ...], new: tuple[str, ...], *, ends_differ: bool
+) -> DiffLine:
+    if line.kind == "gap":
+        lines = "line" if line.left_out == 1 else "lines"
+        return DiffLine(
+            kind="gap", old=line.old, new=line.new, html=f"{line.left_out} {lines} left out"
+        )
+    html = new[line.new - 1] if line.new else old[(line.old or 1) - 1]
+    return DiffLine(
+        kind=line.kind, old=line.old, new=line.new, html=html + _end(line, ends_differ=ends_differ)
+    )
+
+
+def _end(line: ChangedLine, *, ends_differ: bool) -> str:
+    """What the end of a line is, where two lines might differ in nothing else."""
+    if not line.data.endswith(b"\n"):
+        return NO_END
+    shows = ends_differ and line.kind != "same" and line.data.endswith(b"\r\n")
+    return RETURN if shows else ""
+
 
 MOST_CONTEXT = 1_000_000
 COMMENTED: tuple[Scope, ...] = ("branch", "unstaged", "staged", "session")

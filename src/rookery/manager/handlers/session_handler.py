@@ -6,9 +6,9 @@ A fork only reads its source, which may be working meanwhile.
 import time
 import uuid
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import anyio
 import anyio.to_thread
@@ -46,7 +46,6 @@ from rookery.manager.requests import (
     SwitchSession,
 )
 from rookery.manager.sessions.message_queue import Terms
-from rookery.manager.sessions.session_edits import Switches
 from rookery.manager.sessions.session_folders import Launch, Wish, Workspaces
 from rookery.manager.sessions.session_record import (
     LABEL_LENGTH,
@@ -56,13 +55,12 @@ from rookery.manager.sessions.session_record import (
     matching,
     same_fields,
 )
-from rookery.manager.sessions.session_summary import Shown
+from rookery.manager.sessions.session_summary import Shown, Switches
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import Done, Exported, InboxRow, Listing, Overview, Started
 from rookery.manager.worktrees.branch_names import slug
 from rookery.protocol.channels import LONGEST_MESSAGE
 
-__all__ = ["SessionHandler", "inbox_row", "overview_of", "session_row"]
 DONE = Done()
 ENDINGS: dict[Form, str] = {"markdown": "md", "json": "json", "html": "html"}
 LONGEST_DOCUMENT = LONGEST_MESSAGE - MIB
@@ -107,23 +105,28 @@ class SessionHandler:
 
     @property
     def handlers(self) -> Handlers:
+        sessions = self._supervisor
         return {
             ListSessions: self._list,
             ListQuestions: self._questions,
             SendWords: self._send,
             ApproveAction: self._approve,
             RejectAction: self._reject,
-            CancelSession: self._cancel,
-            ResumeSession: self._resume,
-            RetrySession: self._retry,
-            RemoveSession: self._remove,
-            StopAll: self._stop_all,
-            RenameSession: self._rename,
-            ArchiveSession: self._archive,
-            MarkRead: self._mark_read,
-            RetryMail: self._retry_mail,
-            DiscardMail: self._discard_mail,
-            EditQueued: self._edit_queued,
+            CancelSession: done(lambda each: sessions.cancel(each.session_id)),
+            ResumeSession: done(lambda each: sessions.resume(each.session_id, each.text)),
+            RetrySession: done(lambda each: sessions.retry(each.session_id)),
+            RemoveSession: done(lambda each: sessions.remove(each.session_id)),
+            StopAll: done(lambda _: sessions.stop_all()),
+            RenameSession: done(lambda each: sessions.rename(each.session_id, each.label)),
+            ArchiveSession: done(
+                lambda each: sessions.archive(each.session_id, archived=each.archived)
+            ),
+            MarkRead: done(lambda each: sessions.mark_read(each.session_id)),
+            RetryMail: done(lambda each: sessions.retry_message(each.session_id, each.number)),
+            DiscardMail: done(lambda each: sessions.discard_message(each.session_id, each.number)),
+            EditQueued: done(
+                lambda each: sessions.edit_queued(each.session_id, each.message_id, each.text)
+            ),
             SwitchSession: self._switch,
         }
 
@@ -158,50 +161,6 @@ class SessionHandler:
         await self._supervisor.reject(request.session_id, request.ask_ts, request.text, terms)
         return DONE
 
-    async def _cancel(self, request: CancelSession) -> Done:
-        await self._supervisor.cancel(request.session_id)
-        return DONE
-
-    async def _resume(self, request: ResumeSession) -> Done:
-        await self._supervisor.resume(request.session_id, request.text)
-        return DONE
-
-    async def _retry(self, request: RetrySession) -> Done:
-        await self._supervisor.retry(request.session_id)
-        return DONE
-
-    async def _remove(self, request: RemoveSession) -> Done:
-        await self._supervisor.remove(request.session_id)
-        return DONE
-
-    async def _stop_all(self, _: StopAll) -> Done:
-        await self._supervisor.stop_all()
-        return DONE
-
-    async def _rename(self, request: RenameSession) -> Done:
-        self._supervisor.rename(request.session_id, request.label)
-        return DONE
-
-    async def _archive(self, request: ArchiveSession) -> Done:
-        self._supervisor.archive(request.session_id, archived=request.archived)
-        return DONE
-
-    async def _mark_read(self, request: MarkRead) -> Done:
-        self._supervisor.mark_read(request.session_id)
-        return DONE
-
-    async def _retry_mail(self, request: RetryMail) -> Done:
-        self._supervisor.retry_message(request.session_id, request.number)
-        return DONE
-
-    async def _discard_mail(self, request: DiscardMail) -> Done:
-        self._supervisor.discard_message(request.session_id, request.number)
-        return DONE
-
-    async def _edit_queued(self, request: EditQueued) -> Done:
-        await self._supervisor.edit_queued(request.session_id, request.message_id, request.text)
-        return DONE
-
     async def _switch(self, request: SwitchSession) -> Done:
         provider, model = model_named(request.model)
         switches = Switches(
@@ -213,6 +172,17 @@ class SessionHandler:
         )
         await self._supervisor.switch(request.session_id, switches)
         return DONE
+
+
+def done(act: Callable[[Any], Awaitable[None] | None]) -> Callable[[Any], Awaitable[Done]]:
+    """A handler that does one thing and has nothing to tell."""
+
+    async def handle(request: Any) -> Done:
+        if (doing := act(request)) is not None:
+            await doing
+        return DONE
+
+    return handle
 
 
 def model_named(said: str | None) -> tuple[str | None, str | None]:

@@ -18,7 +18,6 @@ from rookery.manager.dependencies import StoredTasks
 from rookery.manager.sessions.admission import USUAL_LIMIT, Admission, Preparations, load
 from rookery.manager.sessions.conversation import Timings
 from rookery.manager.sessions.message_queue import Terms, check
-from rookery.manager.sessions.session_edits import Switches, edit_unsent, switch
 from rookery.manager.sessions.session_events import (
     ApproveAction,
     CancelSession,
@@ -49,11 +48,14 @@ from rookery.manager.sessions.session_summary import (
     Changes,
     Question,
     Shown,
+    Switches,
     as_recorded,
+    edit_unsent,
     in_order,
     question_in,
     question_of,
     shown,
+    switch,
 )
 from rookery.manager.sessions.stored_session import found_again
 from rookery.manager.sessions.supervised_session import SupervisedSession

@@ -22,7 +22,7 @@ from rookery.manager.requests import ListDevices, RevokeDevice
 from rookery.manager.shown_rows import Device, Done
 from rookery.manager.web.web_limits import CODES, DEVICES, LAUNCH_CODE, PAIRING_CODE
 from rookery.platform.disk import private_folder, put, reason
-from rookery.protocol.handshake import new_token, same_token
+from rookery.protocol.server import new_token, same_token
 
 _LARGEST_FILE = 2**20
 _LONGEST_NAME = 60

@@ -26,7 +26,7 @@ from rookery import NAME, VERSION
 from rookery.core.queries import Asking
 from rookery.core.unknown_fields import repeated_field
 from rookery.errors import CommandRejected, RookeryError
-from rookery.manager.request_json import reply_to_json, request_from_json
+from rookery.manager.handlers.router import reply_to_json, request_from_json
 from rookery.manager.web.devices import Guest
 from rookery.manager.web.page_files import PageFiles
 from rookery.manager.web.request_guard import API, SOCKET, headers_of_refusal
