@@ -14,7 +14,7 @@ from rookery.core.failures import FailureKind
 from rookery.platform.user_folders import find_places
 from rookery.providers.registry import BASE_URLS, KEY_VARIABLES, NAMES
 from rookery.providers.scripted import read_script
-from rookery.storage.artifacts import FOLDER
+from rookery.storage.sessions import OUTPUT_FOLDER
 
 ROOT = Path(__file__).parents[1]
 PROVIDERS = (ROOT / "docs" / "providers.md").read_text(encoding="utf-8")
@@ -70,7 +70,7 @@ def test_the_places_that_the_pages_name_are_the_ones_that_are_used(
     assert f"`$ROOKERY_HOME/{below.settings_file.relative_to('/root')}`" in settings
     assert f"`~/{usual.tasks.relative_to(tmp_path)}`" in journal
     assert f"`$ROOKERY_HOME/{below.data.relative_to('/root')}`" in journal
-    assert f"    {FOLDER}/cmd-" in journal
+    assert f"    {OUTPUT_FOLDER}/cmd-" in journal
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="there is no make")

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from rookery.errors import StorageError, ToolError
-from rookery.storage.artifacts import TaskArtifacts
+from rookery.storage.sessions import TaskArtifacts
 
 
 def kept(artifacts: TaskArtifacts, data: bytes) -> str:

@@ -22,7 +22,7 @@ from rookery.mcp.hub import McpHub, open_hub
 from rookery.mcp.offered_tools import AccessMcpResource
 from rookery.mcp.server_programs import Patience
 from rookery.mcp.use_mcp_tool import UseMcpTool
-from rookery.storage.artifacts import TaskArtifacts
+from rookery.storage.sessions import TaskArtifacts
 
 MISBEHAVING = Path(__file__).with_name("misbehaving_mcp_server.py")
 AMPLE = 60.0

@@ -40,8 +40,7 @@ from rookery.permissions.approval import ApprovalGate, Permissions
 from rookery.permissions.protected_changes import shielded
 from rookery.platform.user_folders import find_places
 from rookery.providers.scripted import Line, ScriptedProvider
-from rookery.storage.artifacts import TaskArtifacts
-from rookery.storage.sessions import TaskStore
+from rookery.storage.sessions import TaskArtifacts, TaskStore
 from rookery.tools.new_task import NewTask
 from rookery.tools.registry import all_tools, spec_of
 from rookery.workspace.files import WorkspaceFiles

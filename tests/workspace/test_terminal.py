@@ -715,7 +715,7 @@ import anyio
 sys.path[:0] = {path!r}
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
-from rookery.storage.artifacts import TaskArtifacts
+from rookery.storage.sessions import TaskArtifacts
 from rookery.platform.processes.own_programs import find_own_program
 from rookery.engine.ports.commands import Launch
 from rookery.workspace.terminal import Terminal

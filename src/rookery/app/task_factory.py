@@ -24,7 +24,7 @@ from rookery.engine.task_shell import HidingShell
 from rookery.permissions.approval import ApprovalGate, Permissions
 from rookery.permissions.restrictions import ModeLimits, Restrictions, TrustGate
 from rookery.permissions.stale_files import StaleGuard
-from rookery.storage.artifacts import TaskArtifacts
+from rookery.storage.sessions import TaskArtifacts
 
 if TYPE_CHECKING:
     from rookery.app.command_parts import TaskCommands

@@ -1,6 +1,6 @@
 """Finds the lines of a file that match a regular expression, and prints `NUMBER:LINE`.
 
-`artifacts` runs this file as a script, with the expression on standard input, so that it can
+`sessions` runs this file as a script, with the expression on standard input, so that it can
 be ended. It takes a file of any size, also one that is a single line: a line is looked at
 up to `LONGEST_LINE` bytes, and the file is read in pieces. The match that goes beyond the limit
 is the last one, so that whoever reads them knows that there may be more.
