@@ -28,6 +28,7 @@ print(*sys.modules)
 
 NOT_YET = {
     "a parser of YAML": "yaml",
+    "an editor of TOML": "tomlkit",
     "the reading of commands": "rookery.commands.judge",
     "what programs do": "rookery.commands.programs",
     "refusals with a code": "rookery.core.refusals",
