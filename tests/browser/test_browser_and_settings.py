@@ -10,7 +10,7 @@ from llm_server import LlmServer, Recorded, call, finish
 from rookery.browser.page_views import Happenings
 from rookery.browser.reach import Reach
 from rookery.browser.watched_page import WatchedPage
-from support.terminal_session import Installed
+from support.terminal_session import Installed, at
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 @pytest.fixture
 def rookery(tmp_path: Path) -> Installed:
     return Installed(tmp_path)
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def set_up(rookery: Installed, program: str, more: str = "") -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from llm_server import LlmServer, Recorded, call, finish
 from support.browser_site import PATIENCE, Site, command_line, descendants, is_alive
-from support.terminal_session import Installed, processes_with
+from support.terminal_session import Installed, at, processes_with
 from support.warm_start import PipedProcess
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
@@ -32,10 +32,6 @@ def left() -> Iterator[Path]:
         yield Path(name)
         assert os.listdir(name) == []
         assert [pid for pid in processes_with(name) if is_alive(pid)] == []
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def heard(request: Recorded) -> str:

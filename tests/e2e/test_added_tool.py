@@ -11,7 +11,7 @@ import rookery as package
 from llm_server import LlmServer, call, finish
 from support.control_stream_client import Driver
 from support.json_io_client import JsonIo
-from support.terminal_session import COMMAND, Installed
+from support.terminal_session import COMMAND, Installed, at
 from support.tmux_session import TmuxSession
 
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
@@ -40,10 +40,6 @@ def rookery(tmp_path: Path, sources: Path) -> Installed:
     installed.environ["PYTHONPATH"] = str(sources)
     (installed.workspace / "names.txt").write_text(SHUFFLED)
     return installed
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def names(rookery: Installed) -> str:

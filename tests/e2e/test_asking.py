@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, Recorded, call, finish
-from support.terminal_session import Installed
+from support.terminal_session import Installed, at
 
 ALLOW = "Allow this? [y/n/a, or say why not] "
 ONCE = "Allow this? [y/n, or say why not] "
@@ -23,10 +23,6 @@ def repository(rookery: Installed) -> Installed:
         (build / name).touch()
     (rookery.workspace / "a.py").write_text("x = 1\n")
     return rookery
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def command(line: str) -> object:

@@ -6,14 +6,10 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, Recorded, call, finish, gate, say, status
-from support.terminal_session import CTRL_D, Installed
+from support.terminal_session import CTRL_D, Installed, at
 
 ALLOW = "Allow this? [y/n/a, or say why not] "
 DONE = "Done. [Enter accepts, or say what else to do] "
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def command(line: str) -> object:

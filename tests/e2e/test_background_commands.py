@@ -12,6 +12,7 @@ from support.terminal_session import (
     Installed,
     TerminalSession,
     a_pause,
+    at,
     processes_with,
 )
 
@@ -21,10 +22,6 @@ DONE = "Done. [Enter accepts, or say what else to do] "
 @pytest.fixture
 def pause() -> str:
     return a_pause()
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def long_one(pause: str) -> object:

@@ -13,7 +13,7 @@ from rookery.core.findings import Health
 from rookery.core.settings import Settings
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
-from support.terminal_session import Installed
+from support.terminal_session import Installed, at
 
 SECRET = "decoy-4f1d0c9a"
 NEEDED = {"sandbox", "writes confined", "credentials hidden", "own state hidden"}
@@ -27,10 +27,6 @@ def sandbox(tmp_path: Path) -> None:
     for name in NEEDED:
         if found[name].health is not Health.OK:
             pytest.skip(f"{name}: {found[name].text}")
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def ran(rookery: Installed, line: str, *flags: str) -> tuple[str, str]:

@@ -5,16 +5,12 @@ import json
 import pytest
 
 from llm_server import LlmServer, call, finish, say
-from support.terminal_session import Installed
+from support.terminal_session import Installed, at
 
 ANSWER = "ONLY-THE-STAGING-ONE"
 QUESTION = call(
     "ask_followup_question", question="Which database may I drop?", follow_up=[{"text": "none"}]
 )
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 @pytest.mark.parametrize("steps", [0, 3])

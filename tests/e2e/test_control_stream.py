@@ -10,7 +10,7 @@ import pytest
 from llm_server import LlmServer, call, finish, gate, hang, say, status
 from support.control_stream_client import FLAGS, Driver
 from support.control_stream_schemas import problem_with
-from support.terminal_session import COMMAND, Installed
+from support.terminal_session import COMMAND, Installed, at
 
 ONE_ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
 COMMANDS = (
@@ -18,10 +18,6 @@ COMMANDS = (
     *("approve", "reject", "answer", "clear"),
 )
 LOOK = call("list_files", path=".", recursive=False)
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def touch(name: str) -> object:

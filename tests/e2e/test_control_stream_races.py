@@ -10,13 +10,9 @@ import pytest
 
 from llm_server import LlmServer, call, finish, gate, hang, say
 from support.control_stream_client import FLAGS, Driver
-from support.terminal_session import COMMAND, Installed, a_pause, processes_with
+from support.terminal_session import COMMAND, Installed, a_pause, at, processes_with
 
 LOOK = call("list_files", path=".", recursive=False)
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def run(command: str) -> object:

@@ -8,15 +8,11 @@ import pytest
 
 from llm_server import LlmServer, call, finish, say
 from support.control_stream_client import Driver
-from support.terminal_session import Installed
+from support.terminal_session import Installed, at
 
 SEEDS = range(20) if os.environ.get("ROOKERY_TORTURE") else range(2)
 LOOK = call("list_files", path=".", recursive=False)
 ASK = call("ask_followup_question", question="Which?", follow_up=[{"text": "this", "mode": None}])
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -11,13 +11,9 @@ import pytest
 
 from llm_server import LlmServer, call, gate, say
 from support.control_stream_client import Driver
-from support.terminal_session import PATIENCE, Installed
+from support.terminal_session import PATIENCE, Installed, at
 
 ANSWER = "The answer is 4."
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def wait_until_received(process: subprocess.Popen[bytes], server: LlmServer) -> None:

@@ -9,14 +9,10 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, Recorded, call, finish, gate, say
-from support.terminal_session import COMMAND, PATIENCE, Installed
+from support.terminal_session import COMMAND, PATIENCE, Installed, at
 
 FINISHES = "- calls: [{tool: attempt_completion, arguments: {result: One.}}]\n"
 ONE_ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def first_words(request: Recorded) -> str:

@@ -13,15 +13,12 @@ from support.terminal_session import (
     Installed,
     TerminalSession,
     a_pause,
+    at,
     processes_with,
 )
 
 GO_ON = "Go on? [Y/n, or say what to do instead] "
 DONE = "Done. [Enter accepts, or say what else to do] "
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def streaming() -> list[Answer]:

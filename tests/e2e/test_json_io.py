@@ -17,16 +17,12 @@ import pytest
 from llm_server import LlmServer, call, chunks, finish, gate, hang, say, status
 from rookery.compat.json_io.task_rows import PACE, SHORT
 from support.json_io_client import JsonIo, rows_in
-from support.terminal_session import Installed
+from support.terminal_session import Installed, at
 
 ONE_ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def command(line: str) -> object:

@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 
 from llm_server import LlmServer, Recorded, call, finish
-from support.terminal_session import Installed
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+from support.terminal_session import Installed, at
 
 
 def system(request: Recorded) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from llm_server import LlmServer, call, finish
-from support.terminal_session import Installed
+from support.terminal_session import Installed, at
 
 WRITE = call("write_to_file", path="a.txt", content="x\n")
 SWITCH = call("switch_mode", mode_slug="code", reason="to write")
@@ -12,10 +12,6 @@ ASKING = call(
     "ask_followup_question", question="May I?", follow_up=[{"text": "Yes.", "mode": "code"}]
 )
 COMMAND_FILE = "---\nmode: code\n---\nDeploy it.\n"
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 @pytest.mark.parametrize("flags", [["-p"], ["-p", "-y"]], ids=" ".join)

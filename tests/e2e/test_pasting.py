@@ -7,16 +7,12 @@ import signal
 import pytest
 
 from llm_server import LlmServer, Recorded, call, finish, gate, say
-from support.terminal_session import CTRL_C, CTRL_D, Installed
+from support.terminal_session import CTRL_C, CTRL_D, Installed, at
 
 DONE = "Done. [Enter accepts, or say what else to do] "
 ALLOW = "Allow this? [y/n/a, or say why not] "
 LONG = "a word " * 2000 + "and the last one"
 LINES = ["first line", "\tsecond line", "", "y", "fourth line"]
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def pasted(*lines: str) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, call, finish
-from support.terminal_session import CTRL_C, Installed
+from support.terminal_session import CTRL_C, Installed, at
 
 DONE = "Done. [Enter accepts, or say what else to do] "
 RUN = "rm gone.bin; echo more >> run.sh; chmod 600 run.sh; mkdir -p deep/er; echo c > deep/er/c.txt"
@@ -231,10 +231,6 @@ def test_a_person_is_asked_first(
         terminal.press(answer)
         assert terminal.exit_code() == code
     assert state(rookery.workspace) == (worked if code else files)
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def test_a_person_undoes_what_was_done_before_they_accept_it(rookery: Installed, files: State):

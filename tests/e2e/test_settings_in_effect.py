@@ -7,13 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from llm_server import LlmServer, Recorded, call, finish
-from support.terminal_session import Installed, a_pause
+from support.terminal_session import Installed, a_pause, at
 
 NOBODY = "Not interactive: this needs approval, so it was skipped."
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def last_turn(request: Recorded) -> str:

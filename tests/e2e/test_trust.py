@@ -6,7 +6,7 @@ import pytest
 
 from llm_server import LlmServer, Recorded, call, finish
 from support.control_stream_client import Driver
-from support.terminal_session import CTRL_C, CTRL_D, Installed
+from support.terminal_session import CTRL_C, CTRL_D, Installed, at
 
 QUESTION = "Do you trust this folder? "
 PROMPT = "[y/n] "
@@ -24,10 +24,6 @@ def strange(fresh: Installed) -> Installed:
     )
     (fresh.workspace / "a.txt").write_text("what it says\n")
     return fresh
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def touch(name: str) -> object:

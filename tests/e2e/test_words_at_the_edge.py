@@ -6,15 +6,11 @@ import re
 import pytest
 
 from llm_server import LlmServer, call, finish, say
-from support.terminal_session import Installed
+from support.terminal_session import Installed, at
 
 WORDS = "The quick brown fox jumps over the lazy dog while everybody else looks on. "
 ANSWER = (WORDS * 4).strip()
 DONE = "Done. [Enter accepts, or say what else to do] "
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def settled(written: str) -> list[str]:

@@ -13,7 +13,7 @@ from llm_server import Answer, LlmServer, call, finish, gate, say, status
 from support.control_stream_client import Driver
 from support.governed_session import FILE, choose, intents
 from support.json_io_client import JsonIo
-from support.terminal_session import Installed
+from support.terminal_session import Installed, at
 
 Lines: TypeAlias = list[dict[str, Any]]
 Scenario: TypeAlias = Callable[[Installed], tuple[int, Lines]]
@@ -36,10 +36,6 @@ CRITERION = (
 
 def command(line: str) -> Any:
     return call("execute_command", command=line, cwd=None, timeout=None)
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def prepare(rookery: Installed) -> Installed:

@@ -18,7 +18,7 @@ from rookery.core.folds.task_state import TaskState, advance
 from rookery.errors import BadArguments
 from rookery.mcp.server import State
 from support.mcp_workspace import MISBEHAVING, Bench
-from support.terminal_session import Installed
+from support.terminal_session import Installed, at
 
 NOBODY = "Not interactive: this needs approval, so it was skipped."
 GREET = {"server": "one", "tool": "greet", "arguments": {"whom": "you"}}
@@ -49,10 +49,6 @@ for line in sys.stdin:
 @pytest.fixture
 def rookery(tmp_path: Path) -> Installed:
     return Installed(tmp_path)
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 def last_turn(request: Recorded) -> str:

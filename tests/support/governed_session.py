@@ -28,7 +28,7 @@ from rookery.core.facts import Asked, Event, Fact
 from rookery.governance.ledger.ledger_reader import oldest
 from rookery.governance.ledger.traced import TracedRecord
 from rookery.protocol.codec import PROTOCOL, command_to_json, event_from_json
-from support.terminal_session import PATIENCE, Installed
+from support.terminal_session import PATIENCE, Installed, at
 from support.warm_start import start_warm
 
 INTENTS = """\
@@ -88,10 +88,6 @@ def run(command: str) -> Any:
 def wait() -> Any:
     """The model has the person do something before it goes on."""
     return call("ask_followup_question", question="Ready?", follow_up=[{"text": "Yes"}])
-
-
-def at(server: LlmServer) -> list[str]:
-    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 class Heard:

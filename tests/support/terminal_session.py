@@ -26,6 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from llm_server import LlmServer
 from rookery.permissions.trust import TrustStore
 from support.warm_start import PipedProcess, WarmProcess, needs_plain_start, start_piped, start_warm
 
@@ -174,6 +175,11 @@ class TerminalSession:
 def _take_terminal() -> None:
     """Make standard input the controlling terminal, so that Ctrl-C is heard."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def at(server: LlmServer) -> list[str]:
+    """Options that choose the model at this server."""
+    return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 class Installed:
