@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from rookery.commands.git_use import shown_by_git
-from rookery.core.command_lines import Shown
+from rookery.core.command_lines import GitShown
 from rookery.governance.scope.read_rules import names_repository
 
 ANYTHING = [
@@ -94,12 +94,12 @@ NOTHING = [
 @pytest.mark.parametrize(
     ("shown", "command"),
     [
-        *((Shown.ANYTHING, command) for command in ANYTHING),
-        *((Shown.NAMED, command) for command in NAMED),
-        *((Shown.NOTHING, command) for command in NOTHING),
+        *((GitShown.ANYTHING, command) for command in ANYTHING),
+        *((GitShown.NAMED, command) for command in NAMED),
+        *((GitShown.NOTHING, command) for command in NOTHING),
     ],
 )
-def test_what_a_git_command_may_show(shown: Shown, command: str):
+def test_what_a_git_command_may_show(shown: GitShown, command: str):
     assert shown_by_git(shlex.split(command)) is shown
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rookery.commands.here_documents import Document, apart, substitutions
+from rookery.commands.here_documents import Document, split_documents, substitutions
 
 APART = [
     ("ls", "ls", []),
@@ -23,7 +23,7 @@ APART = [
 
 @pytest.mark.parametrize(("text", "rest", "documents"), APART, ids=lambda value: repr(value)[:40])
 def test_documents_are_apart_from_the_rest(text: str, rest: str, documents: list[Document]):
-    made = apart(text)
+    made = split_documents(text)
     assert (made.rest, list(made.documents)) == (rest, documents)
 
 
@@ -41,7 +41,7 @@ UNCERTAIN = [
 
 @pytest.mark.parametrize("text", UNCERTAIN, ids=repr)
 def test_what_cannot_be_told_is_said(text: str):
-    assert apart(text).doubt
+    assert split_documents(text).doubt
 
 
 RUNS = [
@@ -57,5 +57,5 @@ RUNS = [
 @pytest.mark.parametrize(("body", "runs"), RUNS, ids=lambda value: repr(value)[:40])
 def test_what_a_shell_runs_in_a_document_is_found(body: str, runs: list[str]):
     assert list(substitutions(body).runs) == runs
-    assert [run.strip() for run in apart(f"cat <<E\n{body}\nE\n").runs] == runs
-    assert apart(f"cat <<'E'\n{body}\nE\n").runs == ()
+    assert [run.strip() for run in split_documents(f"cat <<E\n{body}\nE\n").runs] == runs
+    assert split_documents(f"cat <<'E'\n{body}\nE\n").runs == ()

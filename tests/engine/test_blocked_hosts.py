@@ -16,7 +16,7 @@ from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.permissions.approval import Permissions, stored_rules
+from rookery.permissions.approval import AllowRules, stored_rules
 from support.stage import TASK, Stage
 
 pytestmark = pytest.mark.anyio
@@ -95,7 +95,7 @@ async def test_always_is_a_rule_for_this_workspace(tmp_path: Path):
     assert rule.words.endswith(f"may reach {HOST}, for 30 days")
 
     def hosts(workspace: Path) -> list[str]:
-        return list(Permissions(file, workspace, place=bench.stage.rules._place, now=now).hosts())
+        return list(AllowRules(file, workspace, place=bench.stage.rules._place, now=now).hosts())
 
     assert hosts(bench.stage.root) == [HOST]
     assert hosts(tmp_path) == []

@@ -20,7 +20,7 @@ from rookery.errors import CommandRejected, StorageError, ToolError
 from rookery.permissions.approval import (
     LASTS,
     AllowRule,
-    Permissions,
+    AllowRules,
     clear_rules,
     problem_with_rules,
     stored_rules,
@@ -54,8 +54,8 @@ class Book:
         self.root.mkdir(exist_ok=True)
         self.rules = self.for_another_task()
 
-    def for_another_task(self, root: Path | None = None) -> Permissions:
-        return Permissions(self.file, root or self.root, place=place, now=lambda: self.now)
+    def for_another_task(self, root: Path | None = None) -> AllowRules:
+        return AllowRules(self.file, root or self.root, place=place, now=lambda: self.now)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from rookery.core.facts import Effect, Version
-from rookery.permissions.protected_changes import shielded
+from rookery.permissions.protected_changes import protected_paths
 
 FILE = Version("ab", 0o100644)
 
@@ -34,12 +34,12 @@ CASES = {
 @pytest.mark.parametrize(("effects", "back"), CASES.values(), ids=CASES.keys())
 def test_what_is_put_back(effects: list[Effect], back: list[str] | None):
     everything = [effect.path for effect in effects]
-    assert shielded(effects, ()) == (everything if back is None else back)
+    assert protected_paths(effects, ()) == (everything if back is None else back)
 
 
 def test_what_was_asked_about_by_its_name_stays_but_no_repository():
-    assert shielded(made(".envrc"), {".envrc"}) == []
-    assert shielded(made("HEAD", "objects/a", "refs/b"), {"HEAD"}) == [
+    assert protected_paths(made(".envrc"), {".envrc"}) == []
+    assert protected_paths(made("HEAD", "objects/a", "refs/b"), {"HEAD"}) == [
         "HEAD",
         "objects/a",
         "refs/b",
@@ -57,16 +57,16 @@ def moved(old: str, new: str, **others: str) -> list[Effect]:
 
 
 def test_a_repository_that_was_only_moved_stays_and_leaves_nothing_at_its_old_place():
-    assert shielded(moved("bare.git", "b2.git"), ()) == []
-    assert shielded(moved("bare.git", "deep/b2.git"), ()) == []
+    assert protected_paths(moved("bare.git", "b2.git"), ()) == []
+    assert protected_paths(moved("bare.git", "deep/b2.git"), ()) == []
 
 
 def test_a_hook_that_was_not_moved_along_with_its_repository_comes_back():
     without = [each for each in moved("a.git", "b.git") if each.path != "b.git/hooks/pre-receive"]
-    assert shielded(without, ()) == ["a.git/hooks/pre-receive"]
+    assert protected_paths(without, ()) == ["a.git/hooks/pre-receive"]
 
 
 def test_a_moved_repository_with_another_hook_is_put_back():
-    changed = shielded(moved("a.git", "b.git", **{"hooks/pre-receive": "evil"}), ())
+    changed = protected_paths(moved("a.git", "b.git", **{"hooks/pre-receive": "evil"}), ())
     assert "a.git/hooks/pre-receive" in changed
     assert {f"b.git/{part}" for part in WITH_HOOK} <= set(changed)

@@ -36,8 +36,8 @@ from rookery.engine.ports.tool import ToolContext, not_judged
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Act, Attend, TaskDeps
 from rookery.engine.timers import Pace
-from rookery.permissions.approval import ApprovalGate, Permissions
-from rookery.permissions.protected_changes import shielded
+from rookery.permissions.approval import AllowRules, ApprovalGate
+from rookery.permissions.protected_changes import protected_paths
 from rookery.platform.user_folders import find_places
 from rookery.providers.scripted import Line, ScriptedProvider
 from rookery.storage.sessions import TaskArtifacts, TaskStore
@@ -95,7 +95,7 @@ class Stage:
         self._turn = turn or TurnRules()
         self._pace = pace or Pace()
         self._files = WorkspaceFiles(self.root, self._limits, home=folder)
-        self.rules = Permissions(
+        self.rules = AllowRules(
             folder / "allowed.json", self.root, place=self._files.place, now=self.clock.now
         )
         self._hooks = [ApprovalGate(self.rules, automatic=lambda: automatic), *hooks]
@@ -126,7 +126,7 @@ class Stage:
             governance=self._governance,
             rules=self.rules,
             checkpoints=lambda: self.checkpoints,
-            shielded=shielded,
+            shielded=protected_paths,
             judge=not_judged,
             command_list=UnlistedCommands(),
             settle=anyio.lowlevel.checkpoint,

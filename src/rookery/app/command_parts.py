@@ -23,7 +23,10 @@ from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action
 from rookery.engine.ports.hooks import Hook, RuleBook
 from rookery.governance.host_writes import was_written
-from rookery.permissions.protected_changes import shielded, shielded_where_it_is_mounted
+from rookery.permissions.protected_changes import (
+    protected_paths,
+    protected_paths_under_mount_sandbox,
+)
 from rookery.platform.git.git_folders import own_repository
 from rookery.platform.git.git_index import checked_out
 from rookery.platform.git.git_programs import git_programs
@@ -79,7 +82,7 @@ class CommandParts:
     def shielded(self, effects: Sequence[Effect], expected: Collection[str]) -> Sequence[str]:
         """What a command changed of protected files, unasked, and the host did not write itself."""
         # what the sandbox can do is found out with the first command, not before
-        by = shielded_where_it_is_mounted if self.sandbox.mounts else shielded
+        by = protected_paths_under_mount_sandbox if self.sandbox.mounts else protected_paths
         found = [*by(effects, expected), *_obeyed_by_git(self._host.files, effects, expected)]
         own = {e.path for e in effects if e.path in found and self._written_by_host(e)}
         return [path for path in dict.fromkeys(found) if path not in own]

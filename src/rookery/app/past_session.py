@@ -18,7 +18,7 @@ from rookery.engine.event_log import EventLog
 from rookery.engine.ports.checkpoints import Restored
 from rookery.engine.subtasks import recover
 from rookery.engine.undo import Undo
-from rookery.permissions.protected_changes import shielded
+from rookery.permissions.protected_changes import protected_paths
 from rookery.platform.user_folders import Places
 from rookery.storage.sessions import TaskStore
 
@@ -65,7 +65,7 @@ async def open_past(
             undo = Undo(
                 log,
                 lambda: checkpoints,
-                shielded=shielded,
+                shielded=protected_paths,
                 start_soon=group.start_soon,
                 governance=PastGovernance(settings, workspace, places, task_id, log),
             )

@@ -21,7 +21,7 @@ from rookery.engine.ports.hooks import Hook
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Attend, TaskDeps
 from rookery.engine.task_shell import HidingShell
-from rookery.permissions.approval import ApprovalGate, Permissions
+from rookery.permissions.approval import AllowRules, ApprovalGate
 from rookery.permissions.restrictions import ModeLimits, Restrictions, TrustGate
 from rookery.permissions.stale_files import StaleGuard
 from rookery.storage.sessions import TaskArtifacts
@@ -79,7 +79,7 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -
     browser = parts.browsers.new()
     governance = parts.oversight.of(task_id, log)
     guard = StaleGuard(lambda: log.events, files.known_text, tolerates=governance.tolerates_stale)
-    rules = Permissions(parts.places.rules_file, parts.workspace, place=files.place, now=now)
+    rules = AllowRules(parts.places.rules_file, parts.workspace, place=files.place, now=now)
     deps = TaskDeps(
         tools=parts.tools | ({browser.name: browser} if browser else {}),
         equip=partial(briefing.equip, tell_user, governance.tools),
@@ -143,7 +143,7 @@ def _limits(parts: "HostParts", log: EventLog, automatic: Callable[[], bool]) ->
 
 def _approvals(
     parts: "HostParts",
-    rules: Permissions,
+    rules: AllowRules,
     browser: "BrowserAction | None",
     automatic: Callable[[], bool],
 ) -> list[Hook]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rookery.commands.git_changes import git_changes
 from rookery.commands.program_tables import effects, network_programs
-from rookery.commands.programs import Doing, Operand
+from rookery.commands.programs import CommandEffect, Operand
 from rookery.commands.words import Split, Word, split
 from rookery.commands.wrappers import only_name
 from rookery.core.command_lines import Deed, program_name
@@ -35,29 +35,29 @@ def _is_deep(said: Split) -> bool:
     return bool(said.flags & _RECURSIVE) or said.has("--recursive")
 
 
-def _rm(words: Sequence[Word]) -> Doing:
+def _rm(words: Sequence[Word]) -> CommandEffect:
     said = split(words)
-    return Doing(operands=_operands(Deed.DELETE, said.operands, deep=_is_deep(said)))
+    return CommandEffect(operands=_operands(Deed.DELETE, said.operands, deep=_is_deep(said)))
 
 
-def _deleting(words: Sequence[Word]) -> Doing:
-    return Doing(operands=_operands(Deed.DELETE, split(words, "-n -s --size").operands))
+def _deleting(words: Sequence[Word]) -> CommandEffect:
+    return CommandEffect(operands=_operands(Deed.DELETE, split(words, "-n -s --size").operands))
 
 
-def _shred(words: Sequence[Word]) -> Doing:
+def _shred(words: Sequence[Word]) -> CommandEffect:
     said = split(words, "-n -s --iterations --size --random-source")
-    return Doing(
+    return CommandEffect(
         operands=_operands(Deed.DELETE, said.operands),
         grave=("shred overwrites what it is given so that nothing can be restored",),
     )
 
 
-def _writing(words: Sequence[Word]) -> Doing:
+def _writing(words: Sequence[Word]) -> CommandEffect:
     said = split(words, "-t -d -r -s -m -o -g --date --reference --size --mode --suffix --owner")
-    return Doing(operands=_operands(Deed.WRITE, said.operands))
+    return CommandEffect(operands=_operands(Deed.WRITE, said.operands))
 
 
-def _mode(words: Sequence[Word]) -> Doing:
+def _mode(words: Sequence[Word]) -> CommandEffect:
     """chmod, chown, chgrp: the first operand is no path, unless a reference is given."""
     said = split(words, "--reference --from")
     paths = said.operands if "--reference" in said.values else said.operands[1:]
@@ -65,13 +65,13 @@ def _mode(words: Sequence[Word]) -> Doing:
         paths = ()
     deep = _is_deep(said)
     rights = deep or not re.match(r"[ugoa]*\+", said.operands[0].text if said.operands else "")
-    return Doing(
+    return CommandEffect(
         operands=tuple(Operand(Deed.WRITE, one, deep=deep, rights=rights) for one in paths)
     )
 
 
-def _copying(source: Deed) -> Callable[[Sequence[Word]], Doing]:
-    def copy(words: Sequence[Word]) -> Doing:
+def _copying(source: Deed) -> Callable[[Sequence[Word]], CommandEffect]:
+    def copy(words: Sequence[Word]) -> CommandEffect:
         said = split(words, "-t -S -m -o -g --target-directory --suffix --mode --owner --group")
         sources, to = list(said.operands), said.value("-t", "--target-directory")
         if to is None and len(sources) > 1:
@@ -79,20 +79,20 @@ def _copying(source: Deed) -> Callable[[Sequence[Word]], Doing]:
         copies_all = "-a" in said.flags or said.has("--archive")
         deep = _is_deep(said) or copies_all or source is Deed.DELETE
         written = [Operand(Deed.WRITE, to, names=_names(sources))] if to else []
-        return Doing(operands=(*_operands(source, sources, deep=deep), *written))
+        return CommandEffect(operands=(*_operands(source, sources, deep=deep), *written))
 
     return copy
 
 
-def _ln(words: Sequence[Word]) -> Doing:
+def _ln(words: Sequence[Word]) -> CommandEffect:
     said = split(words, "-t -S --target-directory --suffix")
     to = said.value("-t", "--target-directory")
     if to is None:
         to = said.operands[-1] if len(said.operands) > 1 else _HERE
-    return Doing(operands=(Operand(Deed.WRITE, to, names=_names(said.operands[:1])),))
+    return CommandEffect(operands=(Operand(Deed.WRITE, to, names=_names(said.operands[:1])),))
 
 
-def _rsync(words: Sequence[Word]) -> Doing:
+def _rsync(words: Sequence[Word]) -> CommandEffect:
     said = split(
         words, "-e -f --rsh --exclude --include --filter --files-from --rsync-path --bwlimit"
     )
@@ -107,39 +107,43 @@ def _rsync(words: Sequence[Word]) -> Doing:
         if re.match(r"[^/]*:", to.text)
         else (Operand(Deed.DELETE if deletes else Deed.WRITE, to, deep=True),)
     )
-    return Doing(
+    return CommandEffect(
         operands=(*_operands(Deed.DELETE if moves else Deed.READ, local, deep=True), *written),
         network=remote,
         why_not="rsync has options that are not known here",
     )
 
 
-def _dd(words: Sequence[Word]) -> Doing:
+def _dd(words: Sequence[Word]) -> CommandEffect:
     operands = []
     for word in words:
         name, _, path = word.text.partition("=")
         if name in {"of", "if"}:
             deed = Deed.WRITE if name == "of" else Deed.READ
             operands.append(Operand(deed, Word(path, known=word.known)))
-    return Doing(operands=tuple(operands))
+    return CommandEffect(operands=tuple(operands))
 
 
-def _sed(words: Sequence[Word]) -> Doing:
+def _sed(words: Sequence[Word]) -> CommandEffect:
     said = split(words, "-e -f -l --expression --file --line-length")
     edits = said.letter("i") or any(flag.startswith("--in-place") for flag in said.flags)
     paths = said.operands if {"-e", "-f", "--expression"} & set(said.values) else said.operands[1:]
     scripts = "what the script of sed does is not known here"
-    return Doing(operands=_operands(Deed.WRITE if edits else Deed.READ, paths), why_not=scripts)
+    return CommandEffect(
+        operands=_operands(Deed.WRITE if edits else Deed.READ, paths), why_not=scripts
+    )
 
 
-def _perl(words: Sequence[Word]) -> Doing:
+def _perl(words: Sequence[Word]) -> CommandEffect:
     said = split(words, "-e -E -M -I")
     edits = said.letter("i") and said.letter("e")
     why_not = "perl runs a program that is not known here"
-    return Doing(operands=_operands(Deed.WRITE, said.operands if edits else ()), why_not=why_not)
+    return CommandEffect(
+        operands=_operands(Deed.WRITE, said.operands if edits else ()), why_not=why_not
+    )
 
 
-def _tar(words: Sequence[Word]) -> Doing:
+def _tar(words: Sequence[Word]) -> CommandEffect:
     said = split(words, "-f -C --file --directory -T -X --exclude --files-from")
     mode = said.operands[0].text if said.operands and "-f" not in said.values else ""
     letters = "".join(flag[1:] for flag in said.flags if not flag.startswith("--")) + mode
@@ -157,42 +161,44 @@ def _tar(words: Sequence[Word]) -> Doing:
         operands += _operands(Deed.READ, packed, deep=True)
     if said.has("--remove-files"):
         operands += _operands(Deed.DELETE, said.operands, deep=True)
-    return Doing(operands=tuple(operands), why_not="what is in the archive is not known here")
+    return CommandEffect(
+        operands=tuple(operands), why_not="what is in the archive is not known here"
+    )
 
 
-def _zip(words: Sequence[Word]) -> Doing:
+def _zip(words: Sequence[Word]) -> CommandEffect:
     """The first operand is the archive. With -m, what is packed is removed."""
     said = split(words, "-b -n -x -i -t -tt -P --exclude --include --temp-path --password")
     moves = said.letter("m") or said.has("--move")
     packed = _operands(Deed.DELETE if moves else Deed.READ, said.operands[1:], deep=_is_deep(said))
-    return Doing(
+    return CommandEffect(
         operands=(*_operands(Deed.WRITE, said.operands[:1]), *packed),
         why_not="zip has options that are not known here",
     )
 
 
-def _compress(words: Sequence[Word]) -> Doing:
+def _compress(words: Sequence[Word]) -> CommandEffect:
     """gzip and its kin put another file in the place of each that they are given."""
     said = split(words, "-S -T -D --suffix --threads --output-dir")
     deep = said.letter("r") or said.has("--recursive")
-    return Doing(
+    return CommandEffect(
         operands=_operands(Deed.DELETE if deep else Deed.WRITE, said.operands, deep=deep),
         why_not="it has options that are not known here",
     )
 
 
-def _unzip(words: Sequence[Word]) -> Doing:
+def _unzip(words: Sequence[Word]) -> CommandEffect:
     said = split(words, "-d -x")
     folder = said.value("-d") or _HERE
     lists = {"-l", "-t", "-p", "-v"} & said.flags
     written = () if lists else _operands(Deed.WRITE, [folder], deep=True)
-    return Doing(
+    return CommandEffect(
         operands=(*_operands(Deed.READ, said.operands[:1]), *written),
         why_not="what is in the archive is not known here",
     )
 
 
-def _curl(words: Sequence[Word]) -> Doing:
+def _curl(words: Sequence[Word]) -> CommandEffect:
     said = split(
         words,
         "-o --output -H --header -d --data --data-binary --data-raw -X --request -u --user -A -e -b"
@@ -209,7 +215,7 @@ def _curl(words: Sequence[Word]) -> Doing:
         if (word := said.value(flag)) and "@" in word.text
     ]
     sent += [word for word in [said.value("-T", "--upload-file")] if word]
-    return Doing(
+    return CommandEffect(
         operands=(
             *_operands(Deed.WRITE, [file for file in files if file]),
             *_operands(Deed.READ, sent),
@@ -218,16 +224,16 @@ def _curl(words: Sequence[Word]) -> Doing:
     )
 
 
-def _wget(words: Sequence[Word]) -> Doing:
+def _wget(words: Sequence[Word]) -> CommandEffect:
     said = split(
         words, "-O -P -o -U -t -T --output-document --directory-prefix --header --post-data"
     )
     to = said.value("-O", "--output-document") or said.value("-P", "--directory-prefix") or _HERE
     written = () if to.text == "-" else _operands(Deed.WRITE, [to])
-    return Doing(operands=written, network=True)
+    return CommandEffect(operands=written, network=True)
 
 
-def _find(words: Sequence[Word]) -> Doing:
+def _find(words: Sequence[Word]) -> CommandEffect:
     """Starting points, tests, actions. Without a test everything below is meant."""
     starts: list[Word] = []
     rest = list(words)
@@ -248,13 +254,13 @@ def _find(words: Sequence[Word]) -> Doing:
         )
     else:
         operands += _operands(Deed.READ, starts)
-    return Doing(operands=operands, why_not="find has options that are not known here")
+    return CommandEffect(operands=operands, why_not="find has options that are not known here")
 
 
-def _reading_files(valued: str, skip: int = 0) -> Callable[[Sequence[Word]], Doing]:
-    def read(words: Sequence[Word]) -> Doing:
+def _reading_files(valued: str, skip: int = 0) -> Callable[[Sequence[Word]], CommandEffect]:
+    def read(words: Sequence[Word]) -> CommandEffect:
         said: Split = split(words, valued)
-        return Doing(
+        return CommandEffect(
             operands=_operands(Deed.READ, said.operands[skip:]),
             why_not="it has options that are not known here",
         )
@@ -262,7 +268,7 @@ def _reading_files(valued: str, skip: int = 0) -> Callable[[Sequence[Word]], Doi
     return read
 
 
-FILE_CHANGERS: dict[str, Callable[[Sequence[Word]], Doing]] = {
+FILE_CHANGERS: dict[str, Callable[[Sequence[Word]], CommandEffect]] = {
     "rm": _rm,
     "rmdir": _deleting,
     "unlink": _deleting,
@@ -315,7 +321,7 @@ FILE_CHANGERS: dict[str, Callable[[Sequence[Word]], Doing]] = {
 }
 
 
-def changing(words: Sequence[Word]) -> Doing | None:
+def changing(words: Sequence[Word]) -> CommandEffect | None:
     """What a command changes, if its program is known for changing things."""
     texts = [word.text for word in words]
     name = program_name(texts[0])
@@ -325,14 +331,16 @@ def changing(words: Sequence[Word]) -> Doing | None:
         return git_changes(words)
     if handler := FILE_CHANGERS.get(name):
         done = handler(words[1:])
-        return Doing(
+        return CommandEffect(
             operands=done.operands,
             network=network or done.network,
             why_not=done.why_not or _unlisted(name, words),
             grave=(*grave, *done.grave),
         )
     if grave or network:
-        return Doing(network=network, grave=grave, why_not=f"what {name} does is not known here")
+        return CommandEffect(
+            network=network, grave=grave, why_not=f"what {name} does is not known here"
+        )
     return None
 
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from rookery.commands.program_tables import git_table
-from rookery.commands.programs import Doing, Operand, reading
+from rookery.commands.programs import CommandEffect, Operand, reading
 from rookery.commands.words import Script, Split, Word, abbreviates, split
 from rookery.core.command_lines import Deed
 
@@ -43,16 +43,16 @@ _CONFIG_LOOKS = {
 }
 
 
-def git_changes(words: Sequence[Word]) -> Doing:
+def git_changes(words: Sequence[Word]) -> CommandEffect:
     texts = [word.text for word in words]
     if any(text.startswith("-") for text in texts[1:2]):
         # the same command without these options is judged by itself
         why_not = f"git is given {texts[1]} before its command"
-        return Doing(why_not=why_not, grave=tuple(_grave_settings(texts)))
+        return CommandEffect(why_not=why_not, grave=tuple(_grave_settings(texts)))
     command = texts[1] if len(texts) > 1 else ""
     said = split(words[2:], "-m -F -b -B -C -c -s -S --message --source --exec -x -o --onto")
     runs = "git runs hooks and filters that are not known here"
-    return Doing(
+    return CommandEffect(
         operands=tuple(_operands(command, said)),
         network=command in git_table().network.split(),
         grave=tuple(_grave(command, said, texts[2:])),
@@ -168,14 +168,14 @@ def _grave_push(said: Split, operands: Sequence[str]) -> Iterator[str]:
         yield "git push deletes or overwrites a reference"
 
 
-def git_outputs(words: Sequence[Word]) -> Doing:
+def git_outputs(words: Sequence[Word]) -> CommandEffect:
     rest = without_settings(words)
     if len(rest) < 2:
-        return Doing()
+        return CommandEffect()
     command = rest[1].text
     said = split(rest[2:], _VALUED)
     written = [*_written(command, said), *_elsewhere(words, rest)]
-    return Doing(
+    return CommandEffect(
         operands=tuple(Operand(Deed.WRITE, word) for word in written if word.text != "-"),
         grave=tuple(_grave_outputs(command, said)),
     )

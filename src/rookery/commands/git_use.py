@@ -15,7 +15,7 @@ from rookery.commands.git_changes import is_known, without_settings
 from rookery.commands.program_tables import git_table
 from rookery.commands.programs import known_reader, reading
 from rookery.commands.words import Word, words
-from rookery.core.command_lines import Deed, GitUse, Judgement, Shown, program_name
+from rookery.core.command_lines import Deed, GitShown, GitUse, Judgement, program_name
 
 _PRINTING = frozenset(
     {"show", "diff", "cat-file", "diff-tree", "diff-index", "diff-files", "grep", "whatchanged"}
@@ -122,35 +122,35 @@ def _only_reads(said: Sequence[str]) -> bool:
     return known_reader(said) and reading(words(said)).reads_only
 
 
-def shown_by_git(command: Sequence[str]) -> Shown:
+def shown_by_git(command: Sequence[str]) -> GitShown:
     if not command or program_name(command[0]) != "git":
-        return Shown.NOTHING
+        return GitShown.NOTHING
     _, *said = (word.text for word in without_settings([Word(text) for text in command]))
     if not said or _is_silent(said[0], said[1:]):
-        return Shown.NOTHING
+        return GitShown.NOTHING
     if said[0] == "mv":
-        return Shown.NAMED  # under its new name no rule would hold for the file
+        return GitShown.NAMED  # under its new name no rule would hold for the file
     if not reading(words(["git", *said])).reads_only:
-        return Shown.ANYTHING
+        return GitShown.ANYTHING
     return _shown_by_reader(said[0], said[1:])
 
 
-def _shown_by_reader(name: str, options: Sequence[str]) -> Shown:
+def _shown_by_reader(name: str, options: Sequence[str]) -> GitShown:
     """Of a command that only reads, with options that are all known."""
     if any(map(_OF_OBJECTS.match, options)):
-        return Shown.ANYTHING
+        return GitShown.ANYTHING
     if name == "stash" and options[:1] == ["show"]:
-        return Shown.NOTHING if _is_summary(options) else Shown.ANYTHING
+        return GitShown.NOTHING if _is_summary(options) else GitShown.ANYTHING
     if name == "status":
-        return Shown.NOTHING  # with -v it would show changes, which is not a known option
+        return GitShown.NOTHING  # with -v it would show changes, which is not a known option
     patch = any(map(_PATCH.match, _before_paths(options)))
     if not patch and (name not in _PRINTING or _is_summary(options)):
-        return Shown.NOTHING
+        return GitShown.NOTHING
     if name not in _PRINTING and name not in {"log", "rev-list", "reflog"}:
-        return Shown.NOTHING
+        return GitShown.NOTHING
     if name in {"show", "cat-file"} and _names_files(options):
-        return Shown.NOTHING
-    return Shown.NAMED if _is_limited(options) else Shown.ANYTHING
+        return GitShown.NOTHING
+    return GitShown.NAMED if _is_limited(options) else GitShown.ANYTHING
 
 
 def _is_silent(name: str, options: Sequence[str]) -> bool:

@@ -25,10 +25,10 @@ from rookery.commands.grammar_nodes import (
     without_escapes,
     words_of,
 )
-from rookery.commands.here_documents import Document, apart
+from rookery.commands.here_documents import Document, split_documents
 from rookery.commands.plain_line import plain
 from rookery.commands.resolved_line import line_of
-from rookery.commands.words import Script, ShellLine, SimpleCommand, Word
+from rookery.commands.words import ParsedLine, Script, SimpleCommand, Word
 from rookery.core.command_lines import program_name
 from rookery.core.limits import KIB
 
@@ -106,17 +106,17 @@ _INDEX = re.compile(r"\w\[[^\[\]\n]*(?:\$\(|`|[<>]\()")
 MOST_BEFORE = 8
 
 
-def read(script: Script, *, home: str) -> ShellLine:
+def read(script: Script, *, home: str) -> ParsedLine:
     """Every simple command of the text. `home` is what `~` and `$HOME` stand for."""
     parsed = plain(script.text)
     return line_of(parsed) if parsed else _by_grammar(script, home)
 
 
-def _by_grammar(script: Script, home: str) -> ShellLine:
+def _by_grammar(script: Script, home: str) -> ParsedLine:
     text = script.text
     if "\0" in text:
         return unread_line(text, "it has NUL characters", home)
-    split = apart(text)
+    split = split_documents(text)
     uncertain = split.doubt or ("" if script.known else NOT_ALL)
     bodies = tuple(map(_given, split.documents))
     if len(split.rest) > LONGEST:
@@ -135,7 +135,7 @@ def _by_grammar(script: Script, home: str) -> ShellLine:
     if COMPUTES in doubts:
         commands = (*commands, *_in_documents(bodies, home))
     documents = (*bodies, *line.documents)
-    return ShellLine(commands, tuple(doubts), split.runs, documents, grave, redefines)
+    return ParsedLine(commands, tuple(doubts), split.runs, documents, grave, redefines)
 
 
 def _given(document: Document) -> Script:
@@ -148,7 +148,7 @@ def _given(document: Document) -> Script:
     return Script(said, said == without and "$" not in bare and "`" not in bare, without)
 
 
-def _in_all_readings(text: str, home: str) -> ShellLine:
+def _in_all_readings(text: str, home: str) -> ParsedLine:
     """As it is written, and as it is once the shell has put in what it knows."""
     line = _parsed(text, home)
     doubts, other = line.doubts, text
@@ -185,7 +185,7 @@ def _with_values(text: str) -> str:
     return text
 
 
-def _parsed(text: str, home: str) -> ShellLine:
+def _parsed(text: str, home: str) -> ParsedLine:
     commands: list[SimpleCommand] = []
     doubts: dict[str, None] = {}
     documents: list[Script] = []
@@ -219,7 +219,7 @@ def _parsed(text: str, home: str) -> ShellLine:
         commands += crude_commands(text, own_home)
         commands += crude_commands(without_escapes(text), own_home) if "$'" in text else ()
         commands += crude_redirections(text, own_home)
-    return ShellLine(
+    return ParsedLine(
         tuple(commands), tuple(doubts), documents=tuple(documents), redefines=redefined
     )
 

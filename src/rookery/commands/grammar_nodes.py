@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rookery.commands.words import Redirection, Script, ShellLine, SimpleCommand, Word, words
+from rookery.commands.words import ParsedLine, Redirection, Script, SimpleCommand, Word, words
 from rookery.commands.wrappers import SHELLS
 from rookery.core.command_lines import program_name
 
@@ -224,7 +224,7 @@ def _decoded(raw: bytes) -> str:
     return _SPELLED_OUT.sub(lambda found: chr(int(found[1], 16)), raw.decode())
 
 
-def unread_line(text: str, doubt: str, home: str) -> ShellLine:
+def unread_line(text: str, doubt: str, home: str) -> ParsedLine:
     """A text that is not read by any grammar. What in it may destroy something is grave, for
     nothing is known of what it would be done to."""
     commands = (*crude_commands(text, home), *crude_redirections(text, home))
@@ -232,7 +232,7 @@ def unread_line(text: str, doubt: str, home: str) -> ShellLine:
     grave = sorted(f"{doubt}, and names {name}" for name in named & (_DESTROYERS | SHELLS))
     if any(one.redirections for one in commands):
         grave.append(f"{doubt}, and writes files")
-    return ShellLine(commands, (doubt,), grave=tuple(grave), redefines=True)
+    return ParsedLine(commands, (doubt,), grave=tuple(grave), redefines=True)
 
 
 def crude_commands(text: str, home: str) -> Iterator[SimpleCommand]:

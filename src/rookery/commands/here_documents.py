@@ -42,7 +42,7 @@ class Document(Struct, frozen=True):
     quoted: bool
 
 
-class Apart(Struct, frozen=True):
+class SplitText(Struct, frozen=True):
     """`rest` is the text without its documents and comments; `doubt` why that is not certain.
 
     `runs` are the texts that the shell reads by themselves: what is in backticks, and, in
@@ -55,21 +55,21 @@ class Apart(Struct, frozen=True):
     doubt: str = ""
 
 
-def apart(text: str) -> Apart:
+def split_documents(text: str) -> SplitText:
     """The text and its here-documents."""
     return _read(text, "commands")
 
 
-def substitutions(body: str) -> Apart:
+def substitutions(body: str) -> SplitText:
     """What a shell runs in a text that it only puts values into."""
     return _read(body, "document")
 
 
-def _read(text: str, outermost: str) -> Apart:
+def _read(text: str, outermost: str) -> SplitText:
     if outermost == "commands" and not re.search("<<|`|#", text):
-        return Apart(text)
+        return SplitText(text)
     if outermost == "document" and "$" not in text and "`" not in text:
-        return Apart(text)
+        return SplitText(text)
     scanner = _Scanner(text, outermost)
     scanner.go_through()
     runs = list(scanner.runs)
@@ -78,7 +78,7 @@ def _read(text: str, outermost: str) -> Apart:
             inside = substitutions(document.body)
             runs += inside.runs
             scanner.doubtful = scanner.doubtful or bool(inside.doubt)
-    return Apart(
+    return SplitText(
         scanner.rest(),
         tuple(scanner.documents),
         tuple(runs),

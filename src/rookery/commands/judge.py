@@ -28,10 +28,10 @@ from rookery.commands.nested_commands import (
     whole_line,
 )
 from rookery.commands.outputs import outputs, together
-from rookery.commands.programs import Doing, Operand, known_reader, reading
+from rookery.commands.programs import CommandEffect, Operand, known_reader, reading
 from rookery.commands.resolved_line import Spelling, any_patterns, line_of
 from rookery.commands.rules import begins_with, named_hosts
-from rookery.commands.targets import Finding, Targets
+from rookery.commands.targets import TargetFinding, Targets
 from rookery.commands.words import (
     SimpleCommand,
     Word,
@@ -90,18 +90,18 @@ class CommandJudge:
         start = str(self._root / cwd)
         whole = whole_line(command, self._home)
         line, commands = whole.line, whole.commands
-        told = _Told(line.doubts)
-        told.grave += whole.grave
+        found = _Findings(line.doubts)
+        found.grave += whole.grave
         if whole.too_deep:
-            told.doubts.append("it runs commands in commands, deeper than is looked into")
+            found.doubts.append("it runs commands in commands, deeper than is looked into")
         if _FORK_BOMB.search(command):
-            told.grave.append("starts itself over and over until the machine gives up")
-        self._look_at(commands, start, told)
-        spelled = self._spelled(line.plain, start, told) if line.plain else None
-        if spelled and _runs_git(commands) and (told.elsewhere or not self._own_repository()):
+            found.grave.append("starts itself over and over until the machine gives up")
+        self._look_at(commands, start, found)
+        spelled = self._spelled(line.plain, start, found) if line.plain else None
+        if spelled and _runs_git(commands) and (found.elsewhere or not self._own_repository()):
             spelled = None
-            told.doubts.append("git would look into a repository that is not this folder's own")
-        approved = told.only_reads and not told.doubts and not told.grave
+            found.doubts.append("git would look into a repository that is not this folder's own")
+        approved = found.only_reads and not found.doubts and not found.grave
         texts = tuple(one.texts for one in commands if one.words)
         judged = Judgement(
             commands=texts,
@@ -110,11 +110,11 @@ class CommandJudge:
             shown=tuple(map(shown_by_git, texts)),
             plain=spelled if approved else None,
             spelled=spelled,
-            targets=tuple(dict.fromkeys(told.targets)),
-            network=told.network,
-            why_not="; ".join(list(dict.fromkeys(told.doubts))[:3]),
-            grave=tuple(dict.fromkeys(told.grave))[:MOST_REASONS],
-            notes=tuple(dict.fromkeys(told.notes))[:MOST_REASONS],
+            targets=tuple(dict.fromkeys(found.targets)),
+            network=found.network,
+            why_not="; ".join(list(dict.fromkeys(found.doubts))[:3]),
+            grave=tuple(dict.fromkeys(found.grave))[:MOST_REASONS],
+            notes=tuple(dict.fromkeys(found.notes))[:MOST_REASONS],
             too_deep=whole.too_deep,
             needs_keys=bool(texts)
             and all(any(begins_with(entry, said) for entry in self._leave) for said in texts),
@@ -124,7 +124,7 @@ class CommandJudge:
         )
         return with_git_use(judged)
 
-    def _look_at(self, commands: Sequence[SimpleCommand], start: str, told: "_Told") -> None:
+    def _look_at(self, commands: Sequence[SimpleCommand], start: str, found: "_Findings") -> None:
         folders = Folders(start, self._home)
         targets = Targets(
             self._files,
@@ -135,26 +135,26 @@ class CommandJudge:
         )
         for command in commands[:MOST_COMMANDS]:
             where = folders.of(command)
-            doing = _doing(command)
-            told.hear_of(doing)
-            told.doubts += made_to_run(doing, where, str(self._root))
-            told.notes += self._run_by_git(command, doing, where)
-            told.elsewhere = told.elsewhere or self._in_another_repository(command, where)
+            effect = _effect_of(command)
+            found.add_effect(effect)
+            found.doubts += made_to_run(effect, where, str(self._root))
+            found.notes += self._run_by_git(command, effect, where)
+            found.elsewhere = found.elsewhere or self._in_another_repository(command, where)
             if command.scope[:1] == (ELSEWHERE,):
-                told.grave += _graves_elsewhere(doing)
+                found.grave += _graves_elsewhere(effect)
                 continue
-            for operand in (*_redirected(command), *doing.operands):
-                for finding in targets.find(operand, where, doing.search):
-                    told.hear(finding)
+            for operand in (*_redirected(command), *effect.operands):
+                for finding in targets.find(operand, where, effect.search):
+                    found.add(finding)
         if len(commands) > MOST_COMMANDS:
-            told.grave.append("has more commands than can be looked at")
+            found.grave.append("has more commands than can be looked at")
 
     def _run_by_git(
-        self, command: SimpleCommand, doing: Doing, where: Sequence[str]
+        self, command: SimpleCommand, effect: CommandEffect, where: Sequence[str]
     ) -> Iterator[str]:
         """The hooks and programs that a git command which changes something would run."""
         texts = command.texts
-        if doing.reads_only or not texts or program_name(texts[0]) != "git" or len(texts) < 2:
+        if effect.reads_only or not texts or program_name(texts[0]) != "git" or len(texts) < 2:
             return
         if texts[1].startswith("-"):
             return  # the same command without these options is looked at by itself
@@ -169,17 +169,17 @@ class CommandJudge:
         makes_one = texts[1:2] in (("init",), ("clone",))
         return makes_one or any(_has_its_own(folder, str(self._root)) for folder in where)
 
-    def _spelled(self, parsed: Plain, start: str, told: "_Told") -> Plain | None:
+    def _spelled(self, parsed: Plain, start: str, found: "_Findings") -> Plain | None:
         """The line as it would be run without a shell: absolute programs, and files for patterns.
         What these say is judged as well. None if that is not to be had safely."""
         spelling = Spelling(self._files, self._root, start, self._find_program)
         spelled = spelling.spelled(parsed)
-        told.doubts += spelling.doubts
+        found.doubts += spelling.doubts
         if any_patterns(parsed):
-            again = _Told(())
+            again = _Findings(())
             expanded = spelling.with_files(parsed)
             self._look_at(list(line_of(expanded).commands) if expanded else [], start, again)
-            told.hear_more(again)
+            found.add_all(again)
         return spelled
 
     def _find_program(
@@ -201,7 +201,7 @@ class CommandJudge:
         return is_shadowed(name, path, self._root, **unsafe)
 
 
-class _Told:
+class _Findings:
     """What has been found out so far."""
 
     def __init__(self, doubts: Sequence[str]) -> None:
@@ -214,22 +214,22 @@ class _Told:
         self.elsewhere = False
         """Git works in a repository inside the workspace, or makes one."""
 
-    def hear_of(self, doing: Doing) -> None:
-        self.only_reads = self.only_reads and doing.reads_only
-        self.grave += doing.grave
-        if doing.why_not:
-            self.doubts.append(doing.why_not)
-        if doing.network:
+    def add_effect(self, effect: CommandEffect) -> None:
+        self.only_reads = self.only_reads and effect.reads_only
+        self.grave += effect.grave
+        if effect.why_not:
+            self.doubts.append(effect.why_not)
+        if effect.network:
             self.network = True
             self.notes.append("uses the network")
 
-    def hear_more(self, other: "_Told") -> None:
+    def add_all(self, other: "_Findings") -> None:
         """What is against the same line, read in another way."""
         self.doubts += other.doubts
         self.grave += other.grave
         self.only_reads = self.only_reads and other.only_reads
 
-    def hear(self, finding: Finding) -> None:
+    def add(self, finding: TargetFinding) -> None:
         self.targets += finding.targets
         self.grave += finding.grave
         self.notes += finding.notes
@@ -257,36 +257,38 @@ def _has_its_own(folder: str, root: str) -> bool:
     return not folder
 
 
-def _doing(command: SimpleCommand) -> Doing:
+def _effect_of(command: SimpleCommand) -> CommandEffect:
     said = command.words
     if not said:
-        return Doing()
+        return CommandEffect()
     if not said[0].known:
-        return Doing(why_not=f"which program it runs is not known before: {said[0].text[:40]}")
+        return CommandEffect(
+            why_not=f"which program it runs is not known before: {said[0].text[:40]}"
+        )
     name = program_name(said[0].text)
     if name == "cd" and len(said) == 2 and said[1].known:
-        return Doing(reads_only=True)
+        return CommandEffect(reads_only=True)
     if name in _SHELL_OWN and not (name == "printf" and reading(said).reads_only):
-        return Doing()
+        return CommandEffect()
     read = reading(said)
     if read.reads_only:
         return read if "/" not in said[0].text else _by_path(read)
     if assignment(said[0]):
-        return Doing(why_not="it sets variables")
+        return CommandEffect(why_not="it sets variables")
     return together(changing(said) or _unknown(said, name, read), outputs(said))
 
 
-def _unknown(said: Sequence[Word], name: str, read: Doing) -> Doing:
+def _unknown(said: Sequence[Word], name: str, read: CommandEffect) -> CommandEffect:
     looked_through = wrapped(said) is not None and name not in SHELLS
     guesses = () if looked_through else tuple(_guesses(said))
-    return Doing(why_not=_not_known(said, name, read), operands=guesses)
+    return CommandEffect(why_not=_not_known(said, name, read), operands=guesses)
 
 
-def _by_path(read: Doing) -> Doing:
-    return Doing(operands=read.operands, why_not="a program is named by its path")
+def _by_path(read: CommandEffect) -> CommandEffect:
+    return CommandEffect(operands=read.operands, why_not="a program is named by its path")
 
 
-def _not_known(said: Sequence[Word], name: str, read: Doing) -> str:
+def _not_known(said: Sequence[Word], name: str, read: CommandEffect) -> str:
     if known_reader([word.text for word in said]):
         return read.why_not
     if wrapped(said) is not None:
@@ -301,10 +303,10 @@ def _guesses(said: Sequence[Word]) -> Iterator[Operand]:
             yield Operand(Deed.READ, word, maybe=True)
 
 
-def _graves_elsewhere(doing: Doing) -> list[str]:
+def _graves_elsewhere(effect: CommandEffect) -> list[str]:
     return [
         f"deletes on another machine: {operand.word.text}"
-        for operand in doing.operands
+        for operand in effect.operands
         if operand.deed is Deed.DELETE and operand.deep
     ]
 

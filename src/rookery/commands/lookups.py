@@ -11,7 +11,7 @@ from fnmatch import translate
 from functools import cache
 from pathlib import Path
 
-from rookery.commands.programs import Doing
+from rookery.commands.programs import CommandEffect
 
 MOST_LINKS = 40
 _PROCESSES = "/proc"
@@ -223,13 +223,13 @@ def _names(folder: str) -> list[str]:
     return names
 
 
-def made_to_run(doing: Doing, folders: Sequence[str], root: str) -> Iterator[str]:
+def made_to_run(effect: CommandEffect, folders: Sequence[str], root: str) -> Iterator[str]:
     """Why a tool would do more than it is asked, by files in the folder and those above it."""
-    if not doing.unless:
+    if not effect.unless:
         return
     for folder in folders:
         for above in _up_to(folder, root):
-            for pattern in doing.unless.split():
+            for pattern in effect.unless.split():
                 if _is_there(os.path.join(above, pattern)):
                     yield f"the tool may run what {pattern} configures"
 

@@ -16,8 +16,8 @@ from rookery.commands.grammar import read
 from rookery.commands.grammar_nodes import unread_line, without_escapes
 from rookery.commands.outputs import with_scripts
 from rookery.commands.words import (
+    ParsedLine,
     Script,
-    ShellLine,
     SimpleCommand,
     Word,
     joined,
@@ -47,7 +47,7 @@ ELSEWHERE = -1
 class WholeLine(Struct, frozen=True):
     """What follows from the text alone: the line, and the commands in it at any depth."""
 
-    line: ShellLine
+    line: ParsedLine
     commands: tuple[SimpleCommand, ...]
     grave: tuple[str, ...]
     too_deep: bool
@@ -74,7 +74,7 @@ class _NestedCommands:
         self.redefines = False
         self.grave: list[str] = []
 
-    def all_of(self, line: ShellLine) -> list[SimpleCommand]:
+    def all_of(self, line: ParsedLine) -> list[SimpleCommand]:
         found: list[SimpleCommand] = []
         waiting = list(self._opened(line, (), 0))[::-1]
         while waiting:
@@ -102,7 +102,7 @@ class _NestedCommands:
             yield from self._opened(self._read(script), scope, depth)
 
     def _opened(
-        self, line: ShellLine, scope: Scope, depth: int
+        self, line: ParsedLine, scope: Scope, depth: int
     ) -> Iterator[tuple[SimpleCommand, int]]:
         """The commands of a line, and of the texts in it that a shell reads as well."""
         self.grave += line.grave
@@ -123,7 +123,7 @@ class _NestedCommands:
         self._scopes -= 1
         return (*scope, self._scopes * 2)
 
-    def _read(self, script: Script) -> ShellLine:
+    def _read(self, script: Script) -> ParsedLine:
         self._unread -= len(script.text) + PRICE_OF_A_TEXT
         if self._unread < 0:
             return unread_line(script.text, "it holds more text than can be looked at", self._home)
@@ -138,7 +138,7 @@ def _readings(scripts: Iterable[Script]) -> Iterator[Script]:
             yield Script(script.without)
 
 
-def _handed_to_shells(line: ShellLine) -> Iterator[Script]:
+def _handed_to_shells(line: ParsedLine) -> Iterator[Script]:
     """What is written into the line for a shell in it to read."""
     names = {program_name(word.text) for one in line.commands for word in one.words[:MOST_BEFORE]}
     if not names & {*SHELLS, "source", "."}:

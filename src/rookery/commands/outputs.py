@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from rookery.commands.git_changes import git_outputs
 from rookery.commands.program_tables import OutputOptions, effects
-from rookery.commands.programs import Doing, Operand, known_reader
+from rookery.commands.programs import CommandEffect, Operand, known_reader
 from rookery.commands.sed_awk import awk_program, sed_script
 from rookery.commands.words import Script, Word, abbreviates, split
 from rookery.commands.wrappers import Wrapped
@@ -49,16 +49,16 @@ def _written(paths: Sequence[str]) -> tuple[Operand, ...]:
     return tuple(Operand(Deed.WRITE, Word(path)) for path in paths if path)
 
 
-def _awk(words: Sequence[Word]) -> Doing:
+def _awk(words: Sequence[Word]) -> CommandEffect:
     said = split(words, "-F -v -f -e -i")
     given = [word.text for flag, word in said.values.items() if flag == "-v"]
     program = next(iter(said.operands), Word(""))
     pairs = [one.partition("=") for one in given]
     done = awk_program(program.text, {name: text for name, _, text in pairs})
-    return Doing(operands=_written(done.writes))
+    return CommandEffect(operands=_written(done.writes))
 
 
-def _sed(words: Sequence[Word]) -> Doing:
+def _sed(words: Sequence[Word]) -> CommandEffect:
     paths, runs = list[str](), False
     for script in sed_scripts(words):
         read = sed_script(script)
@@ -68,7 +68,9 @@ def _sed(words: Sequence[Word]) -> Doing:
         else:
             paths += read.writes
             runs = runs or bool(read.runs) or read.runs_lines
-    return Doing(operands=_written(paths), grave=("the sed script runs commands",) if runs else ())
+    return CommandEffect(
+        operands=_written(paths), grave=("the sed script runs commands",) if runs else ()
+    )
 
 
 def sed_scripts(words: Sequence[Word]) -> list[str]:
@@ -86,41 +88,43 @@ def _all_values(words: Sequence[Word], options: Sequence[str]) -> Iterator[tuple
             yield name, Word(value)
 
 
-def _sqlite(words: Sequence[Word]) -> Doing:
+def _sqlite(words: Sequence[Word]) -> CommandEffect:
     text = "\n".join(word.text for word in words)
     paths = [*_DOT_WRITES.findall(text), *_SQL_WRITES.findall(text)]
     runs = _DOT_RUNS.search(text) or _PIPED.search(text)
     database = [word for word in words if not word.text.startswith(("-", "."))][:1]
     stored = [word for word in database if not word.text.startswith(":") and " " not in word.text]
-    return Doing(
+    return CommandEffect(
         operands=(*_written(paths), *(Operand(Deed.WRITE, word) for word in stored)),
         grave=("sqlite3 runs another program",) if runs else (),
     )
 
 
-def _psql(words: Sequence[Word]) -> Doing:
+def _psql(words: Sequence[Word]) -> CommandEffect:
     text = "\n".join(word.text for word in words)
     paths = [one for pair in _PSQL_WRITES.findall(text) for one in pair]
     runs = _PSQL_RUNS.search(text)
-    return Doing(operands=_written(paths), grave=("psql runs another program",) if runs else ())
+    return CommandEffect(
+        operands=_written(paths), grave=("psql runs another program",) if runs else ()
+    )
 
 
-def _ssh(words: Sequence[Word]) -> Doing:
+def _ssh(words: Sequence[Word]) -> CommandEffect:
     runs = any(_SSH_RUNS.search(word.text) for word in words)
     log = split(words, "-E -o -p -i -l -F -J -L -R -D").value("-E")
-    return Doing(
+    return CommandEffect(
         operands=(Operand(Deed.WRITE, log),) if log else (),
         grave=("ssh runs a program on this machine",) if runs else (),
     )
 
 
-def _vim(words: Sequence[Word]) -> Doing:
+def _vim(words: Sequence[Word]) -> CommandEffect:
     told = [word.text for word in words if word.text.startswith("+")]
     runs = any(not _EX_HARMLESS.fullmatch(text) for text in told)
-    return Doing(grave=("the editor runs commands",) if runs else ())
+    return CommandEffect(grave=("the editor runs commands",) if runs else ())
 
 
-SCRIPTED: dict[str, Callable[[Sequence[Word]], Doing]] = {
+SCRIPTED: dict[str, Callable[[Sequence[Word]], CommandEffect]] = {
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),
     **dict.fromkeys(("sed", "gsed"), _sed),
     **dict.fromkeys(("sqlite", "sqlite3"), _sqlite),
@@ -136,13 +140,13 @@ def scripts_in_awk(words: Sequence[Word]) -> tuple[str, ...]:
     return awk_program(next(iter(said.operands), Word("")).text, {}).runs
 
 
-def outputs(words: Sequence[Word]) -> Doing:
+def outputs(words: Sequence[Word]) -> CommandEffect:
     """What the command's options and operands write, and which other programs they run."""
     name = _name(words)
     if name == "git":
         return git_outputs(words)
     table = _options(name)
-    scripted = SCRIPTED[name](words[1:]) if name in SCRIPTED else Doing()
+    scripted = SCRIPTED[name](words[1:]) if name in SCRIPTED else CommandEffect()
     written = [
         *_values(words[1:], table.writes.split()),
         *_chosen(table, words[1:]),
@@ -151,7 +155,7 @@ def outputs(words: Sequence[Word]) -> Doing:
         *(() if known_reader([word.text for word in words]) else _anywhere(words[1:])),
     ]
     runs = [word for word in _values(words[1:], table.runs.split()) if not _is_usual(word)]
-    return Doing(
+    return CommandEffect(
         operands=(*_operands(written), *scripted.operands),
         grave=(
             *(f"{name} runs another program: {word.text[:60]}" for word in runs),
@@ -161,7 +165,7 @@ def outputs(words: Sequence[Word]) -> Doing:
     )
 
 
-def together(known: Doing, more: Doing) -> Doing:
+def together(known: CommandEffect, more: CommandEffect) -> CommandEffect:
     """What is known of a command, and what its options do besides."""
     return replace(
         known, operands=(*known.operands, *more.operands), grave=(*known.grave, *more.grave)

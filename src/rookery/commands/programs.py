@@ -41,7 +41,7 @@ class Search(Struct, frozen=True):
     follows_links: bool = False
 
 
-class Doing(Struct, frozen=True, kw_only=True):
+class CommandEffect(Struct, frozen=True, kw_only=True):
     """What a command does. `reads_only` means that it may run unasked, as far as its program
     and its options go; `why_not` is why it is not understood."""
 
@@ -106,7 +106,7 @@ def known_reader(texts: Sequence[str]) -> bool:
     return bool(reader_row(texts)[0])
 
 
-def reading(words: Sequence[Word]) -> Doing:
+def reading(words: Sequence[Word]) -> CommandEffect:
     """What a reader would do, by its row in the table."""
     texts = [word.text for word in words]
     texts[0] = program_name(texts[0]) if "/" in texts[0] else texts[0]
@@ -114,14 +114,14 @@ def reading(words: Sequence[Word]) -> Doing:
         return _in_folder(words)
     name, used = reader_row(texts)
     if not name:
-        return Doing(why_not=f"{texts[0]} is not a program known here")
+        return CommandEffect(why_not=f"{texts[0]} is not a program known here")
     reader = readers()[name]
-    read = _Reading(_flags(reader.flags), reader)
+    read = _SortedWords(_flags(reader.flags), reader)
     doubt = read.take(without_readers(words) if name == "find" else words[used:])
     if not doubt:
         doubt = read.sort(reader.operands)
     if doubt:
-        return Doing(why_not=f"{name}: {doubt}", operands=tuple(read.paths))
+        return CommandEffect(why_not=f"{name}: {doubt}", operands=tuple(read.paths))
     deep = reader.deep == "always" or any(flag in reader.deep.split() for flag in read.flags)
     paths = tuple(
         replace(one, deep=deep or bool(one.word.below), only=_only(one.word, reader, deep))
@@ -130,7 +130,7 @@ def reading(words: Sequence[Word]) -> Doing:
     if (reader.here or deep) and all(one.maybe for one in paths):
         paths = (*paths, Operand(Deed.READ, Word("."), deep=deep))
     search = Search(reader.follows)
-    return Doing(operands=paths, reads_only=True, search=search, unless=reader.unless)
+    return CommandEffect(operands=paths, reads_only=True, search=search, unless=reader.unless)
 
 
 def _only(word: Word, reader: Reader, deep: bool) -> str:
@@ -139,10 +139,10 @@ def _only(word: Word, reader: Reader, deep: bool) -> str:
     return word.below if simple and not deep and not reader.here else ""
 
 
-def _in_folder(words: Sequence[Word]) -> Doing:
+def _in_folder(words: Sequence[Word]) -> CommandEffect:
     """`git -C folder`: what it does there is looked at as a command by itself."""
     if len(words) < 4 or words[3].text.startswith("-"):
-        return Doing(why_not="git is given -C before its command")
+        return CommandEffect(why_not="git is given -C before its command")
     inner = reading((words[0], *words[3:]))
     return replace(inner, operands=(Operand(Deed.READ, words[2]),))
 
@@ -201,7 +201,7 @@ def _flags(spec: str) -> dict[str, tuple[str, bool, bool]]:
     return flags
 
 
-class _Reading:
+class _SortedWords:
     """One command's words, sorted into options, values and operands."""
 
     def __init__(self, known: dict[str, tuple[str, bool, bool]], reader: Reader) -> None:

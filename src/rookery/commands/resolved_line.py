@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from rookery.commands.lookups import SHIMS, Looks, expanded, made_to_run, within
 from rookery.commands.program_tables import Reader, readers
-from rookery.commands.programs import Doing, reader_row
-from rookery.commands.words import Redirection, ShellLine, SimpleCommand, Word
+from rookery.commands.programs import CommandEffect, reader_row
+from rookery.commands.words import ParsedLine, Redirection, SimpleCommand, Word
 from rookery.commands.xargs_lines import Fed, as_run, fed
 from rookery.core.command_lines import Pipeline, Plain, PlainCommand
 from rookery.engine.ports.files import Files
@@ -35,7 +35,7 @@ def any_patterns(plain: Plain) -> bool:
     return any(command.patterns for pipeline in plain for command in pipeline.commands)
 
 
-def line_of(plain: Plain) -> ShellLine:
+def line_of(plain: Plain) -> ParsedLine:
     """The commands of a plain line. A folder that it goes to is entered before them; what xargs
     runs stands in its place, with where its files come from."""
     commands: list[SimpleCommand] = []
@@ -48,7 +48,7 @@ def line_of(plain: Plain) -> ShellLine:
                 commands.append(SimpleCommand(entering, (), scopes[command.folder]))
             said = _words(command, fed(pipeline, place))
             commands.append(SimpleCommand(said, _source(command), scopes[command.folder]))
-    return ShellLine(tuple(commands), plain=plain)
+    return ParsedLine(tuple(commands), plain=plain)
 
 
 def _source(command: PlainCommand) -> tuple[Redirection, ...]:
@@ -172,7 +172,7 @@ class Spelling:
         if not _is_unshadowed(command.words) or within(program, *_SYSTEM):
             return False
         folder = os.path.join(self._start, command.folder)
-        why = list(made_to_run(Doing(unless=SHIMS), [folder], self._root))
+        why = list(made_to_run(CommandEffect(unless=SHIMS), [folder], self._root))
         self.doubts += why
         return bool(why)
 

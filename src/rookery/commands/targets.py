@@ -39,7 +39,7 @@ _FEW_NAMES = re.compile(r"\*?[\w.-]*\w[\w.-]*\*?")
 _DOES = {Deed.DELETE: "deletes", Deed.WRITE: "writes", Deed.READ: "reads"}
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class TargetFinding(Struct, frozen=True, kw_only=True):
     """What is known of one operand. `unfit` says why it may not be read unasked."""
 
     targets: tuple[Target, ...] = ()
@@ -63,11 +63,13 @@ class Targets:
         self._hiding = hiding
         self._root = resolved(workspace)
         self._home = resolved(home)
-        self._found: dict[tuple[Operand, str], Finding] = {}
+        self._found: dict[tuple[Operand, str], TargetFinding] = {}
         self._looks = Looks()
         self._temporary = tuple(resolved(folder) for folder in temporary)
 
-    def find(self, operand: Operand, folders: Sequence[str], search: Search) -> Iterator[Finding]:
+    def find(
+        self, operand: Operand, folders: Sequence[str], search: Search
+    ) -> Iterator[TargetFinding]:
         word = operand.word
         if (not word.known and not word.pattern) or not _is_a_name(word.text):
             yield _unknown(operand, word.text)
@@ -81,7 +83,7 @@ class Targets:
             elif path := _path_meant(operand, folder, self._root):
                 yield self._one(operand, path, search)
 
-    def _matches(self, operand: Operand, folder: str, search: Search) -> Iterator[Finding]:
+    def _matches(self, operand: Operand, folder: str, search: Search) -> Iterator[TargetFinding]:
         for pattern in spellings(operand.word.pattern):
             if has_braces(pattern):
                 yield _unknown(operand, pattern[:40])
@@ -98,17 +100,17 @@ class Targets:
                 yield _too_many(operand)
                 continue
             if any(os.path.basename(path).startswith("-") for path in found):
-                yield Finding(doubt=f"{pattern} matches a name that looks like an option")
+                yield TargetFinding(doubt=f"{pattern} matches a name that looks like an option")
             for path in found:
                 yield self._one(operand, path, search)
 
-    def _whole_folder(self, operand: Operand, where: str) -> Finding:
+    def _whole_folder(self, operand: Operand, where: str) -> TargetFinding:
         if not self._is_root(where):
-            return Finding()
+            return TargetFinding()
         said = f"{_DOES[operand.deed]} everything in {self._shown(where)}"
-        return Finding(grave=(said,))
+        return TargetFinding(grave=(said,))
 
-    def _one(self, operand: Operand, path: str, search: Search) -> Finding:
+    def _one(self, operand: Operand, path: str, search: Search) -> TargetFinding:
         if operand.names and os.path.isdir(path):
             inside = [self._single(operand, os.path.join(path, name)) for name in operand.names]
             return _together(inside or [self._single(operand, path)])
@@ -117,7 +119,7 @@ class Targets:
             return _together([found, self._below(path, search, operand.only)])
         return found
 
-    def _single(self, operand: Operand, path: str) -> Finding:
+    def _single(self, operand: Operand, path: str) -> TargetFinding:
         """Each path is looked at once, and no more than a number of them in one line."""
         operand = _as_below(operand)
         asked = (
@@ -130,11 +132,11 @@ class Targets:
             self._found[asked] = self._looked_at(operand, path)
         return self._found[asked]
 
-    def _looked_at(self, operand: Operand, path: str) -> Finding:
+    def _looked_at(self, operand: Operand, path: str) -> TargetFinding:
         if _HARMLESS_DEVICE.fullmatch(path):
-            return Finding(unfit=f"{path} is a device")
+            return TargetFinding(unfit=f"{path} is a device")
         if path.startswith("/dev/") and operand.deed is not Deed.READ:
-            return Finding(grave=(f"{_DOES[operand.deed]} the device {path}",))
+            return TargetFinding(grave=(f"{_DOES[operand.deed]} the device {path}",))
         if leads_through_a_process(path):
             return _not_found_out(operand, path, _OF_A_PROCESS)
         try:
@@ -150,7 +152,7 @@ class Targets:
         target = Target(operand.deed, place.path, outside=place.outside, reach=reach, deep=deep)
         if operand.deed is Deed.READ:
             return self._read(place, target, shown)
-        return Finding(
+        return TargetFinding(
             targets=(target,),
             grave=tuple(self._grave(operand, place, real, shown)),
             notes=(self._note(operand, real, shown, reach),),
@@ -169,44 +171,44 @@ class Targets:
             return os.path.join(resolved(os.path.dirname(path)), os.path.basename(path))
         return resolved(path)
 
-    def _refused(self, operand: Operand, path: str, why: str) -> Finding:
+    def _refused(self, operand: Operand, path: str, why: str) -> TargetFinding:
         """What the workspace cannot place is judged by where it lies."""
         real = self._real(operand.deed, path)
         target = Target(operand.deed, real, outside=not within(real, self._root))
         if operand.deed is Deed.READ or self._temporary_only(real):
-            return Finding(targets=(target,), doubt=why, unfit=why)
+            return TargetFinding(targets=(target,), doubt=why, unfit=why)
         place = Place(real, outside=target.outside)
         grave = tuple(self._grave(operand, place, real, self._shown(real)))
-        return Finding(targets=(target,), grave=grave, doubt=why)
+        return TargetFinding(targets=(target,), grave=grave, doubt=why)
 
-    def _read(self, place: Place, target: Target, shown: str) -> Finding:
+    def _read(self, place: Place, target: Target, shown: str) -> TargetFinding:
         if place.credential:
             said = f"reads {shown}, where keys and passwords are kept"
-            return Finding(targets=(target,), grave=(said,), unfit=said)
+            return TargetFinding(targets=(target,), grave=(said,), unfit=said)
         if place.outside:
             said = f"reads outside the workspace: {shown}"
-            return Finding(targets=(target,), notes=(said,), unfit=said)
+            return TargetFinding(targets=(target,), notes=(said,), unfit=said)
         if place.ignored:
             said = f"reads {shown}, which is kept from the agent"
-            return Finding(targets=(target,), notes=(said,), unfit=said)
-        return Finding(targets=(target,))
+            return TargetFinding(targets=(target,), notes=(said,), unfit=said)
+        return TargetFinding(targets=(target,))
 
-    def _below(self, folder: str, search: Search, only: str) -> Finding:
+    def _below(self, folder: str, search: Search, only: str) -> TargetFinding:
         """Whether a search through a folder would come upon what must not be read unasked. With
         a pattern, `only` files whose names match it are read."""
         if not os.path.isdir(folder):
-            return Finding()
+            return TargetFinding()
         most, hides = MOST_COUNTED, self._hides(resolved(folder))
         for count, entry in enumerate(self._entries(folder)):
             if count >= (most if self._hiding else MOST_PLACED) or not self._looks.take():
-                return Finding(unfit=_TOO_MANY_TO_READ)
+                return TargetFinding(unfit=_TOO_MANY_TO_READ)
             if entry.name in _RULES_THEMSELVES or (only and not fnmatchcase(entry.name, only)):
                 continue
             leaves = search.follows_links and not within(resolved(entry.path), self._root)
             if leaves or hides(entry):
                 said = f"would come upon {self._shown(entry.path)}, which is kept from the agent"
-                return Finding(notes=(said,), unfit=said)
-        return Finding(unfit="" if self._looks.left >= 0 else _TOO_MANY_TO_READ)
+                return TargetFinding(notes=(said,), unfit=said)
+        return TargetFinding(unfit="" if self._looks.left >= 0 else _TOO_MANY_TO_READ)
 
     def _entries(self, folder: str) -> Iterator["os.DirEntry[str]"]:
         """The files below a folder, as long as there are looks left; links are not followed."""
@@ -329,21 +331,21 @@ def _as_below(operand: Operand) -> Operand:
     return replace(operand, some=True, only=operand.only or operand.word.below)
 
 
-def _unknown(operand: Operand, said: str) -> Finding:
+def _unknown(operand: Operand, said: str) -> TargetFinding:
     if operand.deed is Deed.DELETE and (operand.deep or operand.word.below):
-        return Finding(
+        return TargetFinding(
             grave=(f"deletes folders that are not known before it runs: {said}",),
             doubt=f"its targets are not known before it runs: {said}",
         )
-    return Finding(doubt=f"its targets are not known before it runs: {said}")
+    return TargetFinding(doubt=f"its targets are not known before it runs: {said}")
 
 
-def _not_found_out(operand: Operand, path: str, why: str) -> Finding:
+def _not_found_out(operand: Operand, path: str, why: str) -> TargetFinding:
     """Nobody knows what it would lead the command to."""
     said = f"{path[:40]} {why}"
     target = Target(operand.deed, path, outside=True)
     grave = () if operand.deed is Deed.READ else (f"{_DOES[operand.deed]} what {said}",)
-    return Finding(targets=(target,), grave=grave, doubt=said, unfit=said)
+    return TargetFinding(targets=(target,), grave=grave, doubt=said, unfit=said)
 
 
 def _is_a_name(text: str) -> bool:
@@ -354,9 +356,9 @@ def _is_a_name(text: str) -> bool:
         return False
 
 
-def _too_many(operand: Operand) -> Finding:
+def _too_many(operand: Operand) -> TargetFinding:
     said = "names more files than can be looked at"
-    return Finding(grave=() if operand.deed is Deed.READ else (said,), doubt=said, unfit=said)
+    return TargetFinding(grave=() if operand.deed is Deed.READ else (said,), doubt=said, unfit=said)
 
 
 def _path_meant(operand: Operand, folder: str, root: str) -> str:
@@ -369,11 +371,11 @@ def _path_meant(operand: Operand, folder: str, root: str) -> str:
     return os.path.join(root, inside) if colon and inside else ""
 
 
-def _together(findings: Sequence[Finding]) -> Finding:
-    def all_of(part: Callable[[Finding], tuple[str, ...]]) -> tuple[str, ...]:
+def _together(findings: Sequence[TargetFinding]) -> TargetFinding:
+    def all_of(part: Callable[[TargetFinding], tuple[str, ...]]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(one for finding in findings for one in part(finding)))
 
-    return Finding(
+    return TargetFinding(
         targets=tuple(target for finding in findings for target in finding.targets),
         grave=all_of(lambda finding: finding.grave),
         notes=all_of(lambda finding: finding.notes),

@@ -75,7 +75,7 @@ class SimpleCommand(Struct, frozen=True):
         return tuple(word.text for word in self.words)
 
 
-class ShellLine(Struct, frozen=True):
+class ParsedLine(Struct, frozen=True):
     """Every simple command of a line, in the order they are written; why that may not be all.
 
     `runs` are texts in it that the shell reads by themselves, and `documents` those that it

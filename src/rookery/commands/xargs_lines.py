@@ -133,15 +133,15 @@ def _listed(lister: _Lister, command: PlainCommand, used: int) -> tuple[Word, ..
     said = command.words[used:]
     options = [word for word in said if word.startswith("-")]
     others = [word for word in said if not word.startswith("-")]
-    doing = reading(words(command.words))
-    if command.patterns or not doing.reads_only or len(others) > lister.most:
+    effect = reading(words(command.words))
+    if command.patterns or not effect.reads_only or len(others) > lister.most:
         return ()
     if not all(re.fullmatch(lister.options, word) for word in options):
         return ()
     if lister.needed and not any(re.fullmatch(lister.needed, word) for word in options):
         return ()
     if not lister.indexed:
-        return tuple(replace(one.word, below="*") for one in doing.operands)
+        return tuple(replace(one.word, below="*") for one in effect.operands)
     return (Word(".", below="*"),) if all(map(_PATHSPEC.fullmatch, others)) else ()
 
 

@@ -75,7 +75,7 @@ class GitUse(StrEnum):
     """Git is the only one of its programs that may change files."""
 
 
-class Shown(IntEnum):
+class GitShown(IntEnum):
     """Which files a git command may show besides those that it names as files."""
 
     NOTHING = 0
@@ -104,7 +104,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
     """The command that was judged and the folder it would run in: it is of no other."""
     written: Plain | None = None
     """The line as it was written, if it is so plain that no shell is needed to read it."""
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[GitShown, ...] = ()
     plain: Plain | None = None
     spelled: Plain | None = None
     targets: tuple[Target, ...] = ()

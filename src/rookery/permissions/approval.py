@@ -111,7 +111,7 @@ class AllowRule(Struct, frozen=True, kw_only=True):
         return now < self.expires <= now + LASTS
 
 
-class Permissions:
+class AllowRules:
     """The rules that one task goes by; fills the port `RuleBook`. `place` is that of the task's
     files, `now` the clock in milliseconds.
     """

@@ -24,7 +24,7 @@ CHERRY_PICK_HEAD COMMIT_EDITMSG
 _OF_A_REPOSITORY = frozenset(map(folded, _GITS_OWN.split()))
 
 
-def shielded(effects: Sequence[Effect], expected: Collection[str]) -> list[str]:
+def protected_paths(effects: Sequence[Effect], expected: Collection[str]) -> list[str]:
     """What a command must not have done by itself. What is `expected` was asked about by its
     name; but by their names the parts of a repository are files like any other.
     """
@@ -52,10 +52,12 @@ def _moved_away(effects: Sequence[Effect]) -> set[str]:
     }
 
 
-def shielded_where_it_is_mounted(effects: Sequence[Effect], expected: Collection[str]) -> list[str]:
+def protected_paths_under_mount_sandbox(
+    effects: Sequence[Effect], expected: Collection[str]
+) -> list[str]:
     """The same where commands cannot write the files of governance: if one that the host writes
     is another now, somebody had it changed, such as by `rookery intents pause`."""
-    return [path for path in shielded(effects, expected) if not is_hosts_own(path)]
+    return [path for path in protected_paths(effects, expected) if not is_hosts_own(path)]
 
 
 def _is_protected(effect: Effect) -> bool:
@@ -70,7 +72,7 @@ def _has_protected_name(path: str, *, new: bool = True) -> bool:
     return bool(why) and why not in OF_BUILDS
 
 
-class _Repository(Struct, frozen=True):
+class _NewRepository(Struct, frozen=True):
     """What was made by which a folder became what git takes for a repository. `home` is where it
     was before, if it was only moved."""
 
@@ -79,7 +81,7 @@ class _Repository(Struct, frozen=True):
     home: str | None
 
 
-def _new_repositories(effects: Sequence[Effect]) -> list[_Repository]:
+def _new_repositories(effects: Sequence[Effect]) -> list[_NewRepository]:
     """Whatever of git's own came with one is a part of it: it is set aside as a whole."""
     parts: dict[str, dict[str, list[Effect]]] = {}
     for effect in effects:
@@ -88,7 +90,7 @@ def _new_repositories(effects: Sequence[Effect]) -> list[_Repository]:
                 parts.setdefault(folder, {}).setdefault(name, []).append(effect)
     gone = {each.path: each.before for each in effects if each.before and not each.after}
     return [
-        _Repository(folder, made, _home(folder, made, gone))
+        _NewRepository(folder, made, _home(folder, made, gone))
         for folder, found in parts.items()
         if completes_repository("", tuple(found))
         for made in [tuple(effect for some in found.values() for effect in some)]
@@ -116,7 +118,7 @@ def _home(folder: str, made: Sequence[Effect], gone: Mapping[str, Version]) -> s
     )
 
 
-def _left_by(repository: _Repository, effects: Sequence[Effect]) -> set[str]:
+def _left_by(repository: _NewRepository, effects: Sequence[Effect]) -> set[str]:
     """What is gone from the old place of a repository that was moved, and is in the new one."""
     if not repository.home:
         return set()

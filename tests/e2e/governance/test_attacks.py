@@ -11,7 +11,10 @@ import pytest
 
 from llm_server import LlmServer, call, finish, gate, say
 from rookery.core.facts import Asked, Effect, IntentCleared, Noted, Version
-from rookery.permissions.protected_changes import shielded, shielded_where_it_is_mounted
+from rookery.permissions.protected_changes import (
+    protected_paths,
+    protected_paths_under_mount_sandbox,
+)
 from support.governed_session import FILE, Alone, Governed, at, choose, intents, run, wait, write
 from support.ledger_lines import told_of
 from support.terminal_session import PATIENCE, a_pause
@@ -84,8 +87,8 @@ MOVES = {
 
 @pytest.mark.parametrize(("effects", "back"), MOVES.values(), ids=MOVES.keys())
 def test_what_of_a_move_is_put_back(effects: list[Effect], back: list[str]):
-    assert shielded(effects, ()) == back
-    assert set(shielded_where_it_is_mounted(effects, ())) <= set(back)
+    assert protected_paths(effects, ()) == back
+    assert set(protected_paths_under_mount_sandbox(effects, ())) <= set(back)
 
 
 # ── commands that turn on governance itself ─────────────────────────────────────────────

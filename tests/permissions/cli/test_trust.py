@@ -10,7 +10,7 @@ from rookery.core.command_lines import Judgement
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.files import Place
 from rookery.errors import SettingsError
-from rookery.permissions.approval import Permissions
+from rookery.permissions.approval import AllowRules
 from rookery.permissions.cli.trust_command import (
     STAYS_UNTRUSTED,
     ask_trust,
@@ -44,7 +44,7 @@ async def nothing(_: Permit) -> Outcome:
 
 
 def allow_always(here: Path, text: str) -> None:
-    rules = Permissions(
+    rules = AllowRules(
         find_places(os.environ).rules_file,
         here,
         place=Place,

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Deed, Judgement, Shown, Target, program_name
+from rookery.core.command_lines import Deed, GitShown, Judgement, Target, program_name
 from rookery.core.rulings import Decision
 from rookery.engine.ports.actions import Action
 from rookery.governance.intents.intent import Permissions
@@ -81,8 +81,8 @@ def withholding(
 def shown_files(judged: Judgement, workspace: Path, cwd: str) -> Iterator[str]:
     """Absolute paths, those that are tracked now before those of old commits. Raises
     `CannotTell`."""
-    shown = max(judged.shown, default=Shown.NOTHING)
-    if shown is Shown.NOTHING:
+    shown = max(judged.shown, default=GitShown.NOTHING)
+    if shown is GitShown.NOTHING:
         return
     if judged.redefines or any(map(names_repository, judged.commands)):
         raise CannotTell("git may use another repository, so what it prints is not known")
@@ -92,7 +92,7 @@ def shown_files(judged: Judgement, workspace: Path, cwd: str) -> Iterator[str]:
     for files in (_tracked, _committed):
         for top in _tops({*folders, *named}):
             for path in files(top):
-                if shown is Shown.ANYTHING or _is_below(path, named):
+                if shown is GitShown.ANYTHING or _is_below(path, named):
                     yield path
 
 
@@ -207,7 +207,7 @@ def _from_root(layout: Layout, path: str) -> str:
 def _words(judged: Judgement, folders: set[str]) -> Iterator[str]:
     """Words of a command that is not understood may be files it reads, tracked or not."""
     for said, shown in zip(judged.commands, judged.shown, strict=True):
-        if shown is Shown.ANYTHING:
+        if shown is GitShown.ANYTHING:
             for word in said[2:]:
                 for text in (word, word[2:], word.partition("=")[2]):
                     yield from (os.path.normpath(os.path.join(each, text)) for each in folders)
