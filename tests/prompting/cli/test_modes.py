@@ -79,6 +79,20 @@ def test_a_project_gets_them_where_it_keeps_its_own(home: Path, file: Path):
     assert "docs" in (Path.cwd() / ".rookery" / "modes.yaml").read_text()
 
 
+def test_an_import_does_not_follow_a_project_s_links(
+    home: Path, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    folder = Path.cwd() / ".rookery"
+    folder.mkdir()
+    (folder / "rules-docs").symlink_to(elsewhere)
+    assert run(["modes", "import", str(file), "-y", "--project"]) == 2
+    assert "rules-docs is a symbolic link. Nothing was changed." in capsys.readouterr().err
+    assert list(elsewhere.iterdir()) == []
+    assert not (folder / "modes.yaml").exists()
+
+
 def test_modes_are_listed_with_their_source(home: Path, capsys: pytest.CaptureFixture[str]):
     assert run(["modes", "list", "--format", "json"]) == 0
     modes = json.loads(capsys.readouterr().out)["modes"]

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -22,7 +23,7 @@ from rookery.core.modes import Group, Mode, find_mode
 from rookery.core.text.terminal_text import harmless, visible_line
 from rookery.errors import SettingsError
 from rookery.permissions.trust import TrustStore
-from rookery.platform.disk import put, reason
+from rookery.platform.disk import PRIVATE_FILE, put, reason
 from rookery.platform.user_folders import find_places
 from rookery.prompting.modes import FILE_NAME, FoundModes, ModeFiles, modes_in
 from rookery.prompting.yaml_text import written, yaml_value
@@ -116,7 +117,7 @@ def import_command(file: Path, project: bool, yes: bool, workspace: Path) -> int
     folder = workspace / PROJECT_FOLDER if project else find_places(os.environ).config
     target = folder / FILE_NAME
     text = _with_modes(target, found)
-    _insist_on_free_places(folder, found)
+    _insist_on_free_places(folder, found, shared=project)
     for line in _told(found):
         print(visible_line(line))
     if not yes and not confirmed(f"Add this to {target}?"):
@@ -215,12 +216,16 @@ def _with_modes(target: Path, found: Sequence[HandedOn]) -> str:
         raise SettingsError(wrong) from error
 
 
-def _insist_on_free_places(folder: Path, found: Sequence[HandedOn]) -> None:
+def _insist_on_free_places(folder: Path, found: Sequence[HandedOn], *, shared: bool) -> None:
+    """A project's own links may lead anywhere, so nothing is written through them."""
     for each in found:
         for rule in each.rules:
             place = folder / f"rules-{each.mode.slug}" / rule.path
             if place.exists() or place.is_symlink():
                 raise SettingsError(f"{place} exists already. Nothing was changed.")
+            above = takewhile(lambda parent: parent != folder, place.parents)
+            if link := next((parent for parent in above if shared and parent.is_symlink()), None):
+                raise SettingsError(f"{link} is a symbolic link. Nothing was changed.")
 
 
 def _told(found: Sequence[HandedOn]) -> Iterator[str]:
@@ -253,9 +258,7 @@ def _write(
                 with place.open("x", encoding="utf-8") as file:
                     file.write(rule.text)
         folder.mkdir(parents=True, exist_ok=True)
-        put(target, [text.encode()])
-        if shared:
-            target.chmod(_READABLE)
+        put(target, [text.encode()], mode=_READABLE if shared else PRIVATE_FILE)
     except OSError as error:
         raise SettingsError(f"{target} could not be written: {reason(error)}.") from error
 
