@@ -7,7 +7,6 @@ A call that was started and never seen to end (the process died, or the step was
 reconciled: files tell by their hashes, commands do not tell, and nothing is ever run again.
 """
 
-import json
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -172,7 +171,7 @@ def _brief(name: str) -> str:
 
 def _refuse_to_write_placeholders(call: ToolCall, action: Action) -> None:
     """A model that was shown a placeholder would put it where the secret is."""
-    if action.changes and HIDDEN in json.dumps(dict(call.arguments), default=str):
+    if action.changes and any(HIDDEN in text for text in texts_in(dict(call.arguments))):
         raise ToolError(
             f"Nothing was changed: {HIDDEN} stands for a secret that is kept from you, and would "
             "be written in its place. Make an edit that leaves that line as it is."

@@ -23,6 +23,7 @@ from rookery.providers.turn_text import count, detail_of_stop, rows, stop_reason
 SOURCE = "openai"
 
 _PLAIN = {"content", "role"}
+_MORE = {"error", "usage"}
 _JOINED = ("text", "summary", "data", "signature")
 """Fields of a reasoning detail that come in pieces."""
 
@@ -51,20 +52,36 @@ class ChatReading:
         self._refusal = ""
 
     def hear(self, event: Any) -> Iterable[Chunk]:
+        piece = self._next_piece(event)
+        if piece and not self._details and event.get("object") != "error":
+            return (piece,)
         event = table(event)
         if event.get("error") or event.get("object") == "error":
             raise ReportedError(event.get("error") or event)
         choices = rows(event.get("choices"))
-        choice = table(choices[0]) if choices else {}
+        said = self._hear_choice(table(choices[0]) if choices else {})
         usage = event.get("usage")
-        said: Iterable[Chunk]
-        if text := _only_text(choice):
-            said = [*self._seal_reasoning(), TextChunk(text)]
-        elif more := self._more_arguments(choice):
-            said = [*self._seal_reasoning(), more]
-        else:
-            said = self._hear_choice(choice)
         return [*said, self._hear_usage(usage)] if isinstance(usage, dict) else said
+
+    def _next_piece(self, event: Any) -> TextChunk | CallChunk | None:
+        """The next piece of the text or of a call, if the event holds nothing else, as nearly all
+        do. Long answers come in ten thousand of them."""
+        try:
+            choice = event["choices"][0]
+            delta = choice["delta"]
+            if choice.get("finish_reason") or event.keys() & _MORE:
+                return None
+            if delta.keys() <= _PLAIN:
+                text = delta["content"]
+                return TextChunk(text) if text and type(text) is str else None
+            (piece,) = delta["tool_calls"]
+            call, function = self._current[piece["index"]], piece["function"]
+            text = function["arguments"]
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+            return None
+        alone = len(delta) == 1 and len(piece) == 2 and len(function) == 1
+        adds = call.announced and text and type(text) is str
+        return CallChunk(call.index, text) if adds and alone else None
 
     def close(self, *, marked: bool) -> Iterable[Chunk]:
         if not marked and self._stop is None:
@@ -95,20 +112,6 @@ class ChatReading:
             if reason == "error":
                 raise ReportedError({"message": "the provider broke off", "code": 502})
             self._stop = reason
-
-    def _more_arguments(self, choice: Any) -> CallChunk | None:
-        """The next piece of a call that was announced, if the choice holds nothing else."""
-        delta = table(choice.get("delta"))
-        pieces = rows(delta.get("tool_calls"))
-        if len(delta) != 1 or len(pieces) != 1 or choice.get("finish_reason"):
-            return None
-        piece = table(pieces[0])
-        function = table(piece.get("function"))
-        call = self._current.get(piece.get("index"))
-        if len(piece) != 2 or len(function) != 1 or call is None or not call.announced:
-            return None
-        arguments = words(function.get("arguments"))
-        return CallChunk(call.index, arguments) if arguments else None
 
     def _hear_reasoning(self, delta: Any) -> Iterator[Chunk]:
         details = [table(item) for item in rows(delta.get("reasoning_details"))]
@@ -186,14 +189,6 @@ class ChatReading:
         )
         self._usage = priced(self._model, usage, said.get("cost"))
         return UsageChunk(self._usage)
-
-
-def _only_text(choice: Any) -> str:
-    """The words of a choice that holds nothing else, as nearly all do."""
-    delta = choice.get("delta")
-    if choice.get("finish_reason") or not isinstance(delta, dict) or not delta.keys() <= _PLAIN:
-        return ""
-    return words(delta.get("content"))
 
 
 def _text(content: object) -> str:
