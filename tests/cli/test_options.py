@@ -110,7 +110,7 @@ def test_of_two_mistakes_the_first_in_the_order_is_said(
         replace(PLAIN, **first[1], **second[1]).check()
 
 
-def test_row_13_17_what_needs_a_terminal_or_none(monkeypatch: pytest.MonkeyPatch):
+def test_what_needs_a_terminal_or_none(monkeypatch: pytest.MonkeyPatch):
     ours, theirs = pty.openpty()
     with open(ours, "w") as _, open(theirs, "w") as terminal:
         monkeypatch.setattr("sys.stdout", terminal)
