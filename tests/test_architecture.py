@@ -2,10 +2,10 @@
 
 import ast
 import sys
+from collections.abc import Iterator
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
-
-import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "rookery"
 EVERYBODY = {"errors", "faults", "rookery"}
@@ -48,24 +48,53 @@ LEFT = {
     ("mcp.cli.mcp_command", "providers.registry"),
 }
 """Exceptions that go, one by one. Nothing is added here."""
+LIBRARIES = {
+    "click": "cli",
+    "httpx2": "mcp providers",
+    "keyring": "storage",
+    "markdown_it": "tui manager",
+    "mcp": "mcp",
+    "nh3": "manager",
+    "playwright": "browser",
+    "pygments": "manager",
+    "rich": "tui",
+    "segno": "manager",
+    "starlette": "manager",
+    "textual": "tui",
+    "tomlkit": "storage",
+    "uvicorn": "manager",
+    "websockets": "manager protocol",
+    "yaml": "providers prompting storage governance",
+}
+"""Where each is at home."""
+INPUT_AND_OUTPUT = {
+    *("asyncio", "io", "logging", "multiprocessing", "os", "pathlib", "random", "select", "shutil"),
+    *("signal", "socket", "sqlite3", "ssl", "subprocess", "sys", "tempfile", "threading", "time"),
+}
 
 
 @cache
-def names_imported_by(file: Path) -> frozenset[str]:
-    names: set[str] = set()
+def imports() -> frozenset[tuple[str, str]]:
+    """Each module of ours, without `rookery`, and the full name of a module that it imports."""
+    files = {file: file.relative_to(SOURCE).with_suffix("").parts for file in SOURCE.rglob("*.py")}
+    return frozenset(
+        (".".join(parts).removesuffix(".__init__"), name)
+        for file, parts in files.items()
+        for name in _imported_by(file)
+    )
+
+
+def _imported_by(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         match node:
-            case ast.Import(names=aliases):
-                names |= {alias.name for alias in aliases}
-            case ast.ImportFrom(module=str(module), names=aliases):
-                names |= {f"{module}.{a.name}" for a in aliases if is_module(f"{module}.{a.name}")}
-                names |= (
-                    {module} if any(not is_module(f"{module}.{a.name}") for a in aliases) else set()
-                )
-    return frozenset(names)
+            case ast.Import(names=names):
+                yield from (each.name for each in names)
+            case ast.ImportFrom(module=str(module), names=names):
+                full = (f"{module}.{each.name}" for each in names)
+                yield from (each if _is_module(each) else module for each in full)
 
 
-def is_module(name: str) -> bool:
+def _is_module(name: str) -> bool:
     path = SOURCE.parent.joinpath(*name.split("."))
     return path.is_dir() or path.with_suffix(".py").is_file()
 
@@ -77,95 +106,33 @@ def ring(module: str) -> str:
 
 
 def allowed(module: str, imported: str) -> bool:
-    if (
-        module == "__main__"
-        or ring(imported) in EVERYBODY
-        or module.split(".")[0] == imported.split(".")[0]
-    ):
+    first = imported.split(".")[0]
+    if module == "__main__" or ring(imported) in EVERYBODY or module.split(".")[0] == first:
         return True
     if ring(imported) == "cli":
         return ring(module) == "cli"
-    homes = MAY_IMPORT[ring(module)]
-    return any(imported == home or imported.startswith(f"{home}.") for home in homes) or excepted(
-        module, imported
+    names = (f"x.{module}", module) if ".cli" in f".{module}" else (f"{module}.", module)
+    return any(f"{imported}.".startswith(f"{home}.") for home in MAY_IMPORT[ring(module)]) or any(
+        first == where and fnmatch(name, who) for who, where in LASTING for name in names
     )
 
 
-def excepted(module: str, imported: str) -> bool:
-    from fnmatch import fnmatch
-
-    into = imported.split(".")[0]
-    names = (f"{module}.", module) if ".cli" not in f".{module}" else (f"x.{module}", module)
-    return any(fnmatch(name, who) and into == where for who, where in LASTING for name in names)
-
-
-def strays() -> set[tuple[str, str]]:
-    found = set()
-    for file in SOURCE.rglob("*.py"):
-        module = ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
-        for name in names_imported_by(file):
-            if name.startswith("rookery."):
-                imported = name.removeprefix("rookery.")
-                if not allowed(module, imported):
-                    found.add((module, imported))
-    return found
-
-
 def test_a_package_imports_only_what_its_ring_may():
-    assert strays() - LEFT == set()
-
-
-def test_no_exception_outlives_its_reason():
-    assert LEFT - strays() == set()
-
-
-def test_few_exceptions_last():
+    ours = {(user, name.removeprefix("rookery.")) for user, name in imports() if "rookery." in name}
+    assert {each for each in ours if not allowed(*each)} == LEFT
     assert len(LASTING) < 10
-
-
-INPUT_AND_OUTPUT = {
-    *("asyncio", "io", "logging", "multiprocessing", "os", "pathlib", "random", "select", "shutil"),
-    *("signal", "socket", "sqlite3", "ssl", "subprocess", "sys", "tempfile", "threading", "time"),
-}
 
 
 def test_core_needs_nothing_but_python_and_msgspec_and_touches_nothing():
     known = (sys.stdlib_module_names - INPUT_AND_OUTPUT) | {"rookery", "msgspec"}
-    used = {
-        (file.name, name)
-        for file in (SOURCE / "core").rglob("*.py")
-        for name in names_imported_by(file)
-        if name.split(".")[0] not in known
-    }
-    assert used == set()
+    core = {(user, name.split(".")[0]) for user, name in imports() if user.startswith("core.")}
+    assert {each for each in core if each[1] not in known} == set()
 
 
-THIRD_PARTY_HOMES = {
-    "click": ("cli",),
-    "httpx2": ("mcp", "providers"),
-    "mcp": ("mcp",),
-    "playwright": ("browser",),
-    "keyring": ("storage",),
-    "markdown_it": ("tui", "manager"),
-    "nh3": ("manager",),
-    "pygments": ("manager",),
-    "rich": ("tui",),
-    "segno": ("manager",),
-    "starlette": ("manager",),
-    "textual": ("tui",),
-    "tomlkit": ("storage",),
-    "uvicorn": ("manager",),
-    "websockets": ("manager", "protocol"),
-    "yaml": ("providers", "prompting", "storage", "governance"),
-}
-
-
-@pytest.mark.parametrize("package", THIRD_PARTY_HOMES)
-def test_a_library_is_imported_only_where_it_is_at_home(package: str):
-    users = {
-        ".".join(file.relative_to(SOURCE).with_suffix("").parts)
-        for file in SOURCE.rglob("*.py")
-        if package in {name.split(".")[0] for name in names_imported_by(file)}
-    }
-    homes = THIRD_PARTY_HOMES[package]
-    assert {u for u in users if ring(u) not in homes and u.split(".")[0] not in homes} == set()
+def test_a_library_is_imported_only_where_it_is_at_home():
+    used = {(user, name.split(".")[0]) for user, name in imports()}
+    assert {
+        (user, library)
+        for user, library in used
+        if not {ring(user), user.split(".")[0]} & set(LIBRARIES.get(library, ring(user)).split())
+    } == set()
