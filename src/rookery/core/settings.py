@@ -49,7 +49,7 @@ _Ceiling: TypeAlias = Annotated[int, Meta(ge=0)]
 _USUAL = Limits()
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SettingsSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings that stand together. Unknown names are refused, never ignored."""
 
 
@@ -91,7 +91,7 @@ class ModeSettings(TypedDict, total=False):
     instructions: _Name
 
 
-class CommandSettings(Section, frozen=True):
+class CommandSettings(SettingsSection, frozen=True):
     """
     shell: Absolute path of the shell that runs commands. Default: bash.
     timeout: Seconds after which a command is killed.
@@ -111,7 +111,7 @@ class CommandSettings(Section, frozen=True):
     read_only_without_intent: bool = False
 
 
-class GovernanceSettings(Section, frozen=True):
+class GovernanceSettings(SettingsSection, frozen=True):
     """
     mode: Whether intents limit what may change. "auto": only if the project has an intent file.
     auto_select_single: Whether the only intent in progress is selected if the model names none.
@@ -123,7 +123,7 @@ class GovernanceSettings(Section, frozen=True):
     context_chars: Annotated[int, Meta(ge=4000, le=200000)] = 12000
 
 
-class HookSettings(Section, frozen=True):
+class HookSettings(SettingsSection, frozen=True):
     """
     import_claude: Whether hooks in .claude/settings.json run too.
     managed_only: Whether only the administrator's hooks run.
@@ -135,7 +135,7 @@ class HookSettings(Section, frozen=True):
     env_allow: _Texts = ()
 
 
-class TraceSettings(Section, frozen=True):
+class TraceSettings(SettingsSection, frozen=True):
     """
     vcs: Where the ledger is in version control: ignored, tracked, or in git notes.
     fsync: When records are flushed to disk. "batch": once a turn; the session journal covers a
@@ -152,7 +152,7 @@ class TraceSettings(Section, frozen=True):
     signing_key: _Name | None = None
 
 
-class SandboxSettings(Section, frozen=True):
+class SandboxSettings(SettingsSection, frozen=True):
     """
     use: Whether commands run in a sandbox. "on": if this machine has one. "required": commands do
         not run without one.
@@ -173,7 +173,7 @@ class SandboxSettings(Section, frozen=True):
     leave: _Texts = ("git", "gh", "glab", "ssh", "scp", "docker", "podman")
 
 
-class CheckpointSettings(Section, frozen=True):
+class CheckpointSettings(SettingsSection, frozen=True):
     """
     use: Whether files are saved before they change, so that you can undo.
     megabytes: Size at which the oldest checkpoints of a folder are removed.
@@ -183,7 +183,7 @@ class CheckpointSettings(Section, frozen=True):
     megabytes: _Count = _USUAL.checkpoint_bytes // MIB
 
 
-class ContextSettings(Section, frozen=True):
+class ContextSettings(SettingsSection, frozen=True):
     """
     prompt: Length of the system prompt. "auto": short for models with a small context window.
     instructions: More instructions for the model, in every mode.
@@ -199,7 +199,7 @@ class ContextSettings(Section, frozen=True):
     subfolder_rules: bool = False
 
 
-class IndexSettings(Section, frozen=True):
+class IndexSettings(SettingsSection, frozen=True):
     """
     use: Whether code can be searched by words, in an index on this machine.
     provider: Provider of the embedding model. Without it, search compares words only.
@@ -213,7 +213,7 @@ class IndexSettings(Section, frozen=True):
     base_url: _Address | None = None
 
 
-class BrowserSettings(Section, frozen=True):
+class BrowserSettings(SettingsSection, frozen=True):
     """
     use: Whether the model can open web pages, if a browser is installed.
     path: Chromium or Chrome to use. Default: the first one found.
@@ -223,7 +223,7 @@ class BrowserSettings(Section, frozen=True):
     path: _Name | None = None
 
 
-class UiSettings(Section, frozen=True):
+class UiSettings(SettingsSection, frozen=True):
     """
     colour: Whether output is coloured. "auto": only in a terminal.
     oneshot: Whether the full screen closes when the task is done.
@@ -238,7 +238,7 @@ class UiSettings(Section, frozen=True):
     notify: Notify = "auto"
 
 
-class ManagerSettings(Section, frozen=True):
+class ManagerSettings(SettingsSection, frozen=True):
     """Of the Agent Manager, and of the sessions that it starts.
 
     running_limit: Sessions that work at the same time; more wait.
@@ -253,7 +253,7 @@ class ManagerSettings(Section, frozen=True):
     notify: bool = True
 
 
-class LimitSettings(Section, frozen=True):
+class LimitSettings(SettingsSection, frozen=True):
     """The fields of `core.limits.Limits` of the same names.
 
     repeats: Identical tool calls in a row that are run.
@@ -295,7 +295,7 @@ class LimitSettings(Section, frozen=True):
     progress_seconds: _Seconds = _USUAL.progress_seconds
 
 
-class Settings(Section, frozen=True):
+class Settings(SettingsSection, frozen=True):
     """All that a user can choose. None means that nothing was chosen.
 
     provider: Model provider. Default: chosen by the keys that are found.

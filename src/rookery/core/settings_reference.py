@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get
 from msgspec import Meta, Struct
 
 from rookery import ENV_PREFIX, NAME, PROJECT_FOLDER
-from rookery.core.settings import LimitSettings, Network, Section, Settings
+from rookery.core.settings import LimitSettings, Network, Settings, SettingsSection
 
 Key: TypeAlias = tuple[str, ...]
 """Where a setting stands: `("ui", "colour")` is `colour` in the section `[ui]`."""
@@ -112,7 +112,7 @@ def _declared_in(section: type[Any], at: Key) -> Iterator[tuple[Key, Setting]]:
         key = (*at, name)
         if get_origin(kind) is dict:
             yield from _declared_in(get_args(kind)[1], (*key, ANY))
-        elif isinstance(kind, type) and issubclass(kind, Section):
+        elif isinstance(kind, type) and issubclass(kind, SettingsSection):
             yield from _declared_in(kind, key)
         else:
             default, expected = getattr(section(), name, None), _expected(*_unwrapped(kind))
