@@ -36,12 +36,9 @@ LASTING = {
 """Exceptions that stay, each with its reason."""
 
 LEFT = {
-    ("app.check_shell", "governance.cli.intents_common"),
     ("cli.completion", "providers.registry"),
     ("cli.doctor", "providers.registry"),
     ("cli.options", "providers.registry"),
-    ("cli.run_options", "governance.oversight"),
-    ("cli.run_options", "governance.project_setup"),
     ("cli.run_options", "prompting.system_prompt"),
     ("cli.run_options", "providers.models"),
     ("cli.run_options", "providers.registry"),

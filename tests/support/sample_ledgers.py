@@ -7,12 +7,10 @@ from typing import Any
 
 from rookery.core.facts import CallPermitted, Event, FileBefore, TaskOpened
 from rookery.engine.event_log import EventLog
-from rookery.governance.ledger.catch_up import hash_of_file
-from rookery.governance.ledger.known_heads import KnownHeads
 from rookery.governance.ledger.ledger_file import Flush, Ledger
-from rookery.governance.ledger.ledger_recording import Recording
-from rookery.governance.ledger.line_ranges import line_change
-from rookery.governance.ledger.records import Entry, FileHash, TracedFile, Writer
+from rookery.governance.ledger.ledger_recording import Recording, hash_of_file
+from rookery.governance.ledger.records import Entry, FileHash, TracedFile, Writer, line_change
+from rookery.governance.ledger.state_files import KnownHeads
 from rookery.governance.ledger.verification import verified
 from rookery.governance.ledger.verify_ledger import Report
 from rookery.storage.journal import Journal, events_of_dead_task

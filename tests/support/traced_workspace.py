@@ -7,12 +7,10 @@ from typing import Any
 
 from rookery.governance.cli.trace import command
 from rookery.governance.layout import governed_places
-from rookery.governance.ledger.catch_up import hash_of_file
-from rookery.governance.ledger.known_heads import KnownHeads
 from rookery.governance.ledger.ledger_file import Flush
-from rookery.governance.ledger.ledger_recording import Recording
-from rookery.governance.ledger.line_ranges import line_change
-from rookery.governance.ledger.records import Entry, TracedFile, Writer
+from rookery.governance.ledger.ledger_recording import Recording, hash_of_file
+from rookery.governance.ledger.records import Entry, TracedFile, Writer, line_change
+from rookery.governance.ledger.state_files import KnownHeads
 from rookery.platform.user_folders import find_places
 from support.intent_files import SPEC_EXAMPLE, laid_out
 

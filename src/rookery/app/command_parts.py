@@ -4,7 +4,8 @@ It is loaded and opened with the first of them, because the first request needs 
 """
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,8 +22,9 @@ from rookery.core.settings import Settings
 from rookery.core.undo_plan import approved_by_user, commands_running_on, was_started
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action
+from rookery.engine.ports.commands import Shell
 from rookery.engine.ports.hooks import Hook, RuleBook
-from rookery.governance.host_writes import was_written
+from rookery.governance.layout import was_written
 from rookery.permissions.protected_changes import (
     protected_paths,
     protected_paths_under_mount_sandbox,
@@ -109,6 +111,32 @@ class CommandParts:
         # git runs hooks, filters and aliases of the repository, which the judge cannot know
         runs_git = action.judgement is not None and action.judgement.git is not GitUse.NONE
         return action.may_change_files and (runs_git or not self.sandbox.mounts)
+
+
+@contextmanager
+def check_shell(settings: Settings, workspace: Path, places: Places) -> Iterator[Shell]:
+    """For commands beside any task: confined as the settings say, and ended with us."""
+    files = _files(settings, workspace, places)
+    with closing(make_sandbox(settings, workspace, places)) as sandbox:
+        launching = Launching(files.boundaries, sandbox)
+        yield Terminal(workspace, settings.as_limits(), launching, shell=settings.commands.shell)
+
+
+def check_judge(settings: Settings, workspace: Path, places: Places) -> CommandJudge:
+    files = _files(settings, workspace, places)
+    return CommandJudge(
+        files,
+        workspace,
+        home=Path.home(),
+        hiding=files.boundaries.hiding,
+        leave=settings.sandbox.leave,
+        own_repository=partial(own_repository, str(files.boundaries.root)),
+    )
+
+
+def _files(settings: Settings, workspace: Path, places: Places) -> WorkspaceFiles:
+    own = places.own_folders
+    return WorkspaceFiles(workspace, settings.as_limits(), own_folders=own, home=Path.home())
 
 
 class TaskCommands:

@@ -55,7 +55,7 @@ async def open_past(
     settings: Settings, places: Places, store: TaskStore, task_id: str, workspace: Path
 ) -> AsyncIterator[Past]:
     """The past of a session. Raises `StorageError` while another process runs it."""
-    from rookery.governance.project_setup import PastGovernance
+    from rookery.governance.oversight import PastGovernance
 
     checkpoints = open_checkpoints(settings, workspace, places)
     async with anyio.create_task_group() as group:

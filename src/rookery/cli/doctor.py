@@ -67,7 +67,7 @@ def command(workspace: Path, for_programs: bool) -> int:
 
 def examination(workspace: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
     from rookery.app.checkup import check_protection
-    from rookery.governance.cli.doctor_checks import check_governed
+    from rookery.governance.cli.intents_validate import check_governed
 
     places = find_places(environ)
     settings = _settings(places, workspace, environ)

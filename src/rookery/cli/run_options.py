@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.app.briefing import project_names
-from rookery.app.consent import Consent
+from rookery.app.consent import Consent, check_intent
 from rookery.app.model_choice import ModelChoice, choose_model, usable_models
 from rookery.cli.options import FrontEnd, Options
 from rookery.core.commands import OpenTask, ReopenTask
@@ -24,7 +24,6 @@ from rookery.core.settings import Settings
 from rookery.core.text.characters import as_utf8
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError, StorageError, ToolError
-from rookery.governance.oversight import Charter
 from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.user_folders import Places
 from rookery.prompting.system_prompt import MODES
@@ -106,8 +105,6 @@ def prepare(options: Options, usual: Places, store: TaskStore) -> Run:
     _check_mode(settings.mode, usual, options.workspace, trusted=trusted)
     choice = choose_model(settings, os.environ, usual.keys_file, options.api_key)
     if options.intent:
-        from rookery.governance.project_setup import check_intent
-
         check_intent(settings, options.workspace, options.intent)
     prompt, draft = options.prompt(), "".join(early)
     _note_oddities(options)
@@ -141,7 +138,8 @@ def prepare(options: Options, usual: Places, store: TaskStore) -> Run:
             protected=options.allow_protected,
             mode=options.mode or "",
             attended=options.interactive or options.front_end is not FrontEnd.LINES,
-            charter=Charter(intent=options.intent or "", allow=frozenset(options.governance_allow)),
+            intent=options.intent or "",
+            governance_allow=frozenset(options.governance_allow),
         ),
         places=usual,
         workspace_flag=options.workspace_flag(),

@@ -7,6 +7,8 @@ call of the task itself changed needs a person.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -16,12 +18,14 @@ from rookery.core.asks import AskedReason, IntentQuestion
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import IntentCleared, IntentSelected, Noted, Reminded
 from rookery.core.limits import MIB
-from rookery.core.refusals import Refusal
+from rookery.core.refusals import DECLINED, Refusal
 from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports.actions import Action
 from rookery.engine.ports.storage import TaskLog
+from rookery.errors import RookeryError
 from rookery.governance.intents.intent import Intent, IntentFile, Permissions, digest, expired
 from rookery.governance.intents.intent_changes import Definition, Effect, change, difference
+from rookery.governance.intents.intent_edits import AddScope, EditOf, SetField
 from rookery.governance.intents.intent_file import IntentText
 from rookery.governance.intents.selection import fact_of, is_descendant, wanted_id
 from rookery.governance.project import GovernedProject
@@ -244,6 +248,59 @@ class InForce:
     async def note_change(self, call_id: str, more: Mapping[str, Any]) -> None:
         """A person had the intent itself changed."""
         await self._note("intent_change", call_id, more)
+
+    async def about_expansion(self, action: Action) -> Ruling:
+        """A request for more scope is always a person's to decide."""
+        definition = self.definition
+        if definition is None:
+            refusal = Refusal(code="REQ-003", message="There is no active intent to extend.")
+            return Ruling(Decision.DENY, (refusal.message,), refusals=(refusal,))
+        intent = definition.intent
+        pattern = str(action.payload.get("pattern", ""))
+        why = f"{intent.id} would own {pattern} from now on."
+        question = IntentQuestion(
+            intent_id=intent.id,
+            intent_name=intent.name,
+            revision=intent.revision,
+            scope=intent.owned_scope,
+            reasons=(AskedReason(code="REQ-001", error_type="scope_violation", text=why),),
+            pattern=pattern,
+            choices=("halt",),
+        )
+        refusal = Refusal(
+            code="REQ-001",
+            message=f"The scope of {intent.id} stays as it is.",
+            intent_id=intent.id,
+            reason=DECLINED,
+            steps=("do the work inside the scope, or finish and say what is left",),
+        )
+        return Ruling(Decision.ASK, (why,), refusals=(refusal,), question=question)
+
+    async def expand(self, intent_id: str, pattern: str, call_id: str) -> Definition:
+        """Raises `RookeryError`; then the file is as it was."""
+        seen = await self.project.intents()
+        stamp = self.project.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+        def decide(file: IntentFile) -> list[EditOf]:
+            intent = file.find(intent_id)
+            if intent is None:
+                raise RookeryError(f"There is no intent {intent_id} any more.")
+            dated = [EditOf(intent_id, SetField("updated_at", stamp))] if intent.updated_at else []
+            return [EditOf(intent_id, AddScope(pattern)), *dated]
+
+        written = await anyio.to_thread.run_sync(
+            partial(self.project.writer.change, seen, decide(seen.file), decide)
+        )
+        intent = written.file.find(intent_id)
+        assert intent
+        definition = Definition(intent, written.file.policy)
+        before = self.definition
+        old = digest(before.intent, before.policy) if before else ""
+        new = digest(intent, written.file.policy)
+        more = {"change": "expand", "pattern": pattern, "digest_before": old, "digest_after": new}
+        await self.note_change(call_id, more)
+        await self.adopt(fact_of(definition, by="user"), definition, call_id)
+        return definition
 
     def take_lease(self) -> None:
         """Also what shows other tasks that this one is still at work."""

@@ -28,9 +28,9 @@ from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.checkpoints import Restored
 from rookery.engine.ports.storage import TaskLog
 from rookery.governance.active_intent import InForce
-from rookery.governance.criteria.criteria_standing import CHECK_TOOL
+from rookery.governance.criteria import CHECK_TOOL
 from rookery.governance.intents.intent_changes import Definition
-from rookery.governance.ledger.ledger_errors import LedgerBusy, LedgerUnwritable
+from rookery.governance.ledger.state_files import LedgerBusy, LedgerUnwritable
 from rookery.governance.ledger.statistics import is_by_product
 from rookery.governance.record_fields import content, traced_files
 from rookery.governance.recorder import Recorder

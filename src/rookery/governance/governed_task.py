@@ -16,6 +16,8 @@ from msgspec.structs import replace
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Answered,
+    IntentCleared,
+    IntentSelected,
     Noted,
     Reminded,
     ScopeGranted,
@@ -29,10 +31,11 @@ from rookery.engine.ports.storage import TaskLog
 from rookery.errors import CommandRejected, Denied, RookeryError
 from rookery.governance.active_intent import InForce
 from rookery.governance.call_effects import CallEffects, Contents, is_outside
+from rookery.governance.intents.intent import digest, selectable
+from rookery.governance.intents.intent_changes import Definition
 from rookery.governance.intents.intent_context import ContextTooLarge, reminder, selectable_intents
-from rookery.governance.intents.scope_expansion import about_expansion, expand
 from rookery.governance.intents.selection import Chosen, choose, context_of
-from rookery.governance.ledger.catch_up import EventsOf
+from rookery.governance.ledger.ledger_recording import EventsOf
 from rookery.governance.project import GovernedProject
 from rookery.governance.record_fields import approval_of
 from rookery.governance.recorder import Recorder
@@ -85,7 +88,7 @@ class GovernedTask:
         if call.name == SELECT:
             return Ruling() if self._records.observes else await self.in_force.about_selection(call)
         if call.name == EXPAND:
-            return await about_expansion(self.in_force, action)
+            return await self.in_force.about_expansion(action)
         if not is_destructive(call, action):
             return await self._about_reading(call, action)
         verdict, at = await self._judged(call, action)
@@ -269,7 +272,7 @@ class GovernedTask:
             )
         elif said.choice == "expand":
             try:
-                await expand(self.in_force, at.intent.id, why.question.pattern, call.id)
+                await self.in_force.expand(at.intent.id, why.question.pattern, call.id)
             except RookeryError as error:
                 raise Denied(str(error)) from error
 
@@ -288,6 +291,35 @@ class GovernedTask:
         self._log.append(
             Reminded(text=f"[automatic] The user has selected an intent.\n{found.context}")
         )
+
+    async def take_up(self, wanted: str, *, is_new: bool) -> None:
+        """The intent that the task was begun for, or worked for when it was left. `wanted` is what
+        whoever started the run said."""
+        active = self._log.state.intent
+        facts = (event.fact for event in self._log.events)
+        self.in_force.inherited = next(
+            (f.intent_id for f in facts if isinstance(f, IntentSelected) and f.by == "parent"), ""
+        )
+        if active is None:
+            if wanted and is_new and not self._log.state.parent:
+                await self.select(wanted)
+            return
+        file = (await self.project.intents()).file
+        intent = file.find(active.intent_id)
+        usable = intent and intent.id not in file.broken and selectable(intent, self.project.now())
+        if intent is None or not usable or digest(intent, file.policy) != active.digest:
+            reason = (
+                f"{active.intent_id} is not as it was when this task worked for it; select it "
+                "again to go on."
+            )
+            self._log.append(IntentCleared(reason=reason))
+            self._log.append(Noted(text=reason))
+            self._log.append(Reminded(text=f"[automatic] {reason}"))
+            return
+        self.in_force.know(Definition(intent, file.policy))
+        await anyio.to_thread.run_sync(self.in_force.take_lease)
+        if active.by == "parent" and is_new:
+            await self.remind()
 
     async def adopt(self, chosen: Chosen, call_id: str = "") -> None:
         await self.in_force.adopt(chosen.fact, chosen.definition, call_id)

@@ -235,10 +235,14 @@ def open_hooks(
     if not any(path.exists() for path in files):
         return None
     from rookery.governance.external_hooks.hook_calls import Situation
-    from rookery.governance.external_hooks.hook_files import MANAGED_FILE, HookPlaces, find_hooks
+    from rookery.governance.external_hooks.hook_files import (
+        MANAGED_FILE,
+        HookPlaces,
+        TranscriptFile,
+        find_hooks,
+    )
     from rookery.governance.external_hooks.hook_runner import HookDesk, HookRunner
     from rookery.governance.external_hooks.hook_runs import ExternalHooks
-    from rookery.governance.external_hooks.hook_transcript import TranscriptFile
     from rookery.governance.external_hooks.hook_trust import HookTrust
     from rookery.governance.layout import hook_trust_file
 

@@ -19,7 +19,6 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.errors import BadArguments, Denied, RookeryError, ToolError
 from rookery.governance.governed_task import GovernedTask
-from rookery.governance.intents.scope_expansion import expand
 from rookery.governance.intents.selection import choose, wanted_id
 from rookery.governance.scope.locations import find_location
 from rookery.governance.scope.scope_verdict import (
@@ -159,7 +158,7 @@ async def widen(task: GovernedTask, pattern: str, call_id: str) -> str:
     if active is None:
         raise ToolError("There is no active intent to extend.")
     try:
-        await expand(task.in_force, active.intent.id, pattern, call_id)
+        await task.in_force.expand(active.intent.id, pattern, call_id)
     except RookeryError as error:
         raise ToolError(str(error)) from error
     return f"The user agreed: {active.intent.id} owns {pattern} now."

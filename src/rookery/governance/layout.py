@@ -14,10 +14,35 @@ from msgspec import Struct
 
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.errors import RookeryError
+from rookery.platform.disk import put
 from rookery.platform.user_folders import Places
 
 if TYPE_CHECKING:
     from rookery.core.findings import Problem
+from contextlib import suppress
+
+from rookery.platform.git.git_objects import Kind, object_id
+
+
+def note_write(folder: Path | None, path: Path, data: bytes) -> None:
+    """To be called before the file is replaced. Whoever cannot note it writes all the same."""
+    if folder is None:
+        return
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        put(folder / _key(path), [object_id(Kind.BLOB, data).hex().encode()], durable=False)
+
+
+def was_written(folder: Path, path: Path, blob: str) -> bool:
+    """Whether that is what the host wrote last; `blob` is what git calls the content."""
+    try:
+        return (folder / _key(path)).read_text(encoding="ascii") == blob
+    except (OSError, ValueError):
+        return False
+
+
+def _key(path: Path) -> str:
+    return sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:32]
 
 
 INTENT_FILE = "active_intents.yaml"
@@ -116,7 +141,7 @@ class GovernedPlaces(Struct, frozen=True):
     @property
     def heads(self) -> Path:
         """What this machine remembers of the ledger's end."""
-        from rookery.governance.ledger.known_heads import HEADS
+        from rookery.governance.ledger.state_files import HEADS
 
         return self.folder / HEADS
 
@@ -197,7 +222,7 @@ def init(root: Path, *, vcs: LedgerHome = "ignore") -> tuple[str, ...]:
 
 
 def governed_places(layout: Layout, places: Places) -> GovernedPlaces:
-    from rookery.governance.ledger.known_heads import workspace_key
+    from rookery.governance.ledger.state_files import workspace_key
 
     kept = places.governance
     return GovernedPlaces(kept / workspace_key(layout.state, layout.root, kept))

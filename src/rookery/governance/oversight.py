@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import anyio.to_thread
-from msgspec import Struct
 
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement
@@ -31,6 +30,7 @@ from rookery.core.rulings import Ruling, joined
 from rookery.core.settings import Settings
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.checkpoints import Restored
+from rookery.engine.ports.hooks import Ungoverned
 from rookery.engine.ports.storage import TaskLog
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.errors import CommandRejected, Denied, RookeryError
@@ -46,15 +46,6 @@ if TYPE_CHECKING:
 Contents = Callable[[str, str], Awaitable[Sequence[tuple[str, bytes | None, bytes | None]]]]
 
 
-class Charter(Struct, frozen=True, kw_only=True):
-    """What whoever started a run said about governance."""
-
-    intent: str = ""
-    """The intent that its task works for."""
-    allow: frozenset[str] = frozenset()
-    """Which questions of governance are answered with yes."""
-
-
 class Oversight:
     """Of one workspace."""
 
@@ -63,8 +54,9 @@ class Oversight:
         settings: Settings,
         workspace: Path,
         places: Places,
-        charter: Charter,
         *,
+        intent: str,
+        allow: frozenset[str],
         confines: Callable[[], bool],
         contents: Contents | None,
         start_beside: Callable[..., None],
@@ -74,8 +66,9 @@ class Oversight:
         trusted: bool,
         attended: bool,
     ) -> None:
-        """`attended` if somebody can be asked; `journal_of` a task is None while a process works
-        on it."""
+        """`intent` is what whoever started the run wants its task to work for, `allow` which
+        questions of governance they answer with yes. `attended` if somebody can be asked;
+        `journal_of` a task is None while a process works on it."""
         self.journal_of = journal_of
         self.judge = judge
         self.wardens = wardens
@@ -83,7 +76,8 @@ class Oversight:
         self.attended = attended
         self.settings = settings
         self.workspace = workspace.resolve()
-        self.charter = charter
+        self.intent = intent
+        self._allow = allow
         self.confines = confines
         self.contents = contents
         self.start_beside = start_beside
@@ -100,16 +94,16 @@ class Oversight:
         found = find_layout(self.workspace, self.workspace)
         if found.layout is None or self.settings.governance.mode == "off":
             return ()
-        from rookery.governance.project_setup import known_intents
+        from rookery.governance.project import known_intents
 
         return await known_intents(self.project(found.layout))
 
     def project(self, layout: "Layout") -> "GovernedProject":
         if layout.root not in self._projects:
-            from rookery.governance.project_setup import open_project
+            from rookery.governance.project import open_project
 
             self._projects[layout.root] = open_project(
-                self.settings, layout, self.places, allow=self.charter.allow
+                self.settings, layout, self.places, allow=self._allow
             )
         return self._projects[layout.root]
 
@@ -186,8 +180,7 @@ class TaskOversight:
     async def _govern(self, layout: "Layout") -> None:
         from rookery.governance.governed_task import GovernedTask
         from rookery.governance.intent_tools import intent_tools
-        from rookery.governance.project_setup import (
-            take_up,
+        from rookery.governance.project import (
             warn_if_broken,
             why_broken,
         )
@@ -209,7 +202,7 @@ class TaskOversight:
                 task.broken = await anyio.to_thread.run_sync(why_broken, project, over.places)
             elif is_new:
                 over.start_beside(warn_if_broken, project, over.places, log)
-        await take_up(task, log, over.charter.intent, is_new=is_new)
+        await task.take_up(over.intent, is_new=is_new)
         over.start_beside(self._stay_alive)
 
     async def _stay_alive(self) -> None:
@@ -346,7 +339,7 @@ class TaskOversight:
             return
         if self._task is None or definition is None or not definition.intent.acceptance_criteria:
             return
-        from rookery.governance.criteria.criteria_checks import checked, failures_told, told
+        from rookery.governance.criteria import checked, failures_told, told
 
         intent, layout = definition.intent, self._task.project.layout
         tell = lambda text: self._log.append(Noted(text=text))  # noqa: E731
@@ -372,3 +365,30 @@ class TaskOversight:
         except RookeryError as error:  # it disturbs nothing but what comes after it
             if not self._log.ended:
                 self._log.append(Noted(text=str(error)))
+
+
+class PastGovernance(Ungoverned):
+    """For whoever goes back in a session that nobody runs: it is on record what was put back."""
+
+    def __init__(
+        self, settings: Settings, workspace: Path, places: Places, task_id: str, log: TaskLog
+    ) -> None:
+        self._settings = settings
+        self._workspace = workspace.resolve()
+        self._places = places
+        self._task_id = task_id
+        self._log = log
+
+    async def restored(self, done: Restored) -> None:
+        from rookery.governance.governed_task import GovernedTask
+        from rookery.governance.layout import find_layout
+        from rookery.governance.project import open_project
+
+        layout = find_layout(self._workspace, self._workspace).layout
+        if self._log.state.governed is None or layout is None:
+            return
+        project = open_project(self._settings, layout, self._places)
+        task = GovernedTask(project, self._task_id, self._log, confines=lambda: False)
+        await task.catch_up()
+        await task.effects.restored(done)
+        await anyio.to_thread.run_sync(project.recording.close, self._task_id)

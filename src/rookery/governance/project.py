@@ -1,5 +1,6 @@
 """The intents of a workspace and the ledger of what was done for them, for all of its tasks."""
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -8,23 +9,34 @@ from typing import TypeVar
 
 import anyio.to_thread
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from rookery import NAME, VERSION
+from rookery.core.facts import Noted
 from rookery.core.limits import MIB
-from rookery.governance.intents.intent import Intent, Policy
+from rookery.core.queries import KnownIntent
+from rookery.core.settings import Settings
+from rookery.engine.ports.storage import TaskLog
+from rookery.governance.intents.intent import Intent, Policy, selectable
 from rookery.governance.intents.intent_context import OtherWork, Surroundings, TraceLine
 from rookery.governance.intents.intent_edits import IntentWriter
 from rookery.governance.intents.intent_file import IntentReader, IntentText
 from rookery.governance.intents.leases import Leases, Neighbours
-from rookery.governance.layout import Layout
-from rookery.governance.ledger.ledger_errors import LedgerUnwritable
+from rookery.governance.layout import Layout, governed_places
+from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import Query
 from rookery.governance.ledger.ledger_recording import Recording
+from rookery.governance.ledger.records import Writer
+from rookery.governance.ledger.secrets_filter import SecretsFilter
 from rookery.governance.ledger.segments import newest_first
+from rookery.governance.ledger.state_files import KnownHeads, LedgerUnwritable
 from rookery.governance.ledger.traced import TracedRecord, records_on
+from rookery.governance.ledger.verification import verified
 from rookery.governance.scope.command_policy import CommandPolicy, read_command_policy
 from rookery.governance.scope.locations import ignores_case
 from rookery.governance.scope.scope_rules import active_scope, read_intent_ignore
 from rookery.governance.scope.scope_verdict import ScopeRules
+from rookery.platform.user_folders import Places
 
 T = TypeVar("T")
 MOST_RELATED = 5
@@ -172,3 +184,82 @@ def _told(record: TracedRecord) -> TraceLine:
         tool=record.tool_name,
         files=tuple(each.path for each in record.files[:5]),
     )
+
+
+LARGEST_CHECKED = 2 * MIB
+"""Bytes of a ledger that is looked through, beside the work, whenever a task begins."""
+
+
+def heads_of(layout: Layout, places: Places) -> Path:
+    return governed_places(layout, places).heads
+
+
+def open_project(
+    settings: Settings, layout: Layout, places: Places, *, allow: frozenset[str] = frozenset()
+) -> GovernedProject:
+    layout = replace(layout, written=places.host_writes)
+    # without the folder there is no ledger, and nobody but the user makes that folder
+    kept = layout.folder.is_dir() and not layout.folder.is_symlink()
+    recording = Recording(
+        layout.folder,
+        writer=Writer(name=NAME, version=VERSION),
+        heads=KnownHeads(heads_of(layout, places)) if kept else None,
+        flush=Flush(settings.trace.fsync),
+        hide=SecretsFilter(os.environ),
+    )
+    options = GovernanceOptions(
+        auto_single=settings.governance.auto_select_single,
+        context_chars=settings.governance.context_chars,
+        block_unrecorded=settings.trace.on_failure == "block",
+        block_broken=settings.trace.on_broken == "block",
+        read_only_without_intent=settings.commands.read_only_without_intent,
+        in_scope_unasked=settings.approve_in_scope,
+        allow=allow,
+    )
+    return GovernedProject(layout, recording, options)
+
+
+async def known_intents(project: GovernedProject) -> tuple[KnownIntent, ...]:
+    """Those in progress first."""
+    file = (await project.intents()).file
+    now, broken = project.now(), file.broken
+    order = sorted(file.intents, key=lambda each: not selectable(each, now))
+    return tuple(
+        KnownIntent(
+            id=each.id,
+            name=each.name,
+            status=str(each.status),
+            revision=each.revision,
+            scope=each.owned_scope,
+            problem=""
+            if each.id not in broken and selectable(each, now)
+            else "it has errors"
+            if each.id in broken
+            else f"it is {each.status}",
+        )
+        for each in order
+    )
+
+
+async def warn_if_broken(project: GovernedProject, places: Places, log: TaskLog) -> None:
+    """Beside the work; a large ledger is not looked through."""
+    try:
+        size = project.layout.ledger.stat().st_size
+    except OSError:
+        size = 0
+    if size > LARGEST_CHECKED:
+        return
+    if await anyio.to_thread.run_sync(why_broken, project, places) and not log.ended:
+        what = "The ledger is not whole; what it tells cannot be relied on."
+        log.append(Noted(text=f"{what} See: rookery trace verify"))
+
+
+def why_broken(project: GovernedProject, places: Places) -> str:
+    """Why the ledger cannot be trusted; empty if it can."""
+    try:
+        heads = KnownHeads(heads_of(project.layout, places))
+        known = heads.read()
+    except ValueError as error:
+        return f"What is known of the ledger cannot be read ({error})."
+    whole = verified(project.layout.folder, known=known, keys=heads.trace_keys).whole
+    return "" if whole else "The ledger is not whole, so nothing may be changed."

@@ -20,8 +20,8 @@ from rookery.errors import CommandRejected
 from rookery.governance.intents.intent import Intent, IntentFile, expired, in_order
 from rookery.governance.intents.intent_file import summary
 from rookery.governance.layout import Layout, find_layout, find_ledger
-from rookery.governance.ledger.blame_page import OwnedLine, Why
 from rookery.governance.ledger.ledger_reader import HOUSEKEEPING, Query
+from rookery.governance.ledger.line_history import OwnedLine, Why
 from rookery.governance.ledger.record_text import result, subject
 from rookery.governance.ledger.traced import TracedRecord
 
@@ -89,7 +89,7 @@ class ProjectViews:
         return tuple(map(_trace_row, found))
 
     def _index_of(self, layout: Layout) -> Path:
-        from rookery.governance.ledger.known_heads import heads_of_workspace
+        from rookery.governance.ledger.state_files import heads_of_workspace
 
         return heads_of_workspace(layout.state, layout.root, self._known_heads).index
 

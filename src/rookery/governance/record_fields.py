@@ -14,11 +14,10 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import Answered, Ending
+from rookery.core.facts import Answered, Ending, FileBefore
 from rookery.core.refusals import KINDS
 from rookery.engine.ports.actions import Action, Outcome
-from rookery.governance.ledger.line_ranges import line_change
-from rookery.governance.ledger.records import FileDeed, FileHash, TracedFile
+from rookery.governance.ledger.records import FileDeed, FileHash, TracedFile, line_change
 from rookery.governance.scope.call_verdict import CallVerdict
 from rookery.governance.scope.touched_paths import Kind, mcp_tool
 
@@ -98,6 +97,11 @@ def input_digest(call: ToolCall) -> str:
 
 def digest_of(data: bytes | None) -> str:
     return "" if data is None else sha256(data).hexdigest()
+
+
+def file_before(file: tuple[str, bytes | None]) -> FileBefore:
+    path, data = file
+    return FileBefore(path=path, sha256=digest_of(data), size=len(data or b""))
 
 
 def kind_of(action: Action) -> str:

@@ -20,7 +20,6 @@ from rookery.core.facts import (
     Answered,
     CallPermitted,
     Event,
-    FileBefore,
     IntentSelected,
     Noted,
     RequestStarted,
@@ -31,16 +30,17 @@ from rookery.core.rulings import Ruling
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.storage import TaskLog
 from rookery.errors import RookeryError, StorageError
-from rookery.governance.ledger.catch_up import EventsOf, Recovered
-from rookery.governance.ledger.ledger_errors import LedgerUnwritable
 from rookery.governance.ledger.ledger_reader import newest
+from rookery.governance.ledger.ledger_recording import EventsOf, Recovered
 from rookery.governance.ledger.records import Entry, Related, TracedFile
+from rookery.governance.ledger.state_files import LedgerUnwritable
 from rookery.governance.project import GovernedProject
 from rookery.governance.record_fields import (
     approval_of,
     command_fields,
     content,
     digest_of,
+    file_before,
     git_base,
     gravest_objection,
     input_digest,
@@ -165,7 +165,7 @@ class Recorder:
             intent_rev=entry.intent_rev,
             intent_digest=entry.intent_digest,
             scope=label,
-            files=tuple(map(_file_before, targets.items())),
+            files=tuple(map(file_before, targets.items())),
             unknown_targets=not action.changes,
         )
         entry = replace(begun.entry, log_seq=self._log.append(permitted).seq)
@@ -392,11 +392,6 @@ class Recorder:
             self._complained = True
             self._log.append(Noted(text=str(error)))
         return error is None
-
-
-def _file_before(file: tuple[str, bytes | None]) -> FileBefore:
-    path, data = file
-    return FileBefore(path=path, sha256=digest_of(data), size=len(data or b""))
 
 
 def _model_of(asked: Event | None) -> str:

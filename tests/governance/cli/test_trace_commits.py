@@ -13,7 +13,7 @@ import pytest
 from rookery.errors import StorageError
 from rookery.governance.cli.trace_common import Ending
 from rookery.governance.ledger.commit_notes import HOOK_LINE
-from rookery.governance.ledger.line_ranges import content_hash
+from rookery.governance.ledger.records import content_hash
 from support.agent_trace_format import shape_problems
 from support.traced_workspace import TracedWorkspace, trace
 

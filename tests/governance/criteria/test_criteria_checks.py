@@ -9,7 +9,7 @@ import anyio.to_thread
 import pytest
 
 from rookery.core.limits import Limits
-from rookery.governance.criteria.criteria_checks import (
+from rookery.governance.criteria import (
     LARGEST_TAIL,
     CheckResult,
     check_criterion,

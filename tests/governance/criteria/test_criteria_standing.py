@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rookery.governance.criteria.criteria_standing import criteria_standing
+from rookery.governance.criteria import criteria_standing
 from rookery.governance.intents.intent import (
     Criterion,
     Intent,

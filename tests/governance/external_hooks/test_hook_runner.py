@@ -11,11 +11,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rookery.governance.external_hooks import hook_process
+from rookery.governance.external_hooks import hook_runner
 from rookery.governance.external_hooks.hook_answers import HookRun
 from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent
-from rookery.governance.external_hooks.hook_process import CAPTURE, FLOOD
-from rookery.governance.external_hooks.hook_runner import AT_ONCE, HookRunner
+from rookery.governance.external_hooks.hook_runner import AT_ONCE, CAPTURE, FLOOD, HookRunner
 from rookery.platform.processes.own_programs import own_script
 from rookery.platform.processes.wardens import WARDEN, WardensInAdvance
 
@@ -110,7 +109,7 @@ async def test_who_floods_is_ended_long_before_its_time(runner: HookRunner):
 async def test_who_hangs_is_ended_after_its_time(
     runner: HookRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(hook_process, "GRACE", 600.0)
+    monkeypatch.setattr(hook_runner, "GRACE", 600.0)
     run = await runner.run(hook("echo $$ > pid; echo so far; exec sleep 900", seconds=2), b"{}")
     assert run.timed_out
     assert run.seconds < 300  # whoever ends when asked is not waited for
@@ -133,7 +132,7 @@ STAYS = "sh -c 'echo $$ > pid; exec sleep 600'"
 async def test_who_is_asked_to_end_is_heard_to_the_end(
     runner: HookRunner, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(hook_process, "GRACE", 60.0)
+    monkeypatch.setattr(hook_runner, "GRACE", 60.0)
     command = "trap 'echo bye; exit 3' TERM; while :; do sleep 0.05; done"
     run = await runner.run(hook(command, seconds=2), b"{}")
     assert (run.timed_out, run.stdout, run.status) == (True, "bye\n", 3)

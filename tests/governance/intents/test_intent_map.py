@@ -14,8 +14,7 @@ from rookery.governance.intents.intent_map import (
     map_text,
     symbols,
 )
-from rookery.governance.ledger.line_ranges import LineRange
-from rookery.governance.ledger.records import FileHash, TracedFile
+from rookery.governance.ledger.records import FileHash, LineRange, TracedFile
 from rookery.governance.ledger.traced import TracedRecord
 
 AUTH = Intent(id="INT-001", name="JWT", status=Status.IN_PROGRESS, revision=3, depends_on=("B-1",))

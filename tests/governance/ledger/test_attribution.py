@@ -5,8 +5,14 @@ from typing import Any
 import pytest
 
 from rookery.governance.ledger.attribution import blame
-from rookery.governance.ledger.line_ranges import line_change, plain_lines
-from rookery.governance.ledger.records import Entry, Link, TracedFile, record_of
+from rookery.governance.ledger.records import (
+    Entry,
+    Link,
+    TracedFile,
+    line_change,
+    plain_lines,
+    record_of,
+)
 from rookery.governance.ledger.traced import TracedRecord, traced
 from support.sample_ledgers import WRITER
 

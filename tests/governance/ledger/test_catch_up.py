@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from rookery.core.facts import Ending, ToolFinished
-from rookery.governance.ledger.catch_up import Recovered, hash_of_file
-from rookery.governance.ledger.ledger_errors import LedgerUnwritable
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import oldest
+from rookery.governance.ledger.ledger_recording import Recovered, hash_of_file
 from rookery.governance.ledger.records import Entry
-from rookery.governance.ledger.state_files import kept_key
+from rookery.governance.ledger.state_files import LedgerUnwritable, kept_key
 from rookery.governance.ledger.traced import TracedRecord
 from rookery.governance.ledger.verify_ledger import exit_code
 from support.sample_ledgers import LedgerBench, change

@@ -12,8 +12,15 @@ from rookery.governance.ledger.commit_notes import (
     finalised,
     finalised_record,
 )
-from rookery.governance.ledger.line_ranges import content_hash, line_change, plain_lines
-from rookery.governance.ledger.records import Entry, Link, TracedFile, record_of
+from rookery.governance.ledger.records import (
+    Entry,
+    Link,
+    TracedFile,
+    content_hash,
+    line_change,
+    plain_lines,
+    record_of,
+)
 from rookery.governance.ledger.traced import TracedRecord, traced
 from support.agent_trace_format import shape_problems
 from support.sample_ledgers import WRITER

@@ -17,11 +17,10 @@ from typing import Any
 
 import pytest
 
-from rookery.governance.ledger.known_heads import KnownHeads, workspace_key
-from rookery.governance.ledger.ledger_errors import LedgerUnwritable
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.records import Entry, TracedFile
 from rookery.governance.ledger.segments import compress, newest_first, oldest_first
+from rookery.governance.ledger.state_files import KnownHeads, LedgerUnwritable, workspace_key
 from rookery.governance.ledger.verify_ledger import KnownHead, exit_code
 from support.sample_ledgers import LedgerBench, change
 from support.warm_programs import run_program, start_program

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.governance.cli.trace_export import agent_trace
-from rookery.governance.ledger.brief_records import BriefRecord, counted_records
-from rookery.governance.ledger.coverage import coverage
+from rookery.governance.intents.intent_map import coverage
 from rookery.governance.ledger.ledger_index import LedgerIndex
 from rookery.governance.ledger.ledger_reader import Query, newest, oldest
 from rookery.governance.ledger.records import Entry
@@ -23,7 +22,7 @@ from rookery.governance.ledger.segments import (
     oldest_first,
     sealed_files,
 )
-from rookery.governance.ledger.statistics import statistics
+from rookery.governance.ledger.statistics import BriefRecord, counted_records, statistics
 from rookery.governance.ledger.traced import records_on
 from rookery.governance.ledger.verify_ledger import LONGEST_LINE
 from support.sample_ledgers import LedgerBench, change, some_tasks

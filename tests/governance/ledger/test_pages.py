@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rookery.governance.ledger.blame_page import (
+from rookery.governance.ledger.line_history import (
     WIDEST,
     CommitOfLine,
     OwnedLine,

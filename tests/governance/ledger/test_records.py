@@ -8,16 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.governance.ledger.line_ranges import LineRange, content_hash, line_change, plain_lines
 from rookery.governance.ledger.records import (
     LONGEST_LINE,
     Entry,
     FileHash,
+    LineRange,
     Link,
     Related,
     TracedFile,
+    content_hash,
+    line_change,
     line_of,
     parts_of,
+    plain_lines,
     record_of,
 )
 from support.agent_trace_format import AGENT_TRACE, shape_problems

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rookery.governance.ledger.coverage import KnownIntent, coverage
+from rookery.governance.intents.intent_map import KnownIntent, coverage
 from rookery.governance.ledger.records import Entry, FileHash, Link, TracedFile, record_of
 from rookery.governance.ledger.statistics import statistics, told
 from rookery.governance.ledger.traced import TracedRecord, traced

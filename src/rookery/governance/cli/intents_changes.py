@@ -24,7 +24,7 @@ from rookery.governance.cli.intents_common import (
     stamp,
     who,
 )
-from rookery.governance.criteria.criteria_standing import CHECK_TOOL, check_call_id
+from rookery.governance.criteria import CHECK_TOOL, check_call_id
 from rookery.governance.intents.intent import (
     LIFECYCLE,
     Intent,

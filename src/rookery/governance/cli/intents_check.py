@@ -279,8 +279,9 @@ def _standing_of(governed: GovernedFolder, intent: Intent) -> Standing:
 
 
 def _action(governed: GovernedFolder, line: str, folder: str) -> Action:
-    from rookery.app.check_shell import judge_of
+    from rookery.app.command_parts import check_judge
 
+    judge = check_judge(governed.settings, governed.layout.workspace, governed.places)
     below = os.path.relpath(folder, governed.layout.workspace)
     cwd = "" if below == "." else below
     return Action(
@@ -288,7 +289,7 @@ def _action(governed: GovernedFolder, line: str, folder: str) -> Action:
         perform=_never,
         command=line,
         cwd=cwd,
-        judgement=judge_of(governed)(line, cwd),
+        judgement=judge(line, cwd),
     )
 
 

@@ -29,8 +29,7 @@ from rookery.governance.cli.intents_common import (
     open_folder,
     stamp,
 )
-from rookery.governance.criteria.criteria_checks import CheckResult, check_criterion
-from rookery.governance.criteria.criteria_standing import criterion_id
+from rookery.governance.criteria import CheckResult, check_criterion, criterion_id
 from rookery.governance.intents.intent import Criterion, Intent, IntentFile, LastVerification
 from rookery.governance.intents.intent_edits import SetVerification, edits_for
 
@@ -181,10 +180,13 @@ class _Closing:
         return anyio.run(self._run_checks)
 
     async def _run_checks(self) -> list[Checked]:
-        from rookery.app.check_shell import shell_of
+
+        from rookery.app.command_parts import check_shell
 
         done: list[Checked] = []
-        with shell_of(self._governed) as shell:
+        governed = self._governed
+        workspace = governed.layout.workspace
+        with check_shell(governed.settings, workspace, governed.places) as shell:
             for place, each in enumerate(self._checks, start=1):
                 verify = each.criterion.verify
                 assert verify is not None

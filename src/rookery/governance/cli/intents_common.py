@@ -182,7 +182,7 @@ class GovernedFolder:
     def recording(self) -> Recording:
         """Raises `StorageError`."""
         from rookery.governance.layout import governed_places
-        from rookery.governance.ledger.known_heads import KnownHeads
+        from rookery.governance.ledger.state_files import KnownHeads
 
         try:
             heads = KnownHeads(governed_places(self.layout, self.places).heads)

@@ -20,9 +20,8 @@ from rookery.governance.cli.intents_common import (
     now,
     open_folder,
 )
-from rookery.governance.cli.intents_coverage import coverage_of
 from rookery.governance.cli.intents_validate import problems_of
-from rookery.governance.criteria.criteria_standing import CriterionStanding
+from rookery.governance.criteria import CriterionStanding
 from rookery.governance.intents.intent import (
     ORDER,
     Intent,
@@ -35,7 +34,7 @@ from rookery.governance.intents.intent import (
 from rookery.governance.intents.intent_file import summary
 from rookery.governance.intents.intent_map import Activity, activity
 from rookery.governance.intents.leases import Lease, Leases
-from rookery.governance.ledger.brief_records import counted_records
+from rookery.governance.ledger.statistics import counted_records
 from rookery.governance.scope.locations import find_location, ignores_case
 from rookery.governance.scope.scope_patterns import scope
 from rookery.governance.scope.scope_verdict import Op, PathFinding
@@ -186,6 +185,8 @@ def _as_json(
 def _looked_up(governed: GovernedFolder, intent: Intent) -> _Shown:
     records = counted_records(governed.layout.folder)
     done = activity(each for each in records if each.intent_id == intent.id)
+    from rookery.governance.cli.intents import coverage_of  # which collects this command
+
     proved = coverage_of(governed)
     states = {each.intent_id: each.state for each in proved.coverage.intents}
     living = Leases(governed.layout).living(now=now())

@@ -36,8 +36,8 @@ from rookery.governance.intents.intent import (
     Verify,
 )
 from rookery.governance.intents.intent_edits import AddIntent
+from rookery.governance.intents.intent_file import LONGEST_NAME
 from rookery.governance.intents.intent_parts import LONGEST_CONSTRAINT
-from rookery.governance.intents.intent_reader import LONGEST_NAME
 from rookery.governance.scope.locations import FilesInScope
 from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.scope_patterns import scope_pattern

@@ -19,12 +19,11 @@ from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.text.terminal_text import Paint, harmless_line
 from rookery.errors import RookeryError, SettingsError, StorageError
 from rookery.governance.layout import Layout, find_ledger, governed_places
-from rookery.governance.ledger.known_heads import KnownHeads
-from rookery.governance.ledger.ledger_errors import LedgerBusy
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import EXAMPLES, moment
 from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.records import Writer
+from rookery.governance.ledger.state_files import KnownHeads, LedgerBusy
 from rookery.governance.ledger.verify_ledger import KnownHead
 from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_listing import paint_for_output

@@ -7,7 +7,11 @@ once: a task in which a guard is deleted keeps the guard.
 
 import os
 import re
-from collections.abc import Collection, Mapping
+import shutil
+import tempfile
+from codecs import getincrementaldecoder
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import translate
 from functools import cached_property
 from pathlib import Path
@@ -16,14 +20,231 @@ import anyio
 import anyio.to_thread
 
 from rookery import ENV_PREFIX
+from rookery.core.limits import KIB, MIB
+from rookery.errors import ToolError
 from rookery.governance.external_hooks.hook_answers import HookRun
 from rookery.governance.external_hooks.hook_config import HookCommand
 from rookery.governance.external_hooks.hook_files import FoundHooks, KnownHook, TrustStatus
-from rookery.governance.external_hooks.hook_process import run_hook
 from rookery.governance.external_hooks.hook_trust import PROJECT_VARIABLES, HookTrust
 from rookery.platform.processes.command_environment import command_environment
+from rookery.platform.processes.guarded_process import GuardedProcess, guarded, not_started
 from rookery.platform.processes.own_programs import find_own_program
 from rookery.platform.processes.wardens import Wardens
+
+GRACE = 2.0
+"""Seconds between asking a hook to end and killing it."""
+WARDEN_SECONDS = 3.0
+"""How much longer than the grace the warden may take before it is killed itself."""
+CAPTURE = 1 * MIB
+"""Bytes that are kept of each stream; what follows is read and forgotten."""
+FLOOD = 64 * MIB
+"""Bytes of one stream after which a hook is ended."""
+READ_SIZE = 64 * KIB
+READY = b"ready\n"
+_WITH_STREAMS = (
+    'exec 3>&1 <"$1/input" >"$1/output" 2>"$1/errors" || exit 126; '
+    'shift; echo ready >&3; exec 3>&-; exec "$@"'
+)
+
+
+class _Stream:
+    """What the hook writes to one of its streams."""
+
+    def __init__(self, path: Path) -> None:
+        self.kept = bytearray()
+        self.size = 0
+        self.file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    @property
+    def cut(self) -> bool:
+        return self.size > len(self.kept)
+
+    @property
+    def text(self) -> str:
+        return self.kept.decode("utf-8", "replace")
+
+    @property
+    def is_text(self) -> bool:
+        """Whether what was kept is UTF-8; its last character may be cut."""
+        try:
+            getincrementaldecoder("utf-8")().decode(bytes(self.kept), final=not self.cut)
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    def read(self) -> bool:
+        """Take what is there. False once nobody can write any more."""
+        with suppress(BlockingIOError):
+            data = os.read(self.file, READ_SIZE)
+            self.size += len(data)
+            self.kept += data[: CAPTURE - len(self.kept)]
+            return bool(data)
+        return True
+
+
+class HookProcess:
+    """Made and run once. Whatever happens, nothing of it is left when `run` returns."""
+
+    def __init__(
+        self, wardens: Wardens, argv: Sequence[str], folder: Path, environment: Mapping[str, str]
+    ) -> None:
+        """Raises `ToolError` if it cannot be started."""
+        self._timed_out = self._flooded = False
+        self._pipes = Path(tempfile.mkdtemp(prefix="hook-"))
+        self._open: list[int] = []
+        try:
+            for name in ("input", "output", "errors"):
+                os.mkfifo(self._pipes / name, 0o600)
+            # with a reader of ours it can be opened for writing before the hook reads it
+            self._input = os.open(self._pipes / "input", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+            self._open.append(self._input)
+            self._output = _Stream(self._pipes / "output")
+            self._open.append(self._output.file)
+            self._errors = _Stream(self._pipes / "errors")
+            self._open.append(self._errors.file)
+            words = ["/bin/sh", "-c", _WITH_STREAMS, "sh", str(self._pipes), *argv]
+            self._process: GuardedProcess = guarded(
+                wardens, words, grace=GRACE, folder=folder, environment=environment
+            )
+        except BaseException:
+            self._give_back()
+            raise
+
+    async def run(self, document: bytes, *, seconds: float) -> HookRun:
+        began = anyio.current_time()
+        try:
+            with anyio.move_on_after(seconds) as time:
+                await self._attend(document)
+            self._timed_out = time.cancelled_caught
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._finish()
+        return HookRun(
+            status=_exit_status(self._process.status),
+            stdout=self._output.text,
+            stderr=self._errors.text,
+            timed_out=self._timed_out,
+            trouble=f"wrote more than {FLOOD // MIB} MiB and was ended" if self._flooded else "",
+            cut=self._output.cut or self._errors.cut,
+            garbled=not self._output.is_text,
+            seconds=anyio.current_time() - began,
+        )
+
+    async def _attend(self, document: bytes) -> None:
+        await self._start()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._feed, document)
+            for stream in (self._output, self._errors):
+                group.start_soon(self._take, stream)
+            while self._process.status is None and not self._process.gone and not self._flooded:
+                await self._listen()
+            group.cancel_scope.cancel()
+
+    async def _start(self) -> None:
+        """Wait until the hook has its streams. Raises `ToolError` if it never will."""
+        said = b""
+        while not said.endswith(READY):
+            if self._process.gone or self._process.status is not None:
+                raise not_started(self._process.failure)
+            await _first_readable(self._process.sources)
+            self._process.listen()
+            said += self._process.read()
+        # from here on only the hook reads, and it is noticed when it does not
+        theirs = os.open(self._pipes / "input", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        os.dup2(theirs, self._input, inheritable=False)
+        os.close(theirs)
+        self._forget_names()
+
+    async def _feed(self, document: bytes) -> None:
+        view = memoryview(document)
+        with suppress(BrokenPipeError):  # a hook need not read
+            while view:
+                try:
+                    view = view[os.write(self._input, view) :]
+                except BlockingIOError:
+                    await anyio.wait_writable(self._input)
+        self._close(self._input)
+
+    async def _take(self, stream: _Stream) -> None:
+        while stream.read():
+            if stream.size > FLOOD:
+                self._flooded = True
+                self._process.stop()
+                return
+            await anyio.wait_readable(stream.file)
+
+    async def _listen(self) -> None:
+        await anyio.wait_readable(self._process.sources[0])
+        self._process.listen()
+
+    async def _finish(self) -> None:
+        """End whatever is left of it, and hear its last words."""
+        self._process.stop()
+        with anyio.move_on_after(GRACE + WARDEN_SECONDS):
+            while not self._process.gone:
+                await self._listen()
+        if not self._process.gone:
+            self._process.kill()
+        self._drain()
+        self._process.close()
+        self._give_back()
+
+    def _drain(self) -> None:
+        """What is in the pipes now, and no more: somebody may go on writing."""
+        for stream in (self._output, self._errors):
+            for _ in range(CAPTURE // READ_SIZE):
+                before = stream.size
+                if not stream.read() or stream.size == before:
+                    break
+
+    def _close(self, file: int) -> None:
+        self._open.remove(file)
+        os.close(file)
+
+    def _give_back(self) -> None:
+        while self._open:
+            os.close(self._open.pop())
+        self._forget_names()
+
+    def _forget_names(self) -> None:
+        shutil.rmtree(self._pipes, ignore_errors=True)
+
+
+async def run_hook(
+    wardens: Wardens,
+    argv: Sequence[str],
+    document: bytes,
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    seconds: float,
+) -> HookRun:
+    """Whatever goes wrong is said in what is returned."""
+    try:
+        process = HookProcess(wardens, argv, folder, environment)
+        return await process.run(document, seconds=seconds)
+    except (ToolError, OSError) as error:
+        return HookRun(trouble=f"could not be started ({str(error).rstrip('.')})")
+
+
+def _exit_status(status: int | None) -> int | None:
+    """As a shell gives it: 128 and the signal for who was killed."""
+    if status is None:
+        return None
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+async def _first_readable(files: Sequence[int]) -> None:
+    async with anyio.create_task_group() as group:
+
+        async def wait(file: int) -> None:
+            await anyio.wait_readable(file)
+            group.cancel_scope.cancel()
+
+        for file in files:
+            group.start_soon(wait, file)
+
 
 AT_ONCE = 8
 WITHHELD = ("*KEY*", "*TOKEN*", "*SECRET*", "*PASSWORD*")

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from rookery.errors import RookeryError
 from rookery.faults import kp
-from rookery.governance.host_writes import note_write
 from rookery.governance.intents.file_nodes import KeyedNode, ListNode, MapNode, TextNode, last_place
 from rookery.governance.intents.intent import (
     Intent,
@@ -26,7 +25,7 @@ from rookery.governance.intents.intent import (
     StatusChange,
 )
 from rookery.governance.intents.intent_file import LARGEST, IntentText, parsed
-from rookery.governance.layout import Layout
+from rookery.governance.layout import Layout, note_write
 from rookery.platform.attributes import attributes_at
 from rookery.platform.disk import Unreadable, put, small_file
 from rookery.platform.locks import file_lock

@@ -6,12 +6,15 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from rookery.core.facts import IntentSelected
 from rookery.core.refusals import Refusal
+from rookery.core.settings import Settings
+from rookery.errors import IntentNotSelectable
 from rookery.governance.intents.intent import (
     Intent,
     IntentFile,
@@ -23,6 +26,8 @@ from rookery.governance.intents.intent import (
 )
 from rookery.governance.intents.intent_changes import Definition
 from rookery.governance.intents.intent_context import ContextTooLarge, intent_context
+from rookery.governance.intents.intent_file import IntentReader
+from rookery.governance.layout import find_layout
 from rookery.governance.project import GovernedProject
 
 MOST_NAMED = 20
@@ -242,3 +247,19 @@ def _choices(choices: Sequence[Intent]) -> str:
     named = ", ".join(each.id for each in choices[:MOST_NAMED])
     more = len(choices) - MOST_NAMED
     return f"Selectable: {named}{f' and {more} more' if more > 0 else ''}."
+
+
+def check_selectable(settings: Settings, workspace: Path, intent_id: str) -> None:
+    """Raises `IntentNotSelectable` if a run could not work for the intent."""
+    if settings.governance.mode == "off":
+        raise IntentNotSelectable("Governance is switched off, so no intent can be worked for.")
+    layout = find_layout(workspace, workspace).layout
+    if layout is None:
+        raise IntentNotSelectable(
+            f"There are no intents here, so {intent_id} cannot be worked for. Make some with: "
+            "rookery intents init"
+        )
+    now = datetime.now(UTC)
+    found = select(IntentReader(layout).read().file, intent_id, now=now)
+    if isinstance(found, Refusal):
+        raise IntentNotSelectable(found.message)

@@ -17,12 +17,17 @@ from uuid import NAMESPACE_URL, uuid5
 from msgspec import Struct
 
 from rookery.errors import StorageError
-from rookery.governance.ledger.attribution import LineOrigin, blame
+from rookery.governance.ledger.attribution import LineOrigin, blame, writing_records
 from rookery.governance.ledger.git_history import ChangedFile, Commit, GitHistory
-from rookery.governance.ledger.line_ranges import LineRange, content_hash, line_change, plain_lines
-from rookery.governance.ledger.line_records import writing_records
 from rookery.governance.ledger.record_text import own
-from rookery.governance.ledger.records import VERSION, TracedFile
+from rookery.governance.ledger.records import (
+    VERSION,
+    LineRange,
+    TracedFile,
+    content_hash,
+    line_change,
+    plain_lines,
+)
 from rookery.governance.ledger.traced import TracedRecord
 from rookery.governance.ledger.verify_ledger import decoded_objects
 from rookery.platform.disk import put

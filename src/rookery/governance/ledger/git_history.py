@@ -10,15 +10,25 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery.errors import StorageError
-from rookery.governance.ledger.blame_page import CommitOfLine
 from rookery.governance.ledger.ledger_reader import written
-from rookery.governance.ledger.line_ranges import LineRange, line_change, plain_lines
+from rookery.governance.ledger.records import LineRange, line_change, plain_lines
 from rookery.platform.git.git_runner import read_settings, run_git
 from rookery.platform.processes.own_programs import ProgramTimeout, find_own_program
 
 LARGEST_FILE = 4 * 1024 * 1024
 _HEADER = re.compile(r"([0-9a-f]{40,64}) (\d+) (\d+)")
 _IDENTITY = ("AUTHOR", "COMMITTER")
+
+
+class CommitOfLine(Struct, frozen=True, kw_only=True):
+    """What version control says of a line."""
+
+    revision: str
+    author: str
+    day: str
+    path: str
+    """Where the line was in that commit."""
+    line: int
 
 
 class GitFailed(StorageError):

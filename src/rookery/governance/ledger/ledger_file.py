@@ -22,8 +22,6 @@ from msgspec import Struct
 
 from rookery.faults import kp
 from rookery.governance.ledger.active_file import ActiveFile, LedgerTail, TailMemory
-from rookery.governance.ledger.known_heads import KnownHeads
-from rookery.governance.ledger.ledger_errors import LedgerUnreadable, unwritable
 from rookery.governance.ledger.records import (
     Entry,
     Link,
@@ -33,9 +31,21 @@ from rookery.governance.ledger.records import (
     parts_of,
     record_of,
 )
-from rookery.governance.ledger.seal import move_sealed, newest_seal, seal_entry
-from rookery.governance.ledger.segments import ACTIVE, sealed_files
-from rookery.governance.ledger.state_files import WAIT, exclusive, kept_key
+from rookery.governance.ledger.segments import (
+    ACTIVE,
+    move_sealed,
+    newest_seal,
+    seal_entry,
+    sealed_files,
+)
+from rookery.governance.ledger.state_files import (
+    WAIT,
+    KnownHeads,
+    LedgerUnreadable,
+    exclusive,
+    kept_key,
+    unwritable,
+)
 from rookery.governance.ledger.verify_ledger import Tip, state_id
 
 SEAL_SIZE = 64 * 1024 * 1024

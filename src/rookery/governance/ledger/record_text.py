@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from rookery.governance.ledger.line_ranges import LineRange
-from rookery.governance.ledger.records import FileHash, TracedFile
+from rookery.governance.ledger.records import FileHash, LineRange, TracedFile
 from rookery.governance.ledger.traced import TracedRecord
 from rookery.governance.ledger.verify_ledger import leaf_hash, own_part
 

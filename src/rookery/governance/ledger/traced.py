@@ -10,8 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rookery.governance.ledger.line_ranges import LineRange
-from rookery.governance.ledger.records import FileHash, Related, TracedFile
+from rookery.governance.ledger.records import FileHash, LineRange, Related, TracedFile
 from rookery.governance.ledger.verify_ledger import decoded_objects
 
 PSEUDO_FILES = frozenset({".sessions", ".shell-history"})

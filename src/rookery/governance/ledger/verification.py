@@ -11,11 +11,16 @@ from pathlib import Path
 
 from rookery import NAME
 from rookery.governance.ledger.git_history import GitFailed, GitHistory, history_of
-from rookery.governance.ledger.ledger_errors import LedgerUnreadable
 from rookery.governance.ledger.ledger_file import Ledger
 from rookery.governance.ledger.records import Entry
-from rookery.governance.ledger.seal import segments_before
-from rookery.governance.ledger.segments import ACTIVE, active_file, lines, open_ledger_file
+from rookery.governance.ledger.segments import (
+    ACTIVE,
+    active_file,
+    lines,
+    open_ledger_file,
+    segments_before,
+)
+from rookery.governance.ledger.state_files import LedgerUnreadable
 from rookery.governance.ledger.verify_ledger import (
     WAYS_OUT,
     Finding,

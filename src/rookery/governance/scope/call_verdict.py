@@ -15,7 +15,7 @@ from rookery.core.facts import ScopeGranted
 from rookery.core.refusals import KINDS, Refusal, RefusedTarget, scope_refusal
 from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports.actions import Action
-from rookery.governance.criteria.criteria_standing import CHECK_TOOL
+from rookery.governance.criteria import CHECK_TOOL
 from rookery.governance.intents.intent import Intent, Policy
 from rookery.governance.layout import Layout
 from rookery.governance.scope.command_policy import CommandPolicy, opinion
