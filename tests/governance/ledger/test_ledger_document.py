@@ -12,6 +12,7 @@ from rookery.governance.ledger.verify_ledger import leaf_hash
 from support.agent_trace_format import shape_problems
 
 PAGE = Path(__file__).parents[3] / "docs" / "ledger.md"
+CODES = PAGE.with_name("exit-codes.md")
 
 
 def test_the_record_in_the_document_has_the_hash_it_names():
@@ -25,7 +26,6 @@ def test_the_record_in_the_document_has_the_hash_it_names():
 def test_every_kind_and_exit_code_is_in_the_document():
     said = PAGE.read_text(encoding="utf-8")
     assert [kind for kind in KINDS if f"`{kind}`" not in said] == []
-    codes = re.search(r"Exit codes: (.*?)\.\n", said, re.DOTALL)
-    assert codes
-    named = {int(code) for code in re.findall(r"\b\d\b", codes[1])}
+    table = CODES.read_text(encoding="utf-8").split("## `intents` and `trace`")[1].split("\n## ")[0]
+    named = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
     assert named == {*map(int, Ending), Exit.USAGE, Exit.STORAGE}
