@@ -19,10 +19,11 @@ from rookery.mcp.server_programs import (
     programs_for,
     starting_folder,
 )
+from rookery.platform.processes.own_programs import own_script
+from rookery.platform.processes.wardens import WARDEN
 
 GRACE = 1.0
 """Seconds a server has to end once its input has ended, and once more when it is asked to."""
-KEEPER = Path(__file__).with_name("keeper.py")
 KEEPER_SECONDS = 3.0
 """How much longer than the grace the keeper may take."""
 READ_SIZE = 64 * KIB
@@ -157,7 +158,7 @@ def _start_keeper(
     stdin, stdout, stderr = streams
     try:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", str(KEEPER), *argv],
+            [sys.executable, "-I", "-S", own_script(WARDEN), "keep", *argv],
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,

@@ -10,6 +10,10 @@ hears `end` and `keep` there: a command that is kept goes on without the product
 processes it takes SIGTERM for `end`, and SIGUSR1 followed by SIGUSR2 for `keep`, though not from
 the command itself.
 
+`warden.py keep GRACE LEASH PROGRAM...` does the same for a program that talks on our standard
+streams, such as an MCP server: LEASH is a socket to the product, and the program is ended when
+that is cut or says `end`, and with all it started once it is over.
+
 It is in the way of every command, hence imports almost nothing.
 """
 
@@ -47,7 +51,7 @@ def main(output: int, place: str) -> None:
     news = _news_of_signals()
     try:
         os.chdir(order.folder)
-        leader = _start(order, on_terminal=place == "terminal")
+        leader = _start(order.argv, order.environment, on_terminal=place == "terminal")
     except OSError as error:
         _tell(product, f"failed {error.errno}")
         return
@@ -55,6 +59,21 @@ def main(output: int, place: str) -> None:
     command = Command(leader, product, output)
     watch(command, news, order.grace)
     end(command, news, order.grace)
+
+
+def keep(grace: float, leash: int, argv: list[str]) -> None:
+    os.set_inheritable(leash, False)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    for number in _IGNORED_HERE:
+        _signal.signal(number, _signal.SIG_IGN)
+    news = _news_of_signals()
+    coding = sys.getfilesystemencoding()
+    words = [word.encode(coding, "surrogateescape") for word in argv]
+    leader = _start(words, os.environ, on_terminal=False)
+    os.dup2(os.open(NOWHERE, os.O_RDONLY), 0)
+    command = Command(leader, leash, -1)
+    watch(command, news, 0.0)
+    end(command, news, grace)
 
 
 class Order:
@@ -210,18 +229,20 @@ def _kept_by_another() -> bool:
     return sent.si_pid not in {pid for pid, _ in _descendants()}
 
 
-def _start(order: Order, *, on_terminal: bool) -> int:
+def _start(argv: list[bytes], environment: dict[bytes, bytes], *, on_terminal: bool) -> int:
     warden = os.getpid()
     leader = os.fork()
     if leader == 0:
-        _become(order, warden, on_terminal=on_terminal)
+        _become(argv, environment, warden, on_terminal=on_terminal)
     nowhere = os.open(NOWHERE, os.O_WRONLY)
     for standard in (1, 2):
         os.dup2(nowhere, standard)
     return leader
 
 
-def _become(order: Order, warden: int, *, on_terminal: bool) -> None:
+def _become(
+    argv: list[bytes], environment: dict[bytes, bytes], warden: int, *, on_terminal: bool
+) -> None:
     try:
         os.setsid()
         prctl(PR_SET_PDEATHSIG, _signal.SIGKILL)
@@ -232,9 +253,9 @@ def _become(order: Order, warden: int, *, on_terminal: bool) -> None:
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (KEEP,))
         if on_terminal:
             _take_terminal()
-        os.execve(order.argv[0], order.argv, order.environment)
+        os.execve(argv[0], argv, environment)
     except OSError as error:
-        os.write(2, order.argv[0] + f": {error.strerror}\n".encode())
+        os.write(2, argv[0] + f": {error.strerror}\n".encode())
     finally:
         os._exit(127)
 
@@ -279,7 +300,7 @@ def _kill(target: int, number: int) -> None:
 def _tell(product: int, line: str) -> None:
     try:  # noqa: SIM105 (contextlib is slow to import)
         os.write(product, line.encode() + b"\n")
-    except BrokenPipeError:
+    except OSError:
         pass  # the product died; what is left to do needs no listener
 
 
@@ -293,6 +314,9 @@ def prctl(option: int, value: int) -> None:
 
 if __name__ == "__main__":
     try:
-        main(int(sys.argv[1]), sys.argv[2])
+        if sys.argv[1] == "keep":
+            keep(float(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+        else:
+            main(int(sys.argv[1]), sys.argv[2])
     finally:
         os._exit(0)
