@@ -9,15 +9,16 @@ import pytest
 
 from rookery.compat.driver import (
     DONE,
+    LONGEST,
     Conversation,
     FollowedTasks,
     LineReader,
     News,
+    OutputQueue,
     Telling,
     cause_of,
     left_open,
 )
-from rookery.compat.pipes import LONGEST, OutputQueue
 from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.asks import AskKind
 from rookery.core.commands import OpenTask

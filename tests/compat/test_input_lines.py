@@ -7,7 +7,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from rookery.compat.pipes import InputLost, input_lines
+from rookery.compat.driver import InputLost, input_lines
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from rookery.compat.pipes import PIECE, OutputQueue
+from rookery.compat.driver import PIECE, OutputQueue
 
 MUCH = "Grüße\n" * 50_000
 

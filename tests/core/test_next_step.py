@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
-from rookery.core.blocks import Text, ToolCall
+from rookery.core.blocks import Text, ToolCall, call_key, times_repeated
 from rookery.core.facts import (
     Answered,
     AssistantSpoke,
@@ -34,7 +34,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.failures import CAP_SECONDS, FailureKind, delay_before_retry
-from rookery.core.folds.task_state import TaskState, call_key, fold, times_repeated
+from rookery.core.folds.task_state import TaskState, fold
 from rookery.core.limits import Limits
 from rookery.core.next_step import (
     Ask,

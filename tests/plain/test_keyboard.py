@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator
 import anyio
 import pytest
 
-from rookery.plain.keyboard import Keyboard
-from rookery.plain.typed_line import TimedLine
+from rookery.plain.keyboard import Keyboard, TimedLine
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.plain.typed_line import TimedLine, TypedLine
+from rookery.plain.keyboard import TimedLine, TypedLine
 
 pytestmark = pytest.mark.anyio
 

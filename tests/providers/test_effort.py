@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from rookery.core.blocks import Text
-from rookery.core.effort import EFFORTS, Effort
 from rookery.core.folds.history import Turn
+from rookery.core.limits import EFFORTS, Effort
 from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.providers import anthropic, openai, responses
 from rookery.providers.registry import find_model

@@ -11,8 +11,7 @@ from typing import Any
 import jsonschema
 
 from rookery.compat.json_io.message_reader import KINDS
-from rookery.compat.json_io.state_message import grants
-from rookery.compat.json_io.task_events import NAMES
+from rookery.compat.json_io.task_events import NAMES, grants
 from rookery.protocol.schema import document, ref
 from support.control_stream_schemas import FOLDER, closed
 

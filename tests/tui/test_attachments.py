@@ -36,7 +36,7 @@ from rookery.tui.attachments import (
     picture_paths,
 )
 from rookery.tui.page import attached_line
-from rookery.tui.rows.row_kinds import Shown
+from rookery.tui.rows.lines import Shown
 from rookery.tui.rows.row_view import drawn
 from rookery.tui.short_texts import byte_count
 from rookery.tui.theme import DARK, THEMES

@@ -23,7 +23,7 @@ from rookery.tui.question_page import Step, body_of
 from rookery.tui.rows.lines import all_lines
 from rookery.tui.rows.tool_calls import payload_in
 from rookery.tui.screens.shell_screen import ShellScreen
-from rookery.tui.scroll_view import TextScrollView
+from rookery.tui.screens.side_screen import TextScrollView
 from rookery.tui.terminal_driver import KeyParser
 from rookery.tui.theme import DARK, THEMES
 from support.scripted_host import PlayedHost

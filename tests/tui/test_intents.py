@@ -15,8 +15,7 @@ from rookery.core.facts import Asked, IntentCleared
 from rookery.core.message import Message
 from rookery.core.queries import About, AskIntents
 from rookery.tui.question_page import Step, answer_letters, body_of, footing_of, page_of
-from rookery.tui.rows.lines import all_lines
-from rookery.tui.rows.row_kinds import Shown
+from rookery.tui.rows.lines import Shown, all_lines
 from rookery.tui.rows.row_view import drawn
 from rookery.tui.screens.choice_screens import IntentScreen
 from rookery.tui.status import Around, header_line

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rookery.tui.navigation import after
+from rookery.tui.input_router import after
 
 
 @pytest.mark.parametrize(

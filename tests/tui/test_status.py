@@ -4,7 +4,7 @@ import pytest
 
 from rookery.core.folds.run_tallies import Totals
 from rookery.core.queries import About
-from rookery.tui.attention import AWAY_SECONDS, Attention, Caller, Notify
+from rookery.tui.question_queue import AWAY_SECONDS, Attention, Caller, Notify
 from rookery.tui.status import (
     Around,
     Doing,

@@ -6,7 +6,7 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 
 from rookery.core.message import Message
-from rookery.tui.rows.row_kinds import Shown
+from rookery.tui.rows.lines import Shown
 from rookery.tui.theme import DARK, THEMES
 from rookery.tui.transcript_view import Transcript
 

@@ -114,7 +114,7 @@ class Options(Struct, frozen=True, kw_only=True):
         )
 
     def _about_values(self) -> Iterator[tuple[bool, str]]:
-        from rookery.core.effort import EFFORTS
+        from rookery.core.limits import EFFORTS
         from rookery.providers.registry import NAMES, OTHER_NAMES
 
         most = self.consecutive_mistake_limit

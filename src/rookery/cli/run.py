@@ -67,7 +67,7 @@ def _places(options: Options, usual: Places) -> AbstractContextManager[Places]:
 
 def run_control_stream(run: Run, options: Options) -> int:
     from rookery.compat.control_stream.stream_client import StreamClient
-    from rookery.compat.pipes import OutputQueue, input_lines
+    from rookery.compat.driver import OutputQueue, input_lines
 
     first = run.first
     assert first is None or isinstance(first, ReopenTask)
@@ -88,8 +88,8 @@ def run_control_stream(run: Run, options: Options) -> int:
 
 
 def run_engine_messages(run: Run, options: Options) -> int:
+    from rookery.compat.driver import OutputQueue, input_lines
     from rookery.compat.json_io.driven_client import EngineMessagesClient
-    from rookery.compat.pipes import OutputQueue, input_lines
 
     with ExitStack() as stack:
         client = EngineMessagesClient(

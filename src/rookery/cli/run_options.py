@@ -17,8 +17,8 @@ from rookery.app.consent import Consent, check_intent
 from rookery.app.model_choice import ModelChoice, choose_model, usable_models
 from rookery.cli.options import FrontEnd, Options
 from rookery.core.commands import OpenTask, ReopenTask
-from rookery.core.effort import NOT_AT_ALL
 from rookery.core.facts import Event, RequestStarted, TaskOpened
+from rookery.core.limits import NOT_AT_ALL
 from rookery.core.secret_mask import Hiding
 from rookery.core.settings import Settings
 from rookery.core.text.characters import as_utf8

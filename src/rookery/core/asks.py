@@ -5,6 +5,7 @@ says whether the task is waiting, finished, paused or still running; the require
 says what a client should offer. Questions of governance carry an `IntentQuestion` besides.
 """
 
+import json
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias, get_args
@@ -237,3 +238,12 @@ def question_lines(question: IntentQuestion, ways: Mapping[Choice, str] = KEYS) 
 def _keeps(question: IntentQuestion) -> str:
     kept = "the sandbox keeps it to the scope"
     return kept if question.sandboxed else "no sandbox keeps it to the scope"
+
+
+def offered_in(question: str) -> frozenset[str]:
+    """The suggestions of a question of the model's; none if they cannot be told."""
+    try:
+        suggested = json.loads(question).get("suggest", [])
+        return frozenset(str(each["answer"]).strip() for each in suggested)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return frozenset()

@@ -1,5 +1,6 @@
 """What a model reads and writes: the blocks of a turn, whole or with their middle left out."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -92,3 +93,23 @@ def _shorter_arguments(arguments: Mapping[str, Any], longest: int) -> Mapping[st
     }
     spelled = json.dumps(cut, ensure_ascii=False, default=str)
     return cut if len(spelled) <= 4 * longest else {"left_out": shorter(spelled, longest)}
+
+
+def call_key(call: ToolCall) -> str:
+    """The same for two calls that ask for the same thing."""
+    text = json.dumps([call.name, dict(call.arguments)], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def times_repeated(recent: tuple[str, ...], key: str, longest_cycle: int = 3) -> int:
+    """How often the calls just made already went through the circle this call would close."""
+    walk = (*recent, key)
+    return max(_laps(walk, cycle) for cycle in range(1, longest_cycle + 1))
+
+
+def _laps(walk: tuple[str, ...], cycle: int) -> int:
+    lap = walk[-cycle:]
+    laps = 0
+    while len(walk) >= cycle * (laps + 2) and walk[-cycle * (laps + 2) :][:cycle] == lap:
+        laps += 1
+    return laps

@@ -1,6 +1,23 @@
-"""Every number at which the product stops, waits or cuts. Sizes are bytes, times seconds."""
+"""Every number at which the product stops, waits or cuts: bytes and seconds. Effort of models."""
+
+from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
+
+Effort: TypeAlias = Literal[
+    "unspecified", "disabled", "none", "minimal", "low", "medium", "high", "xhigh"
+]
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
+NOT_AT_ALL = ("disabled", "none")
+"""Both are in use; they mean the same."""
+
+
+def effort_word(effort: Effort) -> str:
+    """What most servers call it; nothing if it is left to the model."""
+    if effort == "unspecified":
+        return ""
+    return "none" if effort in NOT_AT_ALL else effort
+
 
 KIB = 1024
 MIB = 1024 * KIB

@@ -11,8 +11,7 @@ from typing import Annotated, Literal, TextIO, TypeAlias, TypedDict
 import msgspec
 from msgspec import Meta
 
-from rookery.core.effort import Effort
-from rookery.core.limits import MIB, Limits
+from rookery.core.limits import MIB, Effort, Limits
 
 Prompt: TypeAlias = Literal["auto", "full", "compact"]
 TurnEnd: TypeAlias = Literal["words", "completion"]

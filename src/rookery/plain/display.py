@@ -50,8 +50,7 @@ from rookery.core.replies import STOPPED_BY_USER, denied, restored_files, senten
 from rookery.core.text.output_preview import lines_in_gap
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.core.tool_traits import SPEAKING
-from rookery.plain.markdown_stream import MarkdownStream, Span
-from rookery.plain.model_words import SpokenWords
+from rookery.plain.markdown_stream import MarkdownStream, Span, SpokenWords
 from rookery.plain.screen import Screen
 from rookery.protocol.client.attend import BESIDE_A_QUESTION
 from rookery.protocol.client.question_text import followup

@@ -6,9 +6,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
-from rookery.core.effort import NOT_AT_ALL, Effort
 from rookery.core.facts import Usage
 from rookery.core.folds.history import Turn
+from rookery.core.limits import NOT_AT_ALL, Effort
 from rookery.engine.ports.model import (
     CallChunk,
     Chunk,

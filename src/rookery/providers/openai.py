@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
-from rookery.core.effort import NOT_AT_ALL, Effort, effort_word
 from rookery.core.folds.history import Turn
+from rookery.core.limits import NOT_AT_ALL, Effort, effort_word
 from rookery.engine.ports.model import ModelInfo, ModelRequest, ToolSpec
 from rookery.providers.chat_stream import SOURCE, ChatReading
 from rookery.providers.exchange import Endpoint, Exchange

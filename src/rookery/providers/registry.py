@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from rookery.core.effort import Effort
-from rookery.core.limits import Limits
+from rookery.core.limits import Effort, Limits
 from rookery.engine.ports.model import Chunk, ModelInfo, ModelRequest
 from rookery.errors import SettingsError
 from rookery.providers.models import find_model, known_models

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
-from rookery.core.effort import Effort, effort_word
 from rookery.core.facts import StopReason, Usage
 from rookery.core.folds.history import Turn
+from rookery.core.limits import Effort, effort_word
 from rookery.engine.ports.model import (
     CallChunk,
     Chunk,

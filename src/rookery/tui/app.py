@@ -20,15 +20,14 @@ from rookery.protocol.client.attend import Fate, RunEnd
 from rookery.protocol.host_interface import Host
 from rookery.tui.ask_panel import AskPanel
 from rookery.tui.attachments import Attachments
-from rookery.tui.attention import Notify
 from rookery.tui.composer import Composer, Memory, Remembered
-from rookery.tui.input_router import InputRouter
-from rookery.tui.navigation import Navigation, after
+from rookery.tui.input_router import InputRouter, Navigation, after
 from rookery.tui.page import CSS
 from rookery.tui.picker_control import PickerControl
 from rookery.tui.pickers.own_commands import obey
 from rookery.tui.pickers.picker import Picker, run_in_shell, shell_line
-from rookery.tui.rows.row_kinds import Family
+from rookery.tui.question_queue import Notify
+from rookery.tui.rows.lines import Family
 from rookery.tui.session_view import Said
 from rookery.tui.task_controller import TaskController
 from rookery.tui.theme import DARK, THEMES

@@ -14,7 +14,7 @@ from textual.widgets import Static
 from rookery.core.facts import Asked
 from rookery.tui.question_page import APPROVALS, Step, body_of, footing_of, page_of
 from rookery.tui.rows.lines import Piece, cut, wrapped
-from rookery.tui.scroll_view import TextScrollView
+from rookery.tui.screens.side_screen import TextScrollView
 from rookery.tui.short_texts import counted
 from rookery.tui.theme import Theme
 

@@ -14,10 +14,9 @@ from rookery.core.asks import AskedReason, AskedTarget, AskKind, Choice, IntentQ
 from rookery.core.facts import Asked
 from rookery.core.text.terminal_text import approvable, harmless, plainly_visible, visible_line
 from rookery.protocol.client.question_text import ceiling, followup, suggestions
-from rookery.tui.rows.diffs import diff_pieces
 from rookery.tui.rows.lines import TAB, Piece, indented, text_pieces, together, wrapped
 from rookery.tui.rows.markdown import GrowingMarkdown
-from rookery.tui.rows.tool_calls import is_edit, payload_in
+from rookery.tui.rows.tool_calls import diff_pieces, is_edit, payload_in
 from rookery.tui.theme import Theme
 
 APPROVALS = (

@@ -1,19 +1,81 @@
-"""When a question is shown, when it may be answered, and when it answers itself."""
+"""When a question is shown, may be answered, answers itself, and draws attention."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from rookery.core.asks import AskKind
 from rookery.core.commands import Command
+from rookery.core.text.terminal_text import harmless_line
 from rookery.protocol.client.question_text import suggestions
 from rookery.tui.ask_panel import AskPanel
-from rookery.tui.attention import Attention
 from rookery.tui.composer import Composer
 from rookery.tui.interfaces import Controller
 from rookery.tui.question_page import APPROVALS, LETTERS, has_panel
 from rookery.tui.session_view import RESUMES, Question, Said, Session
 from rookery.tui.shown_question import UNTOUCHABLE_SECONDS
 from rookery.tui.texts import needs_you
+
+Notify: TypeAlias = Literal["auto", "bell", "off"]
+
+AWAY_SECONDS = 30.0
+"""Without a key for so long, somebody has turned away even if the terminal does not say so."""
+LONGEST = 120
+BELL = "\a"
+
+
+def notification(title: str, words: str) -> str:
+    """OSC 9 and OSC 777; a terminal that knows neither shows nothing."""
+    words = harmless_line(words).replace(";", ",")[:LONGEST]
+    return f"\x1b]9;{title}: {words}\x1b\\\x1b]777;notify;{title};{words}\x1b\\"
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    """What is written, and with what."""
+
+    write: Callable[[str], None]
+    notify: Notify = "auto"
+
+
+class Attention:
+    def __init__(self, caller: Caller, title: str, now: Callable[[], float]) -> None:
+        self._caller = caller
+        self._title = title
+        self._now = now
+        self._looking = True
+        self._key_at = now()
+        self._called: set[str] = set()
+
+    @property
+    def key_at(self) -> float:
+        """When a key was pressed last."""
+        return self._key_at
+
+    def key(self) -> None:
+        self._key_at = self._now()
+        self._looking = True
+
+    def focus_changed(self, looking: bool) -> None:
+        """The terminal's window got or lost the focus."""
+        self._looking = looking
+
+    @property
+    def is_away(self) -> bool:
+        return not self._looking or self._now() - self._key_at > AWAY_SECONDS
+
+    def call(self, about: str, words: str) -> bool:
+        """Call somebody who is away, once about each thing. Whether that was needed."""
+        if about in self._called:
+            return False
+        self._called.add(about)
+        if self._caller.notify == "off" or not self.is_away:
+            return False
+        news = notification(self._title, words) if self._caller.notify == "auto" else ""
+        self._caller.write(BELL + news)
+        return True
+
 
 AT_REST = (*RESUMES, AskKind.COMPLETION_RESULT)
 """Whatever is said to a task that rests is what it is to do next."""

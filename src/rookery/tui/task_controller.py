@@ -24,11 +24,10 @@ from rookery.core.queries import About, Asking
 from rookery.errors import CommandRejected, StorageError
 from rookery.protocol.client.attend import RunEnd
 from rookery.protocol.host_interface import Host
-from rookery.tui.attention import Attention, Caller, Notify
 from rookery.tui.composer import Remembered
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import Page
-from rookery.tui.question_queue import Questions
+from rookery.tui.question_queue import Attention, Caller, Notify, Questions
 from rookery.tui.session_view import Session, TaskSwitcher
 from rookery.tui.status_updates import StatusUpdates
 from rookery.tui.theme import THEMES, Theme, textual_theme

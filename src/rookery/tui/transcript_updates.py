@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rookery.core.folds.view import View, changes
 from rookery.core.message import Message
 from rookery.tui.followed_tasks import BACKLOG, SLICE_SECONDS, Followed, Following
-from rookery.tui.rows.row_kinds import Shown
+from rookery.tui.rows.lines import Shown
 from rookery.tui.transcript_view import Transcript
 from rookery.tui.virtual_list import Name, Row
 

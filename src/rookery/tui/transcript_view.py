@@ -15,7 +15,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
-from rookery.tui.rows.row_kinds import Family, Shown
+from rookery.tui.rows.lines import Family, Shown
 from rookery.tui.rows.row_view import can_unfold
 from rookery.tui.theme import Theme
 from rookery.tui.virtual_list import Anchor, Name, Named, Row, VirtualList

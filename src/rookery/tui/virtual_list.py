@@ -11,9 +11,8 @@ from typing import TypeAlias
 from msgspec.structs import replace
 from textual.strip import Strip
 
-from rookery.tui.rows.lines import NOTHING, LazyLines
+from rookery.tui.rows.lines import NOTHING, Family, LazyLines, Shown, family_of, gap_between
 from rookery.tui.rows.markdown import GrowingMarkdown
-from rookery.tui.rows.row_kinds import Family, Shown, family_of, gap_between
 from rookery.tui.rows.row_view import can_unfold, pieces_of
 from rookery.tui.theme import Theme
 

@@ -1,6 +1,6 @@
 """Which request an event is due to."""
 
-from rookery.compat.control_stream.request_attribution import Attribution
+from rookery.compat.control_stream.followed_task import Attribution
 
 
 def started() -> Attribution:

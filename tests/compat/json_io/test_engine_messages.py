@@ -12,7 +12,7 @@ from rookery.compat.driver import StartSettings
 from rookery.compat.json_io.client import ExtensionClient
 from rookery.compat.json_io.message_rows import Wire, read_row, spelled
 from rookery.compat.json_io.messages import EngineMessages, title
-from rookery.compat.json_io.state_message import grants
+from rookery.compat.json_io.task_events import grants
 from rookery.compat.json_io.task_rows import PACE, SHORT
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image, Text, ToolCall

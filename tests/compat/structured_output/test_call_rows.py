@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from rookery.compat.structured_output.call_rows import Ids
 from rookery.compat.structured_output.output_events import DrivenOutput, StructuredOutput
-from rookery.compat.structured_output.output_rows import Ids
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (

@@ -265,7 +265,7 @@ def test_every_line_is_flushed_at_once():
 def test_a_reader_who_leaves_ends_the_run_and_hears_no_complaint(stream: bool):
     script = f"""
 import sys
-from rookery.compat.structured_output.writer import JsonOutput, ReaderLeft
+from rookery.compat.structured_output.writer import (JsonOutput, ReaderLeft)
 output = JsonOutput(sys.stdout, stream={stream}, session_id="3f2a")
 try:
     output.begin()

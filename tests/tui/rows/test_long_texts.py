@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from rookery.core.facts import RequestStarted, TextStreamed
 from rookery.core.message import Message
+from rookery.tui.rows.lines import Shown
 from rookery.tui.rows.markdown import GrowingMarkdown, markdown
 from rookery.tui.rows.markdown_parts import PART, good_place, parts_of
-from rookery.tui.rows.row_kinds import Shown
 from rookery.tui.rows.row_view import drawn
 from rookery.tui.theme import DARK, THEMES
 from support.tui_scenes import EDIT

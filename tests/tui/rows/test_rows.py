@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from rookery.core.message import Message
-from rookery.tui.rows.diffs import DiffLine, diff_lines, drawn_diff
-from rookery.tui.rows.lines import wrapped
+from rookery.tui.rows.lines import Family, Shown, family, gap_between, wrapped
 from rookery.tui.rows.markdown import markdown
 from rookery.tui.rows.markdown_parts import parts_of
-from rookery.tui.rows.row_kinds import Family, Shown, family, gap_between
 from rookery.tui.rows.row_view import drawn
+from rookery.tui.rows.tool_calls import DiffLine, diff_lines, drawn_diff
 from rookery.tui.theme import DARK, LIGHT, THEMES
 from support.tui_scenes import DIFF
 

@@ -19,8 +19,7 @@ from rookery.platform.user_folders import find_places
 from rookery.protocol.host_interface import Host
 from rookery.storage.sessions import TaskStore
 from rookery.tui.pickers.own_commands import obey
-from rookery.tui.screens.checkpoint_screen import CheckpointScreen
-from rookery.tui.screens.restore_screen import RestoreScreen
+from rookery.tui.screens.checkpoint_screen import CheckpointScreen, RestoreScreen
 from support.tui_bare_app import DeskApp
 from support.tui_screen_scenes import knowing_host, worked
 from support.tui_waiting import seen, until

@@ -38,7 +38,7 @@ from rookery.core.queries import (
 from rookery.tui.picker_control import TodoPanel, drawn_todos
 from rookery.tui.pickers.picker import picker_for
 from rookery.tui.screens.checkpoint_screen import CheckpointScreen
-from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen
+from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen, QueueScreen
 from rookery.tui.screens.cost_screen import (
     ROWS,
     Account,
@@ -48,7 +48,6 @@ from rookery.tui.screens.cost_screen import (
     drawn_accounts,
 )
 from rookery.tui.screens.help_screen import Section, drawn_help
-from rookery.tui.screens.queue_screen import QueueScreen
 from rookery.tui.screens.shell_screen import ShellScreen
 from rookery.tui.screens.side_screen import SideScreen, key_uses, own_bindings, spelled
 from rookery.tui.screens.task_list_screen import ConfirmScreen, TaskListScreen

@@ -9,6 +9,7 @@ events to be written.
 from collections.abc import Iterable, Iterator
 
 from rookery.compat.control_stream.followed_task import (
+    Attribution,
     Question,
     Refusal,
     ToldChild,
@@ -16,7 +17,6 @@ from rookery.compat.control_stream.followed_task import (
     change_between,
     goes_on,
 )
-from rookery.compat.control_stream.request_attribution import Attribution
 from rookery.compat.control_stream.stream_commands import (
     CAPABILITIES,
     REPLY_CONTENTS,
@@ -26,8 +26,8 @@ from rookery.compat.control_stream.stream_commands import (
     done_reply,
     error_reply,
 )
+from rookery.compat.structured_output.call_rows import Ids, Output, output
 from rookery.compat.structured_output.output_events import init
-from rookery.compat.structured_output.output_rows import Ids, Output, output
 from rookery.core.asks import AskKind, Reply
 from rookery.core.facts import (
     Answered,

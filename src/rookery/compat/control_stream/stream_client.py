@@ -25,17 +25,19 @@ from rookery.compat.control_stream.stream_requests import NOT_ANY_MORE, Requests
 from rookery.compat.driver import (
     DONE,
     ENDING,
+    LONGEST,
     MENDED,
     REFUSED,
     Conversation,
     FollowedTasks,
+    InputLost,
     LineReader,
     News,
+    OutputQueue,
     Telling,
     cause_of,
     left_open,
 )
-from rookery.compat.pipes import LONGEST, InputLost, OutputQueue
 from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.commands import ReopenTask
 from rookery.core.facts import ChildBegan, Event, RequestFailed

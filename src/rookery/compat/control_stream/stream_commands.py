@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from rookery.compat.structured_output.output_rows import Output, output
+from rookery.compat.structured_output.call_rows import Output, output
 from rookery.core.asks import CHOICES, Choice, Reply, reply_of
 from rookery.core.blocks import Image
 from rookery.core.text.characters import whole_values

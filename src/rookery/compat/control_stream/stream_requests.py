@@ -19,7 +19,7 @@ from rookery.compat.control_stream.stream_commands import (
     StreamCommand,
 )
 from rookery.compat.driver import StartSettings, approval_problem, start_settings
-from rookery.compat.structured_output.output_rows import Output
+from rookery.compat.structured_output.call_rows import Output
 from rookery.core.asks import Choice, Reply, takes
 from rookery.core.blocks import Image
 from rookery.core.commands import (

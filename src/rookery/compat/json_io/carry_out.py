@@ -9,8 +9,13 @@ from msgspec.structs import replace
 
 from rookery.compat.driver import StartSettings, approval_problem
 from rookery.compat.json_io import request_types as wants
-from rookery.compat.json_io.answers import EngineAnswers
-from rookery.compat.json_io.lookups import before_message, checkpoint, look_up, unloaded_pictures
+from rookery.compat.json_io.lookups import (
+    EngineAnswers,
+    before_message,
+    checkpoint,
+    look_up,
+    unloaded_pictures,
+)
 from rookery.compat.json_io.message_rows import Wire
 from rookery.compat.json_io.messages import EngineMessages, error, event
 from rookery.core import commands

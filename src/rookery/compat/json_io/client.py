@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.compat.json_io.message_rows import Wire, read_row
-from rookery.compat.structured_output.output_rows import output
+from rookery.compat.structured_output.call_rows import output
 from rookery.core.asks import AskKind
 from rookery.core.folds.agent_state import AgentState, AgentStateInfo, detect
 from rookery.core.message import Message

@@ -12,12 +12,14 @@ from anyio.abc import TaskGroup
 from rookery.compat.driver import (
     DONE,
     ENDING,
+    LONGEST,
     MENDED,
     REFUSED,
     Conversation,
     FollowedTasks,
     LineReader,
     News,
+    OutputQueue,
     Telling,
     cause_of,
     left_open,
@@ -28,7 +30,6 @@ from rookery.compat.json_io.message_rows import Wire
 from rookery.compat.json_io.messages import EngineMessages, error, event
 from rookery.compat.json_io.request_types import Shutdown
 from rookery.compat.json_io.task_rows import PACE
-from rookery.compat.pipes import LONGEST, OutputQueue
 from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias, cast
 
-from rookery.compat.structured_output.output_rows import output
+from rookery.compat.structured_output.call_rows import output
 from rookery.core.asks import AskKind, as_json
 from rookery.core.blocks import Image
 from rookery.core.folds.rows import PACED

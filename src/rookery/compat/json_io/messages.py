@@ -14,11 +14,16 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from rookery.compat.driver import StartSettings
-from rookery.compat.json_io import state_message as state
 from rookery.compat.json_io.message_rows import Wire
-from rookery.compat.json_io.task_events import RunningCommands, TaskEvents
+from rookery.compat.json_io.task_events import (
+    PARTS,
+    RunningCommands,
+    TaskEvents,
+    history,
+    surroundings,
+)
 from rookery.compat.json_io.task_rows import ShownTask
-from rookery.compat.structured_output.output_rows import output
+from rookery.compat.structured_output.call_rows import output
 from rookery.core.asks import CATEGORY, AskCategory, AskKind
 from rookery.core.facts import (
     Asked,
@@ -203,12 +208,12 @@ class EngineMessages:
     def launch(self, tasks: tuple[KnownTask, ...]) -> list[Wire]:
         """A webview is there, perhaps once more. It draws in its own colours."""
         self._launched = True
-        return [self._snapshot(taskHistory=state.history(tasks)), {"type": "theme", "text": "{}"}]
+        return [self._snapshot(taskHistory=history(tasks)), {"type": "theme", "text": "{}"}]
 
     def history(self, tasks: tuple[KnownTask, ...]) -> list[Wire]:
         if not self._launched:
             return []
-        return [{"type": "taskHistoryUpdated", "taskHistory": state.history(tasks)}]
+        return [{"type": "taskHistoryUpdated", "taskHistory": history(tasks)}]
 
     def show_again(self) -> list[Wire]:
         return [self._snapshot()] if self._launched else self._lines(0.0, again=True)
@@ -318,7 +323,7 @@ class EngineMessages:
             for row in task.news(now):
                 yield {"type": "messageUpdated", "clineMessage": task.spelled(row)}
                 yield from self._commands.output(row)
-            if task.parts & state.PARTS.keys():
+            if task.parts & PARTS.keys():
                 yield self._partial(task.parts)
                 task.parts.clear()
         yield from self._commands.news()
@@ -332,7 +337,7 @@ class EngineMessages:
         self._versions += 1
         self._shown = task.task_id if task else ""
         whole = {
-            **state.surroundings(self.about, self.wanted, task),
+            **surroundings(self.about, self.wanted, task),
             "clineMessages": task.messages() if task else [],
             "clineMessagesSeq": self._versions,
             **more,
@@ -342,8 +347,8 @@ class EngineMessages:
         return {"type": "state", "state": whole}
 
     def _partial(self, parts: Iterable[str]) -> Wire:
-        names = [name for part in parts for name in state.PARTS.get(part, ())]
-        known = state.surroundings(self.about, self.wanted, None if self.over else self.at_work)
+        names = [name for part in parts for name in PARTS.get(part, ())]
+        known = surroundings(self.about, self.wanted, None if self.over else self.at_work)
         return {"type": "state", "state": {name: known[name] for name in names}}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from rookery.compat.json_io.message_rows import Wire, data_uri, spelled
-from rookery.compat.structured_output.output_rows import output
+from rookery.compat.structured_output.call_rows import output
 from rookery.core.asks import AskKind
 from rookery.core.facts import (
     Condensed,

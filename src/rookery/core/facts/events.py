@@ -1,6 +1,6 @@
-"""Facts with their place in the log, and which of them still count."""
+"""Facts with their place in the log, which of them still count, and the messages that wait."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -79,3 +79,39 @@ def _without_refused(events: list[Event]) -> list[Event]:
 def _message(fact: Fact) -> str:
     """The id of the queued message that a fact is about."""
     return fact.message_id if isinstance(fact, UserSpoke | QueueEdited) else ""
+
+
+class QueueChange(Struct, frozen=True):
+    """The last change of the words that wait, and those before it since there were none."""
+
+    fact: UserSpoke | QueueEdited
+    before: "QueueChange | None"
+
+
+def queue_after(said: QueueChange | None) -> Mapping[str, UserSpoke]:
+    facts: list[UserSpoke | QueueEdited] = []
+    while said:
+        facts.append(said.fact)
+        said = said.before
+    return queue_with({}, *reversed(facts))
+
+
+def queue_with(
+    waiting: Mapping[str, UserSpoke], *facts: UserSpoke | QueueEdited
+) -> Mapping[str, UserSpoke]:
+    known = dict(waiting)
+    for fact in facts:
+        _change_queue(known, fact)
+    return known
+
+
+def _change_queue(known: dict[str, UserSpoke], fact: UserSpoke | QueueEdited) -> None:
+    match fact:
+        case UserSpoke():
+            known[fact.message_id] = fact
+        case QueueEdited(text=None):
+            known.pop(fact.message_id, None)
+        case QueueEdited(message_id=message_id, text=str(text)) if message_id in known:
+            known[message_id] = replace(known[message_id], text=text)
+        case _:
+            pass

@@ -13,7 +13,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.blocks import Text, Thinking, ToolCall
-from rookery.core.facts import AssistantSpoke, CallStreamed, RequestStarted, Usage
+from rookery.core.facts import (
+    Asked,
+    AssistantSpoke,
+    CallStreamed,
+    CompletionOffered,
+    Condensed,
+    Ending,
+    Fact,
+    Pausing,
+    RequestFailed,
+    RequestStarted,
+    TextStreamed,
+    ThinkingStreamed,
+    ToolFinished,
+    ToolStarted,
+    Usage,
+)
 from rookery.core.folds.rows import Sheet
 from rookery.core.message import CallText, Content, Message, Pieces, call_kind, call_text
 
@@ -195,3 +211,37 @@ def _usage_info(usage: Usage) -> dict[str, Any]:
 
 def _json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+_LOOP_GOES_ON = (
+    Asked,
+    TextStreamed,
+    ThinkingStreamed,
+    CallStreamed,
+    AssistantSpoke,
+    RequestFailed,
+    Pausing,
+    CompletionOffered,
+    Condensed,
+)
+"""Beside those that close everything anyhow."""
+
+
+def settles(fact: Fact, question: Message) -> bool:
+    """Whether this fact cannot happen while the loop waits for the answer to the question."""
+    match fact:
+        case ToolStarted(call_id=call_id) | ToolFinished(call_id=call_id):
+            return call_id == question.call_id
+        case _:
+            return isinstance(fact, _LOOP_GOES_ON)
+
+
+def is_trouble(fact: ToolFinished, asked: Message | None) -> bool:
+    """Whether the user should be told how a call ended. They know what they denied."""
+    match fact.ending:
+        case Ending.FAILED | Ending.MISTAKEN | Ending.UNKNOWN:
+            return bool(fact.text)
+        case Ending.DENIED:
+            return bool(fact.text) and not (asked and asked.ask_id)
+        case _:
+            return False

@@ -10,7 +10,7 @@ appears when it is closed.
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Generic, Literal, Protocol, TypeVar, overload
 
 from msgspec.structs import replace
@@ -259,3 +259,14 @@ class Sheet:
     def _watch(self, row: Message) -> None:
         if row.open != (row.ts in self._open):
             self._open ^= {row.ts}
+
+
+Value = TypeVar("Value")
+
+
+def without(mapping: Mapping[str, Value], key: str) -> Mapping[str, Value]:
+    if key not in mapping:
+        return mapping
+    rest = dict(mapping)
+    del rest[key]
+    return rest

@@ -1,9 +1,10 @@
 """What a run came to, folded from its facts: usage, refused actions, and governance."""
 
+import json
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
@@ -18,6 +19,7 @@ from rookery.core.facts import (
     Governed,
     IntentSelected,
     OutOfScopeWritten,
+    Spent,
     ToolFinished,
     ToolStarted,
     Unrecorded,
@@ -42,6 +44,33 @@ def added(one: Usage, other: Usage) -> Usage:
         cache_writes=one.cache_writes + other.cache_writes,
         cost=sum(costs) if costs else None,
     )
+
+
+LIMITED = tuple(field.name for field in fields(Spent))
+"""What a task may use only so much of without asking."""
+
+
+def limit_in(question: str) -> str:
+    """What a question about a limit is about; nothing if that cannot be told."""
+    try:
+        kind = json.loads(question)["type"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return kind if kind in LIMITED else ""
+
+
+def spent_with(spent: Spent, usage: Usage) -> Spent:
+    return replace(
+        spent,
+        tokens=spent.tokens + usage.tokens_in + usage.tokens_out,
+        cost=spent.cost + (usage.cost or 0.0),
+    )
+
+
+def spent_without(spent: Spent, kind: str) -> Spent:
+    """What is left of it after a yes: only what was asked about begins anew."""
+    none = Spent()
+    return replace(spent, **{kind: getattr(none, kind)}) if kind else none
 
 
 class Totals(Struct, frozen=True, kw_only=True):

@@ -1,15 +1,13 @@
 """What the loop needs to know about a task, folded from its facts."""
 
-import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from functools import reduce
 
 from msgspec import Struct
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
-from rookery.core.asks import CATEGORY, AskCategory, AskKind
-from rookery.core.blocks import ToolCall
+from rookery.core.asks import CATEGORY, AskCategory, AskKind, offered_in
+from rookery.core.blocks import ToolCall, call_key
 from rookery.core.facts import (
     Answered,
     ApprovalSwitched,
@@ -50,16 +48,14 @@ from rookery.core.facts import (
     live,
 )
 from rookery.core.failures import FailureKind
+from rookery.core.folds.run_tallies import limit_in, spent_with, spent_without
 from rookery.core.mentions import points_somewhere
 from rookery.core.tokens import PER_BYTE, learnt, overflow_in
 from rookery.core.tool_traits import DELEGATION
 
 REMEMBERED_CALLS = 18
-"""The tool that hands work to a sub-task."""
 PLANNING = "architect"
 """The mode whose results are plans."""
-LIMITED = tuple(field.name for field in fields(Spent))
-"""What a task may use only so much of without asking."""
 SMALLEST_WINDOW = 1_000
 """Tokens; no model has less, so a smaller number must mean something else."""
 GUESSES = (0.6, 0.3, 0.1)
@@ -187,9 +183,9 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
         case AssistantSpoke(interrupted=False):
             return _after_answer(state, fact)
         case AssistantSpoke(usage=usage):
-            return replace(state, spent=_with(state.spent, usage))
+            return replace(state, spent=spent_with(state.spent, usage))
         case RequestFailed(usage=usage):
-            spent = _with(state.spent, usage)
+            spent = spent_with(state.spent, usage)
             state = replace(state, failure=fact, failures=state.failures + 1, spent=spent)
             return _too_full(state, fact) if fact.error is FailureKind.OVERFLOW else state
         case ToolStarted():
@@ -227,14 +223,14 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, checked=True, failed_checks=0)
         case Condensed(usage=usage):
             asked = usage != Usage()
-            spent = _with(replace(state.spent, requests=state.spent.requests + asked), usage)
+            spent = spent_with(replace(state.spent, requests=state.spent.requests + asked), usage)
             return replace(state, failure=None, cuts=state.cuts + 1, spent=spent)
         case HistoryRepaired():
             return replace(state, failure=None, repaired=True)
         case Asked(ask=AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, text=text):
-            return replace(state, limit=_limit_in(text))
+            return replace(state, limit=limit_in(text))
         case Asked(ask=AskKind.FOLLOWUP, text=text):
-            return replace(state, offered=_offered_in(text))
+            return replace(state, offered=offered_in(text))
         case Answered(text=text, by="user") if text.strip() in state.offered:
             # whoever picks a suggestion says what the model wrote
             return _after_reply(_new_turn(state), fact)
@@ -250,26 +246,6 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
 
 def fold(events: Iterable[Event]) -> TaskState:
     return reduce(advance, (event.fact for event in live(events)), TaskState())
-
-
-def call_key(call: ToolCall) -> str:
-    """The same for two calls that ask for the same thing."""
-    text = json.dumps([call.name, dict(call.arguments)], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-
-
-def times_repeated(recent: tuple[str, ...], key: str, longest_cycle: int = 3) -> int:
-    """How often the calls just made already went through the circle this call would close."""
-    walk = (*recent, key)
-    return max(_laps(walk, cycle) for cycle in range(1, longest_cycle + 1))
-
-
-def _laps(walk: tuple[str, ...], cycle: int) -> int:
-    lap = walk[-cycle:]
-    laps = 0
-    while len(walk) >= cycle * (laps + 2) and walk[-cycle * (laps + 2) :][:cycle] == lap:
-        laps += 1
-    return laps
 
 
 def _opened(fact: TaskOpened) -> TaskState:
@@ -299,38 +275,6 @@ def _told(state: TaskState, text: str, message_id: str = "") -> TaskState:
     if not points_somewhere(text):
         return state
     return replace(state, unread=(*state.unread, (message_id, text)))
-
-
-def _with(spent: Spent, usage: Usage) -> Spent:
-    return replace(
-        spent,
-        tokens=spent.tokens + usage.tokens_in + usage.tokens_out,
-        cost=spent.cost + (usage.cost or 0.0),
-    )
-
-
-def _offered_in(question: str) -> frozenset[str]:
-    """The suggestions of a question of the model's; none if they cannot be told."""
-    try:
-        suggested = json.loads(question).get("suggest", [])
-        return frozenset(str(each["answer"]).strip() for each in suggested)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return frozenset()
-
-
-def _limit_in(question: str) -> str:
-    """What a question about a limit is about; nothing if that cannot be told."""
-    try:
-        kind = json.loads(question)["type"]
-    except (ValueError, KeyError, TypeError):
-        return ""
-    return kind if kind in LIMITED else ""
-
-
-def _without(spent: Spent, kind: str) -> Spent:
-    """What is left of it after a yes: only what was asked about begins anew."""
-    none = Spent()
-    return replace(spent, **{kind: getattr(none, kind)}) if kind else none
 
 
 def _after_sending(state: TaskState, started: RequestStarted) -> TaskState:
@@ -385,7 +329,7 @@ def _after_answer(state: TaskState, answer: AssistantSpoke) -> TaskState:
         unread_intent=False,
         checked=False,
         per_byte=learnt(state.per_byte, state.sent, answer.usage.tokens_in),
-        spent=_with(state.spent, answer.usage),
+        spent=spent_with(state.spent, answer.usage),
     )
 
 
@@ -438,7 +382,7 @@ def _after_reply(state: TaskState, answer: Answered) -> TaskState:
             state = replace(state, mistakes=0, recent=(), refused=("", 0))
             return _redirected(state) if answer.reply == "message" else state
         case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
-            return replace(state, spent=_without(state.spent, state.limit))
+            return replace(state, spent=spent_without(state.spent, state.limit))
         case _:
             return state
 

@@ -10,9 +10,7 @@ several rows) and never changes.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.asks import CATEGORY, AskCategory
@@ -33,6 +31,7 @@ from rookery.core.facts import (
     OfferWithdrawn,
     OutputStreamed,
     Pausing,
+    QueueChange,
     QueueEdited,
     RequestFailed,
     RequestStarted,
@@ -48,6 +47,8 @@ from rookery.core.facts import (
     ToolStarted,
     Usage,
     UserSpoke,
+    queue_after,
+    queue_with,
 )
 from rookery.core.folds.answer_rows import (
     Request,
@@ -56,10 +57,12 @@ from rookery.core.folds.answer_rows import (
     end_request,
     hear_call,
     hear_words,
+    is_trouble,
     last_words,
     settle_answer,
+    settles,
 )
-from rookery.core.folds.rows import Rows, Sheet
+from rookery.core.folds.rows import Rows, Sheet, without
 from rookery.core.folds.run_tallies import Totals, plus
 from rookery.core.message import Message, Outcome, Pieces, call_text
 from rookery.core.replies import restored_files, sentence_in
@@ -76,15 +79,6 @@ _OUTCOMES: dict[Ending, Outcome] = {
     Ending.MISTAKEN: "failed",
     Ending.UNKNOWN: "failed",
 }
-
-T = TypeVar("T")
-
-
-class _Said(Struct, frozen=True):
-    """The last change of the words that wait, and those before it since there were none."""
-
-    fact: UserSpoke | QueueEdited
-    before: "_Said | None"
 
 
 def messages(events: Iterable[Event]) -> Rows[Message]:
@@ -119,7 +113,7 @@ class Transcript:
         self._sheet = Sheet()
         self._past: tuple[int, Transcript] | None = None
         self._request: Request | None = None
-        self._said: _Said | None = None
+        self._said: QueueChange | None = None
         self._waiting: Mapping[str, UserSpoke] = {}
         self._shown: Mapping[str, int] = {}
         self._spoken: int | None = None
@@ -157,7 +151,7 @@ class Transcript:
     def add(self, event: Event) -> None:
         self._sheet.event = event
         question = self._sheet.question
-        if question is not None and _settles(event.fact, row := self._sheet.row(question)):
+        if question is not None and settles(event.fact, row := self._sheet.row(question)):
             self._sheet.close(row)
         self._take(event.fact)
         if event.fact.lasting:
@@ -169,8 +163,8 @@ class Transcript:
             case TaskOpened(text=text, images=images):
                 sheet.say("text", text, images=images)
             case UserSpoke() | QueueEdited():
-                self._waiting = _queued(self._waiting, fact)
-                self._said = _Said(fact, self._said) if self._waiting else None
+                self._waiting = queue_with(self._waiting, fact)
+                self._said = QueueChange(fact, self._said) if self._waiting else None
             case RequestStarted():
                 self._begin_request(fact)
             case TextStreamed(request_id=request_id, text=text):
@@ -345,11 +339,11 @@ class Transcript:
             sheet.say("command_output", fact.text, call_id=fact.call_id)
         elif started and started.tool == BROWSER_TOOL and fact.ending is Ending.DONE:
             sheet.say("browser_action_result", fact.text, images=fact.images, call_id=fact.call_id)
-        elif _is_trouble(fact, asked):
+        elif is_trouble(fact, asked):
             sheet.say("error", sentence_in(fact.text) or fact.text, call_id=fact.call_id)
-        self._shown = _without(self._shown, fact.call_id)
-        self._running = _without(self._running, fact.call_id)
-        self._outputs = _without(self._outputs, fact.call_id)
+        self._shown = without(self._shown, fact.call_id)
+        self._running = without(self._running, fact.call_id)
+        self._outputs = without(self._outputs, fact.call_id)
 
     def _note_outcome(self, fact: ToolFinished) -> None:
         row, outcome = self._shown_row(fact.call_id), _OUTCOMES.get(fact.ending, "")
@@ -362,7 +356,7 @@ class Transcript:
             self._sheet.close(row)
         else:
             self._sheet.remove(row.ts)
-            self._shown = _without(self._shown, row.call_id)
+            self._shown = without(self._shown, row.call_id)
 
     def _offer_completion(self, result: str) -> None:
         last = self._sheet.last
@@ -394,81 +388,10 @@ class Transcript:
         sheet = self._sheet.as_it_was(before._sheet)
         self._become(before)
         self._sheet, self._past = sheet, everything
-        self._waiting = _waiting_after(self._said)
+        self._waiting = queue_after(self._said)
         self._stop("user_cancelled")
 
     def _become(self, other: "Transcript") -> None:
         for name in self.__slots__:
             setattr(self, name, getattr(other, name))
         self._sheet = other._sheet.copy()
-
-
-_LOOP_GOES_ON = (
-    Asked,
-    TextStreamed,
-    ThinkingStreamed,
-    CallStreamed,
-    AssistantSpoke,
-    RequestFailed,
-    Pausing,
-    CompletionOffered,
-    Condensed,
-)
-"""Beside those that close everything anyhow."""
-
-
-def _settles(fact: Fact, question: Message) -> bool:
-    """Whether this fact cannot happen while the loop waits for the answer to the question."""
-    match fact:
-        case ToolStarted(call_id=call_id) | ToolFinished(call_id=call_id):
-            return call_id == question.call_id
-        case _:
-            return isinstance(fact, _LOOP_GOES_ON)
-
-
-def _waiting_after(said: _Said | None) -> Mapping[str, UserSpoke]:
-    facts: list[UserSpoke | QueueEdited] = []
-    while said:
-        facts.append(said.fact)
-        said = said.before
-    return _queued({}, *reversed(facts))
-
-
-def _queued(
-    waiting: Mapping[str, UserSpoke], *facts: UserSpoke | QueueEdited
-) -> Mapping[str, UserSpoke]:
-    known = dict(waiting)
-    for fact in facts:
-        _queue(known, fact)
-    return known
-
-
-def _queue(known: dict[str, UserSpoke], fact: UserSpoke | QueueEdited) -> None:
-    match fact:
-        case UserSpoke():
-            known[fact.message_id] = fact
-        case QueueEdited(text=None):
-            known.pop(fact.message_id, None)
-        case QueueEdited(message_id=message_id, text=str(text)) if message_id in known:
-            known[message_id] = replace(known[message_id], text=text)
-        case _:
-            pass
-
-
-def _is_trouble(fact: ToolFinished, asked: Message | None) -> bool:
-    """Whether the user should be told how a call ended. They know what they denied."""
-    match fact.ending:
-        case Ending.FAILED | Ending.MISTAKEN | Ending.UNKNOWN:
-            return bool(fact.text)
-        case Ending.DENIED:
-            return bool(fact.text) and not (asked and asked.ask_id)
-        case _:
-            return False
-
-
-def _without(mapping: Mapping[str, T], key: str) -> Mapping[str, T]:
-    if key not in mapping:
-        return mapping
-    rest = dict(mapping)
-    del rest[key]
-    return rest

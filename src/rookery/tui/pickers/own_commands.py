@@ -14,7 +14,7 @@ from rookery.tui.interfaces import Controller
 if TYPE_CHECKING:
     from textual.app import App
 
-    from rookery.tui.screens.restore_screen import Back
+    from rookery.tui.screens.checkpoint_screen import Back
 
 Do = Callable[["App[Any]", Controller, str], Awaitable[None]]
 _BEFORE_A_TASK = ("/mode ", "/model ", "/intent ", "/approve ")
@@ -95,7 +95,7 @@ async def _intent(app: "App[Any]", controller: Controller, words: str) -> None:
 
 
 async def _queue(app: "App[Any]", controller: Controller, words: str) -> None:
-    from rookery.tui.screens.queue_screen import QueueScreen
+    from rookery.tui.screens.choice_screens import QueueScreen
 
     if words:
         await _by_line(controller, f"/queue {words}")
@@ -125,7 +125,7 @@ async def _checkpoints(app: "App[Any]", controller: Controller, words: str) -> N
 
 
 async def _undo(app: "App[Any]", controller: Controller, words: str) -> None:
-    from rookery.tui.screens.restore_screen import Back
+    from rookery.tui.screens.checkpoint_screen import Back
 
     to = last_change(controller.events(controller.task_id)) if controller.task_id else None
     if to is None:
@@ -135,20 +135,20 @@ async def _undo(app: "App[Any]", controller: Controller, words: str) -> None:
 
 
 async def _rewind(app: "App[Any]", controller: Controller, words: str) -> None:
-    from rookery.tui.screens.restore_screen import Back
+    from rookery.tui.screens.checkpoint_screen import Back
 
     await _go_back(app, controller, words, Back.BOTH)
 
 
 async def _files(app: "App[Any]", controller: Controller, words: str) -> None:
-    from rookery.tui.screens.restore_screen import Back
+    from rookery.tui.screens.checkpoint_screen import Back
 
     await _go_back(app, controller, words, Back.FILES)
 
 
 async def _go_back(app: "App[Any]", controller: Controller, to: str, back: "Back") -> None:
     """To the point of that number, once it was shown what that means; or to one that is chosen."""
-    from rookery.tui.screens.restore_screen import RestoreScreen
+    from rookery.tui.screens.checkpoint_screen import RestoreScreen
 
     if not to or controller.task_id is None:
         await _checkpoints(app, controller, "")
@@ -166,7 +166,7 @@ async def _copy(app: "App[Any]", controller: Controller, words: str) -> None:
 
 
 async def _export(app: "App[Any]", controller: Controller, words: str) -> None:
-    from rookery.tui.screens.export_transcript import export
+    from rookery.tui.screens.help_screen import export
 
     if controller.view is None or controller.task_id is None:
         controller.toast(NO_TASK, "warning")

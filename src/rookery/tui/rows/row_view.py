@@ -9,11 +9,14 @@ from textual.strip import Strip
 from rookery.core.message import Message
 from rookery.protocol.client.question_text import followup
 from rookery.tui.rows.lines import (
+    Family,
     Piece,
+    Shown,
     all_lines,
     behind,
     clean,
     cut,
+    family_of,
     indented,
     padded,
     single,
@@ -22,7 +25,6 @@ from rookery.tui.rows.lines import (
     wrapped,
 )
 from rookery.tui.rows.markdown import GrowingMarkdown
-from rookery.tui.rows.row_kinds import Family, Shown, family_of
 from rookery.tui.rows.tool_calls import call_pieces, output_pieces
 from rookery.tui.short_texts import nameless
 from rookery.tui.theme import Theme

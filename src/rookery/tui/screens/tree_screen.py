@@ -17,8 +17,8 @@ from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
 from rookery.tui.pickers.pick_list import PickList, do_latest
 from rookery.tui.rows.lines import cut
-from rookery.tui.screens.list_screen import MOVING
 from rookery.tui.screens.side_screen import SideScreen
+from rookery.tui.screens.task_list_screen import MOVING
 from rookery.tui.short_texts import Status, counted, money, one_line, state_mark
 from rookery.tui.status import short_number
 from rookery.tui.theme import Theme
