@@ -1,9 +1,9 @@
 """`rookery doctor`: whether everything is in place, and what to do where it is not."""
 
+import errno
 import json
 import os
 import platform
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -21,6 +21,7 @@ from rookery.core.text.characters import whole_values
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
 from rookery.permissions.trust import TrustStore
+from rookery.platform.processes.own_programs import run_program
 from rookery.platform.user_folders import Places, find_places
 from rookery.providers.cli.models_command import key_variable
 from rookery.providers.registry import KEY_VARIABLES
@@ -127,19 +128,14 @@ def check_program(
     if program is None:
         return Finding(name, Health.WARN, f"It is not installed. {lacking}", f"Install {name}.")
     try:
-        done = subprocess.run(
-            [program, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=PATIENCE,
-            cwd="/",
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
+        done = run_program([program, "--version"], cwd="/", environment=environ, seconds=PATIENCE)
+        if done.status:
+            raise OSError(errno.EIO, f"it ended with status {done.status}")
+    except OSError as error:
         return Finding(
             name, Health.WARN, f"{program} does not run ({error}).", f"Reinstall {name}."
         )
-    first, *_ = done.stdout.decode("utf-8", "replace").splitlines() or [""]
+    first, *_ = done.out.decode("utf-8", "replace").splitlines() or [""]
     return Finding(name, Health.OK, f"{first} ({program}).")
 
 

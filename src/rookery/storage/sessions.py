@@ -12,7 +12,6 @@ is therefore a process of its own.
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
@@ -27,6 +26,7 @@ from rookery.core.undo_plan import unsettled
 from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.faults import kp
 from rookery.platform.disk import PRIVATE_FILE, private_folder, put, reason, sync_folder
+from rookery.platform.processes.own_programs import ProgramTimeout, run_program
 from rookery.platform.user_folders import HOME_VARIABLE, Places
 from rookery.storage.journal import Journal, TaskLock, is_locked, read_events
 from rookery.storage.journal_lines import JOURNAL, Blobs, line_from, never_begun
@@ -299,20 +299,21 @@ class TaskArtifacts:
         if not path.exists():
             raise _missing(artifact_id)
         try:
-            search = subprocess.run(
+            search = run_program(
                 [sys.executable, "-I", "-S", str(OUTPUT_SEARCH), str(path), str(limit)],
-                input=pattern.encode("utf-8", "replace"),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                timeout=SEARCH_SECONDS,
-                check=True,
+                cwd="/",
+                environment={},
+                given=pattern.encode("utf-8", "replace"),
+                seconds=SEARCH_SECONDS,
             )
-        except subprocess.TimeoutExpired as error:
+        except ProgramTimeout as error:
             raise ToolError(
                 f"Searching {artifact_id} took more than {SEARCH_SECONDS:g} s and was ended. "
                 "Use a simpler pattern."
             ) from error
-        found = (line.partition(":") for line in search.stdout.decode().split("\n")[:-1])
+        if search.status:
+            raise ToolError(f"{artifact_id} could not be searched.")
+        found = (line.partition(":") for line in search.out.decode().split("\n")[:-1])
         return [(int(number), text) for number, _, text in found]
 
     def _locate(self, artifact_id: str) -> Path:

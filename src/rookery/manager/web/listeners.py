@@ -23,6 +23,7 @@ from msgspec import Struct
 from rookery import NAME
 from rookery.errors import SettingsError
 from rookery.platform.disk import private_folder, put
+from rookery.platform.processes.own_programs import run_program
 
 _DAYS = 397
 """Longer ones are not taken by all phones."""
@@ -246,7 +247,6 @@ def _made_by_library(folder: Path, address: Address) -> bytes:
 
 
 def _made_by_program(folder: Path, address: Address) -> bytes:
-    import subprocess
     import tempfile
 
     kinds = [f"{'IP' if _is_address(each) else 'DNS'}:{each}" for each in address.names]
@@ -260,10 +260,10 @@ def _made_by_program(folder: Path, address: Address) -> bytes:
             *("-keyout", str(key), "-out", str(made)),
         ]
         try:
-            subprocess.run(
-                command, check=True, capture_output=True, env={"PATH": os.environ.get("PATH", "")}
-            )
-        except (OSError, subprocess.CalledProcessError) as error:
+            path = {"PATH": os.environ.get("PATH", "")}
+            if run_program(command, cwd=place, environment=path, seconds=60).status:
+                raise OSError("openssl failed")
+        except OSError as error:
             raise SettingsError(
                 "No certificate can be made here: neither the Python package cryptography nor the "
                 "program openssl does it. Install one of them, or give --tls-cert and --tls-key."
