@@ -139,7 +139,7 @@ class Project:
         self._store_long_past()
 
     def _store_sessions(self) -> None:
-        from rookery.manager.sessions.session_record import KeptSession, SessionRecord
+        from rookery.manager.sessions.session_record import SessionRecord
         from rookery.manager.sessions.session_states import SessionState, SessionStatus
         from rookery.manager.sessions.session_store import SessionStore, manager_folder
 
@@ -154,8 +154,9 @@ class Project:
                 status=SessionStatus.DONE,
                 state=SessionState.COMPLETED,
                 generation=1,
+                announced=True,
             )
-            store.put(KeptSession(record=record, announced=True))
+            store.put(record)
         store.close()
 
     def _store_long_past(self) -> None:

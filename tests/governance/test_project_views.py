@@ -15,7 +15,7 @@ from rookery.manager.cli.host_dependencies import ProjectDependencies
 from rookery.manager.handlers.router import Router
 from rookery.manager.handlers.settings_handler import LookupHandler
 from rookery.manager.requests import BlameFile, ListIntents, ReadTrace
-from rookery.manager.sessions.session_folders import Launch, SessionFolders, Workspaces
+from rookery.manager.sessions.session_folders import SessionFolders, SessionLaunch, Workspaces
 from rookery.platform.user_folders import find_places
 from support.intent_files import SPEC_EXAMPLE
 from support.sample_ledgers import GOLDEN_LINES
@@ -43,7 +43,7 @@ def desk_of(project: Path) -> Router:
 
 def session_in(project: Path, workspace: Path) -> str:
     session_id = str(uuid.uuid4())
-    launch = Launch(project=str(project), workspace=str(workspace))
+    launch = SessionLaunch(project=str(project), workspace=str(workspace))
     SessionFolders(find_places(os.environ)).of(session_id).keep_launch(launch)
     return session_id
 

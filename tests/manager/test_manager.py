@@ -103,18 +103,18 @@ def bound_socket(path: Path) -> Iterator[socket.socket]:
 
 async def test_a_manager_carries_out_every_request(project: Project):
     async with opened(project) as manager:
-        assert manager.desk.requests == set(REQUESTS)
+        assert manager.router.requests == set(REQUESTS)
         assert manager.project == project.path
-        assert await manager.desk.do(ListDevices()) == ()
+        assert await manager.router.do(ListDevices()) == ()
 
 
 async def test_whoever_may_only_look_is_refused_all_else(project: Project):
     async with opened(project), opened(project) as other:
-        assert other.desk.requests == set(REQUESTS)
+        assert other.router.requests == set(REQUESTS)
         for kind in set(REQUESTS) - LOOKING:
             fields = {name: _ANY.get(said, ()) for name, said in kind.__annotations__.items()}
             with pytest.raises(CommandRejected, match="Another manager"):
-                await other.desk.do(kind(**fields))
+                await other.router.do(kind(**fields))
 
 
 async def test_the_head_of_the_list_says_what_holds(project: Project):
@@ -138,7 +138,7 @@ async def test_only_one_manager_writes_and_the_other_says_so(project: Project):
     async with opened(project), opened(project) as other:
         assert other.is_locked_out
         assert "Another manager" in other.overview().read_only
-        told = (await other.desk.do(ListSessions())).overview
+        told = (await other.router.do(ListSessions())).overview
         assert told == other.overview()
 
 

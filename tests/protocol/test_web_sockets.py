@@ -16,8 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from rookery.protocol.server import serve
-from rookery.protocol.web_sockets import LOOPBACK, MOST_OF_A_STRANGER, shake_hands
-from rookery.protocol.web_sockets import Caller as WebCaller
+from rookery.protocol.web_sockets import LOOPBACK, MOST_OF_A_STRANGER, WebCaller, shake_hands
 from support.protocol_hosts import INITIALIZE, Caller, Logs
 from support.web_channel import TOKEN, WebChannel, bearer
 

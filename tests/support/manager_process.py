@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from rookery.manager.sessions.session_folders import Wish
+from rookery.manager.sessions.session_folders import SessionOptions
 from rookery.manager.sessions.supervisor import open_supervisor
 from rookery.platform.user_folders import find_places
 from rookery.storage.sessions import TaskStore
@@ -20,7 +20,11 @@ async def host(project: Path, wishes: list[dict[str, Any]], acts: dict[str, list
     async with open_supervisor(project, places, os.environ, TaskStore(places)) as supervisor:
         for wish in wishes:
             folder = Path(wish.pop("workspace"))
-            print("started", await supervisor.start(Wish(workspace=folder, **wish)), flush=True)
+            print(
+                "started",
+                await supervisor.start(SessionOptions(workspace=folder, **wish)),
+                flush=True,
+            )
         last = {}
         async for changed in supervisor.changes():
             for session_id in changed:

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from rookery.core.facts import Event
 from rookery.manager.cli.host_dependencies import ProjectDependencies
 from rookery.manager.sessions.conversation import Timings
-from rookery.manager.sessions.session_folders import SessionFolders, Wish
+from rookery.manager.sessions.session_folders import SessionFolders, SessionOptions
 from rookery.manager.sessions.session_process import lives
 from rookery.manager.sessions.session_store import manager_folder
-from rookery.manager.sessions.session_summary import Shown
+from rookery.manager.sessions.session_summary import ShownSession
 from rookery.manager.sessions.supervisor import Supervisor, open_supervisor
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
@@ -96,11 +96,11 @@ class Project:
     def file(self) -> Path:
         return manager_folder(self.places, self.path) / "agent-manager.json"
 
-    def wish(self, script: str, prompt: str = "Do it", **more: Any) -> Wish:
+    def wish(self, script: str, prompt: str = "Do it", **more: Any) -> SessionOptions:
         file = self.folder / f"{len(list(self.folder.glob('*.yaml')))}.yaml"
         file.write_text(script, encoding="utf-8")
         given: dict[str, Any] = {"auto_approve": False, "workspace": self.path, **more}
-        return Wish(prompt=prompt, provider="scripted", model=str(file), **given)
+        return SessionOptions(prompt=prompt, provider="scripted", model=str(file), **given)
 
     @property
     def dependencies(self) -> ProjectDependencies:
@@ -122,7 +122,7 @@ class Project:
 
     @contextmanager
     def hosted(
-        self, *wishes: Wish, acts: dict[str, list[str]] | None = None, **environ: str
+        self, *wishes: SessionOptions, acts: dict[str, list[str]] | None = None, **environ: str
     ) -> Iterator["Hosted"]:
         """A process that supervises, starts sessions and acts when one comes to a state; it is
         killed in the end."""
@@ -189,14 +189,14 @@ class Watched:
     def __init__(self, supervisor: Supervisor) -> None:
         self.supervisor = supervisor
 
-    async def until(self, session_id: str, fits: Callable[[Shown], bool]) -> Shown:
+    async def until(self, session_id: str, fits: Callable[[ShownSession], bool]) -> ShownSession:
         async for _ in self.supervisor.changes():
             shown = self.supervisor.session(session_id)
             if shown and fits(shown):
                 return shown
         raise AssertionError("changes never end")
 
-    async def at(self, session_id: str, state: str) -> Shown:
+    async def at(self, session_id: str, state: str) -> ShownSession:
         return await self.until(session_id, lambda shown: shown.session.state == state)
 
     async def asked(self, session_id: str) -> int:
@@ -205,7 +205,7 @@ class Watched:
         assert shown.session.pending_ask
         return shown.session.pending_ask.ts
 
-    async def result(self, session_id: str, text: str) -> Shown:
+    async def result(self, session_id: str, text: str) -> ShownSession:
         """Completed with that."""
         return await self.until(
             session_id,
@@ -241,7 +241,7 @@ class Hosted:
         return self.process.wait(PATIENCE) == -signal.SIGKILL
 
 
-def _spelled(wish: Wish) -> dict[str, Any]:
+def _spelled(wish: SessionOptions) -> dict[str, Any]:
     names = ("prompt", "workspace", "provider", "model", "auto_approve")
     return {name: getattr(wish, name) for name in names} | {"workspace": str(wish.workspace)}
 

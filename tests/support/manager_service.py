@@ -24,7 +24,7 @@ class Served:
 
     def __init__(self, supervisor: Supervisor) -> None:
         self.supervisor = supervisor
-        self.desk = Router([SessionHandler(supervisor)])
+        self.router = Router([SessionHandler(supervisor)])
 
     def overview(self) -> Overview:
         return overview_of(self.supervisor)

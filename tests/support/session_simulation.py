@@ -13,28 +13,28 @@ from rookery.core.asks import AskKind
 from rookery.core.message import Message
 from rookery.manager.sessions.machine import advance, is_dead
 from rookery.manager.sessions.session_events import (
-    Activity,
+    ActivityEvent,
     AgentAsked,
     AgentMessage,
     ApiReqStarted,
-    ApproveAction,
+    ApproveEvent,
     AskAnswered,
     AutoApproved,
-    CancelSession,
+    CancelEvent,
     CreationTimeout,
     Event,
     ProcessError,
     ProcessEvent,
     ProcessExit,
-    RejectAction,
-    ResumeSession,
-    Retry,
+    RejectEvent,
+    ResumeEvent,
+    RetryEvent,
     SayCheckpointSaved,
     SayCompletionResult,
-    SendMessage,
+    SendEvent,
     Session,
     SessionCreated,
-    StartSession,
+    StartEvent,
 )
 from rookery.manager.sessions.session_record import SessionRecord, recorded
 from rookery.manager.sessions.session_states import SessionState
@@ -124,13 +124,13 @@ def _ask(world: World, number: int) -> Event:
 def _again(world: World, number: int) -> Event:
     """A message that was told before, told once more."""
     if not world.messages:
-        return Activity(generation=world.here, ts=world.next_ts)
+        return ActivityEvent(generation=world.here, ts=world.next_ts)
     old = world.messages[number % len(world.messages)]
     if old.answered:
         return AskAnswered(generation=world.here, ts=old.ts)
     if old.ask and not old.partial:
         return AgentAsked(generation=world.here, ts=old.ts, ask=old.ask, text=old.text or "")
-    return Activity(generation=world.here, ts=old.ts)
+    return ActivityEvent(generation=world.here, ts=old.ts)
 
 
 def _of_the_dead(world: World, number: int) -> Event:
@@ -142,20 +142,20 @@ def _of_the_dead(world: World, number: int) -> Event:
 
 
 EVENT_OF: dict[str, Callable[[World, int], Event]] = {
-    "start": lambda world, n: StartSession(text=f"task {n}"),
-    "send": lambda world, n: SendMessage(text=f"said {n}", ask_ts=world.asked),
-    "send unasked": lambda world, n: SendMessage(text=f"said {n}"),
-    "approve": lambda world, n: ApproveAction(ask_ts=world.asked),
-    "approve late": lambda world, n: ApproveAction(ask_ts=world.asked - 1),
-    "reject": lambda world, n: RejectAction(ask_ts=world.asked, text="no"),
-    "cancel": lambda world, n: CancelSession(),
-    "resume": lambda world, n: ResumeSession(),
-    "resume with": lambda world, n: ResumeSession(text=f"on {n}"),
-    "retry": lambda world, n: Retry(),
+    "start": lambda world, n: StartEvent(text=f"task {n}"),
+    "send": lambda world, n: SendEvent(text=f"said {n}", ask_ts=world.asked),
+    "send unasked": lambda world, n: SendEvent(text=f"said {n}"),
+    "approve": lambda world, n: ApproveEvent(ask_ts=world.asked),
+    "approve late": lambda world, n: ApproveEvent(ask_ts=world.asked - 1),
+    "reject": lambda world, n: RejectEvent(ask_ts=world.asked, text="no"),
+    "cancel": lambda world, n: CancelEvent(),
+    "resume": lambda world, n: ResumeEvent(),
+    "resume with": lambda world, n: ResumeEvent(text=f"on {n}"),
+    "retry": lambda world, n: RetryEvent(),
     "created": lambda world, n: SessionCreated(generation=world.here, session_id=f"s{n % 2}"),
     "request": lambda world, n: ApiReqStarted(generation=world.here, ts=world.next_ts),
-    "activity": lambda world, n: Activity(generation=world.here, ts=world.next_ts),
-    "partial": lambda world, n: Activity(generation=world.here, ts=world.next_ts),
+    "activity": lambda world, n: ActivityEvent(generation=world.here, ts=world.next_ts),
+    "partial": lambda world, n: ActivityEvent(generation=world.here, ts=world.next_ts),
     "result": lambda world, n: SayCompletionResult(
         generation=world.here, ts=world.next_ts, text=f"done {n}"
     ),

@@ -17,8 +17,8 @@ from rookery.errors import CommandRejected
 from rookery.manager.handlers.router import Handlers, Router
 from rookery.manager.requests import ListBranches, ListModels, ListModes, RenameSession, SendWords
 from rookery.manager.shown_rows import Done
-from rookery.manager.web.devices import DeviceFamily, Devices, Keys
-from rookery.manager.web.listeners import Plan
+from rookery.manager.web.devices import DeviceHandler, Devices, Keys
+from rookery.manager.web.listeners import ListenPlan
 from rookery.manager.web.page_files import PageFiles
 from rookery.manager.web.visitors import Visitors, Watch
 from rookery.manager.web.web_server import WebServer, web_server
@@ -223,16 +223,16 @@ def page_in(folder: Path) -> Path:
 
 @asynccontextmanager
 async def served(
-    folder: Path, plan: Plan | None = None, *, page: PageFiles | None = None
+    folder: Path, plan: ListenPlan | None = None, *, page: PageFiles | None = None
 ) -> AsyncIterator[Served]:
     devices, visitors = Devices(folder / "state" / "devices.json"), Visitors()
     told: list[int] = []
     watch = Watch(Keys(devices), visitors, told.append)
     talk, requests = Talk(), FewRequests()
-    desk = Router([requests, DeviceFamily(devices, visitors.send_away)])
+    desk = Router([requests, DeviceHandler(devices, visitors.send_away)])
     paired: list[str] = []
     async with web_server(
-        plan or Plan(),
+        plan or ListenPlan(),
         watch,
         desk,
         talk,

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from rookery.manager.worktrees.create import Fetching
-from rookery.manager.worktrees.operations import WorktreeDesk
+from rookery.manager.worktrees.operations import WorktreeOperations
 from rookery.manager.worktrees.worktree_values import (
     BranchFate,
     Created,
@@ -65,7 +65,7 @@ class WorktreeBench:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.desk = WorktreeDesk(folder, fetching=Fetching(("file",)))
+        self.desk = WorktreeOperations(folder, fetching=Fetching(("file",)))
 
     @classmethod
     def new(cls, folder: Path) -> "WorktreeBench":

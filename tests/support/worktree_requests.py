@@ -14,7 +14,7 @@ from rookery.manager.handlers.router import Router, request_to_json
 from rookery.manager.handlers.worktree_scripts import AgreedScripts
 from rookery.manager.manager import worktree_handlers
 from rookery.manager.requests import ListWorktrees, StartSessions
-from rookery.manager.sessions.session_summary import Shown
+from rookery.manager.sessions.session_summary import ShownSession
 from rookery.manager.shown_rows import Started, WorktreeRow
 from rookery.manager.worktrees.create import Fetching
 from rookery.manager.worktrees.project_scripts import project_script
@@ -73,7 +73,7 @@ class AtDesk:
     async def start(self, script: str = WRITES, **more: object) -> Started:
         return await self.do(replace(self.wanted(script), **more))  # type: ignore[arg-type]
 
-    async def completed(self, script: str = WRITES, **more: object) -> Shown:
+    async def completed(self, script: str = WRITES, **more: object) -> ShownSession:
         """One session that is done."""
         (session_id,) = (await self.start(script, **more)).session_ids
         return await self.watched.at(session_id, "completed")
@@ -81,14 +81,14 @@ class AtDesk:
     async def worktrees(self) -> tuple[WorktreeRow, ...]:
         return await self.do(ListWorktrees())
 
-    async def shows(self, fits: Callable[[list[Shown]], bool]) -> list[Shown]:
+    async def shows(self, fits: Callable[[list[ShownSession]], bool]) -> list[ShownSession]:
         """All sessions, once they are such."""
         async for _ in self.supervisor.changes():
             if fits(found := self.supervisor.all()):
                 return found
         raise AssertionError("changes never end")
 
-    def place(self, shown: Shown) -> Path:
+    def place(self, shown: ShownSession) -> Path:
         assert shown.record.parallel_mode
         return Path(shown.record.parallel_mode.worktree_path)
 

@@ -33,7 +33,7 @@ from rookery.protocol.client.attend import Fate, RunEnd
 from rookery.protocol.host_interface import Host
 from rookery.protocol.server import new_token, serve
 from rookery.protocol.unix_sockets import channel_on, is_of_our_own, unix_listener
-from rookery.protocol.web_sockets import LOOPBACK, Caller, shake_hands
+from rookery.protocol.web_sockets import LOOPBACK, WebCaller, shake_hands
 from rookery.storage.sessions import TaskStore
 
 MOST_CLIENTS = 100
@@ -232,7 +232,7 @@ class WebSocketServer(_Server):
                 if caller:
                     await self._talk(host, caller, stranger, seat)
 
-    async def _talk(self, host: Host, caller: Caller, stranger: Stranger, seat: Seat) -> None:
+    async def _talk(self, host: Host, caller: WebCaller, stranger: Stranger, seat: Seat) -> None:
         def admit() -> bool:
             if seat.take():
                 stranger.is_known()

@@ -25,9 +25,9 @@ from rookery.protocol.client.attend import (
     never,
 )
 from rookery.protocol.client.outcomes import (
+    RunVerdict,
     Unattended,
     UntilFirstFailure,
-    Verdict,
     leave_at_failure,
 )
 from rookery.protocol.host_interface import Host
@@ -50,7 +50,7 @@ class AttendedTask:
         self._focus = Focus(run.task_id)
         self._keyboard: Keyboard | None = None
         self._news = _News()
-        self._verdict = Verdict(automatic=run.consent.automatic)
+        self._verdict = RunVerdict(automatic=run.consent.automatic)
 
     async def run(self, host: Host) -> RunEnd:
         run = self._run

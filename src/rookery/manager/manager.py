@@ -25,7 +25,7 @@ from rookery.manager.requests import ListDevices, RevokeDevice
 from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_store import held_by, manager_folder
-from rookery.manager.sessions.session_summary import Shown
+from rookery.manager.sessions.session_summary import ShownSession
 from rookery.manager.sessions.supervisor import Supervisor, open_supervisor
 from rookery.manager.shown_rows import Overview
 from rookery.manager.worktrees.create import Fetching
@@ -36,7 +36,7 @@ SECONDS_TO_SETTLE = 40.0
 
 
 class Manager:
-    desk: Router
+    router: Router
 
     def __init__(self, supervisor: Supervisor, trust: TrustedFolders) -> None:
         self.supervisor = supervisor
@@ -68,7 +68,7 @@ class Manager:
         with anyio.move_on_after(SECONDS_TO_SETTLE):
             await self._until_none(_needs_us)
 
-    async def _until_none(self, is_such: Callable[[Shown], bool]) -> None:
+    async def _until_none(self, is_such: Callable[[ShownSession], bool]) -> None:
         async with aclosing(cast(AsyncGenerator[object, None], self.supervisor.changes())) as news:
             async for _ in news:
                 if not any(map(is_such, self.supervisor.all())):
@@ -94,10 +94,10 @@ async def open_manager(
         manager = Manager(supervisor, dependencies.trust)
         all_handlers = (*_handlers(manager, places, environ, dependencies), *handlers)
         if supervisor.read_only:
-            manager.desk = Router([LookingOnly(all_handlers, supervisor.read_only)])
+            manager.router = Router([LookingOnly(all_handlers, supervisor.read_only)])
             yield manager
             return
-        manager.desk = Router(all_handlers)
+        manager.router = Router(all_handlers)
         if called != CALLED:
             supervisor.group.start_soon(start_keepers, supervisor, environ)
         with held_by(places, supervisor.project, called):
@@ -120,11 +120,11 @@ def _handlers(
     )
 
 
-def _is_prepared(shown: Shown) -> bool:
+def _is_prepared(shown: ShownSession) -> bool:
     return bool(shown.step)
 
 
-def _needs_us(shown: Shown) -> bool:
+def _needs_us(shown: ShownSession) -> bool:
     session = shown.session
     if shown.queued or not session.process_open:
         return False
@@ -132,7 +132,7 @@ def _needs_us(shown: Shown) -> bool:
     return not session.saw_session_created or arriving or _is_stopping(shown)
 
 
-def _is_stopping(shown: Shown) -> bool:
+def _is_stopping(shown: ShownSession) -> bool:
     rests = shown.view.closed or shown.view.open_ask is not None
     return shown.session.state is SessionState.STOPPED and not rests
 
@@ -148,9 +148,9 @@ class UnservedDevices:
         return {ListDevices: self._do, RevokeDevice: self._do}
 
     async def _do(self, request: Any) -> Any:
-        from rookery.manager.web.devices import DeviceFamily, Devices
+        from rookery.manager.web.devices import DeviceHandler, Devices
 
-        return await DeviceFamily(Devices(self._file), _is_away).handlers[type(request)](request)
+        return await DeviceHandler(Devices(self._file), _is_away).handlers[type(request)](request)
 
 
 def _is_away(device_id: str) -> None:

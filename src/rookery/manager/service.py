@@ -23,14 +23,14 @@ from rookery.manager.sessions.session_record import (
     active_first,
     archived_records,
 )
-from rookery.manager.sessions.session_summary import Question, in_order
+from rookery.manager.sessions.session_summary import SessionQuestion, in_order
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import InboxRow, Overview, SessionRow
 from rookery.protocol.channels import Channel
 from rookery.protocol.codec import answer_to_json, kind_of
 from rookery.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from rookery.protocol.relay import Outlet
-from rookery.protocol.server import Follows, Method, Offer, everybody, serve_client
+from rookery.protocol.server import Follows, Method, ServedMethods, everybody, serve_client
 
 SECONDS_TO_SAY_THE_TOKEN = 5.0
 SECONDS_BETWEEN = 0.1
@@ -45,7 +45,7 @@ USUAL_TAIL, LONGEST_TAIL = 200, 10_000
 
 class ServedManager(Protocol):
     @property
-    def desk(self) -> Router: ...
+    def router(self) -> Router: ...
 
     @property
     def supervisor(self) -> Supervisor: ...
@@ -65,7 +65,7 @@ async def serve_manager(
     await serve_client(offer, channel, token=token, admit=admit, within=SECONDS_TO_SAY_THE_TOKEN)
 
 
-def _offer(manager: ServedManager, follows: Follows) -> Offer:
+def _offer(manager: ServedManager, follows: Follows) -> ServedMethods:
     async def do(fields: dict[str, Any]) -> object:
         return msgspec.Raw(reply_to_json(await _do(manager, request_from_json(fields))))
 
@@ -85,8 +85,8 @@ def _offer(manager: ServedManager, follows: Follows) -> Offer:
             raise RpcError(INVALID_PARAMS, "widen takes the follow_id of a session.")
         window.widen(_rows(fields.get("most", USUAL_TAIL), "most"))
 
-    return Offer(
-        {"requests": sorted(map(kind_of, manager.desk.requests))},
+    return ServedMethods(
+        {"requests": sorted(map(kind_of, manager.router.requests))},
         {
             "do": Method(do),
             "ping": Method(ping, ()),
@@ -99,7 +99,7 @@ def _offer(manager: ServedManager, follows: Follows) -> Offer:
 
 async def _do(manager: ServedManager, request: Asking[Any]) -> object:
     """What was begun is not left half done because whoever wanted it has gone."""
-    running = _RunningRequest(manager.desk, request)
+    running = _RunningRequest(manager.router, request)
     manager.supervisor.group.start_soon(running.run)
     return await running.outcome()
 
@@ -125,8 +125,8 @@ def _follow_session(supervisor: Supervisor, follows: Follows, fields: Mapping[st
 class _RunningRequest:
     """A request that is carried out whether or not anybody waits for it."""
 
-    def __init__(self, desk: Router, request: Asking[Any]) -> None:
-        self._desk = desk
+    def __init__(self, router: Router, request: Asking[Any]) -> None:
+        self._router = router
         self._request = request
         self._answer: object = None
         self._failure: Exception | None = CommandRejected("The manager ended before that was done.")
@@ -134,7 +134,7 @@ class _RunningRequest:
 
     async def run(self) -> None:
         try:
-            self._answer = await self._desk.do(self._request)
+            self._answer = await self._router.do(self._request)
             self._failure = None
         except Exception as error:
             # told to whoever asked; if it is a bug, then one of this request
@@ -185,7 +185,7 @@ class _ListNews:
         self._rows: dict[str, SessionRow] = {}
         self._order: tuple[str, ...] | None = None
         self._overview: Overview | None = None
-        self._questions: dict[str, Question] = {}
+        self._questions: dict[str, SessionQuestion] = {}
 
     async def news(self, changed: frozenset[str]) -> dict[str, Any]:
         first = self._overview is None

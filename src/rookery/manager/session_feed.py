@@ -34,7 +34,7 @@ from rookery.protocol.relay import (
 _decode = msgspec.json.Decoder().decode
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     @property
     def view(self) -> View: ...
 
@@ -63,9 +63,9 @@ class Window:
         self.tail = tail
         self.wanted = 0
         """How many rows more."""
-        self._source: Source | None = None
+        self._source: RowSource | None = None
 
-    def look_at(self, source: Source) -> None:
+    def look_at(self, source: RowSource) -> None:
         self._source = source
 
     def widen(self, most: int) -> None:
@@ -85,7 +85,7 @@ async def relay_session(
 
 
 class _Follow:
-    def __init__(self, outlet: Outlet, window: Window, source: Source) -> None:
+    def __init__(self, outlet: Outlet, window: Window, source: RowSource) -> None:
         self._outlet = outlet
         self._window = window
         self._source = source
@@ -259,7 +259,7 @@ def _in_pieces(rows: Iterable[dict[str, Any]]) -> Iterator[list[msgspec.Raw]]:
         yield piece
 
 
-async def source_of(supervisor: Supervisor, session_id: str, task_id: str) -> Source:
+async def source_of(supervisor: Supervisor, session_id: str, task_id: str) -> RowSource:
     """What there is to be followed of a session: its own task, whose id is its own, or one that
     works for it or has. Raises `CommandRejected` if there is no such."""
     if supervisor.session(session_id) is None:

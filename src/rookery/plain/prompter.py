@@ -18,7 +18,13 @@ from rookery.plain.keyboard import Keyboard
 from rookery.plain.screen import LEFT_AT_PROMPT, Screen
 from rookery.protocol.client.attend import Leave, Response, Say
 from rookery.protocol.client.outcomes import DECIDE_YOURSELF
-from rookery.protocol.client.question_text import Suggestion, ceiling, chosen, followup, suggestions
+from rookery.protocol.client.question_text import (
+    OfferedAnswer,
+    ceiling,
+    chosen,
+    followup,
+    suggestions,
+)
 
 _YES = {"y", "yes"}
 _NO = {"n", "no"}
@@ -170,13 +176,15 @@ class Prompter:
                 return self._said(line, offered)
         return Leave(LEFT_AT_PROMPT, code="task_aborted")
 
-    def _said(self, line: str, offered: list[Suggestion]) -> Say:
+    def _said(self, line: str, offered: list[OfferedAnswer]) -> Say:
         said = chosen(line, offered)
         if said.answer != line.strip():
             self._screen.line(self._screen.paint.dim(f"  {harmless_line(said.answer)}"))
         return Say("message", said.answer, mode=said.mode)
 
-    async def _answer_in_time(self, seconds: float | None, offered: list[Suggestion]) -> Say | None:
+    async def _answer_in_time(
+        self, seconds: float | None, offered: list[OfferedAnswer]
+    ) -> Say | None:
         """The answer of the person, if there is one; of nobody, if nobody has begun to type; None
         if it is left to the person, or the person is there and has not answered yet."""
         if seconds is None:
@@ -191,11 +199,11 @@ class Prompter:
                 self._screen.close_question()
             if not (typed.timed_out or typed.cancelled):
                 return await self._typed_in_time(typed.value, offered)
-        first = offered[0] if offered else Suggestion(DECIDE_YOURSELF)
+        first = offered[0] if offered else OfferedAnswer(DECIDE_YOURSELF)
         mode = "" if self._keeps_mode else first.mode
         return Say("message", first.answer, by="policy", mode=mode)
 
-    async def _typed_in_time(self, line: str, offered: list[Suggestion]) -> Say | None:
+    async def _typed_in_time(self, line: str, offered: list[OfferedAnswer]) -> Say | None:
         if not line.strip() or (self._heard and await self._heard(line) is not Heard.NOT_OURS):
             return None
         return self._said(line, offered)

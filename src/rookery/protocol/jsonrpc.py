@@ -154,7 +154,7 @@ class _Outcome(Struct, frozen=True):
     error: RpcError | Disconnected | None = None
 
 
-class _Call:
+class _OutgoingCall:
     """A call of ours that is under way."""
 
     def __init__(self, at_once: Callable[[Any], None] | None) -> None:
@@ -176,7 +176,7 @@ class Peer:
         self._channel = channel
         self._service = service
         self._numbers = count(1)
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, _OutgoingCall] = {}
         self._outbox = Outbox()
         self._requests = anyio.Semaphore(REQUESTS_AT_ONCE)
 
@@ -200,7 +200,7 @@ class Peer:
         """The result of a request to the other side, which `at_once` is given before anything
         that came after it is heard. Raises `RpcError` or `Disconnected`."""
         number = next(self._numbers)
-        call = self._calls[number] = _Call(at_once)
+        call = self._calls[number] = _OutgoingCall(at_once)
         try:
             self._post({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
             await call.ended.wait()

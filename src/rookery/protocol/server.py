@@ -136,7 +136,7 @@ class Method(Struct, frozen=True):
     """All fields that it may be given. None if the request inside is checked by its reader."""
 
 
-class Offer(Struct, frozen=True):
+class ServedMethods(Struct, frozen=True):
     """What one client may call, and what it is told when it introduces itself."""
 
     greeting: Mapping[str, object]
@@ -155,7 +155,7 @@ async def serve(
 
 
 async def serve_client(
-    offer: Callable[["Follows"], Offer],
+    offer: Callable[["Follows"], ServedMethods],
     channel: Channel,
     *,
     token: str | None = None,
@@ -175,7 +175,9 @@ async def serve_client(
 
 
 class _Connection:
-    def __init__(self, introduction: Introduction, offer: Offer, follows: "Follows") -> None:
+    def __init__(
+        self, introduction: Introduction, offer: ServedMethods, follows: "Follows"
+    ) -> None:
         self._introduction = introduction
         self._greeting = offer.greeting
         self._methods = {**offer.methods, "unfollow": Method(follows.unfollow, ("follow_id",))}
@@ -203,7 +205,7 @@ class _Connection:
         await self.answer(method, params)
 
 
-def _host_offer(host: Host, follows: "Follows") -> Offer:
+def _host_offer(host: Host, follows: "Follows") -> ServedMethods:
     async def send(fields: dict[str, Any]) -> None:
         await host.send(command_from_json(fields))
 
@@ -214,7 +216,7 @@ def _host_offer(host: Host, follows: "Follows") -> Offer:
     async def follow(fields: dict[str, Any]) -> object:
         return _follow(host, follows, fields)
 
-    return Offer(
+    return ServedMethods(
         {"capabilities": CAPABILITIES},
         {
             "send": Method(send),

@@ -134,7 +134,7 @@ class WebSocketChannel:
                 self._begun.clear()
 
 
-class Caller(Struct, frozen=True):
+class WebCaller(Struct, frozen=True):
     """Somebody who was let in; `known` if they have said the token already."""
 
     channel: WebSocketChannel
@@ -148,7 +148,7 @@ class _Refusal(Struct, frozen=True):
 
 async def shake_hands(
     stream: ByteStream, *, port: int, token: str, longest: int = LONGEST_MESSAGE
-) -> Caller | None:
+) -> WebCaller | None:
     """Let somebody in who came to `port`, or tell them why not."""
     from websockets.http11 import Request
     from websockets.server import ServerProtocol
@@ -171,7 +171,7 @@ async def shake_hands(
                 if response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
                     if given is None:
                         channel.distrust()
-                    return Caller(channel, given is not None)
+                    return WebCaller(channel, given is not None)
                 return None
             await channel.hear_more()
     return None

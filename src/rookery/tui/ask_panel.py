@@ -12,7 +12,7 @@ from textual.message import Message
 
 from rookery.core.asks import Choice, Reply, reply_of
 from rookery.core.facts import Asked
-from rookery.protocol.client.question_text import Suggestion, suggestions
+from rookery.protocol.client.question_text import OfferedAnswer, suggestions
 from rookery.tui.question_page import APPROVALS, CHOSEN, CONFIRMING, Step, answer_letters
 from rookery.tui.shown_question import ShownQuestion
 from rookery.tui.theme import Theme
@@ -57,7 +57,7 @@ class AskPanel(ShownQuestion, can_focus=True):
     class Chosen(Message):
         """One of the suggestions."""
 
-        def __init__(self, task_id: str, asked: Asked, suggestion: Suggestion) -> None:
+        def __init__(self, task_id: str, asked: Asked, suggestion: OfferedAnswer) -> None:
             super().__init__()
             self.task_id = task_id
             self.asked = asked

@@ -23,7 +23,7 @@ from rookery.core.commands import (
 from rookery.core.facts import Asked, Event
 from rookery.core.folds.view import View
 from rookery.errors import CommandRejected
-from rookery.protocol.client.question_text import Suggestion
+from rookery.protocol.client.question_text import OfferedAnswer
 from rookery.protocol.host_interface import Host
 from rookery.tui.followed_tasks import Followed, Following, Start
 from rookery.tui.interfaces import Controller
@@ -85,7 +85,9 @@ class Question(Struct, frozen=True):
         images = tuple(image for each in queue for image in each.images)
         return [*taken, *self.in_words(Said(text=text, images=images))]
 
-    def chosen(self, suggestion: Suggestion, images: tuple[Image, ...] = ()) -> Sequence[Command]:
+    def chosen(
+        self, suggestion: OfferedAnswer, images: tuple[Image, ...] = ()
+    ) -> Sequence[Command]:
         """A suggestion may ask for a mode to go on in."""
         answer = self.answer("message", suggestion.answer, images=images)
         if not suggestion.mode or suggestion.mode == self.task.view.mode:

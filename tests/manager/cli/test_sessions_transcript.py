@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.text.terminal_text import Paint
-from rookery.manager.cli.sessions_follow import Transcript
+from rookery.manager.cli.sessions_follow import FollowedTranscript
 
 PLAIN = Paint(False)
 TEXTS = st.lists(st.text("ab\n\r\x1b\u202e🙂\u200d", max_size=12), min_size=1, max_size=4)
@@ -21,7 +21,7 @@ def said(ts: int, text: str, **more: Any) -> dict[str, Any]:
     return {"ts": ts, "type": "say", "say": "text", "text": text, **more}
 
 
-def told(transcript: Transcript, **how: bool) -> str:
+def told(transcript: FollowedTranscript, **how: bool) -> str:
     return "".join(transcript.fresh(PLAIN, **how))
 
 
@@ -29,7 +29,7 @@ def told(transcript: Transcript, **how: bool) -> str:
 def test_a_text_that_grows_is_told_once_and_as_if_it_had_come_whole(
     rows: list[tuple[str, list[str]]],
 ):
-    growing, whole = Transcript(), Transcript()
+    growing, whole = FollowedTranscript(), FollowedTranscript()
     heard = ""
     for ts, (say, pieces) in enumerate(rows, 1):
         growing.take(news(added=[said(ts, pieces[0], partial=True, say=say)]))
@@ -47,7 +47,7 @@ def test_a_text_that_grows_is_told_once_and_as_if_it_had_come_whole(
 
 
 def test_words_are_told_as_they_are_spoken():
-    transcript = Transcript()
+    transcript = FollowedTranscript()
     transcript.take(news(added=[said(1, "Do it"), said(2, "one\ntw", partial=True)]))
     assert told(transcript) == "\n> Do it\n\none\ntw"
     transcript.take(news(changed=[{"ts": 2, "append": "o\nthree"}]))
@@ -57,7 +57,7 @@ def test_words_are_told_as_they_are_spoken():
 
 
 def test_what_a_command_prints_is_told_line_by_line():
-    transcript = Transcript()
+    transcript = FollowedTranscript()
     output = said(2, "one\ntw", partial=True, say="command_output")
     transcript.take(news(added=[said(1, "Do it"), output]))
     assert told(transcript) == "\n> Do it\n\n  one\n"
@@ -69,7 +69,7 @@ def test_what_a_command_prints_is_told_line_by_line():
 def test_a_call_that_came_to_nothing_says_so_whenever_that_is_known():
     row = {"ts": 2, "type": "ask", "ask": "tool", "text": "{}", "call_id": "c1", "ask_id": "q1"}
     asked = {**row, "title": "Create a", "diff": "+x"}
-    late, early = Transcript(), Transcript()
+    late, early = FollowedTranscript(), FollowedTranscript()
     late.take(news(added=[said(1, "Do it"), asked]))
     assert "● Create a\n  +x\n" in told(late)
     late.take(news(changed=[{"ts": 2, "answered": True, "outcome": "denied"}]))
@@ -82,7 +82,7 @@ def test_a_call_that_came_to_nothing_says_so_whenever_that_is_known():
 
 
 def test_what_comes_later_waits_for_what_is_not_whole():
-    transcript = Transcript()
+    transcript = FollowedTranscript()
     transcript.take(news(added=[said(1, "Do it"), said(2, "on", partial=True), said(3, "next")]))
     assert told(transcript) == "\n> Do it\n\non"
     transcript.take(news(changed=[{"ts": 2, "append": "ce", "partial": False}]))
@@ -90,20 +90,20 @@ def test_what_comes_later_waits_for_what_is_not_whole():
 
 
 def test_the_first_row_of_a_window_is_no_prompt_if_others_came_before():
-    transcript = Transcript()
+    transcript = FollowedTranscript()
     transcript.take({"seq": 1, "earlier": 5, "change": {"added": [said(9, "and so on")]}})
     assert told(transcript) == "\nand so on\n"
 
 
 def test_what_was_taken_back_is_not_told():
-    transcript = Transcript()
+    transcript = FollowedTranscript()
     transcript.take(news(added=[said(1, "Do it"), said(2, "on", partial=True)]))
     transcript.take(news(removed=[2]))
     assert told(transcript, to_the_end=True) == "\n> Do it\n"
 
 
 def test_a_question_is_told_when_it_is_whole_and_rests():
-    transcript = Transcript()
+    transcript = FollowedTranscript()
     row = {"ts": 2, "type": "ask", "ask": "tool", "text": "{}", "call_id": "c1", "partial": True}
     transcript.take(news(added=[said(1, "Do it"), row]))
     told(transcript)

@@ -10,7 +10,7 @@ from rookery.errors import CommandRejected, StorageError
 from rookery.manager.handlers.router import Router
 from rookery.manager.handlers.settings_handler import LookupHandler
 from rookery.manager.requests import FindPaths, ListModels, ListModes
-from rookery.manager.sessions.session_folders import Launch, SessionFolders, Workspaces
+from rookery.manager.sessions.session_folders import SessionFolders, SessionLaunch, Workspaces
 from rookery.platform.user_folders import Places, find_places
 
 from .test_settings_handler import Told
@@ -29,7 +29,7 @@ class House:
 
     def session_in(self, workspace: Path) -> str:
         session_id = str(uuid.uuid4())
-        launch = Launch(project=str(self.project), workspace=str(workspace))
+        launch = SessionLaunch(project=str(self.project), workspace=str(workspace))
         SessionFolders(self.places).of(session_id).keep_launch(launch)
         return session_id
 

@@ -25,7 +25,7 @@ from rookery.manager.requests import (
     StopAll,
     SwitchSession,
 )
-from rookery.manager.sessions.session_summary import Shown
+from rookery.manager.sessions.session_summary import ShownSession
 from rookery.manager.shown_rows import Done
 from support.manager_project import SPEAKS_LONG, WRITES, Project, Watched
 
@@ -232,11 +232,11 @@ async def test_words_that_wait_are_changed_and_taken_back(project: Project):
         assert said == ["1", "three", "four"]
 
 
-def _waiting(shown: Shown) -> list[str]:
+def _waiting(shown: ShownSession) -> list[str]:
     return [said.text for said in shown.view.queue]
 
 
-def _speaks(shown: Shown) -> bool:
+def _speaks(shown: ShownSession) -> bool:
     rows = shown.view.messages
     return bool(rows) and "word" in (rows[-1].text or "")
 

@@ -32,7 +32,7 @@ from rookery.manager.requests import (
     StopScript,
 )
 from rookery.manager.shown_rows import WorktreeRow, WorktreeStats
-from rookery.manager.worktrees.worktree_values import State
+from rookery.manager.worktrees.worktree_values import WorktreeState
 from rookery.permissions.trust import TrustStore
 from rookery.platform.git.git_folders import NOTE_OF_WORKTREE
 from support.manager_project import PATIENCE, SPEAKS_LONG, WRITES, Project
@@ -110,7 +110,7 @@ async def test_a_missing_worktree_is_a_state_and_can_be_made_again(project: Proj
         await at.supervisor.find(session_id).end()
         shutil.rmtree(place)
         (missing,) = await at.worktrees()
-        assert (missing.id, missing.state) == (row.id, State.MISSING)
+        assert (missing.id, missing.state) == (row.id, WorktreeState.MISSING)
         for act in (partial(at.supervisor.send, text="on"), at.supervisor.resume):
             with pytest.raises(CommandRejected, match="recreate its worktree, then resume it"):
                 await act(session_id)
@@ -126,14 +126,18 @@ async def test_a_worktree_that_git_has_forgotten_too_is_known_by_its_session(pro
         row = await worked(at, DONE)
         git(project.path, "worktree", "remove", "--force", row.path)
         (missing,) = await at.worktrees()
-        assert (missing.id, missing.state, missing.branch) == (row.id, State.MISSING, row.branch)
+        assert (missing.id, missing.state, missing.branch) == (
+            row.id,
+            WorktreeState.MISSING,
+            row.branch,
+        )
         await at.do(RecreateWorktree(worktree_id=row.id))
         (again,) = await at.worktrees()
-        assert (again.id, again.path, again.state) == (row.id, row.path, State.READY)
+        assert (again.id, again.path, again.state) == (row.id, row.path, WorktreeState.READY)
         git(project.path, "worktree", "remove", "--force", row.path)
         git(project.path, "branch", "-qD", row.branch)
         (lost,) = await at.worktrees()
-        assert lost.state is State.LOST
+        assert lost.state is WorktreeState.LOST
         with pytest.raises(CommandRejected, match="gone"):
             await at.do(RecreateWorktree(worktree_id=row.id))
 
@@ -293,7 +297,7 @@ async def test_one_that_cannot_be_stopped_keeps_its_worktree(
             await removed(at, row)
         monkeypatch.undo()
         assert (Path(row.path) / "made.txt").exists()
-        assert [each.state for each in await at.worktrees()] == [State.READY]
+        assert [each.state for each in await at.worktrees()] == [WorktreeState.READY]
 
 
 async def test_nothing_begins_in_a_worktree_that_is_on_its_way_out(project: Project):
@@ -315,7 +319,7 @@ async def test_a_removal_that_was_broken_off_is_ended_at_the_next_opening(projec
         await at.shows(lambda _: bool(at.supervisor.notices))
         (notice,) = at.supervisor.notices
         assert "is kept as refs/rookery/keep/" in notice
-        assert [each.state for each in await at.worktrees()] == [State.MISSING]
+        assert [each.state for each in await at.worktrees()] == [WorktreeState.MISSING]
 
 
 async def test_branches_and_worktrees_are_imported(project: Project, tmp_path: Path):

@@ -12,7 +12,7 @@ from rookery.manager.rendering import safe_html as code
 from rookery.manager.rendering.markdown_html import (
     LONGEST_TEXT,
     BlockScanner,
-    GrowingMarkdown,
+    GrowingHtml,
     rendered,
     units,
 )
@@ -193,7 +193,7 @@ def test_whatever_comes_only_what_is_allowed_goes_out(text: str):
 @given(TEXTS | DOCUMENTS, st.lists(st.integers(0, 80), max_size=6))
 @settings(max_examples=EXAMPLES)
 def test_a_text_that_grows_comes_to_look_like_the_whole(text: str, lengths: list[int]):
-    growing = GrowingMarkdown()
+    growing = GrowingHtml()
     blocks: list[str] = []
     upto = 0
     for length in sorted(lengths):
@@ -205,9 +205,7 @@ def test_a_text_that_grows_comes_to_look_like_the_whole(text: str, lengths: list
     assert "".join(blocks) == whole
 
 
-def _take(
-    growing: GrowingMarkdown, text: str, blocks: list[str], *, complete: bool, upto: int
-) -> int:
+def _take(growing: GrowingHtml, text: str, blocks: list[str], *, complete: bool, upto: int) -> int:
     if not (cut := growing.cut(text, complete=complete)):
         return upto
     made = growing.rendered(cut)
@@ -219,7 +217,7 @@ def _take(
 
 
 def test_a_block_is_rendered_as_soon_as_it_is_surely_complete():
-    growing = GrowingMarkdown()
+    growing = GrowingHtml()
     seen: list[tuple[int, int]] = []
     text = "One.\n\nTwo\nlines.\n\n- a\n\n  b\n- c\n\nAfter.\n\n```\ncode\n\nmore\n```\nEnd."
     for length in range(len(text) + 1):
@@ -230,7 +228,7 @@ def test_a_block_is_rendered_as_soon_as_it_is_surely_complete():
 
 
 def test_what_is_said_again_otherwise_is_made_anew_and_what_is_too_long_is_plain():
-    growing = GrowingMarkdown()
+    growing = GrowingHtml()
     cut = growing.cut("One.\n\nTwo", complete=False)
     assert cut
     assert growing.rendered(cut).blocks == ("<p>One.</p>\n",)
@@ -247,7 +245,7 @@ def test_what_is_said_again_otherwise_is_made_anew_and_what_is_too_long_is_plain
 
 
 def test_links_by_reference_are_known_in_the_end():
-    growing = GrowingMarkdown()
+    growing = GrowingHtml()
     first = growing.cut("See [a].\n\nMore.", complete=False)
     assert first
     assert "href" not in growing.rendered(first).blocks[0]
@@ -289,7 +287,7 @@ def test_no_text_takes_long(name: str):
 def test_a_growing_text_costs_no_more_than_its_length():
     """Counted, not timed: every part is rendered once, every line looked at once."""
     text = "Some words here.\n\n" * 500
-    growing, parts = GrowingMarkdown(), 0
+    growing, parts = GrowingHtml(), 0
     for length in range(0, len(text), 7):
         if cut := growing.cut(text[:length], complete=False):
             parts += len(cut.parts)

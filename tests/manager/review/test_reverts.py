@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rookery.manager.review.checkout_changes import GitScope
-from rookery.manager.review.reviews import Reverted, ReviewDesk
+from rookery.manager.review.reviews import Reverted, ReviewOperations
 from rookery.manager.shown_rows import Review
 from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
 from support.access_lists import restrict, still_restricted
@@ -25,12 +25,12 @@ def bench(tmp_path: Path) -> WorktreeBench:
 
 
 @pytest.fixture
-def desk(bench: WorktreeBench) -> ReviewDesk:
-    return ReviewDesk(bench.folder)
+def desk(bench: WorktreeBench) -> ReviewOperations:
+    return ReviewOperations(bench.folder)
 
 
 def digests(
-    desk: ReviewDesk, worktree: Worktree | None, scope: GitScope = "branch"
+    desk: ReviewOperations, worktree: Worktree | None, scope: GitScope = "branch"
 ) -> dict[str, str]:
     found = desk.changes(worktree, scope)
     assert isinstance(found, Review), found
@@ -38,7 +38,7 @@ def digests(
 
 
 def reverted(
-    desk: ReviewDesk, worktree: Worktree | None, path: str, scope: GitScope = "branch"
+    desk: ReviewOperations, worktree: Worktree | None, path: str, scope: GitScope = "branch"
 ) -> Reverted:
     done = desk.revert(worktree, path, digests(desk, worktree, scope)[path])
     assert isinstance(done, Reverted), done
@@ -61,7 +61,7 @@ def changed(bench: WorktreeBench) -> Worktree:
     return worktree
 
 
-def test_who_may_use_a_file_stays_as_it_was(bench: WorktreeBench, desk: ReviewDesk):
+def test_who_may_use_a_file_stays_as_it_was(bench: WorktreeBench, desk: ReviewOperations):
     worktree = changed(bench)
     file = restrict(Path(worktree.path) / "a.txt")
     reverted(desk, worktree, "a.txt")
@@ -69,7 +69,7 @@ def test_who_may_use_a_file_stays_as_it_was(bench: WorktreeBench, desk: ReviewDe
     assert still_restricted(file)
 
 
-def test_each_kind_of_change_is_put_back_and_kept(bench: WorktreeBench, desk: ReviewDesk):
+def test_each_kind_of_change_is_put_back_and_kept(bench: WorktreeBench, desk: ReviewOperations):
     worktree = changed(bench)
     folder = Path(worktree.path)
     (folder / "b.txt").chmod(0o600)
@@ -89,13 +89,13 @@ def test_each_kind_of_change_is_put_back_and_kept(bench: WorktreeBench, desk: Re
     assert files_in(folder) == expected
 
 
-def test_back_to_what_it_was_compared_with(bench: WorktreeBench, desk: ReviewDesk):
+def test_back_to_what_it_was_compared_with(bench: WorktreeBench, desk: ReviewOperations):
     worktree = changed(bench)
     reverted(desk, worktree, "a.txt", "unstaged")
     assert (Path(worktree.path) / "a.txt").read_bytes() == b"committed\n"
 
 
-def test_links_come_back_as_links(bench: WorktreeBench, desk: ReviewDesk, tmp_path: Path):
+def test_links_come_back_as_links(bench: WorktreeBench, desk: ReviewOperations, tmp_path: Path):
     (bench.folder / "link").symlink_to("a.txt")
     git(bench.folder, "add", "link")
     git(bench.folder, "commit", "-q", "-m", "link")
@@ -110,7 +110,9 @@ def test_links_come_back_as_links(bench: WorktreeBench, desk: ReviewDesk, tmp_pa
     assert (tmp_path / "outside").read_bytes() == b"outside\n"
 
 
-def test_a_file_that_was_changed_since_it_was_shown_stays(bench: WorktreeBench, desk: ReviewDesk):
+def test_a_file_that_was_changed_since_it_was_shown_stays(
+    bench: WorktreeBench, desk: ReviewOperations
+):
     worktree = changed(bench)
     shown = digests(desk, worktree)["a.txt"]
     put(Path(worktree.path), {"a.txt": b"CHANGED\n"})
@@ -123,7 +125,7 @@ def test_a_file_that_was_changed_since_it_was_shown_stays(bench: WorktreeBench, 
     assert git(bench.folder, "for-each-ref", "refs/rookery/") == b""
 
 
-def test_what_is_staged_is_not_put_back(bench: WorktreeBench, desk: ReviewDesk):
+def test_what_is_staged_is_not_put_back(bench: WorktreeBench, desk: ReviewOperations):
     worktree = changed(bench)
     git(Path(worktree.path), "add", "b.txt")
     shown = digests(desk, worktree, "staged")["b.txt"]
@@ -132,14 +134,16 @@ def test_what_is_staged_is_not_put_back(bench: WorktreeBench, desk: ReviewDesk):
 
 
 @pytest.mark.parametrize("path", ["../a.txt", "/etc/passwd", "", ".git", "new/../a.txt"])
-def test_what_leaves_the_worktree_is_refused(bench: WorktreeBench, desk: ReviewDesk, path: str):
+def test_what_leaves_the_worktree_is_refused(
+    bench: WorktreeBench, desk: ReviewOperations, path: str
+):
     worktree = changed(bench)
     refused = desk.revert(worktree, path, digests(desk, worktree)["a.txt"])
     assert isinstance(refused, Obstacle)
 
 
 def test_a_link_in_the_place_of_a_folder_leads_nowhere(
-    bench: WorktreeBench, desk: ReviewDesk, tmp_path: Path
+    bench: WorktreeBench, desk: ReviewOperations, tmp_path: Path
 ):
     worktree = bench.made()
     folder = Path(worktree.path)
@@ -155,7 +159,7 @@ def test_a_link_in_the_place_of_a_folder_leads_nowhere(
     assert (folder / "src/deep").is_symlink()
 
 
-def test_the_project_itself_can_be_put_back_too(bench: WorktreeBench, desk: ReviewDesk):
+def test_the_project_itself_can_be_put_back_too(bench: WorktreeBench, desk: ReviewOperations):
     put(bench.folder, {"a.txt": b"local\n"})
     assert kept(bench, reverted(desk, None, "a.txt"), "a.txt") == b"local\n"
     assert (bench.folder / "a.txt").read_bytes() == PROJECT_FILES["a.txt"]
@@ -187,7 +191,7 @@ def test_whatever_was_done_to_a_file_it_comes_back_and_nothing_is_lost(
             git(folder, "add", "-A")
         if commits:
             git(folder, "commit", "-q", "--allow-empty", "-m", "step")
-    desk = ReviewDesk(bench.folder)
+    desk = ReviewOperations(bench.folder)
     treasure = bench.treasure(folder)
     if "a.txt" in digests(desk, worktree):
         reverted(desk, worktree, "a.txt")
@@ -198,10 +202,10 @@ def test_whatever_was_done_to_a_file_it_comes_back_and_nothing_is_lost(
 KILLER = """\
 import sys
 from pathlib import Path
-from rookery.manager.review.reviews import ReviewDesk
+from rookery.manager.review.reviews import ReviewOperations
 from support.worktree_folders import WorktreeBench
 bench = WorktreeBench(Path(sys.argv[1]))
-desk = ReviewDesk(bench.folder)
+desk = ReviewOperations(bench.folder)
 worktree = bench.found("agent-work")
 path = sys.argv[2]
 digest = next(f.digest for f in desk.changes(worktree, "branch").files if f.path == path)
@@ -215,7 +219,7 @@ POINTS = (
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_kill_at_any_point_loses_nothing_and_it_can_be_done_again(
-    bench: WorktreeBench, desk: ReviewDesk, point: str
+    bench: WorktreeBench, desk: ReviewOperations, point: str
 ):
     worktree = changed(bench)
     folder = Path(worktree.path)

@@ -7,7 +7,7 @@ import pytest
 
 from rookery.manager.review.checkout_changes import GitScope
 from rookery.manager.review.file_diffs import TextDiff
-from rookery.manager.review.reviews import ReviewDesk
+from rookery.manager.review.reviews import ReviewOperations
 from rookery.manager.shown_rows import ChangedFile, Review, WorktreeStats
 from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
 from support.worktree_folders import WorktreeBench, files_in, git, put
@@ -21,24 +21,24 @@ def bench(tmp_path: Path) -> WorktreeBench:
 
 
 @pytest.fixture
-def desk(bench: WorktreeBench) -> ReviewDesk:
-    return ReviewDesk(bench.folder)
+def desk(bench: WorktreeBench) -> ReviewOperations:
+    return ReviewOperations(bench.folder)
 
 
-def review(desk: ReviewDesk, worktree: Worktree | None, scope: GitScope = "branch") -> Review:
+def review(desk: ReviewOperations, worktree: Worktree | None, scope: GitScope = "branch") -> Review:
     found = desk.changes(worktree, scope)
     assert isinstance(found, Review), found
     return found
 
 
 def files(
-    desk: ReviewDesk, worktree: Worktree | None, scope: GitScope = "branch"
+    desk: ReviewOperations, worktree: Worktree | None, scope: GitScope = "branch"
 ) -> dict[str, ChangedFile]:
     return {each.path: each for each in review(desk, worktree, scope).files}
 
 
 def diff(
-    desk: ReviewDesk, worktree: Worktree | None, path: str, scope: GitScope = "branch"
+    desk: ReviewOperations, worktree: Worktree | None, path: str, scope: GitScope = "branch"
 ) -> TextDiff:
     found = desk.diff(worktree, scope, path)
     assert isinstance(found, TextDiff), found
@@ -63,7 +63,9 @@ def worked(bench: WorktreeBench) -> Worktree:
     return worktree
 
 
-def test_branch_shows_all_changes_since_the_merge_base(bench: WorktreeBench, desk: ReviewDesk):
+def test_branch_shows_all_changes_since_the_merge_base(
+    bench: WorktreeBench, desk: ReviewOperations
+):
     worktree = worked(bench)
     found = review(desk, worktree)
     assert found.base == git(bench.folder, "rev-parse", "HEAD").decode().strip()
@@ -80,7 +82,7 @@ def test_branch_shows_all_changes_since_the_merge_base(bench: WorktreeBench, des
     assert found.notes == ()
 
 
-def test_staged_and_unstaged_are_told_apart(bench: WorktreeBench, desk: ReviewDesk):
+def test_staged_and_unstaged_are_told_apart(bench: WorktreeBench, desk: ReviewOperations):
     worktree = worked(bench)
     assert [(f.path, f.added, f.removed) for f in files(desk, worktree, "staged").values()] == [
         ("b.txt", 1, 1)
@@ -97,7 +99,7 @@ def test_staged_and_unstaged_are_told_apart(bench: WorktreeBench, desk: ReviewDe
     ]
 
 
-def test_what_the_parent_did_meanwhile_is_not_shown(bench: WorktreeBench, desk: ReviewDesk):
+def test_what_the_parent_did_meanwhile_is_not_shown(bench: WorktreeBench, desk: ReviewOperations):
     worktree = worked(bench)
     put(bench.folder, {"a.txt": b"other\n", "other": b"other\n"})
     git(bench.folder, "add", "a.txt", "other")
@@ -107,7 +109,7 @@ def test_what_the_parent_did_meanwhile_is_not_shown(bench: WorktreeBench, desk: 
     assert (found.stats.ahead, found.stats.behind) == (1, 1)
 
 
-def test_looking_changes_nothing(bench: WorktreeBench, desk: ReviewDesk):
+def test_looking_changes_nothing(bench: WorktreeBench, desk: ReviewOperations):
     worktree = worked(bench)
     folder = Path(worktree.path)
     before = files_in(folder), git(folder, "status", "--porcelain"), git(folder, "ls-files", "-s")
@@ -121,7 +123,7 @@ def test_looking_changes_nothing(bench: WorktreeBench, desk: ReviewDesk):
 
 
 def test_a_local_session_is_compared_with_what_its_checkout_goes_on_from(
-    bench: WorktreeBench, desk: ReviewDesk
+    bench: WorktreeBench, desk: ReviewOperations
 ):
     put(bench.folder, {"a.txt": b"changed\n", "new": b"new\n"})
     assert [(f.path, f.kind) for f in files(desk, None).values()] == [
@@ -135,11 +137,13 @@ def test_a_repository_without_a_commit_is_all_new(tmp_path: Path):
     folder.mkdir()
     git(folder, "init", "-q")
     put(folder, {"a": b"a\n"})
-    found = review(ReviewDesk(folder), None)
+    found = review(ReviewOperations(folder), None)
     assert (found.base, [each.path for each in found.files]) == ("", ["a"])
 
 
-def test_large_binary_generated_and_pictures_are_marked(bench: WorktreeBench, desk: ReviewDesk):
+def test_large_binary_generated_and_pictures_are_marked(
+    bench: WorktreeBench, desk: ReviewOperations
+):
     git(bench.folder, "rm", "-q", "--cached", ".gitattributes")
     put(bench.folder, {".gitattributes": b"crlf.txt text\nmade/* linguist-generated\n"})
     git(bench.folder, "add", ".gitattributes")
@@ -186,7 +190,7 @@ def test_large_binary_generated_and_pictures_are_marked(bench: WorktreeBench, de
 
 
 def test_all_files_together_are_shown_up_to_a_limit(
-    bench: WorktreeBench, desk: ReviewDesk, monkeypatch: pytest.MonkeyPatch
+    bench: WorktreeBench, desk: ReviewOperations, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("rookery.manager.review.file_diffs.MOST_SHOWN", 10)
     worktree = bench.made()
@@ -195,7 +199,7 @@ def test_all_files_together_are_shown_up_to_a_limit(
 
 
 def test_more_files_than_anybody_reads_are_counted(
-    bench: WorktreeBench, desk: ReviewDesk, monkeypatch: pytest.MonkeyPatch
+    bench: WorktreeBench, desk: ReviewOperations, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("rookery.manager.review.file_diffs.MOST_LISTED", 2)
     worktree = bench.made()
@@ -206,7 +210,7 @@ def test_more_files_than_anybody_reads_are_counted(
     assert kinds(diff(desk, worktree, "new-4")) == [("added", b"new\n")]
 
 
-def test_links_submodules_and_modes_are_said(bench: WorktreeBench, desk: ReviewDesk):
+def test_links_submodules_and_modes_are_said(bench: WorktreeBench, desk: ReviewOperations):
     worktree = bench.made()
     folder = Path(worktree.path)
     (folder / "link").symlink_to("/etc/passwd")
@@ -237,7 +241,7 @@ def test_links_submodules_and_modes_are_said(bench: WorktreeBench, desk: ReviewD
 
 @pytest.mark.parametrize("name", ["caf\u00e9", "\udcff\udcfe", 'odd "name"\n\\x', "-dash", ":(x)"])
 def test_files_are_found_whatever_they_are_called(
-    bench: WorktreeBench, desk: ReviewDesk, name: str
+    bench: WorktreeBench, desk: ReviewOperations, name: str
 ):
     worktree = bench.made()
     put(Path(worktree.path), {name: b"odd\n"})
@@ -247,7 +251,7 @@ def test_files_are_found_whatever_they_are_called(
     assert kinds(diff(desk, worktree, path)) == [("added", b"odd\n")]
 
 
-def test_line_ends_that_git_converts_are_no_change(bench: WorktreeBench, desk: ReviewDesk):
+def test_line_ends_that_git_converts_are_no_change(bench: WorktreeBench, desk: ReviewOperations):
     worktree = bench.made()
     folder = Path(worktree.path)
     put(folder, {"crlf.txt": b"first\r\nsecond\r\n"})
@@ -261,7 +265,7 @@ def test_line_ends_that_git_converts_are_no_change(bench: WorktreeBench, desk: R
     assert kinds(diff(desk, worktree, "b.txt")) == [("removed", b"bee\n"), ("added", b"bee\r\n")]
 
 
-def test_what_git_was_told_to_overlook_is_said(bench: WorktreeBench, desk: ReviewDesk):
+def test_what_git_was_told_to_overlook_is_said(bench: WorktreeBench, desk: ReviewOperations):
     worktree = bench.made()
     folder = Path(worktree.path)
     git(folder, "update-index", "--assume-unchanged", "a.txt")
@@ -272,7 +276,7 @@ def test_what_git_was_told_to_overlook_is_said(bench: WorktreeBench, desk: Revie
     )
 
 
-def test_a_file_in_conflict_is_said(bench: WorktreeBench, desk: ReviewDesk):
+def test_a_file_in_conflict_is_said(bench: WorktreeBench, desk: ReviewOperations):
     worktree = bench.made()
     folder = Path(worktree.path)
     put(folder, {"a.txt": b"mine\n"})
@@ -288,7 +292,7 @@ def test_a_file_in_conflict_is_said(bench: WorktreeBench, desk: ReviewDesk):
 
 
 def test_a_missing_worktree_is_a_state_and_nothing_else_is_looked_at(
-    bench: WorktreeBench, desk: ReviewDesk
+    bench: WorktreeBench, desk: ReviewOperations
 ):
     worktree = bench.made()
     git(bench.folder, "worktree", "remove", "--force", worktree.path)
@@ -303,7 +307,7 @@ def test_a_missing_worktree_is_a_state_and_nothing_else_is_looked_at(
 
 
 def test_statistics_are_counted_again_only_if_something_changed(
-    bench: WorktreeBench, desk: ReviewDesk, monkeypatch: pytest.MonkeyPatch
+    bench: WorktreeBench, desk: ReviewOperations, monkeypatch: pytest.MonkeyPatch
 ):
     worktree = worked(bench)
     folder = Path(worktree.path)
@@ -330,7 +334,7 @@ def test_statistics_are_counted_again_only_if_something_changed(
 
 
 def test_nothing_that_a_repository_names_is_run(
-    bench: WorktreeBench, desk: ReviewDesk, tmp_path: Path
+    bench: WorktreeBench, desk: ReviewOperations, tmp_path: Path
 ):
     worktree = bench.made()
     folder = Path(worktree.path)

@@ -10,9 +10,9 @@ import pytest
 from llm_server import LlmServer, call, finish, gate, say, status
 from rookery.core.facts import Event, UserSpoke
 from rookery.core.folds.view import View, see
-from rookery.manager.sessions.conversation import Conversation, HandOver
+from rookery.manager.sessions.conversation import HandOver, SessionConversation
 from rookery.manager.sessions.session_events import UserMessage
-from rookery.manager.sessions.session_folders import Wish
+from rookery.manager.sessions.session_folders import SessionOptions
 from rookery.manager.sessions.session_record import QueuedMessage
 from rookery.manager.sessions.session_task import FollowedTask
 from rookery.platform.user_folders import find_places
@@ -94,7 +94,7 @@ async def test_a_connection_that_breaks_is_made_again_and_all_is_heard_once(tmp_
     root.listen_to(1, new_task=True)
     given = HandOver(new_task=True, letters=(UserMessage(text="Do it"),), first=0)
     async with workplace(tmp_path, TALKS) as host, listening(host, tmp_path / "s", ear):
-        conversation = Conversation(tmp_path / "s", root, ear, IMPATIENT, given)
+        conversation = SessionConversation(tmp_path / "s", root, ear, IMPATIENT, given)
         with anyio.fail_after(PATIENCE):
             async with anyio.create_task_group() as group:
 
@@ -124,7 +124,7 @@ async def test_a_key_that_is_refused_is_an_error_until_it_is_not(project: Projec
     answers = [status(401), [say("At last."), held, call("read_file", path="a")], [finish()]]
     project.environ["ANTHROPIC_API_KEY"] = "sk-of-a-test"
     with LlmServer(*answers) as server:
-        wish = Wish(
+        wish = SessionOptions(
             prompt="Do it",
             workspace=project.path,
             provider="anthropic",

@@ -6,14 +6,14 @@ from rookery.core.message import Message
 from rookery.errors import CommandRejected
 from rookery.manager.sessions.message_queue import Terms, held_answer
 from rookery.manager.sessions.session_events import (
-    Activity,
+    ActivityEvent,
     AgentAsked,
     ApiReqStarted,
-    ApproveAction,
+    ApproveEvent,
 )
 
 BEFORE = Message(ts=5, type="ask", ask="command", content="ls", digest="d")
-YES = ApproveAction(ask_ts=5)
+YES = ApproveEvent(ask_ts=5)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_only_the_same_question_gets_the_answer(before: Message, now: Message | 
         assert again is None
         return
     assert now
-    assert again == (ApproveAction(ask_ts=9), Terms(digest=now.digest, always=True))
+    assert again == (ApproveEvent(ask_ts=9), Terms(digest=now.digest, always=True))
 
 
 def test_an_answer_to_what_was_not_shown_is_refused():
@@ -58,7 +58,7 @@ def test_an_answer_to_what_was_not_shown_is_refused():
         (AgentAsked(generation=1, ts=5, ask="command"), False),
         (ApiReqStarted(generation=1, ts=9), True),
         (ApiReqStarted(generation=1, ts=4), False),
-        (Activity(generation=1, ts=9), False),
+        (ActivityEvent(generation=1, ts=9), False),
     ],
 )
 def test_a_call_of_the_model_or_another_question_ends_it(said: AgentAsked, over: bool):

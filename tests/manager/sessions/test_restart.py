@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rookery.core.facts import Answered, TaskOpened, UserSpoke
 from rookery.errors import CommandRejected
 from rookery.manager.sessions.message_queue import Terms
-from rookery.manager.sessions.session_folders import SessionFolders, Wish
+from rookery.manager.sessions.session_folders import SessionFolders, SessionOptions
 from rookery.manager.sessions.session_process import lives
 from support.manager_project import HANDS_ON, SPEAKS_LONG, WRITES, Project, kill
 
@@ -145,7 +145,7 @@ async def test_sessions_go_on_without_their_manager_and_are_adopted(project: Pro
         assert shown.record.pid in before
 
 
-async def killed_with_its_manager(project: Project, state: str, wish: Wish) -> str:
+async def killed_with_its_manager(project: Project, state: str, wish: SessionOptions) -> str:
     """As a reboot leaves a session: nobody has seen its process end."""
     with project.hosted(wish) as hosted:
         session_id = hosted.hear(state)

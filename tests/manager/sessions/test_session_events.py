@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from rookery.core.message import Message
 from rookery.manager.sessions.machine import advance
 from rookery.manager.sessions.session_events import (
-    Activity,
+    ActivityEvent,
     AgentAsked,
     AgentMessage,
     ApiReqStarted,
@@ -17,10 +17,10 @@ from rookery.manager.sessions.session_events import (
     SayCompletionResult,
 )
 from rookery.manager.sessions.session_states import SessionState
-from rookery.manager.sessions.session_task import Heard, told
+from rookery.manager.sessions.session_task import ProcessReport, told
 from support.session_samples import ASK_TS, GENERATION, standing
 
-HEARD = Heard(generation=1)
+HEARD = ProcessReport(generation=1)
 AT: dict[str, Any] = {"generation": 1, "ts": 5}
 
 
@@ -42,20 +42,20 @@ def asks(kind: str | None, text: str | None = None, **more: Any) -> Message:
         (says("api_req_started", '{"tokensIn": 1}'), None),
         (says("api_req_started", '{"tokensOut": 1}'), None),
         (says("api_req_started", '{"cost": 0}'), None),
-        (says("text", "hello"), Activity(**AT)),
-        (says("text", "hel", partial=True), Activity(**AT)),
+        (says("text", "hello"), ActivityEvent(**AT)),
+        (says("text", "hel", partial=True), ActivityEvent(**AT)),
         (says("text", partial=True), None),
         (says("text", "", partial=True), None),
-        (says("moonrise", "x"), Activity(**AT)),
+        (says("moonrise", "x"), ActivityEvent(**AT)),
         (says("completion_result", "done"), SayCompletionResult(**AT, text="done")),
-        (says("completion_result", "do", partial=True), Activity(**AT)),
+        (says("completion_result", "do", partial=True), ActivityEvent(**AT)),
         (says("checkpoint_saved", "abc"), SayCheckpointSaved(**AT)),
-        (asks("tool", "{", partial=True), Activity(**AT)),
+        (asks("tool", "{", partial=True), ActivityEvent(**AT)),
         (asks("followup", partial=True), None),
         (asks("tool", "{}"), AgentAsked(**AT, ask="tool", text="{}")),
         (asks("command_output", "x"), AgentAsked(**AT, ask="command_output", text="x")),
         (asks("moonrise"), AgentAsked(**AT, ask="moonrise")),
-        (asks(None), Activity(**AT)),
+        (asks(None), ActivityEvent(**AT)),
         (asks("tool", "{}", answered=True), AskAnswered(**AT)),
     ],
 )
@@ -83,7 +83,9 @@ def test_the_prompt_of_a_new_task_is_no_news():
     heard = replace(HEARD, new_task=True)
     assert told(heard, says("text", "do it")).event is None
     begun = told(heard, says("api_req_started")).heard
-    assert told(begun, replace(says("text", "hello"), ts=6)).event == Activity(generation=1, ts=6)
+    assert told(begun, replace(says("text", "hello"), ts=6)).event == ActivityEvent(
+        generation=1, ts=6
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,6 +98,6 @@ def test_the_past_a_resumed_process_repeats_is_no_news(message: Message):
 
 def test_an_ask_answered_elsewhere_lets_the_session_go_on():
     row = Message(ts=ASK_TS, type="ask", ask="tool", content="{}", answered=True)
-    event = told(Heard(generation=GENERATION), row).event
+    event = told(ProcessReport(generation=GENERATION), row).event
     assert isinstance(event, AskAnswered)
     assert advance(standing(SessionState.WAITING_APPROVAL), event).state is SessionState.STREAMING

@@ -3,17 +3,17 @@
 import pytest
 from msgspec.structs import replace
 
-from rookery.manager.sessions.machine import Step, advance, step
+from rookery.manager.sessions.machine import MachineStep, advance, step
 from rookery.manager.sessions.session_events import (
-    Activity,
+    ActivityEvent,
     AgentAsked,
-    Answer,
+    AnswerOrder,
     ApiReqStarted,
-    ApproveAction,
+    ApproveEvent,
     AskAnswered,
     AutoApproved,
-    Cancel,
-    CancelSession,
+    CancelEvent,
+    CancelOrder,
     CreationTimeout,
     Deliver,
     Event,
@@ -22,15 +22,15 @@ from rookery.manager.sessions.session_events import (
     PendingAsk,
     ProcessError,
     ProcessExit,
-    RejectAction,
+    RejectEvent,
     Respawn,
-    ResumeSession,
-    Retry,
+    ResumeEvent,
+    RetryEvent,
     SayCompletionResult,
-    SendMessage,
+    SendEvent,
     Session,
     SessionCreated,
-    StartSession,
+    StartEvent,
     StartTask,
     Terminate,
     UserMessage,
@@ -40,7 +40,7 @@ from rookery.manager.sessions.session_states import SessionState as S
 from support.session_samples import ASK_TS, GENERATION, NEWER, standing
 
 NEXT = GENERATION + 1
-SEND = SendMessage(text="hi", ask_ts=ASK_TS)
+SEND = SendEvent(text="hi", ask_ts=ASK_TS)
 HI = (UserMessage(text="hi"),)
 EXIT = ProcessExit(generation=GENERATION)
 CREATED = SessionCreated(generation=GENERATION, session_id="s")
@@ -54,8 +54,8 @@ def gone(session: Session) -> Session:
     return replace(session, process_open=False)
 
 
-def answer(reply: str, text: str = "") -> Answer:
-    return Answer(ask_ts=ASK_TS, reply=reply, letter=UserMessage(text=text))
+def answer(reply: str, text: str = "") -> AnswerOrder:
+    return AnswerOrder(ask_ts=ASK_TS, reply=reply, letter=UserMessage(text=text))
 
 
 def respawn(*letters: UserMessage) -> Respawn:
@@ -67,47 +67,47 @@ STOPPING = replace(
 )
 
 ORDERS: list[tuple[str, Session, Event, Order | None]] = [
-    ("start", Session(), StartSession(text="hi"), StartTask(generation=1, letters=HI)),
-    ("approve", standing(S.WAITING_APPROVAL), ApproveAction(ask_ts=ASK_TS), answer("yes")),
+    ("start", Session(), StartEvent(text="hi"), StartTask(generation=1, letters=HI)),
+    ("approve", standing(S.WAITING_APPROVAL), ApproveEvent(ask_ts=ASK_TS), answer("yes")),
     (
         "approve with a note",
         standing(S.WAITING_APPROVAL),
-        ApproveAction(ask_ts=ASK_TS, text="ok"),
+        ApproveEvent(ask_ts=ASK_TS, text="ok"),
         answer("yes", "ok"),
     ),
     (
         "reject",
         standing(S.WAITING_APPROVAL),
-        RejectAction(ask_ts=ASK_TS, text="no"),
+        RejectEvent(ask_ts=ASK_TS, text="no"),
         answer("no", "no"),
     ),
     ("words to an approval", standing(S.WAITING_APPROVAL), SEND, answer("message", "hi")),
     ("words to a question", standing(S.WAITING_INPUT), SEND, answer("message", "hi")),
     ("words to a result", standing(S.COMPLETED), SEND, answer("message", "hi")),
     ("words after the end", gone(standing(S.COMPLETED)), SEND, respawn(*HI)),
-    ("resume a result", standing(S.COMPLETED), ResumeSession(), respawn()),
+    ("resume a result", standing(S.COMPLETED), ResumeEvent(), respawn()),
     (
         "resume a result in words",
         standing(S.COMPLETED),
-        ResumeSession(text="a"),
+        ResumeEvent(text="a"),
         answer("message", "a"),
     ),
-    ("resume", standing(S.PAUSED), ResumeSession(), answer("yes")),
-    ("resume in words", standing(S.PAUSED), ResumeSession(text="on"), answer("message", "on")),
-    ("resume without a process", gone(standing(S.PAUSED)), ResumeSession(), respawn()),
-    ("resume what is stopping", standing(S.STOPPED), ResumeSession(), respawn()),
-    ("resume what has stopped", STOPPING, ResumeSession(), answer("yes")),
+    ("resume", standing(S.PAUSED), ResumeEvent(), answer("yes")),
+    ("resume in words", standing(S.PAUSED), ResumeEvent(text="on"), answer("message", "on")),
+    ("resume without a process", gone(standing(S.PAUSED)), ResumeEvent(), respawn()),
+    ("resume what is stopping", standing(S.STOPPED), ResumeEvent(), respawn()),
+    ("resume what has stopped", STOPPING, ResumeEvent(), answer("yes")),
     ("words to what has stopped", STOPPING, SEND, answer("message", "hi")),
     ("words to the paused", standing(S.PAUSED), SEND, answer("message", "hi")),
     ("words to the failed", standing(S.ERROR), SEND, answer("message", "hi")),
     ("words to the dead", gone(standing(S.ERROR)), SEND, respawn(*HI)),
-    ("retry", standing(S.ERROR), Retry(), answer("yes")),
-    ("resume the failed", standing(S.ERROR), ResumeSession(), answer("yes")),
-    ("retry without a process", gone(standing(S.ERROR)), Retry(), respawn()),
+    ("retry", standing(S.ERROR), RetryEvent(), answer("yes")),
+    ("resume the failed", standing(S.ERROR), ResumeEvent(), answer("yes")),
+    ("retry without a process", gone(standing(S.ERROR)), RetryEvent(), respawn()),
     ("words while it works", standing(S.STREAMING), SEND, Deliver(letters=HI)),
-    ("cancel", standing(S.STREAMING), CancelSession(), Cancel()),
-    ("cancel a creation", standing(S.CREATING, created=False), CancelSession(), Terminate()),
-    ("cancel without a process", gone(standing(S.PAUSED)), CancelSession(), None),
+    ("cancel", standing(S.STREAMING), CancelEvent(), CancelOrder()),
+    ("cancel a creation", standing(S.CREATING, created=False), CancelEvent(), Terminate()),
+    ("cancel without a process", gone(standing(S.PAUSED)), CancelEvent(), None),
     (
         "creation timeout",
         standing(S.CREATING, created=False),
@@ -131,7 +131,7 @@ def test_each_transition_has_its_action(before: Session, event: Event, order: Or
 
 
 def test_a_respawned_session_streams_at_once_with_a_new_generation():
-    after = advance(gone(standing(S.ERROR)), Retry())
+    after = advance(gone(standing(S.ERROR)), RetryEvent())
     assert (after.state, after.generation, after.process_open) == (S.STREAMING, NEXT, True)
     failed = advance(after, ProcessError(generation=NEXT, text="no such file"))
     assert failed.state is S.ERROR
@@ -156,7 +156,7 @@ def test_events_of_other_generations_change_nothing(state: S, generation: int):
         ProcessError(generation=generation, text="x"),
         ProcessExit(generation=generation, code=1),
     ]:
-        assert step(before, event) == Step(before)
+        assert step(before, event) == MachineStep(before)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_a_process_that_is_done_with_is_not_heard_again(closing: Event):
     before = advance(standing(S.STREAMING), closing)
     for event in [
         asked("tool", ts=NEWER + 1),
-        Activity(generation=GENERATION, ts=NEWER + 1),
+        ActivityEvent(generation=GENERATION, ts=NEWER + 1),
         CREATED,
         ProcessExit(generation=GENERATION, code=1),
     ]:
@@ -181,7 +181,7 @@ def test_a_process_that_is_done_with_is_not_heard_again(closing: Event):
 
 @pytest.mark.parametrize("kind", ["tool", "followup", "completion_result", "api_req_failed"])
 def test_after_a_stop_only_the_offer_to_resume_is_heard(kind: str):
-    stopped = advance(standing(S.STREAMING), CancelSession())
+    stopped = advance(standing(S.STREAMING), CancelEvent())
     late = advance(stopped, asked(kind))
     assert (late.state, late.pending_ask) == (S.STOPPED, None)
     offered = advance(late, asked("resume_task", ts=NEWER + 1))
@@ -194,7 +194,7 @@ def test_after_a_stop_only_the_offer_to_resume_is_heard(kind: str):
 @pytest.mark.parametrize("ts", [ASK_TS - 1, ASK_TS])
 def test_what_is_not_newer_than_the_open_ask_does_not_settle_it(ts: int):
     before = standing(S.WAITING_APPROVAL)
-    assert advance(before, Activity(generation=GENERATION, ts=ts)) == before
+    assert advance(before, ActivityEvent(generation=GENERATION, ts=ts)) == before
     assert advance(before, SayCompletionResult(generation=GENERATION, ts=ts)) == before
     assert advance(before, asked("followup", ts=ASK_TS - 1)) == before
     assert advance(before, AskAnswered(generation=GENERATION, ts=ASK_TS - 1)) == before
@@ -204,8 +204,8 @@ def test_what_is_not_newer_than_the_open_ask_does_not_settle_it(ts: int):
 def test_an_answer_to_another_ask_answers_nothing(ask_ts: int):
     before = standing(S.WAITING_APPROVAL)
     for event in [
-        ApproveAction(ask_ts=ask_ts),
-        RejectAction(ask_ts=ask_ts),
+        ApproveEvent(ask_ts=ask_ts),
+        RejectEvent(ask_ts=ask_ts),
         AutoApproved(generation=GENERATION, ask_ts=ask_ts),
     ]:
         done = step(before, event)
@@ -216,7 +216,7 @@ def test_an_answer_to_another_ask_answers_nothing(ask_ts: int):
 @pytest.mark.parametrize("ask_ts", [None, ASK_TS - 1])
 def test_queued_text_never_answers_an_ask_it_was_not_written_for(state: S, ask_ts: int | None):
     before = standing(state)
-    done = step(before, SendMessage(text="hi", ask_ts=ask_ts))
+    done = step(before, SendEvent(text="hi", ask_ts=ask_ts))
     assert (done.session, done.orders) == (before, (Deliver(letters=HI),))
 
 
@@ -224,9 +224,9 @@ def test_queued_text_never_answers_an_ask_it_was_not_written_for(state: S, ask_t
 
 
 def test_what_is_said_in_creation_is_delivered_in_order_once_the_session_is_announced():
-    session = advance(Session(session_id="s"), StartSession(text="task"))
+    session = advance(Session(session_id="s"), StartEvent(text="task"))
     for text in ("one", "two"):
-        done = step(session, SendMessage(text=text))
+        done = step(session, SendEvent(text=text))
         assert done.orders == ()
         session = done.session
     done = step(session, SessionCreated(generation=1, session_id="s"))
@@ -235,10 +235,10 @@ def test_what_is_said_in_creation_is_delivered_in_order_once_the_session_is_anno
 
 
 def test_a_failed_start_loses_neither_the_prompt_nor_what_was_said_since():
-    session = advance(Session(session_id="s"), StartSession(text="task"))
-    session = advance(session, SendMessage(text="more"))
+    session = advance(Session(session_id="s"), StartEvent(text="task"))
+    session = advance(session, SendEvent(text="more"))
     session = advance(session, ProcessError(generation=1, text="no such file"))
-    done = step(session, Retry())
+    done = step(session, RetryEvent())
     letters = (UserMessage(text="task"), UserMessage(text="more"))
     assert done.orders == (Respawn(generation=2, letters=letters),)
     announced = step(done.session, SessionCreated(generation=2, session_id="s"))
@@ -246,17 +246,17 @@ def test_a_failed_start_loses_neither_the_prompt_nor_what_was_said_since():
 
 
 def test_nothing_is_delivered_to_what_is_stopping_and_nothing_twice():
-    session = advance(Session(session_id="s"), StartSession(text="task"))
-    session = advance(session, SendMessage(text="more"))
-    session = advance(session, CancelSession())
+    session = advance(Session(session_id="s"), StartEvent(text="task"))
+    session = advance(session, SendEvent(text="more"))
+    session = advance(session, CancelEvent())
     done = step(session, SessionCreated(generation=1, session_id="s"))
     assert done.orders == ()
-    resumed = step(done.session, ResumeSession())
+    resumed = step(done.session, ResumeEvent())
     assert resumed.orders == (Respawn(generation=2, letters=(UserMessage(text="more"),)),)
 
 
 def test_a_respawned_process_takes_input_only_after_it_announced_itself():
-    session = advance(gone(standing(S.PAUSED)), ResumeSession())
+    session = advance(gone(standing(S.PAUSED)), ResumeEvent())
     done = step(session, SEND)
     assert (done.orders, done.session.outbox) == ((), HI)
     announced = step(done.session, SessionCreated(generation=NEXT, session_id="s"))
@@ -273,7 +273,7 @@ def test_start_session_resets_everything_but_the_ids():
         last_exit=LastExit(code=0),
         outbox=HI,
     )
-    assert advance(before, StartSession(text="again")) == Session(
+    assert advance(before, StartEvent(text="again")) == Session(
         session_id="s",
         state=S.CREATING,
         generation=NEXT,
@@ -285,7 +285,7 @@ def test_start_session_resets_everything_but_the_ids():
 
 
 def test_a_session_is_born_of_its_announcement_and_a_request_in_either_order():
-    session = advance(Session(session_id="s"), StartSession(text="task"))
+    session = advance(Session(session_id="s"), StartEvent(text="task"))
     created = SessionCreated(generation=1, session_id="renamed")
     request = ApiReqStarted(generation=1, ts=2)
     assert advance(session, created).state is S.CREATING
@@ -318,7 +318,7 @@ def test_an_ask_before_the_announcement_is_applied_with_it(kind: str, state: S):
 @pytest.mark.parametrize(
     "event",
     [
-        Activity(generation=GENERATION, ts=NEWER + 1),
+        ActivityEvent(generation=GENERATION, ts=NEWER + 1),
         ApiReqStarted(generation=GENERATION, ts=NEWER + 1),
     ],
 )
@@ -332,12 +332,12 @@ def test_what_the_agent_does_next_drops_a_deferred_ask(event: Event):
 @pytest.mark.parametrize(
     "event",
     [
-        ApproveAction(ask_ts=ASK_TS),
-        RejectAction(ask_ts=ASK_TS),
+        ApproveEvent(ask_ts=ASK_TS),
+        RejectEvent(ask_ts=ASK_TS),
         SEND,
         AutoApproved(generation=GENERATION, ask_ts=ASK_TS),
         ApiReqStarted(generation=GENERATION, ts=NEWER),
-        Activity(generation=GENERATION, ts=NEWER),
+        ActivityEvent(generation=GENERATION, ts=NEWER),
         AskAnswered(generation=GENERATION, ts=ASK_TS),
     ],
 )
@@ -372,7 +372,7 @@ def test_a_crash_does_not_hide_what_failed_before_it():
 
 def test_a_failure_is_over_when_the_session_goes_on():
     failed = advance(standing(S.STREAMING), asked("api_req_failed"))
-    for event in [Retry(), CancelSession(), Activity(generation=GENERATION, ts=NEWER + 1)]:
+    for event in [RetryEvent(), CancelEvent(), ActivityEvent(generation=GENERATION, ts=NEWER + 1)]:
         assert advance(failed, event).failure is None
 
 
@@ -445,7 +445,7 @@ NO_MODEL = "There is no model yet: no key is set.\nDo one of these:\n  rookery a
 def test_a_process_that_ended_before_it_began_has_said_why(
     code: int, log: str, kind: ErrorKind, text: str | None
 ):
-    begun = advance(Session(session_id="s"), StartSession(text="Do it"))
+    begun = advance(Session(session_id="s"), StartEvent(text="Do it"))
     ended = ProcessExit(generation=begun.generation, code=code, text=log)
     failure = advance(begun, ended).failure
     assert failure

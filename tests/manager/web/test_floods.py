@@ -15,7 +15,7 @@ from anyio.abc import ByteStream
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from rookery.manager.web.listeners import Address, Plan
+from rookery.manager.web.listeners import Address, ListenPlan
 from rookery.manager.web.routes import is_of_another_user
 from rookery.manager.web.server_links import NAME_OF_SOCKET, Links, ask_for_links, giving_links
 from rookery.manager.web.web_limits import CONNECTIONS, CONNECTIONS_OF_A_DEVICE, STRANGERS_FRAMES
@@ -64,7 +64,7 @@ async def test_a_crowd_at_the_door_keeps_nobody_from_being_heard(tmp_path: Path)
 
 
 async def test_a_crowd_from_the_network_takes_no_room_on_this_machine(tmp_path: Path):
-    plan = Plan(address=Address(OUTSIDE, OUTSIDE))
+    plan = ListenPlan(address=Address(OUTSIDE, OUTSIDE))
     async with served(tmp_path, plan) as server:
         async with await anyio.connect_tcp(LOOPBACK, server.port) as near:
             with ExitStack() as stack:
@@ -120,7 +120,7 @@ async def through_tunnel(server: Served, token: str) -> ClientConnection:
 
 
 async def test_one_device_does_not_take_all_the_room(tmp_path: Path):
-    async with served(tmp_path, Plan(tunnel=TUNNEL)) as server, AsyncExitStack() as stack:
+    async with served(tmp_path, ListenPlan(tunnel=TUNNEL)) as server, AsyncExitStack() as stack:
         _, token = server.watch.keys.devices.pair("A phone")
         pages = []
         for _ in range(CONNECTIONS_OF_A_DEVICE + 1):
@@ -194,7 +194,7 @@ async def test_of_two_who_have_the_same_link_one_gets_in(tmp_path: Path):
 
 
 async def test_what_a_revoked_device_had_on_its_way_is_not_done(tmp_path: Path):
-    async with served(tmp_path, Plan(tunnel=TUNNEL)) as server:
+    async with served(tmp_path, ListenPlan(tunnel=TUNNEL)) as server:
         device_id, token = server.watch.keys.devices.pair("A phone")
         wish = json.dumps({"kind": "list_branches"})
         lines = ["POST /api/do HTTP/1.1", "Host: tunnel.example", f"Authorization: Bearer {token}"]

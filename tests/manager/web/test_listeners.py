@@ -27,8 +27,8 @@ from rookery.manager.web import web_server as server
 from rookery.manager.web.listeners import (
     Address,
     Certificate,
-    Plan,
-    Reach,
+    ListenOptions,
+    ListenPlan,
     address_of,
     self_made,
     sockets_at,
@@ -73,7 +73,7 @@ async def test_a_port_can_be_named_and_is_different_every_time_if_not(tmp_path: 
     async with served(tmp_path / "1") as one, served(tmp_path / "2") as two:
         assert one.port != two.port
         port = one.port
-    async with served(tmp_path / "3", Plan(port=port)) as again:
+    async with served(tmp_path / "3", ListenPlan(port=port)) as again:
         assert again.port == port
 
 
@@ -98,7 +98,7 @@ def test_all_networks_at_once_are_refused(host: str):
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "::1", "127.0.0.2"])
 def test_this_machine_needs_no_leave(tmp_path: Path, host: str):
-    assert Reach(host=host, port=5).plan(tmp_path) == Plan(port=5)
+    assert ListenOptions(host=host, port=5).plan(tmp_path) == ListenPlan(port=5)
 
 
 def test_an_unknown_name_or_an_address_of_another_machine_is_refused():
@@ -131,27 +131,32 @@ def test_other_machines_are_let_near_only_if_it_is_said_how(
     tmp_path: Path, flags: dict[str, Any], said: str
 ):
     with pytest.raises(SettingsError, match=re.escape(said)):
-        Reach(**flags).plan(tmp_path)
+        ListenOptions(**flags).plan(tmp_path)
 
 
 def test_what_was_spelled_out_is_done(tmp_path: Path):
-    plain = Reach(host="192.0.2.9", plain_text=True).plan(tmp_path)
-    assert plain == Plan(address=Address("192.0.2.9", "192.0.2.9"))
-    own = Reach(host="192.0.2.9", tls_cert=Path("c"), tls_key=Path("k")).plan(tmp_path)
+    plain = ListenOptions(host="192.0.2.9", plain_text=True).plan(tmp_path)
+    assert plain == ListenPlan(address=Address("192.0.2.9", "192.0.2.9"))
+    own = ListenOptions(host="192.0.2.9", tls_cert=Path("c"), tls_key=Path("k")).plan(tmp_path)
     assert own.certificate == Certificate(Path("c"), Path("k"))
-    made = Reach(host="192.0.2.9", tls=True).plan(tmp_path)
+    made = ListenOptions(host="192.0.2.9", tls=True).plan(tmp_path)
     assert made.certificate
     assert made.certificate.self_made
-    tunnel = Reach(behind_tunnel="https://Name.example:443/").plan(tmp_path)
-    assert tunnel == Plan(tunnel="https://name.example")
+    tunnel = ListenOptions(behind_tunnel="https://Name.example:443/").plan(tmp_path)
+    assert tunnel == ListenPlan(tunnel="https://name.example")
 
 
 async def test_what_it_means_is_said_plainly(tmp_path: Path):
-    plain = Plan(address=ELSEWHERE)
+    plain = ListenPlan(address=ELSEWHERE)
     encrypted = replace(plain, certificate=self_made(tmp_path, ELSEWHERE))
-    tunnel = Plan(tunnel="https://name.example")
+    tunnel = ListenPlan(tunnel="https://name.example")
     said = {}
-    for name, plan in {"plain": plain, "tls": encrypted, "tunnel": tunnel, "": Plan()}.items():
+    for name, plan in {
+        "plain": plain,
+        "tls": encrypted,
+        "tunnel": tunnel,
+        "": ListenPlan(),
+    }.items():
         async with served(tmp_path / f"server {name}", plan) as here:
             said[name] = " ".join(told_plainly(plan, here.server))
     assert "WARNING: nothing is encrypted" in said["plain"]
@@ -213,7 +218,7 @@ async def outside(folder: Path) -> AsyncIterator[tuple[Served, ssl.SSLContext]]:
     """A server in a network, and the trust in its certificate."""
     made = self_made(folder / "tls", ELSEWHERE)
     trust = ssl.create_default_context(cafile=str(made.certificate))
-    async with served(folder, Plan(address=ELSEWHERE, certificate=made)) as here:
+    async with served(folder, ListenPlan(address=ELSEWHERE, certificate=made)) as here:
         yield here, trust
 
 
@@ -332,7 +337,7 @@ async def test_handshakes_that_do_not_end_are_counted_and_ended(
                 each.close()
 
 
-TUNNEL = Plan(tunnel="https://name.example")
+TUNNEL = ListenPlan(tunnel="https://name.example")
 THROUGH = {
     "its own name": ("Host: name.example", "Origin: https://name.example"),
     "our name put in": ("Host: @HOST@", "Origin: https://name.example"),

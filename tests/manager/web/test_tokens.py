@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.handlers.router import Router
 from rookery.manager.requests import ListDevices, RevokeDevice
-from rookery.manager.web.devices import DeviceFamily, Devices, Keys, OneTimeCodes
+from rookery.manager.web.devices import DeviceHandler, Devices, Keys, OneTimeCodes
 from rookery.manager.web.routes import is_of_another_user
 from rookery.manager.web.visitors import WrongGuesses
 from rookery.manager.web.web_limits import (
@@ -205,7 +205,7 @@ def test_devices_are_kept_as_digests_in_a_private_file(tmp_path: Path, devices: 
 
 async def test_a_revoked_device_is_let_in_no_more(tmp_path: Path, devices: Devices):
     sent_away: list[str] = []
-    desk = Router([DeviceFamily(devices, sent_away.append)])
+    desk = Router([DeviceHandler(devices, sent_away.append)])
     device_id, token = devices.pair("My phone")
     other_id, other = devices.pair("Tablet")
     assert [each.name for each in await desk.do(ListDevices())] == ["My phone", "Tablet"]

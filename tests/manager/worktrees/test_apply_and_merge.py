@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rookery.manager.worktrees.worktree_values import (
-    Applied,
+    AppliedWork,
     ApplyPlan,
     Code,
     Finished,
@@ -49,7 +49,7 @@ def test_apply_brings_every_change_and_leaves_worktree_and_index(bench: Worktree
     folder = Path(worktree.path)
     before, status = files_in(folder), git(folder, "status", "--porcelain")
     applied = bench.desk.apply(worktree)
-    assert isinstance(applied, Applied), applied
+    assert isinstance(applied, AppliedWork), applied
     assert applied.keep is None
     expected = {each for each in files_in(folder) if each[0] != "x.log"}
     assert files_in(bench.folder) == expected
@@ -63,7 +63,7 @@ def test_who_may_use_a_file_stays_as_it_was_when_changes_are_applied(bench: Work
     worktree = worked(bench)
     restrict(bench.folder / "a.txt")
     (bench.folder / "b.txt").chmod(0o600)
-    assert isinstance(bench.desk.apply(worktree), Applied)
+    assert isinstance(bench.desk.apply(worktree), AppliedWork)
     assert (bench.folder / "a.txt").read_bytes().startswith(b"ONE")
     assert still_restricted(bench.folder / "a.txt")
     assert (bench.folder / "b.txt").stat().st_mode & 0o777 == 0o600
@@ -76,7 +76,7 @@ def test_apply_merges_with_what_is_changed_in_the_project(bench: WorktreeBench):
     assert isinstance(plan, ApplyPlan)
     assert "a.txt" in plan.paths
     applied = bench.desk.apply(worktree)
-    assert isinstance(applied, Applied)
+    assert isinstance(applied, AppliedWork)
     assert (bench.folder / "a.txt").read_bytes() == b"ONE\ntwo\nthree\nfour\nFIVE\n"
     assert applied.keep
     kept = git(bench.folder, "show", f"{applied.keep.ref}:a.txt")
@@ -129,7 +129,7 @@ def test_folders_and_links_in_the_way_are_conflicts(bench: WorktreeBench, tmp_pa
 def test_only_the_chosen_files_are_applied(bench: WorktreeBench):
     worktree = worked(bench)
     applied = bench.desk.apply(worktree, ["b.txt"])
-    assert isinstance(applied, Applied)
+    assert isinstance(applied, AppliedWork)
     assert applied.paths == ("b.txt",)
     assert git(bench.folder, "status", "--porcelain") == b" M b.txt\n"
 
@@ -280,7 +280,7 @@ def test_nothing_that_the_repository_names_is_run(bench: WorktreeBench, tmp_path
         "main",
     )
     trap.unlink(missing_ok=True)
-    assert isinstance(bench.desk.apply(worktree), Applied)
+    assert isinstance(bench.desk.apply(worktree), AppliedWork)
     put(bench.folder, {"a.txt": PROJECT_FILES["a.txt"]})
     assert isinstance(bench.desk.finish(worktree), Finished)
     assert isinstance(bench.desk.merge(worktree), Merged)
@@ -317,7 +317,7 @@ def test_a_file_moved_in_the_project_is_changed_where_it_is_now(bench: WorktreeB
     git(bench.folder, "commit", "-q", "-m", "moved")
     put(bench.folder, {"moved.txt": b"one\ntwo\nTHREE\nfour\nfive\n"})
     applied = bench.desk.apply(worktree)
-    assert isinstance(applied, Applied), applied
+    assert isinstance(applied, AppliedWork), applied
     assert (bench.folder / "moved.txt").read_bytes() == b"ONE\ntwo\nTHREE\nfour\nfive\n"
     assert not (bench.folder / "a.txt").exists()
 

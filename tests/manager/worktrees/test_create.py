@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.manager.worktrees.operations import WorktreeDesk
+from rookery.manager.worktrees.operations import WorktreeOperations
 from rookery.manager.worktrees.worktree_values import (
     Code,
     Created,
@@ -16,9 +16,9 @@ from rookery.manager.worktrees.worktree_values import (
     Listed,
     Obstacle,
     Resumed,
-    State,
     VersionsMade,
     Worktree,
+    WorktreeState,
 )
 from support.warm_programs import start_program
 from support.worktree_folders import PROJECT_FILES, WorktreeBench, git, put
@@ -122,7 +122,7 @@ def test_a_note_cannot_lead_a_worktree_elsewhere(bench: WorktreeBench, tmp_path:
 
 
 def test_what_is_no_repository_or_has_no_commit_is_said(tmp_path: Path):
-    desk = WorktreeDesk(tmp_path)
+    desk = WorktreeOperations(tmp_path)
     assert obstacle(desk.create("x")) is Code.NOT_GIT_REPO
     git(tmp_path, "init", "-q")
     assert obstacle(desk.create("x")) is Code.NO_COMMITS
@@ -190,10 +190,10 @@ def test_all_worktrees_are_listed_with_their_states(bench: WorktreeBench):
     (Path(broken.path) / ".git").write_text("gitdir: /nowhere\n")
     listed = bench.desk.listed()
     assert listed == [
-        Listed(worktree=ready, state=State.READY),
-        Listed(worktree=missing, state=State.MISSING),
-        Listed(worktree=lost, state=State.LOST),
-        Listed(worktree=broken, state=State.BROKEN),
+        Listed(worktree=ready, state=WorktreeState.READY),
+        Listed(worktree=missing, state=WorktreeState.MISSING),
+        Listed(worktree=lost, state=WorktreeState.LOST),
+        Listed(worktree=broken, state=WorktreeState.BROKEN),
     ]
 
 
@@ -336,7 +336,7 @@ def test_a_worktree_made_by_somebody_who_was_killed_before_its_note_is_listed(
 def test_a_worktree_that_was_not_made_to_its_end_is_not_worked_in(bench: WorktreeBench):
     worktree = bench.made()
     (bench.folder / ".git/worktrees/agent-work/locked").write_text("initializing")
-    assert bench.desk.state_of(worktree) is State.UNFINISHED
+    assert bench.desk.state_of(worktree) is WorktreeState.UNFINISHED
     assert obstacle(bench.desk.resume(worktree)) is Code.UNFINISHED
     assert not isinstance(bench.desk.remove(bench.planned(worktree)), Obstacle)
     with pytest.raises(subprocess.CalledProcessError):

@@ -17,8 +17,8 @@ from rookery.manager.worktrees.worktree_values import (
     Listed,
     Obstacle,
     Removed,
-    State,
     Worktree,
+    WorktreeState,
 )
 from support.worktree_folders import WorktreeBench, git, put
 
@@ -90,7 +90,7 @@ def test_a_folder_that_names_anothers_files_does_not_take_its_place(bench: Workt
     shutil.copy(bench.folder / ".git/index", made / "index")
     project = Project(bench.folder)
     listed = all_listed(project)
-    assert [(each.worktree, each.state) for each in listed] == [(worktree, State.READY)]
+    assert [(each.worktree, each.state) for each in listed] == [(worktree, WorktreeState.READY)]
     found = registered_at(project, folder)
     assert found
     assert found.admin.name == folder.name
@@ -123,4 +123,4 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(
     done = bench.desk.finish(worktree)
     assert isinstance(done, Obstacle), done
     assert "within 0.5 s" in done.text
-    assert bench.desk.listed() == [Listed(worktree=worktree, state=State.READY)]
+    assert bench.desk.listed() == [Listed(worktree=worktree, state=WorktreeState.READY)]

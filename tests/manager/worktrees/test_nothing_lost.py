@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rookery.manager.worktrees.worktree_values import Finished, Obstacle, Recovered, Removed
+from rookery.manager.worktrees.worktree_values import Finished, Obstacle, RecoveredWork, Removed
 from support import worktree_folders
 from support.chance import new_seed
 from support.warm_programs import run_program, start_program
@@ -213,7 +213,7 @@ def test_killed_at_any_point_nothing_is_lost_and_the_next_start_goes_on(
     assert died.returncode == -9, died
     assert treasure - bench.held() - bench.treasure(bench.folder) == set()
     recovered = bench.desk.recover()
-    assert isinstance(recovered, Recovered)
+    assert isinstance(recovered, RecoveredWork)
     assert recovered.trouble == ()
     assert treasure - bench.held() - bench.treasure(bench.folder) == set()
     assert not [each for each in bench.place.iterdir() if each.name.startswith(".")]
@@ -236,7 +236,7 @@ def test_killed_with_all_its_gits_at_any_instant_nothing_is_lost(tmp_path: Path,
         process.wait()
         assert treasure - bench.held() - bench.treasure(bench.folder) == set()
         recovered = bench.desk.recover()
-        assert isinstance(recovered, Recovered)
+        assert isinstance(recovered, RecoveredWork)
         assert treasure - bench.held() - bench.treasure(bench.folder) == set()
 
 

@@ -14,9 +14,9 @@ from rookery.manager.worktrees.worktree_values import (
     Created,
     Keep,
     Obstacle,
-    Recovered,
+    RecoveredWork,
     Removed,
-    State,
+    WorktreeState,
 )
 from support.worktree_folders import WorktreeBench, git, put
 
@@ -59,7 +59,7 @@ def test_everything_that_is_not_committed_is_kept(bench: WorktreeBench):
     assert treasure - bench.held() == set()
     assert b"after staging" in git(bench.folder, "show", f"{removed.keep.ref}:b.txt")
     assert git(bench.folder, "show", f"{removed.keep.ref}^2:b.txt") == b"staged\n"
-    assert bench.desk.state_of(worktree) is State.MISSING
+    assert bench.desk.state_of(worktree) is WorktreeState.MISSING
 
 
 def test_a_clean_worktree_leaves_its_branch_and_no_reference(bench: WorktreeBench):
@@ -247,7 +247,7 @@ def test_what_an_interrupted_deletion_left_is_cleaned_at_the_next_start(bench: W
     removed = bench.desk.remove(bench.planned(worktree))
     assert isinstance(removed, Removed)
     recovered = bench.desk.recover()
-    assert isinstance(recovered, Recovered)
+    assert isinstance(recovered, RecoveredWork)
     assert recovered.deleted == (removed.leftover,)
     assert recovered.trouble == ()
 
@@ -297,7 +297,7 @@ def test_a_removal_that_was_broken_off_is_not_taken_for_a_missing_worktree(
         assert isinstance(said, Obstacle)
         assert said.code is Code.UNFINISHED
     recovered = bench.desk.recover()
-    assert isinstance(recovered, Recovered)
+    assert isinstance(recovered, RecoveredWork)
     assert len(recovered.keeps) == 1
     assert ("new", b"n") in bench.held()
 

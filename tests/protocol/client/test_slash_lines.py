@@ -40,7 +40,7 @@ from rookery.core.facts import (
 )
 from rookery.protocol.client.client_commands import (
     HELP,
-    Heard,
+    LineOutcome,
     SlashLines,
     Vocabulary,
     no_such_command,
@@ -60,7 +60,7 @@ def test_a_command_of_the_users_own_is_for_the_model_and_in_the_help():
 
 def test_another_mode_is_named_or_the_modes_are_told():
     slash = SlashLines("t", (), KNOWN)
-    assert slash.hear("/mode ask") == Heard((SwitchMode(task_id="t", mode="ask"),))
+    assert slash.hear("/mode ask") == LineOutcome((SwitchMode(task_id="t", mode="ask"),))
     for line in ("/mode", "/mode poet"):
         told = slash.hear(line)
         assert told
@@ -69,31 +69,31 @@ def test_another_mode_is_named_or_the_modes_are_told():
 
 
 def test_the_conversation_can_be_condensed_by_hand():
-    assert SlashLines("t").hear("/condense") == Heard((Condense(task_id="t"),))
+    assert SlashLines("t").hear("/condense") == LineOutcome((Condense(task_id="t"),))
 
 
 def test_condensing_is_about_whoever_is_at_work():
     slash = watching(opened(), ChildBegan(call_id="c", task_id="child"))
-    assert slash.hear("/condense") == Heard((Condense(task_id="child"),))
+    assert slash.hear("/condense") == LineOutcome((Condense(task_id="child"),))
     for event in numbered([opened(), ChildBegan(call_id="d", task_id="grandchild")]):
         slash.show_of_child("child", event)
-    assert slash.hear("/condense") == Heard((Condense(task_id="grandchild"),))
+    assert slash.hear("/condense") == LineOutcome((Condense(task_id="grandchild"),))
     for event in numbered([opened(), ToolFinished(call_id="d", text="")]):
         slash.show_of_child("child", event)
-    assert slash.hear("/condense") == Heard((Condense(task_id="child"),))
+    assert slash.hear("/condense") == LineOutcome((Condense(task_id="child"),))
     for end in (ToolFinished(call_id="c", text=""), StepCancelled()):
         after = watching(opened(), ChildBegan(call_id="c", task_id="child"), end)
-        assert after.hear("/condense") == Heard((Condense(task_id="t"),))
+        assert after.hear("/condense") == LineOutcome((Condense(task_id="t"),))
 
 
 def test_a_command_of_a_child_is_what_bg_and_stop_are_about():
     slash = SlashLines("t")
     for event in numbered([opened(), *began("c"), offered("o")]):
         slash.show_of_child("child", event)
-    assert slash.hear("/stop") == Heard((Answer(task_id="child", ask_id="o", reply="no"),))
+    assert slash.hear("/stop") == LineOutcome((Answer(task_id="child", ask_id="o", reply="no"),))
 
 
-NOTHING_RUNS = Heard(words="No command is running.")
+NOTHING_RUNS = LineOutcome(words="No command is running.")
 
 
 def opened(text: str = "go") -> Fact:
@@ -138,13 +138,13 @@ def watching(*facts: Fact) -> SlashLines:
     return slash
 
 
-def back(to: int, *, words: bool = True) -> Heard:
+def back(to: int, *, words: bool = True) -> LineOutcome:
     restore = RestoreFiles(task_id="t", to=to)
-    return Heard(commands=(restore, Rewind(task_id="t", to=to)) if words else (restore,))
+    return LineOutcome(commands=(restore, Rewind(task_id="t", to=to)) if words else (restore,))
 
 
-def answer(ask_id: str, reply: str) -> Heard:
-    return Heard(commands=(Answer(task_id="t", ask_id=ask_id, reply=reply),))
+def answer(ask_id: str, reply: str) -> LineOutcome:
+    return LineOutcome(commands=(Answer(task_id="t", ask_id=ask_id, reply=reply),))
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_any_other_line_is_for_the_model(line: str):
 def test_a_mistyped_one_is_not_and_what_is_near_is_named(line: str):
     name = line.split()[0]
     words = f"There is no {name}. There is: /undo. /help shows all."
-    assert watching(opened()).hear(line) == Heard(words=words)
+    assert watching(opened()).hear(line) == LineOutcome(words=words)
 
 
 def test_a_place_on_this_machine_is_no_command():
@@ -167,7 +167,7 @@ def test_a_place_on_this_machine_is_no_command():
 
 @pytest.mark.parametrize("line", ["/help", "  /help  ", "/help me"])
 def test_help_names_every_line(line: str):
-    assert watching().hear(line) == Heard(words=HELP)
+    assert watching().hear(line) == LineOutcome(words=HELP)
     for name in ("/undo", "/rewind", "/files", "/bg", "/stop", "/model", "/approve", "/queue"):
         assert name in HELP
 
@@ -191,7 +191,7 @@ class TestGoingBack:
 
     @pytest.mark.parametrize("facts", [[], [opened()], [opened(), *step("c", "x", changed=False)]])
     def test_without_a_change_there_is_nothing_to_undo(self, facts: list[Fact]):
-        assert watching(*facts).hear("/undo") == Heard(
+        assert watching(*facts).hear("/undo") == LineOutcome(
             words="There is nothing to undo: no step is left that changed files."
         )
 
@@ -258,9 +258,9 @@ class TestCommands:
 
     def test_the_newest_command_in_the_background_is_ended(self):
         slash = watching(opened(), detached("c1"), detached("c2"))
-        assert slash.hear("/stop") == Heard((StopCommand(task_id="t", call_id="c2"),))
+        assert slash.hear("/stop") == LineOutcome((StopCommand(task_id="t", call_id="c2"),))
         slash.show(Event(4, 0, 4, ended("c2")))
-        assert slash.hear("/stop") == Heard((StopCommand(task_id="t", call_id="c1"),))
+        assert slash.hear("/stop") == LineOutcome((StopCommand(task_id="t", call_id="c1"),))
         slash.show(Event(5, 0, 5, ended("c1")))
         assert slash.hear("/stop") == NOTHING_RUNS
 
@@ -281,7 +281,7 @@ class TestCommands:
         slash = watching(
             opened(), *began("c1"), detached("c1"), ToolFinished(call_id="c1", text="")
         )
-        assert slash.hear("/stop") == Heard((StopCommand(task_id="t", call_id="c1"),))
+        assert slash.hear("/stop") == LineOutcome((StopCommand(task_id="t", call_id="c1"),))
 
     def test_the_command_that_is_waited_for_comes_first(self):
         slash = watching(opened(), detached("c1"), offered("q1"))
@@ -313,7 +313,7 @@ class TestChoices:
         self, line: str, provider: str, model: str
     ):
         wanted = SwitchModel(task_id="t", provider=provider, model=model)
-        assert SlashLines("t", (), self.MODELS).hear(line) == Heard((wanted,))
+        assert SlashLines("t", (), self.MODELS).hear(line) == LineOutcome((wanted,))
 
     def test_without_a_name_the_models_are_told_and_the_present_one_marked(self):
         slash = SlashLines("t", (), self.MODELS)
@@ -328,8 +328,12 @@ class TestChoices:
 
     def test_asking_is_switched_off_and_on(self):
         slash = SlashLines("t", automatic=False)
-        assert slash.hear("/approve on") == Heard((SwitchApproval(task_id="t", automatic=True),))
-        assert slash.hear("/approve off") == Heard((SwitchApproval(task_id="t", automatic=False),))
+        assert slash.hear("/approve on") == LineOutcome(
+            (SwitchApproval(task_id="t", automatic=True),)
+        )
+        assert slash.hear("/approve off") == LineOutcome(
+            (SwitchApproval(task_id="t", automatic=False),)
+        )
         told = slash.hear("/approve")
         assert told
         assert told.words.startswith("It asks before it acts.")
@@ -357,7 +361,9 @@ class TestQueue:
             "  2. two",
             "Take one back: /queue drop NUMBER",
         ]
-        assert slash.hear("/queue drop 2") == Heard((EditQueue(task_id="t", message_id="two"),))
+        assert slash.hear("/queue drop 2") == LineOutcome(
+            (EditQueue(task_id="t", message_id="two"),)
+        )
         for line in ("/queue drop 3", "/queue drop", "/queue 1", "/queue drop x"):
             told = slash.hear(line)
             assert told
@@ -369,7 +375,7 @@ class TestQueue:
     )
     def test_what_was_heard_or_taken_back_waits_no_longer(self, over: Fact):
         slash = watching(opened(), *self.said("one"), over)
-        assert slash.hear("/queue") == Heard(words="The model has heard everything.")
+        assert slash.hear("/queue") == LineOutcome(words="The model has heard everything.")
 
     def test_what_was_edited_is_shown_as_it_is_now(self):
         edited = QueueEdited(message_id="one", text="three")
@@ -381,7 +387,9 @@ class TestQueue:
         slash = watching(opened())
         for event in numbered(self.said("one")):
             slash.show_of_child("child", event)
-        assert slash.hear("/queue drop 1") == Heard((EditQueue(task_id="child", message_id="one"),))
+        assert slash.hear("/queue drop 1") == LineOutcome(
+            (EditQueue(task_id="child", message_id="one"),)
+        )
 
 
 @pytest.mark.parametrize(

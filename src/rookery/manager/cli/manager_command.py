@@ -32,7 +32,7 @@ from rookery.platform.user_folders import Places, find_places
 if TYPE_CHECKING:
     from rookery.manager.handlers.router import Handler
     from rookery.manager.manager import Manager
-    from rookery.manager.web.listeners import Plan, Reach
+    from rookery.manager.web.listeners import ListenOptions, ListenPlan
     from rookery.manager.web.page_files import PageFiles
     from rookery.manager.web.server_links import Links
     from rookery.manager.web.visitors import Watch
@@ -50,13 +50,13 @@ class Home(Struct, frozen=True, kw_only=True):
 
     places: Places
     folder: Path
-    plan: "Plan"
+    plan: "ListenPlan"
     page: "PageFiles"
 
 
 class ManagerOptions(Struct, frozen=True, kw_only=True):
     workspace: Path
-    reach: "Reach"
+    reach: "ListenOptions"
     open: bool = True
     pair: bool = False
     stop_sessions: bool = False
@@ -74,11 +74,11 @@ def _run(
 ) -> int:
     if any(find_spec(package) is None for package in NEEDED):
         raise SettingsError(f"The page needs more packages. Run in your clone of {NAME}: make web")
-    from rookery.manager.web.listeners import Reach
+    from rookery.manager.web.listeners import ListenOptions
 
     options = ManagerOptions(
         workspace=workspace,
-        reach=Reach(**{name: said for name, said in reach.items() if said is not None}),
+        reach=ListenOptions(**{name: said for name, said in reach.items() if said is not None}),
         open=not no_open,
         pair=pair,
         stop_sessions=stop_sessions,
@@ -136,12 +136,12 @@ async def _use_the_one_that_runs(options: ManagerOptions, links: "Links") -> int
 
 
 async def _serve(options: ManagerOptions, home: Home) -> int:
-    from rookery.manager.web.devices import DeviceFamily, Devices, Keys
+    from rookery.manager.web.devices import DeviceHandler, Devices, Keys
     from rookery.manager.web.visitors import Visitors, Watch
 
     devices, visitors = Devices(home.folder / "devices.json"), Visitors()
-    handlers = [DeviceFamily(devices, visitors.send_away)]
-    leaving = _Leaving()
+    handlers = [DeviceHandler(devices, visitors.send_away)]
+    leaving = _Shutdown()
     with anyio.open_signal_receiver(*_heeded()) as signals:
         async with (
             anyio.create_task_group() as group,
@@ -201,7 +201,7 @@ async def _be_there(
         tell(f"{harmless_line(device.name)} is paired. Another one: {options.again} --pair")
 
     async with (
-        web_server(home.plan, watch, manager.desk, talk, page=home.page, paired=paired) as server,
+        web_server(home.plan, watch, manager.router, talk, page=home.page, paired=paired) as server,
         giving_links(home.folder, partial(_links, server)),
         _unless_read_only(manager, partial(listening, manager, home.places)),
     ):
@@ -233,7 +233,7 @@ def _links(server: "WebServer", pair: bool) -> "Links":
     )
 
 
-async def _welcome(options: ManagerOptions, plan: "Plan", server: "WebServer") -> None:
+async def _welcome(options: ManagerOptions, plan: "ListenPlan", server: "WebServer") -> None:
     from rookery.manager.web.web_server import told_plainly
 
     for line in told_plainly(plan, server):
@@ -269,7 +269,7 @@ def _heeded() -> list[signal.Signals]:
     return [number for number in ending if signal.getsignal(number) is not signal.SIG_IGN]
 
 
-class _Leaving:
+class _Shutdown:
     """The first signal ends the server, the second also what is done afterwards."""
 
     def __init__(self) -> None:

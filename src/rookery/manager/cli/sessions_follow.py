@@ -67,7 +67,7 @@ async def show_command(client: ManagerClient, session: str) -> int:
 async def follow_command(client: ManagerClient, session: str, tail: int) -> int:
     """Print what happens in a session until it rests."""
     row = await client.session(session)
-    transcript = click.get_current_context().ensure_object(Transcript)
+    transcript = click.get_current_context().ensure_object(FollowedTranscript)
     async with anyio.create_task_group() as group:
         news = client.manager.follow_session(row.session_id, tail=tail)
         reader = _Reader(client, transcript, news)
@@ -106,7 +106,7 @@ async def wait_command(
     return next((code for code in _GRAVEST if code in codes), Exit.DONE)
 
 
-class Transcript:
+class FollowedTranscript:
     def __init__(self) -> None:
         self._rows: dict[int, dict[str, Any]] = {}
         self._told: dict[int, int] = {}
@@ -211,7 +211,10 @@ class _Reader:
     """Prints what comes of one session."""
 
     def __init__(
-        self, client: ManagerClient, transcript: Transcript, news: AsyncIterator[Mapping[str, Any]]
+        self,
+        client: ManagerClient,
+        transcript: FollowedTranscript,
+        news: AsyncIterator[Mapping[str, Any]],
     ) -> None:
         self._client = client
         self._transcript = transcript

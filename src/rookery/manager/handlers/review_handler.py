@@ -29,7 +29,7 @@ from rookery.manager.requests import (
     Scope,
     SendComments,
 )
-from rookery.manager.review.file_diffs import Picture, TextDiff
+from rookery.manager.review.file_diffs import ShownPicture, TextDiff
 from rookery.manager.review.file_sides import ChangedLine
 from rookery.manager.review.reviews import (
     SessionFile,
@@ -39,7 +39,7 @@ from rookery.manager.review.reviews import (
     session_files,
     steps_of,
 )
-from rookery.manager.sessions.session_summary import Shown
+from rookery.manager.sessions.session_summary import ShownSession
 from rookery.manager.shown_rows import (
     Comment,
     DiffLine,
@@ -106,7 +106,7 @@ class ReviewHandler:
     def __init__(self, access: WorktreeAccess, dependencies: Dependencies) -> None:
         self._access = access
         self._supervisor = access.supervisor
-        self._desk = access.review
+        self._operations = access.review
         self._own = SessionReviews(access, dependencies)
 
     @property
@@ -131,7 +131,7 @@ class ReviewHandler:
         if worktree is None and not self._has_repository:
             own = await self._own.review(session_id)
             return replace(own, notes=(NO_REPOSITORY, *own.notes))
-        return await self._access.done(partial(self._desk.changes, worktree, scope))
+        return await self._access.done(partial(self._operations.changes, worktree, scope))
 
     async def _read_diff(self, request: ReadDiff) -> FileDiff:
         self._find(request.session_id)
@@ -153,7 +153,7 @@ class ReviewHandler:
         if worktree is None and not self._has_repository:
             return await self._own.diff(session_id, path, context)
         return await self._access.done(
-            partial(self._desk.diff, worktree, scope, path, context=context)
+            partial(self._operations.diff, worktree, scope, path, context=context)
         )
 
     async def _revert(self, request: RevertFile) -> Done:
@@ -161,11 +161,15 @@ class ReviewHandler:
         session_id, path = request.session_id, request.path
         self._find(session_id)
         worktree = await self._worktree(session_id)
-        done = await self._access.tried(partial(self._desk.revert, worktree, path, request.digest))
+        done = await self._access.tried(
+            partial(self._operations.revert, worktree, path, request.digest)
+        )
         if isinstance(done, Obstacle) and done.code is Code.CHANGED:
             own = await self._own_file(session_id, path, request.digest)
             if own:
-                back = partial(self._desk.revert_to, worktree, path, now=own.new, then=own.old)
+                back = partial(
+                    self._operations.revert_to, worktree, path, now=own.new, then=own.old
+                )
                 done = await self._access.tried(back)
         if isinstance(done, Obstacle):
             raise CommandRejected(done.text)
@@ -210,7 +214,7 @@ class ReviewHandler:
         found.sort(key=lambda shown: (shown.record.start_time, shown.record.label))
         return tuple([await self._version(shown) for shown in found])
 
-    async def _version(self, shown: Shown) -> Version:
+    async def _version(self, shown: ShownSession) -> Version:
         record = shown.record
         removed = await self._access.removed(record.session_id)
         end = record.end_time or time.time_ns() // 1_000_000
@@ -236,7 +240,7 @@ class ReviewHandler:
             return WorktreeStats()
         if worktree is None:
             return WorktreeStats()
-        stats = await self._access.tried(partial(self._desk.stats, worktree))
+        stats = await self._access.tried(partial(self._operations.stats, worktree))
         return WorktreeStats() if isinstance(stats, Obstacle) else stats
 
     async def _worktree(self, session_id: str) -> Worktree | None:
@@ -246,13 +250,13 @@ class ReviewHandler:
     def _has_repository(self) -> bool:
         return os.path.lexists(self._access.project / ".git")
 
-    def _find(self, session_id: str) -> Shown:
+    def _find(self, session_id: str) -> ShownSession:
         if shown := self._supervisor.session(session_id):
             return shown
         raise CommandRejected(f"There is no session {session_id} here.")
 
 
-def _data_uri(picture: Picture | None) -> str:
+def _data_uri(picture: ShownPicture | None) -> str:
     if picture is None:
         return ""
     return f"data:{picture.media_type};base64,{base64.b64encode(picture.data).decode()}"

@@ -46,7 +46,7 @@ from rookery.manager.requests import (
     SwitchSession,
 )
 from rookery.manager.sessions.message_queue import Terms
-from rookery.manager.sessions.session_folders import Launch, Wish, Workspaces
+from rookery.manager.sessions.session_folders import SessionLaunch, SessionOptions, Workspaces
 from rookery.manager.sessions.session_record import (
     LABEL_LENGTH,
     SessionRecord,
@@ -55,7 +55,7 @@ from rookery.manager.sessions.session_record import (
     matching,
     same_fields,
 )
-from rookery.manager.sessions.session_summary import Shown, Switches
+from rookery.manager.sessions.session_summary import ShownSession, Switches
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import Done, Exported, InboxRow, Listing, Overview, Started
 from rookery.manager.worktrees.branch_names import slug
@@ -75,9 +75,9 @@ class Sessions(Protocol):
     @property
     def read_only(self) -> str: ...
 
-    def session(self, session_id: str) -> Shown | None: ...
+    def session(self, session_id: str) -> ShownSession | None: ...
 
-    async def take_in(self, session_id: str, wish: Wish) -> None:
+    async def take_in(self, session_id: str, wish: SessionOptions) -> None:
         """A session for a task that is stored already. It rests until the user goes on with it."""
         ...
 
@@ -257,14 +257,16 @@ class ForkHandler:
         return shown.record
 
 
-def _wish(source: SessionRecord, launch: Launch) -> Wish:
+def _wish(source: SessionRecord, launch: SessionLaunch) -> SessionOptions:
     """A session like its source, in the same folder, which the two share from now on."""
     own = {
         "workspace": Path(launch.workspace),
         "label": f"{source.name[: LABEL_LENGTH - len(FORKED)]}{FORKED}",
         "group_id": "",
     }
-    return Wish(**{**same_fields(source, Wish), **same_fields(launch, Wish), **own})
+    return SessionOptions(
+        **{**same_fields(source, SessionOptions), **same_fields(launch, SessionOptions), **own}
+    )
 
 
 def _file_name(record: SessionRecord, form: Form) -> str:

@@ -24,7 +24,7 @@ from rookery.manager.handlers.router import Handlers
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.handlers.worktree_scripts import SettingUp
 from rookery.manager.requests import StartSessions, TrustProject
-from rookery.manager.sessions.session_folders import Wish
+from rookery.manager.sessions.session_folders import SessionOptions
 from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode, label_of
 from rookery.manager.shown_rows import Done, Started
 from rookery.manager.worktrees.branch_names import MOST_VERSIONS, automatic_branch, own_branch
@@ -32,10 +32,10 @@ from rookery.manager.worktrees.worktree_values import (
     Created,
     Listed,
     Obstacle,
-    State,
-    Step,
     VersionsMade,
     Worktree,
+    WorktreeState,
+    WorktreeStep,
     environment_of,
 )
 
@@ -47,7 +47,7 @@ CANCELLED = "It was cancelled before it began."
 KEPT = "Its worktree {} holds files already, so it is kept; remove it if you do not need it."
 
 
-class Beginning(Struct, frozen=True, kw_only=True):
+class StartedGroup(Struct, frozen=True, kw_only=True):
     """Sessions that are to begin: versions of one another, if there are several."""
 
     sessions: tuple[str, ...]
@@ -66,7 +66,7 @@ class StartHandler:
     ) -> None:
         self._access = access
         self._supervisor = access.supervisor
-        self._apart = Apart(access, setting_up)
+        self._apart = WorktreeStart(access, setting_up)
         self._settings = settings
 
     @property
@@ -96,7 +96,7 @@ class StartHandler:
         if request.versions > 1 or request.branch:
             raise CommandRejected("Versions and branches need worktrees of their own.")
         found = await self._access.find(request.worktree_id)
-        if found.state is not State.READY:
+        if found.state is not WorktreeState.READY:
             raise CommandRejected(
                 f"The worktree {found.worktree.path} is {found.state}, so nothing was started. "
                 "Recreate or remove it."
@@ -123,7 +123,7 @@ class StartHandler:
 
     async def _start_apart(self, request: StartSessions) -> Started:
         versions = request.versions
-        known = await self._access.done(self._access.desk.branches)
+        known = await self._access.done(self._access.operations.branches)
         is_there = bool(request.branch) and request.branch in known
         if is_there and versions > 1:
             raise CommandRejected(
@@ -133,7 +133,7 @@ class StartHandler:
         sessions = [
             await self._reserved(request, number, group_id) for number in range(1, versions + 1)
         ]
-        beginning = Beginning(
+        beginning = StartedGroup(
             sessions=tuple(sessions),
             branch=request.branch if is_there else self._new_branch(request),
             branch_is_there=is_there,
@@ -152,7 +152,7 @@ class StartHandler:
             group_id=group_id,
             options=TRUSTED,
         )
-        return await self._supervisor.preparations.reserve(wish, Step.SYNCING)
+        return await self._supervisor.preparations.reserve(wish, WorktreeStep.SYNCING)
 
     def _new_branch(self, request: StartSessions) -> str:
         if request.branch:
@@ -162,9 +162,9 @@ class StartHandler:
         return automatic_branch(request.prompt or request.label, prefix=prefix, chance=chance)
 
 
-def _wish(request: StartSessions, workspace: Path, number: int = 1) -> Wish:
+def _wish(request: StartSessions, workspace: Path, number: int = 1) -> SessionOptions:
     provider, model = _model(request, number)
-    return Wish(
+    return SessionOptions(
         prompt=request.prompt,
         workspace=workspace,
         images=request.images,
@@ -191,10 +191,10 @@ def _label(request: StartSessions, number: int = 1) -> str:
     return f"{label[: LABEL_LENGTH - len(mark)].rstrip()}{mark}"
 
 
-class _Course:
+class _StartProgress:
     """How far the sessions of a beginning have come."""
 
-    def __init__(self, beginning: Beginning) -> None:
+    def __init__(self, beginning: StartedGroup) -> None:
         self.beginning = beginning
         self.over = anyio.Event()
         self.waiting = dict(enumerate(beginning.sessions, 1))
@@ -235,7 +235,7 @@ class _Course:
         )
 
 
-class Apart:
+class WorktreeStart:
     def __init__(self, access: WorktreeAccess, setting_up: SettingUp) -> None:
         self._access = access
         self._supervisor = access.supervisor
@@ -243,10 +243,10 @@ class Apart:
         self._setting_up = setting_up
         self._room = anyio.CapacityLimiter(SET_UP_AT_ONCE)
 
-    async def begin(self, beginning: Beginning) -> Started:
+    async def begin(self, beginning: StartedGroup) -> Started:
         """Raises `CommandRejected` if none could begin; then nothing is left of them but those to
         whom the user has said more by then, which is kept with them."""
-        course = _Course(beginning)
+        course = _StartProgress(beginning)
         self._supervisor.group.start_soon(self._run, course)
         await course.over.wait()
         if not course.begun:
@@ -257,7 +257,7 @@ class Apart:
             raise CommandRejected(course.failed[0])
         return course.told
 
-    async def _run(self, course: _Course) -> None:
+    async def _run(self, course: _StartProgress) -> None:
         async with anyio.create_task_group() as group:
             try:
                 made = await self._access.tried(partial(self._make, course, group))
@@ -267,11 +267,11 @@ class Apart:
             for number in tuple(course.waiting):
                 self._ready(course, group, number, why)
 
-    def _make(self, course: _Course, group: TaskGroup) -> VersionsMade | Obstacle | None:
+    def _make(self, course: _StartProgress, group: TaskGroup) -> VersionsMade | Obstacle | None:
         """All worktrees, one after the other. In a thread."""
-        wanted, desk = course.beginning, self._access.desk
+        wanted, operations = course.beginning, self._access.operations
 
-        def told(step: Step) -> None:
+        def told(step: WorktreeStep) -> None:
             anyio.from_thread.run_sync(self._tell, course, step)
 
         def ready(number: int, made: Created | Obstacle) -> None:
@@ -279,7 +279,7 @@ class Apart:
             anyio.from_thread.run_sync(self._ready, course, group, number, made)
 
         if len(wanted.sessions) > 1:
-            return desk.create_versions(
+            return operations.create_versions(
                 wanted.branch,
                 label=wanted.label,
                 versions=len(wanted.sessions),
@@ -289,21 +289,21 @@ class Apart:
                 ready=ready,
             )
         if wanted.branch_is_there:
-            told(Step.CREATING)
-            course.note_those_there(desk.listed())
-            one = desk.import_branch(wanted.branch, label=wanted.label, parent=wanted.base)
+            told(WorktreeStep.CREATING)
+            course.note_those_there(operations.listed())
+            one = operations.import_branch(wanted.branch, label=wanted.label, parent=wanted.base)
         else:
-            one = desk.create(wanted.branch, label=wanted.label, base=wanted.base, told=told)
+            one = operations.create(wanted.branch, label=wanted.label, base=wanted.base, told=told)
         ready(1, one)
         return None
 
-    def _tell(self, course: _Course, step: Step) -> None:
+    def _tell(self, course: _StartProgress, step: WorktreeStep) -> None:
         """Raises `CommandRejected` once nobody wants any of them."""
         wanted = [each for each in course.waiting.values() if self._is_told(each, step)]
         if not wanted:
             raise CommandRejected(CANCELLED)
 
-    def _is_told(self, session_id: str, step: Step) -> bool:
+    def _is_told(self, session_id: str, step: WorktreeStep) -> bool:
         try:
             self._preparations.preparing(session_id, step)
         except CommandRejected:
@@ -311,13 +311,13 @@ class Apart:
         return True
 
     def _ready(
-        self, course: _Course, group: TaskGroup, number: int, made: Created | Obstacle | str
+        self, course: _StartProgress, group: TaskGroup, number: int, made: Created | Obstacle | str
     ) -> None:
         if session_id := course.waiting.pop(number, None):
             group.start_soon(self._go_on, course, session_id, made)
 
     async def _go_on(
-        self, course: _Course, session_id: str, made: Created | Obstacle | str
+        self, course: _StartProgress, session_id: str, made: Created | Obstacle | str
     ) -> None:
         if not isinstance(made, Created):
             self._fail(course, session_id, made.text if isinstance(made, Obstacle) else made)
@@ -330,7 +330,7 @@ class Apart:
             self._fail(course, session_id, str(error))
 
     async def _set_up_and_launch(
-        self, course: _Course, session_id: str, worktree: Worktree
+        self, course: _StartProgress, session_id: str, worktree: Worktree
     ) -> None:
         why = CANCELLED
         async with anyio.create_task_group() as group:
@@ -348,8 +348,8 @@ class Apart:
             course.notes.append(KEPT.format(worktree.path))
         raise CommandRejected(why)
 
-    async def _set_up(self, course: _Course, session_id: str, worktree: Worktree) -> None:
-        if not course.has_made(worktree) or not self._is_told(session_id, Step.SETUP):
+    async def _set_up(self, course: _StartProgress, session_id: str, worktree: Worktree) -> None:
+        if not course.has_made(worktree) or not self._is_told(session_id, WorktreeStep.SETUP):
             return
         note = partial(self._note, session_id)
         course.notes += await self._setting_up.set_up(worktree, note)
@@ -360,7 +360,7 @@ class Apart:
             self._preparations.note(session_id, lines)
 
     def _launched(self, session_id: str, worktree: Worktree) -> bool:
-        if not self._is_told(session_id, Step.STARTING):
+        if not self._is_told(session_id, WorktreeStep.STARTING):
             return False
         self._preparations.launch(
             session_id,
@@ -376,7 +376,7 @@ class Apart:
             await self._preparations.unwanted(session_id)
         scope.cancel()
 
-    def _fail(self, course: _Course, session_id: str, why: str) -> None:
+    def _fail(self, course: _StartProgress, session_id: str, why: str) -> None:
         if self._supervisor.session(session_id):
             self._preparations.fail(session_id, why)
         course.fail(why)

@@ -27,7 +27,7 @@ from rookery.manager.dependencies import Snapshots, StoredTasks
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.requests import ListCheckpoints, RehearseRestore, RestoreSession
 from rookery.manager.sessions.session_folders import Workspaces
-from rookery.manager.sessions.session_summary import Shown
+from rookery.manager.sessions.session_summary import ShownSession
 from rookery.manager.shown_rows import CheckpointRow, Done
 from rookery.protocol.host_interface import Host
 
@@ -49,7 +49,7 @@ class Hosts(Protocol):
 
     tasks: StoredTasks
 
-    def session(self, session_id: str) -> Shown | None: ...
+    def session(self, session_id: str) -> ShownSession | None: ...
 
     async def host_of(self, session_id: str, *, reopen: bool = False) -> Host:
         """The process of a session; one that rests gets one with `reopen`."""
@@ -62,7 +62,7 @@ class Hosts(Protocol):
     def mark_read(self, session_id: str) -> None: ...
 
 
-class _Told(Struct, frozen=True, kw_only=True):
+class _RestoreOutcome(Struct, frozen=True, kw_only=True):
     """What became of the files: whether they are `back`, and what is to be known of it."""
 
     back: bool
@@ -158,13 +158,13 @@ class UndoHandler:
                         break
         self._hosts.mark_read(session_id)
 
-    async def _put_files_back(self, host: Host, request: RestoreSession) -> "_Told":
+    async def _put_files_back(self, host: Host, request: RestoreSession) -> "_RestoreOutcome":
         task_id, to, overwrite = request.session_id, request.to, request.overwrite
         plan = await _rehearsal(host, task_id, to, overwrite=overwrite)
         if plan.problem:
             raise CommandRejected(f"Nothing was changed. {plan.problem}")
         if not (plan.written or plan.removed or plan.kept):
-            return _Told(back=True, notes=(NO_FILE_PUT_BACK,))
+            return _RestoreOutcome(back=True, notes=(NO_FILE_PUT_BACK,))
         after = await self._last_event(task_id)
         await host.send(RestoreFiles(task_id=task_id, to=to, overwrite=overwrite))
         return await _told_of_restore(host, task_id, after)
@@ -185,7 +185,7 @@ class UndoHandler:
             raise CommandRejected(AT_WORK)
         return await self._hosts.host_of(session_id, reopen=True)
 
-    def _find(self, session_id: str) -> Shown:
+    def _find(self, session_id: str) -> ShownSession:
         if shown := self._hosts.session(session_id):
             return shown
         raise CommandRejected(f"There is no session {session_id} here.")
@@ -201,17 +201,17 @@ async def _rehearsal(host: Host, task_id: str, to: int, *, overwrite: bool) -> R
     return await host.query(AskRehearsal(task_id=task_id, to=to, overwrite=overwrite))
 
 
-async def _told_of_restore(host: Host, task_id: str, after: int) -> _Told:
+async def _told_of_restore(host: Host, task_id: str, after: int) -> _RestoreOutcome:
     notes: tuple[str, ...] = ()
     with anyio.move_on_after(SECONDS_TO_RESTORE) as patience:
         async with aclosing(_facts(host, task_id, after)) as facts:
             async for fact in facts:
                 if isinstance(fact, FilesRestored):
-                    return _Told(back=True, notes=(*notes, restored_files(fact)))
+                    return _RestoreOutcome(back=True, notes=(*notes, restored_files(fact)))
                 if isinstance(fact, Noted):
                     notes = (*notes, fact.text)
                     patience.deadline = anyio.current_time() + SECONDS_AFTER_A_NOTE
-    return _Told(back=False, notes=notes or (STILL_AT_IT,))
+    return _RestoreOutcome(back=False, notes=notes or (STILL_AT_IT,))
 
 
 async def _facts(host: Host, task_id: str, after: int) -> AsyncGenerator[Fact, None]:

@@ -18,12 +18,18 @@ from msgspec.structs import replace
 from rookery import NAME
 from rookery.errors import CommandRejected
 from rookery.manager.dependencies import TrustedFolders
-from rookery.manager.review.reviews import ReviewDesk
+from rookery.manager.review.reviews import ReviewOperations
 from rookery.manager.sessions.session_record import SessionRecord
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.worktrees.create import Fetching
-from rookery.manager.worktrees.operations import WorktreeDesk
-from rookery.manager.worktrees.worktree_values import KEEP_REFS, Listed, Obstacle, State, Worktree
+from rookery.manager.worktrees.operations import WorktreeOperations
+from rookery.manager.worktrees.worktree_values import (
+    KEEP_REFS,
+    Listed,
+    Obstacle,
+    Worktree,
+    WorktreeState,
+)
 from rookery.platform.paths import visible
 
 GITS_AT_ONCE = 3
@@ -41,8 +47,8 @@ class WorktreeAccess:
     ) -> None:
         self.supervisor = supervisor
         self.project = supervisor.project
-        self.desk = WorktreeDesk(self.project, fetching=fetching)
-        self.review = ReviewDesk(self.project)
+        self.operations = WorktreeOperations(self.project, fetching=fetching)
+        self.review = ReviewOperations(self.project)
         self.closed: set[str] = set()
         """The paths of worktrees that are about to go: nothing is started there any more."""
         self._trust = trust
@@ -67,7 +73,7 @@ class WorktreeAccess:
         self.supervisor.head_changed()
 
     async def done(self, operation: Callable[[], T | Obstacle]) -> T:
-        """What an operation of a desk does, in a thread. Raises `CommandRejected` with what is in
+        """What an operation does, in a thread. Raises `CommandRejected` with what is in
         its way."""
         said = await self.tried(operation)
         if isinstance(said, Obstacle):
@@ -167,28 +173,30 @@ class WorktreeAccess:
     def _trouble_with(self, place: Path, record: SessionRecord) -> str | None:
         branch = record.parallel_mode.branch if record.parallel_mode else ""
         known = Worktree(id=record.worktree_id or place.name, branch=branch, path=str(place))
-        match self.desk.state_of(known):
+        match self.operations.state_of(known):
             case Obstacle(text=text):
                 return text
-            case State.READY:
+            case WorktreeState.READY:
                 return None
-            case (State.MISSING | State.LOST) as state if not record.worktree_id:
-                is_there = f" Its branch {branch} is there." if state is State.MISSING else ""
+            case (WorktreeState.MISSING | WorktreeState.LOST) as state if not record.worktree_id:
+                is_there = (
+                    f" Its branch {branch} is there." if state is WorktreeState.MISSING else ""
+                )
                 return (
                     f"The worktree {place.name} was removed.{is_there}{self._kept_of(place)} The "
                     "session can be read; start another to go on."
                 )
-            case State.MISSING:
+            case WorktreeState.MISSING:
                 return (
                     f"The worktree {place} is gone, and its branch {branch} is there. The session "
                     "is kept: recreate its worktree, then resume it."
                 )
-            case State.LOST:
+            case WorktreeState.LOST:
                 return (
                     f"The worktree {place} and its branch {branch} are gone. The session "
                     "can be read, but it has no place to go on in."
                 )
-            case State.UNFINISHED:
+            case WorktreeState.UNFINISHED:
                 return f"The worktree {place} was not made to its end. Remove it and start again."
             case _:
                 return (
@@ -198,7 +206,7 @@ class WorktreeAccess:
 
     def _kept_of(self, place: Path) -> str:
         """Where the work is that was not committed when a worktree was removed."""
-        keeps = self.desk.keeps()
+        keeps = self.operations.keeps()
         if isinstance(keeps, Obstacle):
             return ""
         begins = f"{KEEP_REFS}{place.name}-"
@@ -210,13 +218,13 @@ class WorktreeAccess:
         )
 
     def _listed(self, remembered: list[Worktree]) -> list[Listed] | Obstacle:
-        found = self.desk.listed()
+        found = self.operations.listed()
         if isinstance(found, Obstacle):
             return found
         paths = {each.worktree.path for each in found}
         lost = {each.path: each for each in remembered if each.path not in paths}
         for worktree in lost.values():
-            state = self.desk.state_of(worktree)
+            state = self.operations.state_of(worktree)
             if not isinstance(state, Obstacle):
                 found.append(Listed(worktree=worktree, state=state))
         return found

@@ -46,9 +46,9 @@ from rookery.manager.worktrees.worktree_values import (
     Keep,
     Listed,
     Obstacle,
-    Recovered,
-    State,
+    RecoveredWork,
     Worktree,
+    WorktreeState,
     counted,
 )
 from rookery.platform.paths import visible
@@ -59,7 +59,7 @@ UNPLANNED = "Look first at what it would do, and give back the token of that pla
 class WorktreeHandler:
     def __init__(self, access: WorktreeAccess, agreed: AgreedScripts, scripts: RunScripts) -> None:
         self._access = access
-        self._desk = access.desk
+        self._operations = access.operations
         self._agreed = agreed
         self._scripts = scripts
         self._finishing = Finishing(access)
@@ -93,8 +93,8 @@ class WorktreeHandler:
         known of it is noticed."""
         if self._access.supervisor.read_only or not self._access.is_trusted:
             return
-        found = await self._access.tried(self._desk.recover)
-        if isinstance(found, Recovered):
+        found = await self._access.tried(self._operations.recover)
+        if isinstance(found, RecoveredWork):
             keeps = [f"{keep.about}. {keep.told}" for keep in found.keeps]
             notices = [*keeps, *(each.text for each in found.trouble)]
             self._access.supervisor.store.notices.extend(notices)
@@ -126,9 +126,9 @@ class WorktreeHandler:
 
     async def _recreate(self, request: RecreateWorktree) -> Done:
         found = await self._access.find(request.worktree_id)
-        if found.state is State.READY:
+        if found.state is WorktreeState.READY:
             return Done(notes=(f"{found.worktree.branch} is there already.",))
-        resumed = await self._access.done(partial(self._desk.resume, found.worktree))
+        resumed = await self._access.done(partial(self._operations.resume, found.worktree))
         return Done(notes=resumed.notes)
 
     async def _finish(self, request: FinishWorktree) -> Done:
@@ -137,7 +137,9 @@ class WorktreeHandler:
 
     async def _plan_apply(self, request: PlanApply) -> Plan:
         worktree = await self._worktree(request.worktree_id)
-        plan = await self._access.tried(partial(self._desk.plan_apply, worktree, request.paths))
+        plan = await self._access.tried(
+            partial(self._operations.plan_apply, worktree, request.paths)
+        )
         if isinstance(plan, Obstacle):
             if plan.code in (Code.CONFLICT, Code.NOTHING_TO_DO):
                 return Plan(text=plan.text, conflicts=_shown(plan.paths))
@@ -151,7 +153,7 @@ class WorktreeHandler:
             raise CommandRejected(UNPLANNED)
         worktree = await self._worktree(request.worktree_id)
         applied = await self._access.done(
-            partial(self._desk.apply, worktree, request.paths, agreed=request.token)
+            partial(self._operations.apply, worktree, request.paths, agreed=request.token)
         )
         files = counted(len(applied.paths), "file")
         told = f"Applied {files} of {worktree.branch}."
@@ -159,7 +161,7 @@ class WorktreeHandler:
 
     async def _merge(self, request: MergeWorktree) -> Done:
         worktree = await self._worktree(request.worktree_id)
-        merged = await self._access.done(partial(self._desk.merge, worktree))
+        merged = await self._access.done(partial(self._operations.merge, worktree))
         told = f"{worktree.branch} was merged into {merged.into}."
         return Done(notes=(told, *told_of(merged.keep)))
 
@@ -176,35 +178,35 @@ class WorktreeHandler:
         )
 
     async def _list_importable(self, request: ListImportable) -> Importables:
-        found = await self._access.done(self._desk.importable)
+        found = await self._access.done(self._operations.importable)
         return Importables(branches=found.branches, worktrees=found.worktrees)
 
     async def _import(self, request: ImportWork) -> WorktreeRow:
         if bool(request.branch) == bool(request.folder):
             raise CommandRejected("Name a branch or a folder to import, and only one of them.")
         if request.branch:
-            made = await self._access.done(partial(self._desk.import_branch, request.branch))
+            made = await self._access.done(partial(self._operations.import_branch, request.branch))
         else:
             folder = Path(request.folder)
             if not folder.is_absolute():
                 raise CommandRejected(f"{request.folder} is no absolute path of a folder.")
-            made = await self._access.done(partial(self._desk.import_worktree, folder))
-        return self._row(Listed(worktree=made.worktree, state=State.READY))
+            made = await self._access.done(partial(self._operations.import_worktree, folder))
+        return self._row(Listed(worktree=made.worktree, state=WorktreeState.READY))
 
     async def _list_kept(self, request: ListKept) -> tuple[KeptWork, ...]:
-        keeps = await self._access.done(self._desk.keeps)
+        keeps = await self._access.done(self._operations.keeps)
         return tuple(KeptWork(ref=each.ref, commit=each.commit, about=each.about) for each in keeps)
 
     async def _bring_back(self, request: BringBack) -> WorktreeRow:
         keep = Keep(ref=request.ref, commit="")
-        made = await self._access.done(partial(self._desk.bring_back, keep, request.branch))
-        return self._row(Listed(worktree=made.worktree, state=State.READY))
+        made = await self._access.done(partial(self._operations.bring_back, keep, request.branch))
+        return self._row(Listed(worktree=made.worktree, state=WorktreeState.READY))
 
     async def _run_script(self, request: RunScript) -> Done:
         found = await self._access.find(request.worktree_id)
         project = self._access.project
         script = project_script(project, RUN_SCRIPT)
-        if found.state is not State.READY:
+        if found.state is not WorktreeState.READY:
             raise CommandRejected(f"The worktree {found.worktree.path} is {found.state}.")
         if not script:
             raise CommandRejected(f"There is no {PROJECT_FOLDER}/{RUN_SCRIPT} in the project.")
@@ -241,7 +243,7 @@ class WorktreeHandler:
         return Done(notes=("It is run as it is now; if it changes, you are asked anew.",))
 
     async def _list_branches(self, request: ListBranches) -> tuple[str, ...]:
-        return tuple(await self._access.done(self._desk.branches))
+        return tuple(await self._access.done(self._operations.branches))
 
     async def _worktree(self, worktree_id: str) -> Worktree:
         return (await self._access.find(worktree_id)).worktree

@@ -222,7 +222,7 @@ class SettingUp:
         self, worktree: Worktree, heard: Callable[[Sequence[str]], None]
     ) -> tuple[str, ...]:
         """`heard` is given the lines as they come. What should be known is returned."""
-        copied = await self._access.tried(lambda: self._access.desk.copy_included(worktree))
+        copied = await self._access.tried(lambda: self._access.operations.copy_included(worktree))
         notes = [copied.text] if isinstance(copied, Obstacle) else []
         notes += await self._run(worktree, heard)
         heard(notes)
@@ -236,7 +236,7 @@ class SettingUp:
             shown = Path(script.path).relative_to(project)
             look = f"{NAME} sessions worktrees scripts"
             return [f"{shown} was not run, as nobody has agreed to it as it is now: {look}"]
-        lines = _Lines()
+        lines = _OutputLines()
         run = await run_setup(
             script,
             worktree,
@@ -256,18 +256,18 @@ class SettingUp:
 
     async def discard(self, worktree: Worktree) -> bool:
         """Remove a worktree that nobody has worked in yet; whether it held nothing and is gone."""
-        desk = self._access.desk
-        plan = await self._access.tried(lambda: desk.plan_removal(worktree))
+        operations = self._access.operations
+        plan = await self._access.tried(lambda: operations.plan_removal(worktree))
         if isinstance(plan, Obstacle) or plan.to_keep or plan.left_out or plan.unmerged_commits:
             return False
         fate = BranchFate.DELETE if worktree.branch_owned else BranchFate.KEEP
-        removed = await self._access.tried(lambda: desk.remove(plan, fate))
+        removed = await self._access.tried(lambda: operations.remove(plan, fate))
         if isinstance(removed, Removed):
-            await self._access.tried(lambda: desk.clear(removed))
+            await self._access.tried(lambda: operations.clear(removed))
         return not isinstance(removed, Obstacle)
 
 
-class _Lines:
+class _OutputLines:
     """Output that comes in pieces, as lines that can be shown."""
 
     def __init__(self) -> None:

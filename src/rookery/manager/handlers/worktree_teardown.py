@@ -47,13 +47,13 @@ SECONDS_TO_STOP = 30.0
 class Finishing:
     def __init__(self, access: WorktreeAccess) -> None:
         self._access = access
-        self._desk = access.desk
+        self._operations = access.operations
 
     async def finish(self, worktree: Worktree, message: str) -> Done:
         """With the message, or else with the agent's; and if that does not come, with ours."""
         kept: tuple[str, ...] = ()
         if not message.strip():
-            staged = await self._access.done(partial(self._desk.stage, worktree))
+            staged = await self._access.done(partial(self._operations.stage, worktree))
             kept = told_of(staged.keep)
             if staged.files and await self._has_agent_committed(worktree):
                 return Done(notes=(f"The agent has committed to {worktree.branch}.", *kept))
@@ -63,7 +63,7 @@ class Finishing:
         return Done(notes=(said, *kept, *told_of(finished.keep), *finished.notes))
 
     async def _committed(self, worktree: Worktree, message: str) -> Finished:
-        done = await self._access.tried(partial(self._desk.finish, worktree, message))
+        done = await self._access.tried(partial(self._operations.finish, worktree, message))
         if not isinstance(done, Obstacle):
             return done
         if done.code is Code.NOTHING_TO_DO and not message.strip():
@@ -74,7 +74,7 @@ class Finishing:
         """Whether nothing is staged any more, after one of its sessions was asked."""
         if not (session_id := await self._asked(worktree)):
             return False
-        staged, looks_at_rest = partial(self._desk.staged, worktree), 0
+        staged, looks_at_rest = partial(self._operations.staged, worktree), 0
         with anyio.move_on_after(SECONDS_TO_COMMIT):
             while await self._access.done(staged):
                 looks_at_rest = looks_at_rest + 1 if self._rests(session_id) else 0
@@ -110,11 +110,11 @@ class Removing:
     def __init__(self, access: WorktreeAccess, scripts: RunScripts) -> None:
         self._access = access
         self._supervisor = access.supervisor
-        self._desk = access.desk
+        self._operations = access.operations
         self._scripts = scripts
 
     async def plan(self, worktree: Worktree) -> Plan:
-        found = await self._access.done(partial(self._desk.plan_removal, worktree))
+        found = await self._access.done(partial(self._operations.plan_removal, worktree))
         running = self._running(worktree)
         stops = [f"Still running there, and ended first: {', '.join(running)}."] if running else []
         return Plan(
@@ -125,7 +125,7 @@ class Removing:
 
     async def remove(self, worktree: Worktree, token: str, *, delete_branch: bool) -> Done:
         """Raises `CommandRejected`, and then the worktree is there as it was."""
-        plan = await self._access.done(partial(self._desk.plan_removal, worktree))
+        plan = await self._access.done(partial(self._operations.plan_removal, worktree))
         if plan.token != token:
             raise CommandRejected(
                 "Something has changed since you were shown what would be removed, so nothing "
@@ -136,7 +136,7 @@ class Removing:
             await self._stop_all(worktree)
             fate = BranchFate.DELETE if delete_branch else BranchFate.KEEP
             removed: Removed | Forgotten = await self._access.done(
-                lambda: self._desk.remove(plan, fate)
+                lambda: self._operations.remove(plan, fate)
             )
             self._access.forget(worktree)
         finally:
@@ -168,5 +168,5 @@ class Removing:
 
     async def _clear(self, removed: Removed) -> None:
         """May take long; whoever comes later does what we do not get done."""
-        clear = partial(self._desk.clear, removed)
+        clear = partial(self._operations.clear, removed)
         await anyio.to_thread.run_sync(clear, abandon_on_cancel=True)

@@ -165,7 +165,7 @@ class Rendered(Struct, frozen=True, kw_only=True):
 
 def rendered(text: str) -> tuple[str, ...]:
     """All blocks of a text that is complete; none if it is too long."""
-    growing = GrowingMarkdown()
+    growing = GrowingHtml()
     cut = growing.cut(text, complete=True)
     return growing.rendered(cut).blocks if cut else ()
 
@@ -175,7 +175,7 @@ def make_ready() -> None:
     rendered("```python\nx\n```")
 
 
-class GrowingMarkdown:
+class GrowingHtml:
     """One text, of which ever more is known. To `cut` it costs next to nothing; what it was cut
     into is to be rendered in the same order, and may be elsewhere."""
 

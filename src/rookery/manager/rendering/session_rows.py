@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from rookery.core.folds.rows import Rows
 from rookery.core.message import Message
-from rookery.manager.rendering.markdown_html import Cut, GrowingMarkdown, Rendered, rendered, units
+from rookery.manager.rendering.markdown_html import Cut, GrowingHtml, Rendered, rendered, units
 from rookery.manager.sessions.session_record import QueuedMessage, same_fields
 from rookery.manager.sessions.session_states import SessionState
-from rookery.manager.sessions.session_summary import Question, Shown
+from rookery.manager.sessions.session_summary import SessionQuestion, ShownSession
 from rookery.manager.shown_rows import InboxRow, MailRow, SessionRow
 
 SECONDS_AT_ONCE = 0.025
@@ -36,11 +36,11 @@ _MARKDOWN = frozenset(
 
 class _Job(Struct, frozen=True):
     ts: int
-    growing: GrowingMarkdown
+    growing: GrowingHtml
     cut: Cut
 
 
-class Made(Struct, frozen=True):
+class RenderedRow(Struct, frozen=True):
     ts: int
     text: str
     rendered: Rendered
@@ -50,7 +50,7 @@ class RowLooks:
     def __init__(self, rows: Callable[[], Rows[Message]]) -> None:
         """`rows` are those that the client has been told."""
         self._rows = rows
-        self._growing: dict[int, GrowingMarkdown] = {}
+        self._growing: dict[int, GrowingHtml] = {}
         self._unseen: set[int] = set()
         self._jobs: list[_Job] = []
         self._news = anyio.Event()
@@ -60,7 +60,7 @@ class RowLooks:
         self._unseen.update(rows)
         self._news.set()
 
-    async def made(self) -> list[Made]:
+    async def made(self) -> list[RenderedRow]:
         """Some more of it, once there is something to be made."""
         while not self._jobs:
             await self._news.wait()
@@ -71,7 +71,7 @@ class RowLooks:
         del self._jobs[: len(made)]
         return made
 
-    def fitting(self, made: Iterable[Made]) -> list[dict[str, Any]]:
+    def fitting(self, made: Iterable[RenderedRow]) -> list[dict[str, Any]]:
         """The changes of rows that are still what it was made of."""
         told = ((each, self._row(each.ts)) for each in made)
         return [_change(each, row) for each, row in told if row and _is_of(each, row)]
@@ -83,7 +83,7 @@ class RowLooks:
             if not row or not text:
                 self._growing.pop(ts, None)
                 continue
-            growing = self._growing.setdefault(ts, GrowingMarkdown())
+            growing = self._growing.setdefault(ts, GrowingHtml())
             if cut := growing.cut(text, complete=not row.partial):
                 self._jobs.append(_Job(ts, growing, cut))
         self._unseen.clear()
@@ -95,7 +95,7 @@ class RowLooks:
         return None if position is None else rows[position]
 
 
-def session_row(shown: Shown) -> SessionRow:
+def session_row(shown: ShownSession) -> SessionRow:
     record, view = shown.record, shown.view
     worktree = record.parallel_mode
     told = {
@@ -113,7 +113,7 @@ def session_row(shown: Shown) -> SessionRow:
     return SessionRow(**told)
 
 
-def inbox_row(question: Question) -> InboxRow:
+def inbox_row(question: SessionQuestion) -> InboxRow:
     row = question.row
     words = row.text if question.state is SessionState.COMPLETED else markdown_of(row)
     told = {
@@ -147,22 +147,22 @@ def question_in(text: str | None) -> str | None:
             return text
 
 
-def _work(jobs: list[_Job]) -> list[Made]:
+def _work(jobs: list[_Job]) -> list[RenderedRow]:
     """Of the first jobs, as many as can be done in so much time; one at least."""
     end = time.monotonic() + SECONDS_AT_ONCE
-    made: list[Made] = []
+    made: list[RenderedRow] = []
     for job in jobs:
         if made and time.monotonic() > end:
             break
-        made.append(Made(job.ts, job.cut.text, job.growing.rendered(job.cut)))
+        made.append(RenderedRow(job.ts, job.cut.text, job.growing.rendered(job.cut)))
     return made
 
 
-def _is_of(made: Made, row: Message) -> bool:
+def _is_of(made: RenderedRow, row: Message) -> bool:
     return (markdown_of(row) or "").startswith(made.text)
 
 
-def _change(made: Made, row: Message) -> dict[str, Any]:
+def _change(made: RenderedRow, row: Message) -> dict[str, Any]:
     look = made.rendered
     name = "html" if look.anew else "html_add"
     # the answers that a question offers are said behind it, in the same text

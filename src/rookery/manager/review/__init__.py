@@ -1,5 +1,5 @@
 """What a session or a worktree has changed: files, lines, and putting one file back.
 
-`ReviewDesk` offers it as calls. It reads with hardened git and stores nothing in the
+`ReviewOperations` offers it as calls. It reads with hardened git and stores nothing in the
 repository.
 """

@@ -58,7 +58,7 @@ class ListedFile(Struct, frozen=True):
     raw: RawChange
 
 
-class Picture(Struct, frozen=True, kw_only=True):
+class ShownPicture(Struct, frozen=True, kw_only=True):
     media_type: str
     data: bytes
 
@@ -71,8 +71,8 @@ class TextDiff(Struct, frozen=True, kw_only=True):
     note: str = ""
     old: bytes = b""
     new: bytes = b""
-    old_picture: Picture | None = None
-    new_picture: Picture | None = None
+    old_picture: ShownPicture | None = None
+    new_picture: ShownPicture | None = None
 
 
 def changes_of(checkout: Checkout, scope: GitScope) -> Review:
@@ -274,7 +274,7 @@ def _too_much(old: Side, new: Side) -> str:
     return f"Too large to be shown: {old.size} bytes before, {new.size} bytes now."
 
 
-def _picture(side: Side) -> Picture | None:
+def _picture(side: Side) -> ShownPicture | None:
     if not side.picture:
         return None
-    return Picture(media_type=side.picture, data=side.data or b"")
+    return ShownPicture(media_type=side.picture, data=side.data or b"")

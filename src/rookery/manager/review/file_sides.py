@@ -22,7 +22,7 @@ from rookery.core.pictures import image_facts
 from rookery.manager.review.checkout_changes import Checkout, RawChange
 from rookery.manager.shown_rows import LineKind
 from rookery.manager.worktrees.checkout_files import LINK, PLAIN, PROGRAM
-from rookery.manager.worktrees.worktree_git import Git, GitFailed
+from rookery.manager.worktrees.worktree_git import Git, GitCommandFailed
 from rookery.platform.descriptors import opened_folder
 from rookery.platform.git.git_runner import run_git
 
@@ -133,7 +133,7 @@ def _compared(program: str, old: bytes, new: bytes, context: int) -> bytes:
         alone = {"GIT_CEILING_DIRECTORIES": str(Path(folder).parent), "LC_ALL": "C"}
         answer = run_git(program, words, folder=folder, variables=alone)
     if answer.status != _DIFFERENT:
-        raise GitFailed(("diff",), answer.status, answer.errors)
+        raise GitCommandFailed(("diff",), answer.status, answer.errors)
     return answer.out
 
 

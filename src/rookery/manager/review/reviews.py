@@ -1,7 +1,7 @@
 """Everything a review can ask of a project's worktrees, each as one call, and reverting one file.
 
-Like `WorktreeDesk`: an obstacle is an answer, everything blocks, and the project must be trusted. A
-file is put back only if it is as the user saw it, and what it holds is kept first.
+Like `WorktreeOperations`: an obstacle is an answer, everything blocks, and the project must be
+trusted. A file is put back only if it is as the user saw it, and what it holds is kept first.
 """
 
 import os
@@ -185,7 +185,7 @@ class Reverted(Struct, frozen=True, kw_only=True):
     keep: Keep | None = None
 
 
-class ReviewDesk:
+class ReviewOperations:
     """Of one project. Where no worktree is given, the project itself is looked at."""
 
     def __init__(self, project: Path) -> None:

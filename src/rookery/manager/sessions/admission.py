@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.sessions.message_queue import check
-from rookery.manager.sessions.session_events import ProcessError, StartSession, UserMessage
-from rookery.manager.sessions.session_folders import Wish, launch_of, record_of
+from rookery.manager.sessions.session_events import ProcessError, StartEvent, UserMessage
+from rookery.manager.sessions.session_folders import SessionOptions, launch_of, record_of
 from rookery.manager.sessions.session_process import lives
 from rookery.manager.sessions.session_record import ParallelMode
 from rookery.manager.sessions.session_states import SessionStatus
@@ -104,9 +104,9 @@ def _note_what_its_log_tells(session: SupervisedSession) -> None:
 class Preparations:
     def __init__(self, supervisor: "Supervisor") -> None:
         self._supervisor = supervisor
-        self._wishes: dict[str, Wish] = {}
+        self._wishes: dict[str, SessionOptions] = {}
 
-    async def reserve(self, wish: Wish, step: str = "") -> str:
+    async def reserve(self, wish: SessionOptions, step: str = "") -> str:
         """The id of a session that will be started. Its workspace counts for nothing before it is
         launched. Raises `CommandRejected` or `StorageError`, and then there is none."""
         if not (wish.prompt.strip() or wish.images):
@@ -116,7 +116,7 @@ class Preparations:
         session = self._supervisor.add(record_of(wish, session_id))
         session.is_preparing, session.step = True, step
         try:
-            await session.act(StartSession(text=wish.prompt, images=wish.images))
+            await session.act(StartEvent(text=wish.prompt, images=wish.images))
         except StorageError:
             self._supervisor.forget(session_id)
             raise

@@ -21,7 +21,7 @@ from rookery.core.queries import AskAbout
 from rookery.errors import CommandRejected, SettingsError
 from rookery.faults import kp
 from rookery.manager.sessions.message_queue import NOT_AS_SHOWN, Terms, images_of, message_id_of
-from rookery.manager.sessions.session_events import Answer as AnswerOrder
+from rookery.manager.sessions.session_events import AnswerOrder as AnswerOrder
 from rookery.manager.sessions.session_events import UserMessage
 from rookery.manager.sessions.session_record import QueuedMessage
 from rookery.manager.sessions.session_task import RESUMING, FollowedTask, events_of, host_at
@@ -75,7 +75,7 @@ class HandOver(Struct, frozen=True, kw_only=True):
     """The last event of the task before it is taken up."""
 
 
-class Listener(Protocol):
+class ConversationListener(Protocol):
     """Who the conversation is for."""
 
     def hear(self, task: FollowedTask, event: Event) -> None: ...
@@ -95,12 +95,12 @@ class Listener(Protocol):
     def is_working(self) -> bool: ...
 
 
-class Conversation:
+class SessionConversation:
     def __init__(
         self,
         socket: Path,
         root: FollowedTask,
-        listener: Listener,
+        listener: ConversationListener,
         timings: Timings,
         hand_over: HandOver | None,
     ) -> None:

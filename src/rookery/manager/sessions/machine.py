@@ -11,14 +11,14 @@ from rookery.core.asks import Reply
 from rookery.manager.sessions.session_events import (
     AgentAsked,
     AgentMessage,
-    Answer,
     AnswerAgain,
+    AnswerOrder,
     ApiReqStarted,
-    ApproveAction,
+    ApproveEvent,
     AskAnswered,
     AutoApproved,
-    Cancel,
-    CancelSession,
+    CancelEvent,
+    CancelOrder,
     CreationTimeout,
     Deliver,
     Event,
@@ -28,16 +28,16 @@ from rookery.manager.sessions.session_events import (
     ProcessError,
     ProcessEvent,
     ProcessExit,
-    RejectAction,
+    RejectEvent,
     Respawn,
-    ResumeSession,
-    Retry,
+    ResumeEvent,
+    RetryEvent,
     SayCheckpointSaved,
     SayCompletionResult,
-    SendMessage,
+    SendEvent,
     Session,
     SessionCreated,
-    StartSession,
+    StartEvent,
     StartTask,
     Terminate,
     UserMessage,
@@ -58,22 +58,22 @@ from rookery.manager.sessions.session_failures import (
 )
 from rookery.manager.sessions.session_states import (
     WAITING,
-    Rule,
     SessionState,
     Signal,
+    TransitionRule,
     ask_signal,
     cell,
 )
 
 
-class Step(Struct, frozen=True):
+class MachineStep(Struct, frozen=True):
     session: Session
     orders: tuple[Order, ...] = ()
 
     @property
-    def answer(self) -> Answer | None:
+    def answer(self) -> AnswerOrder | None:
         """The answer that it gives, if it gives one."""
-        return next((order for order in self.orders if isinstance(order, Answer)), None)
+        return next((order for order in self.orders if isinstance(order, AnswerOrder)), None)
 
     @property
     def starts_again(self) -> bool:
@@ -85,20 +85,20 @@ def advance(session: Session, event: Event) -> Session:
     return step(session, event).session
 
 
-def step(session: Session, event: Event) -> Step:
+def step(session: Session, event: Event) -> MachineStep:
     """The session after an event, and what its supervisor has to do."""
     if isinstance(event, ProcessEvent) and is_dead(session, event):
-        return Step(session)
+        return MachineStep(session)
     if isinstance(event, AgentMessage):
         if is_history(session, event):
-            return Step(session)
+            return MachineStep(session)
         if session.stop_requested and not resumes(event):
-            return Step(unheard(session, event))
+            return MachineStep(unheard(session, event))
     if comes_too_late(session, event):
         return _too_late(session, event)
     signal = signal_of(session, event)
-    if cell(signal, session.state).rule is Rule.IGNORE:
-        return Step(session)
+    if cell(signal, session.state).rule is TransitionRule.IGNORE:
+        return MachineStep(session)
     return _delivering(_acted(session, event, signal))
 
 
@@ -121,45 +121,45 @@ def lost(session: Session) -> Session:
     return replace(session, process_open=False, last_exit=None)
 
 
-def _too_late(session: Session, event: Event) -> Step:
+def _too_late(session: Session, event: Event) -> MachineStep:
     """Text is queued, whatever it was meant for; anything else is worth nothing any more."""
-    if isinstance(event, SendMessage):
+    if isinstance(event, SendEvent):
         return _delivering(_queued(session, event))
-    return Step(session)
+    return MachineStep(session)
 
 
-def _acted(session: Session, event: Event, signal: Signal) -> Step:
+def _acted(session: Session, event: Event, signal: Signal) -> MachineStep:
     """What the event changes in a state that does not ignore it."""
     match event:
-        case StartSession():
+        case StartEvent():
             return _started(session, _letter(event))
-        case SendMessage():
+        case SendEvent():
             return _sent(session, event, signal)
-        case ApproveAction(text=text):
+        case ApproveEvent(text=text):
             return _answered(session, "yes", UserMessage(text=text))
-        case RejectAction(text=text):
+        case RejectEvent(text=text):
             return _answered(session, "no", UserMessage(text=text))
         case AutoApproved():
-            return Step(_at(SessionState.STREAMING, settled(session)))
-        case ResumeSession(text=text) if text:
+            return MachineStep(_at(SessionState.STREAMING, settled(session)))
+        case ResumeEvent(text=text) if text:
             return _carried_on(session, "message", UserMessage(text=text))
-        case ResumeSession() | Retry():
+        case ResumeEvent() | RetryEvent():
             return _carried_on(session, "yes", UserMessage())
-        case CancelSession():
+        case CancelEvent():
             return _cancelled(session)
         case SessionCreated(session_id=session_id):
             return _announced(session, session_id, signal)
         case AgentAsked() if signal is not Signal.ACTIVITY:
             return _asked(session, ask_of(event), signal)
         case AgentMessage():
-            return Step(_spoke(session, event, signal))
+            return MachineStep(_spoke(session, event, signal))
         case CreationTimeout(text=text):
             return _ended(session, failure_of_timeout(text))
         case ProcessError(text=text):
-            return Step(_closed(session, signal, failure_of_process(text)))
+            return MachineStep(_closed(session, signal, failure_of_process(text)))
         case ProcessExit(code=code, signal=by):
             left = replace(session, last_exit=LastExit(code=code, signal=by))
-            return Step(_closed(left, signal, _failure_of_end(session, event)))
+            return MachineStep(_closed(left, signal, _failure_of_end(session, event)))
     raise TypeError(f"{type(event).__name__} is no event of a session.")
 
 
@@ -177,15 +177,15 @@ def _target(session: Session, signal: Signal) -> SessionState:
     found = cell(signal, session.state)
     created, requested = session.saw_session_created, session.saw_api_req_started
     match found.rule:
-        case Rule.GO:
+        case TransitionRule.GO:
             held = True
-        case Rule.IF_C_ELSE_STAY | Rule.IF_C_ELSE_DEFER:
+        case TransitionRule.IF_C_ELSE_STAY | TransitionRule.IF_C_ELSE_DEFER:
             held = created
-        case Rule.IF_A_ELSE_STAY:
+        case TransitionRule.IF_A_ELSE_STAY:
             held = requested
-        case Rule.IF_C_ELSE_ERROR:
+        case TransitionRule.IF_C_ELSE_ERROR:
             return found.to if found.to and created else SessionState.ERROR
-        case Rule.IGNORE | Rule.STAY | Rule.NEVER:
+        case TransitionRule.IGNORE | TransitionRule.STAY | TransitionRule.NEVER:
             held = False
     return found.to if found.to and held else session.state
 
@@ -199,7 +199,7 @@ def _at(state: SessionState, session: Session, failure: Failure | None = None) -
     return replace(session, state=state, failure=failure)
 
 
-def _started(session: Session, letter: UserMessage) -> Step:
+def _started(session: Session, letter: UserMessage) -> MachineStep:
     generation = session.generation + 1
     letters = (letter,)
     fresh = Session(
@@ -211,34 +211,34 @@ def _started(session: Session, letter: UserMessage) -> Step:
         outbox=letters,
         handed=len(letters),
     )
-    return Step(fresh, (StartTask(generation=generation, letters=letters),))
+    return MachineStep(fresh, (StartTask(generation=generation, letters=letters),))
 
 
-def _sent(session: Session, event: SendMessage, signal: Signal) -> Step:
-    if cell(signal, session.state).rule is Rule.STAY:
+def _sent(session: Session, event: SendEvent, signal: Signal) -> MachineStep:
+    if cell(signal, session.state).rule is TransitionRule.STAY:
         return _queued(session, event)
     return _carried_on(session, "message", _letter(event))
 
 
-def _queued(session: Session, event: SendMessage) -> Step:
-    return Step(replace(session, outbox=(*session.outbox, _letter(event))))
+def _queued(session: Session, event: SendEvent) -> MachineStep:
+    return MachineStep(replace(session, outbox=(*session.outbox, _letter(event))))
 
 
-def _letter(event: StartSession | SendMessage) -> UserMessage:
+def _letter(event: StartEvent | SendEvent) -> UserMessage:
     return UserMessage(text=event.text, images=event.images)
 
 
-def _delivering(done: Step) -> Step:
+def _delivering(done: MachineStep) -> MachineStep:
     """What waits in the outbox goes to the engine as soon as the process takes input."""
     after = done.session
     takes_input = after.process_open and after.saw_session_created and not after.stop_requested
     if not after.outbox or not takes_input:
         return done
     orders = (*done.orders, Deliver(letters=after.outbox))
-    return Step(replace(after, outbox=()), orders)
+    return MachineStep(replace(after, outbox=()), orders)
 
 
-def _carried_on(session: Session, reply: Reply, letter: UserMessage) -> Step:
+def _carried_on(session: Session, reply: Reply, letter: UserMessage) -> MachineStep:
     """Goes on with the process if it waits for such an answer, and with a new one if not. Yes
     to a result would end the task, so only words go on from there."""
     pending = session.pending_ask
@@ -252,19 +252,19 @@ def _takes_yes(ask: PendingAsk) -> bool:
     return ask.resumes or ask.signal is Signal.ASK_FAILURE
 
 
-def _answered(session: Session, reply: Reply, letter: UserMessage) -> Step:
+def _answered(session: Session, reply: Reply, letter: UserMessage) -> MachineStep:
     if not (pending := session.pending_ask):
-        return Step(session)
+        return MachineStep(session)
     if not session.process_open:
         again = AnswerAgain(ask_ts=pending.ts, reply=reply, letter=letter)
         done = _respawned(session, UserMessage())
-        return Step(done.session, (*done.orders, again))
+        return MachineStep(done.session, (*done.orders, again))
     going = replace(settled(session), stop_requested=False)
-    answer = Answer(ask_ts=pending.ts, reply=reply, letter=letter)
-    return Step(_at(SessionState.STREAMING, going), (answer,))
+    answer = AnswerOrder(ask_ts=pending.ts, reply=reply, letter=letter)
+    return MachineStep(_at(SessionState.STREAMING, going), (answer,))
 
 
-def _respawned(session: Session, letter: UserMessage) -> Step:
+def _respawned(session: Session, letter: UserMessage) -> MachineStep:
     generation = session.generation + 1
     letters = (*session.outbox, letter) if letter else session.outbox
     going = replace(
@@ -279,18 +279,18 @@ def _respawned(session: Session, letter: UserMessage) -> Step:
         handed=len(letters),
     )
     order = Respawn(generation=generation, letters=letters)
-    return Step(_at(SessionState.STREAMING, going), (order,))
+    return MachineStep(_at(SessionState.STREAMING, going), (order,))
 
 
-def _cancelled(session: Session) -> Step:
+def _cancelled(session: Session) -> MachineStep:
     stopped = _at(SessionState.STOPPED, session)
     if not session.process_open:
-        return Step(stopped)
+        return MachineStep(stopped)
     unborn = session.state is SessionState.CREATING
-    return Step(stopped, (Terminate() if unborn else Cancel(),))
+    return MachineStep(stopped, (Terminate() if unborn else CancelOrder(),))
 
 
-def _announced(session: Session, session_id: str, signal: Signal) -> Step:
+def _announced(session: Session, session_id: str, signal: Signal) -> MachineStep:
     """Takes the id, and applies what was deferred. What the process was given has arrived."""
     session = replace(
         session,
@@ -301,13 +301,13 @@ def _announced(session: Session, session_id: str, signal: Signal) -> Step:
     )
     if deferred := session.deferred_ask:
         return _asked(replace(session, deferred_ask=None), deferred, deferred.signal)
-    return Step(replace(session, state=_target(session, signal)))
+    return MachineStep(replace(session, state=_target(session, signal)))
 
 
-def _asked(session: Session, ask: PendingAsk, signal: Signal) -> Step:
+def _asked(session: Session, ask: PendingAsk, signal: Signal) -> MachineStep:
     found = cell(signal, session.state)
-    if found.rule is Rule.IF_C_ELSE_DEFER and not session.saw_session_created:
-        return Step(replace(session, deferred_ask=ask))
+    if found.rule is TransitionRule.IF_C_ELSE_DEFER and not session.saw_session_created:
+        return MachineStep(replace(session, deferred_ask=ask))
     failure = failure_of_ask(ask.ask, ask.text) if signal is Signal.ASK_FAILURE else None
     if signal is Signal.ASK_COMPLETION_RESULT and ask.text:
         session = replace(session, completion_text=ask.text)
@@ -315,8 +315,8 @@ def _asked(session: Session, ask: PendingAsk, signal: Signal) -> Step:
     if failure and (session.state is SessionState.CREATING or failure.kind in ENDS_PROCESS):
         return _ended(asking, failure)
     if session.state is SessionState.STOPPED:
-        return Step(asking)
-    return Step(_at(_target(session, signal), asking, failure))
+        return MachineStep(asking)
+    return MachineStep(_at(_target(session, signal), asking, failure))
 
 
 def _spoke(session: Session, event: AgentMessage, signal: Signal) -> Session:
@@ -330,10 +330,10 @@ def _spoke(session: Session, event: AgentMessage, signal: Signal) -> Session:
     return _at(_target(session, signal), session)
 
 
-def _ended(session: Session, failure: Failure) -> Step:
+def _ended(session: Session, failure: Failure) -> MachineStep:
     """Failed so that its process has to go."""
     failed = replace(_at(SessionState.ERROR, session, failure), process_open=False)
-    return Step(failed, (Terminate(),))
+    return MachineStep(failed, (Terminate(),))
 
 
 def _closed(session: Session, signal: Signal, failure: Failure) -> Session:
@@ -381,9 +381,9 @@ def comes_too_late(session: Session, event: Event) -> bool:
     more. Text of which nobody said what it answers is no answer."""
     pending = session.pending_ask.ts if session.pending_ask else None
     match event:
-        case ApproveAction() | RejectAction() | AutoApproved():
+        case ApproveEvent() | RejectEvent() | AutoApproved():
             return event.ask_ts != pending
-        case SendMessage() if session.state in WAITING:
+        case SendEvent() if session.state in WAITING:
             return event.ask_ts != pending
         case CreationTimeout():
             return session.saw_session_created

@@ -22,10 +22,10 @@ from rookery.errors import CommandRejected
 from rookery.manager.sessions.session_events import (
     AgentAsked,
     ApiReqStarted,
-    ApproveAction,
+    ApproveEvent,
     Event,
-    RejectAction,
-    SendMessage,
+    RejectEvent,
+    SendEvent,
     UserMessage,
 )
 from rookery.manager.sessions.session_record import QueuedMessage
@@ -40,7 +40,7 @@ SHOWN = 20
 """How many are remembered after they were sent."""
 NOT_AS_SHOWN = "The question has changed since you saw it. Nothing was sent; read it again."
 _NO_QUESTIONS = (Signal.ACTIVITY, Signal.ASK_RESUME_TASK, Signal.ASK_RESUME_COMPLETED_TASK)
-AnswerEvent = ApproveAction | RejectAction | SendMessage
+AnswerEvent = ApproveEvent | RejectEvent | SendEvent
 
 
 class Terms(Struct, frozen=True, kw_only=True):

@@ -9,14 +9,14 @@ from anyio.abc import TaskGroup
 from rookery.errors import CommandRejected, RookeryError, StorageError
 from rookery.manager.sessions.conversation import (
     NOT_CONFIRMED,
-    Conversation,
+    ConversationListener,
     HandOver,
-    Listener,
+    SessionConversation,
     Timings,
 )
 from rookery.manager.sessions.message_queue import Terms
 from rookery.manager.sessions.session_events import (
-    Answer,
+    AnswerOrder,
     CreationTimeout,
     Event,
     ProcessError,
@@ -25,13 +25,13 @@ from rookery.manager.sessions.session_events import (
     is_answered,
 )
 from rookery.manager.sessions.session_folders import ProcessMark, SessionFolder
-from rookery.manager.sessions.session_process import Exit, SessionProcess, start
+from rookery.manager.sessions.session_process import ProcessEnd, SessionProcess, start
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_task import RESUMING, FollowedTask
 from rookery.protocol.host_interface import Host
 
 
-class Owner(Listener, Protocol):
+class Owner(ConversationListener, Protocol):
     """The session that the process is for."""
 
     root: FollowedTask
@@ -79,7 +79,7 @@ class ProcessKeeper:
         self._timings = timings
         self._environ = environ
         self._process: SessionProcess | None = None
-        self._conversation: Conversation | None = None
+        self._conversation: SessionConversation | None = None
         self._one_process = anyio.Lock()
 
     @property
@@ -134,7 +134,7 @@ class ProcessKeeper:
             await _first_of(self._conversation.handed_over, self._process.gone)
         return self._conversation.host if self._conversation else None
 
-    async def answer(self, answer: Answer, terms: Terms) -> None:
+    async def answer(self, answer: AnswerOrder, terms: Terms) -> None:
         """Raises `CommandRejected` if nobody waits for that, `Disconnected` if it was not sent."""
         if not self._conversation:
             raise CommandRejected("The session's process is not there. Try again.")
@@ -212,7 +212,7 @@ class ProcessKeeper:
         root.forget_news()
         new_task = given is not None and given.new_task
         root.listen_to(self._owner.session.generation, new_task=new_task)
-        self._conversation = Conversation(
+        self._conversation = SessionConversation(
             self._folder.socket, root, self._owner, self._timings, given
         )
 
@@ -232,7 +232,7 @@ class ProcessKeeper:
         """Listens to a process until it is gone, and says how it went."""
         conversation = self._conversation
         assert conversation
-        talk = _Talk()
+        talk = _ProcessTalk()
         async with anyio.create_task_group() as group:
             group.start_soon(self._converse, conversation, process, talk)
             if given:
@@ -248,11 +248,11 @@ class ProcessKeeper:
             self._report(process, how, task_is_over=talk.task_is_over)
         self._owner.gone()
 
-    def _report(self, process: SessionProcess, how: Exit, *, task_is_over: bool) -> None:
+    def _report(self, process: SessionProcess, how: ProcessEnd, *, task_is_over: bool) -> None:
         """One that was ended because its task was over has ended well."""
         complaints: tuple[str, ...] = ()
         if task_is_over:
-            how = Exit(code=0)
+            how = ProcessEnd(code=0)
         elif not process.ending:
             complaints = self._folder.complaints()
             self._owner.note(complaints)
@@ -267,7 +267,7 @@ class ProcessKeeper:
         )
 
     async def _converse(
-        self, conversation: Conversation, process: SessionProcess, talk: "_Talk"
+        self, conversation: SessionConversation, process: SessionProcess, talk: "_ProcessTalk"
     ) -> None:
         """A process whose task is over, or that refuses what it is for, is of no use."""
         generation, failure = process.mark.generation, ""
@@ -340,7 +340,7 @@ async def _first_of(*waits: Callable[[], Awaitable[None]]) -> None:
             group.start_soon(wait_for, one)
 
 
-class _Talk:
+class _ProcessTalk:
     """How far a conversation has come."""
 
     def __init__(self) -> None:

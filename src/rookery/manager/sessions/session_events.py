@@ -19,14 +19,14 @@ from rookery.manager.sessions.session_states import (
 )
 
 
-class StartSession(Struct, frozen=True, kw_only=True):
+class StartEvent(Struct, frozen=True, kw_only=True):
     """The prompt goes to a new process as a new task."""
 
     text: str = ""
     images: tuple[str, ...] = ()
 
 
-class SendMessage(Struct, frozen=True, kw_only=True):
+class SendEvent(Struct, frozen=True, kw_only=True):
     """Text of the user. It answers an open question only if it was written to answer it."""
 
     text: str
@@ -34,25 +34,25 @@ class SendMessage(Struct, frozen=True, kw_only=True):
     ask_ts: int | None = None
 
 
-class ApproveAction(Struct, frozen=True, kw_only=True):
+class ApproveEvent(Struct, frozen=True, kw_only=True):
     ask_ts: int
     text: str = ""
 
 
-class RejectAction(Struct, frozen=True, kw_only=True):
+class RejectEvent(Struct, frozen=True, kw_only=True):
     ask_ts: int
     text: str = ""
 
 
-class CancelSession(Struct, frozen=True, kw_only=True):
+class CancelEvent(Struct, frozen=True, kw_only=True):
     pass
 
 
-class ResumeSession(Struct, frozen=True, kw_only=True):
+class ResumeEvent(Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-class Retry(Struct, frozen=True, kw_only=True):
+class RetryEvent(Struct, frozen=True, kw_only=True):
     pass
 
 
@@ -76,7 +76,7 @@ class ApiReqStarted(AgentMessage, frozen=True, kw_only=True):
     """A request that was not seen before."""
 
 
-class Activity(AgentMessage, frozen=True, kw_only=True):
+class ActivityEvent(AgentMessage, frozen=True, kw_only=True):
     """Anything that is said or asked of which only this matters: the agent works."""
 
 
@@ -130,13 +130,7 @@ class ProcessExit(ProcessEvent, frozen=True, kw_only=True):
 
 
 UserEvent: TypeAlias = (
-    StartSession
-    | SendMessage
-    | ApproveAction
-    | RejectAction
-    | CancelSession
-    | ResumeSession
-    | Retry
+    StartEvent | SendEvent | ApproveEvent | RejectEvent | CancelEvent | ResumeEvent | RetryEvent
 )
 
 
@@ -144,7 +138,7 @@ Event: TypeAlias = (
     UserEvent
     | SessionCreated
     | ApiReqStarted
-    | Activity
+    | ActivityEvent
     | SayCompletionResult
     | SayCheckpointSaved
     | AgentAsked
@@ -182,7 +176,7 @@ class Respawn(Struct, frozen=True, kw_only=True):
     letters: tuple[UserMessage, ...]
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class AnswerOrder(Struct, frozen=True, kw_only=True):
     ask_ts: int
     reply: Reply
     letter: UserMessage
@@ -203,7 +197,7 @@ class Deliver(Struct, frozen=True, kw_only=True):
     letters: tuple[UserMessage, ...]
 
 
-class Cancel(Struct, frozen=True, kw_only=True):
+class CancelOrder(Struct, frozen=True, kw_only=True):
     """Ask the process to cancel its task; press harder if it does not."""
 
 
@@ -211,7 +205,9 @@ class Terminate(Struct, frozen=True, kw_only=True):
     """End the process; nothing it still says counts."""
 
 
-Order: TypeAlias = StartTask | Respawn | Answer | AnswerAgain | Deliver | Cancel | Terminate
+Order: TypeAlias = (
+    StartTask | Respawn | AnswerOrder | AnswerAgain | Deliver | CancelOrder | Terminate
+)
 
 
 class PendingAsk(Struct, frozen=True, kw_only=True):
@@ -267,16 +263,16 @@ class Session(Struct, frozen=True, kw_only=True):
 
 
 _SIGNALS: dict[type[object], Signal] = {
-    StartSession: Signal.START_SESSION,
-    SendMessage: Signal.SEND_MESSAGE,
-    ApproveAction: Signal.APPROVE_ACTION,
-    RejectAction: Signal.REJECT_ACTION,
-    CancelSession: Signal.CANCEL_SESSION,
-    ResumeSession: Signal.RESUME_SESSION,
-    Retry: Signal.RETRY,
+    StartEvent: Signal.START_SESSION,
+    SendEvent: Signal.SEND_MESSAGE,
+    ApproveEvent: Signal.APPROVE_ACTION,
+    RejectEvent: Signal.REJECT_ACTION,
+    CancelEvent: Signal.CANCEL_SESSION,
+    ResumeEvent: Signal.RESUME_SESSION,
+    RetryEvent: Signal.RETRY,
     SessionCreated: Signal.SESSION_CREATED,
     ApiReqStarted: Signal.API_REQ_STARTED,
-    Activity: Signal.ACTIVITY,
+    ActivityEvent: Signal.ACTIVITY,
     AskAnswered: Signal.ACTIVITY,
     SayCompletionResult: Signal.SAY_COMPLETION_RESULT,
     SayCheckpointSaved: Signal.SAY_CHECKPOINT_SAVED,

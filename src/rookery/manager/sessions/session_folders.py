@@ -34,7 +34,7 @@ _LONGEST_TAIL = 64 * 1024
 T = TypeVar("T")
 
 
-class Launch(Struct, frozen=True, kw_only=True):
+class SessionLaunch(Struct, frozen=True, kw_only=True):
     """How the processes of a session are started. `options` are further flags of `serve`."""
 
     project: str
@@ -72,7 +72,7 @@ class ProcessMark(Struct, frozen=True, kw_only=True):
     """Of the system it began in, where that has a name: the next one gives numbers out again."""
 
 
-class Wish(Struct, frozen=True, kw_only=True):
+class SessionOptions(Struct, frozen=True, kw_only=True):
     """A session to be started in a folder. `options` are further flags of `serve`."""
 
     prompt: str
@@ -108,14 +108,14 @@ class SessionFolder:
     def log(self) -> Path:
         return self.path / "log"
 
-    def keep_launch(self, launch: Launch) -> None:
+    def keep_launch(self, launch: SessionLaunch) -> None:
         self._put("launch.json", launch)
 
     def keep_mark(self, mark: ProcessMark) -> None:
         self._put("process.json", mark)
 
-    def launch(self) -> Launch | None:
-        return self._read("launch.json", Launch)
+    def launch(self) -> SessionLaunch | None:
+        return self._read("launch.json", SessionLaunch)
 
     def mark(self) -> ProcessMark | None:
         return self._read("process.json", ProcessMark)
@@ -170,7 +170,7 @@ class SessionFolders:
             raise StorageError(f"{session_id!r} is no id of a session.")
         return SessionFolder(self._path / session_id)
 
-    def of_project(self, project: str) -> Iterator[tuple[SessionFolder, Launch]]:
+    def of_project(self, project: str) -> Iterator[tuple[SessionFolder, SessionLaunch]]:
         """Those that were started for a project, whatever became of its list."""
         with suppress(FileNotFoundError):
             for path in sorted(self._path.iterdir()):
@@ -187,13 +187,13 @@ def is_session_id(text: str) -> bool:
         return False
 
 
-def launch_of(wish: Wish, project: Path) -> Launch:
+def launch_of(wish: SessionOptions, project: Path) -> SessionLaunch:
     own = {"project": str(project), "workspace": str(wish.workspace.absolute())}
     env = dict(wish.env) if wish.env else None
-    return Launch(**{**same_fields(wish, Launch), **own, "env": env})
+    return SessionLaunch(**{**same_fields(wish, SessionLaunch), **own, "env": env})
 
 
-def record_of(wish: Wish, session_id: str) -> SessionRecord:
+def record_of(wish: SessionOptions, session_id: str) -> SessionRecord:
     wished = same_fields(wish, SessionRecord)
     record = SessionRecord(**{**wished, "session_id": session_id})
     return replace(
@@ -223,7 +223,7 @@ class Workspaces:
             )
         return workspace
 
-    def launch_of(self, session_id: str) -> Launch:
+    def launch_of(self, session_id: str) -> SessionLaunch:
         """How the processes of a session are started. Raises `CommandRejected` if there is none
         of the project."""
         launch = self._folders.of(session_id).launch()

@@ -18,7 +18,7 @@ from msgspec import Struct
 from rookery import NAME
 from rookery.errors import StorageError
 from rookery.faults import kp
-from rookery.manager.sessions.session_folders import Launch, ProcessMark, SessionFolder
+from rookery.manager.sessions.session_folders import ProcessMark, SessionFolder, SessionLaunch
 from rookery.platform.disk import PRIVATE_FILE, private_folder, reason
 
 _GATE = """\
@@ -38,7 +38,7 @@ _TOLD_TO_END = (signal.SIGTERM, signal.SIGHUP)
 ENVIRONMENT = {"NO_COLOR": "1", "FORCE_COLOR": "0"}
 
 
-class Exit(Struct, frozen=True, kw_only=True):
+class ProcessEnd(Struct, frozen=True, kw_only=True):
     """How a process ended; nothing is known of one that somebody else had started."""
 
     code: int | None = None
@@ -63,14 +63,14 @@ class SessionProcess:
     def is_gone(self) -> bool:
         return self._gone.is_set()
 
-    async def watch(self) -> Exit:
+    async def watch(self) -> ProcessEnd:
         """Waits until it is gone. To be called once."""
         how = None if await _told_when_gone(self.mark) else await self._looked_for()
-        how = how or _exit_of(self.mark.pid) or Exit()
+        how = how or _exit_of(self.mark.pid) or ProcessEnd()
         self._gone.set()
         return how
 
-    async def _looked_for(self) -> Exit | None:
+    async def _looked_for(self) -> ProcessEnd | None:
         """Where the system does not tell. Our own child stays until we have asked how it went."""
         while lives(self.mark):
             if how := _exit_of(self.mark.pid):
@@ -102,7 +102,7 @@ class SessionProcess:
 
 def start(
     folder: SessionFolder,
-    launch: Launch,
+    launch: SessionLaunch,
     generation: int,
     environ: Mapping[str, str],
     *,
@@ -245,7 +245,7 @@ async def _told_when_gone(mark: ProcessMark) -> bool:
     return True
 
 
-def _exit_of(pid: int) -> Exit | None:
+def _exit_of(pid: int) -> ProcessEnd | None:
     """How a child of ours ended; None if it has not, or is none."""
     try:
         found, status = os.waitpid(pid, os.WNOHANG)
@@ -254,5 +254,5 @@ def _exit_of(pid: int) -> Exit | None:
     if not found:
         return None
     if os.WIFSIGNALED(status):
-        return Exit(signal=os.WTERMSIG(status))
-    return Exit(code=os.waitstatus_to_exitcode(status))
+        return ProcessEnd(signal=os.WTERMSIG(status))
+    return ProcessEnd(code=os.waitstatus_to_exitcode(status))

@@ -129,7 +129,7 @@ class Signal(StrEnum):
     EXIT_FAILED = "process_exit non-zero or by signal"
 
 
-class Rule(StrEnum):
+class TransitionRule(StrEnum):
     """How a cell decides. C: the session was announced. A: a request was seen."""
 
     IGNORE = "ignored"
@@ -143,7 +143,7 @@ class Rule(StrEnum):
 
 
 class Cell(Struct, frozen=True):
-    rule: Rule
+    rule: TransitionRule
     to: SessionState | None = None
 
     def __str__(self) -> str:
@@ -152,17 +152,17 @@ class Cell(Struct, frozen=True):
 
 
 _SHOWN = {
-    Rule.IGNORE: "·",
-    Rule.STAY: "=",
-    Rule.NEVER: "n/a",
-    Rule.GO: "{}",
-    Rule.IF_C_ELSE_STAY: "{} if C, else =",
-    Rule.IF_A_ELSE_STAY: "{} if A, else =",
-    Rule.IF_C_ELSE_DEFER: "{} if C, else D",
-    Rule.IF_C_ELSE_ERROR: "{} if C, else error",
+    TransitionRule.IGNORE: "·",
+    TransitionRule.STAY: "=",
+    TransitionRule.NEVER: "n/a",
+    TransitionRule.GO: "{}",
+    TransitionRule.IF_C_ELSE_STAY: "{} if C, else =",
+    TransitionRule.IF_A_ELSE_STAY: "{} if A, else =",
+    TransitionRule.IF_C_ELSE_DEFER: "{} if C, else D",
+    TransitionRule.IF_C_ELSE_ERROR: "{} if C, else error",
 }
 
-IGNORED = Cell(Rule.IGNORE)
+IGNORED = Cell(TransitionRule.IGNORE)
 Row = dict[SessionState, Cell]
 
 _WAITING = (_S.WAITING_APPROVAL, _S.WAITING_INPUT)
@@ -172,25 +172,25 @@ _BEGUN = (_S.STREAMING, *_WAITING, *_RESTING)
 
 
 def _to(target: SessionState, *states: SessionState) -> Row:
-    return dict.fromkeys(states, Cell(Rule.GO, target))
+    return dict.fromkeys(states, Cell(TransitionRule.GO, target))
 
 
 def _stay(*states: SessionState) -> Row:
-    return dict.fromkeys(states, Cell(Rule.STAY))
+    return dict.fromkeys(states, Cell(TransitionRule.STAY))
 
 
 def _never(*states: SessionState) -> Row:
-    return dict.fromkeys(states, Cell(Rule.NEVER))
+    return dict.fromkeys(states, Cell(TransitionRule.NEVER))
 
 
-def _creating(rule: Rule, target: SessionState) -> Row:
+def _creating(rule: TransitionRule, target: SessionState) -> Row:
     return {_S.CREATING: Cell(rule, target)}
 
 
 def _asking(target: SessionState) -> Row:
     """An ask leads to its state; in that state it is a new ask of the same sort."""
     return (
-        _creating(Rule.IF_C_ELSE_DEFER, target)
+        _creating(TransitionRule.IF_C_ELSE_DEFER, target)
         | _to(target, *_BEGUN)
         | (_stay(target) if target in _BEGUN else {})
     )
@@ -209,11 +209,11 @@ TABLE: dict[Signal, Row] = {
     Signal.RESUME_SESSION: _to(_S.STREAMING, *_RESTING, _S.STOPPED),
     Signal.RETRY: _to(_S.STREAMING, _S.ERROR),
     Signal.SESSION_CREATED: _to(_S.STREAMING, _S.IDLE)
-    | _creating(Rule.IF_A_ELSE_STAY, _S.STREAMING)
+    | _creating(TransitionRule.IF_A_ELSE_STAY, _S.STREAMING)
     | _stay(*_BEGUN, _S.STOPPED),
     Signal.API_REQ_STARTED: _SPOKEN
     | _to(_S.STREAMING, _S.IDLE)
-    | _creating(Rule.IF_C_ELSE_STAY, _S.STREAMING),
+    | _creating(TransitionRule.IF_C_ELSE_STAY, _S.STREAMING),
     Signal.ACTIVITY: _SPOKEN,
     Signal.SAY_COMPLETION_RESULT: _SPOKEN,
     Signal.SAY_CHECKPOINT_SAVED: _stay(_S.CREATING, *_BEGUN),
@@ -228,7 +228,7 @@ TABLE: dict[Signal, Row] = {
     Signal.CREATION_TIMEOUT: _to(_S.ERROR, _S.CREATING),
     Signal.PROCESS_ERROR: _to(_S.ERROR, _S.CREATING, _S.STREAMING, *_WAITING)
     | _stay(*_RESTING, _S.STOPPED),
-    Signal.EXIT_CLEAN: _creating(Rule.IF_C_ELSE_ERROR, _S.COMPLETED)
+    Signal.EXIT_CLEAN: _creating(TransitionRule.IF_C_ELSE_ERROR, _S.COMPLETED)
     | _to(_S.COMPLETED, _S.STREAMING, _S.ERROR)
     | _stay(_S.COMPLETED)
     | _never(*_WAITING, _S.PAUSED, _S.STOPPED),

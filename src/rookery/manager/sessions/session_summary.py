@@ -16,7 +16,7 @@ from rookery.core.folds.view import View
 from rookery.core.message import Message
 from rookery.manager.sessions.message_queue import number_of
 from rookery.manager.sessions.session_events import Session, UserMessage
-from rookery.manager.sessions.session_folders import Launch, SessionFolder
+from rookery.manager.sessions.session_folders import SessionFolder, SessionLaunch
 from rookery.manager.sessions.session_record import QueuedMessage, SessionRecord, flags, same_fields
 from rookery.manager.sessions.session_states import Flags, SessionState
 from rookery.manager.sessions.supervised_session import SupervisedSession
@@ -71,7 +71,7 @@ def _is_a_flag(command: Command) -> bool:
     return isinstance(command, SwitchApproval)
 
 
-def _switched(launch: Launch, wanted: Switches) -> Launch:
+def _switched(launch: SessionLaunch, wanted: Switches) -> SessionLaunch:
     if wanted.model is not None:
         provider = wanted.provider or launch.provider
         launch = replace(launch, model=wanted.model, provider=provider)
@@ -120,7 +120,7 @@ _WAITING = (SessionState.WAITING_APPROVAL, SessionState.WAITING_INPUT)
 _URGENCY = {**dict.fromkeys(_WAITING, 0), SessionState.ERROR: 1}
 
 
-class Shown(Struct, frozen=True, kw_only=True):
+class ShownSession(Struct, frozen=True, kw_only=True):
     """A session as it stands, to be drawn."""
 
     record: SessionRecord
@@ -135,7 +135,7 @@ class Shown(Struct, frozen=True, kw_only=True):
     mail: tuple[QueuedMessage, ...] = ()
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class SessionQuestion(Struct, frozen=True, kw_only=True):
     """What a session wants to be attended to for: what it asks, or a task that works for it; why
     it failed; what it came to. If nothing is asked, `row` has no ask."""
 
@@ -147,19 +147,21 @@ class Question(Struct, frozen=True, kw_only=True):
     state: SessionState = SessionState.WAITING_APPROVAL
 
 
-def in_order(questions: Iterable[Question]) -> list[Question]:
+def in_order(questions: Iterable[SessionQuestion]) -> list[SessionQuestion]:
     """What is asked, then failures, then results; of each whoever has waited longest first."""
     return sorted(
         questions, key=lambda each: (_URGENCY.get(each.state, 2), each.row.ts, each.session_id)
     )
 
 
-def question_of(session: SupervisedSession) -> Question | None:
+def question_of(session: SupervisedSession) -> SessionQuestion | None:
     """What it wants to be attended to for, if it does."""
     return question_in(shown(session), session.question)
 
 
-def question_in(shown: Shown, asked: tuple[str, Message] | None = None) -> Question | None:
+def question_in(
+    shown: ShownSession, asked: tuple[str, Message] | None = None
+) -> SessionQuestion | None:
     """The same, of a session in which a task has `asked` that."""
     if not shown.flags.needs_attention:
         return None
@@ -167,12 +169,12 @@ def question_in(shown: Shown, asked: tuple[str, Message] | None = None) -> Quest
     task_id, row = asked or (record.session_id, _told(shown))
     if state is SessionState.COMPLETED and not row.text:
         row = replace(row, content=shown.session.completion_text or record.completion_text)
-    return Question(
+    return SessionQuestion(
         session_id=record.session_id, task_id=task_id, row=row, name=record.name, state=state
     )
 
 
-def _told(shown: Shown) -> Message:
+def _told(shown: ShownSession) -> Message:
     """How a session stands of whose rows none is known to ask."""
     record, session = shown.record, shown.session
     if (pending := session.pending_ask) and session.state in _WAITING:
@@ -181,8 +183,8 @@ def _told(shown: Shown) -> Message:
     return Message(ts=record.end_time or record.start_time, type="ask", content=why)
 
 
-def shown(session: SupervisedSession) -> Shown:
-    return Shown(
+def shown(session: SupervisedSession) -> ShownSession:
+    return ShownSession(
         record=session.record,
         session=session.session,
         flags=flags(session.session, session.record),
@@ -194,13 +196,13 @@ def shown(session: SupervisedSession) -> Shown:
     )
 
 
-def as_recorded(record: SessionRecord) -> Shown:
+def as_recorded(record: SessionRecord) -> ShownSession:
     """For whoever may only look: what the one who writes has saved last."""
     session = replace(Session(**same_fields(record, Session)), process_open=False)
-    return Shown(record=record, session=session, flags=flags(session, record), view=View())
+    return ShownSession(record=record, session=session, flags=flags(session, record), view=View())
 
 
-class Changes:
+class ChangeFeed:
     def __init__(self) -> None:
         self._followers: list[_Follower] = []
 

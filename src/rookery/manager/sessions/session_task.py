@@ -28,7 +28,7 @@ from rookery.core.folds.view import View, changes, see
 from rookery.core.message import Message
 from rookery.errors import CommandRejected
 from rookery.manager.sessions.session_events import (
-    Activity,
+    ActivityEvent,
     AgentAsked,
     AgentMessage,
     ApiReqStarted,
@@ -48,7 +48,7 @@ RESUMING = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 _USAGE = ("tokensIn", "tokensOut", "cost")
 
 
-class Heard(Struct, frozen=True, kw_only=True):
+class ProcessReport(Struct, frozen=True, kw_only=True):
     """What a process of one generation has told so far."""
 
     generation: int
@@ -62,7 +62,7 @@ class Heard(Struct, frozen=True, kw_only=True):
 
 
 class Told(Struct, frozen=True):
-    heard: Heard
+    heard: ProcessReport
     event: AgentMessage | None = None
 
 
@@ -83,7 +83,7 @@ class FollowedTask:
         """The event with which it was last taken up again."""
         self.failed_with = ""
         self._lasting = View()
-        self._heard = Heard(generation=0)
+        self._heard = ProcessReport(generation=0)
 
     @property
     def after(self) -> int:
@@ -130,7 +130,7 @@ class FollowedTask:
         except that an ask that is open now may be answered."""
         last = self.view.messages[-1].ts if self.view.messages else 0
         ask = self.ask
-        self._heard = Heard(
+        self._heard = ProcessReport(
             generation=generation,
             stored_ts=ask.ts - 1 if ask else last,
             ask_ts=ask.ts if ask else 0,
@@ -156,7 +156,7 @@ class FollowedTask:
         if not self.is_child or event is None or isinstance(event, AgentAsked | AskAnswered):
             return cast(SessionEvent | None, event)
         # the results and requests of a child are its parent's business
-        return Activity(generation=event.generation, ts=event.ts)
+        return ActivityEvent(generation=event.generation, ts=event.ts)
 
     def _see(self, event: Event) -> None:
         self.view = see(self.view, event)
@@ -178,7 +178,7 @@ class FollowedTask:
                 pass
 
 
-def told(heard: Heard, message: Message) -> Told:
+def told(heard: ProcessReport, message: Message) -> Told:
     """What a row means that came, or came again."""
     if message.ts <= heard.stored_ts or (message.partial and not message.text):
         return Told(heard)
@@ -198,22 +198,22 @@ def told(heard: Heard, message: Message) -> Told:
             said = SayCompletionResult(generation=generation, ts=ts, text=message.text or "")
             return Told(replace(heard, result_ts=ts), said)
         case _:
-            return Told(heard, Activity(generation=generation, ts=ts))
+            return Told(heard, ActivityEvent(generation=generation, ts=ts))
 
 
-def _told_by_ask(heard: Heard, message: Message) -> Told:
+def _told_by_ask(heard: ProcessReport, message: Message) -> Told:
     generation, ts = heard.generation, message.ts
     if message.answered:
         return Told(heard, AskAnswered(generation=generation, ts=ts))
     if ts <= heard.ask_ts:
         return Told(heard)
     if message.partial or message.ask is None:
-        return Told(heard, Activity(generation=generation, ts=ts))
+        return Told(heard, ActivityEvent(generation=generation, ts=ts))
     asked = AgentAsked(generation=generation, ts=ts, ask=message.ask, text=message.text or "")
     return Told(replace(heard, ask_ts=ts), asked)
 
 
-def _told_by_request(heard: Heard, message: Message) -> Told:
+def _told_by_request(heard: ProcessReport, message: Message) -> Told:
     """A request is news once, when it starts; later the row only tells what it took."""
     if message.ts <= heard.request_ts:
         return Told(heard)

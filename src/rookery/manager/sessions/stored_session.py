@@ -28,7 +28,7 @@ from rookery.manager.sessions.session_failures import (
     Failure,
     failure_of_ask,
 )
-from rookery.manager.sessions.session_folders import Launch, SessionFolder
+from rookery.manager.sessions.session_folders import SessionFolder, SessionLaunch
 from rookery.manager.sessions.session_record import SessionRecord, TodoStats, label_of, same_fields
 from rookery.manager.sessions.session_states import SessionState, SessionStatus, Signal
 from rookery.manager.sessions.session_task import FollowedTask
@@ -154,7 +154,9 @@ def with_figures(record: SessionRecord, view: View) -> SessionRecord:
     )
 
 
-def found_again(folder: SessionFolder, launch: Launch, tasks: StoredTasks) -> SessionRecord | None:
+def found_again(
+    folder: SessionFolder, launch: SessionLaunch, tasks: StoredTasks
+) -> SessionRecord | None:
     """A session that the list has lost, from its own folder and its log; None if it has none."""
     try:
         events = list(tasks.read(folder.session_id)) if tasks.exists(folder.session_id) else []

@@ -18,15 +18,15 @@ from rookery.core.message import Message
 from rookery.errors import CommandRejected, StorageError
 from rookery.faults import kp
 from rookery.manager.sessions.conversation import HandOver
-from rookery.manager.sessions.machine import Step, lost, step, taken_up
+from rookery.manager.sessions.machine import MachineStep, lost, step, taken_up
 from rookery.manager.sessions.message_queue import HeldAnswer, MessageQueue, Terms, held_answer
 from rookery.manager.sessions.process_keeper import ProcessKeeper, never_run
 from rookery.manager.sessions.session_events import (
     AgentAsked,
-    Answer,
     AnswerAgain,
-    Cancel,
-    CancelSession,
+    AnswerOrder,
+    CancelEvent,
+    CancelOrder,
     Deliver,
     Event,
     Order,
@@ -148,7 +148,7 @@ class SupervisedSession:
                 self._held = held_answer(event, terms or Terms(), asked[1] if asked else None)
             self.take(event, now=True)
 
-    async def _answer(self, event: UserEvent, answer: Answer, terms: Terms) -> None:
+    async def _answer(self, event: UserEvent, answer: AnswerOrder, terms: Terms) -> None:
         await self.keeper.answer(answer, terms)
         kp("manager.answered")
         pending = self.session.pending_ask
@@ -176,7 +176,7 @@ class SupervisedSession:
         self.wake()
         self._supervisor.moved()
 
-    def _count_letters(self, before: Session, event: Event, done: Step) -> None:
+    def _count_letters(self, before: Session, event: Event, done: MachineStep) -> None:
         if isinstance(event, SessionCreated):
             self.announced = True
             self.mailbox.taken += before.handed
@@ -193,14 +193,14 @@ class SupervisedSession:
                 self.wait_for_its_turn()
             case Deliver():
                 self.keeper.wake_for_mail()
-            case Cancel() | Terminate() if self.is_queued or self.is_preparing:
+            case CancelOrder() | Terminate() if self.is_queued or self.is_preparing:
                 self.is_queued = self.is_preparing = False
                 self.take(never_run(generation))
-            case Cancel():
+            case CancelOrder():
                 self.keeper.cancel(generation)
             case Terminate():
                 self.keeper.terminate(generation)
-            case Answer() | AnswerAgain():
+            case AnswerOrder() | AnswerAgain():
                 pass  # which was given before the machine was told, or is held until it is asked
 
     def wait_for_its_turn(self) -> None:
@@ -277,7 +277,7 @@ class SupervisedSession:
     async def end(self) -> None:
         """End what there is of it. It can be resumed."""
         if self.is_active:
-            self.take(CancelSession(), now=True)
+            self.take(CancelEvent(), now=True)
         self.keeper.retire()
         await self.until(lambda: not (self.keeper.has_process or self.session.process_open))
 

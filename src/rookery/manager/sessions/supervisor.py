@@ -19,20 +19,20 @@ from rookery.manager.sessions.admission import USUAL_LIMIT, Admission, Preparati
 from rookery.manager.sessions.conversation import Timings
 from rookery.manager.sessions.message_queue import Terms, check
 from rookery.manager.sessions.session_events import (
-    ApproveAction,
-    CancelSession,
-    RejectAction,
-    ResumeSession,
-    Retry,
-    SendMessage,
-    StartSession,
+    ApproveEvent,
+    CancelEvent,
+    RejectEvent,
+    ResumeEvent,
+    RetryEvent,
+    SendEvent,
+    StartEvent,
     UserEvent,
     UserMessage,
 )
 from rookery.manager.sessions.session_folders import (
     SessionFolder,
     SessionFolders,
-    Wish,
+    SessionOptions,
     launch_of,
     record_of,
 )
@@ -45,9 +45,9 @@ from rookery.manager.sessions.session_record import (
 )
 from rookery.manager.sessions.session_store import SessionStore, manager_folder
 from rookery.manager.sessions.session_summary import (
-    Changes,
-    Question,
-    Shown,
+    ChangeFeed,
+    SessionQuestion,
+    ShownSession,
     Switches,
     as_recorded,
     edit_unsent,
@@ -108,7 +108,7 @@ class Supervisor:
         self._folders = SessionFolders(places)
         self._sessions: dict[str, SupervisedSession] = {}
         self._admission = Admission(self._sessions, limit)
-        self._changes = Changes()
+        self._changes = ChangeFeed()
         self.preparations = Preparations(self)
         self.ready_to_run: Callable[[SessionRecord], str | None] = _always
         """Why a process of a session cannot be started now, if so. Asked before each."""
@@ -139,7 +139,7 @@ class Supervisor:
         self.store.save()
         self._admission.admit()
 
-    async def start(self, wish: Wish) -> str:
+    async def start(self, wish: SessionOptions) -> str:
         """Starts a session and returns its id. Raises `CommandRejected` or `StorageError`, and
         then there is none."""
         self._check_writable()
@@ -151,14 +151,14 @@ class Supervisor:
         folder.keep_launch(launch_of(wish, self.project))
         session = self.add(record_of(wish, session_id))
         try:
-            await session.act(StartSession(text=wish.prompt, images=wish.images))
+            await session.act(StartEvent(text=wish.prompt, images=wish.images))
         except StorageError:
             folder.remove()
             self.forget(session_id)
             raise
         return session_id
 
-    async def take_in(self, session_id: str, wish: Wish) -> None:
+    async def take_in(self, session_id: str, wish: SessionOptions) -> None:
         """A session for a task that is stored already. It rests until the user goes on with it.
         Raises `CommandRejected` if there is no such task, or a session for it."""
         self._check_writable()
@@ -188,26 +188,26 @@ class Supervisor:
         check(UserMessage(text=text, images=images))
         if not (text.strip() or images):
             raise CommandRejected("There is nothing in that message.")
-        await self._act(session_id, SendMessage(text=text, images=images, ask_ts=ask_ts))
+        await self._act(session_id, SendEvent(text=text, images=images, ask_ts=ask_ts))
 
     async def approve(
         self, session_id: str, ask_ts: int, text: str = "", terms: Terms | None = None
     ) -> None:
-        await self._act(session_id, ApproveAction(ask_ts=ask_ts, text=text), terms)
+        await self._act(session_id, ApproveEvent(ask_ts=ask_ts, text=text), terms)
 
     async def reject(
         self, session_id: str, ask_ts: int, text: str = "", terms: Terms | None = None
     ) -> None:
-        await self._act(session_id, RejectAction(ask_ts=ask_ts, text=text), terms)
+        await self._act(session_id, RejectEvent(ask_ts=ask_ts, text=text), terms)
 
     async def cancel(self, session_id: str) -> None:
-        await self._act(session_id, CancelSession())
+        await self._act(session_id, CancelEvent())
 
     async def resume(self, session_id: str, text: str = "") -> None:
-        await self._act(session_id, ResumeSession(text=text))
+        await self._act(session_id, ResumeEvent(text=text))
 
     async def retry(self, session_id: str) -> None:
-        await self._act(session_id, Retry())
+        await self._act(session_id, RetryEvent())
 
     def rename(self, session_id: str, label: str) -> None:
         """An empty label gives the session its own name back."""
@@ -269,25 +269,25 @@ class Supervisor:
             for session in self._sessions.values():
                 group.start_soon(session.end)
 
-    def session(self, session_id: str) -> Shown | None:
+    def session(self, session_id: str) -> ShownSession | None:
         """With what was said in it as far as that was heard or read."""
         if supervised := self._sessions.get(session_id):
             return shown(supervised)
         return next((each for each in self.all() if each.record.session_id == session_id), None)
 
-    async def read(self, session_id: str) -> Shown | None:
+    async def read(self, session_id: str) -> ShownSession | None:
         """With all that was said in it."""
         if supervised := self._sessions.get(session_id):
             await supervised.recall()
         return self.session(session_id)
 
-    def sessions(self) -> tuple[Shown, ...]:
+    def sessions(self) -> tuple[ShownSession, ...]:
         """All that are not archived: what is active, then the rest, newest first."""
         by_id = {each.record.session_id: each for each in self.all()}
         listed = active_first(each.record for each in by_id.values())
         return tuple(by_id[record.session_id] for record in listed)
 
-    def all(self) -> list[Shown]:
+    def all(self) -> list[ShownSession]:
         """In no order, with the archived ones."""
         if self.read_only:
             self.store.reload()
@@ -315,14 +315,14 @@ class Supervisor:
         counted = count_records(each.record for each in everyone)
         return replace(counted, attention=sum(each.flags.needs_attention for each in everyone))
 
-    def question(self, session_id: str) -> Question | None:
+    def question(self, session_id: str) -> SessionQuestion | None:
         """What a session waits for, if it does."""
         if session := self._sessions.get(session_id):
             return question_of(session)
         only_shown = self.session(session_id) if self.read_only else None
         return question_in(only_shown) if only_shown else None
 
-    def inbox(self) -> tuple[Question, ...]:
+    def inbox(self) -> tuple[SessionQuestion, ...]:
         """What sessions want to be attended to for, the most urgent first."""
         asked = (self.question(record.session_id) for record in self.records())
         return tuple(in_order(question for question in asked if question))

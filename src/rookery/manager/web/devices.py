@@ -160,7 +160,7 @@ class Keys:
         return None
 
 
-class DeviceFamily:
+class DeviceHandler:
     def __init__(self, devices: Devices, send_away: Callable[[str], None]) -> None:
         self._devices = devices
         self._send_away = send_away

@@ -72,7 +72,7 @@ class Address(Struct, frozen=True):
         return tuple(dict.fromkeys((self.name, self.address)))
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class ListenPlan(Struct, frozen=True, kw_only=True):
     """Where the server is to be reached. Without an address or a tunnel only from this machine."""
 
     port: int = 0
@@ -87,7 +87,7 @@ class Plan(Struct, frozen=True, kw_only=True):
         return "https" if self.certificate else "http"
 
 
-class Reach(Struct, frozen=True, kw_only=True):
+class ListenOptions(Struct, frozen=True, kw_only=True):
     """What the flags say."""
 
     port: int = 0
@@ -102,15 +102,15 @@ class Reach(Struct, frozen=True, kw_only=True):
     def _ways(self) -> int:
         return sum((self.tls, bool(self.tls_cert or self.tls_key), self.plain_text))
 
-    def plan(self, certificates: Path) -> Plan:
+    def plan(self, certificates: Path) -> ListenPlan:
         """Raises `SettingsError` if it is not said how, or in several ways. Certificates that are
         made here are kept in the folder."""
         self._check()
         if self.behind_tunnel:
-            return Plan(port=self.port, tunnel=_origin(self.behind_tunnel))
+            return ListenPlan(port=self.port, tunnel=_origin(self.behind_tunnel))
         address = address_of(self.host) if self.host else None
         if not address:
-            return Plan(port=self.port)
+            return ListenPlan(port=self.port)
         if not self._ways:
             raise SettingsError(
                 f"--host {self.host} lets other machines reach the manager, and without encryption "
@@ -118,7 +118,7 @@ class Reach(Struct, frozen=True, kw_only=True):
                 "or use --behind-tunnel instead. --plain-text does without, in a network you trust."
             )
         certificate = None if self.plain_text else self._certificate(certificates, address)
-        return Plan(port=self.port, address=address, certificate=certificate)
+        return ListenPlan(port=self.port, address=address, certificate=certificate)
 
     def _check(self) -> None:
         if self._ways > 1:

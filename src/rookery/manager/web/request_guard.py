@@ -161,7 +161,7 @@ class Guard:
                 scope["state"]["visitor"].send_away()
 
 
-class Rule(Struct, frozen=True):
+class GuardRule(Struct, frozen=True):
     """What a request to one path must be like."""
 
     method: str
@@ -170,14 +170,14 @@ class Rule(Struct, frozen=True):
     """Of its body; without a token a code in it is the authority."""
 
 
-RULES: Mapping[str, Rule] = {
-    f"{API}/launch": Rule("POST", needs_token=False, longest=CODE_BODY),
-    f"{API}/pair": Rule("POST", needs_token=False, longest=CODE_BODY),
-    f"{API}/do": Rule("POST", longest=UPLOAD),
-    f"{API}/health": Rule("GET"),
+RULES: Mapping[str, GuardRule] = {
+    f"{API}/launch": GuardRule("POST", needs_token=False, longest=CODE_BODY),
+    f"{API}/pair": GuardRule("POST", needs_token=False, longest=CODE_BODY),
+    f"{API}/do": GuardRule("POST", longest=UPLOAD),
+    f"{API}/health": GuardRule("GET"),
 }
 """All there is, beside the files of the page and the WebSocket, whose token is its first word."""
-_OF_NO_USE = Rule("GET")
+_OF_NO_USE = GuardRule("GET")
 """What is not there is not there only for those who may know."""
 
 

@@ -115,8 +115,8 @@ class PageChannel:
             raise ChannelEnded from error
 
 
-class AtTheDesk(Protocol):
-    """The manager's desk."""
+class RequestRouter(Protocol):
+    """What answers requests."""
 
     async def do(self, request: Asking[Any]) -> Any: ...
 
@@ -124,13 +124,13 @@ class AtTheDesk(Protocol):
 class Routes:
     def __init__(
         self,
-        desk: AtTheDesk,
+        router: RequestRouter,
         talk: Talk,
         watch: Watch,
         page: PageFiles,
         paired: Callable[[str], None],
     ) -> None:
-        self._desk = desk
+        self._router = router
         self._talk = talk
         self._watch = watch
         self._page = page
@@ -186,7 +186,7 @@ class Routes:
         try:
             if clause := repeated_field(body):
                 raise CommandRejected(f"The request {clause} Nothing was done.")
-            answer = await self._desk.do(request_from_json(fields))
+            answer = await self._router.do(request_from_json(fields))
         except RookeryError as error:
             return _json({"error": error_of(error)}, HTTPStatus.CONFLICT)
         return Response(reply_to_json(answer), media_type="application/json")

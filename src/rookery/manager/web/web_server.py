@@ -25,10 +25,10 @@ from uvicorn.server import ServerState
 from websockets.http11 import Request
 
 from rookery.core.limits import KIB
-from rookery.manager.web.listeners import LOOPBACK, LOOPBACK_6, Plan, Sockets, sockets_at
+from rookery.manager.web.listeners import LOOPBACK, LOOPBACK_6, ListenPlan, Sockets, sockets_at
 from rookery.manager.web.page_files import PageFiles
 from rookery.manager.web.request_guard import Door, Doors, Guard, bracketed, doors_at, refusal
-from rookery.manager.web.routes import AtTheDesk, Routes, Talk
+from rookery.manager.web.routes import RequestRouter, Routes, Talk
 from rookery.manager.web.visitors import Visitor, Watch
 from rookery.manager.web.web_limits import (
     BETWEEN_REQUESTS,
@@ -155,7 +155,7 @@ def _is_too_long(event: h11.Request) -> bool:
 class WebServer:
     """Where it is reached."""
 
-    def __init__(self, plan: Plan, sockets: Sockets, watch: Watch) -> None:
+    def __init__(self, plan: ListenPlan, sockets: Sockets, watch: Watch) -> None:
         self._plan = plan
         self._watch = watch
         self.port = sockets.port
@@ -248,9 +248,9 @@ def _nobody(_: str) -> None:
 
 @asynccontextmanager
 async def web_server(
-    plan: Plan,
+    plan: ListenPlan,
     watch: Watch,
-    desk: AtTheDesk,
+    router: RequestRouter,
     talk: Talk,
     *,
     page: PageFiles,
@@ -259,7 +259,7 @@ async def web_server(
     """Serves the page and what it asks for. `paired` is told the id of every new device. Raises
     `SettingsError` if it cannot be where it is to be."""
     tls = plan.certificate.context() if plan.certificate else None
-    app = Routes(desk, talk, watch, page, paired).app()
+    app = Routes(router, talk, watch, page, paired).app()
     with sockets_at(plan.port, plan.address) as sockets:
         inside = _Entrance(app, Doors(_inside(plan, sockets.port)), watch)
         outside = _Entrance(app, Doors(_outside(plan, sockets.port)), watch, tls, outside=True)
@@ -276,7 +276,7 @@ async def web_server(
                     await _say_goodbye(watch, inside, outside)
 
 
-def told_plainly(plan: Plan, server: WebServer) -> list[str]:
+def told_plainly(plan: ListenPlan, server: WebServer) -> list[str]:
     """What it means that other machines reach the server, if they do."""
     if plan.tunnel:
         return [
@@ -301,14 +301,14 @@ def told_plainly(plan: Plan, server: WebServer) -> list[str]:
     return lines
 
 
-def _inside(plan: Plan, port: int) -> list[Door]:
+def _inside(plan: ListenPlan, port: int) -> list[Door]:
     doors = doors_at("http", ("localhost", LOOPBACK, LOOPBACK_6), port)
     if plan.tunnel:
         doors.append(Door(plan.tunnel.partition("://")[2], plan.tunnel, outside=True))
     return doors
 
 
-def _outside(plan: Plan, port: int) -> list[Door]:
+def _outside(plan: ListenPlan, port: int) -> list[Door]:
     names = plan.address.names if plan.address else ()
     return doors_at(plan.scheme, names, port, outside=True)
 

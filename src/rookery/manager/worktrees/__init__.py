@@ -1,5 +1,5 @@
 """Separate checkouts of a project, each with a branch of its own.
 
-`WorktreeDesk` offers everything as calls, `Git` is git without filters, drivers and hooks.
+`WorktreeOperations` offers everything as calls, `Git` is git without filters, drivers and hooks.
 Nothing is removed before it is kept under a reference.
 """

@@ -22,9 +22,9 @@ from rookery.manager.worktrees.merge import (
     merged_tree,
     stage_all,
 )
-from rookery.manager.worktrees.worktree_git import Git, GitFailed, InTheWay, own_index
+from rookery.manager.worktrees.worktree_git import Git, GitCommandFailed, InTheWay, own_index
 from rookery.manager.worktrees.worktree_project import Project, git_of
-from rookery.manager.worktrees.worktree_values import Applied, ApplyPlan, Code, Worktree
+from rookery.manager.worktrees.worktree_values import AppliedWork, ApplyPlan, Code, Worktree
 from rookery.platform.attributes import Attributes, attributes_at, keep_attributes
 
 _PATCH = ("diff", "--binary", "--full-index", "--no-renames", "--no-color", "--src-prefix=a/")
@@ -48,7 +48,7 @@ def plan_apply(project: Project, worktree: Worktree, only: Sequence[str] = ()) -
 
 def apply(
     project: Project, worktree: Worktree, only: Sequence[str] = (), *, agreed: str | None = None
-) -> Applied:
+) -> AppliedWork:
     """All of the worktree's changes, or those to the named files. The project's index stays.
     Nothing is done if the plan is not the one that was `agreed` to, by its token."""
     with project.alone():
@@ -66,7 +66,7 @@ def apply(
         faults.kp("worktree.applying")
         try:
             project.git.run("apply", "--whitespace=nowarn", "-", given=patch)
-        except GitFailed as error:
+        except GitCommandFailed as error:
             raise InTheWay(
                 error.obstacle.code,
                 f"{worktree.branch} could not be applied: {error.reason}"
@@ -75,7 +75,7 @@ def apply(
             ) from error
         faults.kp("worktree.applied")
         lost = _give_back(project.folder, attributes)
-        return Applied(paths=plan.paths, keep=kept, notes=(*plan.notes, *lost))
+        return AppliedWork(paths=plan.paths, keep=kept, notes=(*plan.notes, *lost))
 
 
 def _attributes_of(root: Path, paths: Sequence[str]) -> dict[str, Attributes]:

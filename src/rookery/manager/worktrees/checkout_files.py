@@ -27,7 +27,7 @@ LINK, PLAIN, PROGRAM, MODULE = "120000", "100644", "100755", "160000"
 _CHUNK = 1024 * 1024
 
 
-class Found(Struct, frozen=True):
+class FileInCheckout(Struct, frozen=True):
     """A file or a link; `seen` changes whenever it does."""
 
     mode: str
@@ -42,14 +42,14 @@ class Stored(Struct, frozen=True):
 
 
 class Contents(Struct, frozen=True, kw_only=True):
-    files: Mapping[str, Found]
+    files: Mapping[str, FileInCheckout]
     nested: tuple[str, ...]
     """Folders with a repository of their own."""
     unreadable: tuple[str, ...]
 
 
 def contents_of(folder: Path) -> Contents:
-    files: dict[str, Found] = {}
+    files: dict[str, FileInCheckout] = {}
     nested: list[str] = []
     unreadable: list[str] = []
     waiting = [""]
@@ -70,13 +70,13 @@ def contents_of(folder: Path) -> Contents:
                 waiting.append(path)
             elif mode := _mode(there.st_mode):
                 seen = (there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns)
-                files[path] = Found(mode, seen)
+                files[path] = FileInCheckout(mode, seen)
     return Contents(files=files, nested=tuple(nested), unreadable=tuple(unreadable))
 
 
 def contents_at(folder: Path, paths: Iterable[str]) -> Contents:
     """Only what is at these paths."""
-    files: dict[str, Found] = {}
+    files: dict[str, FileInCheckout] = {}
     for path in paths:
         try:
             there = os.lstat(folder / path)
@@ -84,7 +84,7 @@ def contents_at(folder: Path, paths: Iterable[str]) -> Contents:
             continue
         if mode := _mode(there.st_mode):
             seen = (there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns)
-            files[path] = Found(mode, seen)
+            files[path] = FileInCheckout(mode, seen)
     return Contents(files=files, nested=(), unreadable=())
 
 

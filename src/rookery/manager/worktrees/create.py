@@ -22,16 +22,16 @@ from rookery.manager.worktrees.branch_names import (
     free_name,
     version_plans,
 )
-from rookery.manager.worktrees.worktree_git import GitFailed, InTheWay
+from rookery.manager.worktrees.worktree_git import GitCommandFailed, InTheWay
 from rookery.manager.worktrees.worktree_project import Project, all_listed, note, registered_at
 from rookery.manager.worktrees.worktree_values import (
     Code,
     Created,
     Obstacle,
     PortBlock,
-    Step,
     VersionsMade,
     Worktree,
+    WorktreeStep,
     block_order,
 )
 from rookery.platform.processes.own_programs import find_own_program
@@ -97,17 +97,17 @@ def create(
     label: str = "",
     base: str = "",
     default_base: str = "",
-    told: Callable[[Step], None] = lambda step: None,
+    told: Callable[[WorktreeStep], None] = lambda step: None,
 ) -> Created:
     """A worktree with a new branch, called as wanted or, if that is taken, nearly so. Whoever is
     `told` of a step may raise, and then no further one is taken."""
-    told(Step.SYNCING)
+    told(WorktreeStep.SYNCING)
     with project.alone():
-        told(Step.VERIFYING)
+        told(WorktreeStep.VERIFYING)
         project.demand_commits()
-        told(Step.FETCHING)
+        told(WorktreeStep.FETCHING)
         start = start_point(project, fetching, base=base, default=default_base)
-        told(Step.CREATING)
+        told(WorktreeStep.CREATING)
         project.make_place()
         return _made(project, start, branch=free_name(project, branch), label=label)
 
@@ -123,18 +123,18 @@ def create_versions(
     base: str = "",
     default_base: str = "",
     group_id: str = "",
-    told: Callable[[Step], None] = lambda step: None,
+    told: Callable[[WorktreeStep], None] = lambda step: None,
     ready: Callable[[int, Created | Obstacle], None] = lambda number, made: None,
 ) -> VersionsMade:
     """One after another, all from the same commit. Each is told as it is `ready`, by its number
     from 1 on. Raises only if none could be made."""
-    told(Step.SYNCING)
+    told(WorktreeStep.SYNCING)
     with project.alone():
-        told(Step.VERIFYING)
+        told(WorktreeStep.VERIFYING)
         project.demand_commits()
-        told(Step.FETCHING)
+        told(WorktreeStep.FETCHING)
         start = start_point(project, fetching, base=base, default=default_base)
-        told(Step.CREATING)
+        told(WorktreeStep.CREATING)
         project.make_place()
         name = free_name(project, branch, versions=versions)
         group = group_id or secrets.token_hex(8)
@@ -190,7 +190,7 @@ def check_out(project: Project, folder: Path, branch: str, *, commit: str = "") 
     new = ("--no-track", "-b", branch) if commit else ()
     try:
         project.git.run("worktree", "add", "-q", *new, "--", str(folder), commit or branch)
-    except GitFailed as error:
+    except GitCommandFailed as error:
         if registered_at(project, folder) and folder.exists():
             return
         if commit:  # git makes the branch first, and leaves it

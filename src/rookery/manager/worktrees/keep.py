@@ -33,7 +33,7 @@ from rookery.manager.worktrees.checkout_files import (
     open_plain,
     tree_of,
 )
-from rookery.manager.worktrees.worktree_git import Git, GitFailed, InTheWay
+from rookery.manager.worktrees.worktree_git import Git, GitCommandFailed, InTheWay
 from rookery.manager.worktrees.worktree_project import Project
 from rookery.manager.worktrees.worktree_values import KEEP_REFS, Code, Keep
 from rookery.platform.git.git_folders import entries, is_folder, regular_content
@@ -77,14 +77,14 @@ class Uncommitted(Struct, frozen=True, kw_only=True):
         return bool(self.paths or self.commits)
 
 
-class Survey(Struct, frozen=True, kw_only=True):
+class WorkSurvey(Struct, frozen=True, kw_only=True):
     work: Uncommitted
     left_out: tuple[str, ...]
     """Folders that git ignores as a whole, such as those of installed packages."""
     contents: Contents
 
 
-def survey(project: Project, git: Git) -> Survey:
+def survey(project: Project, git: Git) -> WorkSurvey:
     """Of a worktree, whose files may have been moved. Raises `InTheWay` if something in it can
     neither be kept nor be done without."""
     contents = contents_of(git.folder)
@@ -104,7 +104,7 @@ def survey(project: Project, git: Git) -> Survey:
     folders = tuple(path for path in ignored if path.endswith("/"))
     wanted = _wanted(project, git, ignored)
     work = uncommitted(project, git, contents, wanted)
-    return Survey(work=work, left_out=folders, contents=contents)
+    return WorkSurvey(work=work, left_out=folders, contents=contents)
 
 
 def uncommitted(
@@ -270,7 +270,9 @@ def _import(git: Git, tell: Callable[[IO[bytes]], None]) -> None:
             raise
         if process.wait():
             errors.seek(0)
-            raise GitFailed(words, process.returncode, errors.read().decode("utf-8", "replace"))
+            raise GitCommandFailed(
+                words, process.returncode, errors.read().decode("utf-8", "replace")
+            )
 
 
 def _tell(to: IO[bytes], git: Git, ref: str, about: str, work: Uncommitted) -> None:

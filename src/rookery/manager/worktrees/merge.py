@@ -11,15 +11,15 @@ from rookery import faults
 from rookery.manager.worktrees.branch_names import folder_name
 from rookery.manager.worktrees.checkout_files import contents_of, index_of
 from rookery.manager.worktrees.keep import keep, keep_files, uncommitted
-from rookery.manager.worktrees.worktree_git import Git, GitFailed, InTheWay
+from rookery.manager.worktrees.worktree_git import Git, GitCommandFailed, InTheWay
 from rookery.manager.worktrees.worktree_project import Project, demand_branch, git_of, state_of
 from rookery.manager.worktrees.worktree_values import (
     Code,
     Finished,
     Keep,
     Merged,
-    State,
     Worktree,
+    WorktreeState,
     default_message,
 )
 
@@ -117,7 +117,7 @@ def merged_tree(git: Git, ours: str, theirs: str) -> str:
     if tried.status == _CONFLICT:
         raise Conflict(list(dict.fromkeys(filter(None, names))))
     if tried.status:
-        raise GitFailed(("merge-tree",), tried.status, tried.errors)
+        raise GitCommandFailed(("merge-tree",), tried.status, tried.errors)
     return tree.strip()
 
 
@@ -127,7 +127,7 @@ def merge(project: Project, worktree: Worktree) -> Merged:
         tip = project.git.commit(f"refs/heads/{worktree.branch}")
         if not tip:
             raise InTheWay(Code.BRANCH_NOT_FOUND, f"There is no branch {worktree.branch} any more.")
-        if state_of(project, worktree) is State.READY:
+        if state_of(project, worktree) is WorktreeState.READY:
             _demand_committed(git_of(project, worktree), worktree)
         _demand_parent(project, worktree)
         _demand_clean(project)
@@ -236,7 +236,7 @@ def _merge(git: Git, worktree: Worktree, tip: str) -> None:
     try:
         told = ("merge", "-q", *words, "-m", said, tip)
         git.run(plain, *told, variables={_NO_OPTIONS: ""})
-    except GitFailed as error:
+    except GitCommandFailed as error:
         if (git.git_folder / "MERGE_HEAD").exists():
             git.ask("merge", "--abort")
         raise InTheWay(

@@ -25,7 +25,7 @@ from rookery.manager.worktrees.create import Fetching
 from rookery.manager.worktrees.worktree_git import InTheWay
 from rookery.manager.worktrees.worktree_project import Project
 from rookery.manager.worktrees.worktree_values import (
-    Applied,
+    AppliedWork,
     ApplyPlan,
     BranchFate,
     Code,
@@ -38,14 +38,14 @@ from rookery.manager.worktrees.worktree_values import (
     Listed,
     Merged,
     Obstacle,
-    Recovered,
+    RecoveredWork,
     RemovalPlan,
     Removed,
     Resumed,
-    State,
-    Step,
     VersionsMade,
     Worktree,
+    WorktreeState,
+    WorktreeStep,
 )
 
 P = ParamSpec("P")
@@ -75,7 +75,7 @@ def answered(
     return answer
 
 
-class WorktreeDesk:
+class WorktreeOperations:
     """Of one project. `fetching` without protocols keeps git off the network."""
 
     def __init__(self, project: Path, *, fetching: Fetching | None = None) -> None:
@@ -95,7 +95,7 @@ class WorktreeDesk:
         label: str = "",
         base: str = "",
         default_base: str = "",
-        told: Callable[[Step], None] = lambda step: None,
+        told: Callable[[WorktreeStep], None] = lambda step: None,
     ) -> Created:
         return create.create(
             self._project,
@@ -118,7 +118,7 @@ class WorktreeDesk:
         base: str = "",
         default_base: str = "",
         group_id: str = "",
-        told: Callable[[Step], None] = lambda step: None,
+        told: Callable[[WorktreeStep], None] = lambda step: None,
         ready: Callable[[int, Created | Obstacle], None] = lambda number, made: None,
     ) -> VersionsMade:
         return create.create_versions(
@@ -151,7 +151,7 @@ class WorktreeDesk:
         return worktree_project.all_listed(self._project)
 
     @answered
-    def state_of(self, worktree: Worktree) -> State:
+    def state_of(self, worktree: Worktree) -> WorktreeState:
         return worktree_project.state_of(self._project, worktree)
 
     @answered
@@ -178,7 +178,7 @@ class WorktreeDesk:
     @answered
     def apply(
         self, worktree: Worktree, only: Sequence[str] = (), *, agreed: str | None = None
-    ) -> Applied:
+    ) -> AppliedWork:
         return apply.apply(self._project, worktree, only, agreed=agreed)
 
     @answered
@@ -200,7 +200,7 @@ class WorktreeDesk:
             remove.delete(Path(removed.leftover))
 
     @answered
-    def recover(self) -> Recovered:
+    def recover(self) -> RecoveredWork:
         return remove.recover(self._project)
 
     @answered

@@ -36,11 +36,11 @@ from rookery.manager.worktrees.worktree_values import (
     Forgotten,
     Keep,
     Obstacle,
-    Recovered,
+    RecoveredWork,
     RemovalPlan,
     Removed,
-    State,
     Worktree,
+    WorktreeState,
 )
 from rookery.platform.git.git_folders import NOTE_OF_WORKTREE, is_folder
 
@@ -50,7 +50,10 @@ _TRIES = 3
 def plan_removal(project: Project, worktree: Worktree) -> RemovalPlan:
     """What to ask the user about. Nothing is changed."""
     unmerged = _unmerged(project, worktree)
-    if worktree.imported or state_of(project, worktree) in (State.MISSING, State.LOST):
+    if worktree.imported or state_of(project, worktree) in (
+        WorktreeState.MISSING,
+        WorktreeState.LOST,
+    ):
         return RemovalPlan(worktree=worktree, to_keep=(), unmerged_commits=unmerged, left_out=())
     found = survey(project, _git(project, _removable(project, worktree)))
     return RemovalPlan(
@@ -73,7 +76,7 @@ def remove(
             if found:
                 (found.admin / NOTE_OF_WORKTREE).unlink(missing_ok=True)
             return Forgotten(worktree=worktree)
-        if state_of(project, worktree) in (State.MISSING, State.LOST):
+        if state_of(project, worktree) in (WorktreeState.MISSING, WorktreeState.LOST):
             kept = dismissed(project, found) if found else None
             removed = Removed(worktree=worktree, keep=kept)
         else:
@@ -81,7 +84,7 @@ def remove(
         return _without_branch(project, removed) if fate is BranchFate.DELETE else removed
 
 
-def recover(project: Project) -> Recovered:
+def recover(project: Project) -> RecoveredWork:
     """Go on where somebody was killed: keep what is not kept yet, then delete. At every start."""
     keeps: list[Keep] = []
     deleted: list[str] = []
@@ -97,7 +100,7 @@ def recover(project: Project) -> Recovered:
                 deleted.append(str(folder))
             except InTheWay as error:
                 trouble.append(error.obstacle)
-    return Recovered(keeps=tuple(keeps), deleted=tuple(deleted), trouble=tuple(trouble))
+    return RecoveredWork(keeps=tuple(keeps), deleted=tuple(deleted), trouble=tuple(trouble))
 
 
 def delete(folder: Path) -> None:

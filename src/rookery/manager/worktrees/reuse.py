@@ -35,8 +35,8 @@ from rookery.manager.worktrees.worktree_values import (
     Importable,
     Keep,
     Resumed,
-    State,
     Worktree,
+    WorktreeState,
 )
 from rookery.platform.git.git_folders import common_folder
 
@@ -44,7 +44,7 @@ from rookery.platform.git.git_folders import common_folder
 def resume(project: Project, worktree: Worktree) -> Resumed:
     """Raises `InTheWay` where nothing can be worked in; no other folder ever takes its place."""
     with project.alone():
-        if state_of(project, worktree) is not State.MISSING:
+        if state_of(project, worktree) is not WorktreeState.MISSING:
             git_of(project, worktree)
             return Resumed(worktree=worktree, recreated=False)
         return _made_again(project, worktree)

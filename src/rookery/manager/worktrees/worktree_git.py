@@ -44,7 +44,7 @@ class InTheWay(RookeryError):
         self.obstacle = Obstacle(code=code, text=shown, paths=tuple(paths))
 
 
-class GitFailed(InTheWay):
+class GitCommandFailed(InTheWay):
     """`said` is what git wrote about it, `reason` the line of that which counts."""
 
     def __init__(self, words: Sequence[str], status: int, said: str) -> None:
@@ -87,7 +87,7 @@ class Git:
     ) -> GitAnswer:
         answer = self.ask(*words, given=given, variables=variables)
         if answer.status:
-            raise GitFailed(words, answer.status, answer.errors)
+            raise GitCommandFailed(words, answer.status, answer.errors)
         return answer
 
     def ask(

@@ -17,7 +17,13 @@ from msgspec.structs import replace
 
 from rookery import NAME, PROJECT_FOLDER
 from rookery.manager.worktrees.worktree_git import Git, InTheWay
-from rookery.manager.worktrees.worktree_values import Code, Listed, PortBlock, State, Worktree
+from rookery.manager.worktrees.worktree_values import (
+    Code,
+    Listed,
+    PortBlock,
+    Worktree,
+    WorktreeState,
+)
 from rookery.platform.disk import put
 from rookery.platform.git.git_folders import (
     NOTE_OF_WORKTREE,
@@ -169,35 +175,35 @@ def known_of(project: Project, found: Registered) -> Worktree | None:
     return Worktree(id=found.folder.name, branch=found.branch, path=str(found.folder))
 
 
-def state_of(project: Project, worktree: Worktree) -> State:
+def state_of(project: Project, worktree: Worktree) -> WorktreeState:
     folder = Path(worktree.path)
     if not os.path.lexists(folder):
         there = worktree.branch and worktree.branch in project.branches
-        return State.MISSING if there else State.LOST
+        return WorktreeState.MISSING if there else WorktreeState.LOST
     whole = is_folder(worktree.path) and common_folder(worktree.path) == str(project.common)
     found = registered_at(project, folder)
     if not whole or not found:
-        return State.BROKEN
-    return State.UNFINISHED if found.unfinished else State.READY
+        return WorktreeState.BROKEN
+    return WorktreeState.UNFINISHED if found.unfinished else WorktreeState.READY
 
 
 def git_of(project: Project, worktree: Worktree) -> Git:
     """Git on a worktree. Raises `InTheWay` if it is not there."""
     state = state_of(project, worktree)
-    if state in (State.MISSING, State.LOST):
+    if state in (WorktreeState.MISSING, WorktreeState.LOST):
         raise InTheWay(
             Code.MISSING,
             f"The worktree {worktree.path} is gone; resume it to make it again from its branch."
-            if state is State.MISSING
+            if state is WorktreeState.MISSING
             else f"The worktree {worktree.path} and its branch {worktree.branch} are gone.",
         )
     found = registered_at(project, Path(worktree.path))
-    if state is State.UNFINISHED:
+    if state is WorktreeState.UNFINISHED:
         raise InTheWay(
             Code.UNFINISHED,
             f"The worktree {worktree.path} was not made to its end; remove it and start again.",
         )
-    if state is State.BROKEN or found is None:
+    if state is WorktreeState.BROKEN or found is None:
         raise InTheWay(
             Code.BROKEN,
             f"{worktree.path} is not a worktree of this project any more; `git worktree repair` "

@@ -54,7 +54,7 @@ class Obstacle(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()
 
 
-class Step(StrEnum):
+class WorktreeStep(StrEnum):
     """Of making a worktree for a session, in their order."""
 
     SYNCING = "syncing"
@@ -66,7 +66,7 @@ class Step(StrEnum):
     STARTING = "starting"
 
 
-class State(StrEnum):
+class WorktreeState(StrEnum):
     READY = "ready"
     MISSING = "missing"
     """Its folder is gone, its branch is there: it can be made again."""
@@ -108,7 +108,7 @@ class Worktree(Struct, frozen=True, kw_only=True):
 
 class Listed(Struct, frozen=True, kw_only=True):
     worktree: Worktree
-    state: State
+    state: WorktreeState
 
 
 class Created(Struct, frozen=True, kw_only=True):
@@ -179,7 +179,7 @@ class ApplyPlan(Struct, frozen=True, kw_only=True):
         return _digest("apply", self.worktree.id, self.before, self.after, *self.paths)
 
 
-class Applied(Struct, frozen=True, kw_only=True):
+class AppliedWork(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...]
     keep: Keep | None = None
     notes: tuple[str, ...] = ()
@@ -239,7 +239,7 @@ class Forgotten(Struct, frozen=True, kw_only=True):
     worktree: Worktree
 
 
-class Recovered(Struct, frozen=True, kw_only=True):
+class RecoveredWork(Struct, frozen=True, kw_only=True):
     """What was done about removals that somebody was killed in."""
 
     keeps: tuple[Keep, ...] = ()

@@ -93,7 +93,7 @@ class Vocabulary(Struct, frozen=True, kw_only=True):
     """Those that can be worked for, each with what it is about."""
 
 
-class Heard(Struct, frozen=True):
+class LineOutcome(Struct, frozen=True):
     """What a line led to: commands for the host, and words for whoever typed it."""
 
     commands: tuple[Command, ...] = ()
@@ -201,17 +201,17 @@ class SlashLines:
             case _:
                 pass
 
-    def hear(self, line: str) -> Heard | None:
+    def hear(self, line: str) -> LineOutcome | None:
         """What to do about the line; None if it is for the model after all."""
         name, _, rest = line.strip().partition(" ")
-        doings: dict[str, Callable[[str], Heard]] = {
-            "/help": lambda _: Heard(words=self._help()),
+        doings: dict[str, Callable[[str], LineOutcome]] = {
+            "/help": lambda _: LineOutcome(words=self._help()),
             "/mode": self._switch,
             "/model": self._switch_model,
             "/intent": self._select_intent,
             "/approve": self._switch_approval,
             "/queue": self._about_queue,
-            "/condense": lambda _: Heard((Condense(task_id=self._at_work()),)),
+            "/condense": lambda _: LineOutcome((Condense(task_id=self._at_work()),)),
             "/undo": lambda _: self._undo(),
             "/rewind": lambda to: self._go_back(to, files=True, words=True),
             "/files": lambda to: self._go_back(to, files=True, words=False),
@@ -221,56 +221,56 @@ class SlashLines:
         if name in doings:
             return doings[name](rest.strip())
         wrong = no_such_command(line, {*dict(self._vocabulary.commands), *_NAMES})
-        return Heard(words=f"{wrong} /help shows all.") if wrong else None
+        return LineOutcome(words=f"{wrong} /help shows all.") if wrong else None
 
     def _help(self) -> str:
         rows = [f"  /{name}  {what}".rstrip() for name, what in self._vocabulary.commands]
         return "\n".join([HELP, *(["Commands for the model:"] if rows else []), *rows])
 
-    def _switch(self, mode: str) -> Heard:
+    def _switch(self, mode: str) -> LineOutcome:
         modes = self._vocabulary.modes
         if mode in modes:
-            return Heard((SwitchMode(task_id=self._task_id, mode=mode),))
+            return LineOutcome((SwitchMode(task_id=self._task_id, mode=mode),))
         wrong = f"There is no mode {mode}. " if mode else ""
-        return Heard(words=wrong + list_modes(modes, self._mode))
+        return LineOutcome(words=wrong + list_modes(modes, self._mode))
 
-    def _switch_model(self, wanted: str) -> Heard:
+    def _switch_model(self, wanted: str) -> LineOutcome:
         """A model may be named behind its provider, for not all that there are are known."""
         provider, _, model = wanted.rpartition(" ")
         if model:
             named = [each for each in self._vocabulary.models if each[1] == model]
             provider = provider.strip() or (named[0][0] if named else "")
             switch = SwitchModel(task_id=self._task_id, provider=provider, model=model)
-            return Heard((switch,))
-        return Heard(words=list_models(self._vocabulary.models, self._model))
+            return LineOutcome((switch,))
+        return LineOutcome(words=list_models(self._vocabulary.models, self._model))
 
-    def _select_intent(self, intent_id: str) -> Heard:
+    def _select_intent(self, intent_id: str) -> LineOutcome:
         known = self._vocabulary.intents
         if not known:
-            return Heard(words="There are no intents to work for here; see: rookery intents")
+            return LineOutcome(words="There are no intents to work for here; see: rookery intents")
         if intent_id:
             wanted = "" if intent_id == NONE else intent_id
-            return Heard((SelectIntent(task_id=self._task_id, intent_id=wanted),))
+            return LineOutcome((SelectIntent(task_id=self._task_id, intent_id=wanted),))
         rows = [f"  {each}  {what}" for each, what in (*known, (NONE, "work for no intent"))]
         now = f"It works for {self._intent}." if self._intent else "It works for none."
-        return Heard(words="\n".join([now, *rows]))
+        return LineOutcome(words="\n".join([now, *rows]))
 
-    def _switch_approval(self, word: str) -> Heard:
+    def _switch_approval(self, word: str) -> LineOutcome:
         if word in ("on", "off"):
-            return Heard((SwitchApproval(task_id=self._task_id, automatic=word == "on"),))
+            return LineOutcome((SwitchApproval(task_id=self._task_id, automatic=word == "on"),))
         how = "acts without asking" if self.automatic else "asks before it acts"
-        return Heard(words=f"It {how}. Say /approve on or /approve off.")
+        return LineOutcome(words=f"It {how}. Say /approve on or /approve off.")
 
-    def _about_queue(self, wish: str) -> Heard:
+    def _about_queue(self, wish: str) -> LineOutcome:
         waiting = list(self._waiting())
         word, _, number = wish.partition(" ")
         if word == "drop" and number.strip().isdecimal() and 0 < int(number) <= len(waiting):
             task_id, message_id, _ = waiting[int(number) - 1]
-            return Heard((EditQueue(task_id=task_id, message_id=message_id),))
+            return LineOutcome((EditQueue(task_id=task_id, message_id=message_id),))
         if not waiting:
-            return Heard(words="The model has heard everything.")
+            return LineOutcome(words="The model has heard everything.")
         rows = [f"{at:>3}. {_first_line(text)}" for at, (_, _, text) in enumerate(waiting, 1)]
-        return Heard(words="\n".join([*rows, "Take one back: /queue drop NUMBER"]))
+        return LineOutcome(words="\n".join([*rows, "Take one back: /queue drop NUMBER"]))
 
     def _waiting(self) -> Iterator[tuple[str, str, str]]:
         """What was said to this task or to one that works for it, and was not heard yet."""
@@ -288,22 +288,24 @@ class SlashLines:
             lines = self._children.get(task_id)
         return task_id
 
-    def _undo(self) -> Heard:
+    def _undo(self) -> LineOutcome:
         to = last_change(self._events)
         if to is None:
-            return Heard(words=NOTHING_TO_UNDO)
+            return LineOutcome(words=NOTHING_TO_UNDO)
         return self._back(to, files=True, words=True)
 
-    def _go_back(self, to: str, *, files: bool, words: bool) -> Heard:
+    def _go_back(self, to: str, *, files: bool, words: bool) -> LineOutcome:
         if to.isdecimal() and 1 <= int(to) <= len(self._events):
             return self._back(int(to), files=files, words=words)
         known = points(self._events)
         rows = [f"{point.to:>5}  {_first_line(point.what)}" for point in known[-20:]]
         wrong = [f"There is no point {to}."] if to else []
-        return Heard(words="\n".join([*rows, *wrong, "Go back to before a step: /rewind NUMBER"]))
+        return LineOutcome(
+            words="\n".join([*rows, *wrong, "Go back to before a step: /rewind NUMBER"])
+        )
 
-    def _back(self, to: int, *, files: bool, words: bool) -> Heard:
-        return Heard(
+    def _back(self, to: int, *, files: bool, words: bool) -> LineOutcome:
+        return LineOutcome(
             commands=(
                 *([RestoreFiles(task_id=self._task_id, to=to)] if files else []),
                 *([Rewind(task_id=self._task_id, to=to)] if words else []),
@@ -314,17 +316,17 @@ class SlashLines:
     def _knows_a_command(self) -> bool:
         return bool(self._offer or self._waited_for or self._detached)
 
-    def _about_command(self, reply: Reply) -> Heard:
+    def _about_command(self, reply: Reply) -> LineOutcome:
         for child in reversed(self._children.values()):
             if child._knows_a_command:
                 return child._about_command(reply)
         if self._offer:
-            return Heard((Answer(task_id=self._task_id, ask_id=self._offer, reply=reply),))
+            return LineOutcome((Answer(task_id=self._task_id, ask_id=self._offer, reply=reply),))
         if self._waited_for:
-            return Heard(words="The command has only just begun. Say it again in a moment.")
+            return LineOutcome(words="The command has only just begun. Say it again in a moment.")
         if reply == "no" and self._detached:
-            return Heard((StopCommand(task_id=self._task_id, call_id=self._detached[-1]),))
-        return Heard(words="No command is running.")
+            return LineOutcome((StopCommand(task_id=self._task_id, call_id=self._detached[-1]),))
+        return LineOutcome(words="No command is running.")
 
 
 def _first_line(text: str) -> str:

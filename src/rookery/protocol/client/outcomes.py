@@ -20,7 +20,7 @@ from rookery.core.failures import FailureKind
 from rookery.core.folds.run_tallies import Denials, GovernanceTally
 from rookery.core.replies import sentence_in
 from rookery.protocol.client.attend import Display, Fate, Leave, Response, RunEnd, Say
-from rookery.protocol.client.question_text import Suggestion, ceiling, followup, suggestions
+from rookery.protocol.client.question_text import OfferedAnswer, ceiling, followup, suggestions
 
 DECIDE_YOURSELF = "Not interactive: the user cannot answer. Decide yourself and go on."
 NOT_APPROVED = (
@@ -95,7 +95,7 @@ class Unattended:
         if not self._automatic:
             return Leave(f"Not interactive, and the model asked: {question}", "needs_human")
         await anyio.sleep(self._seconds)
-        first = offered[0] if offered else Suggestion(DECIDE_YOURSELF)
+        first = offered[0] if offered else OfferedAnswer(DECIDE_YOURSELF)
         mode = "" if self._keeps_mode else first.mode
         return Say("message", first.answer, by="policy", mode=mode)
 
@@ -237,7 +237,7 @@ class Troubles:
                 return "needs_human"
 
 
-class Verdict:
+class RunVerdict:
     """Watches a task, so that it knows whether a completed task is a success."""
 
     def __init__(self, *, automatic: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 
-class Suggestion(Struct, frozen=True):
+class OfferedAnswer(Struct, frozen=True):
     """An answer that a model offers, and the mode it would like to go on in with it."""
 
     answer: str
@@ -19,11 +19,11 @@ def followup(text: str) -> tuple[str, list[str]]:
     return question, [each.answer for each in offered]
 
 
-def suggestions(text: str) -> list[Suggestion]:
+def suggestions(text: str) -> list[OfferedAnswer]:
     return _read(text)[1]
 
 
-def _read(text: str) -> tuple[str, list[Suggestion]]:
+def _read(text: str) -> tuple[str, list[OfferedAnswer]]:
     try:
         said = json.loads(text)
         return str(said["question"]), [_suggestion(each) for each in said.get("suggest", [])]
@@ -31,18 +31,18 @@ def _read(text: str) -> tuple[str, list[Suggestion]]:
         return text, []
 
 
-def _suggestion(said: Any) -> Suggestion:
+def _suggestion(said: Any) -> OfferedAnswer:
     if isinstance(said, dict):
-        return Suggestion(str(said["answer"]), str(said.get("mode") or ""))
-    return Suggestion(str(said))
+        return OfferedAnswer(str(said["answer"]), str(said.get("mode") or ""))
+    return OfferedAnswer(str(said))
 
 
-def chosen(answer: str, offered: list[Suggestion]) -> Suggestion:
+def chosen(answer: str, offered: list[OfferedAnswer]) -> OfferedAnswer:
     """The suggestion a bare number picks; any other answer is an answer."""
     answer = answer.strip()
     if answer.isdecimal() and 1 <= int(answer) <= len(offered):
         return offered[int(answer) - 1]
-    return Suggestion(answer)
+    return OfferedAnswer(answer)
 
 
 _CEILINGS = {

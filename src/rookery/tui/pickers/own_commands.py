@@ -8,7 +8,12 @@ from msgspec import Struct
 from rookery.core.folds.points import NOTHING_TO_UNDO, Point, last_change, points
 from rookery.core.queries import AskCommands, AskIntents, AskModels, AskModes
 from rookery.errors import CommandRejected
-from rookery.protocol.client.client_commands import Heard, SlashLines, Vocabulary, no_such_command
+from rookery.protocol.client.client_commands import (
+    LineOutcome,
+    SlashLines,
+    Vocabulary,
+    no_such_command,
+)
 from rookery.tui.interfaces import Controller
 
 if TYPE_CHECKING:
@@ -220,7 +225,7 @@ async def _by_line(controller: Controller, line: str) -> None:
             return
 
 
-async def _heard(controller: Controller, task_id: str, line: str) -> Heard | None:
+async def _heard(controller: Controller, task_id: str, line: str) -> LineOutcome | None:
     modes = [mode.slug for mode in await controller.ask(AskModes())]
     models = [(each.provider, each.model) for each in await controller.ask(AskModels())]
     wants_intent = line.startswith("/intent ")
