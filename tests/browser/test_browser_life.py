@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from rookery.browser.browser_session import CLOSE_SECONDS, FORCED_SECONDS, Patience
-from rookery.browser.profile_folder import LONGEST, PREFIX, USUAL, scratch_folder
+from rookery.browser.running_browser import LONGEST, PREFIX, USUAL, scratch_folder
 from rookery.errors import ToolError
 from support.browser_site import (
     PATIENCE,
@@ -178,7 +178,7 @@ def test_where_no_short_folder_is_to_be_had_that_is_said(
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(deep))
-    monkeypatch.setattr("rookery.browser.profile_folder.USUAL", (Path("/nowhere"),))
+    monkeypatch.setattr("rookery.browser.running_browser.USUAL", (Path("/nowhere"),))
     with pytest.raises(ToolError) as told, scratch_folder():
         pass
     assert str(told.value).startswith("The browser was not started: it needs a folder")

@@ -17,13 +17,13 @@ from rookery.core.facts import Noted
 from rookery.core.rulings import Decision
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
+from rookery.mcp.agreements import ConfigFiles
 from rookery.mcp.catalogue import LARGEST_FILE, Catalogue, Memory, ToolOffer
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.hub import LONGEST_LINE, McpHub
 from rookery.mcp.offered_tools import AccessMcpResource, as_it_was_meant, mcp_tools
 from rookery.mcp.presence import is_configured
 from rookery.mcp.server import State
-from rookery.mcp.server_files import ConfigFiles
 from rookery.mcp.server_guard import CHANGED, AlwaysAllowed, ServerGuard
 from rookery.mcp.use_mcp_tool import UseMcpTool
 from rookery.tools.registry import spec_of

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.mcp.tool_schemas import ANYTHING, normalised, problems
+from rookery.mcp.use_mcp_tool import ANYTHING, normalised, problems
 
 STRICT = {"type": "object", "additionalProperties": False}
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rookery.providers.retry_after import wait_named_by
+from rookery.providers.provider_errors import wait_named_by
 
 NOON = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 

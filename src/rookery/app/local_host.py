@@ -22,7 +22,12 @@ from msgspec import Struct
 from rookery import VERSION
 from rookery.app.briefing import Briefing
 from rookery.app.consent import Consent
-from rookery.app.extra_tools import Browsers, ExtraTools, known_servers, open_extra_tools
+from rookery.app.extra_tools import (
+    Browsers,
+    ExtraTools,
+    known_servers,
+    open_extra_tools,
+)
 from rookery.app.host import Contents, Knowledge, Workplace
 from rookery.app.model_choice import ModelChoice, Models
 from rookery.app.task_factory import make_task

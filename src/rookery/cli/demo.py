@@ -15,8 +15,8 @@ import click
 from rookery import NAME
 from rookery.app.consent import Consent
 from rookery.app.model_choice import ModelChoice
-from rookery.cli.host_run import run_client
 from rookery.cli.reports import TextReport
+from rookery.cli.run import run_client
 from rookery.cli.run_options import Run
 from rookery.cli.terminal_run import AttendedTask
 from rookery.core.commands import OpenTask

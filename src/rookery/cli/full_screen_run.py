@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from rookery import NAME
-from rookery.cli.host_run import run_client
 from rookery.cli.options import Options
+from rookery.cli.run import run_client
 from rookery.cli.run_options import Run
 from rookery.core.text.terminal_text import harmless
 from rookery.protocol.client.attend import Fate, RunEnd

@@ -20,9 +20,9 @@ import click
 from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
 from rookery import NAME
-from rookery.cli.host_run import Client, run_client
 from rookery.cli.main import task
 from rookery.cli.options import Options
+from rookery.cli.run import Client, run_client
 from rookery.cli.run_options import prepare
 from rookery.core.queries import AskRest
 from rookery.errors import SettingsError

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
-    Answered,
     ApprovalSwitched,
     CommandEnded,
     CompletionOffered,
@@ -317,7 +316,6 @@ class Task:
 
     async def _gather(self, text: str) -> None:
         call = ToolCall(id=f"mention-{self._deps.new_id()}", name=MENTION)
-
         try:
             found = await self._deps.gather(
                 text, self._tool_context(call), partial(self._act, call)
@@ -342,14 +340,13 @@ class Task:
         return outcome
 
     async def _run_tool(self, call: ToolCall) -> None:
-        ctx = self._tool_context(call)
         await tool_turn(
             self._deps.resolve_alias(call),
             log=self.log,
             gate=self._gate,
             undo=self._undo,
             tools={**self._deps.tools, **self._deps.governance.tools()},
-            ctx=ctx,
+            ctx=self._tool_context(call),
             hide=self._deps.hide,
         )
 
@@ -362,7 +359,7 @@ class Task:
             shell=deps.shell,
             artifacts=deps.artifacts,
             append=self._append,
-            ask=partial(self._ask_for, call),
+            ask=partial(self.dialogue.ask, call_id=call.id),
             limits=deps.limits,
             judge=deps.judge,
             offer=partial(self._offer_for, call),
@@ -386,9 +383,6 @@ class Task:
         self, call: ToolCall, ask: AskKind, text: str, hear: Callable[[], None]
     ) -> Offer:
         return self.dialogue.offer(ask, text, call_id=call.id, hear=hear)
-
-    async def _ask_for(self, call: ToolCall, ask: AskKind, text: str) -> Answered:
-        return await self.dialogue.ask(ask, text, call_id=call.id)
 
     async def _reconcile(self, call: ToolCall) -> None:
         started = self.log.state.running

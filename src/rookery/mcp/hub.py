@@ -16,11 +16,11 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from rookery.errors import BadArguments
-from rookery.mcp.agreements import AGREEMENTS_FILE, PINS_FILE, Agreements, Pins
+from rookery.mcp.agreements import AGREEMENTS_FILE, PINS_FILE, Agreements, ConfigFiles, Pins
 from rookery.mcp.catalogue import Catalogue, Memory, ToolOffer, named
 from rookery.mcp.config import EVERY_TOOL, Problem, ServerDefinition
+from rookery.mcp.failure import visible_line
 from rookery.mcp.server import McpServer, Progress, ServerHealth, State
-from rookery.mcp.server_files import ConfigFiles
 from rookery.mcp.server_programs import EMPTY_FOLDER, Patience, Surroundings, changed_code, now
 from rookery.mcp.tool_names import (
     PromptCommand,
@@ -30,7 +30,6 @@ from rookery.mcp.tool_names import (
     looked_up,
     same_name,
 )
-from rookery.mcp.visible_text import visible_line
 
 LONGEST_LINE = 600
 """Characters that the model is told of one server before it asks: about 150 tokens."""

@@ -21,12 +21,12 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.errors import ToolError
 from rookery.mcp.catalogue import ResourceOffer
+from rookery.mcp.failure import visible_line
 from rookery.mcp.hub import McpHub
 from rookery.mcp.presence import ACCESS
 from rookery.mcp.results import capped, resource_outcome
 from rookery.mcp.server import State
 from rookery.mcp.use_mcp_tool import LOST, UseMcpTool, insist, startable
-from rookery.mcp.visible_text import visible_line
 
 LONGEST_LINE = 2000
 QUOTED = "mcp_resources"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from rookery.mcp.agreements import ConfigFiles
 from rookery.mcp.catalogue import Catalogue, Memory
 from rookery.mcp.config import Problem, ServerDefinition
 from rookery.mcp.server import ServerHealth, State
-from rookery.mcp.server_files import ConfigFiles
 
 
 class KnownServer(Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from rookery.core.text.characters import whole
 from rookery.core.text.output_preview import Preview
 from rookery.engine.ports.actions import Outcome
 from rookery.engine.ports.tool import ToolContext
-from rookery.mcp.visible_text import visible_line
+from rookery.mcp.failure import visible_line
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, GetPromptResult, ReadResourceResult

@@ -17,10 +17,9 @@ from rookery.mcp.agreements import Agreements, Pins, how_to_agree
 from rookery.mcp.catalogue import Catalogue, Memory
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.connection import Connection
-from rookery.mcp.failure import CLOSED, is_closed
+from rookery.mcp.failure import CLOSED, is_closed, visible_line
 from rookery.mcp.server_programs import NamedFiles, Surroundings
 from rookery.mcp.variables import Source
-from rookery.mcp.visible_text import visible_line
 
 if TYPE_CHECKING:
     from mcp.client.client import Client

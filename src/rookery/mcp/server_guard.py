@@ -12,10 +12,10 @@ from rookery.core.rulings import Ruling, allow, ask, joined
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.mcp.agreements import how_to_agree
 from rookery.mcp.config import Pairs, ServerDefinition, Transport
+from rookery.mcp.failure import visible_line
 from rookery.mcp.hub import McpHub
 from rookery.mcp.presence import FILE_NAME
 from rookery.mcp.variables import is_secret_name
-from rookery.mcp.visible_text import visible_line
 
 LONGEST_PLACE = 1000
 LONGEST_PATH = 200

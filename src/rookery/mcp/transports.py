@@ -14,10 +14,9 @@ import anyio
 from rookery.core.limits import MIB
 from rookery.core.secret_mask import Hiding
 from rookery.mcp.config import ServerDefinition, Transport
-from rookery.mcp.failure import Failure
+from rookery.mcp.failure import Failure, visible_line
 from rookery.mcp.received import Fate, Flood, Heard
 from rookery.mcp.server_process import ServerProcess
-from rookery.mcp.visible_text import visible_line
 
 if TYPE_CHECKING:
     import httpx2

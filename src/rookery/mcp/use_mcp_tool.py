@@ -7,7 +7,7 @@ only ever started by what was permitted: before that, what is remembered of it m
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import anyio
@@ -16,21 +16,122 @@ import msgspec
 from rookery.core.asks import AskKind
 from rookery.core.facts import Noted, OutputStreamed
 from rookery.core.instructions import quoted
+from rookery.core.limits import KIB
 from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.mcp.catalogue import ToolOffer, named
+from rookery.mcp.connection import LONGEST_NAME
+from rookery.mcp.failure import visible_line
 from rookery.mcp.hub import McpHub
 from rookery.mcp.presence import USE
 from rookery.mcp.results import capped, tool_outcome
 from rookery.mcp.server import LATE, WrongArguments
 from rookery.mcp.server_guard import CHANGED
-from rookery.mcp.server_lists import LONGEST_NAME
 from rookery.mcp.server_programs import ChangedFiles
 from rookery.mcp.tool_names import same_name
-from rookery.mcp.tool_schemas import normalised, problems
-from rookery.mcp.visible_text import visible_line
+
+LARGEST = 64 * KIB
+DEEPEST = 32
+"""Of JSON; a schema nests twice for each level of what it describes."""
+ANYTHING: Mapping[str, Any] = {"type": "object"}
+
+_FORMATS = (
+    *("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"),
+)
+_CHOICES = ("anyOf", "oneOf", "allOf")
+_SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_LISTS_OF_SCHEMAS = (*_CHOICES, "prefixItems")
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "string": str,
+    "number": (int, float),
+    "integer": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+
+
+def normalised(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema in the dialect that all providers understand; of one that is too large or too
+    deep only that arguments are an object."""
+    if _depth(schema, DEEPEST) > DEEPEST or len(msgspec.json.encode(schema)) > LARGEST:
+        return ANYTHING
+    top = dict(schema)
+    for key in _CHOICES:
+        variants = top.pop(key, None)
+        if isinstance(variants, list):
+            top = {**next(filter(_is_object, variants), {}), **top}
+    return {"type": "object", **_plain({**top, "type": "object"})}
+
+
+def problems(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
+    """What is plainly wrong with arguments. The server judges the rest."""
+    return list(_problems(arguments, schema))
+
+
+def _problems(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
+    properties = schema.get("properties")
+    fields = properties if isinstance(properties, dict) else {}
+    required = schema.get("required")
+    for name in required if isinstance(required, list) else ():
+        if isinstance(name, str) and name not in arguments:
+            yield f"{name} is missing."
+    for name, given in arguments.items():
+        if name not in fields:
+            if schema.get("additionalProperties") is False:
+                yield f"There is no argument {name[:100]!r}."
+            continue
+        kind = fields[name].get("type") if isinstance(fields[name], dict) else None
+        if isinstance(kind, str) and kind in _TYPES and not _is(given, kind):
+            yield f"{name} must be of type {kind}."
+
+
+def _is(given: Any, kind: str) -> bool:
+    if isinstance(given, bool):
+        return kind == "boolean"
+    if kind == "integer":
+        return isinstance(given, int) or (isinstance(given, float) and given.is_integer())
+    return isinstance(given, _TYPES[kind])
+
+
+def _plain(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    fields = {key: value for key, value in schema.items() if key != "$schema"}
+    if fields.get("format") not in _FORMATS:
+        fields.pop("format", None)
+    if isinstance(kinds := fields.get("type"), list):
+        del fields["type"]
+        fields["anyOf"] = [{"type": kind} for kind in kinds]
+    for key in _SCHEMAS_BY_NAME:
+        if isinstance(named := fields.get(key), dict):
+            fields[key] = {name: _plain(each) for name, each in named.items()}
+    for key in _LISTS_OF_SCHEMAS:
+        if isinstance(listed := fields.get(key), list):
+            fields[key] = [_plain(each) for each in listed]
+    if "items" in fields:
+        fields["items"] = _plain(fields["items"])
+    if fields.get("type") == "object" and "additionalProperties" not in fields:
+        fields["additionalProperties"] = False
+    return fields
+
+
+def _is_object(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("type", "object") == "object"
+
+
+def _depth(value: Any, left: int) -> int:
+    """How deep a value is nested, or one more than `left` if it is deeper."""
+    if left < 0:
+        return 1
+    if isinstance(value, dict):
+        return 1 + max((_depth(each, left - 1) for each in value.values()), default=0)
+    if isinstance(value, list):
+        return 1 + max((_depth(each, left - 1) for each in value), default=0)
+    return 0
+
 
 LONGEST_PROGRESS = 300
 MOST_PER_SECOND = 20

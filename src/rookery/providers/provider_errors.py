@@ -7,7 +7,9 @@ of them end in `refusal`, which looks at the structure first and at phrases last
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +18,103 @@ from msgspec import Struct
 from rookery import NAME
 from rookery.core.failures import KEY_NOT_ACCEPTED, KEY_NOT_GIVEN, FailureKind
 from rookery.errors import ProviderError
-from rookery.providers.retry_after import wait_named_by
+
+_SPAN = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]+)s)?(?:([\d.]+)ms)?")
+_RESETS = (
+    ("anthropic-ratelimit-requests-reset", "anthropic-ratelimit-requests-remaining"),
+    ("anthropic-ratelimit-tokens-reset", "anthropic-ratelimit-tokens-remaining"),
+    ("x-ratelimit-reset-requests", "x-ratelimit-remaining-requests"),
+    ("x-ratelimit-reset-tokens", "x-ratelimit-remaining-tokens"),
+    ("x-ratelimit-reset", "x-ratelimit-remaining"),
+)
+
+
+def wait_named_by(
+    headers: Mapping[str, str], delays: Sequence[object] = (), *, now: datetime | None = None
+) -> float | None:
+    """Seconds to wait; None if nothing usable is said. What lies in the past is not usable.
+
+    `delays` are spans such as "17s" that were found in the body.
+    """
+    now = now or datetime.now(UTC)
+    if (milliseconds := _number(headers.get("retry-after-ms", ""))) is not None:
+        return milliseconds / 1000
+    if (named := _seconds(headers.get("retry-after", ""), now)) is not None:
+        return named
+    if spans := _known(_span(str(delay)) for delay in delays):
+        return max(spans)
+    exhausted = [reset for reset, left in _RESETS if headers.get(left, "").strip() == "0"]
+    candidates = exhausted or [reset for reset, _ in _RESETS]
+    resets = _known(_moment_or_span(headers.get(reset, ""), now) for reset in candidates)
+    if not resets:
+        return None
+    return max(resets) if exhausted else min(resets)
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _seconds(text: str, now: datetime) -> float | None:
+    if text.strip()[:1].isalpha():
+        return _until(text, now)
+    return _number(text)
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 < value < float("inf") else None
+
+
+def _until(text: str, now: datetime) -> float | None:
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return _ahead(moment, now)
+
+
+def _ahead(moment: datetime, now: datetime) -> float | None:
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    seconds = (aware - now).total_seconds()
+    return seconds if seconds > 0 else None
+
+
+def _moment_or_span(text: str, now: datetime) -> float | None:
+    if (number := _number(text)) is not None:
+        return _epoch_or_seconds(number, now)
+    if (span := _span(text)) is not None:
+        return span
+    try:
+        return _ahead(datetime.fromisoformat(text), now)
+    except ValueError:
+        return None
+
+
+def _epoch_or_seconds(number: float, now: datetime) -> float | None:
+    """Some name the moment, in seconds or milliseconds; others the seconds until then."""
+    if number > 1e11:
+        number /= 1000
+    if number > 1e9:
+        number -= now.timestamp()
+    return number if number > 0 else None
+
+
+def _span(text: str) -> float | None:
+    """Seconds of "1h2m3.5s" or "20ms"."""
+    match = _SPAN.fullmatch(text.strip())
+    if match is None or not any(match.groups()):
+        return None
+    try:
+        hours, minutes, seconds, milliseconds = (float(part or 0) for part in match.groups())
+    except ValueError:
+        return None
+    total = hours * 3600 + minutes * 60 + seconds + milliseconds / 1000
+    return total if total > 0 else None
+
 
 SHOWN_BYTES = 2048
 

@@ -23,8 +23,8 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.cli.exit_codes import Exit
-from rookery.cli.host_run import KILLED_BY
 from rookery.cli.main import resolve_folder
+from rookery.cli.run import KILLED_BY
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import SettingsError, StorageError
 from rookery.platform.user_folders import Places, find_places

@@ -7,7 +7,7 @@ import pytest
 
 PROGRAM = """
 import os, signal, sys, time
-from rookery.cli import host_run as hosting
+from rookery.cli import run as hosting
 leaving = hosting._Leaving(None)
 leaving.insist([signal.SIGTERM, signal.SIGINT])
 if sys.argv[1] != "never":
