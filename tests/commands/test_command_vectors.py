@@ -41,9 +41,9 @@ async def test_every_line_gets_its_verdict(here: Bench, verdict: str, line: str)
         assert await decision(judged, command, deny=DENIED) is Decision.DENY
         return
     ruled = await decision(judged, command)
-    said = "grave" if judged.grave else {Decision.ALLOW: "allow"}.get(ruled, "ask")
-    assert said == verdict, (judged.grave, judged.why_not, judged.notes, judged.commands)
+    said = "dangerous" if judged.dangers else {Decision.ALLOW: "allow"}.get(ruled, "ask")
+    assert said == verdict, (judged.dangers, judged.why_not, judged.notes, judged.commands)
     assert (judged.plain is not None) == (verdict == "allow")
-    if verdict == "grave":
+    if verdict == "dangerous":
         assert ruled is Decision.ASK
         assert await decision(judged, command, allow=("*",)) is Decision.ASK

@@ -125,7 +125,7 @@ def test_paths_are_seen_from_the_folder_that_was_given(here: Bench):
     assert here.judge("cat app.py", "src").targets == (Target(Deed.READ, "src/app.py"),)
     assert here.judge("cat ../notes.txt", "src").plain
     assert here.judge("cat ../../outside/marker.txt", "src").plain is None
-    assert here.judge("rm -rf ..", "src").grave
+    assert here.judge("rm -rf ..", "src").dangers
 
 
 def test_a_large_folder_is_counted_up_to_a_bound(here: Bench, tmp_path: Path):
@@ -405,8 +405,8 @@ async def test_a_denied_command_is_found_in_any_nesting(here: Bench, text: str):
 )
 @given(text=_nested().filter(lambda text: "rm -rf build" not in text))
 @example(text="read x <<'E'\na[$(trap -- 'sudo git reset --hard' EXIT)]\nE\n[[ $x -eq 0 ]]")
-def test_a_grave_command_is_found_in_any_nesting(here: Bench, text: str):
-    assert here.judge(text, "").grave, here.judge(text, "").commands
+def test_a_dangerous_command_is_found_in_any_nesting(here: Bench, text: str):
+    assert here.judge(text, "").dangers, here.judge(text, "").commands
 
 
 @settings(
@@ -509,12 +509,12 @@ def test_all_patterns_of_a_line_share_one_bound(deep: Bench, line: str):
     assert 100 < looked < 16_000
     assert judged.plain is None
     if line == "rm":
-        assert "names more files than can be looked at" in judged.grave
+        assert "names more files than can be looked at" in judged.dangers
 
 
-def test_what_is_too_long_altogether_is_grave_and_denied(here: Bench):
+def test_what_is_too_long_altogether_is_dangerous_and_denied(here: Bench):
     judged = here.judge("ls " + "x" * 300 * KIB, "")
-    assert judged.grave
+    assert judged.dangers
     assert judged.too_deep
 
 
@@ -523,14 +523,14 @@ def test_a_long_document_is_no_command(here: Bench):
     judged = here.judge(f"cat > new.txt <<'EOF'\n{body}EOF\n", "")
     assert judged.commands == (("cat",),)
     assert judged.targets == (Target(Deed.WRITE, "new.txt"),)
-    assert not judged.grave
-    assert here.judge(f"bash <<'EOF'\n{body}EOF\n", "").grave
+    assert not judged.dangers
+    assert here.judge(f"bash <<'EOF'\n{body}EOF\n", "").dangers
 
 
 def test_a_long_document_that_is_none_hides_nothing(here: Bench):
     filler = "x" * 9 * KIB
     text = f"echo \"<<'E'\n\" {filler}\nrm -rf /\nE\n"
-    assert here.judge(text, "").grave
+    assert here.judge(text, "").dangers
 
 
 @pytest.fixture(scope="module")

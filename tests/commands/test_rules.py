@@ -1,4 +1,4 @@
-"""The user's lists, in the order of the gate: deny, grave, understood, allowed."""
+"""The user's lists, in the order of the gate: deny, dangerous, understood, allowed."""
 
 from collections.abc import Iterator
 
@@ -68,11 +68,11 @@ ROWS = [
     pytest.param("git logout", ["git log"], [], NONE, id="git logout"),
     pytest.param("pytest -q", ["*"], [], ALLOW, id="everything"),
     pytest.param("echo $(id)", ["*"], [], ALLOW, id="everything, not plain"),
-    pytest.param("rm -rf .", ["*"], [], ASK, id="everything but grave"),
-    pytest.param("rm -rf .", ["rm -rf ."], [], ASK, id="grave before allow"),
+    pytest.param("rm -rf .", ["*"], [], ASK, id="everything but dangerous"),
+    pytest.param("rm -rf .", ["rm -rf ."], [], ASK, id="dangerous before allow"),
     pytest.param("ls", [], ["ls"], DENY, id="deny before understood"),
     pytest.param("npm test", ["npm test"], ["npm"], DENY, id="deny before allow"),
-    pytest.param("rm -rf .", [], ["rm"], DENY, id="deny before grave"),
+    pytest.param("rm -rf .", [], ["rm"], DENY, id="deny before dangerous"),
     pytest.param("ls -la", [], ["*"], DENY, id="deny everything"),
     pytest.param("lsof", [], ["ls"], NONE, id="deny word by word"),
     pytest.param("npm run x", [], ["npm test"], NONE, id="deny another"),
@@ -125,14 +125,14 @@ async def test_a_command_that_nobody_judged_is_not_allowed():
 
 
 @pytest.mark.anyio
-async def test_the_reasons_of_a_grave_command_are_given(here: Bench):
+async def test_the_reasons_of_a_dangerous_command_are_given(here: Bench):
     rules = CommandRules(allow=["*"], deny=[], trusted=True)
     line = "git reset --hard && rm -rf .git"
     judged = here.judge(line, "")
     ruling = await rules.before(
         CALL, Action(title="x", perform=_never, command=line, judgement=judged)
     )
-    assert ruling.reasons == judged.grave
+    assert ruling.reasons == judged.dangers
     assert len(ruling.reasons) == 2
 
 

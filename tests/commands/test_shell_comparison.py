@@ -176,7 +176,7 @@ def test_what_a_shell_changes_is_named(here: Bench, text: str):
     judged = here.judge(text, "")
     for shell in SHELLS:
         changed = changed_by(shell, text)
-        assert changed <= named_by(judged) or judged.grave, (shell, changed, judged)
+        assert changed <= named_by(judged) or judged.dangers, (shell, changed, judged)
         assert not changed or not judged.only_reads
 
 

@@ -136,7 +136,7 @@ PLAIN = plain("cat a.txt")
     [
         (Judgement(plain=PLAIN, spelled=PLAIN), [], True),
         (Judgement(spelled=PLAIN), [], True),
-        (Judgement(spelled=PLAIN, grave=("so",)), ["yes"], False),
+        (Judgement(spelled=PLAIN, dangers=("so",)), ["yes"], False),
         (Judgement(), [], False),
     ],
     ids=["understood", "spelled by a rule", "read by a person", "text for a shell"],
@@ -151,7 +151,7 @@ async def test_what_no_person_read_is_run_from_its_words(
         return Outcome(text="")
 
     action = Action(title="Run", perform=perform, command="cat a.txt", judgement=judged)
-    hook = Opinion(Ruling(Decision.ASK, judged.grave) if judged.grave else allow())
+    hook = Opinion(Ruling(Decision.ASK, judged.dangers) if judged.dangers else allow())
     permit = await permitted(tmp_path, action, hook, answers)
     assert (permit.plain is not None) is run_plainly
 

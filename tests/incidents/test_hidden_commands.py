@@ -1,5 +1,5 @@
 """Commands hidden where a shell finds them and a reader does not, put to the real
-command with `-y` in a folder that is trusted. Nobody is there to be asked, so what is grave is
+command with `-y` in a folder that is trusted. Nobody is there to be asked, so what is dangerous is
 not run; if it were, the folder would show it.
 """
 
@@ -98,7 +98,7 @@ def asked(world: World, lines: dict[str, str]) -> Asked:
 
 
 @pytest.fixture(scope="module")
-def grave(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+def dangerous(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     world = project(tmp_path_factory.mktemp("hidden"))
     yield asked(world, GRAVE)
     remove(world)
@@ -114,13 +114,13 @@ def denied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
 
 
 @pytest.mark.parametrize("which", GRAVE)
-def test_what_destroys_is_asked_about_whatever_the_settings_say(grave: Asked, which: str):
-    assert NOT_ALLOWED in grave.results[which]
+def test_what_destroys_is_asked_about_whatever_the_settings_say(dangerous: Asked, which: str):
+    assert NOT_ALLOWED in dangerous.results[which]
 
 
-def test_nothing_in_the_folder_or_at_home_was_changed(grave: Asked):
-    assert grave.after == grave.before
-    assert grave.harm == []
+def test_nothing_in_the_folder_or_at_home_was_changed(dangerous: Asked):
+    assert dangerous.after == dangerous.before
+    assert dangerous.harm == []
 
 
 @pytest.mark.parametrize("which", DENIED)
@@ -133,7 +133,7 @@ def test_no_denied_command_was_run(denied: Asked):
 
 
 def test_files_are_still_written_by_large_documents(tmp_path: Path):
-    """As models write them; nothing grave in it, so `-y` is enough."""
+    """As models write them; nothing dangerous in it, so `-y` is enough."""
     if not shutil.which("bash"):
         pytest.skip("there is no bash")
     world = project(tmp_path)

@@ -191,7 +191,7 @@ def write(path: str) -> dict[str, Any]:
 
 
 ALWAYS_ASKED = {
-    "grave": command("git push --force", grave=("it overwrites history",)),
+    "dangerous": command("git push --force", dangers=("it overwrites history",)),
     "outside": command("rm /etc/hosts", targets=(Target(Deed.DELETE, "/etc/hosts", True),)),
     "outside by place": command("touch x", **write("/etc/hosts")),
     "protected": command("touch x", **write("AGENTS.md")),
@@ -247,17 +247,19 @@ def test_what_is_always_asked_about_has_no_rule(book: Book, action: Action):
 
 
 @pytest.mark.parametrize(
-    "graver",
+    "worse",
     [
-        command("npm test", grave=("it deletes everything",)),
+        command("npm test", dangers=("it deletes everything",)),
         command("npm test", **write("AGENTS.md")),
         command("npm test", targets=(Target(Deed.READ, "/x", True),)),
     ],
 )
-def test_a_rule_does_not_hold_where_its_command_has_become_graver(book: Book, graver: Action):
+def test_a_rule_does_not_hold_where_its_command_has_become_more_dangerous(
+    book: Book, worse: Action
+):
     book.rules.add(TEST)
     assert book.rules.allows(TEST)
-    assert not book.rules.allows(graver)
+    assert not book.rules.allows(worse)
 
 
 def test_reading_what_is_protected_against_changes_can_have_a_rule(book: Book):

@@ -1,7 +1,7 @@
 """What known programs change: which of their words are written to, and which are removed.
 
 Not every option is known here, and none needs to be: a command that changes things is asked
-about anyway. This says what the question must show, and what is grave.
+about anyway. This says what the question must show, and what is dangerous.
 """
 
 import re
@@ -48,7 +48,7 @@ def _shred(words: Sequence[Word]) -> CommandEffect:
     said = split(words, "-n -s --iterations --size --random-source")
     return CommandEffect(
         operands=_operands(Deed.DELETE, said.operands),
-        grave=("shred overwrites what it is given so that nothing can be restored",),
+        dangers=("shred overwrites what it is given so that nothing can be restored",),
     )
 
 
@@ -325,7 +325,7 @@ def changing(words: Sequence[Word]) -> CommandEffect | None:
     """What a command changes, if its program is known for changing things."""
     texts = [word.text for word in words]
     name = program_name(texts[0])
-    grave = tuple(_grave(name, texts))
+    dangers = tuple(_dangers(name, texts))
     network = name in network_programs()
     if name == "git":
         return git_changes(words)
@@ -335,11 +335,11 @@ def changing(words: Sequence[Word]) -> CommandEffect | None:
             operands=done.operands,
             network=network or done.network,
             why_not=done.why_not or _unlisted(name, words),
-            grave=(*grave, *done.grave),
+            dangers=(*dangers, *done.dangers),
         )
-    if grave or network:
+    if dangers or network:
         return CommandEffect(
-            network=network, grave=grave, why_not=f"what {name} does is not known here"
+            network=network, dangers=dangers, why_not=f"what {name} does is not known here"
         )
     return None
 
@@ -358,7 +358,7 @@ def _unlisted(name: str, words: Sequence[Word]) -> str:
     return ""
 
 
-def _grave(name: str, texts: Sequence[str]) -> Iterator[str]:
+def _dangers(name: str, texts: Sequence[str]) -> Iterator[str]:
     dangerous = effects().dangerous
     if reason := dangerous.get(name.partition(".")[0]):
         yield f"{name} {reason}"

@@ -48,14 +48,14 @@ def git_changes(words: Sequence[Word]) -> CommandEffect:
     if any(text.startswith("-") for text in texts[1:2]):
         # the same command without these options is judged by itself
         why_not = f"git is given {texts[1]} before its command"
-        return CommandEffect(why_not=why_not, grave=tuple(_grave_settings(texts)))
+        return CommandEffect(why_not=why_not, dangers=tuple(_dangers_of_settings(texts)))
     command = texts[1] if len(texts) > 1 else ""
     said = split(words[2:], "-m -F -b -B -C -c -s -S --message --source --exec -x -o --onto")
     runs = "git runs hooks and filters that are not known here"
     return CommandEffect(
         operands=tuple(_operands(command, said)),
         network=command in git_table().network.split(),
-        grave=tuple(_grave(command, said, texts[2:])),
+        dangers=tuple(_dangers(command, said, texts[2:])),
         why_not=runs if is_known(command) else f"git {command} is not a command known here",
     )
 
@@ -93,14 +93,14 @@ def _touches_files(command: str, said: Split) -> bool:
     return command != "restore" or not staged or "-W" in said.flags or said.has("--worktree")
 
 
-def _grave_settings(texts: Sequence[str]) -> Iterator[str]:
+def _dangers_of_settings(texts: Sequence[str]) -> Iterator[str]:
     """What settings that are given with the command make of it."""
     cleaning = {"gc", "repack", "maintenance", "prune"} & set(texts)
     if cleaning and any(re.match(r"(-c|--config-env=)?gc\.", text.lower()) for text in texts):
         yield "git gc is told to remove commits that nothing refers to"
 
 
-def _grave(command: str, said: Split, texts: Sequence[str]) -> Iterator[str]:
+def _dangers(command: str, said: Split, texts: Sequence[str]) -> Iterator[str]:
     flags = said.flags
     operands = [word.text for word in said.operands]
     everything = any(_EVERYTHING.fullmatch(text) for text in operands)
@@ -111,7 +111,7 @@ def _grave(command: str, said: Split, texts: Sequence[str]) -> Iterator[str]:
         case "reset" if said.has("--hard") or said.has("--merge"):
             yield "git reset --hard throws away every change that is not committed"
         case "push":
-            yield from _grave_push(said, operands)
+            yield from _dangers_of_push(said, operands)
         case "fetch" | "pull" if any(_OVERWRITING.match(ref) for ref in operands[1:]) or (
             forced and any(_LOCAL_REF.match(ref) for ref in operands[1:])
         ):
@@ -160,7 +160,7 @@ def _grave(command: str, said: Split, texts: Sequence[str]) -> Iterator[str]:
             yield "git read-tree --reset throws away changes that are not committed"
 
 
-def _grave_push(said: Split, operands: Sequence[str]) -> Iterator[str]:
+def _dangers_of_push(said: Split, operands: Sequence[str]) -> Iterator[str]:
     forcing = said.has("--force-with-lease", "--mirror", "--delete", "--prune")
     if forcing or {"-f", "-d"} & said.flags:
         yield "git push --force, --mirror or --delete removes what others may rely on"
@@ -177,7 +177,7 @@ def git_outputs(words: Sequence[Word]) -> CommandEffect:
     written = [*_written(command, said), *_elsewhere(words, rest)]
     return CommandEffect(
         operands=tuple(Operand(Deed.WRITE, word) for word in written if word.text != "-"),
-        grave=tuple(_grave_outputs(command, said)),
+        dangers=tuple(_dangers_of_outputs(command, said)),
     )
 
 
@@ -215,7 +215,7 @@ def _elsewhere(words: Sequence[Word], rest: Sequence[Word]) -> Iterator[Word]:
             yield from [Word(value, known=word.known)] if equals else before[place + 1 : place + 2]
 
 
-def _grave_outputs(command: str, said: Split) -> Iterator[str]:
+def _dangers_of_outputs(command: str, said: Split) -> Iterator[str]:
     if command == "config" and _changes_config(said):
         for option, whose in _FOR_ALL.items():
             if said.has(option):

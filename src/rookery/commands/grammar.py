@@ -123,19 +123,19 @@ def _by_grammar(script: Script, home: str) -> ParsedLine:
         unread = unread_line(split.rest if not uncertain else text, TOO_LONG, home)
         return replace(unread, runs=split.runs, documents=bodies)
     line = _in_all_readings(split.rest, home)
-    commands, doubts, grave = line.commands, list(line.doubts), line.grave
+    commands, doubts, dangers = line.commands, list(line.doubts), line.dangers
     redefines = line.redefines or bool(uncertain)
     if uncertain:
         other = _parsed(text, home) if len(text) <= LONGEST else unread_line(text, TOO_LONG, home)
         crude = unread_line(text, "", home).commands
         commands, doubts = (*commands, *other.commands, *crude), [uncertain, *doubts]
-        grave = (*grave, *other.grave)
+        dangers = (*dangers, *other.dangers)
     if split.runs:
         doubts.append("it runs commands inside its texts")
     if COMPUTES in doubts:
         commands = (*commands, *_in_documents(bodies, home))
     documents = (*bodies, *line.documents)
-    return ParsedLine(commands, tuple(doubts), split.runs, documents, grave, redefines)
+    return ParsedLine(commands, tuple(doubts), split.runs, documents, dangers, redefines)
 
 
 def _given(document: Document) -> Script:

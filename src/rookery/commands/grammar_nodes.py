@@ -225,14 +225,14 @@ def _decoded(raw: bytes) -> str:
 
 
 def unread_line(text: str, doubt: str, home: str) -> ParsedLine:
-    """A text that is not read by any grammar. What in it may destroy something is grave, for
+    """A text that is not read by any grammar. What in it may destroy something is a danger, for
     nothing is known of what it would be done to."""
     commands = (*crude_commands(text, home), *crude_redirections(text, home))
     named = {program_name(word.text) for one in commands for word in one.words}
-    grave = sorted(f"{doubt}, and names {name}" for name in named & (_DESTROYERS | SHELLS))
+    dangers = sorted(f"{doubt}, and names {name}" for name in named & (_DESTROYERS | SHELLS))
     if any(one.redirections for one in commands):
-        grave.append(f"{doubt}, and writes files")
-    return ParsedLine(commands, (doubt,), grave=tuple(grave), redefines=True)
+        dangers.append(f"{doubt}, and writes files")
+    return ParsedLine(commands, (doubt,), dangers=tuple(dangers), redefines=True)
 
 
 def crude_commands(text: str, home: str) -> Iterator[SimpleCommand]:

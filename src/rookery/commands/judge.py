@@ -86,22 +86,22 @@ class CommandJudge:
     def __call__(self, command: str, cwd: str) -> Judgement:
         if len(command) > LONGEST:
             said = "it is too long to be looked at"
-            return Judgement(line=(command, cwd), why_not=said, grave=(said,), too_deep=True)
+            return Judgement(line=(command, cwd), why_not=said, dangers=(said,), too_deep=True)
         start = str(self._root / cwd)
         whole = whole_line(command, self._home)
         line, commands = whole.line, whole.commands
         found = _Findings(line.doubts)
-        found.grave += whole.grave
+        found.dangers += whole.dangers
         if whole.too_deep:
             found.doubts.append("it runs commands in commands, deeper than is looked into")
         if _FORK_BOMB.search(command):
-            found.grave.append("starts itself over and over until the machine gives up")
+            found.dangers.append("starts itself over and over until the machine gives up")
         self._look_at(commands, start, found)
         spelled = self._spelled(line.plain, start, found) if line.plain else None
         if spelled and _runs_git(commands) and (found.elsewhere or not self._own_repository()):
             spelled = None
             found.doubts.append("git would look into a repository that is not this folder's own")
-        approved = found.only_reads and not found.doubts and not found.grave
+        approved = found.only_reads and not found.doubts and not found.dangers
         texts = tuple(one.texts for one in commands if one.words)
         judged = Judgement(
             commands=texts,
@@ -113,7 +113,7 @@ class CommandJudge:
             targets=tuple(dict.fromkeys(found.targets)),
             network=found.network,
             why_not="; ".join(list(dict.fromkeys(found.doubts))[:3]),
-            grave=tuple(dict.fromkeys(found.grave))[:MOST_REASONS],
+            dangers=tuple(dict.fromkeys(found.dangers))[:MOST_REASONS],
             notes=tuple(dict.fromkeys(found.notes))[:MOST_REASONS],
             too_deep=whole.too_deep,
             needs_keys=bool(texts)
@@ -141,13 +141,13 @@ class CommandJudge:
             found.notes += self._run_by_git(command, effect, where)
             found.elsewhere = found.elsewhere or self._in_another_repository(command, where)
             if command.scope[:1] == (ELSEWHERE,):
-                found.grave += _graves_elsewhere(effect)
+                found.dangers += _dangers_elsewhere(effect)
                 continue
             for operand in (*_redirected(command), *effect.operands):
                 for finding in targets.find(operand, where, effect.search):
                     found.add(finding)
         if len(commands) > MOST_COMMANDS:
-            found.grave.append("has more commands than can be looked at")
+            found.dangers.append("has more commands than can be looked at")
 
     def _run_by_git(
         self, command: SimpleCommand, effect: CommandEffect, where: Sequence[str]
@@ -206,7 +206,7 @@ class _Findings:
 
     def __init__(self, doubts: Sequence[str]) -> None:
         self.doubts = list(doubts)
-        self.grave: list[str] = []
+        self.dangers: list[str] = []
         self.notes: list[str] = []
         self.targets: list[Target] = []
         self.network = False
@@ -216,7 +216,7 @@ class _Findings:
 
     def add_effect(self, effect: CommandEffect) -> None:
         self.only_reads = self.only_reads and effect.reads_only
-        self.grave += effect.grave
+        self.dangers += effect.dangers
         if effect.why_not:
             self.doubts.append(effect.why_not)
         if effect.network:
@@ -226,12 +226,12 @@ class _Findings:
     def add_all(self, other: "_Findings") -> None:
         """What is against the same line, read in another way."""
         self.doubts += other.doubts
-        self.grave += other.grave
+        self.dangers += other.dangers
         self.only_reads = self.only_reads and other.only_reads
 
     def add(self, finding: TargetFinding) -> None:
         self.targets += finding.targets
-        self.grave += finding.grave
+        self.dangers += finding.dangers
         self.notes += finding.notes
         if finding.doubt:
             self.doubts.append(finding.doubt)
@@ -303,7 +303,7 @@ def _guesses(said: Sequence[Word]) -> Iterator[Operand]:
             yield Operand(Deed.READ, word, maybe=True)
 
 
-def _graves_elsewhere(effect: CommandEffect) -> list[str]:
+def _dangers_elsewhere(effect: CommandEffect) -> list[str]:
     return [
         f"deletes on another machine: {operand.word.text}"
         for operand in effect.operands

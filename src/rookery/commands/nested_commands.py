@@ -49,7 +49,7 @@ class WholeLine(Struct, frozen=True):
 
     line: ParsedLine
     commands: tuple[SimpleCommand, ...]
-    grave: tuple[str, ...]
+    dangers: tuple[str, ...]
     too_deep: bool
     redefines: bool
 
@@ -60,7 +60,7 @@ def whole_line(text: str, home: str) -> WholeLine:
     line = read(Script(text), home=home)
     nested = _NestedCommands(home)
     commands = tuple(nested.all_of(line))
-    return WholeLine(line, commands, tuple(nested.grave), nested.too_deep, nested.redefines)
+    return WholeLine(line, commands, tuple(nested.dangers), nested.too_deep, nested.redefines)
 
 
 class _NestedCommands:
@@ -72,7 +72,7 @@ class _NestedCommands:
         self._unread = MOST_TEXT
         self.too_deep = False
         self.redefines = False
-        self.grave: list[str] = []
+        self.dangers: list[str] = []
 
     def all_of(self, line: ParsedLine) -> list[SimpleCommand]:
         found: list[SimpleCommand] = []
@@ -105,7 +105,7 @@ class _NestedCommands:
         self, line: ParsedLine, scope: Scope, depth: int
     ) -> Iterator[tuple[SimpleCommand, int]]:
         """The commands of a line, and of the texts in it that a shell reads as well."""
-        self.grave += line.grave
+        self.dangers += line.dangers
         self.redefines = self.redefines or line.redefines
         for one in line.commands:
             yield SimpleCommand(one.words, one.redirections, (*scope, *one.scope)), depth

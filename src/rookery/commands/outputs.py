@@ -69,7 +69,7 @@ def _sed(words: Sequence[Word]) -> CommandEffect:
             paths += read.writes
             runs = runs or bool(read.runs) or read.runs_lines
     return CommandEffect(
-        operands=_written(paths), grave=("the sed script runs commands",) if runs else ()
+        operands=_written(paths), dangers=("the sed script runs commands",) if runs else ()
     )
 
 
@@ -96,7 +96,7 @@ def _sqlite(words: Sequence[Word]) -> CommandEffect:
     stored = [word for word in database if not word.text.startswith(":") and " " not in word.text]
     return CommandEffect(
         operands=(*_written(paths), *(Operand(Deed.WRITE, word) for word in stored)),
-        grave=("sqlite3 runs another program",) if runs else (),
+        dangers=("sqlite3 runs another program",) if runs else (),
     )
 
 
@@ -105,7 +105,7 @@ def _psql(words: Sequence[Word]) -> CommandEffect:
     paths = [one for pair in _PSQL_WRITES.findall(text) for one in pair]
     runs = _PSQL_RUNS.search(text)
     return CommandEffect(
-        operands=_written(paths), grave=("psql runs another program",) if runs else ()
+        operands=_written(paths), dangers=("psql runs another program",) if runs else ()
     )
 
 
@@ -114,14 +114,14 @@ def _ssh(words: Sequence[Word]) -> CommandEffect:
     log = split(words, "-E -o -p -i -l -F -J -L -R -D").value("-E")
     return CommandEffect(
         operands=(Operand(Deed.WRITE, log),) if log else (),
-        grave=("ssh runs a program on this machine",) if runs else (),
+        dangers=("ssh runs a program on this machine",) if runs else (),
     )
 
 
 def _vim(words: Sequence[Word]) -> CommandEffect:
     told = [word.text for word in words if word.text.startswith("+")]
     runs = any(not _EX_HARMLESS.fullmatch(text) for text in told)
-    return CommandEffect(grave=("the editor runs commands",) if runs else ())
+    return CommandEffect(dangers=("the editor runs commands",) if runs else ())
 
 
 SCRIPTED: dict[str, Callable[[Sequence[Word]], CommandEffect]] = {
@@ -157,9 +157,9 @@ def outputs(words: Sequence[Word]) -> CommandEffect:
     runs = [word for word in _values(words[1:], table.runs.split()) if not _is_usual(word)]
     return CommandEffect(
         operands=(*_operands(written), *scripted.operands),
-        grave=(
+        dangers=(
             *(f"{name} runs another program: {word.text[:60]}" for word in runs),
-            *scripted.grave,
+            *scripted.dangers,
             *_reaches_out(name, words),
         ),
     )
@@ -168,7 +168,7 @@ def outputs(words: Sequence[Word]) -> CommandEffect:
 def together(known: CommandEffect, more: CommandEffect) -> CommandEffect:
     """What is known of a command, and what its options do besides."""
     return replace(
-        known, operands=(*known.operands, *more.operands), grave=(*known.grave, *more.grave)
+        known, operands=(*known.operands, *more.operands), dangers=(*known.dangers, *more.dangers)
     )
 
 

@@ -50,7 +50,7 @@ class CommandEffect(Struct, frozen=True, kw_only=True):
     search: Search = Search()
     network: bool = False
     why_not: str = ""
-    grave: tuple[str, ...] = ()
+    dangers: tuple[str, ...] = ()
     unless: str = ""
     """Files of the project that would make it run something, if they are there."""
 

@@ -40,7 +40,7 @@ EVERYTHING = "*"
 
 
 class CommandRules:
-    """Denies what the user has denied, asks about what is grave, and allows what is understood
+    """Denies what the user has denied, asks about what is dangerous, and allows what is understood
     to do no harm or is on the user's list. About the rest it has no opinion."""
 
     def __init__(
@@ -65,8 +65,8 @@ class CommandRules:
         judged = action.judgement or Judgement(why_not="nothing is known of it")
         if reason := self._denied(judged):
             return deny(reason)
-        if judged.grave:
-            return Ruling(Decision.ASK, judged.grave)
+        if judged.dangers:
+            return Ruling(Decision.ASK, judged.dangers)
         if self._allowed(judged):
             return allow()
         if judged.plain and self._trusted and await anyio.to_thread.run_sync(self._confines):

@@ -1,4 +1,4 @@
-"""What a command's operands lead to in the real folder: how much, and how grave that is."""
+"""What a command's operands lead to in the real folder: how much, and how dangerous that is."""
 
 import os
 import re
@@ -43,7 +43,7 @@ class TargetFinding(Struct, frozen=True, kw_only=True):
     """What is known of one operand. `unfit` says why it may not be read unasked."""
 
     targets: tuple[Target, ...] = ()
-    grave: tuple[str, ...] = ()
+    dangers: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     doubt: str = ""
     unfit: str = ""
@@ -108,7 +108,7 @@ class Targets:
         if not self._is_root(where):
             return TargetFinding()
         said = f"{_DOES[operand.deed]} everything in {self._shown(where)}"
-        return TargetFinding(grave=(said,))
+        return TargetFinding(dangers=(said,))
 
     def _one(self, operand: Operand, path: str, search: Search) -> TargetFinding:
         if operand.names and os.path.isdir(path):
@@ -136,7 +136,7 @@ class Targets:
         if _HARMLESS_DEVICE.fullmatch(path):
             return TargetFinding(unfit=f"{path} is a device")
         if path.startswith("/dev/") and operand.deed is not Deed.READ:
-            return TargetFinding(grave=(f"{_DOES[operand.deed]} the device {path}",))
+            return TargetFinding(dangers=(f"{_DOES[operand.deed]} the device {path}",))
         if leads_through_a_process(path):
             return _not_found_out(operand, path, _OF_A_PROCESS)
         try:
@@ -154,7 +154,7 @@ class Targets:
             return self._read(place, target, shown)
         return TargetFinding(
             targets=(target,),
-            grave=tuple(self._grave(operand, place, real, shown)),
+            dangers=tuple(self._dangers(operand, place, real, shown)),
             notes=(self._note(operand, real, shown, reach),),
         )
 
@@ -178,13 +178,13 @@ class Targets:
         if operand.deed is Deed.READ or self._temporary_only(real):
             return TargetFinding(targets=(target,), doubt=why, unfit=why)
         place = Place(real, outside=target.outside)
-        grave = tuple(self._grave(operand, place, real, self._shown(real)))
-        return TargetFinding(targets=(target,), grave=grave, doubt=why)
+        dangers = tuple(self._dangers(operand, place, real, self._shown(real)))
+        return TargetFinding(targets=(target,), dangers=dangers, doubt=why)
 
     def _read(self, place: Place, target: Target, shown: str) -> TargetFinding:
         if place.credential:
             said = f"reads {shown}, where keys and passwords are kept"
-            return TargetFinding(targets=(target,), grave=(said,), unfit=said)
+            return TargetFinding(targets=(target,), dangers=(said,), unfit=said)
         if place.outside:
             said = f"reads outside the workspace: {shown}"
             return TargetFinding(targets=(target,), notes=(said,), unfit=said)
@@ -245,7 +245,7 @@ class Targets:
             return True
         return place.ignored or place.credential
 
-    def _grave(self, operand: Operand, place: Place, real: str, shown: str) -> Iterator[str]:
+    def _dangers(self, operand: Operand, place: Place, real: str, shown: str) -> Iterator[str]:
         does = _DOES[operand.deed]
         deletes_all = operand.deed is Deed.DELETE and not self._spares_git(operand, real)
         if deletes_all and self._is_root(real):
@@ -334,7 +334,7 @@ def _as_below(operand: Operand) -> Operand:
 def _unknown(operand: Operand, said: str) -> TargetFinding:
     if operand.deed is Deed.DELETE and (operand.deep or operand.word.below):
         return TargetFinding(
-            grave=(f"deletes folders that are not known before it runs: {said}",),
+            dangers=(f"deletes folders that are not known before it runs: {said}",),
             doubt=f"its targets are not known before it runs: {said}",
         )
     return TargetFinding(doubt=f"its targets are not known before it runs: {said}")
@@ -344,8 +344,8 @@ def _not_found_out(operand: Operand, path: str, why: str) -> TargetFinding:
     """Nobody knows what it would lead the command to."""
     said = f"{path[:40]} {why}"
     target = Target(operand.deed, path, outside=True)
-    grave = () if operand.deed is Deed.READ else (f"{_DOES[operand.deed]} what {said}",)
-    return TargetFinding(targets=(target,), grave=grave, doubt=said, unfit=said)
+    dangers = () if operand.deed is Deed.READ else (f"{_DOES[operand.deed]} what {said}",)
+    return TargetFinding(targets=(target,), dangers=dangers, doubt=said, unfit=said)
 
 
 def _is_a_name(text: str) -> bool:
@@ -358,7 +358,9 @@ def _is_a_name(text: str) -> bool:
 
 def _too_many(operand: Operand) -> TargetFinding:
     said = "names more files than can be looked at"
-    return TargetFinding(grave=() if operand.deed is Deed.READ else (said,), doubt=said, unfit=said)
+    return TargetFinding(
+        dangers=() if operand.deed is Deed.READ else (said,), doubt=said, unfit=said
+    )
 
 
 def _path_meant(operand: Operand, folder: str, root: str) -> str:
@@ -377,7 +379,7 @@ def _together(findings: Sequence[TargetFinding]) -> TargetFinding:
 
     return TargetFinding(
         targets=tuple(target for finding in findings for target in finding.targets),
-        grave=all_of(lambda finding: finding.grave),
+        dangers=all_of(lambda finding: finding.dangers),
         notes=all_of(lambda finding: finding.notes),
         doubt=next((finding.doubt for finding in findings if finding.doubt), ""),
         unfit=next((finding.unfit for finding in findings if finding.unfit), ""),

@@ -79,7 +79,7 @@ class ParsedLine(Struct, frozen=True):
     """Every simple command of a line, in the order they are written; why that may not be all.
 
     `runs` are texts in it that the shell reads by themselves, and `documents` those that it
-    gives to commands. `grave` are reasons for asking that lie in the line as a whole.
+    gives to commands. `dangers` are reasons for asking that lie in the line as a whole.
     `redefines`: a variable or function in it may give program names another meaning. `plain` is
     the whole line if it needs no shell.
     """
@@ -88,7 +88,7 @@ class ParsedLine(Struct, frozen=True):
     doubts: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
     documents: tuple[Script, ...] = ()
-    grave: tuple[str, ...] = ()
+    dangers: tuple[str, ...] = ()
     redefines: bool = False
     plain: Plain | None = None
 

@@ -90,7 +90,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
 
     `why_not` is why it is not completely understood; empty if it is. Then `plain` is what is
     run instead of the text, if it needs no shell at all and only reads what it may. `spelled`
-    is the same for a line that only a rule of the user's can allow. `grave` are the reasons for
+    is the same for a line that only a rule of the user's can allow. `dangers` are the reasons for
     asking whatever the settings say. `notes` tell a person what it would do. `too_deep` means
     that there may be commands which are not among `commands`. `needs_keys` if all of them are
     among those that run outside the sandbox. `redefines` if `git` may be another program: the line
@@ -110,7 +110,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
     targets: tuple[Target, ...] = ()
     network: bool = False
     why_not: str = ""
-    grave: tuple[str, ...] = ()
+    dangers: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     too_deep: bool = False
     needs_keys: bool = False
@@ -130,6 +130,6 @@ class Judgement(Struct, frozen=True, kw_only=True):
     @property
     def only_reads(self) -> bool:
         """It is known to change nothing here or elsewhere."""
-        return not (self.why_not or self.network or self.grave) and all(
+        return not (self.why_not or self.network or self.dangers) and all(
             target.deed is Deed.READ for target in self.targets
         )

@@ -212,7 +212,7 @@ class AllowRules:
 
     def _command_rule(self, action: Action) -> AllowRule | None:
         judged = action.judgement
-        if judged is None or judged.grave or any(target.outside for target in judged.targets):
+        if judged is None or judged.dangers or any(target.outside for target in judged.targets):
             return None
         if self._kept.problem:
             return None

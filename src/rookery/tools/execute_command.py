@@ -111,13 +111,13 @@ def _unordered(judged: Judgement) -> Judgement:
     return replace(
         judged,
         targets=tuple(sorted(judged.targets, key=lambda at: (at.path, at.deed, at.reach))),
-        grave=tuple(sorted(judged.grave)),
+        dangers=tuple(sorted(judged.dangers)),
         notes=tuple(sorted(judged.notes)),
     )
 
 
 def _effects(judged: Judgement) -> list[str]:
-    return list(dict.fromkeys((*judged.grave, *judged.notes)))
+    return list(dict.fromkeys((*judged.dangers, *judged.notes)))
 
 
 def _shortest(*limits: float | None) -> float:

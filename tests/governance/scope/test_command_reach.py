@@ -151,7 +151,7 @@ _JUDGEMENTS = st.builds(
     targets=st.lists(_TARGETS, max_size=4).map(tuple),
     network=st.booleans(),
     why_not=st.sampled_from(["", "a doubt"]),
-    grave=st.sampled_from([(), ("formats a device",)]),
+    dangers=st.sampled_from([(), ("formats a device",)]),
     too_deep=st.booleans(),
 )
 

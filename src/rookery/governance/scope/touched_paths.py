@@ -249,7 +249,7 @@ def _unknown(judgement: Judgement, targets: Sequence[ReachTarget]) -> str:
     if judgement.network:
         return "it uses the network"
     told = {each.path for each in targets}
-    for reason in judgement.grave:
+    for reason in judgement.dangers:
         if not told.intersection(_WORDS.findall(reason)):
             return f"it {reason}"
     return next(filter(None, map(_as_told, judgement.commands)), "")
