@@ -32,7 +32,7 @@ NOT_YET = {
     "the reading of commands": "rookery.commands.judge",
     "what programs do": "rookery.commands.programs",
     "refusals with a code": "rookery.core.refusals",
-    "governed tasks": "rookery.governance.governed_task",
+    "governed tasks": "rookery.governance.hook",
     "the ledger": "rookery.governance.ledger",
     "hooks": "rookery.governance.external_hooks",
     "search and replace": "rookery.core.text.diff_blocks",

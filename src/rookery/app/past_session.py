@@ -16,6 +16,7 @@ from rookery.core.settings import Settings
 from rookery.engine.engine import settled_before
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.checkpoints import Restored
+from rookery.engine.ports.hooks import Governance
 from rookery.engine.subtasks import recover
 from rookery.engine.undo import Undo
 from rookery.permissions.protected_changes import protected_paths
@@ -29,6 +30,7 @@ class Past(Struct, frozen=True):
     task_id: str
     log: EventLog
     _undo: Undo
+    _governance: Governance
 
     @property
     def events(self) -> Sequence[Event]:
@@ -47,6 +49,7 @@ class Past(Struct, frozen=True):
         return await self._undo.rehearse(to, overwrite=overwrite)
 
     async def restore(self, to: int, *, overwrite: bool) -> None:
+        await self._governance.begin()
         await self._undo.restore(to, overwrite=overwrite)
 
 
@@ -62,14 +65,15 @@ async def open_past(
 
         def stored(task_id: str) -> Past:
             log = EventLog(store.open(task_id), SystemClock().now)
+            governance = PastGovernance(settings, workspace, places, task_id, log)
             undo = Undo(
                 log,
                 lambda: checkpoints,
                 shielded=protected_paths,
                 start_soon=group.start_soon,
-                governance=PastGovernance(settings, workspace, places, task_id, log),
+                governance=governance,
             )
-            return Past(task_id, log, undo)
+            return Past(task_id, log, undo, governance)
 
         past = stored(task_id)
         try:

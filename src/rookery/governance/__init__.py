@@ -1,5 +1,5 @@
 """Intents, their scope and criteria, the ledger, and the user's own hooks.
 
-`GovernedTask` rules on calls and records them, `GovernedProject` holds the intents of a
+`GovernanceHook` rules on calls and records them, `GovernedProject` holds the intents of a
 workspace. It may deny, ask and record; it does not act on files that are not its own.
 """

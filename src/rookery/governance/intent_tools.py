@@ -18,7 +18,7 @@ from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.errors import BadArguments, Denied, RookeryError, ToolError
-from rookery.governance.governed_task import GovernedTask
+from rookery.governance.hook import GovernanceHook
 from rookery.governance.intents.selection import choose, wanted_id
 from rookery.governance.scope.locations import find_location
 from rookery.governance.scope.scope_verdict import (
@@ -107,7 +107,7 @@ class SelectActiveIntent:
         )
 
 
-def intent_tools(task: GovernedTask) -> dict[str, Tool[Any]]:
+def intent_tools(task: GovernanceHook) -> dict[str, Tool[Any]]:
     """For one task, by name."""
     made = (
         SelectActiveIntent(partial(select, task)),
@@ -116,7 +116,7 @@ def intent_tools(task: GovernedTask) -> dict[str, Tool[Any]]:
     return {tool.name: tool for tool in made}
 
 
-async def select(task: GovernedTask, intent_id: str, call_id: str) -> str:
+async def select(task: GovernanceHook, intent_id: str, call_id: str) -> str:
     """The context of the intent. Raises `Denied`; then the one before still holds."""
     wanted = wanted_id({"intent_id": intent_id})
     found = await choose(task.project, task.task_id, wanted, by="model")
@@ -137,7 +137,7 @@ async def select(task: GovernedTask, intent_id: str, call_id: str) -> str:
     return f"{notes}{found.context}"
 
 
-def pattern_for(task: GovernedTask, paths: Sequence[str]) -> str:
+def pattern_for(task: GovernanceHook, paths: Sequence[str]) -> str:
     """The smallest pattern for some paths. Raises `ToolError` for what no intent can own."""
     layout = task.project.layout
     named: list[str] = []
@@ -153,7 +153,7 @@ def pattern_for(task: GovernedTask, paths: Sequence[str]) -> str:
     return smallest_pattern(named)
 
 
-async def widen(task: GovernedTask, pattern: str, call_id: str) -> str:
+async def widen(task: GovernanceHook, pattern: str, call_id: str) -> str:
     active = task.in_force.definition
     if active is None:
         raise ToolError("There is no active intent to extend.")

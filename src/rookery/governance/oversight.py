@@ -39,7 +39,7 @@ from rookery.platform.processes.wardens import Wardens
 from rookery.platform.user_folders import Places
 
 if TYPE_CHECKING:
-    from rookery.governance.governed_task import GovernedTask
+    from rookery.governance.hook import GovernanceHook
     from rookery.governance.layout import Layout
     from rookery.governance.project import GovernedProject
 
@@ -115,7 +115,7 @@ class TaskOversight:
         self._over = over
         self._task_id = task_id
         self._log = log
-        self._task: GovernedTask | None = None
+        self._task: GovernanceHook | None = None
         self._hooks: HookedCalls | None = None
         self._tools: dict[str, Tool[Any]] = {}
         self._ended = anyio.Event()
@@ -178,7 +178,7 @@ class TaskOversight:
         return True
 
     async def _govern(self, layout: "Layout") -> None:
-        from rookery.governance.governed_task import GovernedTask
+        from rookery.governance.hook import GovernanceHook
         from rookery.governance.intent_tools import intent_tools
         from rookery.governance.project import (
             warn_if_broken,
@@ -187,7 +187,7 @@ class TaskOversight:
 
         over, log = self._over, self._log
         project = over.project(layout)
-        self._task = task = GovernedTask(
+        self._task = task = GovernanceHook(
             project,
             self._task_id,
             log,
@@ -378,9 +378,11 @@ class PastGovernance(Ungoverned):
         self._places = places
         self._task_id = task_id
         self._log = log
+        self._hook: GovernanceHook | None = None
 
-    async def restored(self, done: Restored) -> None:
-        from rookery.governance.governed_task import GovernedTask
+    async def begin(self) -> None:
+        """Before files are put back: record what a crash cut off."""
+        from rookery.governance.hook import GovernanceHook
         from rookery.governance.layout import find_layout
         from rookery.governance.project import open_project
 
@@ -388,7 +390,11 @@ class PastGovernance(Ungoverned):
         if self._log.state.governed is None or layout is None:
             return
         project = open_project(self._settings, layout, self._places)
-        task = GovernedTask(project, self._task_id, self._log, confines=lambda: False)
-        await task.catch_up()
-        await task.effects.restored(done)
-        await anyio.to_thread.run_sync(project.recording.close, self._task_id)
+        self._hook = GovernanceHook(project, self._task_id, self._log, confines=lambda: False)
+        await self._hook.catch_up()
+
+    async def restored(self, done: Restored) -> None:
+        if self._hook:
+            await self._hook.effects.restored(done)
+            recording = self._hook.project.recording
+            await anyio.to_thread.run_sync(recording.close, self._task_id)

@@ -136,6 +136,19 @@ def test_a_change_that_a_kill_left_unrecorded_is_recorded_at_the_next_start(
     assert governed.is_whole()
 
 
+def test_going_back_in_a_killed_session_records_first_what_it_had_done(governed: Governed):
+    with LlmServer([choose()], [write(JWT, "half a life\n")]) as server:
+        governed.rookery.run("-p", *at(server), "go", ROOKERY_KILLPOINT="tool.performed:2")
+    done = governed.cli("rewind", "--last", "--files", "-y")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not governed.there(JWT)
+    assert [each["kind"] for each in told_of(governed.root, "recovered", "rewind")] == [
+        "recovered",
+        "rewind",
+    ]
+    assert governed.is_whole()
+
+
 def test_what_cannot_be_recorded_stops_what_would_change_more(governed: Governed):
     ledger = governed.root / LEDGER
 

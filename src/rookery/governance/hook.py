@@ -52,7 +52,7 @@ from rookery.governance.scope.touched_paths import (
 FEW_FILES = 10
 
 
-class GovernedTask:
+class GovernanceHook:
     def __init__(
         self,
         project: GovernedProject,
