@@ -70,7 +70,7 @@ async def test_a_browser_that_nobody_uses_is_ended(
     async with open_bench(program, patience=idle) as bench:
         await bench.visit(f"{site.origin}/other")
         pids, folder = processes_of(bench), folder_of(bench.session.running.pid)
-        assert not any("canary" in environment(pid) for pid in pids[1:]), "SEC: no key reaches it"
+        assert not any("canary" in environment(pid) for pid in pids[1:]), "no key reaches it"
         await until_gone(pids)
         with pytest.raises(ToolError, match="has ended"):
             await bench.call("screenshot")

@@ -132,7 +132,7 @@ def test_path_4_an_odd_name_is_refused_in_a_folder_that_has_one(bench: Workbench
         pytest.param("ä" * 2049, "longer than 4096 bytes", id="long in bytes"),
     ],
 )
-def test_path_4_6_7_what_is_no_file_to_work_on_is_refused(bench: Workbench, said: str, words: str):
+def test_7_what_is_no_file_to_work_on_is_refused(bench: Workbench, said: str, words: str):
     bench.put("inside.txt", "x")
     bench.put("odd\u202e.txt", "x")
     for name, target in {

@@ -147,15 +147,15 @@ def test_check_says_what_is_in_scope_and_what_is_near(governed: IntentsBench) ->
 
 
 PATHS = {
-    "22-17": ("src/auth/jwt.py", "in_scope", None),
-    "22-18": ("src/api/user.py", "out_of_scope", "REQ-001"),
-    "22-22": ("src/auth/../api/user.py", "out_of_scope", "REQ-001"),
-    "22-23": ("../../outside.txt", "rejected", "REQ-015"),
-    "22-26": ("src/auth/link", "rejected", "REQ-015"),
-    "22-34": ("src/auth/\u202ex", "rejected", "REQ-015"),
-    "22-40": (".orchestration/active_intents.yaml", "protected", "REQ-014"),
-    "22-41": (".git/hooks/pre-commit", "protected", "REQ-014"),
-    "22-46": ("src/auth/legacy/x.py", "out_of_scope", "REQ-001"),
+    "in scope": ("src/auth/jwt.py", "in_scope", None),
+    "out of scope": ("src/api/user.py", "out_of_scope", "REQ-001"),
+    "dots": ("src/auth/../api/user.py", "out_of_scope", "REQ-001"),
+    "above the workspace": ("../../outside.txt", "rejected", "REQ-015"),
+    "a link out of the scope": ("src/auth/link", "rejected", "REQ-015"),
+    "right to left": ("src/auth/\u202ex", "rejected", "REQ-015"),
+    "intents": (".orchestration/active_intents.yaml", "protected", "REQ-014"),
+    "metadata of git": (".git/hooks/pre-commit", "protected", "REQ-014"),
+    "excluded": ("src/auth/legacy/x.py", "out_of_scope", "REQ-001"),
 }
 
 
@@ -181,14 +181,14 @@ def test_check_heeds_the_exemptions(governed: IntentsBench, line: str, code: int
 
 
 LINES = {
-    "22-5 read only": ("ls", "read_only", True),
-    "22-64": ("cat a && rm -rf build", "bounded", False),
-    "22-66": ("echo x > src/api/user.py", "bounded", False),
-    "22-62": ("pytest -q", "unbounded", True),
-    "22-62 not every part": ("pytest -q && make", "unbounded", False),
-    "22-63": ("make build", "unbounded", False),
+    "read only": ("ls", "read_only", True),
+    "deletes out of scope": ("cat a && rm -rf build", "bounded", False),
+    "redirection": ("echo x > src/api/user.py", "bounded", False),
+    "allowed by a rule": ("pytest -q", "unbounded", True),
+    "not every part": ("pytest -q && make", "unbounded", False),
+    "unknown program": ("make build", "unbounded", False),
     "in scope": ("touch src/auth/new.py", "bounded", True),
-    "22-39 deletion in scope asks": ("rm src/auth/jwt.py", "bounded", True),
+    "deletion in scope asks": ("rm src/auth/jwt.py", "bounded", True),
     "denied by the intent": ("git push origin", "unbounded", False),
     "moves out of the scope": ("mv src/auth/jwt.py src/api/jwt.py", "bounded", False),
 }
@@ -307,19 +307,19 @@ def test_check_staged_judges_the_index_a_hook_is_given(
 
 
 STAGED = {
-    "22-37 rename": (["git mv src/auth/jwt.py src/api.py"], "src/api.py", "out_of_scope"),
+    "rename": (["git mv src/auth/jwt.py src/api.py"], "src/api.py", "out_of_scope"),
     "delete": (["git rm -q src/d.py"], "src/d.py", "out_of_scope"),
-    "22-26 link out": (
+    "link out": (
         ["ln -s ../../d.py src/auth/deep/link", "git add -A"],
         "src/d.py",
         "out_of_scope",
     ),
-    "22-27 link away": (
+    "link away": (
         ["ln -s /etc/passwd src/auth/deep/link", "git add -A"],
         "/etc/passwd",
         "rejected",
     ),
-    "22-41 rules": (
+    "rules": (
         ["echo >> .orchestration/active_intents.yaml", "git add -A"],
         ".orchestration/active_intents.yaml",
         "protected",

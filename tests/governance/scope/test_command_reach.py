@@ -27,8 +27,8 @@ def test_a_line_of_readers_reads_only(here: Bench, line: str) -> None:
 
 
 BOUNDED = {
-    "22-64 cat and rm": ("cat notes.txt && rm -rf build", [("build", Op.DELETE)]),
-    "22-66 redirection": ("echo x > src/api.py", [("src/api.py", Op.MODIFY)]),
+    "cat and rm": ("cat notes.txt && rm -rf build", [("build", Op.DELETE)]),
+    "redirection": ("echo x > src/api.py", [("src/api.py", Op.MODIFY)]),
     "tee": ("cat notes.txt | tee src/b", [("src/b", Op.MODIFY)]),
     "cp": ("cp notes.txt src", [("src/notes.txt", Op.MODIFY)]),
     "mv": ("mv notes.txt docs/n.txt", [("notes.txt", Op.RENAME), ("docs/n.txt", Op.MODIFY)]),

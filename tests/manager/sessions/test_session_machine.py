@@ -124,7 +124,7 @@ ORDERS: list[tuple[str, Session, Event, Order | None]] = [
 
 
 @pytest.mark.parametrize(
-    ("before", "event", "order"), [row[1:] for row in ORDERS], ids=[f"4.5 {r[0]}" for r in ORDERS]
+    ("before", "event", "order"), [row[1:] for row in ORDERS], ids=[r[0] for r in ORDERS]
 )
 def test_each_transition_has_its_action(before: Session, event: Event, order: Order | None):
     assert step(before, event).orders == ((order,) if order else ())

@@ -92,7 +92,7 @@ LOCAL = {
 }
 
 
-@pytest.mark.parametrize("local", LOCAL.values(), ids=[f"9.6 {name}" for name in LOCAL])
+@pytest.mark.parametrize("local", LOCAL.values(), ids=LOCAL)
 def test_on_a_conflict_nothing_is_changed(bench: WorktreeBench, local: dict[str, bytes]):
     worktree = worked(bench)
     put(bench.folder, local)

@@ -200,7 +200,7 @@ def grounds(tmp_path_factory: pytest.TempPathFactory) -> Grounds:
 
 
 @pytest.mark.parametrize(
-    ("operation", "begin", "point"), POINTS, ids=[f"9.7 {each[0]} {each[2]}" for each in POINTS]
+    ("operation", "begin", "point"), POINTS, ids=[f"{each[0]} {each[2]}" for each in POINTS]
 )
 def test_killed_at_any_point_nothing_is_lost_and_the_next_start_goes_on(
     grounds: Grounds, operation: str, begin: Callable[[WorktreeBench], None], point: str
