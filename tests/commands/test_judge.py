@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rookery.commands.judge import CommandJudge
-from rookery.commands.lookups import find_program
+from rookery.commands.lookups import ProgramPath
 from rookery.commands.nested_commands import whole_line
 from rookery.core.command_lines import Deed, Pipeline, PlainCommand, Target
 from rookery.core.limits import KIB, Limits
@@ -148,7 +148,7 @@ def test_programs_are_not_taken_from_unsafe_folders(tmp_path: Path):
     unsafe = [".", "", "bin", str(root / "bin"), str(temporary)]
 
     def found(name: str, *folders: str) -> str | None:
-        return find_program(name, ":".join(folders), root, temporary=(str(temporary),))
+        return ProgramPath(":".join(folders), root, temporary=(str(temporary),)).find(name)
 
     assert found("tool", *unsafe) is None
     assert found("tool", *unsafe, str(good)) == str(good / "tool")
@@ -166,9 +166,12 @@ def test_programs_are_not_taken_from_where_sandboxed_commands_can_write(tmp_path
     (good / "led").symlink_to(cache / "tool")
     path = f"{cache}:{good}"
 
-    assert find_program("tool", path, root, temporary=()) == str(cache / "tool")
-    assert find_program("tool", path, root, temporary=(), writable=(str(cache.parent),)) is None
-    assert find_program("led", path, root, temporary=(), writable=(str(cache),)) is None
+    def found(name: str, *writable: Path) -> str | None:
+        return ProgramPath(path, root, temporary=(), writable=list(map(str, writable))).find(name)
+
+    assert found("tool") == str(cache / "tool")
+    assert found("tool", cache.parent) is None
+    assert found("led", cache) is None
 
 
 def _judge(here: Bench, **more: Any) -> CommandJudge:

@@ -12,11 +12,8 @@ from pathlib import Path
 from rookery.commands.changers import changing
 from rookery.commands.git_use import shown_by_git, with_git_use
 from rookery.commands.lookups import (
-    all_safe,
-    find_program,
-    is_shadowed,
+    ProgramPath,
     made_to_run,
-    missing_program,
     starts_others,
     temporary_folders,
 )
@@ -118,7 +115,8 @@ class CommandJudge:
             too_deep=whole.too_deep,
             needs_keys=bool(texts)
             and all(any(begins_with(entry, said) for entry in self._leave) for said in texts),
-            redefines=whole.redefines or (_runs_git(commands) and self._is_shadowed("git")),
+            redefines=whole.redefines
+            or (_runs_git(commands) and self._program_path().shadows("git")),
             redirects=any(map(_writes, commands)),
             hosts=tuple(map(str, named_hosts(texts))),
         )
@@ -185,20 +183,18 @@ class CommandJudge:
     def _find_program(
         self, name: str, *, unshadowed: bool = False, or_missing: bool = False
     ) -> str | None:
-        path = os.environ.get("PATH", os.defpath)
-        unsafe = {"temporary": self._temporary, "writable": self._writable}
-        program = find_program(name, path, self._root, **unsafe)
+        path = self._program_path()
+        program = path.find(name)
         if program is None and or_missing:
-            return missing_program(name, path, self._root, **unsafe)
+            return path.place_of_missing(name)
         if program is None or not unshadowed:
             return program
-        led = starts_others(program) and not all_safe(path, self._root, **unsafe)
-        return None if self._is_shadowed(name) or led else program
+        led = starts_others(program) and not path.is_safe
+        return None if path.shadows(name) or led else program
 
-    def _is_shadowed(self, name: str) -> bool:
+    def _program_path(self) -> ProgramPath:
         path = os.environ.get("PATH", os.defpath)
-        unsafe = {"temporary": self._temporary, "writable": self._writable}
-        return is_shadowed(name, path, self._root, **unsafe)
+        return ProgramPath(path, self._root, temporary=self._temporary, writable=self._writable)
 
 
 class _Findings:

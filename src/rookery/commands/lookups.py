@@ -42,72 +42,49 @@ def temporary_folders() -> tuple[str, ...]:
     return tuple(os.path.realpath(folder) for folder in named)
 
 
-def find_program(
-    name: str,
-    path_variable: str,
-    root: Path,
-    *,
-    temporary: Sequence[str] | None = None,
-    writable: Sequence[str] = (),
-) -> str | None:
-    """The absolute program of this name, found in none of the folders that are relative, in
+class ProgramPath:
+    """Where programs are looked for by their names. Unsafe are the folders that are relative, in
     the workspace, for temporary files, or `writable` for commands in the sandbox."""
-    if not name or "/" in name:
-        return None
-    unsafe = (
-        str(root),
-        *(temporary_folders() if temporary is None else temporary),
-        *(os.path.realpath(folder) for folder in writable),
-    )
-    for folder in _safe_folders(path_variable, unsafe):
-        program = os.path.join(folder, name)
-        if not os.path.isfile(program) or not os.access(program, os.X_OK):
-            continue
-        return None if within(os.path.realpath(program), *unsafe) else program
-    return None
+
+    def __init__(
+        self, path: str, root: Path, *, temporary: Sequence[str], writable: Sequence[str] = ()
+    ) -> None:
+        self._root = str(root)
+        self._folders = path.split(os.pathsep)
+        self._unsafe = (self._root, *temporary, *map(os.path.realpath, writable))
+        self._safe = _safe_folders(path, self._unsafe)
+
+    def find(self, name: str) -> str | None:
+        """The absolute program of this name, if nobody could have put it there."""
+        if not name or "/" in name:
+            return None
+        found = next((at for at in self._safe if _runs(os.path.join(at, name))), None)
+        program = os.path.join(found, name) if found else ""
+        led_away = within(os.path.realpath(program), *self._unsafe)
+        return program if program and not led_away else None
+
+    def shadows(self, name: str) -> bool:
+        """Whether a shell would rather find another program of the name, in an unsafe folder."""
+        for folder in self._folders:
+            if _runs(os.path.join(self._root, folder, name)):
+                return folder not in self._safe
+        return False
+
+    def place_of_missing(self, name: str) -> str | None:
+        """Where a program would be that is in no folder of the path: in a safe one of them."""
+        there = (os.path.lexists(os.path.join(self._root, at, name)) for at in self._folders)
+        if not self._safe or "/" in name or any(there):
+            return None
+        return os.path.join(self._safe[0], name)
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether nobody could have put a program where one is looked for by its name."""
+        return len(self._safe) == len(self._folders)
 
 
-def is_shadowed(
-    name: str,
-    path_variable: str,
-    root: Path,
-    *,
-    temporary: Sequence[str],
-    writable: Sequence[str] = (),
-) -> bool:
-    """Whether a shell would rather find another program of the name, in an unsafe folder."""
-    unsafe = (str(root), *temporary, *(os.path.realpath(folder) for folder in writable))
-    safe = _safe_folders(path_variable, unsafe)
-    for folder in path_variable.split(os.pathsep):
-        program = os.path.join(os.path.join(str(root), folder), name)
-        if os.path.isfile(program) and os.access(program, os.X_OK):
-            return folder not in safe
-    return False
-
-
-def missing_program(
-    name: str,
-    path_variable: str,
-    root: Path,
-    *,
-    temporary: Sequence[str],
-    writable: Sequence[str] = (),
-) -> str | None:
-    """Where a program would be that is in no folder of the path: in a safe one of them."""
-    unsafe = (str(root), *temporary, *(os.path.realpath(folder) for folder in writable))
-    safe = _safe_folders(path_variable, unsafe)
-    folders = (os.path.join(str(root), folder) for folder in path_variable.split(os.pathsep))
-    if not safe or "/" in name or any(os.path.lexists(os.path.join(at, name)) for at in folders):
-        return None
-    return os.path.join(safe[0], name)
-
-
-def all_safe(
-    path_variable: str, root: Path, *, temporary: Sequence[str], writable: Sequence[str] = ()
-) -> bool:
-    """Whether nobody could have put a program where one is looked for by its name."""
-    unsafe = (str(root), *temporary, *(os.path.realpath(folder) for folder in writable))
-    return len(_safe_folders(path_variable, unsafe)) == len(path_variable.split(os.pathsep))
+def _runs(program: str) -> bool:
+    return os.path.isfile(program) and os.access(program, os.X_OK)
 
 
 def starts_others(program: str) -> bool:
