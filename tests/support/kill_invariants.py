@@ -73,7 +73,7 @@ def _dead_ones(ground: Ground) -> set[str]:
     return {
         session_id
         for session_id, mark in ground.marks().items()
-        if not lives(mark) and mark.generation == saved[session_id].record.generation
+        if not lives(mark) and mark.generation == saved[session_id].generation
     }
 
 
