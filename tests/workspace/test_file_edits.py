@@ -12,7 +12,7 @@ import pytest
 from rookery.core.facts import Change
 from rookery.engine.ports.actions import Permit
 from rookery.errors import Denied, ToolError
-from rookery.workspace.file_edits import Edit, make
+from rookery.workspace.file_edits import FileEdit, make
 from support.access_lists import restrict, still_restricted
 from support.warm_programs import run_program
 from support.workspace_folder import Workbench
@@ -135,9 +135,9 @@ def test_a_failure_in_the_middle_is_put_back(bench: Workbench):
     assert tree(bench.root) == before
 
 
-def _edit(bench: Workbench, path: str, before: bytes | None, after: bytes | None) -> Edit:
+def _edit(bench: Workbench, path: str, before: bytes | None, after: bytes | None) -> FileEdit:
     change, data = edit(path, before, after)
-    return Edit(change, data, bench.root, tuple(path.split("/")))
+    return FileEdit(change, data, bench.root, tuple(path.split("/")))
 
 
 async def test_every_change_needs_its_permit_and_its_bytes(bench: Workbench):

@@ -6,7 +6,7 @@ from threading import Barrier, Thread
 
 from rookery.core.facts import Change
 from rookery.errors import ToolError
-from rookery.workspace.file_edits import Edit, make
+from rookery.workspace.file_edits import FileEdit, make
 
 ROUNDS = 60
 
@@ -29,7 +29,7 @@ def test_of_two_writers_at_once_exactly_one_writes(tmp_path: Path):
             change = Change(path="a.txt", before=before[0], after=digest(data))
             start.wait(20)
             try:
-                make([Edit(change, data, tmp_path, ("a.txt",))])
+                make([FileEdit(change, data, tmp_path, ("a.txt",))])
                 won[number].append(data)
             except ToolError:
                 pass

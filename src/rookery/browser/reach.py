@@ -23,7 +23,7 @@ from rookery.core.hosts import (
     is_withheld_name,
     web_address,
 )
-from rookery.platform.http_proxy import Dialled, OutOfReach, Request, attend, connect
+from rookery.platform.http_proxy import Dialled, OutOfReach, ProxyRequest, attend, connect
 
 _OWN_ADDRESSES = {
     "localhost": ("127.0.0.1", "::1"),
@@ -117,7 +117,7 @@ async def proxy(reach: Reach, tell: Callable[[str], None]) -> AsyncIterator[str]
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
     port = listener.extra(SocketAttribute.local_port)
 
-    async def dial(request: Request) -> Dialled:
+    async def dial(request: ProxyRequest) -> Dialled:
         try:
             addresses = await reach.addresses(request.host, request.port)
         except Errand:

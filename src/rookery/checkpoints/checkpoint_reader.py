@@ -7,7 +7,7 @@ from rookery.checkpoints.shadow_repository import ShadowRepository, Steps
 from rookery.checkpoints.snapshot_trees import Folder, Trees, holds_ignored, leaves, version_of
 from rookery.core.facts import Effect, Version
 from rookery.core.undo_plan import is_folder, is_leaf, is_unknown
-from rookery.platform.git.git_objects import Kind
+from rookery.platform.git.git_objects import ObjectKind
 from rookery.platform.paths import visible
 
 
@@ -76,7 +76,7 @@ def _is_stored(repository: ShadowRepository, version: Version | None) -> bool:
 
 
 def blob(repository: ShadowRepository, known: str) -> bytes:
-    return repository.store.read(bytes.fromhex(known), Kind.BLOB)
+    return repository.store.read(bytes.fromhex(known), ObjectKind.BLOB)
 
 
 def _is_chosen(effect: Effect, only: Collection[str]) -> bool:

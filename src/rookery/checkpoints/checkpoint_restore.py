@@ -28,7 +28,7 @@ _NAMED_FAILURES = 3
 _NAMED = 20
 
 
-class Wish(Struct, frozen=True):
+class RestoreRequest(Struct, frozen=True):
     """Which steps shall be taken back; of all files, or of some `only`."""
 
     steps: Steps
@@ -57,7 +57,7 @@ class Restoring:
         self._finished: Steps = ()
         """What was taken back last, to its end."""
 
-    def rehearse(self, wish: Wish) -> Restored:
+    def rehearse(self, wish: RestoreRequest) -> Restored:
         planned = plan(self._to_take_back(wish), self._now, overwrite=wish.overwrite)
         planned = self._without_secrets(planned)[0]
         repositories = self._repositories_of(wish)
@@ -66,7 +66,7 @@ class Restoring:
             kept=tuple(map(visible, planned.kept)),
         )
 
-    def restore(self, wish: Wish, pause: Pause) -> Restored:
+    def restore(self, wish: RestoreRequest, pause: Pause) -> Restored:
         taken_back = self._to_take_back(wish)
         touched = sorted({effect.path for step in taken_back for effect in step})
         before = self._begin(wish, self._taking.take(None, touched, pause).snapshot, taken_back)
@@ -107,10 +107,10 @@ class Restoring:
             aside=str(keep) if keep and keep.exists() else "",
         )
 
-    def _to_take_back(self, wish: Wish) -> list[list[Effect]]:
+    def _to_take_back(self, wish: RestoreRequest) -> list[list[Effect]]:
         return [differences(self._repository, *step, wish.only) for step in wish.steps]
 
-    def _attributes(self, wish: Wish) -> dict[str, str]:
+    def _attributes(self, wish: RestoreRequest) -> dict[str, str]:
         """What is noted of files before the first step that is taken back."""
         found: dict[str, str] = {}
         for before, _ in reversed(wish.steps):
@@ -131,7 +131,9 @@ class Restoring:
         left = tuple(change for change in planned.changes if change.path not in lost)
         return replace(planned, changes=left), sorted(lost)
 
-    def _begin(self, wish: Wish, now: Snapshot, taken_back: Sequence[Sequence[Effect]]) -> Snapshot:
+    def _begin(
+        self, wish: RestoreRequest, now: Snapshot, taken_back: Sequence[Sequence[Effect]]
+    ) -> Snapshot:
         """Where the restore begins: if it was begun before and killed, and nothing else has
         happened since, it is where that one began."""
         if wish.only is not None:
@@ -144,7 +146,7 @@ class Restoring:
         self._repository.begin_restore(wish.steps, now.id)
         return now
 
-    def _repositories_of(self, wish: Wish) -> list[Effect]:
+    def _repositories_of(self, wish: RestoreRequest) -> list[Effect]:
         """What it takes that repositories which steps made are there no more."""
         made = made_repositories(self._repository, wish.steps) if wish.only is None else ()
         found = ((path, self._now(path)) for path in sorted(set(made)))

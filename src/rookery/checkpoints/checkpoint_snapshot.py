@@ -10,9 +10,14 @@ from msgspec.structs import replace
 from rookery.checkpoints.file_versions import bounded
 from rookery.checkpoints.folder_search import DEPENDENCIES, FolderSearch
 from rookery.checkpoints.shadow_repository import Beside, ShadowRepository, Snapshot
-from rookery.checkpoints.snapshot_selection import IGNORE_FILE, Followed, IgnoreMemory, is_anothers
+from rookery.checkpoints.snapshot_selection import (
+    IGNORE_FILE,
+    FollowedPaths,
+    IgnoreMemory,
+    is_anothers,
+)
 from rookery.checkpoints.snapshot_trees import UNSEEN, Trees, uncovered_among
-from rookery.checkpoints.snapshots import Survey
+from rookery.checkpoints.snapshots import FolderSurvey
 from rookery.core.credential_paths import holds_secrets
 from rookery.core.limits import Limits
 from rookery.core.protected_paths import OF_BUILDS, protected
@@ -36,20 +41,22 @@ class Taken(Struct, frozen=True):
     skipped: tuple[str, ...]
 
 
-class Scope(Struct, frozen=True):
+class SnapshotScope(Struct, frozen=True):
     """What belongs to a checkpoint of everything: what the survey sees, and the `hidden` files
     where it does not look."""
 
-    survey: Callable[[Survey, Followed], tuple[Trees, Sequence[str]]]
+    survey: Callable[[FolderSurvey, FollowedPaths], tuple[Trees, Sequence[str]]]
     """What it saw, and the folders into which it did not look."""
     hidden: Callable[[str], bool]
 
 
-def _all_that_is_not_ignored(survey: Survey, followed: Followed) -> tuple[Trees, Sequence[str]]:
+def _all_that_is_not_ignored(
+    survey: FolderSurvey, followed: FollowedPaths
+) -> tuple[Trees, Sequence[str]]:
     return survey.everything(followed), survey.ignored_folders
 
 
-def _nothing(survey: Survey, followed: Followed) -> tuple[Trees, Sequence[str]]:
+def _nothing(survey: FolderSurvey, followed: FollowedPaths) -> tuple[Trees, Sequence[str]]:
     return UNSEEN, [""]
 
 
@@ -71,8 +78,8 @@ def _is_in_anothers(path: str) -> bool:
     return any(is_anothers(name, "/".join([*names[:at], ""])) for at, name in enumerate(names))
 
 
-WHOLE_WORKSPACE = Scope(_all_that_is_not_ignored, _never_by_command)
-PROTECTED_FILES = Scope(_nothing, _not_made_by_command)
+WHOLE_WORKSPACE = SnapshotScope(_all_that_is_not_ignored, _never_by_command)
+PROTECTED_FILES = SnapshotScope(_nothing, _not_made_by_command)
 
 
 class Taking:
@@ -85,7 +92,7 @@ class Taking:
         limits: Limits,
         *,
         private: Collection[Path],
-        scope: Scope,
+        scope: SnapshotScope,
     ) -> None:
         self._root = root
         self._repository = repository
@@ -111,7 +118,7 @@ class Taking:
             also = (*paths, *also)
             paths = None
         store, base = self._repository.store, self._base()
-        survey = Survey(
+        survey = FolderSurvey(
             self._root,
             store,
             self._limits,
@@ -123,7 +130,7 @@ class Taking:
         )
         gone: list[str] = []
         if paths is None:
-            followed = Followed(store, lambda: base.trees if base else None)
+            followed = FollowedPaths(store, lambda: base.trees if base else None)
             trees, beside = self._everything(survey, followed, pause)
             before = base.beside.hidden or () if base else ()
             lost = [path for path in before if path not in (beside.hidden or ())]
@@ -151,7 +158,9 @@ class Taking:
             self._keep(survey)
         return Taken(base, skipped)
 
-    def _everything(self, survey: Survey, followed: Followed, pause: Pause) -> tuple[Trees, Beside]:
+    def _everything(
+        self, survey: FolderSurvey, followed: FollowedPaths, pause: Pause
+    ) -> tuple[Trees, Beside]:
         try:
             trees, unseen = self._scope.survey(survey, followed)
             found = self._search.find(unseen, pause)
@@ -177,7 +186,7 @@ class Taking:
             self._index = read_index(self._repository.folder / "stat_index")
         return self._index
 
-    def _keep(self, survey: Survey) -> None:
+    def _keep(self, survey: FolderSurvey) -> None:
         self._index = survey.index
         if survey.read >= _WORTH_WRITING:
             with suppress(OSError):  # it only saves time

@@ -26,13 +26,19 @@ from rookery.checkpoints.checkpoint_reader import (
     differences,
     files_at,
 )
-from rookery.checkpoints.checkpoint_restore import Restoring, Wish, presentable, refusal, said
+from rookery.checkpoints.checkpoint_restore import (
+    RestoreRequest,
+    Restoring,
+    presentable,
+    refusal,
+    said,
+)
 from rookery.checkpoints.checkpoint_snapshot import (
     PROTECTED_FILES,
     WHOLE_WORKSPACE,
     OutOfTime,
     Pause,
-    Scope,
+    SnapshotScope,
     Taking,
 )
 from rookery.checkpoints.checkpoint_upkeep import drop_oldest, forget_damage
@@ -61,7 +67,7 @@ class ShadowCheckpoints:
         limits: Limits,
         *,
         private: Collection[Path] = (),
-        scope: Scope = WHOLE_WORKSPACE,
+        scope: SnapshotScope = WHOLE_WORKSPACE,
     ) -> None:
         self._root = root.resolve(strict=True)
         self._limits = limits
@@ -116,7 +122,7 @@ class ShadowCheckpoints:
     ) -> Restored:
         if why := refusal(self._root):
             return Restored(problem=f"There are no checkpoints here: {why}.")
-        wish = Wish(steps, overwrite, only)
+        wish = RestoreRequest(steps, overwrite, only)
         work = partial(self._rehearse if rehearse else self._restore, wish)
         try:
             # once begun it is brought to its end, whoever has lost interest
@@ -182,11 +188,11 @@ class ShadowCheckpoints:
             found = differences(self._repository, before, after)
             return presentable(worth_telling([e for e in found if not is_unknown(e.before)]))
 
-    def _rehearse(self, wish: Wish, pause: Pause) -> Restored:
+    def _rehearse(self, wish: RestoreRequest, pause: Pause) -> Restored:
         with self._alone(pause):
             return self._restoring.rehearse(wish)
 
-    def _restore(self, wish: Wish, pause: Pause) -> Restored:
+    def _restore(self, wish: RestoreRequest, pause: Pause) -> Restored:
         with self._alone(pause):
             return self._restoring.restore(wish, pause)
 

@@ -25,7 +25,7 @@ from rookery.core.limits import KIB, MIB
 from rookery.core.undo_plan import folder_with
 from rookery.platform.attributes import ACL, USERS, extended_of
 from rookery.platform.descriptors import opened_folder
-from rookery.platform.git.git_objects import Kind, object_id
+from rookery.platform.git.git_objects import ObjectKind, object_id
 
 MOST_OF_A_FILE = 16 * KIB
 """Larger attributes of the user's are not noted."""
@@ -161,7 +161,7 @@ def version_in(folder: int, name: str, most: int) -> Version | None:
         content = None
     if content is None:
         return Version("", status.st_mode)
-    blob = object_id(Kind.BLOB, content.data).hex()
+    blob = object_id(ObjectKind.BLOB, content.data).hex()
     return Version(blob, stat.S_IFLNK if stat.S_ISLNK(status.st_mode) else content.status.st_mode)
 
 

@@ -32,7 +32,7 @@ MOST_FOLDERS = 300_000
 MOST_FILES = 2_000
 
 
-class Found(Struct, frozen=True):
+class FoundPaths(Struct, frozen=True):
     """Files and links that were wanted, and whatever has a name of git's."""
 
     files: tuple[str, ...]
@@ -59,7 +59,9 @@ class FolderSearch:
         self._private = private
         self._known: dict[str, _Listed] = {}
 
-    def find(self, below: Iterable[str], pause: Callable[[], None] = lambda: None) -> Found | None:
+    def find(
+        self, below: Iterable[str], pause: Callable[[], None] = lambda: None
+    ) -> FoundPaths | None:
         """What there is below these folders; None if that is too much to look at."""
         private = {_place(os.stat(path)) for path in self._private if path.exists()}
         waiting, found, standing = list(below), list[_Listed](), dict[str, _Listed]()
@@ -84,7 +86,7 @@ class FolderSearch:
         self._known = standing
         if waiting or files > MOST_FILES:
             return None
-        return Found(
+        return FoundPaths(
             tuple(sorted(path for listed in found for path in listed.files)),
             tuple(sorted(path for listed in found for path in listed.repositories)),
         )

@@ -16,7 +16,7 @@ from rookery.errors import StorageError
 from rookery.platform.disk import sync_folder
 from rookery.platform.git.git_objects import (
     UNFINISHED,
-    Kind,
+    ObjectKind,
     Packing,
     listed,
     object_id,
@@ -64,28 +64,28 @@ class ObjectStore:
         """Whether it is on disk, or about to be."""
         return wanted in self._places or self._is_pending(wanted)
 
-    def read(self, wanted: bytes, kind: Kind) -> bytes:
+    def read(self, wanted: bytes, kind: ObjectKind) -> bytes:
         if wanted in self._fresh:
             return self._fresh[wanted]
-        if wanted in self._unwritten and kind is Kind.BLOB:
+        if wanted in self._unwritten and kind is ObjectKind.BLOB:
             return self._unwritten[wanted]
         found, data = self._read(wanted)
         if found is not kind:
             raise StorageError(f"Object {wanted.hex()} of the checkpoints is not what it should be")
         return data
 
-    def add(self, kind: Kind, data: bytes) -> bytes:
+    def add(self, kind: ObjectKind, data: bytes) -> bytes:
         """Its id. It is durable only after `flush`."""
         new = object_id(kind, data)
         if not self.is_written(new):
             self._put(new, kind, data)
-            if kind is Kind.TREE:
+            if kind is ObjectKind.TREE:
                 self._fresh[new] = data
         return new
 
     def remember(self, data: bytes) -> bytes:
         """The id of what is in a file. It can be read for now, and reaches no disk."""
-        new = object_id(Kind.BLOB, data)
+        new = object_id(ObjectKind.BLOB, data)
         self._unwritten[new] = data
         return new
 
@@ -135,7 +135,7 @@ class ObjectStore:
     def _is_pending(self, wanted: bytes) -> bool:
         return self._packing is not None and wanted in self._packing.ids
 
-    def _put(self, new: bytes, kind: Kind, data: bytes) -> None:
+    def _put(self, new: bytes, kind: ObjectKind, data: bytes) -> None:
         if self._packing and self._packing.size > _LARGEST_PACK:
             full, self._packing = self._packing, None
             self._take_up(full)
@@ -170,7 +170,7 @@ class ObjectStore:
         for known, offset in listed(self._pack(name)).items():
             self._places[known] = name, offset
 
-    def _read(self, wanted: bytes) -> tuple[Kind, bytes]:
+    def _read(self, wanted: bytes) -> tuple[ObjectKind, bytes]:
         place = self._places.get(wanted)
         if place is None:
             raise StorageError(f"Object {wanted.hex()} of the checkpoints is missing")

@@ -24,7 +24,7 @@ from rookery.checkpoints.object_store import ObjectStore
 from rookery.checkpoints.snapshot_trees import Trees, of_root, reachable, root_of
 from rookery.errors import StorageError
 from rookery.platform.disk import UNFINISHED, put
-from rookery.platform.git.git_objects import Kind
+from rookery.platform.git.git_objects import ObjectKind
 from rookery.platform.locks import open_lock, try_lock
 
 _NOBODY = "0" * 40
@@ -133,7 +133,7 @@ class ShadowRepository:
         root, at = root_of(self.store, trees), time.time_ns()
         draft = Snapshot("", root, trees, tuple(named), beside, tuple(gone))
         text = commit_text(draft, title, skipped, at)
-        new = self.store.add(Kind.COMMIT, text.encode()).hex()
+        new = self.store.add(ObjectKind.COMMIT, text.encode()).hex()
         self.store.flush()
         faults.kp("checkpoint.stored")
         self._enter(new, at // 1_000_000_000, title)
@@ -147,7 +147,7 @@ class ShadowRepository:
         commit = bytes.fromhex(known)
         if commit not in self.store:
             raise StorageError(f"Checkpoint {known[:12]} is no longer there")
-        text = self.store.read(commit, Kind.COMMIT).decode()
+        text = self.store.read(commit, ObjectKind.COMMIT).decode()
         return snapshot_of(known, text, lambda root: of_root(self.store, root))
 
     def newest(self) -> Snapshot | None:

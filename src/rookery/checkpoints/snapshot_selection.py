@@ -36,20 +36,20 @@ _EVERYTHING = FileRules.of_ignore_file(["*"])
 _NAMED = 50
 
 
-class Rules:
+class SelectionRules:
     """An ignore file and those above it. `start` is the length of its folder's path. As long as
     none of the files changes they are one and the same object."""
 
     __slots__ = ("_above", "_own", "_start")
 
-    def __init__(self, start: int, own: FileRules, above: "Rules | None") -> None:
+    def __init__(self, start: int, own: FileRules, above: "SelectionRules | None") -> None:
         self._start = start
         self._own = own
         self._above = above
 
     def ignore(self, path: str, *, is_folder: bool) -> bool:
         """The nearest ignore file with an opinion decides."""
-        rules: Rules | None = self
+        rules: SelectionRules | None = self
         while rules:
             names = path[rules._start :].split("/")
             opinion = rules._own.opinion(names, is_folder=is_folder)
@@ -59,28 +59,28 @@ class Rules:
         return False
 
 
-def in_ignored_folder(path: str, above: Rules) -> Rules:
+def in_ignored_folder(path: str, above: SelectionRules) -> SelectionRules:
     """All is ignored there, whatever it is."""
-    return Rules(len(path) + 1, _EVERYTHING, above)
+    return SelectionRules(len(path) + 1, _EVERYTHING, above)
 
 
-class _Read(Struct, frozen=True):
+class _ReadRules(Struct, frozen=True):
     """An ignore file as it was when it had these signs."""
 
     sign: tuple[int, int, int, int]
-    above: Rules | None
-    rules: Rules | None
+    above: SelectionRules | None
+    rules: SelectionRules | None
 
 
-class _Said(Struct, frozen=True):
-    rules: Rules
+class _RulesText(Struct, frozen=True):
+    rules: SelectionRules
     verdicts: dict[str, bool]
 
 
 class IgnoreMemory:
     def __init__(self) -> None:
-        self._read: dict[str, _Read] = {}
-        self._said: dict[str, _Said] = {}
+        self._read: dict[str, _ReadRules] = {}
+        self._said: dict[str, _RulesText] = {}
         self._read_before = self._read
         self._said_before = self._said
 
@@ -89,7 +89,9 @@ class IgnoreMemory:
         self._read_before, self._read = self._read, {}
         self._said_before, self._said = self._said, {}
 
-    def rules_in(self, folder: int, path: str, above: Rules | None) -> Rules | None:
+    def rules_in(
+        self, folder: int, path: str, above: SelectionRules | None
+    ) -> SelectionRules | None:
         """What holds in a folder that has an ignore file."""
         began = time.time_ns()
         status = status_of(folder, IGNORE_FILE)
@@ -98,16 +100,16 @@ class IgnoreMemory:
         sign = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
         known = self._read_before.get(path)
         if not known or known.sign != sign or known.above is not above:
-            known = _Read(sign, above, _rules(folder, path, above, status))
+            known = _ReadRules(sign, above, _rules(folder, path, above, status))
         if times_are_settled(status, began):
             self._read[path] = known
         return known.rules
 
-    def verdicts(self, path: str, rules: Rules) -> dict[str, bool]:
+    def verdicts(self, path: str, rules: SelectionRules) -> dict[str, bool]:
         """What is known of the names in a folder; to be filled with what is asked anew."""
         known = self._said_before.get(path)
         if not known or known.rules is not rules:
-            known = _Said(rules, {})
+            known = _RulesText(rules, {})
         self._said[path] = known
         return known.verdicts
 
@@ -120,16 +122,18 @@ def settle(verdicts: dict[str, bool], name: str, ask: Callable[[], bool]) -> boo
     return known
 
 
-def _rules(folder: int, path: str, above: Rules | None, status: os.stat_result) -> Rules | None:
+def _rules(
+    folder: int, path: str, above: SelectionRules | None, status: os.stat_result
+) -> SelectionRules | None:
     with suppress(OSError):  # one that cannot be read says nothing
         content = content_of(folder, IGNORE_FILE, status, _IGNORE_FILE_BYTES)
         if content:
             text = content.data.decode("utf-8", "replace").removeprefix("\ufeff")
-            return Rules(len(path), FileRules.of_ignore_file(text.split("\n")), above)
+            return SelectionRules(len(path), FileRules.of_ignore_file(text.split("\n")), above)
     return above
 
 
-class Followed:
+class FollowedPaths:
     """Of one folder. `trees` is what the last checkpoint held of it, `way` its path in the
     repository that it belongs to. Nothing is read before it is asked for."""
 
@@ -145,17 +149,17 @@ class Followed:
         self._tracked = tracked
         self._way = way
 
-    def of_repository(self, tracked: TrackedFiles) -> "Followed":
+    def of_repository(self, tracked: TrackedFiles) -> "FollowedPaths":
         """The same folder, as the one in which a repository is."""
-        return Followed(self._store, self._trees, tracked)
+        return FollowedPaths(self._store, self._trees, tracked)
 
-    def as_tracked(self) -> "Followed":
+    def as_tracked(self) -> "FollowedPaths":
         """The same folder, of which only what is tracked is followed."""
-        return Followed(self._store, lambda: None, self._tracked, self._way)
+        return FollowedPaths(self._store, lambda: None, self._tracked, self._way)
 
-    def inside(self, name: str) -> "Followed":
+    def inside(self, name: str) -> "FollowedPaths":
         last = partial(self._folder, name)
-        return Followed(self._store, last, self._tracked, self._in(name))
+        return FollowedPaths(self._store, last, self._tracked, self._in(name))
 
     def was_known(self, name: str) -> bool:
         """Whether it was saved, or known to be what cannot be saved."""
@@ -199,8 +203,8 @@ class WalkedFolder(Struct, frozen=True):
 
     path: str
     depth: int
-    rules: Rules | None
-    followed: Followed
+    rules: SelectionRules | None
+    followed: FollowedPaths
 
     def inside(self, name: str) -> "WalkedFolder":
         path, inner = f"{self.path}{name}/", self.followed.inside(name)
@@ -237,7 +241,7 @@ def is_anothers(name: str, path: str) -> bool:
     )
 
 
-def left_out(path: str, rules: Rules) -> bool:
+def left_out(path: str, rules: SelectionRules) -> bool:
     return rules.ignore(path, is_folder=False) and not is_protected(path)
 
 

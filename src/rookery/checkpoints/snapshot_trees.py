@@ -17,7 +17,7 @@ from rookery.checkpoints.object_store import ObjectStore
 from rookery.core.facts import Version
 from rookery.core.undo_plan import EMPTY_TREE, folder_with
 from rookery.errors import StorageError
-from rookery.platform.git.git_objects import Kind
+from rookery.platform.git.git_objects import ObjectKind
 
 NO_TREE = b""
 UNCOVERED = bytes.fromhex("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
@@ -82,24 +82,27 @@ class Folder:
         if secret:
             self.files[name] = _SECRET_MODE, blob
         if secret or rights not in _PLAIN:
-            self.rights[name] = 0o100644, self._store.add(Kind.BLOB, b"%04o\n" % rights)
+            self.rights[name] = 0o100644, self._store.add(ObjectKind.BLOB, b"%04o\n" % rights)
 
     def put_own_rights(self, mode: int) -> None:
         rights = stat.S_IMODE(mode)
         self.rights.pop(FOLDERS_OWN, None)
         if rights != _PLAIN_FOLDER:
-            self.rights[FOLDERS_OWN] = 0o100644, self._store.add(Kind.BLOB, b"%04o\n" % rights)
+            self.rights[FOLDERS_OWN] = (
+                0o100644,
+                self._store.add(ObjectKind.BLOB, b"%04o\n" % rights),
+            )
 
     def put_uncovered(self, name: str) -> None:
         self.drop(name)
-        self.uncovered[name] = 0o100644, self._store.add(Kind.BLOB, b"")
+        self.uncovered[name] = 0o100644, self._store.add(ObjectKind.BLOB, b"")
 
     def put_unsaved(self, name: str, status: os.stat_result) -> None:
         """What no snapshot holds: its kind and rights, and what tells whether it has changed."""
         self.drop(name)
         is_file = stat.S_ISREG(status.st_mode)
         signs = (status.st_size, status.st_mtime_ns) if is_file else (0, 0)
-        mark = self._store.add(Kind.BLOB, b"%o %d %d\n" % (status.st_mode, *signs))
+        mark = self._store.add(ObjectKind.BLOB, b"%o %d %d\n" % (status.st_mode, *signs))
         self.uncovered[name] = 0o100644, mark
 
     def drop(self, name: str) -> None:
@@ -128,7 +131,7 @@ class Folder:
         if not self.is_unsaved(name):
             return None
         _, mark = self.uncovered[name]
-        return Version("", int(self._store.read(mark, Kind.BLOB).split()[0], 8))
+        return Version("", int(self._store.read(mark, ObjectKind.BLOB).split()[0], 8))
 
     def is_unsaved(self, name: str) -> bool:
         mode, mark = self.uncovered.get(name, (_TREE_MODE, NO_TREE))
@@ -155,7 +158,7 @@ class Folder:
 
     def store(self) -> Trees:
         return Trees(
-            self._tree(self.files) or self._store.add(Kind.TREE, b""),
+            self._tree(self.files) or self._store.add(ObjectKind.TREE, b""),
             self._tree(self.rights),
             self._blindly() if self.blind else self._tree(self.uncovered),
         )
@@ -163,17 +166,17 @@ class Folder:
     def _blindly(self) -> bytes:
         """The folder's own name says that nothing else is covered."""
         known = {name: entry for name, entry in self.uncovered.items() if entry[1] != UNCOVERED}
-        nothing = self._store.add(Kind.BLOB, b"")
+        nothing = self._store.add(ObjectKind.BLOB, b"")
         return self._tree({**known, FOLDERS_OWN: (0o100644, nothing)}) if known else nothing
 
     def _rights(self, blob: bytes) -> int:
-        return int(self._store.read(blob, Kind.BLOB), 8)
+        return int(self._store.read(blob, ObjectKind.BLOB), 8)
 
     def _uncovered(self, name: str) -> bytes:
         return self.uncovered.get(name, (0, UNCOVERED if self.blind else NO_TREE))[1]
 
     def _tree(self, entries: Listing) -> bytes:
-        return self._store.add(Kind.TREE, encoded(entries)) if entries else NO_TREE
+        return self._store.add(ObjectKind.TREE, encoded(entries)) if entries else NO_TREE
 
 
 def encoded(entries: Mapping[str, tuple[int, bytes]]) -> bytes:
@@ -189,7 +192,7 @@ def encoded(entries: Mapping[str, tuple[int, bytes]]) -> bytes:
 def listing(store: ObjectStore, tree: bytes) -> Listing:
     if not tree or tree == EMPTY.files:
         return {}
-    data, at, found = store.read(tree, Kind.TREE), 0, Listing()
+    data, at, found = store.read(tree, ObjectKind.TREE), 0, Listing()
     while at < len(data):
         end = data.find(b"\0", at)
         mode, _, name = data[at:end].partition(b" ")
@@ -251,19 +254,21 @@ def _uncovered_among(
             yield from _uncovered_among(store, inner, f"{prefix}{name}/", filter(None, rests))
 
 
-def reachable(store: ObjectStore, tree: bytes, seen: set[bytes]) -> Iterator[tuple[bytes, Kind]]:
+def reachable(
+    store: ObjectStore, tree: bytes, seen: set[bytes]
+) -> Iterator[tuple[bytes, ObjectKind]]:
     """The tree and all below it that was not seen before."""
-    waiting = [(tree, Kind.TREE)]
+    waiting = [(tree, ObjectKind.TREE)]
     while waiting:
         known, kind = waiting.pop()
         if known in seen:
             continue
         seen.add(known)
         yield known, kind
-        if kind is Kind.TREE:
+        if kind is ObjectKind.TREE:
             below = listing(store, known).values()
             waiting += [
-                (i, Kind.TREE if mode == _TREE_MODE else Kind.BLOB)
+                (i, ObjectKind.TREE if mode == _TREE_MODE else ObjectKind.BLOB)
                 for mode, i in below
                 if mode != _SECRET_MODE
             ]
@@ -282,4 +287,4 @@ def root_of(store: ObjectStore, trees: Trees) -> bytes:
         for name, known in trees._asdict().items()
         if known
     }
-    return store.add(Kind.TREE, encoded(entries))
+    return store.add(ObjectKind.TREE, encoded(entries))

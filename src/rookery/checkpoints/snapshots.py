@@ -28,7 +28,7 @@ from rookery.checkpoints.folder_search import DEPENDENCIES
 from rookery.checkpoints.object_store import ObjectStore
 from rookery.checkpoints.snapshot_selection import (
     IGNORE_FILE,
-    Followed,
+    FollowedPaths,
     IgnoreMemory,
     Skipped,
     WalkedFolder,
@@ -43,14 +43,14 @@ from rookery.checkpoints.snapshot_trees import FOLDERS_OWN, UNSEEN, Folder, Tree
 from rookery.core.credential_paths import holds_secrets
 from rookery.core.limits import Limits
 from rookery.platform.git.git_index import GitIndexes
-from rookery.platform.git.git_objects import Kind
+from rookery.platform.git.git_objects import ObjectKind
 from rookery.platform.stat_index import Row, Rows, is_settled, row_of
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST = 200
 
 
-class Survey:
+class FolderSurvey:
     """One snapshot in the making. `private` folders are never looked into. `pause` is called
     between files, and may raise. What is protected is stored though it be ignored.
     """
@@ -94,7 +94,7 @@ class Survey:
         self.whole = True
         """Whether there was an end to the folders."""
 
-    def everything(self, followed: Followed) -> Trees:
+    def everything(self, followed: FollowedPaths) -> Trees:
         self._ignoring.begin()
         root = os.open(self._root, _FOLDER)
         try:
@@ -139,7 +139,7 @@ class Survey:
                     trees = self._replaced(inner, known, below, f"{here}/", ignored=ignored)
                     entries.put_folder(name, trees)
                 elif inner is not None:
-                    last = Followed(self._store, partial(entries.folder, name))
+                    last = FollowedPaths(self._store, partial(entries.folder, name))
                     place = WalkedFolder(f"{here}/", len(path.split("/")), None, last)
                     entries.put_folder(name, self._folder(inner, place))
         return entries.store()
@@ -354,7 +354,7 @@ class Survey:
             return None
         self.attributes[path] = content.attributes
         secret = secret and stat.S_ISREG(content.status.st_mode)
-        add = self._store.remember if secret else partial(self._store.add, Kind.BLOB)
+        add = self._store.remember if secret else partial(self._store.add, ObjectKind.BLOB)
         blob = add(content.data)
         entries.put_leaf(name, blob, content.status.st_mode, secret=secret)
         row = row_of(content.status, blob)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rookery.core.findings import Problem
 from contextlib import suppress
 
-from rookery.platform.git.git_objects import Kind, object_id
+from rookery.platform.git.git_objects import ObjectKind, object_id
 
 
 def note_write(folder: Path | None, path: Path, data: bytes) -> None:
@@ -30,7 +30,7 @@ def note_write(folder: Path | None, path: Path, data: bytes) -> None:
         return
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        put(folder / _key(path), [object_id(Kind.BLOB, data).hex().encode()], durable=False)
+        put(folder / _key(path), [object_id(ObjectKind.BLOB, data).hex().encode()], durable=False)
 
 
 def was_written(folder: Path, path: Path, blob: str) -> bool:

@@ -29,7 +29,7 @@ class OutOfReach(Exception):
     """Nothing may connect there; the text says why."""
 
 
-class Request(Struct, frozen=True):
+class ProxyRequest(Struct, frozen=True):
     """What a connection begins with. A tunnel has no path and no fields."""
 
     method: str
@@ -58,7 +58,7 @@ class Dialled(Struct, frozen=True):
     said: bytes = b""
 
 
-Dial: TypeAlias = Callable[[Request], Awaitable[Dialled]]
+Dial: TypeAlias = Callable[[ProxyRequest], Awaitable[Dialled]]
 """Raises `OutOfReach` if it may not, and `OSError` or `TimeoutError` if it cannot."""
 
 
@@ -94,7 +94,7 @@ async def _attend(client: SocketStream, dial: Dial) -> None:
             await splice(client, world)
 
 
-def _read(head: bytes) -> Request:
+def _read(head: bytes) -> ProxyRequest:
     """Raises `ValueError` if it is no request."""
     first, *fields = head.split(b"\r\n")
     method, target, _ = first.decode("ascii").split(" ")
@@ -103,7 +103,7 @@ def _read(head: bytes) -> Request:
     query = f"?{parts.query}" if parts.query else ""
     path = f"{parts.path or '/'}{query}"
     port = parts.port or (443 if tunnel else 80)
-    return Request(method, parts.hostname or "", port, path, [] if tunnel else fields)
+    return ProxyRequest(method, parts.hostname or "", port, path, [] if tunnel else fields)
 
 
 async def connect(addresses: list[str], port: int) -> SocketStream:

@@ -48,11 +48,11 @@ _ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
 _DIRECTORY, _KIND = 0o040000, 0o170000
 
 
-class Refused(Exception):
+class NotConfined(Exception):
     pass
 
 
-class Plan:
+class ConfinementPlan:
     def __init__(self, words: list[str]) -> None:
         end = words.index("--")
         self._said = list(zip(words[:end:2], words[1:end:2], strict=True))
@@ -63,7 +63,7 @@ class Plan:
 
 
 def main(words: list[str]) -> None:
-    plan = Plan(words)
+    plan = ConfinementPlan(words)
     for named in plan.all("is"):
         check_identity(named)
     for name in plan.all("unset"):
@@ -101,9 +101,9 @@ def check_identity(named: str) -> None:
     try:
         found = os.lstat(path)
     except OSError as error:
-        raise Refused(f"{path}: {error.strerror}") from error
+        raise NotConfined(f"{path}: {error.strerror}") from error
     if (found.st_dev, found.st_ino) != (int(device), int(inode)):
-        raise Refused(f"{path} was replaced by something else just now")
+        raise NotConfined(f"{path} was replaced by something else just now")
 
 
 def set_limit(what: str, number: str) -> None:
@@ -151,7 +151,7 @@ def hand_over(where: str, ports: list[int]) -> None:
         product.sendmsg([said], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
         product.close()
     except OSError as error:
-        raise Refused(f"the network proxy cannot be reached ({error.strerror})") from error
+        raise NotConfined(f"the network proxy cannot be reached ({error.strerror})") from error
     try:  # noqa: SIM105 (contextlib is slow to import)
         os.unlink(path)
     except OSError:
@@ -194,10 +194,10 @@ def landlock_version() -> int:
     return _call("syscall", _CREATE_RULESET, None, 0, _ASK_VERSION)
 
 
-def landlock(plan: Plan, *, network_off: bool) -> None:
+def landlock(plan: ConfinementPlan, *, network_off: bool) -> None:
     version = landlock_version()
     if version < 1:
-        raise Refused("the kernel has no Landlock")
+        raise NotConfined("the kernel has no Landlock")
     changes = WRITE_FILE | CHANGE_ENTRIES
     changes |= (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0)
     hidden, unwritten = plan.all("hide"), plan.all("hide") + plan.all("keep")
@@ -210,7 +210,7 @@ def landlock(plan: Plan, *, network_off: bool) -> None:
     attributes = _u64(*handled)
     rules = _call("syscall", _CREATE_RULESET, attributes, len(attributes), 0)
     if rules < 0:
-        raise Refused("Landlock takes no rules")
+        raise NotConfined("Landlock takes no rules")
     left_out, above = frozenset(unwritten), _ancestors(unwritten)
     for path in plan.all("write"):
         allow_around(rules, path, changes | reads, left_out, above)
@@ -278,7 +278,7 @@ def close_network() -> None:
     if os.uname().machine in _ARCHITECTURES:
         allow_families(_LOCAL_FAMILIES)
     elif landlock_version() < KNOWS_TCP:  # `guarantees` says that only TCP is closed otherwise
-        raise Refused("the network cannot be closed")
+        raise NotConfined("the network cannot be closed")
 
 
 def close_other_networks() -> None:
@@ -352,13 +352,13 @@ def _call(name: str, *arguments: int | bytes | None) -> int:
 
 def _must(result: int, otherwise: str) -> None:
     if result < 0:
-        raise Refused(otherwise)
+        raise NotConfined(otherwise)
 
 
 if __name__ == "__main__":
     try:
         main(sys.argv[1:])
-    except Refused as error:
+    except NotConfined as error:
         said = f"sandbox: {error}, so the command was not run.\n"
         os.write(2, said.encode(errors="surrogateescape"))
     finally:

@@ -78,13 +78,13 @@ class Boundaries:
             "Go on without it, or ask the user for what you need to know."
         )
 
-    def hiding(self, top: str, withheld: Callable[[str], bool] | None = None) -> "Hiding":
+    def hiding(self, top: str, withheld: Callable[[str], bool] | None = None) -> "HiddenEntries":
         """What a walk through the folder must leave out; the rules are those of this moment.
         Besides, `withheld` tells of files of the workspace whether they are left out."""
         secret = self._secret_places()
         near = near_credentials(top, str(self._home), secret)
         is_credential = self._credentials(secret) if near else _never
-        return Hiding(self._ignore.rules(), is_credential, self.root, top, withheld)
+        return HiddenEntries(self._ignore.rules(), is_credential, self.root, top, withheld)
 
     def _found(self, said: str) -> tuple[str, tuple[str, ...], bool]:
         """Where a path leads, by which links, and whether it is kept from the agent. If it is
@@ -176,7 +176,7 @@ def _linked_places(home: str) -> Iterator[str]:
             yield os.path.realpath(f"{home}/{place}")
 
 
-class Hiding:
+class HiddenEntries:
     """What a walk through the folder `top` leaves out, and how much of it there was."""
 
     def __init__(

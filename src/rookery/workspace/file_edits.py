@@ -49,21 +49,21 @@ _REASONS = {
 }
 
 
-class Edit(Struct, frozen=True):
+class FileEdit(Struct, frozen=True):
     """A change, what to write (None removes the file), and where: names below a folder."""
 
     change: Change
     data: bytes | None
     top: Path
     names: tuple[str, ...]
-    origin: "Edit | None" = None
+    origin: "FileEdit | None" = None
     """The edit that removes the file which this one was."""
 
 
-class _Step(Struct):
+class _EditStep(Struct):
     """An edit under way. `temporary` is what is to become the file, `kept` what it was."""
 
-    edit: Edit
+    edit: FileEdit
     folder: int
     temporary: str = ""
     kept: str = ""
@@ -81,12 +81,12 @@ class _Step(Struct):
         return self.edit.names[-1]
 
 
-def make(edits: Sequence[Edit]) -> None:
+def make(edits: Sequence[FileEdit]) -> None:
     """All of the edits, or none."""
     for edit in edits:
         _check(edit)
     with ExitStack() as stack, _folders_for(edits):
-        steps = [_Step(edit, stack.enter_context(_folder_of(edit))) for edit in edits]
+        steps = [_EditStep(edit, stack.enter_context(_folder_of(edit))) for edit in edits]
         try:
             for step in steps:
                 _write_temporary(step)
@@ -107,7 +107,7 @@ def unfinished(change: Change) -> str:
     return f".~{(change.after or change.before)[:16]}-"
 
 
-def _check(edit: Edit) -> None:
+def _check(edit: FileEdit) -> None:
     *folders, name = edit.names
     with explained(edit.change.path, "written"), opened_folder(edit.top, folders) as folder:
         _demand_unchanged(folder, name, edit.change)
@@ -143,7 +143,7 @@ def _changed_meanwhile(change: Change) -> ToolError:
 
 
 @contextmanager
-def _folders_for(edits: Sequence[Edit]) -> Iterator[None]:
+def _folders_for(edits: Sequence[FileEdit]) -> Iterator[None]:
     """Make the folders that are missing. If the edits fail, they go again."""
     made: list[tuple[Path, tuple[str, ...]]] = []
     try:
@@ -158,7 +158,7 @@ def _folders_for(edits: Sequence[Edit]) -> Iterator[None]:
         raise
 
 
-def _make_folders(edit: Edit) -> Iterator[tuple[str, ...]]:
+def _make_folders(edit: FileEdit) -> Iterator[tuple[str, ...]]:
     for depth in range(1, len(edit.names) if edit.data is not None else 0):
         with opened_folder(edit.top, edit.names[: depth - 1]) as opened:
             parent = present(opened)
@@ -171,7 +171,7 @@ def _make_folders(edit: Edit) -> Iterator[tuple[str, ...]]:
 
 
 @contextmanager
-def _folder_of(edit: Edit) -> Iterator[int]:
+def _folder_of(edit: FileEdit) -> Iterator[int]:
     with ExitStack() as stack:
         with explained(edit.change.path, "written"):
             folder = present(stack.enter_context(opened_folder(edit.top, edit.names[:-1])))
@@ -182,7 +182,7 @@ def _neighbour(change: Change, kind: str) -> str:
     return f"{unfinished(change)}{secrets.token_hex(4)}.{kind}"
 
 
-def _write_temporary(step: _Step) -> None:
+def _write_temporary(step: _EditStep) -> None:
     if step.edit.data is None:
         return
     with explained(step.change.path, "written"):
@@ -202,7 +202,7 @@ def _attributes(folder: int, name: str, path: str) -> Attributes | None:
         return attributes_of(file.fileno())
 
 
-def _of_origin(edit: Edit) -> Attributes | None:
+def _of_origin(edit: FileEdit) -> Attributes | None:
     if edit.origin is None:
         return None
     *folders, name = edit.origin.names
@@ -210,7 +210,7 @@ def _of_origin(edit: Edit) -> Attributes | None:
         return _attributes(present(folder), name, edit.origin.change.path)
 
 
-def _take(step: _Step, *, keeping: bool) -> None:
+def _take(step: _EditStep, *, keeping: bool) -> None:
     """Let the change happen."""
     with explained(step.change.path, "written"):
         there = _demand_unchanged(step.folder, step.name, step.change)
@@ -228,24 +228,24 @@ def _take(step: _Step, *, keeping: bool) -> None:
         kp("files.renamed")
 
 
-def _demand_same_attributes(step: _Step) -> None:
+def _demand_same_attributes(step: _EditStep) -> None:
     known = step.kept_attributes
     if known and _attributes(step.folder, step.name, step.change.path) != known:
         raise _changed_meanwhile(step.change)
 
 
-def _rename(step: _Step, old: str, new: str) -> None:
+def _rename(step: _EditStep, old: str, new: str) -> None:
     os.rename(old, new, src_dir_fd=step.folder, dst_dir_fd=step.folder)
 
 
-def _name_anew(step: _Step) -> None:
+def _name_anew(step: _EditStep) -> None:
     try:
         name_anew(step.folder, step.temporary, step.name)
     except FileExistsError as error:
         raise _created_meanwhile(step.change) from error
 
 
-def _take_away(step: _Step) -> None:
+def _take_away(step: _EditStep) -> None:
     """Rename the file, and only then make sure that it is the one which is meant to go."""
     kept = _neighbour(step.change, "old")
     _rename(step, step.name, kept)
@@ -254,7 +254,7 @@ def _take_away(step: _Step) -> None:
         raise _changed_meanwhile(step.change)
 
 
-def _keep(step: _Step) -> None:
+def _keep(step: _EditStep) -> None:
     kept = _neighbour(step.change, "old")
     at = step.folder
     try:
@@ -269,7 +269,7 @@ def _keep(step: _Step) -> None:
     step.kept = kept
 
 
-def _settle(steps: Sequence[_Step]) -> None:
+def _settle(steps: Sequence[_EditStep]) -> None:
     """Make it last, and see that it is so."""
     for step in steps:
         with explained(step.change.path, "written"):
@@ -280,7 +280,7 @@ def _settle(steps: Sequence[_Step]) -> None:
             _demand_written(step)
 
 
-def _demand_written(step: _Step) -> None:
+def _demand_written(step: _EditStep) -> None:
     after = step.change.after
     if after and hash_of(step.folder, step.name, step.change.path) != after:
         raise ToolError(
@@ -288,7 +288,7 @@ def _demand_written(step: _Step) -> None:
         )
 
 
-def _put_back(steps: Sequence[_Step]) -> None:
+def _put_back(steps: Sequence[_EditStep]) -> None:
     lost: list[str] = []
     for step in reversed(steps):
         try:
@@ -300,7 +300,7 @@ def _put_back(steps: Sequence[_Step]) -> None:
         raise ToolError(f"An edit failed, and could not be put back: {', '.join(lost)}.")
 
 
-def _undo(step: _Step) -> None:
+def _undo(step: _EditStep) -> None:
     """What somebody else has put there meanwhile is left alone."""
     if not step.done:
         return
@@ -315,7 +315,7 @@ def _undo(step: _Step) -> None:
     os.fsync(step.folder)
 
 
-def _clear(steps: Sequence[_Step]) -> None:
+def _clear(steps: Sequence[_EditStep]) -> None:
     for step in steps:
         for name in filter(None, (step.temporary, step.kept)):
             with suppress(FileNotFoundError):

@@ -22,7 +22,7 @@ from rookery.engine.ports.files import FileBytes, FileText, Place
 from rookery.errors import Denied, ToolError
 from rookery.platform.descriptors import content, hash_of, opened_folder, regular_file
 from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.file_edits import Edit, explained, make, unfinished
+from rookery.workspace.file_edits import FileEdit, explained, make, unfinished
 from rookery.workspace.text_files import decoded, sha
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class WorkspaceFiles:
             raise ToolError(f"One file is to be changed twice: {', '.join(paths)}.")
         for change, data in edits:
             self._demand_permit(change, data, permit)
-        steps = [Edit(change, data, *self._way(change.path)) for change, data in edits]
+        steps = [FileEdit(change, data, *self._way(change.path)) for change, data in edits]
         by_path = {step.change.path: step for step in steps}
         origins = {new: by_path[old] for new, old in (moved or {}).items()}
         steps = [replace(step, origin=origins.get(step.change.path)) for step in steps]

@@ -31,7 +31,7 @@ from rookery.workspace.found_lines import FoundLines
 
 if TYPE_CHECKING:
     from rookery.workspace.source_files import Opener, OpenFile
-    from rookery.workspace.tree import Entry, Tree
+    from rookery.workspace.tree import Tree, TreeEntry
 
 _LONGEST_REGEX = 10_000
 _LINE_BREAK = re.compile(r"(?<!\\)(?:\\\\)*(?:\\[nr]|\n|\r)")
@@ -193,7 +193,7 @@ class WorkspaceFinder:
             pass_fds=[file.descriptor for file in files],
         ) as process:
             assert process.stdout is not None
-            lines = _Lines(longest=_MESSAGE_PER_FILE * self._limits.edit_bytes)
+            lines = _SearchedLines(longest=_MESSAGE_PER_FILE * self._limits.edit_bytes)
             async for chunk in process.stdout:
                 for line in lines.complete(chunk):
                     await _take(line, names, search.found)
@@ -210,8 +210,8 @@ class WorkspaceFinder:
         withheld: Callable[[str], bool] | None = None,
     ) -> str:
         tree = self._tree(start, withheld)
-        shown: list[Entry] = []
-        passed_over: list[Entry] = []
+        shown: list[TreeEntry] = []
+        passed_over: list[TreeEntry] = []
         for level in tree.level_by_level():
             for entry in level:
                 hidden = recursive and tree.hides(entry)
@@ -278,7 +278,7 @@ class _Search:
         return "\n".join([self.found.report(), *notes])
 
 
-class _Lines:
+class _SearchedLines:
     """Whole lines out of chunks of output. Of one that is too long nothing is kept."""
 
     def __init__(self, longest: int) -> None:
@@ -321,24 +321,24 @@ def _named(message: object, names: Mapping[str, str]) -> object:
     return message
 
 
-def _within(entries: "Sequence[Entry]", most: int, tree: "Tree") -> "list[Entry]":
+def _within(entries: "Sequence[TreeEntry]", most: int, tree: "Tree") -> "list[TreeEntry]":
     """At most so many entries; folders of the first level are the last to be left out."""
     depth = tree.start.count("/") + 1 if tree.start else 0
 
-    def is_first(entry: "Entry") -> bool:
+    def is_first(entry: "TreeEntry") -> bool:
         return entry.is_folder and entry.path.count("/") == depth
 
     return sorted(entries, key=lambda entry: not is_first(entry))[:most]
 
 
-def _in_order(entry: "Entry") -> list[object]:
+def _in_order(entry: "TreeEntry") -> list[object]:
     """Parents before children."""
     from rookery.workspace.tree import natural
 
     return [natural(name) for name in entry.path.split("/")]
 
 
-def _row(entry: "Entry") -> str:
+def _row(entry: "TreeEntry") -> str:
     name = visible(entry.path)
     if entry.link:
         return f"{name} -> {visible(entry.link)}"

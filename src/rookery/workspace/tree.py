@@ -23,7 +23,7 @@ from rookery.core.limits import KIB
 from rookery.errors import BadArguments
 from rookery.platform.descriptors import opened_folder, present
 from rookery.platform.patterns import LONGEST, FileRules, file_pattern
-from rookery.workspace.boundaries import Hiding
+from rookery.workspace.boundaries import HiddenEntries
 
 NEVER_OPENED = {"node_modules", ".git", "__pycache__", "venv", "env"}
 """Not even inside a hidden folder that was named on purpose."""
@@ -51,7 +51,7 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 _MOST = 64
 
 
-class Entry(Struct, frozen=True):
+class TreeEntry(Struct, frozen=True):
     """`link` is where a symbolic link points."""
 
     path: str
@@ -66,7 +66,7 @@ class Tree(Struct):
     most: int
     """Entries after which the walk is given up as too large."""
     seconds: float
-    hiding: Hiding
+    hiding: HiddenEntries
     top: str = ""
     """The folder above which no ignore file is looked for; only outside the workspace is there
     one, and the root is that of the disk."""
@@ -90,7 +90,7 @@ class Tree(Struct):
         """A path of the tree as the model knows it: outside the workspace it is absolute."""
         return f"/{path}" if self.top else path
 
-    def entries(self, folder: str) -> list[Entry]:
+    def entries(self, folder: str) -> list[TreeEntry]:
         """What is in a folder, in the order people expect."""
         try:
             with opened_folder(self.root, _names(folder)) as opened:
@@ -104,7 +104,7 @@ class Tree(Struct):
         kept = [entry for entry in entries if entry and self._shows(entry, rules)]
         return sorted(kept, key=lambda entry: natural(entry.name))
 
-    def _shows(self, entry: Entry, rules: Rules) -> bool:
+    def _shows(self, entry: TreeEntry, rules: Rules) -> bool:
         is_folder = entry.is_folder
         return not _ignored(entry.path, rules, is_folder=is_folder) and not self.hiding.hides(
             entry.path, is_folder=is_folder, target=entry.link
@@ -124,7 +124,7 @@ class Tree(Struct):
             open_folders = (e for e in reversed(entries) if not self._closed_to_search(e))
             waiting.extend(entry.path for entry in open_folders if entry.is_folder)
 
-    def level_by_level(self) -> Iterator[list[Entry]]:
+    def level_by_level(self) -> Iterator[list[TreeEntry]]:
         """The entries of the first folder, then of its folders, and so on."""
         waiting = deque([self.start])
         while waiting and not self.incomplete:
@@ -136,17 +136,17 @@ class Tree(Struct):
                 if entry.is_folder and not self.hides(entry) and not self.closed_to_listing(entry)
             )
 
-    def hides(self, entry: Entry) -> bool:
+    def hides(self, entry: TreeEntry) -> bool:
         return not self.on_purpose and entry.name.startswith(".")
 
-    def closed_to_listing(self, entry: Entry) -> bool:
+    def closed_to_listing(self, entry: TreeEntry) -> bool:
         if self.on_purpose:
             return entry.name in NEVER_OPENED
         return entry.name in NOT_LISTED or f"/{entry.path}".endswith(
             tuple(f"/{pair}" for pair in NOT_LISTED_PAIRS)
         )
 
-    def _closed_to_search(self, entry: Entry) -> bool:
+    def _closed_to_search(self, entry: TreeEntry) -> bool:
         if self.on_purpose:
             return entry.name in NEVER_OPENED
         return self.hides(entry) or entry.name in NOT_SOURCE
@@ -190,13 +190,13 @@ def _names(path: str) -> list[str]:
     return path.split("/") if path else []
 
 
-def _entry(folder: str, entry: os.DirEntry[str], at: int) -> Entry | None:
+def _entry(folder: str, entry: os.DirEntry[str], at: int) -> TreeEntry | None:
     path = f"{folder}/{entry.name}" if folder else entry.name
     if entry.is_symlink():
-        return Entry(path, entry.name, link=_target(entry.name, at))
+        return TreeEntry(path, entry.name, link=_target(entry.name, at))
     if entry.is_dir(follow_symlinks=False):
-        return Entry(path, entry.name, is_folder=True)
-    return Entry(path, entry.name) if entry.is_file(follow_symlinks=False) else None
+        return TreeEntry(path, entry.name, is_folder=True)
+    return TreeEntry(path, entry.name) if entry.is_file(follow_symlinks=False) else None
 
 
 def _target(link: str, at: int) -> str:

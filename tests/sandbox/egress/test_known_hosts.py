@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rookery.core.hosts import Host, covered
-from rookery.platform.http_proxy import OutOfReach, Request
+from rookery.platform.http_proxy import OutOfReach, ProxyRequest
 from rookery.sandbox.egress.known_hosts import registries, remote_host, remotes
 from rookery.sandbox.egress.upstream import check_addresses, upstream_for
 
@@ -148,7 +148,7 @@ def test_where_a_name_may_lead(address: str, private: bool, fits: bool):
 
 
 def test_a_proxy_that_is_not_understood_is_not_gone_around():
-    request = Request("CONNECT", "a.test", 443, "", [])
+    request = ProxyRequest("CONNECT", "a.test", 443, "", [])
     with pytest.raises(OutOfReach, match="socks5"):
         upstream_for(request, {"ALL_PROXY": "socks5://127.0.0.1:1080"})
     assert upstream_for(request, {"HTTP_PROXY": "http://127.0.0.1:1"}) is None

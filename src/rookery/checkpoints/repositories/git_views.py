@@ -63,7 +63,7 @@ _MUST_NOT_BE = ("config.worktree", "info/attributes", "commondir", "gitdir")
 _NOT_IN_A_WORKTREE = ("config", "config.worktree", "hooks", "info/attributes")
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class GitEntry(Struct, frozen=True, kw_only=True):
     """What stands in a place: its kind and permissions, and what it holds or where it leads.
     `git` is the git folder it belongs to."""
 
@@ -72,7 +72,7 @@ class Found(Struct, frozen=True, kw_only=True):
     data: bytes = b""
 
 
-Picture = dict[str, Found]
+Picture = dict[str, GitEntry]
 """All that git would run or obey, by its path in the workspace."""
 
 
@@ -111,12 +111,12 @@ def moved_from(known: GitView, now: GitView, path: str) -> str:
     return ""
 
 
-def _leads_up(path: str, found: Found) -> bool:
+def _leads_up(path: str, found: GitEntry) -> bool:
     """Whether it may name a folder above; git runs no samples."""
     return not path.endswith(".sample") and bool(_UP.search(found.data))
 
 
-def _part(view: GitView, git: str) -> dict[str, tuple[str, Found]]:
+def _part(view: GitView, git: str) -> dict[str, tuple[str, GitEntry]]:
     """What is obeyed in a repository, by the path in it."""
     return {
         at.removeprefix(git): (found.git.removeprefix(git), replace(found, git=""))
@@ -165,13 +165,13 @@ class GitEyes:
             unfinished=frozenset(unfinished),
         )
 
-    def _found(self, path: str, git: str) -> Found | None:
+    def _found(self, path: str, git: str) -> GitEntry | None:
         *folders, name = path.split("/")
         try:
             with opened_folder(self._root, folders) as folder:
                 at = present(folder)
                 mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
-                return Found(git=git, mode=mode, data=_content(at, name, mode))
+                return GitEntry(git=git, mode=mode, data=_content(at, name, mode))
         except OSError:
             return None  # it has gone, or a link has come in its way, which is found itself
 

@@ -23,7 +23,7 @@ from rookery.checkpoints.quarantine import move_aside, set_aside
 from rookery.checkpoints.repositories.git_repair import GitMending
 from rookery.checkpoints.repositories.git_views import (
     LARGEST,
-    Found,
+    GitEntry,
     GitEyes,
     GitView,
     is_harmless,
@@ -246,7 +246,7 @@ class GitWatch:
     def _whole(self, path: str) -> str:
         return str(self._root / path)
 
-    def _undo(self, path: str, known: Found | None) -> bool:
+    def _undo(self, path: str, known: GitEntry | None) -> bool:
         """Whether there was anything to do: with a whole git folder, nothing is lost that git
         could run."""
         *folders, name = path.split("/")
@@ -314,7 +314,7 @@ def _clear(at: int, name: str, aside: Path) -> None:
         os.unlink(name, dir_fd=at)
 
 
-def _restore(at: int, name: str, known: Found) -> None:
+def _restore(at: int, name: str, known: GitEntry) -> None:
     if stat.S_ISLNK(known.mode):
         os.symlink(known.data, os.fsencode(name), dir_fd=at)
     elif stat.S_ISREG(known.mode):

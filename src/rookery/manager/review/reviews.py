@@ -45,7 +45,7 @@ from rookery.manager.worktrees.worktree_git import InTheWay
 from rookery.manager.worktrees.worktree_project import Project
 from rookery.manager.worktrees.worktree_values import Code, Keep, Worktree
 from rookery.platform.descriptors import opened_folder
-from rookery.platform.git.git_objects import Kind, object_id
+from rookery.platform.git.git_objects import ObjectKind, object_id
 from rookery.platform.paths import visible
 
 MOST_FILES = 1000
@@ -268,7 +268,7 @@ def _holds(there: Version | None, data: bytes | None) -> bool:
 
 
 def _blob(data: bytes) -> str:
-    return object_id(Kind.BLOB, data).hex()
+    return object_id(ObjectKind.BLOB, data).hex()
 
 
 def _as_shown(checkout: Checkout, path: str, digest: str) -> RawChange:

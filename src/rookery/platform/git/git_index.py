@@ -52,7 +52,7 @@ class TrackedFiles:
 NOTHING_TRACKED = TrackedFiles(())
 
 
-class _Read(Struct, frozen=True):
+class _ReadIndex(Struct, frozen=True):
     """An index as it was when it had these signs."""
 
     sign: tuple[int, int, int, int]
@@ -64,7 +64,7 @@ class GitIndexes:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._known: dict[str, _Read] = {}
+        self._known: dict[str, _ReadIndex] = {}
 
     def tracked_in(self, folder: str) -> TrackedFiles:
         """What is tracked by the repository in a folder, by its path in that."""
@@ -78,7 +78,7 @@ class GitIndexes:
         sign = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
         known = self._known.get(folder)
         if not known or known.sign != sign:
-            known = _Read(sign, _files_of(index, status))
+            known = _ReadIndex(sign, _files_of(index, status))
         self._known.pop(folder, None)
         if times_are_settled(status, began):
             self._known[folder] = known

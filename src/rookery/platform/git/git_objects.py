@@ -102,13 +102,13 @@ def _alternates(objects: str) -> Iterator[str]:
             yield os.path.join(objects, line)
 
 
-class Kind(IntEnum):
+class ObjectKind(IntEnum):
     COMMIT = 1
     TREE = 2
     BLOB = 3
 
 
-def object_id(kind: Kind, data: bytes) -> bytes:
+def object_id(kind: ObjectKind, data: bytes) -> bytes:
     head = b"%s %d\0" % (kind.name.lower().encode(), len(data))
     digest = sha1(head, usedforsecurity=False)
     digest.update(data)
@@ -130,7 +130,7 @@ class Packing:
     def ids(self) -> Collection[bytes]:
         return self._entries.keys()
 
-    def add(self, new: bytes, kind: Kind, data: bytes) -> None:
+    def add(self, new: bytes, kind: ObjectKind, data: bytes) -> None:
         packed = _entry_head(kind, len(data)) + zlib.compress(data, 1)
         self._file.write(packed)
         self._entries[new] = self.size, zlib.crc32(packed)
@@ -197,7 +197,7 @@ def _sha1(data: bytes) -> bytes:
     return sha1(data, usedforsecurity=False).digest()
 
 
-def _entry_head(kind: Kind, size: int) -> bytes:
+def _entry_head(kind: ObjectKind, size: int) -> bytes:
     """The kind and four bits of the size, then seven bits of it in each further byte."""
     head = bytearray([kind << 4 | size & 15])
     size >>= 4
@@ -219,7 +219,7 @@ def listed(pack: Path) -> dict[bytes, int]:
     return dict(zip(ids, struct.unpack_from(f">{count}I", data, _IDS_AT + 24 * count), strict=True))
 
 
-def unpacked(pack: Path, offset: int) -> tuple[Kind, bytes]:
+def unpacked(pack: Path, offset: int) -> tuple[ObjectKind, bytes]:
     """What stands there. Raises `ValueError`, `IndexError` or `zlib.error` if it is damaged."""
     with pack.open("rb", buffering=0) as file:
         head = os.pread(file.fileno(), 16, offset)
@@ -234,4 +234,4 @@ def unpacked(pack: Path, offset: int) -> tuple[Kind, bytes]:
     data = zlib.decompressobj().decompress(packed, size + 1)
     if len(data) != size:
         raise ValueError("it is not as long as it says")
-    return Kind(head[0] >> 4 & 7), data
+    return ObjectKind(head[0] >> 4 & 7), data

@@ -31,7 +31,7 @@ COMMITTING = {
 _IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
 
 
-class Words:
+class ArgumentWords:
     """The arguments, taken from the front."""
 
     def __init__(self, words: list[str]) -> None:
@@ -47,10 +47,10 @@ class Words:
         return [self.next() for _ in range(int(self.next()))]
 
 
-class Command:
+class PipelineCommand:
     """A program with its arguments. `lead` words stand before git's sub-command; 0 if not git."""
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: ArgumentWords) -> None:
         self.errors = words.next()
         self.output = words.next()
         self.folder = words.next()
@@ -59,18 +59,18 @@ class Command:
         self.words = words.list()
 
 
-def main(words: Words) -> int:
+def main(words: ArgumentWords) -> int:
     variables = dict(each.split("=", 1) for each in words.list())
     status = 0
     while words:
         when = words.next()
-        commands = [Command(words) for _ in range(int(words.next()))]
+        commands = [PipelineCommand(words) for _ in range(int(words.next()))]
         if when == "always" or (when == "succeeded") == (status == 0):
             status = run_pipeline(commands, variables)
     return status
 
 
-def run_pipeline(commands: list[Command], variables: dict[str, str]) -> int:
+def run_pipeline(commands: list[PipelineCommand], variables: dict[str, str]) -> int:
     """The status of the last command, once all of them have ended."""
     pids = []
     source = os.open(NOWHERE, os.O_RDONLY | os.O_CLOEXEC)
@@ -90,14 +90,14 @@ def shell_status(status: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def start(command: Command, source: int, target: int, variables: dict[str, str]) -> int:
+def start(command: PipelineCommand, source: int, target: int, variables: dict[str, str]) -> int:
     pid = os.fork()
     if pid == 0:
         become(command, source, target, variables)
     return pid
 
 
-def become(command: Command, source: int, target: int, variables: dict[str, str]) -> None:
+def become(command: PipelineCommand, source: int, target: int, variables: dict[str, str]) -> None:
     status = NOT_STARTED
     program = command.words[0]
     try:
@@ -133,7 +133,7 @@ def opened(path: str) -> int:
         os._exit(NOT_OPENED)
 
 
-def git_environment(command: Command, variables: dict[str, str]) -> dict[bytes, bytes]:
+def git_environment(command: PipelineCommand, variables: dict[str, str]) -> dict[bytes, bytes]:
     """Without what was inherited for git, with the variables, and with no program by name."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith(b"GIT_")}
     asks = command.words[command.lead : command.lead + 1] == ["config"]
@@ -150,7 +150,7 @@ def git_environment(command: Command, variables: dict[str, str]) -> dict[bytes, 
     return kept | {b"GIT_CONFIG_COUNT": b"%d" % len(settings)}
 
 
-def identity(command: Command, environment: dict[bytes, bytes]) -> dict[bytes, bytes]:
+def identity(command: PipelineCommand, environment: dict[bytes, bytes]) -> dict[bytes, bytes]:
     """Who commits, as the user's own settings say, of which git is to obey nothing else."""
     if not COMMITTING.intersection(command.words[command.lead : command.lead + 1]):
         return {}
@@ -161,7 +161,7 @@ def identity(command: Command, environment: dict[bytes, bytes]) -> dict[bytes, b
 
 
 def asked_of_git(
-    command: Command, environment: dict[bytes, bytes], question: list[str]
+    command: PipelineCommand, environment: dict[bytes, bytes], question: list[str]
 ) -> list[bytes]:
     """What git says of its settings. Asking for them runs nothing."""
     answer, target = os.pipe()
@@ -178,7 +178,7 @@ def asked_of_git(
 
 
 def ask_git(
-    command: Command, target: int, environment: dict[bytes, bytes], question: list[str]
+    command: PipelineCommand, target: int, environment: dict[bytes, bytes], question: list[str]
 ) -> None:
     try:
         os.dup2(os.open(NOWHERE, os.O_RDWR), 0)
@@ -193,6 +193,6 @@ def ask_git(
 if __name__ == "__main__":
     status = NOT_STARTED
     try:
-        status = main(Words(sys.argv[1:]))
+        status = main(ArgumentWords(sys.argv[1:]))
     finally:
         os._exit(status)

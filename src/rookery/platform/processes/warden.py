@@ -56,7 +56,7 @@ def main(output: int, place: str) -> None:
         _tell(product, f"failed {error.errno}")
         return
     _tell(product, f"started {leader}")
-    command = Command(leader, product, output)
+    command = GuardedCommand(leader, product, output)
     watch(command, news, order.grace)
     end(command, news, order.grace)
 
@@ -71,7 +71,7 @@ def keep(grace: float, leash: int, argv: list[str]) -> None:
     words = [word.encode(coding, "surrogateescape") for word in argv]
     leader = _start(words, os.environ, on_terminal=False)
     os.dup2(os.open(NOWHERE, os.O_RDONLY), 0)
-    command = Command(leader, leash, -1)
+    command = GuardedCommand(leader, leash, -1)
     watch(command, news, 0.0)
     end(command, news, grace)
 
@@ -87,7 +87,7 @@ class Order:
         self.environment = {name: text for name, _, text in settings}
 
 
-class Command:
+class GuardedCommand:
     """The shell, `leader` of its session, and all that descends from it."""
 
     def __init__(self, leader: int, product: int, output: int) -> None:
@@ -152,7 +152,7 @@ class Command:
                 _kill(pid, number)
 
 
-def watch(command: Command, news: int, grace: float) -> None:
+def watch(command: GuardedCommand, news: int, grace: float) -> None:
     """Wait until nobody is left, somebody wants an end, or the shell is `grace` seconds gone."""
     deadline: float | None = None
     while command.reap():
@@ -168,7 +168,7 @@ def watch(command: Command, news: int, grace: float) -> None:
             return
 
 
-def end(command: Command, news: int, grace: float) -> None:
+def end(command: GuardedCommand, news: int, grace: float) -> None:
     asked = False
     asking_ends = time.monotonic() + grace
     killing_ends = asking_ends + KILL_SECONDS

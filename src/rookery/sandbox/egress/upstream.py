@@ -21,7 +21,7 @@ from rookery.platform.http_proxy import (
     LONGEST_HEAD,
     Dialled,
     OutOfReach,
-    Request,
+    ProxyRequest,
 )
 
 USUAL_PORT = 80
@@ -44,7 +44,7 @@ class Upstream(Struct, frozen=True):
         return (name + self.authorization.encode("ascii"),) if self.authorization else ()
 
 
-def upstream_for(request: Request, environ: Mapping[str, str]) -> Upstream | None:
+def upstream_for(request: ProxyRequest, environ: Mapping[str, str]) -> Upstream | None:
     """Raises `OutOfReach` if the proxy is of a kind that ours cannot go through."""
     kind = "https" if request.is_tunnel else "http"
     url = _variable(environ, f"{kind}_proxy") or _variable(environ, "all_proxy")
@@ -60,7 +60,7 @@ def upstream_for(request: Request, environ: Mapping[str, str]) -> Upstream | Non
     )
 
 
-async def dial_through(upstream: Upstream, request: Request) -> Dialled:
+async def dial_through(upstream: Upstream, request: ProxyRequest) -> Dialled:
     with anyio.fail_after(CONNECT_SECONDS):
         stream = await anyio.connect_tcp(upstream.host, upstream.port)
     name = f"[{request.host}]" if ":" in request.host else request.host

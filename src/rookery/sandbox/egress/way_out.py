@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import SocketListener, SocketStream
 
 from rookery.core.hosts import Entry, Host, covered, entries, host
-from rookery.platform.http_proxy import Dialled, OutOfReach, Request, attend, connect, splice
+from rookery.platform.http_proxy import Dialled, OutOfReach, ProxyRequest, attend, connect, splice
 from rookery.sandbox.egress.local_ports import (
     Inside,
     PublishedPorts,
@@ -57,7 +57,7 @@ class Egress:
         self._find = find
         self.told_of: set[int] = set()
         """Ports of this machine that somebody was told of."""
-        self._ways: list[WayOut] = []
+        self._ways: list[CommandProxy] = []
         self._watching: anyio.CancelScope | None = None
 
     def knows(self, wanted: Host) -> bool:
@@ -65,20 +65,20 @@ class Egress:
 
     def open(
         self, folder: str, allowed: Collection[str] = (), inside: Inside | None = None
-    ) -> "WayOut":
+    ) -> "CommandProxy":
         """`folder` is where the Unix socket is put. Its other end must see it too. `inside` is the
         network that commands share."""
-        reach = Reach(self._known(), entries(allowed), self._environ, self._find)
-        return WayOut(folder, reach, self, inside)
+        reach = CommandReach(self._known(), entries(allowed), self._environ, self._find)
+        return CommandProxy(folder, reach, self, inside)
 
-    def began(self, way: "WayOut", inside: Inside | None) -> None:
+    def began(self, way: "CommandProxy", inside: Inside | None) -> None:
         if inside and not self._ways:
             self._watching = anyio.CancelScope()
             published = PublishedPorts(inside, self._our_ports)
             self._start_soon(partial(published.watch, self._watching))
         self._ways.append(way)
 
-    def ended(self, way: "WayOut") -> None:
+    def ended(self, way: "CommandProxy") -> None:
         if way in self._ways:
             self._ways.remove(way)
         if not self._ways and self._watching:
@@ -92,7 +92,7 @@ class Egress:
         return {port for way in self._ways for port in way.listened_on}
 
 
-class Reach:
+class CommandReach:
     """What one command reaches, and what it was kept from."""
 
     def __init__(
@@ -114,7 +114,7 @@ class Reach:
         found = (port for each in (*self._known, *self._allowed) for port in _local_ports(each))
         return list(dict.fromkeys(found))[:MOST_FORWARDED]
 
-    async def dial(self, request: Request) -> Dialled:
+    async def dial(self, request: ProxyRequest) -> Dialled:
         wanted = host(request.host, request.port)
         if wanted is None:
             raise OutOfReach(f"{request.host[:100]} is not a plain host name or address.")
@@ -133,11 +133,11 @@ class Reach:
             self.blocked[wanted] = None
 
 
-class WayOut:
+class CommandProxy:
     """Open from its making, in whichever thread, until `close`."""
 
     def __init__(
-        self, folder: str, reach: Reach, egress: Egress, inside: Inside | None = None
+        self, folder: str, reach: CommandReach, egress: Egress, inside: Inside | None = None
     ) -> None:
         self.name = f"way-{secrets.token_hex(8)}"
         self.token = secrets.token_hex(16)
