@@ -18,9 +18,9 @@ from rookery.core.text.characters import folded, folded_names
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.commands import Launch, WayOut, check_not_narrowed
 from rookery.engine.ports.files import EntryFilter
-from rookery.platform.git.git_hardening import git_hardening, hardened, is_git, sub_command
 from rookery.platform.git.git_index import GitIndexes
 from rookery.platform.git.git_programs import ObeyedByGit
+from rookery.platform.git.git_runner import git_hardening, hardened, is_git, sub_command
 from rookery.platform.paths import within
 from rookery.sandbox.confinement import NEVER_WRITABLE
 from rookery.sandbox.layers import INTERPRETER

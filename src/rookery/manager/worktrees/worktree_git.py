@@ -15,11 +15,13 @@ from pathlib import Path
 from rookery import NAME
 from rookery.errors import RookeryError
 from rookery.manager.worktrees.worktree_values import Code, Obstacle
-from rookery.platform.git.git_hardening import git_hardening, hardened, sub_command
 from rookery.platform.git.git_runner import (
     GitAnswer,
+    git_hardening,
+    hardened,
     read_settings,
     run_git,
+    sub_command,
     without_git_variables,
 )
 from rookery.platform.paths import visible
