@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from rookery.cli.exit_codes import Exit
-from rookery.governance.cli.trace_common import Ending
+from rookery.governance.cli.trace_common import TraceExit
 
 PAGE = Path(__file__).parents[2] / "docs" / "exit-codes.md"
 
 
-@pytest.mark.parametrize(("place", "codes"), [(0, Exit), (1, Ending)])
-def test_every_exit_code_is_in_its_table(place: int, codes: type[Exit] | type[Ending]):
+@pytest.mark.parametrize(("place", "codes"), [(0, Exit), (1, TraceExit)])
+def test_every_exit_code_is_in_its_table(place: int, codes: type[Exit] | type[TraceExit]):
     tables = PAGE.read_text(encoding="utf-8").split("## `intents` and `trace`")
     listed = {int(number) for number in re.findall(r"^\| (\d+) \|", tables[place], re.M)}
     assert listed == set(map(int, codes))

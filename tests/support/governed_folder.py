@@ -11,7 +11,7 @@ from rookery.cli import main
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import Query, oldest
 from rookery.governance.ledger.ledger_recording import Recording, hash_of_file
-from rookery.governance.ledger.records import Entry, TracedFile, Writer
+from rookery.governance.ledger.records import LedgerEntry, TracedFile, Writer
 from rookery.governance.ledger.traced import TracedRecord
 from rookery.governance.ledger.verification import verified
 from rookery.permissions.trust import TrustStore
@@ -105,7 +105,7 @@ class IntentsBench:
             TracedFile(path=each, op="modify", after=hash_of_file(self.root / each), lines_added=2)
             for each in paths
         )
-        entry = Entry(
+        entry = LedgerEntry(
             **{"kind": "mutation", "task_id": "t-1", "intent_id": intent, "files": files, **told}
         )
         recording.note(entry)

@@ -9,7 +9,7 @@ from rookery.core.facts import CallPermitted, Event, FileBefore, TaskOpened
 from rookery.engine.event_log import EventLog
 from rookery.governance.ledger.ledger_file import Flush, Ledger
 from rookery.governance.ledger.ledger_recording import Recording, hash_of_file
-from rookery.governance.ledger.records import Entry, FileHash, TracedFile, Writer, line_change
+from rookery.governance.ledger.records import FileHash, LedgerEntry, TracedFile, Writer, line_change
 from rookery.governance.ledger.state_files import KnownHeads
 from rookery.governance.ledger.verification import verified
 from rookery.governance.ledger.verify_ledger import Report
@@ -24,7 +24,7 @@ GOLDEN = """
 GOLDEN_LINES = [f"{line}\n".encode() for line in GOLDEN.strip().splitlines()]
 
 
-def change(task: str, number: int, **more: Any) -> Entry:
+def change(task: str, number: int, **more: Any) -> LedgerEntry:
     """A change that a call made to a file."""
     text = f"line {number}\nand another\n"
     written = line_change("", text)
@@ -48,7 +48,7 @@ def change(task: str, number: int, **more: Any) -> Entry:
         "model_id": "example/model-1",
         "files": (file,),
     }
-    return Entry(**{**told, **more})
+    return LedgerEntry(**{**told, **more})
 
 
 class LedgerBench:
@@ -152,7 +152,7 @@ def keep_changing(root: Path, name: str, seed: str) -> None:
         path.write_text(f"{call_id}\n" * chance.randrange(1, 20), encoding="utf-8")
         file = TracedFile(path=told, op="modify", before=before, after=hash_of_file(path))
         recording.note(
-            Entry(
+            LedgerEntry(
                 kind="mutation",
                 task_id=name,
                 tool_use_id=call_id,

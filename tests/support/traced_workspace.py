@@ -9,7 +9,7 @@ from rookery.governance.cli.trace import command
 from rookery.governance.layout import governed_places
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_recording import Recording, hash_of_file
-from rookery.governance.ledger.records import Entry, TracedFile, Writer, line_change
+from rookery.governance.ledger.records import LedgerEntry, TracedFile, Writer, line_change
 from rookery.governance.ledger.state_files import KnownHeads
 from rookery.platform.user_folders import find_places
 from support.intent_files import SPEC_EXAMPLE, laid_out
@@ -94,10 +94,12 @@ class TracedWorkspace:
             "model_id": "example/model-1",
             "files": (file,),
         }
-        return self.recording.note(Entry(**{**told, **more})).id
+        return self.recording.note(LedgerEntry(**{**told, **more})).id
 
     def note(self, **told: Any) -> str:
-        return self.recording.note(Entry(**{"task_id": TASK, "intent_id": "INT-001", **told})).id
+        return self.recording.note(
+            LedgerEntry(**{"task_id": TASK, "intent_id": "INT-001", **told})
+        ).id
 
     def git(self, *words: str) -> str:
         done = subprocess.run(

@@ -23,13 +23,18 @@ from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports.actions import Action
 from rookery.engine.ports.storage import TaskLog
 from rookery.errors import RookeryError
-from rookery.governance.intents.intent import Intent, IntentFile, Permissions, digest, expired
-from rookery.governance.intents.intent_changes import Definition, Effect, change, difference
+from rookery.governance.intents.intent import Intent, IntentFile, IntentPermissions, digest, expired
+from rookery.governance.intents.intent_changes import (
+    IntentDefinition,
+    ScopeEffect,
+    change,
+    difference,
+)
 from rookery.governance.intents.intent_edits import AddScope, EditOf, SetField
 from rookery.governance.intents.intent_file import IntentText
 from rookery.governance.intents.selection import fact_of, is_descendant, wanted_id
 from rookery.governance.project import GovernedProject
-from rookery.governance.scope.call_verdict import Standing
+from rookery.governance.scope.call_verdict import CallStanding
 from rookery.governance.scope.command_policy import CommandPolicy
 from rookery.governance.scope.scope_patterns import scope
 from rookery.governance.scope.touched_paths import Kind, reach
@@ -53,7 +58,7 @@ class InForce:
         self.task_id = task_id
         self._log = log
         self._note = note
-        self._definitions: dict[str, Definition] = {}
+        self._definitions: dict[str, IntentDefinition] = {}
         """By their digests: an old wording is needed to tell what a new one changes."""
         self.inherited = ""
         """The intent that a sub-task was begun for."""
@@ -61,11 +66,11 @@ class InForce:
         """The digest of the wording that a person was asked about, if one had to be."""
 
     @property
-    def definition(self) -> Definition | None:
+    def definition(self) -> IntentDefinition | None:
         active = self._log.state.intent
         return self._definitions.get(active.digest) if active else None
 
-    async def standing(self, call: ToolCall, action: Action) -> Standing | Refusal | None:
+    async def standing(self, call: ToolCall, action: Action) -> CallStanding | Refusal | None:
         """What the call is judged by; or why it cannot be; or None if it needs no intent."""
         state = self._log.state
         text = await self.project.intents(state.intent.intent_id if state.intent else "")
@@ -86,7 +91,7 @@ class InForce:
                 steps=("read the intent's context, then make the call again",),
             )
         commands, wrong = self.project.commands() if action.command else (CommandPolicy(), "")
-        return Standing(
+        return CallStanding(
             intent=definition.intent,
             policy=definition.policy,
             digest=digest(definition.intent, definition.policy),
@@ -97,7 +102,7 @@ class InForce:
             allow=self.project.options.allow,
         )
 
-    async def reading_permissions(self) -> tuple[Permissions, ...] | Refusal:
+    async def reading_permissions(self) -> tuple[IntentPermissions, ...] | Refusal:
         """The rules about reading: as they were selected, and as they are worded now."""
         active = self._log.state.intent
         if active is None:
@@ -126,7 +131,9 @@ class InForce:
             message = "Nothing may be changed: an intent is needed, and none can be selected."
         return Refusal(code="REQ-003", message=message, details=(("selectable", ids[:MOST_NAMED]),))
 
-    async def _settled(self, active: IntentSelected, text: IntentText) -> Definition | Refusal:
+    async def _settled(
+        self, active: IntentSelected, text: IntentText
+    ) -> IntentDefinition | Refusal:
         """The active intent as it is worded now, if that is still what was selected."""
         new = _defined(text.file, active.intent_id)
         if new and digest(new.intent, new.policy) == active.digest:
@@ -139,7 +146,7 @@ class InForce:
             fields, reason = ("intent",), "removed" if new is None else "changed"
             return await self._lost(active, reason, fields, _again(active, new))
         found = change(old, new, now=self.project.now())
-        if found.effect is Effect.NARROWED:
+        if found.effect is ScopeEffect.NARROWED:
             await self.adopt(fact_of(new, by="user"), new)
             names = ", ".join(found.fields)
             self._log.append(
@@ -212,7 +219,7 @@ class InForce:
                 f"A command of this task changed the files of governance. Look at {intent.id} as "
                 "it is worded now before it is selected again."
             )
-            new = Definition(intent, text.file.policy)
+            new = IntentDefinition(intent, text.file.policy)
             self.shown = digest(intent, text.file.policy)
             return _asking(intent, "REQ-012", why, self._difference(new))
         parent = self.inherited
@@ -228,13 +235,15 @@ class InForce:
             return choices[0]
         return file.find(wanted)
 
-    def _difference(self, new: Definition) -> tuple[str, ...]:
+    def _difference(self, new: IntentDefinition) -> tuple[str, ...]:
         """From the last wording that this process knows."""
         known = reversed(self._definitions.values())
         old = next((each for each in known if each.intent.id == new.intent.id), None)
         return difference(old, new) if old else ()
 
-    async def adopt(self, fact: IntentSelected, definition: Definition, call_id: str = "") -> None:
+    async def adopt(
+        self, fact: IntentSelected, definition: IntentDefinition, call_id: str = ""
+    ) -> None:
         """From now on this holds."""
         before = self._log.state.intent
         self._definitions[fact.digest] = definition
@@ -244,10 +253,6 @@ class InForce:
         await anyio.to_thread.run_sync(self.take_lease)
         if before is None or before.digest != fact.digest:
             await self._note("intent_selected", call_id, {"by": fact.by})
-
-    async def note_change(self, call_id: str, more: Mapping[str, Any]) -> None:
-        """A person had the intent itself changed."""
-        await self._note("intent_change", call_id, more)
 
     async def about_expansion(self, action: Action) -> Ruling:
         """A request for more scope is always a person's to decide."""
@@ -276,7 +281,7 @@ class InForce:
         )
         return Ruling(Decision.ASK, (why,), refusals=(refusal,), question=question)
 
-    async def expand(self, intent_id: str, pattern: str, call_id: str) -> Definition:
+    async def expand(self, intent_id: str, pattern: str, call_id: str) -> IntentDefinition:
         """Raises `RookeryError`; then the file is as it was."""
         seen = await self.project.intents()
         stamp = self.project.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -293,12 +298,12 @@ class InForce:
         )
         intent = written.file.find(intent_id)
         assert intent
-        definition = Definition(intent, written.file.policy)
+        definition = IntentDefinition(intent, written.file.policy)
         before = self.definition
         old = digest(before.intent, before.policy) if before else ""
         new = digest(intent, written.file.policy)
         more = {"change": "expand", "pattern": pattern, "digest_before": old, "digest_after": new}
-        await self.note_change(call_id, more)
+        await self._note("intent_change", call_id, more)
         await self.adopt(fact_of(definition, by="user"), definition, call_id)
         return definition
 
@@ -313,7 +318,7 @@ class InForce:
         with suppress(NotADirectoryError):  # a command left no folder in which it could be
             self.project.leases.release(self.task_id)
 
-    def know(self, definition: Definition) -> None:
+    def know(self, definition: IntentDefinition) -> None:
         """A wording that an earlier run, or the parent, has selected."""
         self._definitions[digest(definition.intent, definition.policy)] = definition
 
@@ -381,14 +386,14 @@ def _unusable(text: IntentText) -> Refusal | None:
     return None
 
 
-def _defined(file: IntentFile, intent_id: str) -> Definition | None:
+def _defined(file: IntentFile, intent_id: str) -> IntentDefinition | None:
     intent = file.find(intent_id)
     if intent is None or intent.id in file.broken:
         return None
-    return Definition(intent, file.policy)
+    return IntentDefinition(intent, file.policy)
 
 
-def _again(active: IntentSelected, new: Definition | None) -> str:
+def _again(active: IntentSelected, new: IntentDefinition | None) -> str:
     if new is None:
         return "It is not there any more, or has errors."
     return f"It is worded differently now: select {active.intent_id} again to work by that."

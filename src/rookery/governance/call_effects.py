@@ -29,13 +29,13 @@ from rookery.engine.ports.checkpoints import Restored
 from rookery.engine.ports.storage import TaskLog
 from rookery.governance.active_intent import InForce
 from rookery.governance.criteria import CHECK_TOOL
-from rookery.governance.intents.intent_changes import Definition
+from rookery.governance.intents.intent_changes import IntentDefinition
 from rookery.governance.ledger.state_files import LedgerBusy, LedgerUnwritable
 from rookery.governance.ledger.statistics import is_by_product
 from rookery.governance.record_fields import content, traced_files
 from rookery.governance.recorder import Recorder
 from rookery.governance.scope.locations import NamedPath, judge_paths
-from rookery.governance.scope.scope_verdict import Op, PathFinding, Verdict
+from rookery.governance.scope.scope_verdict import Op, PathFinding, PathVerdict
 from rookery.governance.scope.touched_paths import is_destructive
 
 Contents: TypeAlias = Callable[
@@ -69,7 +69,7 @@ class CallEffects:
         """Commands that run on, and what the files of governance were when each began."""
         self._checks: set[str] = set()
         """Calls that the host made itself, to see whether a criterion is met."""
-        self._held: dict[str, Definition | None] = {}
+        self._held: dict[str, IntentDefinition | None] = {}
         """What was in force when a command began."""
 
     async def about_to_begin(self, call: ToolCall, action: Action) -> None:
@@ -246,4 +246,4 @@ class CallEffects:
 
 
 def is_outside(finding: PathFinding) -> bool:
-    return finding.verdict not in (Verdict.IN_SCOPE, Verdict.IGNORED)
+    return finding.verdict not in (PathVerdict.IN_SCOPE, PathVerdict.IGNORED)

@@ -24,7 +24,14 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.commands import Shell
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import ToolError
-from rookery.governance.intents.intent import Criterion, Intent, Policy, Status, Verify, digest
+from rookery.governance.intents.intent import (
+    Criterion,
+    Intent,
+    IntentStatus,
+    Policy,
+    Verify,
+    digest,
+)
 from rookery.governance.layout import Layout
 from rookery.governance.ledger.statistics import CountedRecord
 from rookery.governance.ledger.traced import TracedRecord
@@ -65,7 +72,7 @@ def criteria_standing(
     """`checks` are the runs that the ledger knows of, of this intent or of any, oldest first."""
     known = {each.id: each for each in checks if each.intent_id == intent.id}
     # a task works only under what is in progress, so it is compared as if it still were
-    worded = digest(replace(intent, status=Status.IN_PROGRESS), policy)
+    worded = digest(replace(intent, status=IntentStatus.IN_PROGRESS), policy)
     runs = {
         each.tool_use_id: each
         for each in known.values()
@@ -143,7 +150,7 @@ def _reopened(intent: Intent) -> list[str]:
     return [
         to_the_second(after.at)
         for before, after in pairwise(changes)
-        if before.status == Status.COMPLETED and after.status == Status.IN_PROGRESS
+        if before.status == IntentStatus.COMPLETED and after.status == IntentStatus.IN_PROGRESS
     ]
 
 

@@ -32,14 +32,14 @@ from rookery.errors import CommandRejected, Denied, RookeryError
 from rookery.governance.active_intent import InForce
 from rookery.governance.call_effects import CallEffects, Contents, is_outside
 from rookery.governance.intents.intent import digest, selectable
-from rookery.governance.intents.intent_changes import Definition
+from rookery.governance.intents.intent_changes import IntentDefinition
 from rookery.governance.intents.intent_context import ContextTooLarge, reminder, selectable_intents
 from rookery.governance.intents.selection import Chosen, choose, context_of
 from rookery.governance.ledger.ledger_recording import EventsOf
 from rookery.governance.project import GovernedProject
 from rookery.governance.record_fields import approval_of
 from rookery.governance.recorder import Recorder
-from rookery.governance.scope.call_verdict import CallVerdict, Objection, Standing, judge_call
+from rookery.governance.scope.call_verdict import CallStanding, CallVerdict, Objection, judge_call
 from rookery.governance.scope.permission_rules import READ
 from rookery.governance.scope.read_rules import strictest_reading, withholding
 from rookery.governance.scope.scope_verdict import writable_prefixes
@@ -73,7 +73,7 @@ class GovernanceHook:
         self.catch_up = self._records.catch_up
         self.in_force = InForce(project, task_id, log, self._note)
         self.effects = CallEffects(self.in_force, self._records, log, contents=contents)
-        self._verdicts: dict[str, tuple[CallVerdict, Standing | None]] = {}
+        self._verdicts: dict[str, tuple[CallVerdict, CallStanding | None]] = {}
         self._withheld: dict[str, Callable[[str], bool] | None] = {}
         """What a call that looks through folders leaves out."""
         self.announce: Callable[[str, dict[str, Any]], Awaitable[None]] = _to_nobody
@@ -132,7 +132,7 @@ class GovernanceHook:
         return withheld is None or not any(withheld(change.path) for change in action.changes)
 
     async def _kept_back(
-        self, call: ToolCall, action: Action, at: Standing
+        self, call: ToolCall, action: Action, at: CallStanding
     ) -> Callable[[str], bool] | None:
         """Which files a call that changes something must not show. What others make of an edited
         file is shown as if it were read; what a command reads is looked at before it runs."""
@@ -159,7 +159,9 @@ class GovernanceHook:
             self._log.append(Noted(text=text))
         return Ruling()
 
-    async def _judged(self, call: ToolCall, action: Action) -> tuple[CallVerdict, Standing | None]:
+    async def _judged(
+        self, call: ToolCall, action: Action
+    ) -> tuple[CallVerdict, CallStanding | None]:
         if self.broken:
             return _refused(Refusal(code="TRC-002", message=self.broken)), None
         why = await self._records.unwritten()
@@ -180,7 +182,7 @@ class GovernanceHook:
             verdict = replace(verdict, objections=(*verdict.objections, *more.objections))
         return verdict, at
 
-    def _confinement(self, action: Action, at: Standing) -> dict[str, Any]:
+    def _confinement(self, action: Action, at: CallStanding) -> dict[str, Any]:
         """What the policy's wish for a sandbox comes to for this command."""
         if not action.command or at.policy.sandbox == "off":
             return {}
@@ -249,7 +251,7 @@ class GovernanceHook:
         action: Action,
         why: Ruling,
         said: Answered | None,
-        at: Standing | None,
+        at: CallStanding | None,
     ) -> None:
         if said is not None:
             codes = [each.code for each in why.refusals]
@@ -258,7 +260,7 @@ class GovernanceHook:
             approval = approval_of(said, codes)
             await self._records.note(replace(entry, outcome="success", approval=approval, **about))
 
-    async def _widen(self, call: ToolCall, said: Answered, why: Ruling, at: Standing) -> None:
+    async def _widen(self, call: ToolCall, said: Answered, why: Ruling, at: CallStanding) -> None:
         """What the user has allowed beyond this call. Raises `Denied`."""
         assert why.question
         if said.choice == "task":
@@ -316,7 +318,7 @@ class GovernanceHook:
             self._log.append(Noted(text=reason))
             self._log.append(Reminded(text=f"[automatic] {reason}"))
             return
-        self.in_force.know(Definition(intent, file.policy))
+        self.in_force.know(IntentDefinition(intent, file.policy))
         await anyio.to_thread.run_sync(self.in_force.take_lease)
         if active.by == "parent" and is_new:
             await self.remind()

@@ -128,7 +128,7 @@ class Layout(Struct, frozen=True):
         return path.relative_to(self.root).as_posix()
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class FoundLayout(Struct, frozen=True, kw_only=True):
     """What governs a folder: nothing if there is no layout. `notice` is for the user, once."""
 
     layout: Layout | None = None
@@ -151,16 +151,16 @@ class GovernedPlaces(Struct, frozen=True):
         return self.folder / "hook_trust.json"
 
 
-def find_layout(cwd: Path, workspace: Path) -> Found:
+def find_layout(cwd: Path, workspace: Path) -> FoundLayout:
     """The nearest folder with intents, from the working directory up to the workspace's root."""
     top = workspace.resolve()
     here = cwd.resolve()
     if not here.is_relative_to(top):
-        return Found()
+        return FoundLayout()
     notice = ""
     for folder in (here, *here.parents):
         if (folder / GOVERNANCE_FOLDER / INTENT_FILE).is_file():
-            return Found(layout=Layout(folder, top))
+            return FoundLayout(layout=Layout(folder, top))
         if (folder / GOVERNANCE_FOLDER).is_dir():
             notice = notice or (
                 f"There is a folder {GOVERNANCE_FOLDER} without {INTENT_FILE}: it governs nothing. "
@@ -168,7 +168,7 @@ def find_layout(cwd: Path, workspace: Path) -> Found:
             )
         if folder == top:
             break
-    return Found(notice=notice)
+    return FoundLayout(notice=notice)
 
 
 def find_ledger(folder: Path) -> Layout | None:

@@ -18,7 +18,7 @@ from rookery.core.queries import KnownIntent
 from rookery.core.settings import Settings
 from rookery.engine.ports.storage import TaskLog
 from rookery.governance.intents.intent import Intent, Policy, selectable
-from rookery.governance.intents.intent_context import OtherWork, Surroundings, TraceLine
+from rookery.governance.intents.intent_context import IntentSurroundings, OtherWork, TraceLine
 from rookery.governance.intents.intent_edits import IntentWriter
 from rookery.governance.intents.intent_file import IntentReader, IntentText
 from rookery.governance.intents.leases import Leases, Neighbours
@@ -143,13 +143,13 @@ class GovernedProject:
                 used.files.update(each.path for each in record.files)
         return used
 
-    async def surroundings(self, task_id: str, intent: Intent) -> Surroundings:
+    async def surroundings(self, task_id: str, intent: Intent) -> IntentSurroundings:
         """What helps whoever begins to work for an intent."""
         near = self.neighbours(task_id, intent)
         related = await anyio.to_thread.run_sync(self._related, intent.id)
         most = intent.budget.max_files
         files = () if most is None else (await self.used(intent.id)).files
-        return Surroundings(
+        return IntentSurroundings(
             related=related,
             others=tuple(
                 OtherWork(intent_id=each.intent_id, scope=each.scope)

@@ -31,8 +31,8 @@ from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.storage import TaskLog
 from rookery.errors import RookeryError, StorageError
 from rookery.governance.ledger.ledger_reader import newest
-from rookery.governance.ledger.ledger_recording import EventsOf, Recovered
-from rookery.governance.ledger.records import Entry, Related, TracedFile
+from rookery.governance.ledger.ledger_recording import EventsOf, RecoveredCalls
+from rookery.governance.ledger.records import LedgerEntry, RelatedLink, TracedFile
 from rookery.governance.ledger.state_files import LedgerUnwritable
 from rookery.governance.project import GovernedProject
 from rookery.governance.record_fields import (
@@ -49,7 +49,7 @@ from rookery.governance.record_fields import (
     server_fields,
     traced_files,
 )
-from rookery.governance.scope.call_verdict import CallVerdict, Standing
+from rookery.governance.scope.call_verdict import CallStanding, CallVerdict
 
 MOST_LOOKED_THROUGH = 500
 """Records that may tell already what a command did."""
@@ -61,7 +61,7 @@ class Begun(Struct, frozen=True, kw_only=True):
     """A call that is being made, and how its files were before."""
 
     action: Action
-    entry: Entry
+    entry: LedgerEntry
     before: Mapping[str, bytes | None]
 
 
@@ -75,7 +75,7 @@ class Recorder:
         self._task_id = task_id
         self._log = log
         self._begun: dict[str, Begun] = {}
-        self._unsettled: dict[str, Entry] = {}
+        self._unsettled: dict[str, LedgerEntry] = {}
         """Commands that have ended, until it is known what they did."""
         self._complained = False
 
@@ -114,7 +114,7 @@ class Recorder:
             self._log.append(Noted(text=text))
         return True
 
-    def _catch_up(self) -> Recovered:
+    def _catch_up(self) -> RecoveredCalls:
         events = tuple(self._log.events)
         own = any(isinstance(event.fact, CallPermitted) for event in events)
 
@@ -131,7 +131,7 @@ class Recorder:
         self._caught_up = True
         return found
 
-    async def note(self, entry: Entry) -> bool:
+    async def note(self, entry: LedgerEntry) -> bool:
         """Record what is no change. What cannot be written is told once, and tried again with
         whatever is recorded next; False says that it could not."""
         write = partial(self._project.recording.note, entry)
@@ -142,7 +142,7 @@ class Recorder:
         call: ToolCall,
         action: Action,
         verdict: CallVerdict,
-        at: Standing | None,
+        at: CallStanding | None,
         approval: Mapping[str, Any],
         label: str,
     ) -> None:
@@ -172,7 +172,7 @@ class Recorder:
         self._begun[call.id] = replace(begun, entry=entry)
 
     def _look(
-        self, action: Action, verdict: CallVerdict, entry: Entry
+        self, action: Action, verdict: CallVerdict, entry: LedgerEntry
     ) -> tuple[Begun, Mapping[str, bytes | None]]:
         """All that touches the disk, in one go: each change of thread costs as much as a look."""
         entry = replace(entry, base=git_base(self._project.layout.root))
@@ -205,8 +205,8 @@ class Recorder:
         return self._heard(error)
 
     def _leave(
-        self, begun: Begun, entry: Entry, written: Mapping[str, bytes | None] | None
-    ) -> tuple[Entry, LedgerUnwritable | None]:
+        self, begun: Begun, entry: LedgerEntry, written: Mapping[str, bytes | None] | None
+    ) -> tuple[LedgerEntry, LedgerUnwritable | None]:
         """The same, after the call."""
         after = self._contents(list(begun.before))
         if entry.kind == "mutation" and entry.outcome != "success":
@@ -253,7 +253,7 @@ class Recorder:
         }
         return tuple(each for each in files if (each.path, each.after) not in told)
 
-    def _follow_up(self, call_id: str) -> Entry:
+    def _follow_up(self, call_id: str) -> LedgerEntry:
         call = ToolCall(id=call_id, name="execute_command")
         entry = self.entry("command", call, None)
         outcome: Any = "success" if self._has_ended(call_id) else "interrupted"
@@ -279,7 +279,7 @@ class Recorder:
         self,
         call: ToolCall,
         why: Ruling,
-        at: Standing | None,
+        at: CallStanding | None,
         said: Answered | None,
         action: Action | None = None,
     ) -> None:
@@ -316,13 +316,13 @@ class Recorder:
             told["command"] = {"text": action.command, "cwd": action.cwd or "."}
         return told if paths or "command" in told else {}
 
-    def entry(self, kind: Any, call: ToolCall, at: Standing | None) -> Entry:
+    def entry(self, kind: Any, call: ToolCall, at: CallStanding | None) -> LedgerEntry:
         state = self._log.state
         active = state.intent or IntentSelected(intent_id="")
         related = at.intent.related if at else ()
         events = reversed(self._log.events)
         asked = next((each for each in events if isinstance(each.fact, RequestStarted)), None)
-        return Entry(
+        return LedgerEntry(
             kind=kind,
             task_id=self._task_id,
             parent_task_id=state.parent or "",
@@ -334,7 +334,7 @@ class Recorder:
             tool_use_id=call.id,
             input_digest=input_digest(call),
             model_id=_model_of(asked),
-            related=tuple(Related(type=each.type, url=each.url) for each in related),
+            related=tuple(RelatedLink(type=each.type, url=each.url) for each in related),
         )
 
     @property
@@ -371,7 +371,7 @@ class Recorder:
             for path, data in after.items()
         }
 
-    def _count(self, entry: Entry) -> None:
+    def _count(self, entry: LedgerEntry) -> None:
         if used := self._project.counted(entry.intent_id):
             used.calls += 1
             used.files.update(each.path for each in entry.files)

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from rookery.errors import SettingsError
-from rookery.governance.cli.trace_common import Ending
+from rookery.governance.cli.trace_common import TraceExit
 from support.sample_ledgers import GOLDEN_LINES
 from support.traced_workspace import TASK, TracedWorkspace, trace
 
@@ -182,7 +182,7 @@ def test_one_record_on_a_page(work: TracedWorkspace, capsys: Captured):
 def test_a_record_that_was_altered_says_so_on_its_page(work: TracedWorkspace, capsys: Captured):
     altered = work.active.read_bytes().replace(b"src/auth/jwt.py", b"src/auth/jwx.py")
     work.active.write_bytes(altered)
-    assert trace("show", json.loads(work.lines[-1])["id"]) == Ending.FINDINGS
+    assert trace("show", json.loads(work.lines[-1])["id"]) == TraceExit.FINDINGS
     assert "chain broken: hash differs" in capsys.readouterr().out
 
 
@@ -191,7 +191,7 @@ ABSENT = {"unknown": "ffffffff-0000", "too short": "f"}
 
 @pytest.mark.parametrize("id", ABSENT.values(), ids=ABSENT)
 def test_a_record_that_is_not_there_is_not_found(work: TracedWorkspace, capsys: Captured, id: str):
-    assert trace("show", id) == Ending.NOT_FOUND
+    assert trace("show", id) == TraceExit.NOT_FOUND
     assert id in capsys.readouterr().err
 
 
@@ -219,7 +219,7 @@ def test_without_records_there_are_no_figures(home: Path, capsys: Captured):
 
 
 def test_an_intent_that_nobody_knows_is_not_found(work: TracedWorkspace, capsys: Captured):
-    assert trace("log", "--intent", "INT-099") == Ending.NOT_FOUND
+    assert trace("log", "--intent", "INT-099") == TraceExit.NOT_FOUND
     assert "No record matches: there is no intent INT-099" in capsys.readouterr().err
     work.note(kind="lesson", intent_id="INT-099")
     assert trace("log", "--intent", "INT-099") == 0
@@ -230,7 +230,7 @@ def test_an_intent_that_nobody_knows_is_not_found(work: TracedWorkspace, capsys:
         work.layout.intent_file.unlink()
         if text:
             work.layout.intent_file.write_text(text)
-        assert trace("log", "--intent", "INT-003") == Ending.NOT_FOUND
+        assert trace("log", "--intent", "INT-003") == TraceExit.NOT_FOUND
 
 
 @pytest.mark.parametrize(("option", "one"), [("--kind", "rewind"), ("--outcome", "denied")])
@@ -251,7 +251,7 @@ def test_the_folder_is_named_as_elsewhere(
 
 @pytest.mark.parametrize("command", ["log", "verify", "stats", "recover", "seal"])
 def test_where_nothing_is_governed_nothing_is_made(home: Path, capsys: Captured, command: str):
-    assert trace(command) == Ending.NOT_INITIALISED
+    assert trace(command) == TraceExit.NOT_INITIALISED
     assert "rookery intents init" in capsys.readouterr().err
     assert list(Path.cwd().iterdir()) == []
     assert not home.exists()
@@ -273,12 +273,12 @@ def test_what_is_no_time_is_refused(work: TracedWorkspace, when: str):
 
 
 COMMANDS = {
-    "the log": (["log", "-n", "1"], Ending.FINE, "src/auth/jwt.py"),
-    "whole": (["verify"], Ending.FINE, "chain      ok"),
-    "no such record": (["show", "ffffffff"], Ending.NOT_FOUND, "There is no record ffffffff"),
+    "the log": (["log", "-n", "1"], TraceExit.FINE, "src/auth/jwt.py"),
+    "whole": (["verify"], TraceExit.FINE, "chain      ok"),
+    "no such record": (["show", "ffffffff"], TraceExit.NOT_FOUND, "There is no record ffffffff"),
     "no time": (["log", "--since", "x"], 2, "no point in time"),
     "no such command": (["nonsense"], 2, "nonsense"),
-    "not governed": (["log", "--root", "/"], Ending.NOT_INITIALISED, "rookery intents init"),
+    "not governed": (["log", "--root", "/"], TraceExit.NOT_INITIALISED, "rookery intents init"),
 }
 
 

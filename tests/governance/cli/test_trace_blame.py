@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rookery.errors import SettingsError
-from rookery.governance.cli.trace_common import Ending
+from rookery.governance.cli.trace_common import TraceExit
 from rookery.governance.ledger.records import TracedFile
 from support.intent_files import SPEC_EXAMPLE
 from support.traced_workspace import TASK, TracedWorkspace, trace
@@ -245,10 +245,10 @@ def test_without_git_nothing_is_guessed(home: Path, capsys: Captured):
 
 
 def test_what_is_not_there_is_not_found(work: TracedWorkspace, tmp_path: Path):
-    assert trace("blame", "src/none.py") == Ending.NOT_FOUND
-    assert trace("blame", f"{JWT}:99") == Ending.NOT_FOUND
+    assert trace("blame", "src/none.py") == TraceExit.NOT_FOUND
+    assert trace("blame", f"{JWT}:99") == TraceExit.NOT_FOUND
     (work.root / "picture").write_bytes(b"\x89\0\0")
-    assert trace("blame", "picture") == Ending.FINDINGS
+    assert trace("blame", "picture") == TraceExit.FINDINGS
     (tmp_path / "outside.py").write_text("x = 1\n", encoding="utf-8")
     for wrong in (["../outside.py"], [JWT, "-L", "9"], [JWT, "-L", "5,2"]):
         with pytest.raises(SettingsError):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rookery.errors import StorageError
-from rookery.governance.cli.trace_common import Ending
+from rookery.governance.cli.trace_common import TraceExit
 from rookery.governance.ledger.commit_notes import HOOK_LINE
 from rookery.governance.ledger.records import content_hash
 from support.agent_trace_format import shape_problems
@@ -152,13 +152,13 @@ def test_a_commit_without_recorded_lines_gets_no_note(work: TracedWorkspace):
 
 @pytest.mark.parametrize("name", ["nonsense", "-x", "HEAD~7"])
 def test_a_commit_that_is_not_there_is_not_found(work: TracedWorkspace, name: str):
-    assert trace("finalize", "--", name) == Ending.NOT_FOUND
+    assert trace("finalize", "--", name) == TraceExit.NOT_FOUND
 
 
 def test_outside_of_a_repository_nothing_is_noted(home: Path, capsys: Captured):
     TracedWorkspace(Path.cwd())
-    assert trace("finalize") == Ending.NOT_FOUND
-    assert trace("install-hooks") == Ending.NOT_FOUND
+    assert trace("finalize") == TraceExit.NOT_FOUND
+    assert trace("install-hooks") == TraceExit.NOT_FOUND
     assert "no git repository" in capsys.readouterr().err
 
 
@@ -196,7 +196,7 @@ def test_a_hook_of_others_is_left_alone(work: TracedWorkspace, capsys: Captured)
     hook = work.root / "my-hooks" / "post-commit"
     hook.parent.mkdir()
     hook.write_text("#!/bin/sh\necho mine\n", encoding="utf-8")
-    assert trace("install-hooks") == Ending.FINDINGS
+    assert trace("install-hooks") == TraceExit.FINDINGS
     assert HOOK_LINE in capsys.readouterr().err
     assert hook.read_text(encoding="utf-8") == "#!/bin/sh\necho mine\n"
     hook.write_text(f"#!/bin/sh\necho mine\n{HOOK_LINE}\n", encoding="utf-8")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from rookery.errors import SettingsError
-from rookery.governance.cli.trace_common import Ending
+from rookery.governance.cli.trace_common import TraceExit
 from rookery.governance.ledger.ledger_file import Flush, Ledger
 from rookery.governance.ledger.ledger_reader import newest, written
-from rookery.governance.ledger.records import Entry
+from rookery.governance.ledger.records import LedgerEntry
 from rookery.governance.ledger.segments import compress
 from rookery.governance.ledger.verify_ledger import Tip
 from rookery.platform.user_folders import find_places
@@ -60,7 +60,7 @@ def test_calls_that_a_crash_cut_off_are_recorded(work: TracedWorkspace, capsys: 
         task.begin("toolu_91", "src/auth/m0.py")
         work.person_writes("src/auth/m0.py", "changed_by_the_call = 1\n")
         task.begin("toolu_92", "src/auth/m1.py")
-    assert trace("verify", "--strict") == Ending.WARNINGS
+    assert trace("verify", "--strict") == TraceExit.WARNINGS
     assert "2 calls were begun and not recorded yet" in capsys.readouterr().out
     assert told(capsys, "recover") == {
         "changed": 1,
@@ -122,7 +122,7 @@ def test_what_is_pruned_can_be_told_from_a_loss(work: TracedWorkspace, capsys: C
     assert trace("verify", "-q") == 0
     (work.folder / ".state" / "head.json").unlink()
     work.active.write_bytes(b"".join(work.lines[:-2]))
-    assert trace("verify", "-q") == Ending.FINDINGS
+    assert trace("verify", "-q") == TraceExit.FINDINGS
 
 
 def test_tombstones_are_pruned_in_their_turn(work: TracedWorkspace, capsys: Captured):
@@ -152,7 +152,7 @@ def test_a_file_that_is_lost_after_a_pruning_is_a_loss(work: TracedWorkspace, ca
     assert len(told(capsys, "prune", "--before", after.isoformat(), "-y")["files"]) == 1
     assert trace("verify", "-q") == 0
     second.unlink()
-    assert trace("verify") == Ending.FINDINGS
+    assert trace("verify") == TraceExit.FINDINGS
     assert "is absent" in capsys.readouterr().out
 
 
@@ -178,18 +178,18 @@ def test_a_forged_tombstone_excuses_nothing_where_the_head_is_known(
         }
         for path in (first, second)
     ]
-    forger.append(Entry(kind="checkpoint", task_id="t-x", more={"pruned": pruned}))
+    forger.append(LedgerEntry(kind="checkpoint", task_id="t-x", more={"pruned": pruned}))
     assert trace("verify", "-q") == 0
     first.unlink()
     second.unlink()
-    assert trace("verify") == Ending.FINDINGS
+    assert trace("verify") == TraceExit.FINDINGS
     assert "was pruned by somebody whom the known head does not know of" in capsys.readouterr().out
 
 
 def test_a_broken_ledger_is_not_pruned(work: TracedWorkspace, capsys: Captured):
     sealed = sealed_twice(work)
     work.active.write_bytes(work.active.read_bytes().replace(b"most.py", b"mosX.py"))
-    assert trace("prune", "--before", LATER, "-y") == Ending.FINDINGS
+    assert trace("prune", "--before", LATER, "-y") == TraceExit.FINDINGS
     assert all(path.exists() for path in sealed)
     assert "Nothing was removed" in capsys.readouterr().err
 

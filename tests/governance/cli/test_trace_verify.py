@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from rookery.errors import SettingsError, StorageError
-from rookery.governance.cli.trace_common import Ending
+from rookery.governance.cli.trace_common import TraceExit
 from rookery.governance.ledger.ledger_file import Ledger
-from rookery.governance.ledger.records import Entry, Writer
+from rookery.governance.ledger.records import LedgerEntry, Writer
 from rookery.governance.ledger.verify_ledger import canonical, leaf_hash
 from support.traced_workspace import TASK, TracedWorkspace, trace
 
@@ -93,11 +93,11 @@ def test_harm_is_found_and_the_exit_code_tells(
     work: TracedWorkspace, capsys: Captured, harm: Harm, said: str
 ):
     harm(work)
-    assert trace("verify") == Ending.FINDINGS
+    assert trace("verify") == TraceExit.FINDINGS
     assert said in capsys.readouterr().out
-    assert trace("verify", "-q") == Ending.FINDINGS
+    assert trace("verify", "-q") == TraceExit.FINDINGS
     assert capsys.readouterr().out == ""
-    assert trace("verify", "--json") == Ending.FINDINGS
+    assert trace("verify", "--json") == TraceExit.FINDINGS
     told = json.loads(capsys.readouterr().out)
     assert told["whole"] is False
     assert any(said.rpartition(": ")[2] in each["text"] for each in told["findings"])
@@ -124,7 +124,7 @@ def test_an_expected_state_must_have_been_reached(work: TracedWorkspace, capsys:
     state = json.loads(capsys.readouterr().out)["state"]
     assert trace("verify", "--expect", state) == 0
     assert trace("verify", "--expect", state[:30]) == 0
-    assert trace("verify", "--expect", "0" * 64) == Ending.FINDINGS
+    assert trace("verify", "--expect", "0" * 64) == TraceExit.FINDINGS
     assert "FAIL" in capsys.readouterr().out
 
 
@@ -142,7 +142,7 @@ def test_a_head_or_a_state_kept_elsewhere_is_compared(
     work.heads.path.unlink()
     assert trace("verify") == 0, "without a head that is known, nobody can tell"
     for kept in (kept_state, kept_heads):
-        assert trace("verify", "--checkpoint", str(kept)) == Ending.FINDINGS
+        assert trace("verify", "--checkpoint", str(kept)) == TraceExit.FINDINGS
     kept_state.write_text("nothing of the kind", encoding="utf-8")
     with pytest.raises(SettingsError, match="neither heads nor a state"):
         trace("verify", "--checkpoint", str(kept_state))
@@ -161,14 +161,14 @@ def test_records_of_others_are_a_warning(work: TracedWorkspace, capsys: Captured
     work.active.write_bytes(work.active.read_bytes() + FOREIGN)
     assert trace("verify") == 0
     assert '1 unchained record by "cursor"' in capsys.readouterr().out
-    assert trace("verify", "--strict") == Ending.WARNINGS
-    assert trace("verify", "--require-chain") == Ending.FINDINGS
+    assert trace("verify", "--strict") == TraceExit.WARNINGS
+    assert trace("verify", "--require-chain") == TraceExit.FINDINGS
 
 
 def test_a_torn_end_is_mended_and_told(work: TracedWorkspace, capsys: Captured):
     with open(work.active, "ab") as file:
         file.write(b'{"files":[],"id":"half')
-    assert trace("verify") == Ending.FINDINGS
+    assert trace("verify") == TraceExit.FINDINGS
     assert trace("verify", "--fix-tail") == 0
     assert "1 repaired tail" in capsys.readouterr().out
     (kept,) = (work.folder / ".state" / "quarantine").iterdir()
@@ -183,8 +183,8 @@ def test_sealed_files_that_end_before_are_passed_over(work: TracedWorkspace, cap
     (sealed,) = (work.folder / "trace").iterdir()
     seal = json.loads(sealed.read_bytes().splitlines()[-1])["metadata"]["orchestration"]
     after = datetime.fromisoformat(seal["last_time"]) + timedelta(milliseconds=1)
-    assert trace("verify", "-q") == Ending.FINDINGS
-    assert trace("verify", "--since", seal["last_time"], "-q") == Ending.FINDINGS
+    assert trace("verify", "-q") == TraceExit.FINDINGS
+    assert trace("verify", "--since", seal["last_time"], "-q") == TraceExit.FINDINGS
     assert trace("verify", "--since", after.isoformat()) == 0
     assert capsys.readouterr().out.startswith("1 segment, 7 records")
 
@@ -195,7 +195,7 @@ def test_a_ledger_that_another_holds_is_waited_for_and_then_left(
     monkeypatch.setitem(Ledger.__init__.__kwdefaults__, "lock_wait", 0.05)
     with open(work.folder / ".state" / "locks" / "trace", "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert trace("seal") == Ending.BUSY
+        assert trace("seal") == TraceExit.BUSY
     assert "held by another process" in capsys.readouterr().err
     assert trace("seal") == 0
 
@@ -206,7 +206,7 @@ def test_what_is_missing_is_told_with_a_way_out(
 ):
     day = json.loads(work.lines[-1])["timestamp"][:10]
     harm(work)
-    assert trace("verify") == Ending.FINDINGS
+    assert trace("verify") == TraceExit.FINDINGS
     said = capsys.readouterr().out
     assert said.splitlines()[0] == (
         f"FAIL  {lost} records that were known on {day} are missing. "
@@ -220,13 +220,13 @@ def test_how_many_are_missing_is_not_guessed(work: TracedWorkspace, capsys: Capt
     (sealed,) = (work.folder / "trace").iterdir()
     seal = json.loads(sealed.read_bytes().splitlines()[-1])["metadata"]["orchestration"]
     after = datetime.fromisoformat(seal["last_time"]) + timedelta(milliseconds=1)
-    assert trace("verify", "--since", after.isoformat()) == Ending.FINDINGS
+    assert trace("verify", "--since", after.isoformat()) == TraceExit.FINDINGS
     assert capsys.readouterr().out.startswith("FAIL  Records that were known on ")
 
 
 def test_where_warnings_count_nothing_is_claimed(work: TracedWorkspace, capsys: Captured):
     work.active.write_bytes(work.active.read_bytes() + FOREIGN)
-    assert trace("verify", "--strict") == Ending.WARNINGS
+    assert trace("verify", "--strict") == TraceExit.WARNINGS
     assert "Shows that" not in capsys.readouterr().out
 
 
@@ -246,12 +246,12 @@ def test_a_damaged_ledger_can_be_left_behind(
 ):
     """By the way that its failure names."""
     edit_sealed(work)
-    assert trace("verify", "--accept") == Ending.FINDINGS
+    assert trace("verify", "--accept") == TraceExit.FINDINGS
     assert "move agent_trace.jsonl and trace out of .orchestration" in capsys.readouterr().out
     work.active.rename(tmp_path / "agent_trace.jsonl")
     (work.folder / "trace").rename(tmp_path / "trace")
-    assert accepted_by_a_person("n") == Ending.FINDINGS
-    assert trace("verify") == Ending.FINDINGS
+    assert accepted_by_a_person("n") == TraceExit.FINDINGS
+    assert trace("verify") == TraceExit.FINDINGS
     assert accepted_by_a_person("y") == 0
     assert trace("verify") == 0
 
@@ -262,13 +262,13 @@ def test_only_a_person_at_a_terminal_accepts_a_shorter_ledger(work: TracedWorksp
         trace("verify", "--accept")
     with pytest.raises(SettingsError, match="Only a person at a terminal"):
         trace("verify", "--accept")
-    assert trace("verify") == Ending.FINDINGS
+    assert trace("verify") == TraceExit.FINDINGS
 
 
 def forge(work: TracedWorkspace) -> None:
     """Records that are chained correctly, by somebody without the key."""
     ledger = Ledger(work.folder, writer=Writer(name="rookery", version="0.1.0"))
-    ledger.append(Entry(kind="decision", task_id="forged"))
+    ledger.append(LedgerEntry(kind="decision", task_id="forged"))
     ledger.close()
 
 
@@ -278,10 +278,12 @@ def test_records_that_were_added_without_the_key_stay_a_warning(
     assert trace("verify", "--strict") == 0
     assert "  signed     15 here" in capsys.readouterr().out
     forge(work)
-    assert trace("verify", "--strict") == Ending.WARNINGS
+    assert trace("verify", "--strict") == TraceExit.WARNINGS
     assert "WARN  2 records are not signed here" in capsys.readouterr().out
     work.agent_writes("src/auth/later.py", "LATER = 1\n")
-    assert trace("verify", "--strict") == Ending.WARNINGS, "it stays, though a record builds on it"
+    assert trace("verify", "--strict") == TraceExit.WARNINGS, (
+        "it stays, though a record builds on it"
+    )
     assert trace("verify") == 0
 
 
@@ -294,5 +296,5 @@ def test_a_signed_record_that_was_changed_and_chained_anew_fails(
     own["intent_id"] = "INT-999"
     own["hash"] = leaf_hash(record)
     work.active.write_bytes(b"".join([*before, canonical(record) + b"\n"]))
-    assert trace("verify") == Ending.FINDINGS
+    assert trace("verify") == TraceExit.FINDINGS
     assert "is not what was signed" in capsys.readouterr().out

@@ -9,9 +9,9 @@ from rookery.governance.criteria import criteria_standing
 from rookery.governance.intents.intent import (
     Criterion,
     Intent,
+    IntentStatus,
     LastVerification,
     Policy,
-    Status,
     StatusChange,
     Verify,
     digest,
@@ -21,7 +21,7 @@ from rookery.governance.ledger.traced import TracedRecord
 CHECK = Criterion(text="It works.", verify=Verify(command="pytest"))
 READ = Criterion(text="Somebody has read it.")
 INTENT = Intent(
-    id="INT-1", status=Status.IN_PROGRESS, revision=2, acceptance_criteria=(CHECK, READ)
+    id="INT-1", status=IntentStatus.IN_PROGRESS, revision=2, acceptance_criteria=(CHECK, READ)
 )
 WORDED = digest(INTENT, Policy())
 DONE = LastVerification(at="2026-01-01T10:00:00Z", ok=True, criteria=("A1", "A2"), trace_id="r1")
@@ -78,7 +78,7 @@ CASES: dict[str, tuple[Intent, list[TracedRecord], tuple[str, str]]] = {
     ),
     "reopened and run again": (verified(DONE, *REOPENED), [ran("12:00")], ("passed", "manual")),
     "completed since": (
-        replace(INTENT, status=Status.COMPLETED),
+        replace(INTENT, status=IntentStatus.COMPLETED),
         [ran("09:00")],
         ("passed", "manual"),
     ),

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from rookery.core.blocks import ToolCall
 from rookery.governance.external_hooks.hook_answers import (
-    Heard,
     HookAnswer,
     HookDecision,
+    HookOpinion,
+    HookOutput,
     HookRun,
-    Opinion,
     answer_of,
     joined,
     refusal,
@@ -49,24 +49,24 @@ def own(event: HookEvent = PRE, **fields: Any) -> dict[str, Any]:
 
 def test_exit_status_2_blocks_with_the_text_on_standard_error():
     answer = said("", status=2, err="a key is in there\n")
-    assert (answer.opinion, answer.code) == (Opinion.DENY, "HOOK-001")
+    assert (answer.opinion, answer.code) == (HookOpinion.DENY, "HOOK-001")
     assert answer.reason == "a key is in there"
 
 
 @pytest.mark.parametrize("out", ["{not json", '{"decision": "approve"}', "text"])
 def test_exit_status_2_blocks_whatever_is_on_standard_output(out: str):
-    assert said(out, status=2, err="no").opinion is Opinion.DENY
+    assert said(out, status=2, err="no").opinion is HookOpinion.DENY
 
 
 @pytest.mark.parametrize("status", [1, 3, 125, 255])
 def test_another_exit_status_is_a_failure_and_no_opinion(status: int | None):
     run = HookRun(status=status, stderr="Traceback")
     answer = answer_of(hook(), run)
-    assert answer.opinion is Opinion.NONE
+    assert answer.opinion is HookOpinion.NONE
     assert answer.warning.startswith("The hook guard ")
     assert answer.warning.endswith("(Traceback).")
     blocked = answer_of(hook(block=True), run)
-    assert (blocked.opinion, blocked.code) == (Opinion.DENY, "HOOK-002")
+    assert (blocked.opinion, blocked.code) == (HookOpinion.DENY, "HOOK-002")
 
 
 NO_ANSWER = {
@@ -86,11 +86,11 @@ def test_a_guard_that_gives_no_answer_refuses(run: HookRun, code: str, why: str,
     answer = answer_of(hook(event), run)
     assert why in answer.warning
     if event not in GUARDS:
-        assert answer.opinion is Opinion.NONE
+        assert answer.opinion is HookOpinion.NONE
         return
-    assert (answer.opinion, answer.code) == (Opinion.DENY, code)
+    assert (answer.opinion, answer.code) == (HookOpinion.DENY, code)
     assert "a failure, not a refusal" in answer.reason
-    assert answer_of(hook(event, on_failure=OnFailure.WARN), run).opinion is Opinion.NONE
+    assert answer_of(hook(event, on_failure=OnFailure.WARN), run).opinion is HookOpinion.NONE
 
 
 UNREADABLE = {
@@ -110,7 +110,7 @@ UNREADABLE = {
 def test_an_unreadable_answer_of_a_guard_is_a_refusal(out: Any, on_failure: OnFailure):
     text = out if isinstance(out, str) else json.dumps(out)
     answer = answer_of(hook(on_failure=on_failure), HookRun(status=0, stdout=text))
-    assert (answer.opinion, answer.code) == (Opinion.DENY, "HOOK-002")
+    assert (answer.opinion, answer.code) == (HookOpinion.DENY, "HOOK-002")
     assert "gave an answer that" in answer.reason
 
 
@@ -128,60 +128,61 @@ def test_an_unreadable_answer_of_a_guard_is_a_refusal(out: Any, on_failure: OnFa
     ],
 )
 def test_every_guard_refuses_what_it_cannot_be_understood_to_say(event: HookEvent, out: Any):
-    assert said(out, event).opinion is Opinion.DENY
+    assert said(out, event).opinion is HookOpinion.DENY
 
 
 def test_an_answer_that_was_cut_before_it_began_is_a_refusal():
     run = HookRun(status=0, stdout=" " * 1000, cut=True)
-    assert answer_of(hook(), run).opinion is Opinion.DENY
+    assert answer_of(hook(), run).opinion is HookOpinion.DENY
 
 
 def test_an_unreadable_answer_holds_no_turn_open():
     answer = said("{not json", HookEvent.STOP)
     assert (answer.opinion, answer.warning) == (
-        Opinion.NONE,
+        HookOpinion.NONE,
         "The hook guard gave an answer that is no proper JSON.",
     )
 
 
 def test_who_is_not_trusted_blocks_only_if_it_guards():
-    assert untrusted(hook(), "it has changed").opinion is Opinion.NONE
+    assert untrusted(hook(), "it has changed").opinion is HookOpinion.NONE
     blocked = untrusted(hook(block=True), "it has changed")
-    assert (blocked.opinion, blocked.code) == (Opinion.DENY, "HOOK-004")
+    assert (blocked.opinion, blocked.code) == (HookOpinion.DENY, "HOOK-004")
 
 
 @pytest.mark.parametrize(
     ("word", "opinion"),
     [
-        ("allow", Opinion.ALLOW),
-        ("deny", Opinion.DENY),
-        ("ask", Opinion.ASK),
-        ("defer", Opinion.DEFER),
-        ("maybe", Opinion.ASK),
-        (["deny"], Opinion.ASK),
+        ("allow", HookOpinion.ALLOW),
+        ("deny", HookOpinion.DENY),
+        ("ask", HookOpinion.ASK),
+        ("defer", HookOpinion.DEFER),
+        ("maybe", HookOpinion.ASK),
+        (["deny"], HookOpinion.ASK),
     ],
 )
-def test_permission_decisions(word: Any, opinion: Opinion):
+def test_permission_decisions(word: Any, opinion: HookOpinion):
     answer = said(own(permissionDecision=word, permissionDecisionReason="because"))
     assert answer.opinion is opinion
     assert answer.reason
 
 
 @pytest.mark.parametrize(
-    ("word", "opinion"), [("block", Opinion.DENY), ("approve", Opinion.ALLOW), (None, Opinion.NONE)]
+    ("word", "opinion"),
+    [("block", HookOpinion.DENY), ("approve", HookOpinion.ALLOW), (None, HookOpinion.NONE)],
 )
-def test_the_older_form(word: str | None, opinion: Opinion):
+def test_the_older_form(word: str | None, opinion: HookOpinion):
     assert said({"decision": word, "reason": "because"}).opinion is opinion
 
 
 def test_the_newer_form_counts_where_both_are_given():
     both = {"decision": "approve", **own(permissionDecision="deny")}
-    assert said(both).opinion is Opinion.DENY
+    assert said(both).opinion is HookOpinion.DENY
 
 
 def test_continue_false_stops_the_task_with_the_reason():
     answer = said({"continue": False, "stopReason": "enough", "decision": "approve"})
-    assert (answer.opinion, answer.reason) == (Opinion.HALT, "enough")
+    assert (answer.opinion, answer.reason) == (HookOpinion.HALT, "enough")
 
 
 def test_messages_context_and_new_input():
@@ -194,7 +195,7 @@ def test_messages_context_and_new_input():
     )
     assert (answer.message, answer.context) == ("for you", "for the model")
     assert answer.updated_input == {"command": "ls"}
-    assert answer.opinion is Opinion.NONE
+    assert answer.opinion is HookOpinion.NONE
 
 
 def test_what_is_meant_for_another_event_counts_for_nothing():
@@ -227,7 +228,7 @@ def test_only_some_events_can_be_blocked(event: HookEvent, way: str):
         answer = said({"decision": "block", "reason": "no"}, event)
     blocks = {"UserPromptSubmit", "PreToolUse", "PermissionRequest", "Stop", "SubagentStop"}
     if event in {*blocks, "PreCompact"}:
-        assert (answer.opinion, answer.reason) == (Opinion.DENY, "no")
+        assert (answer.opinion, answer.reason) == (HookOpinion.DENY, "no")
     elif event.is_after_tool:
         assert answer == HookAnswer(context="no")
     else:
@@ -238,7 +239,7 @@ def test_permission_requests_have_their_own_form():
     asked = HookEvent.PERMISSION_REQUEST
     decision = {"behavior": "deny", "message": "no", "updatedInput": {"a": 1}}
     answer = said(own(asked, decision=decision), asked)
-    assert (answer.opinion, answer.reason) == (Opinion.DENY, "no")
+    assert (answer.opinion, answer.reason) == (HookOpinion.DENY, "no")
     assert answer.updated_input == {"a": 1}
 
 
@@ -250,10 +251,10 @@ def test_after_a_tool_its_output_can_be_replaced(key: str):
     assert said(own(**{key: "new"})).new_output is None
 
 
-def heard(opinion: Opinion, name: str = "guard", **fields: Any) -> Heard:
+def heard(opinion: HookOpinion, name: str = "guard", **fields: Any) -> HookOutput:
     arguments = fields.pop("arguments", None)
     answer = HookAnswer(opinion=opinion, reason=f"{name}.", **fields)
-    return Heard(hook=hook(name=name), answer=answer, arguments=arguments)
+    return HookOutput(hook=hook(name=name), answer=answer, arguments=arguments)
 
 
 @pytest.mark.parametrize(
@@ -268,17 +269,17 @@ def test_no_reason_is_endless(document: dict[str, Any]):
     assert 0 < len(said(document).reason) <= 4_000
 
 
-@given(st.lists(st.sampled_from(Opinion), max_size=6), st.booleans())
-def test_the_strictest_answer_holds_in_whichever_order(opinions: list[Opinion], asked: bool):
+@given(st.lists(st.sampled_from(HookOpinion), max_size=6), st.booleans())
+def test_the_strictest_answer_holds_in_whichever_order(opinions: list[HookOpinion], asked: bool):
     verdict = joined([heard(each) for each in opinions], interactive=asked)
-    gravest = max(opinions, default=Opinion.NONE)
+    gravest = max(opinions, default=HookOpinion.NONE)
     expected = {
-        Opinion.NONE: "none",
-        Opinion.ALLOW: "allow",
-        Opinion.ASK: "ask",
-        Opinion.DEFER: "ask" if asked else "deny",
-        Opinion.DENY: "deny",
-        Opinion.HALT: "halt",
+        HookOpinion.NONE: "none",
+        HookOpinion.ALLOW: "allow",
+        HookOpinion.ASK: "ask",
+        HookOpinion.DEFER: "ask" if asked else "deny",
+        HookOpinion.DENY: "deny",
+        HookOpinion.HALT: "halt",
     }[gravest]
     assert verdict.decision == expected
     assert bool(verdict.code) is (expected in ("deny", "halt"))
@@ -289,27 +290,30 @@ def test_the_strictest_answer_holds_in_whichever_order(opinions: list[Opinion], 
 def test_of_several_new_inputs_the_last_in_the_file_counts_and_that_is_noted():
     verdict = joined(
         [
-            heard(Opinion.NONE, "one", arguments={"a": 1}),
-            heard(Opinion.NONE, "two"),
-            heard(Opinion.NONE, "three", arguments={"a": 3}),
+            heard(HookOpinion.NONE, "one", arguments={"a": 1}),
+            heard(HookOpinion.NONE, "two"),
+            heard(HookOpinion.NONE, "three", arguments={"a": 3}),
         ],
         interactive=True,
     )
     assert verdict.updated_input == {"a": 3}
     assert "one, three" in verdict.notes[0]
-    alike = [heard(Opinion.NONE, name, arguments={"a": 1}) for name in ("one", "two")]
+    alike = [heard(HookOpinion.NONE, name, arguments={"a": 1}) for name in ("one", "two")]
     assert joined(alike, interactive=True).notes == ()
 
 
 def test_context_of_several_hooks_is_joined_and_says_whose_it_is():
-    both = [heard(Opinion.NONE, "one", context="a"), heard(Opinion.NONE, "two", context="b")]
+    both = [
+        heard(HookOpinion.NONE, "one", context="a"),
+        heard(HookOpinion.NONE, "two", context="b"),
+    ]
     assert joined(both, interactive=True).context == "[hook one] a\n[hook two] b"
 
 
 def test_a_refusal_has_the_code_and_the_text_of_the_hook():
     denied = [
-        heard(Opinion.DENY, "late", code="HOOK-003"),
-        heard(Opinion.DENY, "guard", code="HOOK-001"),
+        heard(HookOpinion.DENY, "late", code="HOOK-003"),
+        heard(HookOpinion.DENY, "guard", code="HOOK-001"),
     ]
     verdict = joined(denied, interactive=True)
     call = ToolCall(id="c1", name="write_to_file")

@@ -11,14 +11,14 @@ from rookery.governance.intents.intent import (
     Criterion,
     Intent,
     IntentBudget,
-    Status,
+    IntentStatus,
     Verify,
 )
 from rookery.governance.intents.intent_context import (
     REMINDER_CHARS,
     ContextTooLarge,
+    IntentSurroundings,
     OtherWork,
-    Surroundings,
     TraceLine,
     intent_context,
     reminder,
@@ -28,7 +28,7 @@ from rookery.governance.intents.intent_context import (
 INTENT = Intent(
     id="INT-001",
     name="JWT authentication migration",
-    status=Status.IN_PROGRESS,
+    status=IntentStatus.IN_PROGRESS,
     revision=3,
     owned_scope=("src/auth/**", "!src/auth/legacy/**"),
     constraints=(Constraint(text="No external identity providers."),),
@@ -38,7 +38,7 @@ INTENT = Intent(
     ),
     budget=IntentBudget(expires_at=datetime(2026, 3, 31, tzinfo=UTC)),
 )
-AROUND = Surroundings(
+AROUND = IntentSurroundings(
     related=tuple(
         TraceLine(
             id=f"t{n}", at="2026-02-20T13:54:20Z", tool="apply_diff", files=("src/auth/a.py",)
@@ -50,7 +50,9 @@ AROUND = Surroundings(
 )
 
 
-def context(intent: Intent = INTENT, around: Surroundings = AROUND, budget: int = 12_000) -> str:
+def context(
+    intent: Intent = INTENT, around: IntentSurroundings = AROUND, budget: int = 12_000
+) -> str:
     return intent_context(
         intent,
         digest="6a0ee1961e9b00",

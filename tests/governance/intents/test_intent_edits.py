@@ -13,8 +13,8 @@ from rookery.governance.intents.intent import (
     Criterion,
     Intent,
     IntentFile,
+    IntentStatus,
     LastVerification,
-    Status,
     StatusChange,
     Verify,
     move,
@@ -290,7 +290,7 @@ def test_a_move_is_written(tmp_path: Path):
     intent = reader(layout).read().file.find("INT-001")
     assert result.file.find("INT-001") == intent
     assert intent
-    assert intent.status is Status.PAUSED
+    assert intent.status is IntentStatus.PAUSED
     assert intent.status_history[-1].reason == "lunch"
     assert still_restricted(layout.intent_file)
     assert [each.name for each in layout.folder.iterdir() if each.name.startswith(".act")] == []

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rookery.governance.intents import intent_file
-from rookery.governance.intents.intent import IntentFile, Status, Verify, digest
+from rookery.governance.intents.intent import IntentFile, IntentStatus, Verify, digest
 from rookery.governance.intents.intent_context import intent_context
 from rookery.governance.intents.intent_file import parsed, rendered, summary
 from rookery.governance.scope.scope_patterns import scope, scope_pattern
@@ -267,7 +267,7 @@ def test_the_example_is_read(tmp_path: Path):
     found = reader(laid_out(tmp_path)).read()
     assert not found.file.problems
     first = found.file.intents[0]
-    assert (first.id, first.revision, first.status) == ("INT-001", 3, Status.IN_PROGRESS)
+    assert (first.id, first.revision, first.status) == ("INT-001", 3, IntentStatus.IN_PROGRESS)
     assert first.owned_scope == ("src/auth/**", "src/middleware/jwt.py", "!src/auth/legacy/**")
     assert first.acceptance_criteria[0].verify == Verify(command="pytest -q tests/auth")
     assert first.acceptance_criteria[1].verify is None

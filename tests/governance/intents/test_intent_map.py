@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from rookery.governance.intents.intent import Intent, Status
+from rookery.governance.intents.intent import Intent, IntentStatus
 from rookery.governance.intents.intent_map import (
-    Activity,
     FileActivity,
+    IntentActivity,
     MapEntry,
     MapFile,
     activity,
@@ -17,8 +17,10 @@ from rookery.governance.intents.intent_map import (
 from rookery.governance.ledger.records import FileHash, LineRange, TracedFile
 from rookery.governance.ledger.traced import TracedRecord
 
-AUTH = Intent(id="INT-001", name="JWT", status=Status.IN_PROGRESS, revision=3, depends_on=("B-1",))
-POOL = Intent(id="INT-002", name="Pooling", status=Status.COMPLETED)
+AUTH = Intent(
+    id="INT-001", name="JWT", status=IntentStatus.IN_PROGRESS, revision=3, depends_on=("B-1",)
+)
+POOL = Intent(id="INT-002", name="Pooling", status=IntentStatus.COMPLETED)
 FILE = MapFile(
     path="src/auth.py",
     symbols=("check", "Token.expired"),
@@ -131,7 +133,7 @@ def test_activity_follows_renames_and_deletions_and_counts_calls() -> None:
 
 def test_entries_are_sorted_and_named_from_the_present_text() -> None:
     file = FileActivity("a.py", 1, "2026-01-01", "h", (LineRange(5, 5, ""),))
-    found = {"INT-002": Activity(files={"a.py": file})}
+    found = {"INT-002": IntentActivity(files={"a.py": file})}
     entries = map_entries([POOL, AUTH], found, {"a.py": SOURCE})
     assert [each.intent.id for each in entries] == ["INT-001", "INT-002"]
     assert entries[1].files[0].symbols == ("first",)

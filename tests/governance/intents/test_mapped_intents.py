@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rookery.governance.intents.intent import Intent, Status
+from rookery.governance.intents.intent import Intent, IntentStatus
 from rookery.governance.intents.intent_map import intent_map, map_text
 from rookery.governance.layout import Layout
 from rookery.governance.ledger.ledger_recording import hash_of_file
@@ -10,7 +10,7 @@ from rookery.governance.ledger.records import LineRange, TracedFile
 from rookery.governance.ledger.traced import TracedRecord
 from support.intent_files import laid_out
 
-INTENT = Intent(id="INT-001", name="One", status=Status.IN_PROGRESS)
+INTENT = Intent(id="INT-001", name="One", status=IntentStatus.IN_PROGRESS)
 
 
 def changed(layout: Layout, name: str) -> TracedRecord:

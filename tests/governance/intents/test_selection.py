@@ -13,8 +13,8 @@ from rookery.governance.intents.intent import (
     Intent,
     IntentBudget,
     IntentFile,
+    IntentStatus,
     Policy,
-    Status,
     digest,
     first_step,
     move,
@@ -23,8 +23,8 @@ from rookery.governance.intents.intent import (
 from rookery.governance.intents.selection import Selected, select, wanted_id
 
 NOW = datetime(2026, 2, 20, tzinfo=UTC)
-ONE = Intent(id="INT-001", name="one", status=Status.IN_PROGRESS, owned_scope=("src/**",))
-TWO = Intent(id="INT-002", name="two", status=Status.PENDING, depends_on=("INT-003",))
+ONE = Intent(id="INT-001", name="one", status=IntentStatus.IN_PROGRESS, owned_scope=("src/**",))
+TWO = Intent(id="INT-002", name="two", status=IntentStatus.PENDING, depends_on=("INT-003",))
 THREE = replace(ONE, id="INT-003", budget=IntentBudget(expires_at=NOW))
 FOUR = replace(ONE, id="INT-004", depends_on=("INT-002",))
 FILE = IntentFile(intents=(ONE, TWO, THREE, FOUR))
@@ -60,9 +60,15 @@ def test_an_intent_that_is_not_in_progress():
 
 REMEDIES = {
     "REQ-010 pending": (TWO, "rookery intents start INT-002"),
-    "REQ-010 paused": (replace(ONE, status=Status.PAUSED), "rookery intents start INT-001"),
-    "REQ-010 completed": (replace(ONE, status=Status.COMPLETED), "rookery intents reopen INT-001"),
-    "REQ-010 abandoned": (replace(ONE, status=Status.ABANDONED), "rookery intents reopen INT-001"),
+    "REQ-010 paused": (replace(ONE, status=IntentStatus.PAUSED), "rookery intents start INT-001"),
+    "REQ-010 completed": (
+        replace(ONE, status=IntentStatus.COMPLETED),
+        "rookery intents reopen INT-001",
+    ),
+    "REQ-010 abandoned": (
+        replace(ONE, status=IntentStatus.ABANDONED),
+        "rookery intents reopen INT-001",
+    ),
     "REQ-010 expired": (THREE, "budget.expires_at"),
 }
 
@@ -135,22 +141,22 @@ def test_the_id_is_found_where_the_model_put_it(arguments: Any, expected: str):
 @pytest.mark.parametrize(
     ("command", "status", "after"),
     [
-        ("new", None, Status.PENDING),
-        ("start", Status.PENDING, Status.IN_PROGRESS),
-        ("start", Status.PAUSED, Status.IN_PROGRESS),
-        ("start", Status.COMPLETED, None),
-        ("pause", Status.IN_PROGRESS, Status.PAUSED),
-        ("pause", Status.PENDING, None),
-        ("close", Status.IN_PROGRESS, Status.COMPLETED),
-        ("close", Status.PENDING, None),
-        ("abandon", Status.PAUSED, Status.ABANDONED),
-        ("abandon", Status.COMPLETED, None),
-        ("reopen", Status.COMPLETED, Status.IN_PROGRESS),
-        ("reopen", Status.ABANDONED, Status.PENDING),
-        ("reopen", Status.PENDING, None),
+        ("new", None, IntentStatus.PENDING),
+        ("start", IntentStatus.PENDING, IntentStatus.IN_PROGRESS),
+        ("start", IntentStatus.PAUSED, IntentStatus.IN_PROGRESS),
+        ("start", IntentStatus.COMPLETED, None),
+        ("pause", IntentStatus.IN_PROGRESS, IntentStatus.PAUSED),
+        ("pause", IntentStatus.PENDING, None),
+        ("close", IntentStatus.IN_PROGRESS, IntentStatus.COMPLETED),
+        ("close", IntentStatus.PENDING, None),
+        ("abandon", IntentStatus.PAUSED, IntentStatus.ABANDONED),
+        ("abandon", IntentStatus.COMPLETED, None),
+        ("reopen", IntentStatus.COMPLETED, IntentStatus.IN_PROGRESS),
+        ("reopen", IntentStatus.ABANDONED, IntentStatus.PENDING),
+        ("reopen", IntentStatus.PENDING, None),
     ],
 )
-def test_the_lifecycle(command: str, status: Status | None, after: Status | None):
+def test_the_lifecycle(command: str, status: IntentStatus | None, after: IntentStatus | None):
     found = move(command, status)
     assert (found and found.after) == after
 
@@ -159,7 +165,7 @@ def test_what_a_move_needs():
     assert {each.command for each in LIFECYCLE if each.needs_checks} == {"close"}
     assert {each.command for each in LIFECYCLE if each.needs_scope} == {"start"}
     assert {each.command for each in LIFECYCLE if each.raises_revision} == {"reopen"}
-    assert possible_moves(Status.IN_PROGRESS) == ("pause", "close", "abandon")
+    assert possible_moves(IntentStatus.IN_PROGRESS) == ("pause", "close", "abandon")
 
 
 def test_the_digest_is_over_what_governs():
@@ -169,7 +175,7 @@ def test_the_digest_is_over_what_governs():
     scope = replace(ONE, owned_scope=("a", "b"))
     assert digest(scope, policy) == digest(replace(scope, owned_scope=("b", "a")), policy)
     others = [
-        digest(replace(ONE, status=Status.PAUSED), policy),
+        digest(replace(ONE, status=IntentStatus.PAUSED), policy),
         digest(replace(ONE, owned_scope=("x",)), policy),
         digest(replace(ONE, parent="P"), policy),
         digest(replace(ONE, acceptance_criteria=(Criterion(text="t"),)), policy),
@@ -201,17 +207,17 @@ def test_switching_off_where_there_are_intents_is_said_once():
 @pytest.mark.parametrize(
     ("command", "status", "first"),
     [
-        ("start", Status.IN_PROGRESS, None),
-        ("start", Status.COMPLETED, "reopen"),
-        ("pause", Status.PENDING, "start"),
-        ("close", Status.PENDING, "start"),
-        ("close", Status.PAUSED, "start"),
-        ("close", Status.COMPLETED, None),
-        ("close", Status.ABANDONED, "reopen"),
-        ("reopen", Status.PAUSED, "start"),
-        ("reopen", Status.PENDING, None),
+        ("start", IntentStatus.IN_PROGRESS, None),
+        ("start", IntentStatus.COMPLETED, "reopen"),
+        ("pause", IntentStatus.PENDING, "start"),
+        ("close", IntentStatus.PENDING, "start"),
+        ("close", IntentStatus.PAUSED, "start"),
+        ("close", IntentStatus.COMPLETED, None),
+        ("close", IntentStatus.ABANDONED, "reopen"),
+        ("reopen", IntentStatus.PAUSED, "start"),
+        ("reopen", IntentStatus.PENDING, None),
     ],
 )
-def test_what_must_be_done_first(command: str, status: Status, first: str | None):
+def test_what_must_be_done_first(command: str, status: IntentStatus, first: str | None):
     found = first_step(command, status)
     assert (found and found.command) == first

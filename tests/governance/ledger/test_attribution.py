@@ -6,7 +6,7 @@ import pytest
 
 from rookery.governance.ledger.attribution import blame
 from rookery.governance.ledger.records import (
-    Entry,
+    LedgerEntry,
     Link,
     TracedFile,
     line_change,
@@ -43,7 +43,7 @@ def wrote(
             **more,
         }
     )
-    entry = Entry(kind="mutation", task_id="t", intent_id=intent, files=(file,))
+    entry = LedgerEntry(kind="mutation", task_id="t", intent_id=intent, files=(file,))
     return traced(record_of(entry, id=intent, timestamp="t", writer=WRITER, link=LINK))
 
 

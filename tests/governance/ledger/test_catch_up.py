@@ -12,8 +12,8 @@ import pytest
 from rookery.core.facts import Ending, ToolFinished
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import oldest
-from rookery.governance.ledger.ledger_recording import Recovered, hash_of_file
-from rookery.governance.ledger.records import Entry
+from rookery.governance.ledger.ledger_recording import RecoveredCalls, hash_of_file
+from rookery.governance.ledger.records import LedgerEntry
 from rookery.governance.ledger.state_files import LedgerUnwritable, kept_key
 from rookery.governance.ledger.traced import TracedRecord
 from rookery.governance.ledger.verify_ledger import exit_code
@@ -30,7 +30,7 @@ def records(bench: LedgerBench) -> list[TracedRecord]:
     return [record for record in oldest(bench.folder) if record.tool_use_id]
 
 
-def recovered(bench: LedgerBench) -> Recovered:
+def recovered(bench: LedgerBench) -> RecoveredCalls:
     return bench.recording().recover(bench.root, bench.events_of)
 
 
@@ -43,8 +43,8 @@ def test_a_change_without_a_record_is_recovered(bench: LedgerBench):
         (bench.root / "old.txt").write_text("newer\n", encoding="utf-8")
         (bench.root / "new.txt").write_text("new\n", encoding="utf-8")
         (bench.root / "gone.txt").unlink()
-        assert recovered(bench) == Recovered(), "a call of a living process is left to it"
-    assert recovered(bench) == Recovered(changed=1)
+        assert recovered(bench) == RecoveredCalls(), "a call of a living process is left to it"
+    assert recovered(bench) == RecoveredCalls(changed=1)
     [record] = records(bench)
     assert (record.kind, record.outcome, record.intent_id) == ("recovered", "interrupted", "INT-1")
     assert [(file.path, file.op) for file in record.files] == [
@@ -54,7 +54,7 @@ def test_a_change_without_a_record_is_recovered(bench: LedgerBench):
     ]
     assert record.files[0].before == before
     assert record.files[0].after == hash_of_file(bench.root / "old.txt")
-    assert recovered(bench) == Recovered()
+    assert recovered(bench) == RecoveredCalls()
     assert len(records(bench)) == 1
     assert exit_code(bench.report()) == 0
 
@@ -62,7 +62,7 @@ def test_a_change_without_a_record_is_recovered(bench: LedgerBench):
 def test_a_call_that_changed_nothing_was_blocked(bench: LedgerBench):
     with bench.task() as task:
         task.begin("c1", "a.txt")
-    assert recovered(bench) == Recovered(unchanged=1)
+    assert recovered(bench) == RecoveredCalls(unchanged=1)
     [record] = records(bench)
     assert (record.kind, record.outcome, record.files) == ("blocked", "interrupted", ())
 
@@ -71,14 +71,14 @@ def test_a_call_that_came_to_its_end_and_changed_nothing_is_none(bench: LedgerBe
     with bench.task() as task:
         task.begin("c1", "a.txt")
         task.log.append(ToolFinished(call_id="c1", text="", ending=Ending.FAILED))
-    assert recovered(bench) == Recovered(known=1)
+    assert recovered(bench) == RecoveredCalls(known=1)
     assert records(bench) == []
 
 
 def test_a_command_may_have_changed_what_nobody_looks_at(bench: LedgerBench):
     with bench.task() as task:
         task.begin("c1", unknown_targets=True)
-    assert recovered(bench) == Recovered(changed=1)
+    assert recovered(bench) == RecoveredCalls(changed=1)
     [record] = records(bench)
     assert (record.kind, record.outcome, record.files) == ("recovered", "interrupted", ())
     assert record.raw["metadata"]["orchestration"]["unknown_targets"] is True
@@ -93,7 +93,7 @@ def test_what_is_recorded_already_is_not_recorded_twice(bench: LedgerBench, seal
         recording.note(change("t-1", 1, tool_use_id="c1", log_seq=seq))
         if sealed:
             recording.ledger.seal("t-1")
-    assert recovered(bench) == Recovered(known=1)
+    assert recovered(bench) == RecoveredCalls(known=1)
     assert len(records(bench)) == 1
 
 
@@ -103,15 +103,15 @@ def test_a_name_that_is_said_again_is_another_call(bench: LedgerBench):
         recording.note(change("t-1", 1, tool_use_id="c1", log_seq=task.begin("c1", "a.txt")))
         task.begin("c1", "b.txt")
         (bench.root / "b.txt").write_text("b")
-    assert recovered(bench) == Recovered(changed=1, known=1)
+    assert recovered(bench) == RecoveredCalls(changed=1, known=1)
 
 
 def test_a_question_about_the_call_is_not_its_record(bench: LedgerBench):
     with bench.task() as task:
-        asked = Entry(kind="decision", task_id="t-1", tool_use_id="c1", outcome="success")
+        asked = LedgerEntry(kind="decision", task_id="t-1", tool_use_id="c1", outcome="success")
         bench.recording().note(asked)
         task.begin("c1", "a.txt")
-    assert recovered(bench) == Recovered(unchanged=1)
+    assert recovered(bench) == RecoveredCalls(unchanged=1)
 
 
 def test_tasks_may_name_their_calls_alike(bench: LedgerBench):
@@ -119,12 +119,12 @@ def test_tasks_may_name_their_calls_alike(bench: LedgerBench):
         seq = one.begin("c1", "a.txt")
         other.begin("c1", "a.txt")
         bench.recording().note(change("t-1", 1, tool_use_id="c1", log_seq=seq))
-    assert recovered(bench) == Recovered(known=1, unchanged=1)
+    assert recovered(bench) == RecoveredCalls(known=1, unchanged=1)
 
 
 def test_a_task_that_was_deleted_is_forgotten(bench: LedgerBench):
     bench.recording().open_task("gone")
-    assert recovered(bench) == Recovered()
+    assert recovered(bench) == RecoveredCalls()
     assert list(bench.heads.open_tasks.iterdir()) == []
 
 
@@ -134,7 +134,7 @@ def test_a_path_leads_nowhere_else(bench: LedgerBench, tmp_path: Path, path: str
     (bench.root / "link").symlink_to(tmp_path / "secret")
     with bench.task() as task:
         task.begin("c1", path)
-    assert recovered(bench) == Recovered(unchanged=1)
+    assert recovered(bench) == RecoveredCalls(unchanged=1)
     [record] = records(bench)
     assert record.files == ()
 
@@ -160,7 +160,7 @@ def test_the_folder_of_a_workspace_that_is_not_governed_is_never_made(bench: Led
     bench.folder.rmdir()
     with pytest.raises(LedgerUnwritable):
         recording.note(change("t", 1))
-    assert recording.recover(bench.root, bench.events_of) == Recovered()
+    assert recording.recover(bench.root, bench.events_of) == RecoveredCalls()
     assert not bench.folder.exists()
 
 
@@ -239,7 +239,7 @@ def marked(bench: LedgerBench, said: dict[str, Any]) -> str:
 
 def test_a_call_that_the_first_version_left_is_recorded_once(bench: LedgerBench):
     folder = old_journal(bench, marked(bench, OLD_CALL))
-    assert recovered(bench) == Recovered(changed=1)
+    assert recovered(bench) == RecoveredCalls(changed=1)
     [record] = records(bench)
     assert (record.kind, record.outcome, record.intent_id) == (
         "recovered",
@@ -248,14 +248,14 @@ def test_a_call_that_the_first_version_left_is_recorded_once(bench: LedgerBench)
     )
     assert record.raw["metadata"]["orchestration"]["targets"] == ["a.txt"]
     assert not folder.exists()
-    assert recovered(bench) == Recovered()
+    assert recovered(bench) == RecoveredCalls()
     assert exit_code(bench.report()) == 0
 
 
 def test_a_first_version_that_still_runs_records_its_calls_itself(bench: LedgerBench):
     said = {**OLD_CALL, "owner": {**OLD_CALL["owner"], "pid": os.getpid()}}
     folder = old_journal(bench, marked(bench, said))
-    assert recovered(bench) == Recovered()
+    assert recovered(bench) == RecoveredCalls()
     assert (folder / "x.json").exists()
 
 
@@ -273,7 +273,7 @@ FOREIGN = {
 def test_a_call_that_nobody_here_began_is_put_away(bench: LedgerBench, text: str):
     folder = old_journal(bench, text)
     kept_key(bench.heads.journal_key)
-    assert recovered(bench) == Recovered(put_away=1)
+    assert recovered(bench) == RecoveredCalls(put_away=1)
     assert not folder.exists()
     assert len(list((bench.folder / ".state" / "quarantine").glob("*/x.json"))) == 1
     assert not bench.active.exists()
@@ -301,7 +301,7 @@ def test_nothing_is_put_away_where_a_link_leads(bench: LedgerBench, tmp_path: Pa
 def test_a_token_in_a_command_is_not_recorded(bench: LedgerBench):
     token = "ghp_" + "a1B2" * 9
     text = f"curl -H 'Authorization: Bearer {token}' https://x"
-    bench.recording().note(Entry(kind="command", task_id="t", command={"text": text}))
+    bench.recording().note(LedgerEntry(kind="command", task_id="t", command={"text": text}))
     [record] = [record for record in oldest(bench.folder) if record.command]
     assert record.command == "curl -H 'Authorization: Bearer [redacted:github-token]' https://x"
     assert record.raw["metadata"]["orchestration"]["redactions"] == 1
@@ -310,7 +310,7 @@ def test_a_token_in_a_command_is_not_recorded(bench: LedgerBench):
 
 
 def test_no_part_of_a_record_keeps_a_secret(bench: LedgerBench):
-    told = Entry(
+    told = LedgerEntry(
         kind="command",
         task_id="t",
         command={"text": "true", "cwd": "/src/password=hunter22"},
@@ -326,5 +326,5 @@ def test_no_part_of_a_record_keeps_a_secret(bench: LedgerBench):
 
 def test_a_very_long_command_is_shortened(bench: LedgerBench):
     text = "echo " + "word " * 100_000
-    bench.recording().note(Entry(kind="command", task_id="t", command={"text": text}))
+    bench.recording().note(LedgerEntry(kind="command", task_id="t", command={"text": text}))
     assert max(map(len, bench.lines)) < 20_000

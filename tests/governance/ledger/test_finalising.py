@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rookery.governance.ledger.commit_notes import (
-    CommittedFile,
     Finalised,
+    NotedFile,
     finalised,
     finalised_record,
 )
 from rookery.governance.ledger.records import (
-    Entry,
+    LedgerEntry,
     Link,
     TracedFile,
     content_hash,
@@ -34,20 +34,22 @@ def wrote(number: int, old: str, new: str, **more: Any) -> TracedRecord:
     file = TracedFile(
         path="a.py", op="modify", ranges=found.written, line_marks=found.marks, lines_added=1
     )
-    entry = Entry(kind="mutation", task_id="t", intent_id=f"INT-{number}", files=(file,), **more)
+    entry = LedgerEntry(
+        kind="mutation", task_id="t", intent_id=f"INT-{number}", files=(file,), **more
+    )
     link = Link(stream="01JMZ3V9K6T2Q8R4W0XYABCDEF", seq=number, prev=None)
     id = f"00000000-0000-4000-8000-{number:012}"
     time = f"2026-02-20T13:54:{number:02}.000Z"
     return traced(record_of(entry, id=id, timestamp=time, writer=WRITER, link=link))
 
 
-def committed(before: str, after: str) -> CommittedFile:
+def committed(before: str, after: str) -> NotedFile:
     spans = line_change(before, after).written
     fresh = frozenset(at for each in spans for at in range(each.start - 1, each.end))
-    return CommittedFile(path="a.py", lines=tuple(plain_lines(after)), fresh=fresh)
+    return NotedFile(path="a.py", lines=tuple(plain_lines(after)), fresh=fresh)
 
 
-def found_in(texts: list[str], last: str) -> tuple[CommittedFile, Finalised]:
+def found_in(texts: list[str], last: str) -> tuple[NotedFile, Finalised]:
     records = [wrote(number, old, new) for number, (old, new) in enumerate(pairwise(texts))]
     file = committed(texts[0], last)
     return file, finalised([file], records[::-1])

@@ -7,7 +7,7 @@ from pathlib import Path
 from rookery import NAME, VERSION
 from rookery.cli.exit_codes import Exit
 from rookery.governance.cli.trace import KINDS
-from rookery.governance.cli.trace_common import Ending
+from rookery.governance.cli.trace_common import TraceExit
 from rookery.governance.ledger.verify_ledger import leaf_hash
 from support.agent_trace_format import shape_problems
 
@@ -28,4 +28,4 @@ def test_every_kind_and_exit_code_is_in_the_document():
     assert [kind for kind in KINDS if f"`{kind}`" not in said] == []
     table = CODES.read_text(encoding="utf-8").split("## `intents` and `trace`")[1].split("\n## ")[0]
     named = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
-    assert named == {*map(int, Ending), Exit.USAGE, Exit.STORAGE}
+    assert named == {*map(int, TraceExit), Exit.USAGE, Exit.STORAGE}

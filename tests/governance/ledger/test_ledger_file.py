@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from rookery.governance.ledger.ledger_file import Flush
-from rookery.governance.ledger.records import Entry, TracedFile
+from rookery.governance.ledger.records import LedgerEntry, TracedFile
 from rookery.governance.ledger.segments import compress, newest_first, oldest_first
 from rookery.governance.ledger.state_files import KnownHeads, LedgerUnwritable, workspace_key
 from rookery.governance.ledger.verify_ledger import KnownHead, exit_code
@@ -254,7 +254,7 @@ def test_the_lock_is_free_after_a_failure(bench: LedgerBench):
     ledger.append(change("t", 1))
     before = bench.active.read_bytes()
     with pytest.raises(ValueError, match="float"):
-        ledger.append(Entry(kind="command", task_id="t", command={"text": "x", "s": 0.5}))
+        ledger.append(LedgerEntry(kind="command", task_id="t", command={"text": "x", "s": 0.5}))
     with open(bench.folder / ".state" / "locks" / "trace", "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     assert bench.active.read_bytes() == before
@@ -265,7 +265,7 @@ def test_the_lock_is_free_after_a_failure(bench: LedgerBench):
 def test_what_is_no_unicode_is_recorded_spelled_out(bench: LedgerBench):
     path = os.fsdecode(b"caf\xe9.txt")
     bench.ledger().append(
-        Entry(
+        LedgerEntry(
             kind="mutation",
             task_id="t",
             files=(TracedFile(path=path, op="create"),),

@@ -14,7 +14,7 @@ from rookery.governance.cli.trace_export import agent_trace
 from rookery.governance.intents.intent_map import coverage
 from rookery.governance.ledger.ledger_index import LedgerIndex
 from rookery.governance.ledger.ledger_reader import Query, newest, oldest
-from rookery.governance.ledger.records import Entry
+from rookery.governance.ledger.records import LedgerEntry
 from rookery.governance.ledger.segments import (
     compress,
     lines,
@@ -39,7 +39,7 @@ def bench(tmp_path: Path) -> LedgerBench:
             )
         )
     ledger.append(
-        Entry(
+        LedgerEntry(
             kind="blocked",
             task_id="t-1",
             intent_id="INT-1",
@@ -217,7 +217,7 @@ def test_an_endless_line_comes_in_pieces(bench: LedgerBench):
 def test_counting_reads_the_same_from_part_of_a_record_as_from_all_of_it(bench: LedgerBench):
     """Also of records that other programs wrote, and of what was put back."""
     more = {"removed": ["src/gone.py"]}
-    bench.ledger().append(Entry(kind="rewind", task_id="t-1", intent_id="INT-1", more=more))
+    bench.ledger().append(LedgerEntry(kind="rewind", task_id="t-1", intent_id="INT-1", more=more))
     others = [
         b'{"version":"1.0","files":[{"path":"a.py"}],"tool":{"name":"cursor"}}\n',
         b'{"relative_path":"b.py","intent_id":"INT-1","files":[{"relative_path":"b.py"}]}\n',

@@ -14,7 +14,7 @@ from rookery.governance.ledger.line_history import (
     why_rows,
 )
 from rookery.governance.ledger.record_text import Columns, chain_of, log_lines, record_page
-from rookery.governance.ledger.records import Entry, Link, TracedFile, record_of
+from rookery.governance.ledger.records import LedgerEntry, Link, TracedFile, record_of
 from rookery.governance.ledger.traced import TracedRecord, traced
 from support.sample_ledgers import WRITER, change
 
@@ -22,14 +22,14 @@ STREAM = "01JMZ3V9K6T2Q8R4W0XYABCDEF"
 TIME = "2026-02-20T13:54:31.250Z"
 
 
-def recorded(entry: Entry, *, seq: int = 0, prev: str | None = None) -> TracedRecord:
+def recorded(entry: LedgerEntry, *, seq: int = 0, prev: str | None = None) -> TracedRecord:
     link = Link(stream=STREAM, seq=seq, prev=prev)
     id = f"4cb4523f-5220-4447-a98a-83000000000{seq}"
     return traced(record_of(entry, id=id, timestamp=TIME, writer=WRITER, link=link))
 
 
 def row(**told: Any) -> str:
-    entry = Entry(**{"task_id": "t", "intent_id": "INT-001", **told})
+    entry = LedgerEntry(**{"task_id": "t", "intent_id": "INT-001", **told})
     (line,) = log_lines([recorded(entry)], today=TIME[:10])
     (text,) = Columns().rows([line])
     id, rest = text.split(maxsplit=1)
@@ -134,7 +134,7 @@ def test_a_record_is_one_row(told: dict[str, Any], expected: str):
 
 def test_rows_are_aligned_whatever_their_kinds():
     kinds = ("mutation", "intent_invalidated", "decision")
-    records = [recorded(Entry(kind=kind, task_id="t", intent_id="INT-001")) for kind in kinds]
+    records = [recorded(LedgerEntry(kind=kind, task_id="t", intent_id="INT-001")) for kind in kinds]
     lines, columns = list(log_lines(records, today="")), Columns()
     assert len({row.index("INT-001") for row in columns.rows(lines)}) == 1
     (later,) = columns.rows(lines[:1])
@@ -143,9 +143,9 @@ def test_rows_are_aligned_whatever_their_kinds():
 
 def test_a_decision_is_told_with_what_its_call_was_about():
     asked = {"task_id": "t", "tool_name": "apply_diff", "tool_use_id": "toolu_1"}
-    decision = Entry(kind="decision", approval={"answer": "once", "by": "human"}, **asked)
-    done = Entry(kind="mutation", files=(FILE,), **asked)
-    other = Entry(kind="decision", **{**asked, "tool_use_id": ""})
+    decision = LedgerEntry(kind="decision", approval={"answer": "once", "by": "human"}, **asked)
+    done = LedgerEntry(kind="mutation", files=(FILE,), **asked)
+    other = LedgerEntry(kind="decision", **{**asked, "tool_use_id": ""})
     lines = log_lines([*map(recorded, (done, decision, other))], today="")
     assert [line.subject for line in lines] == ["a", "a", "-"]
 
@@ -153,13 +153,13 @@ def test_a_decision_is_told_with_what_its_call_was_about():
 def test_what_a_rewind_took_away_is_gone():
     """Coverage compares what the last record says of a file with what is there."""
     rewind = recorded(
-        Entry(kind="rewind", task_id="t", files=(FILE,), more={"removed": ["b", 7, ""]})
+        LedgerEntry(kind="rewind", task_id="t", files=(FILE,), more={"removed": ["b", 7, ""]})
     )
     assert [(file.path, file.op, file.after) for file in rewind.files] == [
         ("a", "create", None),
         ("b", "delete", None),
     ]
-    other = recorded(Entry(kind="mutation", task_id="t", more={"removed": ["b"]}))
+    other = recorded(LedgerEntry(kind="mutation", task_id="t", more={"removed": ["b"]}))
     assert other.files == ()
 
 
@@ -230,7 +230,7 @@ CHECKS = {
 
 @pytest.mark.parametrize(("told", "said"), CHECKS.values(), ids=CHECKS)
 def test_whether_a_criterion_held_is_told_as_it_was_found(told: dict[str, Any], said: str):
-    check = recorded(Entry(kind="command", task_id="t", tool_name="intent_check", **told))
+    check = recorded(LedgerEntry(kind="command", task_id="t", tool_name="intent_check", **told))
     code = ", exit 3" if told["outcome"] == "failure" else ""
     assert held_words(check) == f"{said} 2026-02-20{code}"
     assert held_words(None) == "never checked"

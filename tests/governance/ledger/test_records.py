@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from rookery.governance.ledger.records import (
     LONGEST_LINE,
-    Entry,
     FileHash,
+    LedgerEntry,
     LineRange,
     Link,
-    Related,
+    RelatedLink,
     TracedFile,
     content_hash,
     line_change,
@@ -33,26 +33,26 @@ LINK = Link(stream="01JMZ3V9K6T2Q8R4W0XYABCDEF", seq=0, prev=None)
 ID = "00000000-0000-4000-8000-000000000000"
 
 
-def made(entry: Entry) -> dict[str, Any]:
+def made(entry: LedgerEntry) -> dict[str, Any]:
     return record_of(entry, id=ID, timestamp="2026-02-20T13:54:18.000Z", writer=WRITER, link=LINK)
 
 
 ENTRIES = {
     "mutation": change("t-1", 1),
     "sub-task": change(
-        "t-2", 1, parent_task_id="t-1", related=(Related(type="issue", url="urn:x"),)
+        "t-2", 1, parent_task_id="t-1", related=(RelatedLink(type="issue", url="urn:x"),)
     ),
     "human": change("t-1", 1, contributor="human"),
-    "blocked": Entry(
+    "blocked": LedgerEntry(
         kind="blocked",
         task_id="t-1",
         outcome="blocked",
         error={"code": "REQ-001", "type": "scope_violation"},
     ),
-    "command": Entry(kind="command", task_id="t-1", command={"text": "make", "exit_code": 0}),
+    "command": LedgerEntry(kind="command", task_id="t-1", command={"text": "make", "exit_code": 0}),
     "observed": change("t-1", 1, enforced=False, turn=0),
     "long model": change("t-1", 1, model_id="m" * 300),
-    "deletion": Entry(
+    "deletion": LedgerEntry(
         kind="mutation",
         task_id="t-1",
         files=(TracedFile(path="a", op="delete", before=FileHash(sha256="0" * 64, size=1)),),
@@ -86,7 +86,7 @@ def test_what_a_record_says():
 
 def test_paths_are_composed():
     record = made(
-        Entry(kind="mutation", task_id="t", files=(TracedFile(path="cafe\u0301", op="mode"),))
+        LedgerEntry(kind="mutation", task_id="t", files=(TracedFile(path="cafe\u0301", op="mode"),))
     )
     assert record["files"][0]["path"] == "caf\u00e9"
     assert record["metadata"]["orchestration"]["files"][0]["path"] == "caf\u00e9"
@@ -115,7 +115,7 @@ def test_a_departure_from_the_format_is_told(change: dict[str, Any], problem: st
 
 def test_a_call_with_very_many_files_is_recorded_in_parts():
     files = tuple(TracedFile(path=f"src/{'deep/' * 20}{at}.py", op="create") for at in range(3000))
-    parts = parts_of(Entry(kind="mutation", task_id="t", files=files))
+    parts = parts_of(LedgerEntry(kind="mutation", task_id="t", files=files))
     assert len(parts) > 2
     assert tuple(file for part in parts for file in part.files) == files
     assert [part.more and part.more["part"] for part in parts] == list(range(1, len(parts) + 1))
@@ -126,7 +126,7 @@ def test_a_file_with_very_many_ranges_keeps_its_hashes():
     ranges = tuple(LineRange(at, at, f"sha256:{at:064x}") for at in range(1, 3000))
     after = FileHash(sha256="0" * 64, size=1)
     file = TracedFile(path="a", op="modify", ranges=ranges, after=after)
-    [part] = parts_of(Entry(kind="mutation", task_id="t", files=(file,)))
+    [part] = parts_of(LedgerEntry(kind="mutation", task_id="t", files=(file,)))
     assert len(line_of(made(part))) <= LONGEST_LINE
     assert part.files == (TracedFile(path="a", op="modify", after=after, attribution="whole"),)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from rookery.governance.intents.intent_map import KnownIntent, coverage
-from rookery.governance.ledger.records import Entry, FileHash, Link, TracedFile, record_of
+from rookery.governance.intents.intent_map import CoveredIntent, coverage
+from rookery.governance.ledger.records import FileHash, LedgerEntry, Link, TracedFile, record_of
 from rookery.governance.ledger.statistics import statistics, told
 from rookery.governance.ledger.traced import TracedRecord, traced
 from support.sample_ledgers import WRITER, change
@@ -13,24 +13,24 @@ from support.sample_ledgers import WRITER, change
 LINK = Link(stream="01JMZ3V9K6T2Q8R4W0XYABCDEF", seq=0, prev=None)
 
 
-def read(entry: Entry) -> TracedRecord:
+def read(entry: LedgerEntry) -> TracedRecord:
     return traced(record_of(entry, id="id", timestamp="t", writer=WRITER, link=LINK))
 
 
 def refused(code: str) -> TracedRecord:
     error = {"code": code, "type": "x"}
-    return read(Entry(kind="blocked", task_id="t", outcome="blocked", error=error))
+    return read(LedgerEntry(kind="blocked", task_id="t", outcome="blocked", error=error))
 
 
 def test_the_figures_of_a_ledger():
     records = [
         *(read(change("t", number)) for number in range(3)),
         read(change("t", 1, intent_id="INT-003", model_id="b/c")),
-        read(Entry(kind="command", task_id="t", outcome="success")),
+        read(LedgerEntry(kind="command", task_id="t", outcome="success")),
         *map(refused, ["REQ-001", "REQ-003", "REQ-003"]),
-        read(Entry(kind="decision", task_id="t", approval={"answer": "once", "by": "human"})),
-        read(Entry(kind="decision", task_id="t", approval={"answer": "no", "by": "human"})),
-        read(Entry(kind="stream_start", task_id="t")),
+        read(LedgerEntry(kind="decision", task_id="t", approval={"answer": "once", "by": "human"})),
+        read(LedgerEntry(kind="decision", task_id="t", approval={"answer": "no", "by": "human"})),
+        read(LedgerEntry(kind="stream_start", task_id="t")),
     ]
     assert told(statistics(records)).splitlines() == [
         "calls       8     mutations 4   commands 1   refused 3 (37.5 %)   approvals 1",
@@ -49,7 +49,7 @@ def changed(path: str, after: str | None, intent: str = "INT-1", **more: Any) ->
     held = FileHash(sha256=after, size=1) if after else None
     file = TracedFile(path=path, op="modify" if after else "delete", after=held)
     told = {"kind": "mutation", "task_id": "t", "outcome": "success", "intent_rev": 2}
-    return read(Entry(**{**told, "intent_id": intent, "files": (file,), **more}))
+    return read(LedgerEntry(**{**told, "intent_id": intent, "files": (file,), **more}))
 
 
 def rewound(files: dict[str, str], *removed: str) -> TracedRecord:
@@ -58,7 +58,7 @@ def rewound(files: dict[str, str], *removed: str) -> TracedRecord:
         TracedFile(path=path, op="create", after=FileHash(sha256=mark, size=1))
         for path, mark in files.items()
     )
-    entry = Entry(
+    entry = LedgerEntry(
         kind="rewind",
         task_id="t",
         intent_id="INT-1",
@@ -70,8 +70,8 @@ def rewound(files: dict[str, str], *removed: str) -> TracedRecord:
     return read(entry)
 
 
-INTENT = KnownIntent(id="INT-1", status="IN_PROGRESS", revision=2, digest="d", verified=True)
-UNVERIFIED = KnownIntent(id="INT-1", status="IN_PROGRESS", revision=2)
+INTENT = CoveredIntent(id="INT-1", status="IN_PROGRESS", revision=2, digest="d", verified=True)
+UNVERIFIED = CoveredIntent(id="INT-1", status="IN_PROGRESS", revision=2)
 STATES = {
     "covered": (INTENT, [changed("a", "1")], {"a": "1"}),
     "unverified": (UNVERIFIED, [changed("a", "1")], {"a": "1"}),
@@ -106,7 +106,7 @@ STATES = {
 @pytest.mark.parametrize("name", STATES)
 def test_the_state_of_an_intent(name: str):
     intent, records, hashes = STATES[name]
-    other = KnownIntent(id="INT-2", status="PENDING")
+    other = CoveredIntent(id="INT-2", status="PENDING")
     found = coverage([intent, other], records, hashes)
     [mine] = [each for each in found.intents if each.intent_id == "INT-1"]
     assert mine.state == name.split()[0].rstrip(",")
@@ -120,4 +120,4 @@ def test_files_under_no_intent_are_orphans():
 
 
 def test_intents_that_were_never_begun_are_not_asked_for():
-    assert coverage([KnownIntent(id="INT-1", status="PENDING")], [], {}).intents == ()
+    assert coverage([CoveredIntent(id="INT-1", status="PENDING")], [], {}).intents == ()

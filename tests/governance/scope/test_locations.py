@@ -7,14 +7,16 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.core.rulings import Decision
-from rookery.governance.intents.intent import Intent, Policy, Status
+from rookery.governance.intents.intent import Intent, IntentStatus, Policy
 from rookery.governance.layout import Layout
 from rookery.governance.scope.locations import find_location, ignores_case
 from rookery.governance.scope.scope_rules import IntentIgnore, active_scope, parsed_ignore
-from rookery.governance.scope.scope_verdict import Location, Op, PathFinding, Verdict, judge
+from rookery.governance.scope.scope_verdict import Location, Op, PathFinding, PathVerdict, judge
 from support.intent_files import NOW, laid_out
 
-INTENT = Intent(id="INT-001", name="n", status=Status.IN_PROGRESS, owned_scope=("src/auth/**",))
+INTENT = Intent(
+    id="INT-001", name="n", status=IntentStatus.IN_PROGRESS, owned_scope=("src/auth/**",)
+)
 NOTHING_IGNORED = IntentIgnore()
 POLICY = Policy(protect=("infra/prod/**",))
 
@@ -55,42 +57,42 @@ def judged(
 
 
 ROWS = [
-    ("in scope", "src/auth/jwt.py", Verdict.IN_SCOPE, ""),
-    ("new", "src/auth/new/deep.py", Verdict.IN_SCOPE, ""),
-    ("out of scope", "src/api/user.py", Verdict.OUT_OF_SCOPE, ""),
-    ("dots", "src/auth/../api/user.py", Verdict.OUT_OF_SCOPE, ""),
-    ("above the workspace", "../../outside.txt", Verdict.REJECTED, "traversal"),
-    ("over what is not there", "src/auth/nope/../x.py", Verdict.REJECTED, "traversal"),
-    ("absolute and in scope", "{root}/src/auth/jwt.py", Verdict.IN_SCOPE, ""),
-    ("outside", "{outside}/x", Verdict.OUTSIDE, "outside"),
-    ("a link out of the scope", "src/auth/link", Verdict.REJECTED, "symlink_escape"),
-    ("below a link out of the workspace", "src/auth/d/x", Verdict.REJECTED, "symlink_escape"),
-    ("a file", "src/auth/out", Verdict.REJECTED, "symlink_escape"),
-    ("new", "src/auth/d/new", Verdict.REJECTED, "symlink_escape"),
-    ("absolute", "{root}/src/auth/d/x", Verdict.REJECTED, "symlink_escape"),
-    ("back from below such a link", "src/auth/d/../x", Verdict.REJECTED, "symlink_escape"),
-    ("inside", "src/auth/api/../x", Verdict.OUT_OF_SCOPE, ""),
-    ("a link from outside", "other/link", Verdict.OUT_OF_SCOPE, ""),
-    ("a link that stays", "src/auth/here", Verdict.IN_SCOPE, ""),
-    ("a folder that is a link", "src/auth/api/user.py", Verdict.OUT_OF_SCOPE, ""),
-    ("a link to nothing", "src/auth/gone", Verdict.REJECTED, "symlink_escape"),
-    ("a loop", "src/auth/loop", Verdict.REJECTED, "symlink_escape"),
-    ("right to left", "src/auth/\u202ex", Verdict.REJECTED, "control_char"),
-    ("NUL", "src/auth/\0x", Verdict.REJECTED, "nul"),
-    ("metadata of git", ".git/hooks/pre-commit", Verdict.PROTECTED, ""),
-    ("intents", ".orchestration/active_intents.yaml", Verdict.PROTECTED, ""),
-    ("policy", "infra/prod/x", Verdict.PROTECTED, ""),
-    ("address", "file://{outside}/x", Verdict.OUTSIDE, "outside"),
-    ("address inside", "file://{root}/src/auth/jwt.py", Verdict.IN_SCOPE, ""),
-    ("address of another host", "file://host/x", Verdict.REJECTED, "outside"),
-    ("address with NUL", "file:///a%00b", Verdict.REJECTED, "nul"),
+    ("in scope", "src/auth/jwt.py", PathVerdict.IN_SCOPE, ""),
+    ("new", "src/auth/new/deep.py", PathVerdict.IN_SCOPE, ""),
+    ("out of scope", "src/api/user.py", PathVerdict.OUT_OF_SCOPE, ""),
+    ("dots", "src/auth/../api/user.py", PathVerdict.OUT_OF_SCOPE, ""),
+    ("above the workspace", "../../outside.txt", PathVerdict.REJECTED, "traversal"),
+    ("over what is not there", "src/auth/nope/../x.py", PathVerdict.REJECTED, "traversal"),
+    ("absolute and in scope", "{root}/src/auth/jwt.py", PathVerdict.IN_SCOPE, ""),
+    ("outside", "{outside}/x", PathVerdict.OUTSIDE, "outside"),
+    ("a link out of the scope", "src/auth/link", PathVerdict.REJECTED, "symlink_escape"),
+    ("below a link out of the workspace", "src/auth/d/x", PathVerdict.REJECTED, "symlink_escape"),
+    ("a file", "src/auth/out", PathVerdict.REJECTED, "symlink_escape"),
+    ("new", "src/auth/d/new", PathVerdict.REJECTED, "symlink_escape"),
+    ("absolute", "{root}/src/auth/d/x", PathVerdict.REJECTED, "symlink_escape"),
+    ("back from below such a link", "src/auth/d/../x", PathVerdict.REJECTED, "symlink_escape"),
+    ("inside", "src/auth/api/../x", PathVerdict.OUT_OF_SCOPE, ""),
+    ("a link from outside", "other/link", PathVerdict.OUT_OF_SCOPE, ""),
+    ("a link that stays", "src/auth/here", PathVerdict.IN_SCOPE, ""),
+    ("a folder that is a link", "src/auth/api/user.py", PathVerdict.OUT_OF_SCOPE, ""),
+    ("a link to nothing", "src/auth/gone", PathVerdict.REJECTED, "symlink_escape"),
+    ("a loop", "src/auth/loop", PathVerdict.REJECTED, "symlink_escape"),
+    ("right to left", "src/auth/\u202ex", PathVerdict.REJECTED, "control_char"),
+    ("NUL", "src/auth/\0x", PathVerdict.REJECTED, "nul"),
+    ("metadata of git", ".git/hooks/pre-commit", PathVerdict.PROTECTED, ""),
+    ("intents", ".orchestration/active_intents.yaml", PathVerdict.PROTECTED, ""),
+    ("policy", "infra/prod/x", PathVerdict.PROTECTED, ""),
+    ("address", "file://{outside}/x", PathVerdict.OUTSIDE, "outside"),
+    ("address inside", "file://{root}/src/auth/jwt.py", PathVerdict.IN_SCOPE, ""),
+    ("address of another host", "file://host/x", PathVerdict.REJECTED, "outside"),
+    ("address with NUL", "file:///a%00b", PathVerdict.REJECTED, "nul"),
 ]
 
 
 @pytest.mark.parametrize(
     ("said", "verdict", "reason"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
 )
-def test_paths_on_disk(layout: Layout, said: str, verdict: Verdict, reason: str):
+def test_paths_on_disk(layout: Layout, said: str, verdict: PathVerdict, reason: str):
     outside = layout.root.parent / "outside"
     finding = judged(layout, said.format(root=layout.root, outside=outside))
     assert finding.verdict is verdict
@@ -110,18 +112,18 @@ def test_a_second_name_is_asked_about(layout: Layout):
 def test_a_decomposed_name_on_disk(layout: Layout):
     intent = replace(INTENT, owned_scope=("src/caf\u00e9/**",))
     said = unicodedata.normalize("NFD", "src/caf\u00e9/x")
-    assert judged(layout, said, intent=intent).verdict is Verdict.IN_SCOPE
+    assert judged(layout, said, intent=intent).verdict is PathVerdict.IN_SCOPE
 
 
 def test_what_the_ignore_file_lets_through(layout: Layout):
     ignore = parsed_ignore("INT-001\n", ["INT-001"], NOW)
-    assert judged(layout, "src/api/user.py", ignore=ignore).verdict is Verdict.IGNORED
+    assert judged(layout, "src/api/user.py", ignore=ignore).verdict is PathVerdict.IGNORED
     assert judged(layout, ".orchestration/hooks.json", ignore=ignore).code == "REQ-014"
     assert judged(layout, "infra/prod/x", ignore=ignore).code == "REQ-014"
     assert judged(layout, "../x", ignore=ignore).code == "REQ-015"
     docs = parsed_ignore("docs/**\n", ["INT-001"], NOW)
-    assert judged(layout, "docs/a.md", ignore=docs).verdict is Verdict.IGNORED
-    assert judged(layout, "src/api/user.py", ignore=docs).verdict is Verdict.OUT_OF_SCOPE
+    assert judged(layout, "docs/a.md", ignore=docs).verdict is PathVerdict.IGNORED
+    assert judged(layout, "src/api/user.py", ignore=docs).verdict is PathVerdict.OUT_OF_SCOPE
 
 
 def test_a_path_is_seen_from_the_tools_folder(layout: Layout):
@@ -136,8 +138,8 @@ def test_a_path_beside_the_governed_folder_is_out_of_scope(tmp_path: Path):
     assert isinstance(found, Location)
     assert not found.governed
     finding = judged(layout, "src/auth/x")
-    assert (finding.verdict, finding.reason) == (Verdict.OUT_OF_SCOPE, "ungoverned")
-    assert judged(layout, "sub/src/auth/x").verdict is Verdict.IN_SCOPE
+    assert (finding.verdict, finding.reason) == (PathVerdict.OUT_OF_SCOPE, "ungoverned")
+    assert judged(layout, "sub/src/auth/x").verdict is PathVerdict.IN_SCOPE
 
 
 def test_the_volume_says_whether_case_counts(layout: Layout):

@@ -2,7 +2,7 @@ import pytest
 
 from rookery.core.rulings import Decision
 from rookery.core.tool_traits import known_tools, traits_of
-from rookery.governance.intents.intent import Permissions
+from rookery.governance.intents.intent import IntentPermissions
 from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.permission_rules import (
     RuleCall,
@@ -68,33 +68,39 @@ FORBIDDEN = [
 @pytest.mark.parametrize(("rule", "call", "fits"), ALLOWED)
 def test_what_allows_covers_every_part(rule: str, call: RuleCall, fits: bool):
     expected = Decision.ALLOW if fits else Decision.NONE
-    assert decide(Permissions(allow=(rule,)), call)[0] is expected
+    assert decide(IntentPermissions(allow=(rule,)), call)[0] is expected
 
 
 @pytest.mark.parametrize(("rule", "call", "fits"), FORBIDDEN)
 @pytest.mark.parametrize("which", ["deny", "ask"])
 def test_what_forbids_needs_one_part(rule: str, call: RuleCall, fits: bool, which: str):
     expected = Decision[which.upper()] if fits else Decision.NONE
-    assert decide(Permissions(**{which: (rule,)}), call)[0] is expected
+    assert decide(IntentPermissions(**{which: (rule,)}), call)[0] is expected
 
 
 def test_quotes_cannot_make_one_command_look_like_another():
     call = RuleCall(tool="execute_command", commands=(("echo", "a; b"),))
-    assert decide(Permissions(allow=("Bash(echo a; b)",)), call)[0] is Decision.NONE
-    assert decide(Permissions(deny=("Bash(echo a; b)",)), call)[0] is Decision.DENY
+    assert decide(IntentPermissions(allow=("Bash(echo a; b)",)), call)[0] is Decision.NONE
+    assert decide(IntentPermissions(deny=("Bash(echo a; b)",)), call)[0] is Decision.DENY
 
 
 def test_deny_then_ask_then_allow_whatever_is_more_special():
     call = command("git push origin main")
     special, general = "Bash(git push origin main)", "Bash(git *)"
-    assert decide(Permissions(allow=(special,), deny=(general,)), call) == (Decision.DENY, general)
-    assert decide(Permissions(allow=(special,), ask=(general,)), call) == (Decision.ASK, general)
-    both = Permissions(ask=(special,), deny=(general,))
+    assert decide(IntentPermissions(allow=(special,), deny=(general,)), call) == (
+        Decision.DENY,
+        general,
+    )
+    assert decide(IntentPermissions(allow=(special,), ask=(general,)), call) == (
+        Decision.ASK,
+        general,
+    )
+    both = IntentPermissions(ask=(special,), deny=(general,))
     assert decide(both, call)[0] is Decision.DENY
 
 
 def test_every_part_may_be_allowed_by_another_rule():
-    rules = Permissions(allow=("Bash(pytest *)", "Bash(ruff *)"))
+    rules = IntentPermissions(allow=("Bash(pytest *)", "Bash(ruff *)"))
     assert decide(rules, command("pytest -q", "ruff check"))[0] is Decision.ALLOW
 
 
@@ -138,7 +144,7 @@ def test_every_alias_stands_for_tools_there_are(alias: str):
     for tool in ALIASES[alias]:
         words = (("x",),) if tool == "execute_command" else ()
         call = RuleCall(tool=tool, commands=words)
-        assert decide(Permissions(allow=(alias,)), call)[0] is Decision.ALLOW
+        assert decide(IntentPermissions(allow=(alias,)), call)[0] is Decision.ALLOW
 
 
 @pytest.mark.parametrize("tool", known_tools())

@@ -9,8 +9,8 @@ from rookery.governance.scope.scope_verdict import (
     Op,
     Outside,
     PathFinding,
+    PathVerdict,
     ScopeRules,
-    Verdict,
     always_protected,
     judge,
     judged,
@@ -32,12 +32,12 @@ def found(location: Location, rules: ScopeRules = RULES, op: Op = Op.MODIFY) -> 
 
 
 TABLE = [
-    ("in scope", at("src/auth/jwt.py"), Verdict.IN_SCOPE, Decision.NONE, "", ""),
-    ("out of scope", at("src/api/user.py"), Verdict.OUT_OF_SCOPE, Decision.ASK, "REQ-001", ""),
+    ("in scope", at("src/auth/jwt.py"), PathVerdict.IN_SCOPE, Decision.NONE, "", ""),
+    ("out of scope", at("src/api/user.py"), PathVerdict.OUT_OF_SCOPE, Decision.ASK, "REQ-001", ""),
     (
         "above the workspace",
         at("../x", outside=Outside.TRAVERSAL),
-        Verdict.REJECTED,
+        PathVerdict.REJECTED,
         Decision.DENY,
         "REQ-015",
         "traversal",
@@ -45,7 +45,7 @@ TABLE = [
     (
         "outside",
         at("/etc/x", outside=Outside.WRITTEN),
-        Verdict.OUTSIDE,
+        PathVerdict.OUTSIDE,
         Decision.ASK,
         "REQ-001",
         "outside",
@@ -53,7 +53,7 @@ TABLE = [
     (
         "a link out of the scope",
         at("src/auth/link", "src/api/user.py"),
-        Verdict.REJECTED,
+        PathVerdict.REJECTED,
         Decision.DENY,
         "REQ-015",
         "symlink_escape",
@@ -61,7 +61,7 @@ TABLE = [
     (
         "below a link out of the workspace",
         at("/out/x", outside=Outside.LINK),
-        Verdict.REJECTED,
+        PathVerdict.REJECTED,
         Decision.DENY,
         "REQ-015",
         "symlink_escape",
@@ -69,7 +69,7 @@ TABLE = [
     (
         "a link from outside",
         at("other/link", "src/auth/jwt.py"),
-        Verdict.OUT_OF_SCOPE,
+        PathVerdict.OUT_OF_SCOPE,
         Decision.ASK,
         "REQ-001",
         "",
@@ -77,7 +77,7 @@ TABLE = [
     (
         "shared content",
         at("src/auth/a.py", links=2),
-        Verdict.IN_SCOPE,
+        PathVerdict.IN_SCOPE,
         Decision.ASK,
         "REQ-001",
         "shared content",
@@ -85,7 +85,7 @@ TABLE = [
     (
         "zero-width",
         at("src/auth/a\u200b.py"),
-        Verdict.IN_SCOPE,
+        PathVerdict.IN_SCOPE,
         Decision.ASK,
         "REQ-001",
         "unseen characters",
@@ -93,7 +93,7 @@ TABLE = [
     (
         "ungoverned",
         at("src/auth/x", governed=False),
-        Verdict.OUT_OF_SCOPE,
+        PathVerdict.OUT_OF_SCOPE,
         Decision.ASK,
         "REQ-001",
         "ungoverned",
@@ -107,7 +107,7 @@ TABLE = [
     ids=[row[0] for row in TABLE],
 )
 def test_the_verdict(
-    location: Location, verdict: Verdict, decision: Decision, code: str, reason: str
+    location: Location, verdict: PathVerdict, decision: Decision, code: str, reason: str
 ):
     finding = found(location)
     assert (finding.verdict, finding.decision, finding.code, finding.reason) == (
@@ -155,22 +155,22 @@ def test_the_exemption_does_not_reach_outside():
 
 def test_the_policy_protects_what_the_scope_grants():
     rules = replace(EVERYTHING, protected=lambda path: "infra/**" if "infra" in path else "")
-    assert found(at("infra/x"), rules).verdict is Verdict.PROTECTED
-    assert found(at("x", "infra/x"), rules).verdict is Verdict.PROTECTED
-    assert found(at("x"), rules).verdict is Verdict.IN_SCOPE
+    assert found(at("infra/x"), rules).verdict is PathVerdict.PROTECTED
+    assert found(at("x", "infra/x"), rules).verdict is PathVerdict.PROTECTED
+    assert found(at("x"), rules).verdict is PathVerdict.IN_SCOPE
 
 
 def test_an_exempt_intent_is_let_through():
     finding = found(at("src/api/user.py"), replace(RULES, exempt_intent="INT-001"))
-    assert (finding.verdict, finding.decision) == (Verdict.IGNORED, Decision.NONE)
+    assert (finding.verdict, finding.decision) == (PathVerdict.IGNORED, Decision.NONE)
     assert finding.matched == "INT-001"
 
 
 def test_an_exempt_path_is_let_through_if_both_locations_are_exempt():
     rules = replace(RULES, exempt=lambda path: "docs/**" if path.startswith("docs/") else "")
     assert found(at("docs/a.md"), rules).matched == "docs/**"
-    assert found(at("docs/link", "src/api/x"), rules).verdict is Verdict.OUT_OF_SCOPE
-    assert found(at("src/api/link", "docs/a"), rules).verdict is Verdict.OUT_OF_SCOPE
+    assert found(at("docs/link", "src/api/x"), rules).verdict is PathVerdict.OUT_OF_SCOPE
+    assert found(at("src/api/link", "docs/a"), rules).verdict is PathVerdict.OUT_OF_SCOPE
 
 
 @pytest.mark.parametrize(
@@ -234,4 +234,4 @@ def test_a_move_out_of_the_scope_fails_at_its_destination():
         judge(at(path), op, RULES).verdict
         for path, op in judged(Op.RENAME, "src/auth/a", destination="src/api/a")
     ]
-    assert verdicts == [Verdict.IN_SCOPE, Verdict.OUT_OF_SCOPE]
+    assert verdicts == [PathVerdict.IN_SCOPE, PathVerdict.OUT_OF_SCOPE]

@@ -8,7 +8,7 @@ from rookery.governance.intents.intent import Intent, Policy
 from rookery.governance.layout import Layout
 from rookery.governance.scope.locations import NamedPath, judge_paths
 from rookery.governance.scope.scope_rules import IntentIgnore, active_scope
-from rookery.governance.scope.scope_verdict import Op, Verdict
+from rookery.governance.scope.scope_verdict import Op, PathVerdict
 from support.intent_files import NOW, laid_out
 
 INTENT = Intent(id="INT-001", owned_scope=("src/auth/**", "!src/auth/legacy/**"))
@@ -40,7 +40,7 @@ def test_of_a_folder_that_does_not_pass_the_files_are_told(layout: Layout) -> No
 def test_a_link_below_a_folder_goes_as_itself(layout: Layout) -> None:
     (layout.root / "src/auth/deep/link").symlink_to("../../d.py")
     [(path, _, verdict)] = judged(layout, "src/auth/deep")
-    assert (path, verdict) == ("src/auth/deep/link", Verdict.REJECTED)
+    assert (path, verdict) == ("src/auth/deep/link", PathVerdict.REJECTED)
 
 
 def test_files_below_a_folder_are_judged_as_if_each_were_named(layout: Layout) -> None:
@@ -51,7 +51,7 @@ def test_files_below_a_folder_are_judged_as_if_each_were_named(layout: Layout) -
     files = [str(each) for each in (layout.root / "src").rglob("*") if not each.is_dir()]
     files.append(str(layout.root / "src/auth/deep/out"))
     alone = judge_paths(layout, rules, [NamedPath(each, Op.DELETE) for each in files])
-    refusable = {(each.path, each.code) for each in alone if each.verdict != Verdict.IN_SCOPE}
+    refusable = {(each.path, each.code) for each in alone if each.verdict != PathVerdict.IN_SCOPE}
     together = judge_paths(layout, rules, [NamedPath("src", Op.DELETE)])
     # a name that cannot be judged is told as it was said, once whole and once below the folder
     assert {code for _, code in refusable} == {each.code for each in together}
@@ -69,7 +69,7 @@ def test_what_is_not_there_yet_is_made(layout: Layout) -> None:
 
 def test_a_path_that_climbs_out_is_refused(layout: Layout) -> None:
     [(_, _, verdict)] = judged(layout, "../../outside.txt")
-    assert verdict == Verdict.REJECTED
+    assert verdict == PathVerdict.REJECTED
 
 
 def test_too_many_files_are_not_taken_for_granted(
@@ -78,4 +78,4 @@ def test_too_many_files_are_not_taken_for_granted(
     monkeypatch.setattr("rookery.governance.scope.locations.MOST_BELOW", 1)
     (layout.root / "src/auth/deep/more.py").write_text("x", encoding="utf-8")
     [(_, _, verdict)] = judged(layout, "src/auth/deep")
-    assert verdict == Verdict.REJECTED
+    assert verdict == PathVerdict.REJECTED

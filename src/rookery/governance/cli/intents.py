@@ -46,8 +46,8 @@ from rookery.governance.criteria import (
 from rookery.governance.intents.intent import digest
 from rookery.governance.intents.intent_map import (
     Coverage,
+    CoveredIntent,
     IntentCoverage,
-    KnownIntent,
     MapEntry,
     coverage,
     intent_map,
@@ -140,7 +140,7 @@ def coverage_of(governed: GovernedFolder) -> Proved:
 
     intents, policy = governed.usable.intents, governed.file.policy
     known = [
-        KnownIntent(
+        CoveredIntent(
             id=each.id,
             status=str(each.status),
             revision=each.revision,

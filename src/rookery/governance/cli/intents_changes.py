@@ -44,7 +44,7 @@ from rookery.governance.intents.intent_edits import (
 )
 from rookery.governance.intents.leases import Leases
 from rookery.governance.ledger.ledger_recording import Recording
-from rookery.governance.ledger.records import Entry, Outcome, Related
+from rookery.governance.ledger.records import LedgerEntry, Outcome, RelatedLink
 from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.scope_patterns import scope_pattern
 
@@ -56,7 +56,7 @@ class NotPossible(RookeryError):
     """The intent is not in a state in which this can be done; nothing was changed."""
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class PlannedChange(Struct, frozen=True, kw_only=True):
     """What is to be written about one intent."""
 
     intent_id: str
@@ -65,7 +65,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     """What the ledger is told besides."""
 
 
-class Made(Struct, frozen=True, kw_only=True):
+class MadeChange(Struct, frozen=True, kw_only=True):
     before: Intent | None
     after: Intent
     digest_before: str
@@ -83,7 +83,9 @@ class Changing:
         self._task = f"person-{uuid.uuid4().hex[:12]}"
         self._recording: Recording | None = None
 
-    def change(self, command: str, plan: Callable[[IntentFile], Plan], *, reason: str = "") -> Made:
+    def change(
+        self, command: str, plan: Callable[[IntentFile], PlannedChange], *, reason: str = ""
+    ) -> MadeChange:
         """`plan` says what is to be done to the file as it stands, or raises."""
         governed = self._governed
         planned = plan(governed.usable)
@@ -106,7 +108,7 @@ class Changing:
     ) -> str:
         """Record the run of a criterion's command, and give the record's id."""
         outcome: Outcome = "success" if ok else "failure"
-        entry = Entry(
+        entry = LedgerEntry(
             kind="command",
             task_id=self._task,
             intent_id=intent.id,
@@ -127,11 +129,11 @@ class Changing:
             self._recording.ledger.tail()
         return self._recording
 
-    def _made(self, before: IntentFile, after: IntentFile, intent_id: str) -> Made:
+    def _made(self, before: IntentFile, after: IntentFile, intent_id: str) -> MadeChange:
         old, new = before.find(intent_id), after.find(intent_id)
         assert new is not None, "the writer has checked that it is there"
         living = Leases(self._governed.layout).living(now=now())
-        return Made(
+        return MadeChange(
             before=old,
             after=new,
             digest_before=digest(old, before.policy) if old else "",
@@ -139,7 +141,9 @@ class Changing:
             tasks=sum(lease.intent_id == intent_id for lease in living),
         )
 
-    def _entry(self, command: str, plan: Plan, made: Made, reason: str) -> Entry:
+    def _entry(
+        self, command: str, plan: PlannedChange, made: MadeChange, reason: str
+    ) -> LedgerEntry:
         change = {
             "command": command,
             "from": str(made.before.status) if made.before else None,
@@ -147,7 +151,7 @@ class Changing:
             "digest_before": made.digest_before or None,
             **plan.more,
         }
-        return Entry(
+        return LedgerEntry(
             kind="intent_change",
             task_id=self._task,
             intent_id=made.after.id,
@@ -156,7 +160,7 @@ class Changing:
             outcome="success",
             approval={"by": self.by, "answer": command, **({"reason": reason} if reason else {})},
             contributor="human",
-            related=tuple(Related(type=each.type, url=each.url) for each in made.after.related),
+            related=tuple(RelatedLink(type=each.type, url=each.url) for each in made.after.related),
             more={"change": change},
         )
 
@@ -213,12 +217,12 @@ def expand_command(
         options.tell({"id": intent.id, "added": [], "revision": intent.revision})
         return 0
 
-    def plan(file: IntentFile) -> Plan:
+    def plan(file: IntentFile) -> PlannedChange:
         there = _still(file, intent)
         added = [each for each in new if each not in there.owned_scope]
         edits: list[Edit] = [AddScope(each) for each in added]
         edits += [SetField("updated_at", stamp(now()))] if there.updated_at else []
-        return Plan(intent_id=there.id, edits=tuple(edits), more={"scope_added": added})
+        return PlannedChange(intent_id=there.id, edits=tuple(edits), more={"scope_added": added})
 
     made = Changing(governed).change("expand", plan, reason=reason)
     options.say(
@@ -239,11 +243,11 @@ def expand_command(
     return 0
 
 
-def moved(governed: GovernedFolder, command: str, intent: Intent, reason: str) -> Made:
+def moved(governed: GovernedFolder, command: str, intent: Intent, reason: str) -> MadeChange:
     """Take an intent from its status to the next. Raises `NotPossible`."""
     changing = Changing(governed)
 
-    def plan(file: IntentFile) -> Plan:
+    def plan(file: IntentFile) -> PlannedChange:
         there = _still(file, intent)
         edits = edits_for(
             possible_move(command, there, file),
@@ -252,12 +256,12 @@ def moved(governed: GovernedFolder, command: str, intent: Intent, reason: str) -
             by=changing.by,
             reason=reason,
         )
-        return Plan(intent_id=there.id, edits=tuple(edits), more={})
+        return PlannedChange(intent_id=there.id, edits=tuple(edits), more={})
 
     return changing.change(command, plan, reason=reason)
 
 
-def told(options: CommonOptions, made: Made, notes: Sequence[str] = ()) -> int:
+def told(options: CommonOptions, made: MadeChange, notes: Sequence[str] = ()) -> int:
     old, new = made.before, made.after
     risen = f" (revision {new.revision})" if old and old.revision != new.revision else ""
     options.say(
@@ -297,7 +301,7 @@ def possible_move(command: str, intent: Intent, file: IntentFile) -> Move:
     return found
 
 
-def _edits(plan: Plan) -> tuple[EditOf, ...]:
+def _edits(plan: PlannedChange) -> tuple[EditOf, ...]:
     return tuple(EditOf(plan.intent_id, each) for each in plan.edits)
 
 
@@ -326,7 +330,7 @@ def _insist_on_patterns(patterns: Sequence[str]) -> None:
             raise SettingsError(f"{each}: {error}.") from error
 
 
-def _tasks(made: Made) -> str:
+def _tasks(made: MadeChange) -> str:
     """What becomes of tasks that run under the intent."""
     if not made.tasks:
         return ""

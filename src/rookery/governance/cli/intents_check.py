@@ -29,7 +29,7 @@ from rookery.governance.cli.intents_common import (
     open_folder,
 )
 from rookery.governance.intents.intent import Intent, digest, selectable
-from rookery.governance.scope.call_verdict import Standing, judge_call
+from rookery.governance.scope.call_verdict import CallStanding, judge_call
 from rookery.governance.scope.command_policy import opinion, read_command_policy
 from rookery.governance.scope.committed_changes import (
     BranchIntent,
@@ -40,18 +40,18 @@ from rookery.governance.scope.committed_changes import (
 from rookery.governance.scope.locations import NamedPath, ignores_case, judge_paths
 from rookery.governance.scope.permission_rules import RuleCall, decide
 from rookery.governance.scope.scope_rules import active_scope, read_intent_ignore
-from rookery.governance.scope.scope_verdict import Op, PathFinding, ScopeRules, Verdict
+from rookery.governance.scope.scope_verdict import Op, PathFinding, PathVerdict, ScopeRules
 from rookery.governance.scope.touched_paths import Kind, Reach, all_commands_known
 
 _WORDS = {
-    Verdict.IN_SCOPE: "in scope",
-    Verdict.IGNORED: "ignored",
-    Verdict.OUT_OF_SCOPE: "OUT OF SCOPE",
-    Verdict.OUTSIDE: "OUTSIDE",
-    Verdict.PROTECTED: "PROTECTED",
-    Verdict.REJECTED: "REJECTED",
+    PathVerdict.IN_SCOPE: "in scope",
+    PathVerdict.IGNORED: "ignored",
+    PathVerdict.OUT_OF_SCOPE: "OUT OF SCOPE",
+    PathVerdict.OUTSIDE: "OUTSIDE",
+    PathVerdict.PROTECTED: "PROTECTED",
+    PathVerdict.REJECTED: "REJECTED",
 }
-_FINE = (Verdict.IN_SCOPE, Verdict.IGNORED)
+_FINE = (PathVerdict.IN_SCOPE, PathVerdict.IGNORED)
 SHORT_REVISION = 12
 
 
@@ -117,7 +117,7 @@ def word(finding: PathFinding) -> str:
 
 
 def remark(finding: PathFinding) -> str:
-    if finding.verdict is Verdict.OUT_OF_SCOPE:
+    if finding.verdict is PathVerdict.OUT_OF_SCOPE:
         excluded = f"taken out by {finding.matched}" if finding.matched else ""
         return excluded or (f"nearest: {finding.nearest}" if finding.nearest else "")
     asks = f"(asks first: {finding.reason})" if finding.decision and fine(finding) else ""
@@ -265,10 +265,10 @@ def _command_rows(told: Reach, found: Sequence[PathFinding], line: str) -> list[
     )
 
 
-def _standing_of(governed: GovernedFolder, intent: Intent) -> Standing:
+def _standing_of(governed: GovernedFolder, intent: Intent) -> CallStanding:
     """What holds for a task that works under the intent."""
     policy, wrong = read_command_policy(governed.layout)
-    return Standing(
+    return CallStanding(
         intent=intent,
         policy=governed.file.policy,
         digest=digest(intent, governed.file.policy),
@@ -297,7 +297,7 @@ def _call(line: str) -> ToolCall:
     return ToolCall(id="check", name="execute_command", arguments={"command": line})
 
 
-def _allowing(standing: Standing, action: Action) -> str:
+def _allowing(standing: CallStanding, action: Action) -> str:
     """The rules that cover every part of the line; empty if none do."""
     judged = action.judgement
     if judged is None or not all_commands_known(judged):

@@ -12,7 +12,7 @@ from rookery.errors import SettingsError
 from rookery.governance.cli.intents_changes import (
     Changing,
     NotPossible,
-    Plan,
+    PlannedChange,
     moved,
     possible_move,
     told,
@@ -234,21 +234,23 @@ class _Closing:
         self._tell(str(self._intent.status), checked, unmet)
         return FINDINGS
 
-    def _plan(self, file: IntentFile, checked: Sequence[Checked], held: Sequence[str]) -> Plan:
+    def _plan(
+        self, file: IntentFile, checked: Sequence[Checked], held: Sequence[str]
+    ) -> PlannedChange:
         there = self._unchanged(file)
         step = possible_move("close", there, file)
         edits = edits_for(step, there, at=stamp(now()), by=self._changing.by, reason=self._reason)
         proof = self._verification(checked, held, ok=True)
         told_too = {"checks": len(checked), "met_by_person": [each.id for each in self._manual]}
-        return Plan(
+        return PlannedChange(
             intent_id=there.id,
             edits=(*edits, *([SetVerification(proof)] if held else [])),
             more=told_too,
         )
 
-    def _noted(self, file: IntentFile, verification: LastVerification) -> Plan:
+    def _noted(self, file: IntentFile, verification: LastVerification) -> PlannedChange:
         there = self._unchanged(file)
-        return Plan(
+        return PlannedChange(
             intent_id=there.id, edits=(SetVerification(verification),), more={"ok": verification.ok}
         )
 

@@ -21,7 +21,7 @@ from rookery.cli.main import resolve_folder
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import Paint, cells_of, harmless, harmless_line
 from rookery.errors import RookeryError, SettingsError, StorageError
-from rookery.governance.cli.trace_common import Ending
+from rookery.governance.cli.trace_common import TraceExit
 from rookery.governance.intents.intent import Intent, IntentFile
 from rookery.governance.intents.intent_file import IntentReader, IntentText, summary
 from rookery.governance.layout import Layout, find_layout
@@ -36,7 +36,7 @@ from rookery.platform.user_folders import Places, find_places
 from rookery.storage.cli.session_listing import paint_for_output
 from rookery.storage.settings_files import find_settings
 
-FINDINGS, WARNINGS = Ending.FINDINGS, Ending.WARNINGS
+FINDINGS, WARNINGS = TraceExit.FINDINGS, TraceExit.WARNINGS
 GAP = "  "
 
 
@@ -53,9 +53,9 @@ class IntentsInvalid(RookeryError):
 
 
 _CODES: dict[type[RookeryError], int] = {
-    IntentNotFound: Ending.NOT_FOUND,
-    LockTimeout: Ending.BUSY,
-    NotInitialised: Ending.NOT_INITIALISED,
+    IntentNotFound: TraceExit.NOT_FOUND,
+    LockTimeout: TraceExit.BUSY,
+    NotInitialised: TraceExit.NOT_INITIALISED,
 }
 
 

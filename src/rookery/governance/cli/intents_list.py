@@ -25,14 +25,14 @@ from rookery.governance.criteria import CriterionStanding
 from rookery.governance.intents.intent import (
     ORDER,
     Intent,
-    Status,
+    IntentStatus,
     digest,
     expired,
     in_order,
     selectable,
 )
 from rookery.governance.intents.intent_file import summary
-from rookery.governance.intents.intent_map import Activity, activity
+from rookery.governance.intents.intent_map import IntentActivity, activity
 from rookery.governance.intents.leases import Lease, Leases
 from rookery.governance.ledger.statistics import counted_records
 from rookery.governance.scope.locations import find_location, ignores_case
@@ -41,7 +41,7 @@ from rookery.governance.scope.scope_verdict import Op, PathFinding
 
 HEAD = ["ID", "STATUS", "REV", "SCOPE", "FILES", "LAST CHANGE", "NAME"]
 _NUMBERS = frozenset({2, 4})
-_NOTHING = Activity()
+_NOTHING = IntentActivity()
 LABEL = 13
 WIDTH = 80
 SHORT_DIGEST = 12
@@ -50,7 +50,7 @@ SHORT_DIGEST = 12
 class _Shown(Struct, frozen=True, kw_only=True):
     intent: Intent
     digest: str
-    done: Activity
+    done: IntentActivity
     state: str
     criteria: tuple[CriterionStanding, ...]
     leases: tuple[Lease, ...]
@@ -61,7 +61,7 @@ class _Shown(Struct, frozen=True, kw_only=True):
     "--status",
     "statuses",
     multiple=True,
-    type=click.Choice([str(each) for each in Status], case_sensitive=False),
+    type=click.Choice([str(each) for each in IntentStatus], case_sensitive=False),
     help="Only those. Repeatable.",
 )
 @click.option("--tag", "tags", multiple=True, help="Only those with this tag. Repeatable.")
@@ -124,7 +124,9 @@ def _owns(governed: GovernedFolder, intent: Intent, said: str, folder: Path) -> 
     return owned.covers(at.named) and owned.covers(at.real)
 
 
-def _table(intents: Sequence[Intent], done: Mapping[str, Activity], paint: Paint) -> list[str]:
+def _table(
+    intents: Sequence[Intent], done: Mapping[str, IntentActivity], paint: Paint
+) -> list[str]:
     if not intents:
         return []
     rows = [HEAD, *(_row(each, done.get(each.id, _NOTHING)) for each in intents)]
@@ -132,7 +134,7 @@ def _table(intents: Sequence[Intent], done: Mapping[str, Activity], paint: Paint
     return [paint.dim(head), *map(_coloured, lines, intents, [paint] * len(lines))]
 
 
-def _row(intent: Intent, done: Activity) -> list[str]:
+def _row(intent: Intent, done: IntentActivity) -> list[str]:
     return [
         intent.id,
         str(intent.status),
@@ -146,9 +148,9 @@ def _row(intent: Intent, done: Activity) -> list[str]:
 
 def _coloured(line: str, intent: Intent, paint: Paint) -> str:
     match intent.status:
-        case Status.IN_PROGRESS:
+        case IntentStatus.IN_PROGRESS:
             return paint.bold(line)
-        case Status.COMPLETED | Status.ABANDONED:
+        case IntentStatus.COMPLETED | IntentStatus.ABANDONED:
             return paint.dim(line)
         case _:
             return line
@@ -165,7 +167,7 @@ def _sums(intents: Sequence[Intent], governed: GovernedFolder, problems: Sequenc
 
 
 def _as_json(
-    intent: Intent, done: Mapping[str, Activity], governed: GovernedFolder
+    intent: Intent, done: Mapping[str, IntentActivity], governed: GovernedFolder
 ) -> dict[str, object]:
     own = done.get(intent.id, _NOTHING)
     broken = intent.id in governed.file.broken
@@ -193,7 +195,7 @@ def _looked_up(governed: GovernedFolder, intent: Intent) -> _Shown:
     return _Shown(
         intent=intent,
         digest=digest(intent, governed.file.policy),
-        done=done.get(intent.id, Activity()),
+        done=done.get(intent.id, IntentActivity()),
         state=states.get(intent.id, ""),
         criteria=proved.standings[intent.id],
         leases=tuple(each for each in living if each.intent_id == intent.id),
@@ -274,7 +276,7 @@ def _how_far(criteria: Sequence[CriterionStanding]) -> str:
     return f" ({good} of {len(criteria)} {noun} checked)" if criteria else ""
 
 
-def _changes(done: Activity) -> str:
+def _changes(done: IntentActivity) -> str:
     return (
         f"{counted(len(done.files), 'file')}, {counted(done.calls, 'call')}, "
         f"{done.refused} refused, {done.approved_outside} approved outside scope"

@@ -14,7 +14,7 @@ from msgspec import Struct
 from rookery import NAME
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import RookeryError, SettingsError
-from rookery.governance.cli.intents_changes import Changing, Plan
+from rookery.governance.cli.intents_changes import Changing, PlannedChange
 from rookery.governance.cli.intents_common import (
     CommonOptions,
     aligned,
@@ -32,7 +32,7 @@ from rookery.governance.intents.intent import (
     Criterion,
     Intent,
     IntentFile,
-    Status,
+    IntentStatus,
     Verify,
 )
 from rookery.governance.intents.intent_edits import AddIntent
@@ -143,10 +143,10 @@ def new_command(
         )
     _insist_on_sense(described)
 
-    def plan(file: IntentFile) -> Plan:
+    def plan(file: IntentFile) -> PlannedChange:
         chosen = _free_id(file, intent_id)
         edit = AddIntent(_intent(chosen, described))
-        return Plan(intent_id=chosen, edits=(edit,), more={"name": described.name})
+        return PlannedChange(intent_id=chosen, edits=(edit,), more={"name": described.name})
 
     with _kept_words(described) if by_answers else nullcontext():
         made = Changing(governed).change("new", plan)
@@ -279,7 +279,7 @@ def _intent(intent_id: str, described: Described) -> Intent:
     return Intent(
         id=intent_id,
         name=described.name.strip(),
-        status=Status.PENDING,
+        status=IntentStatus.PENDING,
         description=described.description,
         owned_scope=described.scope,
         constraints=tuple(Constraint(text=each) for each in described.constraints),

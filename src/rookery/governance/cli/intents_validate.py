@@ -31,7 +31,7 @@ from rookery.governance.external_hooks.hook_files import (
     find_hooks,
 )
 from rookery.governance.external_hooks.hook_trust import HookTrust
-from rookery.governance.intents.intent import Intent, Status, digest
+from rookery.governance.intents.intent import Intent, IntentStatus, digest
 from rookery.governance.intents.intent_checks import changed_without_revision
 from rookery.governance.intents.intent_file import rendered
 from rookery.governance.layout import Layout, find_layout, governed_places, nested_roots
@@ -60,11 +60,11 @@ def check_governed(workspace: Path, places: Places, hooks: HookSettings) -> Iter
 
 
 def check_intents(layout: Layout) -> Finding:
-    from rookery.governance.intents.intent import Status
+    from rookery.governance.intents.intent import IntentStatus
     from rookery.governance.intents.intent_file import IntentReader, summary
 
     file = IntentReader(layout).read().file
-    running = sum(each.status is Status.IN_PROGRESS for each in file.intents)
+    running = sum(each.status is IntentStatus.IN_PROGRESS for each in file.intents)
     text = f"{running} of {len(file.intents)} in progress."
     if not file.errors:
         return Finding("intents", Health.OK, text)
@@ -221,7 +221,7 @@ def _changed(governed: GovernedFolder, intent: Intent) -> Problem | None:
     if last is None or last.intent_rev is None:
         return None
     # only what is in progress can be selected, so it is compared as if it still were
-    as_selected = replace(intent, status=Status.IN_PROGRESS)
+    as_selected = replace(intent, status=IntentStatus.IN_PROGRESS)
     return changed_without_revision(
         governed.layout.shown(governed.layout.intent_file),
         intent,

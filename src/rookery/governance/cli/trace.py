@@ -15,8 +15,8 @@ from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError
 from rookery.governance.cli.trace_common import (
     CannotAnswer,
-    Ending,
     OpenedLedger,
+    TraceExit,
     ledger_command,
     point_in_time,
     print_lines,
@@ -76,7 +76,7 @@ def blame_command(opened: OpenedLedger, where: str, span: str, why: bool, for_to
     history = history_of(opened.layout.root)
     owned = line_history(opened.folder, relative, _text(path), history)
     if wanted and wanted[0] > len(owned):
-        raise CannotAnswer(f"{relative} has only {len(owned)} lines.", Ending.NOT_FOUND)
+        raise CannotAnswer(f"{relative} has only {len(owned)} lines.", TraceExit.NOT_FOUND)
     lines = owned[wanted[0] - 1 : wanted[1]] if wanted else owned
     whys = whys_behind(opened.layout, lines) if why or one or opened.as_json else {}
     if opened.as_json:
@@ -85,7 +85,7 @@ def blame_command(opened: OpenedLedger, where: str, span: str, why: bool, for_to
         print_lines_with_tabs(map(porcelain, lines))
     else:
         _print(lines, whys)
-    return Ending.FINE
+    return TraceExit.FINE
 
 
 def _print(lines: list[OwnedLine], whys: dict[str, Why]) -> None:
@@ -117,7 +117,7 @@ def _place(opened: OpenedLedger, where: str) -> tuple[Path, int]:
     if not path.is_relative_to(opened.layout.root):
         raise SettingsError(f"{named} is outside of {opened.layout.root}, whose ledger is asked.")
     if not path.is_file():
-        raise CannotAnswer(f"There is no file {named}.", Ending.NOT_FOUND)
+        raise CannotAnswer(f"There is no file {named}.", TraceExit.NOT_FOUND)
     return path, line
 
 
@@ -135,10 +135,10 @@ def _text(path: Path) -> str:
         held = path.read_bytes()
     except OSError as error:
         raise CannotAnswer(
-            f"{path} cannot be read ({error.strerror}).", Ending.NOT_FOUND
+            f"{path} cannot be read ({error.strerror}).", TraceExit.NOT_FOUND
         ) from error
     if b"\0" in held:
-        raise CannotAnswer(f"{path} is no text, so it has no lines.", Ending.FINDINGS)
+        raise CannotAnswer(f"{path} is no text, so it has no lines.", TraceExit.FINDINGS)
     return held.decode("utf-8", "replace")
 
 
@@ -228,7 +228,7 @@ def log_command(
     if not _print_log(opened, reversed(list(found)) if reverse else found):
         _refuse_unknown(opened, query.intent)
         opened.say("Nothing is recorded yet." if query.takes_all else "No record matches.")
-    return Ending.FINE
+    return TraceExit.FINE
 
 
 def _refuse_unknown(opened: OpenedLedger, intent: str) -> None:
@@ -241,7 +241,7 @@ def _refuse_unknown(opened: OpenedLedger, intent: str) -> None:
         raise CannotAnswer(
             f"No record matches: there is no intent {intent}. They are listed with: "
             f"{NAME} intents list",
-            Ending.NOT_FOUND,
+            TraceExit.NOT_FOUND,
         )
 
 
@@ -321,7 +321,7 @@ def show_command(opened: OpenedLedger, id: str) -> int:
         print(json.dumps({"chain": chain, "record": record.raw}))
     else:
         print_lines(record_page(record, chain).splitlines())
-    return Ending.FINDINGS if "differs" in chain else Ending.FINE
+    return TraceExit.FINDINGS if "differs" in chain else TraceExit.FINE
 
 
 def _record_and_before(opened: OpenedLedger, id: str) -> tuple[TracedRecord, TracedRecord | None]:
@@ -330,12 +330,12 @@ def _record_and_before(opened: OpenedLedger, id: str) -> tuple[TracedRecord, Tra
     if len(id) < SHORTEST_ID:
         raise CannotAnswer(
             f"{id} is too short for the id of a record; write {SHORTEST_ID} of its digits or more.",
-            Ending.NOT_FOUND,
+            TraceExit.NOT_FOUND,
         )
     found = record_and_before(opened.folder, id, most=SEARCHED_BEFORE)
     if found is None:
         raise CannotAnswer(
-            f"There is no record {id}. They are listed with: {NAME} trace log", Ending.NOT_FOUND
+            f"There is no record {id}. They are listed with: {NAME} trace log", TraceExit.NOT_FOUND
         )
     return found
 
@@ -360,4 +360,4 @@ def stats_command(opened: OpenedLedger, since: str | None) -> int:
         print_lines(["No records since then." if since else "No records yet."])
     else:
         print_lines(told(found).splitlines())
-    return Ending.FINE
+    return TraceExit.FINE

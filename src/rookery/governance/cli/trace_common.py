@@ -33,7 +33,7 @@ TASK = f"{NAME}-trace"
 """The task in whose name a command records something."""
 
 
-class Ending(IntEnum):
+class TraceExit(IntEnum):
     FINE = 0
     FINDINGS = 1
     USAGE = 2
@@ -50,7 +50,7 @@ class Ending(IntEnum):
 class CannotAnswer(RookeryError):
     """Said in one sentence, with the exit code that goes with it."""
 
-    def __init__(self, sentence: str, ending: Ending) -> None:
+    def __init__(self, sentence: str, ending: TraceExit) -> None:
         super().__init__(sentence)
         self.ending = ending
 
@@ -115,7 +115,7 @@ def ledger_command(run: Callable[..., int]) -> Callable[..., int]:
         except CannotAnswer as error:
             return _ended(error, error.ending)
         except LedgerBusy as error:
-            return _ended(error, Ending.BUSY)
+            return _ended(error, TraceExit.BUSY)
 
     return answered
 
@@ -163,7 +163,7 @@ def write_out(target: Path | None, pieces: Iterable[bytes]) -> None:
         raise StorageError(f"{target} could not be written ({error.strerror}).") from error
 
 
-def _ended(error: RookeryError, ending: Ending) -> int:
+def _ended(error: RookeryError, ending: TraceExit) -> int:
     print(f"Error: {harmless_line(str(error))}", file=sys.stderr)
     return ending
 
@@ -174,5 +174,5 @@ def _layout(root: Path) -> Layout:
     raise CannotAnswer(
         f"There is no folder {GOVERNANCE_FOLDER} in {root}, so nothing is recorded here. Make one "
         f"with: {NAME} intents init",
-        Ending.NOT_INITIALISED,
+        TraceExit.NOT_INITIALISED,
     )

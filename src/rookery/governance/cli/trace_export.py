@@ -17,18 +17,18 @@ from rookery.errors import StorageError
 from rookery.governance.cli.trace_common import (
     TASK,
     CannotAnswer,
-    Ending,
     OpenedLedger,
+    TraceExit,
     journal_of,
     ledger_command,
     point_in_time,
     write_out,
 )
 from rookery.governance.ledger.commit_notes import Finalised, json_line
-from rookery.governance.ledger.git_history import GitFailed, GitHistory, history_of
+from rookery.governance.ledger.git_history import GitHistory, HistoryUnreadable, history_of
 from rookery.governance.ledger.ledger_file import Ledger
 from rookery.governance.ledger.ledger_reader import Query, oldest
-from rookery.governance.ledger.records import Entry
+from rookery.governance.ledger.records import LedgerEntry
 from rookery.governance.ledger.segments import Segment
 from rookery.governance.ledger.traced import TracedRecord
 from rookery.storage.cli.session_listing import confirmed, counted
@@ -43,7 +43,7 @@ def recover_command(opened: OpenedLedger) -> int:
     recording.close()
     if opened.as_json:
         print(json.dumps(to_builtins(found)))
-        return Ending.FINE
+        return TraceExit.FINE
     if found.put_away:
         entries = f"{found.put_away} entr{'y' if found.put_away == 1 else 'ies'} of the journal"
         opened.say(f"{entries} nobody here wrote; put away in .orchestration/.state/quarantine.")
@@ -54,7 +54,7 @@ def recover_command(opened: OpenedLedger) -> int:
             f"{counted(found.changed, 'call')} had changed something and "
             f"{counted(found.unchanged, 'call')} nothing; {found.known} were recorded already."
         )
-    return Ending.FINE
+    return TraceExit.FINE
 
 
 @click.command("seal")
@@ -73,7 +73,7 @@ def seal_command(opened: OpenedLedger) -> int:
         print(json.dumps({"sealed": names}))
     else:
         opened.say(f"Sealed {', '.join(names)}." if names else "There is nothing to seal.")
-    return Ending.FINE
+    return TraceExit.FINE
 
 
 @click.command("prune")
@@ -98,19 +98,19 @@ def prune_command(opened: OpenedLedger, before: str, dry_run: bool, yes: bool) -
         raise CannotAnswer(
             "Nothing was removed, because the ledger does not verify, and what is removed could "
             "not be examined later. Run `rookery trace verify` to see what is wrong.",
-            Ending.FINDINGS,
+            TraceExit.FINDINGS,
         )
     if names and not dry_run:
         if not yes and not confirmed(f"Remove {told} for good?"):
             opened.say("Nothing was removed.")
-            return Ending.FINDINGS
+            return TraceExit.FINDINGS
         prune(opened.recording().ledger, segments, task_id=TASK)
     if opened.as_json:
         print(json.dumps({"files": names, "records": records, "removed": not dry_run}))
     else:
         would = "would be removed" if dry_run else "removed"
         opened.say(f"{told} {would}: {', '.join(names)}" if names else "Nothing is as old as that.")
-    return Ending.FINE
+    return TraceExit.FINE
 
 
 def prune(ledger: Ledger, segments: list[Segment], *, task_id: str) -> None:
@@ -118,7 +118,7 @@ def prune(ledger: Ledger, segments: list[Segment], *, task_id: str) -> None:
     can be done again."""
     if segments:
         more = {"pruned": [segment.tombstone for segment in segments]}
-        ledger.append(Entry(kind="checkpoint", task_id=task_id, more=more))
+        ledger.append(LedgerEntry(kind="checkpoint", task_id=task_id, more=more))
         ledger.checkpoint(task_id)
         ledger.close()
     for segment in segments:
@@ -144,7 +144,7 @@ def export_command(
     """Write the ledger out for other programs, as JSON Lines."""
     records = oldest(opened.folder, Query(intent=intent))
     write_out(output, agent_trace(records, strip=strip))
-    return Ending.FINE
+    return TraceExit.FINE
 
 
 def agent_trace(records: Iterable[TracedRecord], *, strip: bool = False) -> Iterator[bytes]:
@@ -167,14 +167,14 @@ def finalize_command(opened: OpenedLedger, commit: str) -> int:
     history = _needed_history(opened)
     try:
         meant = history.commit(commit)
-    except GitFailed as error:
-        raise CannotAnswer(str(error), Ending.NOT_FOUND) from error
+    except HistoryUnreadable as error:
+        raise CannotAnswer(str(error), TraceExit.NOT_FOUND) from error
     found = finalise(history, meant, recent_writers(opened.folder))
     if opened.as_json:
         print(json.dumps({"commit": meant.revision, **_counts(found)}))
     else:
         opened.say(f"{meant.revision[:12]}: {_told(found)}")
-    return Ending.FINE
+    return TraceExit.FINE
 
 
 @click.command("install-hooks")
@@ -204,9 +204,9 @@ def install_hooks_command(opened: OpenedLedger) -> int:
             raise CannotAnswer(
                 f"There is another {HOOK} hook, which is as it was. Add this line to "
                 f"{folder / HOOK}: {HOOK_LINE}",
-                Ending.FINDINGS,
+                TraceExit.FINDINGS,
             )
-    return Ending.FINE
+    return TraceExit.FINE
 
 
 def _stripped(raw: dict[str, Any]) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def _needed_history(opened: OpenedLedger) -> GitHistory:
     if history is None:
         raise CannotAnswer(
             f"{opened.layout.root} is in no git repository, or git is not installed.",
-            Ending.NOT_FOUND,
+            TraceExit.NOT_FOUND,
         )
     return history
 

@@ -13,8 +13,8 @@ from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import SettingsError, StorageError
 from rookery.governance.cli.trace_common import (
     TASK,
-    Ending,
     OpenedLedger,
+    TraceExit,
     journal_of,
     ledger_command,
     point_in_time,
@@ -26,7 +26,7 @@ from rookery.storage.cli.session_listing import confirmed
 _STATE = re.compile(r"\b(?:sha256:)?([0-9a-f]{64})\b")
 
 
-class Remembered(Struct, frozen=True, kw_only=True):
+class RememberedHead(Struct, frozen=True, kw_only=True):
     """What the ledger is compared with, and the day on which it was noted, if that is known."""
 
     head: KnownHead | None = None
@@ -92,26 +92,26 @@ def verify_command(
 
 def _ending(report: Report, *, strict: bool) -> int:
     if not report.whole:
-        return Ending.FINDINGS
+        return TraceExit.FINDINGS
     warned = any(finding.level == "WARN" for finding in report.findings)
-    return Ending.WARNINGS if strict and warned else Ending.FINE
+    return TraceExit.WARNINGS if strict and warned else TraceExit.FINE
 
 
-def _known(opened: OpenedLedger, checkpoint: Path | None) -> Remembered:
+def _known(opened: OpenedLedger, checkpoint: Path | None) -> RememberedHead:
     """From a file, or from what this machine remembers."""
     if checkpoint is None:
         head = opened.known_head()
         noted = _day_noted(opened.heads.path.read_text(encoding="utf-8")) if head else ""
-        return Remembered(head=head, noted=noted)
+        return RememberedHead(head=head, noted=noted)
     try:
         text = checkpoint.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise SettingsError(f"{checkpoint} cannot be read ({error}).") from error
     try:
-        return Remembered(head=known_head(text), noted=_day_noted(text))
+        return RememberedHead(head=known_head(text), noted=_day_noted(text))
     except ValueError:
         if found := _STATE.search(text):
-            return Remembered(state=found[1])
+            return RememberedHead(state=found[1])
     raise SettingsError(f"{checkpoint} holds neither heads nor a state of a ledger.")
 
 
@@ -149,16 +149,16 @@ def _accepted(opened: OpenedLedger, report: Report) -> int:
     can have it forgotten."""
     if report.failures:
         opened.say("Nothing was accepted: records are damaged, and would stay so.")
-        return Ending.FINDINGS
+        return TraceExit.FINDINGS
     if not sys.stdin.isatty():
         raise SettingsError(
             "Nobody is there to say yes. Only a person at a terminal accepts a loss."
         )
     if not confirmed("Forget the heads that this ledger no longer holds, and go on from here?"):
-        return Ending.FINDINGS
+        return TraceExit.FINDINGS
     opened.heads.accept(opened.recording().ledger.tail())
     opened.say("The ledger is taken as it is now.")
-    return Ending.FINE
+    return TraceExit.FINE
 
 
 def _write_script(opened: OpenedLedger, target: Path) -> int:
@@ -180,4 +180,4 @@ def _write_script(opened: OpenedLedger, target: Path) -> int:
         str(opened.folder),
     ]
     print(harmless(f"An auditor runs: {shlex.join(words)}"), file=sys.stderr)
-    return Ending.FINE
+    return TraceExit.FINE

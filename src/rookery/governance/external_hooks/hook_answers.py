@@ -45,7 +45,7 @@ _NOT_EXECUTABLE, _NOT_FOUND, _SIGNALS = 126, 127, range(129, 193)
 """Exit statuses by which a shell says that a program did not run, or was killed."""
 
 
-class Opinion(IntEnum):
+class HookOpinion(IntEnum):
     """From none to the strictest. The greatest of several is the one that holds."""
 
     NONE = 0
@@ -57,12 +57,12 @@ class Opinion(IntEnum):
 
 
 _DECISIONS = {
-    "allow": Opinion.ALLOW,
-    "approve": Opinion.ALLOW,
-    "ask": Opinion.ASK,
-    "defer": Opinion.DEFER,
-    "deny": Opinion.DENY,
-    "block": Opinion.DENY,
+    "allow": HookOpinion.ALLOW,
+    "approve": HookOpinion.ALLOW,
+    "ask": HookOpinion.ASK,
+    "defer": HookOpinion.DEFER,
+    "deny": HookOpinion.DENY,
+    "block": HookOpinion.DENY,
 }
 
 
@@ -85,7 +85,7 @@ class HookAnswer(Struct, frozen=True, kw_only=True):
     """`code` is that of the refusal, if it is one. `message` is for the person, `context` for the
     model, `warning` what went wrong with the hook itself."""
 
-    opinion: Opinion = Opinion.NONE
+    opinion: HookOpinion = HookOpinion.NONE
     reason: str = ""
     code: str = ""
     updated_input: Mapping[str, Any] | None = None
@@ -108,11 +108,11 @@ class HookDecision(StrEnum):
 
 
 _DECISION_OF = {
-    Opinion.NONE: HookDecision.NONE,
-    Opinion.ALLOW: HookDecision.ALLOW,
-    Opinion.ASK: HookDecision.ASK,
-    Opinion.DENY: HookDecision.DENY,
-    Opinion.HALT: HookDecision.HALT,
+    HookOpinion.NONE: HookDecision.NONE,
+    HookOpinion.ALLOW: HookDecision.ALLOW,
+    HookOpinion.ASK: HookDecision.ASK,
+    HookOpinion.DENY: HookDecision.DENY,
+    HookOpinion.HALT: HookDecision.HALT,
 }
 
 
@@ -133,7 +133,7 @@ class HookVerdict(Struct, frozen=True, kw_only=True):
     new_output: str | None = None
 
 
-class Heard(Struct, frozen=True, kw_only=True):
+class HookOutput(Struct, frozen=True, kw_only=True):
     """An answer, and whose it is. `arguments` is its updated input as a call of ours."""
 
     hook: HookCommand
@@ -180,13 +180,13 @@ def untrusted(hook: HookCommand, why: str) -> HookAnswer:
     return failure(hook, UNTRUSTED, f"was not run: {why}")
 
 
-def joined(heard: Sequence[Heard], *, interactive: bool) -> HookVerdict:
+def joined(heard: Sequence[HookOutput], *, interactive: bool) -> HookVerdict:
     """In the order of the configuration. Nobody's yes outweighs another's no; of several new
     inputs the last one counts, and that there were several is noted."""
-    opinion = max((each.answer.opinion for each in heard), default=Opinion.NONE)
+    opinion = max((each.answer.opinion for each in heard), default=HookOpinion.NONE)
     decisive = [each for each in heard if each.answer.opinion is opinion]
-    if opinion is Opinion.DEFER:
-        opinion = Opinion.ASK if interactive else Opinion.DENY
+    if opinion is HookOpinion.DEFER:
+        opinion = HookOpinion.ASK if interactive else HookOpinion.DENY
     rewriters = [each for each in heard if each.arguments is not None]
     replacing = [each for each in heard if each.answer.new_output is not None]
     return HookVerdict(
@@ -216,7 +216,7 @@ def refusal(verdict: HookVerdict, call: ToolCall, *, intent_id: str = "") -> Ref
 def _failed_closed(hook: HookCommand, code: str, what: str) -> HookAnswer:
     text = f"The hook {hook.name} {what}."
     reason = f"{text} This is a failure, not a refusal. The hook must succeed first."
-    return HookAnswer(opinion=Opinion.DENY, code=code, reason=reason, warning=text)
+    return HookAnswer(opinion=HookOpinion.DENY, code=code, reason=reason, warning=text)
 
 
 def _did_not_run(status: int | None) -> bool:
@@ -231,7 +231,7 @@ def _refused(hook: HookCommand, reason: str) -> HookAnswer:
     """Where nothing can be stopped any more, a refusal is something to be told."""
     reason = reason[:_LONGEST_REASON] or f"The hook {hook.name} gave no reason."
     if hook.event in _CAN_BLOCK:
-        return HookAnswer(opinion=Opinion.DENY, code=BLOCKED, reason=reason)
+        return HookAnswer(opinion=HookOpinion.DENY, code=BLOCKED, reason=reason)
     if hook.event.is_after_tool:
         return HookAnswer(context=reason)
     return HookAnswer(message=reason)
@@ -291,7 +291,7 @@ def _understood(hook: HookCommand, document: Mapping[str, Any]) -> HookAnswer:
     if not goes_on:
         stop = _text(document, "stopReason") or f"The hook {hook.name} stopped the task."
         stop = stop[:_LONGEST_REASON]
-        answer = replace(answer, opinion=Opinion.HALT, code=BLOCKED, reason=stop)
+        answer = replace(answer, opinion=HookOpinion.HALT, code=BLOCKED, reason=stop)
     return answer
 
 
@@ -338,13 +338,13 @@ def _with_decision(hook: HookCommand, decision: object, reason: str) -> HookAnsw
         raise _Unreadable(f"has an unknown decision: {str(decision)[:100]}")
     # a guard that cannot be understood must not count as consent
     reason = f"The hook {hook.name} gave an unknown decision: {str(decision)[:100]}."
-    return HookAnswer(opinion=Opinion.ASK, reason=reason)
+    return HookAnswer(opinion=HookOpinion.ASK, reason=reason)
 
 
-def _with_opinion(hook: HookCommand, opinion: Opinion, reason: str) -> HookAnswer:
-    if opinion is Opinion.DENY:
+def _with_opinion(hook: HookCommand, opinion: HookOpinion, reason: str) -> HookAnswer:
+    if opinion is HookOpinion.DENY:
         return _refused(hook, reason)
-    opinion = opinion if hook.event in _CAN_BLOCK else Opinion.NONE
+    opinion = opinion if hook.event in _CAN_BLOCK else HookOpinion.NONE
     return HookAnswer(opinion=opinion, reason=reason[:_LONGEST_REASON])
 
 
@@ -353,22 +353,22 @@ def _text(said: Mapping[str, Any], key: str) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _code(opinion: Opinion, decisive: Sequence[Heard]) -> str:
+def _code(opinion: HookOpinion, decisive: Sequence[HookOutput]) -> str:
     """Who refuses on purpose comes before who only failed."""
-    if opinion not in (Opinion.DENY, Opinion.HALT):
+    if opinion not in (HookOpinion.DENY, HookOpinion.HALT):
         return ""
     codes = sorted(each.answer.code or BLOCKED for each in decisive)
     return codes[0] if codes else FAILED
 
 
-def _conflict(rewriters: Sequence[Heard]) -> tuple[str, ...]:
+def _conflict(rewriters: Sequence[HookOutput]) -> tuple[str, ...]:
     if len({repr(each.arguments) for each in rewriters}) < 2:
         return ()
     names = ", ".join(each.hook.name for each in rewriters)
     return (f"Several hooks rewrote the input ({names}); that of the last one counts.",)
 
 
-def _labelled(heard: Heard) -> str:
+def _labelled(heard: HookOutput) -> str:
     return f"[hook {heard.hook.name}] {heard.answer.context}"
 
 

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from rookery.core.blocks import ToolCall
 from rookery.governance.external_hooks.hook_answers import (
     FAILED,
-    Heard,
     HookAnswer,
     HookDecision,
+    HookOpinion,
+    HookOutput,
     HookRun,
     HookVerdict,
-    Opinion,
     answer_of,
     failure,
     joined,
@@ -201,7 +201,7 @@ class ExternalHooks:
             ]
         )
 
-    def _joined(self, heard: Sequence[Heard]) -> HookVerdict:
+    def _joined(self, heard: Sequence[HookOutput]) -> HookVerdict:
         short = [replace(each, answer=self._shortened(each.answer)) for each in heard]
         verdict = joined(short, interactive=self._interactive)
         for warning in verdict.warnings:
@@ -258,7 +258,7 @@ async def collect_answers(
     invocations: Sequence[Invocation],
     situation: Situation,
     background: Callable[[Work], None] | None,
-) -> list[tuple[Invocation, Heard]]:
+) -> list[tuple[Invocation, HookOutput]]:
     """The answers in the order of the configuration, whoever was quicker. Who runs in the
     background has none, but it is told if it does not run."""
     runs: _Runs = {}
@@ -281,7 +281,10 @@ async def collect_answers(
             distinct.setdefault(invocation.key, invocation)
     await _run_all(list(distinct.values()), run, background)
     return [
-        (invocation, Heard(hook=invocation.known.hook, answer=_answer(invocation, runs, refused)))
+        (
+            invocation,
+            HookOutput(hook=invocation.known.hook, answer=_answer(invocation, runs, refused)),
+        )
         for invocation in invocations
         if invocation.known in refused or not invocation.known.hook.background
     ]
@@ -301,12 +304,12 @@ def _concerns(hook: HookCommand, call: ToolCall, summary: CallSummary, root: str
 
 
 def _rewritten(
-    heard: Heard, call: ToolCall, shown: Sequence[Presented], at: int, root: str
-) -> Heard:
+    heard: HookOutput, call: ToolCall, shown: Sequence[Presented], at: int, root: str
+) -> HookOutput:
     """With the new input as arguments of ours. What is none refuses the call, whatever the hook
     wants done about failures: it wanted something else to be run than what would be."""
     updated = heard.answer.updated_input
-    if updated is None or heard.answer.opinion >= Opinion.DENY:
+    if updated is None or heard.answer.opinion >= HookOpinion.DENY:
         return heard
     try:
         return replace(heard, arguments=mapped_back(call, shown, at, updated, root))

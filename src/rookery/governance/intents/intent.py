@@ -18,7 +18,7 @@ from rookery.core.findings import Problem, Severity
 DEFAULT_VERIFY_SECONDS = 300
 
 
-class Status(StrEnum):
+class IntentStatus(StrEnum):
     PENDING = "PENDING"
     IN_PROGRESS = "IN_PROGRESS"
     PAUSED = "PAUSED"
@@ -26,7 +26,7 @@ class Status(StrEnum):
     ABANDONED = "ABANDONED"
 
 
-OPEN = (Status.PENDING, Status.IN_PROGRESS, Status.PAUSED)
+OPEN = (IntentStatus.PENDING, IntentStatus.IN_PROGRESS, IntentStatus.PAUSED)
 
 
 class Verify(Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class Constraint(Struct, frozen=True, kw_only=True):
     id: str = ""
 
 
-class Permissions(Struct, frozen=True, kw_only=True):
+class IntentPermissions(Struct, frozen=True, kw_only=True):
     """Rules as they were written; `permission_rules` understands them."""
 
     allow: tuple[str, ...] = ()
@@ -87,12 +87,12 @@ class LastVerification(Struct, frozen=True, kw_only=True):
 class Intent(Struct, frozen=True, kw_only=True):
     id: str
     name: str = ""
-    status: Status = Status.PENDING
+    status: IntentStatus = IntentStatus.PENDING
     description: str = ""
     owned_scope: tuple[str, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     acceptance_criteria: tuple[Criterion, ...] = ()
-    permissions: Permissions = Permissions()
+    permissions: IntentPermissions = IntentPermissions()
     budget: IntentBudget = IntentBudget()
     depends_on: tuple[str, ...] = ()
     parent: str = ""
@@ -162,7 +162,7 @@ class IntentFile(Struct, frozen=True, kw_only=True):
     def unmet(self, intent: Intent) -> tuple[str, ...]:
         """What the intent depends on and is not completed."""
         found = {each: self.find(each) for each in intent.depends_on}
-        done = Status.COMPLETED
+        done = IntentStatus.COMPLETED
         return tuple(each for each, its in found.items() if its is None or its.status is not done)
 
 
@@ -170,8 +170,8 @@ class Move(Struct, frozen=True):
     """One way from a status to another. None among `before` is an intent that is not there yet."""
 
     command: str
-    before: tuple[Status | None, ...]
-    after: Status
+    before: tuple[IntentStatus | None, ...]
+    after: IntentStatus
     needs_scope: bool = False
     needs_dependencies: bool = False
     needs_checks: bool = False
@@ -181,34 +181,34 @@ class Move(Struct, frozen=True):
 
 
 LIFECYCLE: tuple[Move, ...] = (
-    Move("new", (None,), Status.PENDING),
+    Move("new", (None,), IntentStatus.PENDING),
     Move(
         "start",
-        (Status.PENDING, Status.PAUSED),
-        Status.IN_PROGRESS,
+        (IntentStatus.PENDING, IntentStatus.PAUSED),
+        IntentStatus.IN_PROGRESS,
         needs_scope=True,
         needs_dependencies=True,
         agent_may_ask=True,
     ),
-    Move("pause", (Status.IN_PROGRESS,), Status.PAUSED),
+    Move("pause", (IntentStatus.IN_PROGRESS,), IntentStatus.PAUSED),
     Move(
         "close",
-        (Status.IN_PROGRESS,),
-        Status.COMPLETED,
+        (IntentStatus.IN_PROGRESS,),
+        IntentStatus.COMPLETED,
         needs_checks=True,
         needs_reason_to_skip=True,
         agent_may_ask=True,
     ),
-    Move("abandon", OPEN, Status.ABANDONED),
-    Move("reopen", (Status.COMPLETED,), Status.IN_PROGRESS, raises_revision=True),
-    Move("reopen", (Status.ABANDONED,), Status.PENDING),
+    Move("abandon", OPEN, IntentStatus.ABANDONED),
+    Move("reopen", (IntentStatus.COMPLETED,), IntentStatus.IN_PROGRESS, raises_revision=True),
+    Move("reopen", (IntentStatus.ABANDONED,), IntentStatus.PENDING),
 )
 ORDER = (
-    Status.IN_PROGRESS,
-    Status.PAUSED,
-    Status.PENDING,
-    Status.COMPLETED,
-    Status.ABANDONED,
+    IntentStatus.IN_PROGRESS,
+    IntentStatus.PAUSED,
+    IntentStatus.PENDING,
+    IntentStatus.COMPLETED,
+    IntentStatus.ABANDONED,
 )
 
 
@@ -218,7 +218,7 @@ def expired(intent: Intent, now: datetime) -> bool:
 
 
 def selectable(intent: Intent, now: datetime) -> bool:
-    return intent.status is Status.IN_PROGRESS and not expired(intent, now)
+    return intent.status is IntentStatus.IN_PROGRESS and not expired(intent, now)
 
 
 @lru_cache(maxsize=256)
@@ -229,18 +229,18 @@ def digest(intent: Intent, policy: Policy) -> str:
     return sha256(canonical(_definition(intent, policy))).hexdigest()
 
 
-def move(command: str, status: Status | None) -> Move | None:
+def move(command: str, status: IntentStatus | None) -> Move | None:
     """What the command does to an intent in that status; None if it cannot."""
     fitting = (each for each in LIFECYCLE if each.command == command and status in each.before)
     return next(fitting, None)
 
 
-def possible_moves(status: Status) -> tuple[str, ...]:
+def possible_moves(status: IntentStatus) -> tuple[str, ...]:
     """The commands that an intent in this status can take."""
     return tuple(each.command for each in LIFECYCLE if status in each.before)
 
 
-def first_step(command: str, status: Status) -> Move | None:
+def first_step(command: str, status: IntentStatus) -> Move | None:
     """What must be done first so that the command can be given. None if there is no way, or it has
     come already to where the command would lead."""
     wanted = [each for each in LIFECYCLE if each.command == command]

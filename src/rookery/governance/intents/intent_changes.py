@@ -18,9 +18,9 @@ from rookery.governance.intents.intent import (
     Criterion,
     Intent,
     IntentBudget,
-    Permissions,
+    IntentPermissions,
+    IntentStatus,
     Policy,
-    Status,
     expired,
 )
 from rookery.governance.scope.name_patterns import PatternError
@@ -40,7 +40,7 @@ _FROM_LOOSE_TO_STRICT: dict[str, tuple[str, ...]] = {
 UNCHANGED = "It is worded as before."
 
 
-class Effect(StrEnum):
+class ScopeEffect(StrEnum):
     NONE = "none"
     NARROWED = "narrowed"
     """In force at once; the context is given again; the call at hand is judged by it."""
@@ -52,41 +52,49 @@ class Effect(StrEnum):
     """The same, and a person must agree to the difference before it is selected again."""
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class IntentChange(Struct, frozen=True, kw_only=True):
     """`fields` are what differs. `reason` says it in a word where the intent was lost."""
 
-    effect: Effect
+    effect: ScopeEffect
     fields: tuple[str, ...] = ()
     reason: str = ""
 
 
-class Definition(Struct, frozen=True):
+class IntentDefinition(Struct, frozen=True):
     intent: Intent
     policy: Policy
 
 
 def change(
-    old: Definition, new: Definition | None, *, now: datetime, during_own_call: bool = False
-) -> Change:
+    old: IntentDefinition,
+    new: IntentDefinition | None,
+    *,
+    now: datetime,
+    during_own_call: bool = False,
+) -> IntentChange:
     """`new` is None if the intent is no longer there, or is broken."""
     if new is None:
-        return Change(effect=Effect.LOST, fields=("intent",), reason="removed")
-    if new.intent.status is not Status.IN_PROGRESS:
-        return Change(effect=Effect.LOST, fields=("status",), reason=str(new.intent.status))
+        return IntentChange(effect=ScopeEffect.LOST, fields=("intent",), reason="removed")
+    if new.intent.status is not IntentStatus.IN_PROGRESS:
+        return IntentChange(
+            effect=ScopeEffect.LOST, fields=("status",), reason=str(new.intent.status)
+        )
     if expired(new.intent, now):
-        return Change(effect=Effect.LOST, fields=("budget",), reason="expired")
+        return IntentChange(effect=ScopeEffect.LOST, fields=("budget",), reason="expired")
     effects = _effects(old, new)
     fields = tuple(effects)
     if not fields:
-        return Change(effect=Effect.NONE)
+        return IntentChange(effect=ScopeEffect.NONE)
     if during_own_call:
-        return Change(effect=Effect.LOST_TO_TOOL, fields=fields, reason="changed_by_tool")
-    if Effect.WIDENED in effects.values():
-        return Change(effect=Effect.WIDENED, fields=fields)
-    return Change(effect=Effect.NARROWED, fields=fields)
+        return IntentChange(
+            effect=ScopeEffect.LOST_TO_TOOL, fields=fields, reason="changed_by_tool"
+        )
+    if ScopeEffect.WIDENED in effects.values():
+        return IntentChange(effect=ScopeEffect.WIDENED, fields=fields)
+    return IntentChange(effect=ScopeEffect.NARROWED, fields=fields)
 
 
-def difference(old: Definition, new: Definition) -> tuple[str, ...]:
+def difference(old: IntentDefinition, new: IntentDefinition) -> tuple[str, ...]:
     """What was taken out of an intent, then what was put in."""
     before, after = list(_lines(old)), list(_lines(new))
     out = [f"- {line}" for line in before if line not in after]
@@ -94,7 +102,7 @@ def difference(old: Definition, new: Definition) -> tuple[str, ...]:
     return (*out, *put) or (UNCHANGED,)
 
 
-def _effects(old: Definition, new: Definition) -> dict[str, Effect]:
+def _effects(old: IntentDefinition, new: IntentDefinition) -> dict[str, ScopeEffect]:
     """What each field that differs amounts to."""
     a, b = old.intent, new.intent
     found = {
@@ -103,68 +111,68 @@ def _effects(old: Definition, new: Definition) -> dict[str, Effect]:
         "acceptance_criteria": _texts(a.acceptance_criteria, b.acceptance_criteria),
         "permissions": _permissions(a.permissions, b.permissions),
         "budget": _budget(a.budget, b.budget),
-        "parent": Effect.NONE if a.parent == b.parent else Effect.WIDENED,
+        "parent": ScopeEffect.NONE if a.parent == b.parent else ScopeEffect.WIDENED,
         "policy": _policy(old.policy, new.policy),
     }
-    return {field: effect for field, effect in found.items() if effect is not Effect.NONE}
+    return {field: effect for field, effect in found.items() if effect is not ScopeEffect.NONE}
 
 
-def _scope(old: Sequence[str], new: Sequence[str]) -> Effect:
+def _scope(old: Sequence[str], new: Sequence[str]) -> ScopeEffect:
     if set(old) == set(new):
-        return Effect.NONE
+        return ScopeEffect.NONE
     try:
-        return Effect.NARROWED if within(new, old) else Effect.WIDENED
+        return ScopeEffect.NARROWED if within(new, old) else ScopeEffect.WIDENED
     except PatternError:
-        return Effect.WIDENED
+        return ScopeEffect.WIDENED
 
 
 def _texts(
     old: Sequence[Constraint] | Sequence[Criterion], new: Sequence[Constraint] | Sequence[Criterion]
-) -> Effect:
+) -> ScopeEffect:
     if tuple(old) == tuple(new):
-        return Effect.NONE
-    return Effect.NARROWED if set(old) <= set(new) else Effect.WIDENED
+        return ScopeEffect.NONE
+    return ScopeEffect.NARROWED if set(old) <= set(new) else ScopeEffect.WIDENED
 
 
-def _permissions(old: Permissions, new: Permissions) -> Effect:
+def _permissions(old: IntentPermissions, new: IntentPermissions) -> ScopeEffect:
     if old == new:
-        return Effect.NONE
+        return ScopeEffect.NONE
     before, after = set(old.deny), set(new.deny)
     stricter = (
         set(new.allow) <= set(old.allow)
         and before <= after
         and set(old.ask) <= set(new.ask) | after
     )
-    return Effect.NARROWED if stricter else Effect.WIDENED
+    return ScopeEffect.NARROWED if stricter else ScopeEffect.WIDENED
 
 
-def _budget(old: IntentBudget, new: IntentBudget) -> Effect:
+def _budget(old: IntentBudget, new: IntentBudget) -> ScopeEffect:
     if old == new:
-        return Effect.NONE
+        return ScopeEffect.NONE
     pairs = (
         (old.max_files, new.max_files),
         (old.max_changed_lines, new.max_changed_lines),
         (old.max_tool_calls, new.max_tool_calls),
         (old.expires_at, new.expires_at),
     )
-    return Effect.NARROWED if all(_lower(a, b) for a, b in pairs) else Effect.WIDENED
+    return ScopeEffect.NARROWED if all(_lower(a, b) for a, b in pairs) else ScopeEffect.WIDENED
 
 
 def _lower(old: Any, new: Any) -> bool:
     return old is None or (new is not None and new <= old)
 
 
-def _policy(old: Policy, new: Policy) -> Effect:
+def _policy(old: Policy, new: Policy) -> ScopeEffect:
     if old == new:
-        return Effect.NONE
+        return ScopeEffect.NONE
     stricter = set(old.protect) <= set(new.protect) and all(
         order.index(getattr(old, key)) <= order.index(getattr(new, key))
         for key, order in _FROM_LOOSE_TO_STRICT.items()
     )
-    return Effect.NARROWED if stricter else Effect.WIDENED
+    return ScopeEffect.NARROWED if stricter else ScopeEffect.WIDENED
 
 
-def _lines(worded: Definition) -> Iterator[str]:
+def _lines(worded: IntentDefinition) -> Iterator[str]:
     intent, policy = worded.intent, worded.policy
     yield f"status: {intent.status}"
     yield from (f"scope: {each}" for each in intent.owned_scope)

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from rookery.core.findings import Problem
 from rookery.governance.intents.file_nodes import Allowance, ListNode, MapNode, Node, NodeReader
-from rookery.governance.intents.intent import Intent, IntentFile, Status
+from rookery.governance.intents.intent import Intent, IntentFile, IntentStatus
 from rookery.governance.scope.scope_patterns import inside, literal_folder, overlaps, scope_pattern
 
 MOST_COMPARISONS = 50_000
@@ -29,7 +29,7 @@ def check_together(
     by_id = _by_id(read, reading)
     _check_dependencies(read, by_id, reading)
     _check_parents(read, by_id, reading)
-    running = [each for each in read if each.intent.status is Status.IN_PROGRESS]
+    running = [each for each in read if each.intent.status is IntentStatus.IN_PROGRESS]
     for one, other, pattern in _overlapping(running):
         reading.about(one.intent.id).note(
             "W304",
@@ -55,7 +55,7 @@ def unmatched_patterns(
     for node in nodes:
         its_id = reading.text(node.get("id"), "id") if isinstance(node, MapNode) else ""
         intent = file.find(its_id) if its_id else None
-        if intent is None or intent.status is not Status.IN_PROGRESS:
+        if intent is None or intent.status is not IntentStatus.IN_PROGRESS:
             continue
         scope = node.get("owned_scope") if isinstance(node, MapNode) else None
         for at, each in enumerate(scope.items if isinstance(scope, ListNode) else ()):

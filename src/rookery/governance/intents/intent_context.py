@@ -47,7 +47,7 @@ class OtherWork(Struct, frozen=True, kw_only=True):
     scope: tuple[str, ...]
 
 
-class Surroundings(Struct, frozen=True, kw_only=True):
+class IntentSurroundings(Struct, frozen=True, kw_only=True):
     """What helps, newest first where there is an order."""
 
     related: tuple[TraceLine, ...] = ()
@@ -55,7 +55,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     files_left: int | None = None
 
 
-ALONE = Surroundings()
+ALONE = IntentSurroundings()
 
 
 def intent_context(
@@ -63,7 +63,7 @@ def intent_context(
     *,
     digest: str,
     generated: str,
-    around: Surroundings = ALONE,
+    around: IntentSurroundings = ALONE,
     budget: int = DEFAULT_CHARS,
 ) -> str:
     """The block a selection answers with. Raises `ContextTooLarge`."""
@@ -139,7 +139,7 @@ def _criterion(criterion: Criterion, its_id: str) -> str:
     return _element("criterion", criterion.text, id=its_id, check=criterion.verify.command)
 
 
-def _limits(intent: Intent, around: Surroundings) -> str:
+def _limits(intent: Intent, around: IntentSurroundings) -> str:
     said: dict[str, str] = {}
     if around.files_left is not None:
         said["files_left"] = str(around.files_left)
@@ -148,14 +148,14 @@ def _limits(intent: Intent, around: Surroundings) -> str:
     return f"  {_empty('limits', **said)}\n" if said else ""
 
 
-def _concurrent_work(around: Surroundings, room: int) -> str:
+def _concurrent_work(around: IntentSurroundings, room: int) -> str:
     tasks = [
         _empty("task", intent=each.intent_id, scope=", ".join(each.scope)) for each in around.others
     ]
     return _fitting("concurrent_work", tasks, room)
 
 
-def _related_work(around: Surroundings, room: int) -> str:
+def _related_work(around: IntentSurroundings, room: int) -> str:
     traces = [
         _empty("trace", id=each.id, at=each.at, tool=each.tool, files=", ".join(each.files))
         for each in around.related[:MOST_RELATED]

@@ -19,9 +19,9 @@ from rookery.governance.intents.file_nodes import KeyedNode, ListNode, MapNode, 
 from rookery.governance.intents.intent import (
     Intent,
     IntentFile,
+    IntentStatus,
     LastVerification,
     Move,
-    Status,
     StatusChange,
 )
 from rookery.governance.intents.intent_file import LARGEST, IntentText, parsed
@@ -233,7 +233,7 @@ def expected(intent: Intent, edit: Edit) -> Intent:
     """The intent as it must be read after the edit."""
     match edit:
         case SetField("status", text):
-            return replace(intent, status=Status(text))
+            return replace(intent, status=IntentStatus(text))
         case SetField("revision", text):
             return replace(intent, revision=int(text))
         case SetField(_, text):
@@ -294,7 +294,7 @@ def _flow_value(said: Any) -> str:
         return _flow(said)
     if isinstance(said, list | tuple):
         return f"[{', '.join(map(_flow_value, said))}]"
-    return said if isinstance(said, Status) else json.dumps(said, ensure_ascii=False)
+    return said if isinstance(said, IntentStatus) else json.dumps(said, ensure_ascii=False)
 
 
 def _block(said: dict[str, Any]) -> list[str]:
@@ -308,7 +308,7 @@ def _block(said: dict[str, Any]) -> list[str]:
 
 
 def _said_of_change(change: StatusChange) -> dict[str, Any]:
-    said = {"status": Status(change.status), "at": change.at, "by": change.by}
+    said = {"status": IntentStatus(change.status), "at": change.at, "by": change.by}
     return {**said, **({"reason": change.reason} if change.reason else {})}
 
 

@@ -21,8 +21,8 @@ from rookery.governance.intents.intent import (
     OPEN,
     Intent,
     IntentFile,
+    IntentStatus,
     Policy,
-    Status,
     expired,
 )
 from rookery.governance.intents.intent_checks import Read, check_together, unmatched_patterns
@@ -57,7 +57,7 @@ _KEYS = {
     *("revision", "owner", "reviewers", "tags", "priority", "created_at", "updated_at"),
     *("status_history", "last_verification"),
 }
-_STATUSES = ", ".join(Status)
+_STATUSES = ", ".join(IntentStatus)
 
 
 def read_intents(
@@ -180,23 +180,23 @@ def _name(node: MapNode, reading: NodeReader) -> str:
     return name
 
 
-def _status(node: MapNode, reading: NodeReader) -> Status:
+def _status(node: MapNode, reading: NodeReader) -> IntentStatus:
     its = node.get("status")
     if its is None:
         reading.note("E204", node, "status", "an intent needs a status", f"one of {_STATUSES}")
-        return Status.PENDING
+        return IntentStatus.PENDING
     text = reading.text(its, "status")
     canonical = text.strip().upper().replace("-", "_").replace(" ", "_")
-    if canonical not in Status.__members__:
+    if canonical not in IntentStatus.__members__:
         if isinstance(its, TextNode):
             reading.note("E204", its, "status", "unknown status", f"one of {_STATUSES}")
-        return Status.PENDING
+        return IntentStatus.PENDING
     if canonical != text:
         reading.note("W307", its, "status", f"{text} is read as {canonical}")
-    return Status[canonical]
+    return IntentStatus[canonical]
 
 
-def _scope(node: MapNode, reading: NodeReader, status: Status) -> tuple[str, ...]:
+def _scope(node: MapNode, reading: NodeReader, status: IntentStatus) -> tuple[str, ...]:
     its = node.get("owned_scope")
     patterns: list[str] = []
     for at, each in enumerate(reading.items(its, "owned_scope", most=MOST_PATTERNS)):
@@ -206,7 +206,7 @@ def _scope(node: MapNode, reading: NodeReader, status: Status) -> tuple[str, ...
             patterns.append(text)
     positive = [each for each in patterns if not each.startswith("!")]
     empty = its is None or isinstance(its, ListNode | TextNode)
-    if its is None or (status is Status.IN_PROGRESS and not positive and empty):
+    if its is None or (status is IntentStatus.IN_PROGRESS and not positive and empty):
         what = "is missing" if its is None else "grants nothing"
         reading.note(
             "E205", its or node, "owned_scope", f"owned_scope {what}", 'e.g. - "src/auth/**"'
@@ -241,7 +241,7 @@ def _advise(intent: Intent, node: MapNode, reading: NodeReader, now: datetime) -
     elif not any(each.verify for each in intent.acceptance_criteria):
         at = node.get("acceptance_criteria") or node
         reading.note("W309", at, "acceptance_criteria", "no criterion is machine-checked")
-    if intent.status is Status.IN_PROGRESS and expired(intent, now):
+    if intent.status is IntentStatus.IN_PROGRESS and expired(intent, now):
         reading.note("W310", node.get("budget") or node, "budget.expires_at", "it has expired")
 
 

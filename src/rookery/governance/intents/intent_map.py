@@ -23,7 +23,7 @@ CoverageState = Literal["covered", "unverified", "outdated", "uncovered", "drift
 _COUNTED = frozenset({"IN_PROGRESS", "COMPLETED"})
 
 
-class KnownIntent(Struct, frozen=True, kw_only=True):
+class CoveredIntent(Struct, frozen=True, kw_only=True):
     """What coverage needs to know of an intent as it is now."""
 
     id: str
@@ -51,7 +51,7 @@ class Coverage(Struct, frozen=True, kw_only=True):
 
 
 def coverage(
-    intents: Iterable[KnownIntent],
+    intents: Iterable[CoveredIntent],
     records: Iterable[CountedRecord],
     hashes: Mapping[str, str | None],
 ) -> Coverage:
@@ -60,7 +60,7 @@ def coverage(
     A file whose present hash is not given is not judged, and what tools leave behind never is.
     """
     known = {intent.id: intent for intent in intents}
-    done: dict[str, Activity] = {}
+    done: dict[str, IntentActivity] = {}
     changes: dict[str, list[bool]] = {}
     last: dict[str, tuple[str, str | None]] = {}
     for record in records:
@@ -83,7 +83,7 @@ def coverage(
             _of_intent(
                 intent,
                 changes.get(intent.id, []),
-                sorted(done.get(intent.id, Activity()).files),
+                sorted(done.get(intent.id, IntentActivity()).files),
                 sorted(path for path in drifted if last[path][0] == intent.id),
             )
             for intent in sorted(known.values(), key=lambda intent: intent.id)
@@ -95,7 +95,7 @@ def coverage(
 
 
 def _of_intent(
-    intent: KnownIntent,
+    intent: CoveredIntent,
     changes: Sequence[bool],
     files: Sequence[str],
     astray: Sequence[str],
@@ -122,7 +122,7 @@ def _is_change(record: CountedRecord) -> bool:
     return worked and record.outcome not in REFUSED
 
 
-def _is_current(record: CountedRecord, intent: KnownIntent) -> bool:
+def _is_current(record: CountedRecord, intent: CoveredIntent) -> bool:
     """Under the present revision. The digest counts where no revision was recorded."""
     if record.intent_rev is not None:
         return record.intent_rev == intent.revision
@@ -161,7 +161,7 @@ class FileActivity(Struct):
     ranges: tuple[LineRange, ...] = ()
 
 
-class Activity(Struct):
+class IntentActivity(Struct):
     files: dict[str, FileActivity] = field(default_factory=dict)
     calls: int = 0
     refused: int = 0
@@ -185,7 +185,7 @@ def map_text(entries: Sequence[MapEntry]) -> str:
 
 def map_entries(
     intents: Sequence[Intent],
-    activities: Mapping[str, Activity],
+    activities: Mapping[str, IntentActivity],
     texts: Mapping[str, str],
 ) -> tuple[MapEntry, ...]:
     """`texts` are the present contents of files, where there are any; names are looked for in
@@ -218,20 +218,20 @@ def symbols(path: str, text: str, ranges: Sequence[LineRange]) -> tuple[str, ...
     return tuple(names)
 
 
-def activity(records: Iterable[CountedRecord]) -> dict[str, Activity]:
+def activity(records: Iterable[CountedRecord]) -> dict[str, IntentActivity]:
     """By the intent's id, from records oldest first. What was refused changed nothing, and what
     tools leave behind is no work."""
-    found: dict[str, Activity] = {}
+    found: dict[str, IntentActivity] = {}
     for record in records:
         take_record(found, record)
     return found
 
 
-def take_record(found: dict[str, Activity], record: CountedRecord) -> None:
+def take_record(found: dict[str, IntentActivity], record: CountedRecord) -> None:
     """The same for whoever hears the records one by one."""
     if record.tool_name in HOST_CALLS:
         return
-    own = found.setdefault(record.intent_id, Activity())
+    own = found.setdefault(record.intent_id, IntentActivity())
     own.calls += record.kind in CALLS
     if record.outcome in REFUSED:
         own.refused += record.kind == "blocked"
@@ -241,7 +241,7 @@ def take_record(found: dict[str, Activity], record: CountedRecord) -> None:
     _take_files(own, record)
 
 
-def _texts(layout: Layout, activities: Mapping[str, Activity]) -> dict[str, str]:
+def _texts(layout: Layout, activities: Mapping[str, IntentActivity]) -> dict[str, str]:
     """Of files that are as they were left: in others, recorded lines may be other lines by now."""
     wanted = {
         (file.path, file.after) for each in activities.values() for file in each.files.values()
@@ -314,7 +314,7 @@ def _words(text: str) -> str:
     return " ".join(plain.split()).replace("`", "'")
 
 
-def _take_files(own: Activity, record: CountedRecord) -> None:
+def _take_files(own: IntentActivity, record: CountedRecord) -> None:
     for file in record.files:
         if is_by_product(file.path):
             continue

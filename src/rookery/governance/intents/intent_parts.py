@@ -8,8 +8,8 @@ from rookery.governance.intents.intent import (
     Constraint,
     Criterion,
     IntentBudget,
+    IntentPermissions,
     LastVerification,
-    Permissions,
     Policy,
     Related,
     StatusChange,
@@ -73,10 +73,10 @@ def criteria(node: MapNode, reading: NodeReader) -> tuple[Criterion, ...]:
     return tuple(found)
 
 
-def permissions(node: MapNode, reading: NodeReader) -> Permissions:
+def permissions(node: MapNode, reading: NodeReader) -> IntentPermissions:
     fields = reading.fields(node.get("permissions"), "permissions", ("allow", "ask", "deny"))
     if fields is None:
-        return Permissions()
+        return IntentPermissions()
     lists: dict[str, tuple[str, ...]] = {}
     for name in ("allow", "ask", "deny"):
         path = f"permissions.{name}"
@@ -86,7 +86,7 @@ def permissions(node: MapNode, reading: NodeReader) -> Permissions:
             fault = isinstance(each, TextNode) and rule_fault(each.text)
             if fault:
                 reading.note("E214", each, f"{path}[{at}]", str(fault), fault.fix)
-    return Permissions(**lists)
+    return IntentPermissions(**lists)
 
 
 def budget(node: MapNode, reading: NodeReader) -> IntentBudget:

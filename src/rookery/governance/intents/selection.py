@@ -18,13 +18,13 @@ from rookery.errors import IntentNotSelectable
 from rookery.governance.intents.intent import (
     Intent,
     IntentFile,
-    Status,
+    IntentStatus,
     digest,
     first_step,
     move,
     selectable,
 )
-from rookery.governance.intents.intent_changes import Definition
+from rookery.governance.intents.intent_changes import IntentDefinition
 from rookery.governance.intents.intent_context import ContextTooLarge, intent_context
 from rookery.governance.intents.intent_file import IntentReader
 from rookery.governance.layout import find_layout
@@ -39,7 +39,7 @@ class Chosen(Struct, frozen=True, kw_only=True):
     """What would be in force, and what the model would be told of it."""
 
     fact: IntentSelected
-    definition: Definition
+    definition: IntentDefinition
     context: str
     notes: tuple[str, ...] = ()
 
@@ -73,7 +73,7 @@ async def choose(
     if isinstance(found, Refusal):
         return found
     assert file
-    definition = Definition(found.intent, file.policy)
+    definition = IntentDefinition(found.intent, file.policy)
     try:
         context = await context_of(project, task_id, definition)
     except ContextTooLarge as error:
@@ -83,7 +83,9 @@ async def choose(
     )
 
 
-def fact_of(definition: Definition, *, by: Literal["model", "user", "parent"]) -> IntentSelected:
+def fact_of(
+    definition: IntentDefinition, *, by: Literal["model", "user", "parent"]
+) -> IntentSelected:
     intent = definition.intent
     return IntentSelected(
         intent_id=intent.id,
@@ -95,7 +97,7 @@ def fact_of(definition: Definition, *, by: Literal["model", "user", "parent"]) -
     )
 
 
-async def context_of(project: GovernedProject, task_id: str, definition: Definition) -> str:
+async def context_of(project: GovernedProject, task_id: str, definition: IntentDefinition) -> str:
     """Raises `ContextTooLarge`."""
     intent = definition.intent
     return intent_context(
@@ -188,7 +190,7 @@ def _objection(
     overlapping: Sequence[str],
 ) -> Refusal | None:
     if not selectable(intent, now):
-        reason = "expired" if intent.status is Status.IN_PROGRESS else "status"
+        reason = "expired" if intent.status is IntentStatus.IN_PROGRESS else "status"
         what = "has expired" if reason == "expired" else f"is {intent.status}"
         return Refusal(
             code="REQ-010",
@@ -216,7 +218,7 @@ def _objection(
 
 
 def _remedy(intent: Intent) -> str:
-    if intent.status is Status.IN_PROGRESS:
+    if intent.status is IntentStatus.IN_PROGRESS:
         return "The user can give it more time in budget.expires_at."
     step = move("start", intent.status) or first_step("start", intent.status)
     word = step.command if step else "show"

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from rookery.errors import StorageError
 from rookery.governance.ledger.attribution import LineOrigin, blame, writing_records
-from rookery.governance.ledger.git_history import ChangedFile, Commit, GitHistory
+from rookery.governance.ledger.git_history import Commit, CommitChange, GitHistory
 from rookery.governance.ledger.record_text import own
 from rookery.governance.ledger.records import (
     VERSION,
@@ -42,7 +42,7 @@ LOOKED_BACK = 20_000
 """Records that wrote lines and are looked at, newest first: a commit is made soon after them."""
 
 
-class CommittedFile(Struct, frozen=True, kw_only=True):
+class NotedFile(Struct, frozen=True, kw_only=True):
     """A file as a commit has it."""
 
     path: str
@@ -85,7 +85,7 @@ def install_hook(folder: Path) -> Literal["installed", "there", "foreign"]:
 
 
 def finalised(
-    files: Sequence[CommittedFile], records: Sequence[TracedRecord], *, since: str = ""
+    files: Sequence[NotedFile], records: Sequence[TracedRecord], *, since: str = ""
 ) -> Finalised:
     """Records come newest first; `since` is when the commit before was made."""
     places: dict[str, dict[str, list[LineRange]]] = {}
@@ -160,7 +160,7 @@ def json_line(record: dict[str, Any]) -> bytes:
     return said.encode() + b"\n"
 
 
-def _spans(file: CommittedFile, origins: Sequence[LineOrigin]) -> Iterator[tuple[str, LineRange]]:
+def _spans(file: NotedFile, origins: Sequence[LineOrigin]) -> Iterator[tuple[str, LineRange]]:
     """The lines the commit wrote, in runs that one record wrote."""
 
     def writer(at: int) -> str:
@@ -241,12 +241,12 @@ def _noted_by_others(history: GitHistory, revision: str) -> list[dict[str, Any]]
     return [each for each in there if isinstance(each, dict) and not record_finalised_by(each)]
 
 
-def _files(history: GitHistory, commit: Commit) -> list[CommittedFile]:
+def _files(history: GitHistory, commit: Commit) -> list[NotedFile]:
     return [_committed(file) for file in history.changed_files(commit)]
 
 
-def _committed(file: ChangedFile) -> CommittedFile:
+def _committed(file: CommitChange) -> NotedFile:
     written = line_change(file.before, file.after).written
     fresh = {at for each in written for at in range(each.start - 1, each.end)}
     lines = tuple(plain_lines(file.after))
-    return CommittedFile(path=file.path, lines=lines, fresh=frozenset(fresh))
+    return NotedFile(path=file.path, lines=lines, fresh=frozenset(fresh))

@@ -31,7 +31,7 @@ class CommitOfLine(Struct, frozen=True, kw_only=True):
     line: int
 
 
-class GitFailed(StorageError):
+class HistoryUnreadable(StorageError):
     """Git could not do what it was asked to."""
 
 
@@ -42,7 +42,7 @@ class Commit(Struct, frozen=True, kw_only=True):
     parent_time: str
 
 
-class ChangedFile(Struct, frozen=True, kw_only=True):
+class CommitChange(Struct, frozen=True, kw_only=True):
     """A file that a commit made or changed. Its path is the workspace's."""
 
     path: str
@@ -60,13 +60,13 @@ class GitHistory:
         self._prefix = "" if inside == "." else inside
 
     def commit(self, name: str) -> Commit:
-        """Raises GitFailed if there is none of that name."""
+        """Raises HistoryUnreadable if there is none of that name."""
         if name.startswith("-"):
-            raise GitFailed(f"{name} is no commit.")
+            raise HistoryUnreadable(f"{name} is no commit.")
         try:
             revision = self._said("rev-parse", "--verify", "-q", f"{name}^{{commit}}").strip()
-        except GitFailed as error:
-            raise GitFailed(f"There is no commit {name} here.") from error
+        except HistoryUnreadable as error:
+            raise HistoryUnreadable(f"There is no commit {name} here.") from error
         parents = self._said("rev-list", "--parents", "-n", "1", revision).split()[1:]
         time = self._said("log", "-1", "--format=%cI", parents[0]).strip() if parents else ""
         return Commit(
@@ -75,7 +75,7 @@ class GitHistory:
             parent_time=written(datetime.fromisoformat(time)) if time else "",
         )
 
-    def changed_files(self, commit: Commit) -> Iterator[ChangedFile]:
+    def changed_files(self, commit: Commit) -> Iterator[CommitChange]:
         """Text files only; what is larger than any source is left out."""
         options = ("--root", "--no-commit-id", "-r", "-z", "--no-renames", "--diff-filter=AM")
         words = self._run("diff-tree", *options, commit.revision).split(b"\0")
@@ -87,13 +87,13 @@ class GitHistory:
             before, after = self._text(old), self._text(new)
             if after is not None:
                 shown = path.removeprefix(self._inside)
-                yield ChangedFile(path=shown, before=before or "", after=after)
+                yield CommitChange(path=shown, before=before or "", after=after)
 
     def lines_of(self, path: str, text: str) -> dict[int, CommitOfLine]:
         """Who committed the lines of a file that are still as HEAD has them; lines from 1."""
         try:
             said = self._run("blame", "--line-porcelain", "HEAD", "--", self._inside + path)
-        except GitFailed:  # nothing is committed yet, or not this file
+        except HistoryUnreadable:  # nothing is committed yet, or not this file
             return {}
         committed = list(_blamed(said.decode("utf-8", "replace"), self._inside))
         change = line_change("".join(f"{line}\n" for line, _ in committed), text)
@@ -105,7 +105,7 @@ class GitHistory:
         """The objects that hold notes, by their commits."""
         try:
             said = self._said("notes", f"--ref={ref}", "list")
-        except GitFailed:
+        except HistoryUnreadable:
             return {}
         pairs = (line.split() for line in said.splitlines())
         return {commit: note for note, commit in pairs}
@@ -121,7 +121,7 @@ class GitHistory:
 
     def paths(self, seconds: float) -> list[str]:
         """All that branches, tags, stashes, reflogs and the index hold, from the top folder.
-        Raises GitFailed, also if it takes longer."""
+        Raises HistoryUnreadable, also if it takes longer."""
         kinds = ("--all", "--reflog", "--indexed-objects")
         rows = self._run("rev-list", "--objects", *kinds, seconds=seconds).split(b"\n")
         return [os.fsdecode(path) for row in rows if (path := row.partition(b" ")[2])]
@@ -131,7 +131,7 @@ class GitHistory:
         paths = tuple(f"{self._inside}{path}" for path in paths)
         try:
             rows = self._said("ls-tree", "-r", "--full-tree", revision, "--", *paths)
-        except GitFailed:  # a tag of something else, or a repository without a commit
+        except HistoryUnreadable:  # a tag of something else, or a repository without a commit
             return []
         return [words[2] for row in rows.splitlines() if (words := row.split())[1] == "blob"]
 
@@ -176,11 +176,11 @@ class GitHistory:
                 seconds=seconds,
             )
         except ProgramTimeout as error:
-            raise GitFailed(f"git {words[0]} took too long.") from error
+            raise HistoryUnreadable(f"git {words[0]} took too long.") from error
         except OSError as error:
-            raise GitFailed(f"git cannot be run ({error.strerror}).") from error
+            raise HistoryUnreadable(f"git cannot be run ({error.strerror}).") from error
         if answer.status:
-            raise GitFailed(f"git {words[0]} failed: {answer.last_error}.")
+            raise HistoryUnreadable(f"git {words[0]} failed: {answer.last_error}.")
         return answer.out
 
 

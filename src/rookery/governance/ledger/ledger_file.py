@@ -23,7 +23,7 @@ from msgspec import Struct
 from rookery.faults import kp
 from rookery.governance.ledger.active_file import ActiveFile, LedgerTail, TailMemory
 from rookery.governance.ledger.records import (
-    Entry,
+    LedgerEntry,
     Link,
     Writer,
     line_of,
@@ -129,7 +129,7 @@ class Ledger:
         self._unflushed = False
         self._flushed_at = time.monotonic()
 
-    def append(self, entry: Entry) -> Appended:
+    def append(self, entry: LedgerEntry) -> Appended:
         """Record one thing. Raises LedgerUnwritable, and then nothing of it was recorded."""
         parts = parts_of(entry)
         with self._writing(entry.task_id) as page:
@@ -259,7 +259,7 @@ class Ledger:
         page.start = 0
         page.tail = self._memory.tail_of(page.file)
 
-    def _put(self, page: _Page, entry: Entry) -> Appended:
+    def _put(self, page: _Page, entry: LedgerEntry) -> Appended:
         """Append one record to its task's stream, which is open."""
         stream = self._streams[entry.task_id]
         link = Link(stream=stream.name, seq=stream.seq + 1, prev=stream.hash)
@@ -296,14 +296,14 @@ class Ledger:
                 self._put(page, entry)
             self._memory.keep()
         if self._torn:
-            self._put(page, Entry(kind="repair", task_id=task_id, more=self._torn))
+            self._put(page, LedgerEntry(kind="repair", task_id=task_id, more=self._torn))
 
     def _is_where_it_was_left(self, own: _Stream | None, page: _Page) -> bool:
         if own is None or page.tail.head(own.name) != (own.seq, own.hash):
             return False
         return page.file.holds(own.line, at=own.offset)
 
-    def _opening(self, task_id: str, tail: LedgerTail) -> list[Entry]:
+    def _opening(self, task_id: str, tail: LedgerTail) -> list[LedgerEntry]:
         """What begins a stream: all tips, of which one record names no more than so many."""
         seal = None if tail.records else newest_seal(self.folder)
         tips = seal.tips if seal else tail.tips
@@ -312,10 +312,10 @@ class Ledger:
             sealed = any(path.stat().st_ino == own.inode for path in sealed_files(self.folder))
             more["reason"] = "sealed" if sealed else "head_missing"
         more["anchors"] = _named(tips[:ANCHORS])
-        opening = [Entry(kind="stream_start", task_id=task_id, more=more)]
+        opening = [LedgerEntry(kind="stream_start", task_id=task_id, more=more)]
         if len(tips) > ANCHORS:
             rest = {"anchors": _named(tips[ANCHORS:])}
-            opening.append(Entry(kind="checkpoint", task_id=task_id, more=rest))
+            opening.append(LedgerEntry(kind="checkpoint", task_id=task_id, more=rest))
         return opening
 
     def _time(self) -> str:
@@ -348,10 +348,10 @@ def _named(tips: Sequence[Tip]) -> list[dict[str, Any]]:
     return [{"stream": stream, "seq": seq, "hash": mark} for stream, seq, mark in tips]
 
 
-def _checkpoint_entry(task_id: str, tail: LedgerTail) -> Entry:
+def _checkpoint_entry(task_id: str, tail: LedgerTail) -> LedgerEntry:
     more = {
         "tips": _named(tail.tips),
         "records": tail.sealed_records + tail.records,
         "state": state_id(tail.tips),
     }
-    return Entry(kind="checkpoint", task_id=task_id, more=more)
+    return LedgerEntry(kind="checkpoint", task_id=task_id, more=more)

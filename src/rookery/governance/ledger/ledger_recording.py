@@ -28,9 +28,9 @@ from rookery.core.limits import MIB
 from rookery.governance.ledger.ledger_file import Appended, Flush, Ledger
 from rookery.governance.ledger.ledger_reader import Query, newest
 from rookery.governance.ledger.records import (
-    Entry,
     FileDeed,
     FileHash,
+    LedgerEntry,
     TracedFile,
     Writer,
     new_ulid,
@@ -56,7 +56,7 @@ SEARCHED_LINES = 200_000
 LARGEST_ENTRY = 16 * MIB
 
 
-class Recovered(Struct, frozen=True, kw_only=True):
+class RecoveredCalls(Struct, frozen=True, kw_only=True):
     """How many calls were found to have changed something, nothing, or to be recorded already, and
     how many entries of an old call journal were put away because nobody here wrote them."""
 
@@ -73,8 +73,8 @@ class Recovered(Struct, frozen=True, kw_only=True):
             many = "a call that was" if left == 1 else f"{left} calls that were"
             yield f"The ledger now tells of {many} cut off."
 
-    def __add__(self, other: "Recovered") -> "Recovered":
-        return Recovered(
+    def __add__(self, other: "RecoveredCalls") -> "RecoveredCalls":
+        return RecoveredCalls(
             changed=self.changed + other.changed,
             unchanged=self.unchanged + other.unchanged,
             known=self.known + other.known,
@@ -82,19 +82,21 @@ class Recovered(Struct, frozen=True, kw_only=True):
         )
 
 
-def catch_up(ledger: Ledger, task_id: str, events: Sequence[Event], root: Path) -> Recovered:
+def catch_up(ledger: Ledger, task_id: str, events: Sequence[Event], root: Path) -> RecoveredCalls:
     """Record the calls of one task that were cut off."""
     entries = missing_entries(ledger.folder, task_id, events, root)
     for entry in entries:
         ledger.append(entry)
     changed = sum(entry.kind == "recovered" for entry in entries)
     permitted = sum(isinstance(event.fact, CallPermitted) for event in events)
-    return Recovered(
+    return RecoveredCalls(
         changed=changed, unchanged=len(entries) - changed, known=permitted - len(entries)
     )
 
 
-def missing_entries(folder: Path, task_id: str, events: Sequence[Event], root: Path) -> list[Entry]:
+def missing_entries(
+    folder: Path, task_id: str, events: Sequence[Event], root: Path
+) -> list[LedgerEntry]:
     """What is to be recorded of the calls of a task that the ledger does not tell of."""
     permitted = [event for event in events if isinstance(event.fact, CallPermitted)]
     reached = _reached(folder, task_id) if permitted else 0
@@ -132,7 +134,7 @@ def _reached(folder: Path, task_id: str) -> int:
     return 0
 
 
-def _entry(task_id: str, event: Event, events: Sequence[Event], root: Path) -> Entry | None:
+def _entry(task_id: str, event: Event, events: Sequence[Event], root: Path) -> LedgerEntry | None:
     """None for a call that came to its end without having changed anything."""
     call = event.fact
     assert isinstance(call, CallPermitted)
@@ -141,7 +143,7 @@ def _entry(task_id: str, event: Event, events: Sequence[Event], root: Path) -> E
     if not changed and _has_ended(call.call_id, events[event.seq :]):
         return None
     opened = events[0].fact
-    return Entry(
+    return LedgerEntry(
         kind="recovered" if changed else "blocked",
         task_id=task_id,
         parent_task_id=(isinstance(opened, TaskOpened) and opened.parent) or "",
@@ -194,17 +196,17 @@ def _difference(root: Path, file: FileBefore) -> TracedFile | None:
 # ── the call journal of the first version ───────────────────────────────────────────────
 
 
-def record_old_journal(ledger: Ledger, folder: Path, key: bytes) -> Recovered:
+def record_old_journal(ledger: Ledger, folder: Path, key: bytes) -> RecoveredCalls:
     """Earlier versions kept calls that were begun in the workspace. What bears the mark of our key
     is recorded as interrupted; all else may have come with a clone and is put away, once."""
     if not os.path.lexists(folder):
-        return Recovered()
+        return RecoveredCalls()
     try:
         make_state_folder(folder)
         paths = list(folder.iterdir())
         calls = {path: call for path in paths if (call := _old_call(path, key))}
         if any(map(_is_at_work, calls.values())):
-            return Recovered()
+            return RecoveredCalls()
         for path, call in calls.items():
             ledger.append(_old_entry(call))
             path.unlink()
@@ -213,7 +215,7 @@ def record_old_journal(ledger: Ledger, folder: Path, key: bytes) -> Recovered:
         folder.rename(quarantine / f"journal-{new_ulid()}")
     except OSError as error:
         raise unwritable(error.strerror or str(error)) from error
-    return Recovered(changed=len(calls), put_away=len(paths) - len(calls))
+    return RecoveredCalls(changed=len(calls), put_away=len(paths) - len(calls))
 
 
 def _old_call(path: Path, key: bytes) -> dict[str, Any] | None:
@@ -234,11 +236,11 @@ def _is_at_work(call: dict[str, Any]) -> bool:
     return False
 
 
-def _old_entry(call: dict[str, Any]) -> Entry:
+def _old_entry(call: dict[str, Any]) -> LedgerEntry:
     names = ("task_id", "parent_task_id", "intent_id", "intent_rev", "intent_digest", "tool_name")
     told = {name: call[name] for name in (*names, "tool_use_id", "input_digest", "scope")}
     more = {"unknown_targets": True, "targets": [each["path"] for each in call["targets"]]}
-    return Entry(kind="recovered", outcome="interrupted", more=more, **told)
+    return LedgerEntry(kind="recovered", outcome="interrupted", more=more, **told)
 
 
 LONGEST_RECOVERY = 30.0
@@ -265,9 +267,9 @@ class Recording:
         self._heads = heads
         self._hide = hide or SecretsFilter()
         self._guard = RLock()
-        self._backlog: list[Entry] = []
+        self._backlog: list[LedgerEntry] = []
 
-    def note(self, entry: Entry) -> Appended:
+    def note(self, entry: LedgerEntry) -> Appended:
         """In the order in which things happened: what could not be recorded before goes first.
         Raises LedgerUnwritable: then it is recorded with the next thing that can be, or by
         `retry`."""
@@ -313,12 +315,12 @@ class Recording:
                 self._heads.open_tasks.mkdir(parents=True, exist_ok=True, mode=0o700)
                 (self._heads.open_tasks / task_id).touch()
 
-    def recover(self, root: Path, events_of: EventsOf, also: Iterable[str] = ()) -> Recovered:
+    def recover(self, root: Path, events_of: EventsOf, also: Iterable[str] = ()) -> RecoveredCalls:
         """Record what processes that are gone left unrecorded. To be called when a task starts."""
         state = self.ledger.folder / ".state"
         tasks = {*also, *self._open_tasks()}
         old = state / "journal"
-        found = Recovered()
+        found = RecoveredCalls()
         if not tasks and not os.path.lexists(old):
             return found
         with self._guard, exclusive(state / "locks" / "recovery", wait=LONGEST_RECOVERY):
@@ -356,7 +358,7 @@ class Recording:
             with suppress(OSError):
                 (self._heads.open_tasks / task_id).unlink(missing_ok=True)
 
-    def _redacted(self, entry: Entry) -> Entry:
+    def _redacted(self, entry: LedgerEntry) -> LedgerEntry:
         count = 0
 
         def clean(held: Any) -> Any:

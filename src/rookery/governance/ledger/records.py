@@ -166,12 +166,12 @@ class TracedFile(Struct, frozen=True, kw_only=True):
     attribution: str = ""
 
 
-class Related(Struct, frozen=True, kw_only=True):
+class RelatedLink(Struct, frozen=True, kw_only=True):
     type: str
     url: str
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class LedgerEntry(Struct, frozen=True, kw_only=True):
     """What is to be recorded. The ledger adds the id, the time and the chain."""
 
     kind: Kind
@@ -200,7 +200,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     model_id: str = ""
     log_seq: int | None = None
     """The event of the task's journal that the record of a call goes back to."""
-    related: tuple[Related, ...] = ()
+    related: tuple[RelatedLink, ...] = ()
     """What the intent names; the intent and the parent task are added."""
     more: Mapping[str, Any] | None = None
     """What only some kinds have."""
@@ -227,7 +227,7 @@ def new_ulid() -> str:
 
 
 def record_of(
-    entry: Entry, *, id: str, timestamp: str, writer: Writer, link: Link, key: bytes = b""
+    entry: LedgerEntry, *, id: str, timestamp: str, writer: Writer, link: Link, key: bytes = b""
 ) -> dict[str, Any]:
     """The whole record with its hash, signed if there is a key. Raises ValueError for what has no
     canonical form."""
@@ -249,7 +249,7 @@ def line_of(record: Mapping[str, Any]) -> bytes:
     return canonical(record) + b"\n"
 
 
-def parts_of(entry: Entry, limit: int = LONGEST_LINE) -> tuple[Entry, ...]:
+def parts_of(entry: LedgerEntry, limit: int = LONGEST_LINE) -> tuple[LedgerEntry, ...]:
     """The entry, or if one line cannot hold it, several with some of its files each."""
     sizes = [_size([_standard_file(file, entry), _own_file(file)]) for file in entry.files]
     room = limit - _bare_size(entry)
@@ -281,7 +281,7 @@ def _marked(record: dict[str, Any], key: bytes) -> dict[str, Any]:
     return record
 
 
-def _standard_file(file: TracedFile, entry: Entry) -> dict[str, Any]:
+def _standard_file(file: TracedFile, entry: LedgerEntry) -> dict[str, Any]:
     contributor: dict[str, str] = {"type": entry.contributor}
     if entry.model_id and entry.contributor != "human":
         contributor["model_id"] = entry.model_id[:250]
@@ -294,15 +294,15 @@ def _standard_file(file: TracedFile, entry: Entry) -> dict[str, Any]:
     return {"path": _path(file.path), "conversations": [talk]}
 
 
-def _related(entry: Entry) -> Iterator[Related]:
+def _related(entry: LedgerEntry) -> Iterator[RelatedLink]:
     if entry.intent_id:
-        yield Related(type="intent", url=f"urn:intent:{entry.intent_id}")
+        yield RelatedLink(type="intent", url=f"urn:intent:{entry.intent_id}")
     yield from entry.related
     if entry.parent_task_id:
-        yield Related(type="session", url=f"urn:task:{entry.parent_task_id}")
+        yield RelatedLink(type="session", url=f"urn:task:{entry.parent_task_id}")
 
 
-def _own(entry: Entry, link: Link) -> dict[str, Any]:
+def _own(entry: LedgerEntry, link: Link) -> dict[str, Any]:
     own: dict[str, Any] = {
         "schema": SCHEMA,
         "stream": link.stream,
@@ -373,7 +373,7 @@ def _size(held: object) -> int:
     return len(canonical(_unicode(held)))
 
 
-def _bare_size(entry: Entry) -> int:
+def _bare_size(entry: LedgerEntry) -> int:
     """Bytes that a record of the entry takes without its files, generously."""
     own = _own(replace(entry, files=()), Link(stream="0" * 26, seq=0, prev="0" * 71))
     return _size(own) + 1024

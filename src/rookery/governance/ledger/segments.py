@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from rookery.core.limits import MIB
 from rookery.faults import kp
-from rookery.governance.ledger.records import Entry
+from rookery.governance.ledger.records import LedgerEntry
 from rookery.governance.ledger.state_files import LedgerUnreadable
 from rookery.governance.ledger.verify_ledger import (
     LONGEST_LINE,
@@ -240,7 +240,7 @@ class Segment(Struct, frozen=True, kw_only=True):
         }
 
 
-def seal_entry(task_id: str, tail: "LedgerTail") -> Entry:
+def seal_entry(task_id: str, tail: "LedgerTail") -> LedgerEntry:
     """The seal over all that is in the file now."""
     more = {
         "records": tail.records,
@@ -250,7 +250,7 @@ def seal_entry(task_id: str, tail: "LedgerTail") -> Entry:
         "root": PREFIX + tail.tree.root,
         "tips": [{"stream": a, "seq": b, "hash": c} for a, b, c in tail.tips],
     }
-    return Entry(kind="seal", task_id=task_id, more=more)
+    return LedgerEntry(kind="seal", task_id=task_id, more=more)
 
 
 def move_sealed(active: Path, last_line: bytes) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rookery.governance.ledger.records import FileHash, LineRange, Related, TracedFile
+from rookery.governance.ledger.records import FileHash, LineRange, RelatedLink, TracedFile
 from rookery.governance.ledger.verify_ledger import decoded_objects
 
 PSEUDO_FILES = frozenset({".sessions", ".shell-history"})
@@ -41,7 +41,7 @@ class TracedRecord(Struct, frozen=True, kw_only=True):
     """What was done to each. What a rewind took away is deleted."""
     targets: tuple[str, ...] = ()
     """The paths that a call was aimed at which changed nothing."""
-    related: tuple[Related, ...] = ()
+    related: tuple[RelatedLink, ...] = ()
     command: str = ""
     exit_code: int | None = None
     approved_by: str = ""
@@ -172,11 +172,11 @@ def _ranges(found: list[Any]) -> tuple[LineRange, ...]:
     return tuple(ranges)
 
 
-def _related(talk: dict[str, Any]) -> Iterator[Related]:
+def _related(talk: dict[str, Any]) -> Iterator[RelatedLink]:
     for each in map(_object, _list(talk.get("related"))):
         url = _text(each.get("url")) or _text(each.get("value"))
         if url:
-            yield Related(type=_text(each.get("type")), url=url)
+            yield RelatedLink(type=_text(each.get("type")), url=url)
 
 
 def _first_talk(record: dict[str, Any]) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rookery import NAME
-from rookery.governance.ledger.git_history import GitFailed, GitHistory, history_of
+from rookery.governance.ledger.git_history import GitHistory, HistoryUnreadable, history_of
 from rookery.governance.ledger.ledger_file import Ledger
-from rookery.governance.ledger.records import Entry
+from rookery.governance.ledger.records import LedgerEntry
 from rookery.governance.ledger.segments import (
     ACTIVE,
     active_file,
@@ -100,7 +100,7 @@ def mend_tail(ledger: Ledger, *, task_id: str) -> bool:
     """Complete or move away a torn last line, and record that. False if it is whole."""
     if not _is_torn(active_file(ledger.folder)):
         return False
-    ledger.append(Entry(kind="checkpoint", task_id=task_id, more={"reason": "tail mended"}))
+    ledger.append(LedgerEntry(kind="checkpoint", task_id=task_id, more={"reason": "tail mended"}))
     ledger.close()
     return True
 
@@ -133,7 +133,7 @@ def _on_other_branches(folder: Path, tips: Sequence[Tip]) -> set[Tip]:
         others = {blob for ref in git.refs(MOST_REFS) for blob in git.blobs_at(ref, *paths)}
         found = _named_in(git, others - held, tips)
         return found - _named_in(git, held, tips)
-    except GitFailed:
+    except HistoryUnreadable:
         return set()
 
 

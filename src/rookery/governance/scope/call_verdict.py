@@ -27,8 +27,8 @@ from rookery.governance.scope.scope_patterns import scope
 from rookery.governance.scope.scope_verdict import (
     Op,
     PathFinding,
+    PathVerdict,
     ScopeRules,
-    Verdict,
     smallest_pattern,
     writable_prefixes,
 )
@@ -49,7 +49,7 @@ _ALLOWED_BY = {"REQ-001": "scope", "REQ-002": "unknown", "REQ-008": "delete"}
 """Which flag of an unattended run stands for a yes."""
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class CallStanding(Struct, frozen=True, kw_only=True):
     """What holds at this moment. `sandboxed` if a command could not write outside the scope."""
 
     intent: Intent
@@ -98,7 +98,7 @@ class CallVerdict(Struct, frozen=True, kw_only=True):
         )
 
 
-def judge_call(call: ToolCall, action: Action, at: Standing, layout: Layout) -> CallVerdict:
+def judge_call(call: ToolCall, action: Action, at: CallStanding, layout: Layout) -> CallVerdict:
     paths = _paths(call, action, layout)
     known = reach(action.judgement) if action.command and action.judgement else None
     if known:
@@ -122,7 +122,7 @@ def judge_call(call: ToolCall, action: Action, at: Standing, layout: Layout) -> 
         else:
             kept.append(each)
     label = _label(findings, known, granted, flagged, action)
-    ignored = next((each.matched for each in findings if each.verdict is Verdict.IGNORED), "")
+    ignored = next((each.matched for each in findings if each.verdict is PathVerdict.IGNORED), "")
     verdict = CallVerdict(
         objections=tuple(kept),
         findings=findings,
@@ -134,16 +134,16 @@ def judge_call(call: ToolCall, action: Action, at: Standing, layout: Layout) -> 
     return replace(verdict, question=_question(verdict, action, at)) if kept else verdict
 
 
-def _folder_of_scope(finding: PathFinding, at: Standing, layout: Layout) -> PathFinding:
+def _folder_of_scope(finding: PathFinding, at: CallStanding, layout: Layout) -> PathFinding:
     """To make a folder that everything in the scope lies in is implied by the scope."""
-    if finding.verdict is not Verdict.OUT_OF_SCOPE or finding.op not in (Op.CREATE, Op.MODIFY):
+    if finding.verdict is not PathVerdict.OUT_OF_SCOPE or finding.op not in (Op.CREATE, Op.MODIFY):
         return finding
     place = layout.root / finding.path
     inner = writable_prefixes(at.intent.owned_scope)
     within = any(each == finding.path or each.startswith(f"{finding.path}/") for each in inner)
     if not within or (place.exists() and not place.is_dir()):
         return finding
-    return replace(finding, verdict=Verdict.IN_SCOPE, decision=Decision.NONE, code="")
+    return replace(finding, verdict=PathVerdict.IN_SCOPE, decision=Decision.NONE, code="")
 
 
 def _paths(call: ToolCall, action: Action, layout: Layout) -> list[NamedPath]:
@@ -152,15 +152,15 @@ def _paths(call: ToolCall, action: Action, layout: Layout) -> list[NamedPath]:
     return server_paths(call, action) if action.external else []
 
 
-def _about_paths(findings: Sequence[PathFinding], at: Standing) -> Iterator[Objection]:
+def _about_paths(findings: Sequence[PathFinding], at: CallStanding) -> Iterator[Objection]:
     for each in findings:
         if each.decision >= Decision.ASK:
             yield Objection(decision=each.decision, refusal=_path_refusal(each, at), finding=each)
 
 
-def _path_refusal(finding: PathFinding, at: Standing) -> Refusal:
+def _path_refusal(finding: PathFinding, at: CallStanding) -> Refusal:
     target = RefusedTarget(finding.path, str(finding.op), str(finding.verdict))
-    if finding.code == "REQ-001" and finding.verdict is Verdict.OUT_OF_SCOPE:
+    if finding.code == "REQ-001" and finding.verdict is PathVerdict.OUT_OF_SCOPE:
         refusal = scope_refusal(
             intent_id=at.intent.id,
             tool="",
@@ -191,7 +191,11 @@ _MESSAGES = {
 
 
 def _about_rules(
-    call: ToolCall, action: Action, at: Standing, layout: Layout, findings: Sequence[PathFinding]
+    call: ToolCall,
+    action: Action,
+    at: CallStanding,
+    layout: Layout,
+    findings: Sequence[PathFinding],
 ) -> Iterator[Objection]:
     """What the intent's permissions and the project's command rules forbid or ask about."""
     decision, rule = _decided(call, action, at, findings)
@@ -224,12 +228,12 @@ def _about_rules(
         yield Objection(decision=Decision.DENY, refusal=_not_authorized(at, at.unsandboxable))
 
 
-def _not_authorized(at: Standing, message: str) -> Refusal:
+def _not_authorized(at: CallStanding, message: str) -> Refusal:
     return Refusal(code="CMD-001", message=message, intent_id=at.intent.id)
 
 
 def _decided(
-    call: ToolCall, action: Action, at: Standing, findings: Sequence[PathFinding]
+    call: ToolCall, action: Action, at: CallStanding, findings: Sequence[PathFinding]
 ) -> tuple[Decision, str]:
     judged = action.judgement
     calls = [
@@ -253,7 +257,7 @@ def _strictness(decided: tuple[Decision, str]) -> Decision:
 
 
 def _about_unknown(
-    call: ToolCall, action: Action, at: Standing, known: Reach | None
+    call: ToolCall, action: Action, at: CallStanding, known: Reach | None
 ) -> Iterator[Objection]:
     """Whether it may touch more than can be told."""
     if action.changes or call.name == CHECK_TOOL:
@@ -277,14 +281,14 @@ def _about_unknown(
     )
 
 
-def _allowed_command(action: Action, at: Standing) -> bool:
+def _allowed_command(action: Action, at: CallStanding) -> bool:
     judged = action.judgement
     if judged is None or not all_commands_known(judged):
         return False
     return opinion(at.commands, judged.commands, redirects=True).decision is Decision.ALLOW
 
 
-def _granted(objection: Objection, action: Action, at: Standing) -> bool:
+def _granted(objection: Objection, action: Action, at: CallStanding) -> bool:
     """Whether the user has allowed it for the rest of the task, under this very wording."""
     finding = objection.finding
     for grant in at.grants:
@@ -295,7 +299,7 @@ def _granted(objection: Objection, action: Action, at: Standing) -> bool:
             and finding
             and not finding.once_only
             and (
-                finding.verdict is Verdict.OUT_OF_SCOPE
+                finding.verdict is PathVerdict.OUT_OF_SCOPE
                 and scope((grant.pattern,)).covers(finding.path)
             )
         ):
@@ -323,16 +327,16 @@ def _label(
     if granted:
         codes = {each.refusal.code for each in granted}
         return "unknown_approved" if codes == {"REQ-002"} else "approved_task"
-    if any(each.verdict is Verdict.IGNORED for each in findings):
+    if any(each.verdict is PathVerdict.IGNORED for each in findings):
         return "ignored"
     if findings:
         return "in_scope"
     return "none" if action.external or (known and known.kind is Kind.READ_ONLY) else "in_scope"
 
 
-def _question(verdict: CallVerdict, action: Action, at: Standing) -> IntentQuestion:
+def _question(verdict: CallVerdict, action: Action, at: CallStanding) -> IntentQuestion:
     found = [each.finding for each in verdict.objections if each.finding]
-    outside = [each.path for each in found if each.verdict is Verdict.OUT_OF_SCOPE]
+    outside = [each.path for each in found if each.verdict is PathVerdict.OUT_OF_SCOPE]
     codes = {each.refusal.code for each in verdict.objections}
     once = any(each.once_only for each in found)
     pattern = smallest_pattern(outside) if outside and not once else ""

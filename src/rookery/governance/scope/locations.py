@@ -24,8 +24,8 @@ from rookery.governance.scope.scope_verdict import (
     Op,
     Outside,
     PathFinding,
+    PathVerdict,
     ScopeRules,
-    Verdict,
     judge,
     path_fault,
     rejected,
@@ -241,7 +241,7 @@ def _file(above: Location, folder: str, path: str, op: Op, rules: ScopeRules) ->
 
 
 def _is_refusable(finding: PathFinding) -> bool:
-    return finding.verdict not in (Verdict.IN_SCOPE, Verdict.IGNORED)
+    return finding.verdict not in (PathVerdict.IN_SCOPE, PathVerdict.IGNORED)
 
 
 def _op(op: Op, path: str) -> Op:

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from rookery.core.rulings import Decision
 from rookery.core.tool_traits import known_tools, traits_of
-from rookery.governance.intents.intent import Permissions
+from rookery.governance.intents.intent import IntentPermissions
 from rookery.governance.scope.name_patterns import Name, PatternError, fits, text_pattern
 from rookery.governance.scope.scope_patterns import ScopePattern, scope_pattern
 
@@ -120,7 +120,7 @@ def rule_fault(text: str) -> PatternError | None:
     return None
 
 
-def decide(permissions: Permissions, call: RuleCall) -> tuple[Decision, str]:
+def decide(permissions: IntentPermissions, call: RuleCall) -> tuple[Decision, str]:
     """What the rules say about a call, and the rule that says so. Raises `PatternError`."""
     for decision, texts in ((Decision.DENY, permissions.deny), (Decision.ASK, permissions.ask)):
         for text in texts:
@@ -132,7 +132,7 @@ def decide(permissions: Permissions, call: RuleCall) -> tuple[Decision, str]:
 
 
 def about_reading(
-    permissions: Permissions, tool: str, paths: Collection[str]
+    permissions: IntentPermissions, tool: str, paths: Collection[str]
 ) -> tuple[Decision, str]:
     """What the rules say about reading files by a tool, and the rule that says so. Reading what
     no rule names is allowed. Raises `PatternError`."""
@@ -146,7 +146,7 @@ def about_reading(
     return Decision.NONE, ""
 
 
-def withheld(permissions: Permissions, tool: str) -> tuple[ScopePattern, ...]:
+def withheld(permissions: IntentPermissions, tool: str) -> tuple[ScopePattern, ...]:
     """What a walk through folders must leave out: nobody can be asked about each file of it."""
     rules = [permission_rule(text) for text in (*permissions.deny, *permissions.ask)]
     return tuple(

@@ -13,9 +13,9 @@ from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed, GitShown, Judgement, Target, program_name
 from rookery.core.rulings import Decision
 from rookery.engine.ports.actions import Action
-from rookery.governance.intents.intent import Permissions
+from rookery.governance.intents.intent import IntentPermissions
 from rookery.governance.layout import Layout
-from rookery.governance.ledger.git_history import GitFailed, history_of
+from rookery.governance.ledger.git_history import HistoryUnreadable, history_of
 from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.permission_rules import READ, about_reading, permission_rule, withheld
 from rookery.governance.scope.touched_paths import server_paths
@@ -34,7 +34,7 @@ class CannotTell(Exception):
 
 
 def reading_verdict(
-    permissions: Permissions, call: ToolCall, action: Action, layout: Layout
+    permissions: IntentPermissions, call: ToolCall, action: Action, layout: Layout
 ) -> tuple[Decision, str]:
     """What is said about all that the call reads, and the rule that says so."""
     links = HardLinks(layout.root)
@@ -54,13 +54,13 @@ def reading_verdict(
 
 
 def strictest_reading(
-    permissions: Sequence[Permissions], call: ToolCall, action: Action, layout: Layout
+    permissions: Sequence[IntentPermissions], call: ToolCall, action: Action, layout: Layout
 ) -> tuple[Decision, str]:
     return max(reading_verdict(each, call, action, layout) for each in permissions)
 
 
 def withholding(
-    permissions: Sequence[Permissions], tool: str, layout: Layout
+    permissions: Sequence[IntentPermissions], tool: str, layout: Layout
 ) -> Callable[[str], bool] | None:
     """Which files of the workspace a walk leaves out; None if none."""
     patterns = [pattern for each in permissions for pattern in withheld(each, tool)]
@@ -127,7 +127,7 @@ def _named(arguments: object) -> Iterator[str]:
 
 
 def _below(
-    permissions: Permissions, action: Action, layout: Layout, links: HardLinks
+    permissions: IntentPermissions, action: Action, layout: Layout, links: HardLinks
 ) -> tuple[Decision, str]:
     """What is said about files that a command reads without naming them."""
     if not action.judgement:
@@ -145,7 +145,7 @@ def _below(
 
 
 def _in_folders(
-    permissions: Permissions, judged: Judgement, layout: Layout, links: HardLinks
+    permissions: IntentPermissions, judged: Judgement, layout: Layout, links: HardLinks
 ) -> tuple[Decision, str]:
     """What is said about the files below the folders that a command reads through."""
     strictest = (Decision.NONE, "")
@@ -163,7 +163,7 @@ def _in_folders(
     return strictest
 
 
-def _by_git(permissions: Permissions, action: Action, layout: Layout) -> tuple[Decision, str]:
+def _by_git(permissions: IntentPermissions, action: Action, layout: Layout) -> tuple[Decision, str]:
     """What is said about the files that git may print. Raises `CannotTell`."""
     if _strictest_of(permissions) is Decision.NONE or action.judgement is None:
         return Decision.NONE, ""
@@ -175,7 +175,7 @@ def _by_git(permissions: Permissions, action: Action, layout: Layout) -> tuple[D
     return strictest
 
 
-def _strictest_of(permissions: Permissions) -> Decision:
+def _strictest_of(permissions: IntentPermissions) -> Decision:
     """The strictest of the rules that are about reading."""
     rules = ((Decision.DENY, permissions.deny), (Decision.ASK, permissions.ask))
     for decision, texts in rules:
@@ -239,7 +239,7 @@ def _committed(top: Path) -> Iterator[str]:
         return  # without git, git prints nothing
     try:
         paths = history.paths(SECONDS)
-    except GitFailed as error:
+    except HistoryUnreadable as error:
         raise CannotTell(
             f"git could print any file of old commits, and these cannot be listed: {error}"
         ) from error

@@ -58,7 +58,7 @@ class Outside(StrEnum):
     WRITTEN = "outside"
 
 
-class Verdict(StrEnum):
+class PathVerdict(StrEnum):
     IN_SCOPE = "in_scope"
     IGNORED = "ignored"
     OUT_OF_SCOPE = "out_of_scope"
@@ -98,7 +98,7 @@ class PathFinding(Struct, frozen=True, kw_only=True):
 
     path: str
     op: Op
-    verdict: Verdict
+    verdict: PathVerdict
     decision: Decision
     code: str = ""
     reason: str = ""
@@ -127,7 +127,7 @@ def rejected(said: str, op: Op, reason: str) -> PathFinding:
     return PathFinding(
         path=said,
         op=op,
-        verdict=Verdict.REJECTED,
+        verdict=PathVerdict.REJECTED,
         decision=Decision.DENY,
         code="REQ-015",
         reason=reason,
@@ -149,7 +149,7 @@ def judge(location: Location, op: Op, rules: ScopeRules) -> PathFinding:
         if why := always_protected(path) or rules.protected(path):
             return _protected(location, op, why)
     if line := _exemption(location, rules):
-        return _found(location, op, Verdict.IGNORED, Decision.NONE, matched=line)
+        return _found(location, op, PathVerdict.IGNORED, Decision.NONE, matched=line)
     if location.governed and rules.scope.covers(named):
         if rules.scope.covers(real):
             return _in_scope(location, op, rules)
@@ -215,7 +215,7 @@ def _outside(location: Location, op: Op) -> PathFinding:
         return _found(
             location,
             op,
-            Verdict.OUTSIDE,
+            PathVerdict.OUTSIDE,
             Decision.ASK,
             code="REQ-001",
             reason="outside",
@@ -224,7 +224,7 @@ def _outside(location: Location, op: Op) -> PathFinding:
     return _found(
         location,
         op,
-        Verdict.REJECTED,
+        PathVerdict.REJECTED,
         Decision.DENY,
         code="REQ-015",
         reason=str(location.outside),
@@ -235,7 +235,7 @@ def _protected(location: Location, op: Op, why: str) -> PathFinding:
     return _found(
         location,
         op,
-        Verdict.PROTECTED,
+        PathVerdict.PROTECTED,
         Decision.ASK,
         code="REQ-014",
         reason=why,
@@ -258,7 +258,7 @@ def _in_scope(location: Location, op: Op, rules: ScopeRules) -> PathFinding:
     if decision is Decision.NONE and (doubt := _doubt(location)):
         decision, code, reason = Decision.ASK, "REQ-001", doubt
     return _found(
-        location, op, Verdict.IN_SCOPE, decision, code=code, reason=reason, matched=matched
+        location, op, PathVerdict.IN_SCOPE, decision, code=code, reason=reason, matched=matched
     )
 
 
@@ -270,7 +270,7 @@ def _doubt(location: Location) -> str:
 
 def _escaped(location: Location, op: Op) -> PathFinding:
     return _found(
-        location, op, Verdict.REJECTED, Decision.DENY, code="REQ-015", reason="symlink_escape"
+        location, op, PathVerdict.REJECTED, Decision.DENY, code="REQ-015", reason="symlink_escape"
     )
 
 
@@ -278,7 +278,7 @@ def _out_of_scope(location: Location, op: Op, rules: ScopeRules) -> PathFinding:
     return _found(
         location,
         op,
-        Verdict.OUT_OF_SCOPE,
+        PathVerdict.OUT_OF_SCOPE,
         Decision[rules.policy.out_of_scope.upper()],
         code="REQ-001",
         reason="" if location.governed else "ungoverned",
@@ -290,7 +290,7 @@ def _out_of_scope(location: Location, op: Op, rules: ScopeRules) -> PathFinding:
 def _found(
     location: Location,
     op: Op,
-    verdict: Verdict,
+    verdict: PathVerdict,
     decision: Decision,
     *,
     code: str = "",
