@@ -1,9 +1,10 @@
 """The table of programs: that it says what it seems to say."""
 
+import msgspec
 import pytest
 
 from rookery.commands.changers import changing
-from rookery.commands.program_tables import readers
+from rookery.commands.program_tables import Reader, readers
 from rookery.commands.programs import reading
 from rookery.commands.words import has_braces, spellings, words
 
@@ -194,3 +195,8 @@ def test_ranges_in_braces_are_spelled_out_and_quoted_braces_are_not():
     for left in ("{A..z}", "{1..100000}", "{a..z..2}"):
         assert spellings(left) == [left]
         assert has_braces(left)
+
+
+def test_a_misspelled_field_of_a_table_is_an_error():
+    with pytest.raises(msgspec.ValidationError, match="unknown field `flag`"):
+        msgspec.convert({"flag": "-a"}, Reader)
