@@ -10,7 +10,7 @@ import pytest
 from rookery.compat.driver import (
     DONE,
     LONGEST,
-    Conversation,
+    DriverConversation,
     FollowedTasks,
     LineReader,
     News,
@@ -149,11 +149,11 @@ class TestConversation:
         async def converse() -> RunEnd:
             return RunEnd(Fate.LEFT, "enough", "usage")
 
-        assert await Conversation().hold(converse) == RunEnd(Fate.LEFT, "enough", "usage")
+        assert await DriverConversation().hold(converse) == RunEnd(Fate.LEFT, "enough", "usage")
 
     @pytest.mark.parametrize("early", [True, False], ids=["before it began", "while it waits"])
     async def test_what_breaks_it_off_says_how_it_ended(self, early: bool):
-        conversation, failed = Conversation(), RunEnd(Fate.FAILED, "no key", "auth_failed")
+        conversation, failed = DriverConversation(), RunEnd(Fate.FAILED, "no key", "auth_failed")
 
         async def converse() -> RunEnd:
             conversation.break_off(failed)

@@ -29,7 +29,7 @@ from rookery.engine.ports.tool import ToolContext
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Act, Attend
 from rookery.tools.new_task import NewTask
-from rookery.tools.switch_mode import SwitchMode
+from rookery.tools.switch_mode import SwitchModeTool
 from support.stage import TASK, Stage, StageClock, call, finish, write
 
 pytestmark = pytest.mark.anyio
@@ -167,7 +167,7 @@ async def test_what_the_mode_bars_is_not_even_prepared(tmp_path: Path):
 async def test_the_model_goes_over_to_another_mode_only_if_it_is_let(tmp_path: Path, answer: str):
     switch = call("switch_mode", mode_slug="ask", reason="to explain")
     stage = StageWithDeps(tmp_path, [switch], [finish()])
-    stage.deps = {"tools": {"switch_mode": SwitchMode(lambda: BUILT_IN)}}
+    stage.deps = {"tools": {"switch_mode": SwitchModeTool(lambda: BUILT_IN)}}
     await stage.play(answer, "yes")
     assert stage.asks == ["tool", "completion_result"]
     switched = [fact.mode for fact in stage.facts if isinstance(fact, ModeSwitched)]

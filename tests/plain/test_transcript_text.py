@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from rookery.core.message import Message
 from rookery.core.text.terminal_text import Paint
 from rookery.plain.transcript_text import (
-    Kind,
-    Passage,
+    PassageKind,
+    TranscriptPassage,
     as_markdown,
     as_text,
     fenced,
@@ -31,28 +31,28 @@ def ask(ts: int, kind: str, text: str, *, answered: bool = True, **fields: str) 
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        (say(2, "text", "words\n"), Passage(kind=Kind.WORDS, text="words")),
-        (say(2, "reasoning", "hm"), Passage(kind=Kind.THOUGHT, text="hm")),
-        (say(2, "user_feedback", "no!"), Passage(kind=Kind.PROMPT, text="no!")),
-        (say(2, "error", "bad"), Passage(kind=Kind.TROUBLE, text="bad")),
-        (say(2, "note", "oh"), Passage(kind=Kind.NOTE, text="oh")),
-        (say(2, "completion_result", "ok"), Passage(kind=Kind.RESULT, text="ok")),
-        (say(2, "command_output", "out"), Passage(kind=Kind.OUTPUT, text="out")),
+        (say(2, "text", "words\n"), TranscriptPassage(kind=PassageKind.WORDS, text="words")),
+        (say(2, "reasoning", "hm"), TranscriptPassage(kind=PassageKind.THOUGHT, text="hm")),
+        (say(2, "user_feedback", "no!"), TranscriptPassage(kind=PassageKind.PROMPT, text="no!")),
+        (say(2, "error", "bad"), TranscriptPassage(kind=PassageKind.TROUBLE, text="bad")),
+        (say(2, "note", "oh"), TranscriptPassage(kind=PassageKind.NOTE, text="oh")),
+        (say(2, "completion_result", "ok"), TranscriptPassage(kind=PassageKind.RESULT, text="ok")),
+        (say(2, "command_output", "out"), TranscriptPassage(kind=PassageKind.OUTPUT, text="out")),
         (
             say(2, "api_req_started", '{"streamingFailedMessage": "lost"}'),
-            Passage(kind=Kind.TROUBLE, text="lost"),
+            TranscriptPassage(kind=PassageKind.TROUBLE, text="lost"),
         ),
         (
             ask(2, "followup", '{"question": "Which?", "suggest": [{"answer": "this"}]}'),
-            Passage(kind=Kind.QUESTION, text="Which?", below="- this"),
+            TranscriptPassage(kind=PassageKind.QUESTION, text="Which?", below="- this"),
         ),
         (
             ask(2, "tool", '{"tool": "appliedDiff"}', call_id="c", title="Edit a", diff="-a\n+b"),
-            Passage(kind=Kind.CALL, text="Edit a", diff="-a\n+b"),
+            TranscriptPassage(kind=PassageKind.CALL, text="Edit a", diff="-a\n+b"),
         ),
         (
             ask(2, "command", "rm\n-r x", call_id="c", title="Run rm"),
-            Passage(kind=Kind.CALL, text="Run rm", below="rm\n-r x"),
+            TranscriptPassage(kind=PassageKind.CALL, text="Run rm", below="rm\n-r x"),
         ),
         (
             ask(
@@ -62,18 +62,18 @@ def ask(ts: int, kind: str, text: str, *, answered: bool = True, **fields: str) 
                 call_id="c",
                 title="Update",
             ),
-            Passage(kind=Kind.CALL, text="Update", below="- [x] a"),
+            TranscriptPassage(kind=PassageKind.CALL, text="Update", below="- [x] a"),
         ),
         (
             ask(2, "resume_task", "Go on?", answered=False),
-            Passage(kind=Kind.QUESTION, text="Go on?"),
+            TranscriptPassage(kind=PassageKind.QUESTION, text="Go on?"),
         ),
     ],
     ids=lambda each: each.say or each.ask if isinstance(each, Message) else "",
 )
-def test_a_row_is_told_as_what_it_is(row: Message, told: Passage):
+def test_a_row_is_told_as_what_it_is(row: Message, told: TranscriptPassage):
     first, passage = passages([say(1, "text", "the task"), row])
-    assert first == Passage(kind=Kind.PROMPT, text="the task")
+    assert first == TranscriptPassage(kind=PassageKind.PROMPT, text="the task")
     assert passage == told
 
 
@@ -93,9 +93,9 @@ def test_what_tells_a_reader_nothing_is_left_out(row: Message):
 
 def test_text_marks_who_speaks_and_indents_what_belongs_to_a_call():
     told = [
-        Passage(kind=Kind.PROMPT, text="two\nlines"),
-        Passage(kind=Kind.CALL, text="Edit a", diff="-a\n+b"),
-        Passage(kind=Kind.RESULT, text="done"),
+        TranscriptPassage(kind=PassageKind.PROMPT, text="two\nlines"),
+        TranscriptPassage(kind=PassageKind.CALL, text="Edit a", diff="-a\n+b"),
+        TranscriptPassage(kind=PassageKind.RESULT, text="done"),
     ]
     assert list(as_text(told, PLAIN)) == ["> two\n> lines", "● Edit a\n  -a\n  +b", "✔ done"]
     assert "\x1b[32m+b" in list(as_text(told, Paint(True)))[1]
@@ -103,10 +103,10 @@ def test_text_marks_who_speaks_and_indents_what_belongs_to_a_call():
 
 def test_markdown_has_diffs_and_output_in_fences():
     told = [
-        Passage(kind=Kind.PROMPT, text="two\n\nlines"),
-        Passage(kind=Kind.CALL, text="Edit `a`", diff="-a\n+b"),
-        Passage(kind=Kind.OUTPUT, text="out"),
-        Passage(kind=Kind.RESULT, text="done"),
+        TranscriptPassage(kind=PassageKind.PROMPT, text="two\n\nlines"),
+        TranscriptPassage(kind=PassageKind.CALL, text="Edit `a`", diff="-a\n+b"),
+        TranscriptPassage(kind=PassageKind.OUTPUT, text="out"),
+        TranscriptPassage(kind=PassageKind.RESULT, text="done"),
     ]
     assert list(as_markdown(told)) == [
         "> two\n>\n> lines",

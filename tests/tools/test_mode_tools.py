@@ -10,7 +10,7 @@ from rookery.core.limits import Limits
 from rookery.core.modes import BUILT_IN
 from rookery.errors import BadArguments
 from rookery.tools.skill import LoadSkill
-from rookery.tools.switch_mode import SwitchMode
+from rookery.tools.switch_mode import SwitchModeTool
 from support.tool_workspace import Bench
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +21,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path, Limits())
 
 
-SWITCH = SwitchMode(lambda: BUILT_IN)
+SWITCH = SwitchModeTool(lambda: BUILT_IN)
 
 
 async def test_a_switch_is_recorded_once_it_is_performed(bench: Bench):

@@ -10,14 +10,14 @@ from rookery.core.facts import Asked
 from rookery.tui.ask_view import (
     AROUND,
     LEAST_BODY,
-    Standing,
+    AskStanding,
     keys_line,
     long_title,
     room_for,
     short_title,
     title_line,
 )
-from rookery.tui.question_page import Step, answer_letters, page_of
+from rookery.tui.question_page import QuestionStep, answer_letters, page_of
 from rookery.tui.theme import DARK, THEMES
 from support.tui_scenes import COMMAND, EDIT, FOLLOWUP
 
@@ -26,31 +26,31 @@ FAILED = Asked(ask_id="a", ask=AskKind.API_REQ_FAILED, text="why")
 ANY_QUESTION = st.sampled_from([COMMAND, EDIT, FOLLOWUP, FAILED])
 
 
-def told(standing: Standing, asked: Asked = EDIT, unread: int = 0, counting: str = "") -> str:
-    keys = page_of(asked, Step.ANSWER).keys
+def told(standing: AskStanding, asked: Asked = EDIT, unread: int = 0, counting: str = "") -> str:
+    keys = page_of(asked, QuestionStep.ANSWER).keys
     return keys_line(keys, standing, unread=unread, counting=counting, theme=LOOK).plain
 
 
 @pytest.mark.parametrize(
     ("standing", "words"),
     [
-        (Standing.UNSEEN, "…   "),
-        (Standing.OUT_OF_SIGHT, "too small a window to answer   "),
-        (Standing.TYPED_TO, "enter sends   esc back   "),
-        (Standing.ELSEWHERE, "tab to answer   y yes   n no   a always…   r no, because…   "),
-        (Standing.READY, "y yes   n no   a always…   r no, because…   "),
+        (AskStanding.UNSEEN, "…   "),
+        (AskStanding.OUT_OF_SIGHT, "too small a window to answer   "),
+        (AskStanding.TYPED_TO, "enter sends   esc back   "),
+        (AskStanding.ELSEWHERE, "tab to answer   y yes   n no   a always…   r no, because…   "),
+        (AskStanding.READY, "y yes   n no   a always…   r no, because…   "),
     ],
-    ids=lambda each: each.name if isinstance(each, Standing) else "",
+    ids=lambda each: each.name if isinstance(each, AskStanding) else "",
 )
-def test_only_keys_that_work_now_are_told(standing: Standing, words: str):
+def test_only_keys_that_work_now_are_told(standing: AskStanding, words: str):
     assert told(standing) == words
     assert told(standing, counting="takes 1 in 5 s") == f"{words}takes 1 in 5 s"
 
 
 def test_what_is_to_be_read_first_is_told_before_the_keys():
-    assert told(Standing.READY, unread=1).startswith("↓ 1 more line, then y yes")
-    assert told(Standing.READY, unread=7).startswith("↓ 7 more lines, then y yes")
-    assert "more line" not in told(Standing.ELSEWHERE, unread=7)
+    assert told(AskStanding.READY, unread=1).startswith("↓ 1 more line, then y yes")
+    assert told(AskStanding.READY, unread=7).startswith("↓ 7 more lines, then y yes")
+    assert "more line" not in told(AskStanding.ELSEWHERE, unread=7)
 
 
 @pytest.mark.parametrize(
@@ -70,25 +70,25 @@ def test_the_title_tells_where_one_is_in_what_does_not_fit(
 
 def test_a_title_that_is_too_long_is_read_with_the_rest():
     long = replace(EDIT, title="Edit " + "deep/" * 40)
-    assert short_title(long, Step.ANSWER, 40) == "Allow this?"
-    text = "".join(line.plain for line in long_title(long, Step.ANSWER, 40))
+    assert short_title(long, QuestionStep.ANSWER, 40) == "Allow this?"
+    text = "".join(line.plain for line in long_title(long, QuestionStep.ANSWER, 40))
     assert text.count("deep/") == 40
-    assert short_title(EDIT, Step.ANSWER, 40) == "Edit prices.py?"
-    assert long_title(EDIT, Step.ANSWER, 40) == []
+    assert short_title(EDIT, QuestionStep.ANSWER, 40) == "Edit prices.py?"
+    assert long_title(EDIT, QuestionStep.ANSWER, 40) == []
 
 
 @pytest.mark.parametrize(
     ("asked", "step", "letters"),
     [
-        (COMMAND, Step.ANSWER, "ynr"),
-        (EDIT, Step.ANSWER, "ynar"),
-        (EDIT, Step.RULE, "yn"),
-        (FOLLOWUP, Step.CHOICE, "123"),
-        (FAILED, Step.ANSWER, "yn"),
+        (COMMAND, QuestionStep.ANSWER, "ynr"),
+        (EDIT, QuestionStep.ANSWER, "ynar"),
+        (EDIT, QuestionStep.RULE, "yn"),
+        (FOLLOWUP, QuestionStep.CHOICE, "123"),
+        (FAILED, QuestionStep.ANSWER, "yn"),
     ],
     ids=["command", "edit with a rule", "the rule", "suggestions", "a failure"],
 )
-def test_these_letters_answer_and_no_others(asked: Asked, step: Step, letters: str):
+def test_these_letters_answer_and_no_others(asked: Asked, step: QuestionStep, letters: str):
     assert "".join(answer_letters(asked, step)) == letters
 
 
@@ -96,7 +96,7 @@ def test_these_letters_answer_and_no_others(asked: Asked, step: Step, letters: s
 def test_a_panel_leaves_room_for_what_is_around_it(
     asked: Asked, notes: int, width: int, height: int
 ):
-    room = room_for(asked, Step.ANSWER, notes=notes, width=width, height=height)
+    room = room_for(asked, QuestionStep.ANSWER, notes=notes, width=width, height=height)
     below = notes + 1 if notes and not room.cramped else 0
     assert room.body + below < height - AROUND
     assert room.cramped or room.body >= LEAST_BODY
@@ -104,12 +104,12 @@ def test_a_panel_leaves_room_for_what_is_around_it(
 
 @pytest.mark.parametrize("notes", [0, 3])
 def test_of_an_action_as_much_is_seen_as_can_be(notes: int):
-    action = room_for(COMMAND, Step.ANSWER, notes=notes, width=80, height=40)
-    other = room_for(FAILED, Step.ANSWER, notes=notes, width=80, height=40)
+    action = room_for(COMMAND, QuestionStep.ANSWER, notes=notes, width=80, height=40)
+    other = room_for(FAILED, QuestionStep.ANSWER, notes=notes, width=80, height=40)
     assert action.body > other.body
     assert not action.cramped
 
 
 def test_where_there_is_no_room_for_both_the_notes_scroll_with_the_text():
-    assert room_for(COMMAND, Step.ANSWER, notes=6, width=80, height=18).cramped
-    assert not room_for(COMMAND, Step.ANSWER, notes=0, width=80, height=18).cramped
+    assert room_for(COMMAND, QuestionStep.ANSWER, notes=6, width=80, height=18).cramped
+    assert not room_for(COMMAND, QuestionStep.ANSWER, notes=0, width=80, height=18).cramped

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
 from rookery.core.text.terminal_text import approvable
-from rookery.tui.question_page import Step, body_of, footing_of, has_panel, page_of
+from rookery.tui.question_page import QuestionStep, body_of, footing_of, has_panel, page_of
 from rookery.tui.rows.lines import all_lines
 from rookery.tui.theme import DARK, THEMES
 from support.tui_scenes import COMMAND, EDIT, FOLLOWUP
@@ -20,7 +20,9 @@ LOOK = THEMES[DARK]
 
 
 def shown(asked: Asked, width: int = 60) -> str:
-    return "".join(line.plain for line in all_lines(body_of(asked, Step.ANSWER, 0, width, LOOK)))
+    return "".join(
+        line.plain for line in all_lines(body_of(asked, QuestionStep.ANSWER, 0, width, LOOK))
+    )
 
 
 @pytest.mark.parametrize("width", [20, 60, 200])
@@ -30,7 +32,7 @@ def test_nothing_of_what_is_asked_about_is_left_out(width: int):
     assert shown(command, width).count("x") == 9_000
     edit = replace(EDIT, diff=f"@@ -1,0 +1,1 @@\n+{long}")
     assert shown(edit, width).count("x") == 9_000
-    notes = footing_of(command, Step.ANSWER, width, LOOK)
+    notes = footing_of(command, QuestionStep.ANSWER, width, LOOK)
     assert sum(line.plain.count("x") for line in notes) >= 9_000
 
 
@@ -52,19 +54,19 @@ def test_the_folder_of_a_command_is_told():
 
 
 def test_a_key_for_always_is_there_only_with_a_rule():
-    assert "a" in dict(page_of(EDIT, Step.ANSWER).keys)
-    assert "a" not in dict(page_of(COMMAND, Step.ANSWER).keys)
-    rule = all_lines(body_of(EDIT, Step.RULE, 0, 60, LOOK))
+    assert "a" in dict(page_of(EDIT, QuestionStep.ANSWER).keys)
+    assert "a" not in dict(page_of(COMMAND, QuestionStep.ANSWER).keys)
+    rule = all_lines(body_of(EDIT, QuestionStep.RULE, 0, 60, LOOK))
     assert EDIT.rule in [line.plain for line in rule]
 
 
 @pytest.mark.parametrize("kind", AskKind)
 def test_every_question_has_words_and_those_with_a_panel_have_keys(kind: AskKind):
     asked = Asked(ask_id="a", ask=kind, text="why")
-    page = page_of(asked, Step.ANSWER)
+    page = page_of(asked, QuestionStep.ANSWER)
     assert page.title
     assert page.keys or not has_panel(asked)
-    assert body_of(asked, Step.ANSWER, 0, 60, LOOK) is not None
+    assert body_of(asked, QuestionStep.ANSWER, 0, 60, LOOK) is not None
 
 
 def test_resuming_shows_no_dialog():
@@ -77,7 +79,7 @@ def test_resuming_shows_no_dialog():
 @given(st.text(max_size=300), st.integers(12, 80))
 def test_whatever_is_asked_about_fits_its_width(text: str, width: int):
     for asked in (replace(COMMAND, text=text), replace(EDIT, diff=f"+{text}")):
-        for line in all_lines(body_of(asked, Step.ANSWER, 0, width, LOOK)):
+        for line in all_lines(body_of(asked, QuestionStep.ANSWER, 0, width, LOOK)):
             assert line.cell_len <= width
 
 
@@ -123,5 +125,5 @@ def test_every_line_of_what_is_approved_is_on_the_panel(text: str, asked: Asked,
 def test_what_is_no_change_of_files_is_not_drawn_as_one():
     words = "Write part one\n@@ -1,9 +1,9 @@ and delete the database\n+ done"
     for asked in (NEW_TASK, SWITCH):
-        lines = all_lines(body_of(replace(asked, diff=words), Step.ANSWER, 0, 60, LOOK))
+        lines = all_lines(body_of(replace(asked, diff=words), QuestionStep.ANSWER, 0, 60, LOOK))
         assert [line.plain for line in lines] == words.split("\n")

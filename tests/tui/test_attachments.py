@@ -36,7 +36,7 @@ from rookery.tui.attachments import (
     picture_paths,
 )
 from rookery.tui.page import attached_line
-from rookery.tui.rows.lines import Shown
+from rookery.tui.rows.lines import ShownRow
 from rookery.tui.rows.row_view import drawn
 from rookery.tui.short_texts import byte_count
 from rookery.tui.theme import DARK, THEMES
@@ -484,5 +484,5 @@ def test_what_does_not_fit_on_the_line_is_left_out_at_its_beginning():
 def test_pictures_of_the_user_are_told_in_the_conversation(text: str, expected: list[str]):
     images = (image(png(2048)), image(png()))
     message = Message(ts=1, type="say", say="user_feedback", content=text, images=images)
-    rows = drawn(Shown(message=message), 60, THEMES[DARK])
+    rows = drawn(ShownRow(message=message), 60, THEMES[DARK])
     assert [row.text.rstrip() for row in rows] == expected

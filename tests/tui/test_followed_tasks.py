@@ -20,7 +20,7 @@ from rookery.core.facts import (
     next_event,
 )
 from rookery.core.folds.view import View, see
-from rookery.tui.followed_tasks import BACKLOG, Followed
+from rookery.tui.followed_tasks import BACKLOG, WatchedTask
 from support.tui_long_session import long_past
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +59,7 @@ BEGIN = (
 @given(PIECES)
 async def test_pieces_that_are_put_together_make_the_same_rows(pieces: list[Fact]):
     events = told(*BEGIN, *pieces)
-    followed, one_by_one = Followed("t1"), View()
+    followed, one_by_one = WatchedTask("t1"), View()
     for event in events:
         followed.hear(event)
         one_by_one = see(one_by_one, event)
@@ -71,7 +71,7 @@ async def test_pieces_that_are_put_together_make_the_same_rows(pieces: list[Fact
 
 
 async def test_a_flood_of_pieces_is_folded_at_once():
-    followed = Followed("t1")
+    followed = WatchedTask("t1")
     for event in told(*BEGIN, *(TextStreamed(request_id="r", text="x") for _ in range(5_000))):
         followed.hear(event)
     followed.catch_up(0.0)
@@ -81,7 +81,7 @@ async def test_a_flood_of_pieces_is_folded_at_once():
 
 
 async def test_the_end_of_a_long_past_is_seen_before_all_of_it_is_folded():
-    followed = Followed("t1")
+    followed = WatchedTask("t1")
     for event in told(*long_past(3_000, "the last words")):
         followed.hear(event)
     glimpse = followed.glimpse()
@@ -102,7 +102,7 @@ async def test_the_end_of_a_long_past_is_seen_before_all_of_it_is_folded():
 
 async def test_a_call_that_was_taken_back_counts_as_not_done_until_one_goes_back_to_it():
     done = ToolFinished(call_id="c", text="The file is as you specified it.")
-    followed = Followed("t1")
+    followed = WatchedTask("t1")
     endings = []
     for event in told(*BEGIN, done, Rewound(to=1), Rewound(to=4)):
         followed.hear(event)

@@ -19,7 +19,7 @@ from rookery.core.queries import AskPaths, FoundPath
 from rookery.core.text.terminal_text import approvable, plainly_visible, seen_letters
 from rookery.protocol.client.question_text import ceiling, followup
 from rookery.tui.app import FullScreen, Opening
-from rookery.tui.question_page import Step, body_of
+from rookery.tui.question_page import QuestionStep, body_of
 from rookery.tui.rows.lines import all_lines
 from rookery.tui.rows.tool_calls import payload_in
 from rookery.tui.screens.shell_screen import ShellScreen
@@ -108,13 +108,13 @@ def test_a_question_that_is_nested_too_deep_is_plain_text():
 
 
 def test_a_suggestion_tells_the_mode_it_goes_on_in():
-    lines = [line.plain for line in all_lines(body_of(FOLLOWUP, Step.CHOICE, 0, 70, LOOK))]
+    lines = [line.plain for line in all_lines(body_of(FOLLOWUP, QuestionStep.CHOICE, 0, 70, LOOK))]
     assert any("Banker's rounding  → architect mode" in line for line in lines)
 
 
 def test_blanks_at_the_end_of_a_command_are_drawn_and_a_fold_is_told_from_a_line():
     command = replace(COMMAND, text=f"rm -rf a \\ \nls {'x' * 40}", cwd="")
-    lines = [line.plain for line in all_lines(body_of(command, Step.ANSWER, 0, 30, LOOK))]
+    lines = [line.plain for line in all_lines(body_of(command, QuestionStep.ANSWER, 0, 30, LOOK))]
     assert lines[0] == "$ rm -rf a \\␣"
     assert lines[1].startswith("  ls")
     assert all(line.startswith("↪ ") for line in lines[2:])

@@ -14,11 +14,11 @@ from rookery.core.commands import Answer, OpenTask, SelectIntent, Speak
 from rookery.core.facts import Asked, IntentCleared
 from rookery.core.message import Message
 from rookery.core.queries import About, AskIntents
-from rookery.tui.question_page import Step, answer_letters, body_of, footing_of, page_of
-from rookery.tui.rows.lines import Shown, all_lines
+from rookery.tui.question_page import QuestionStep, answer_letters, body_of, footing_of, page_of
+from rookery.tui.rows.lines import ShownRow, all_lines
 from rookery.tui.rows.row_view import drawn
 from rookery.tui.screens.choice_screens import IntentScreen
-from rookery.tui.status import Around, header_line
+from rookery.tui.status import HeaderFacts, header_line
 from rookery.tui.theme import DARK, THEMES
 from support.tui_bare_app import desk
 from support.tui_intent_scenes import (
@@ -68,7 +68,7 @@ def colour_of(words: str, lines: list[Text]) -> str:
 
 
 ABOUT = About(workspace="/home/ada/shop", model="anthropic/claude-opus-4.6", mode="code")
-AROUND = Around(about=ABOUT, home="/home/ada", intent="INT-001", intent_name="JWT migration")
+AROUND = HeaderFacts(about=ABOUT, home="/home/ada", intent="INT-001", intent_name="JWT migration")
 
 
 @pytest.mark.parametrize(
@@ -205,12 +205,12 @@ async def test_a_line_names_the_intent_of_a_task_that_runs():
 
 
 def test_the_reasons_have_their_codes_and_each_target_its_verdict():
-    body = all_lines(body_of(GOVERNED, Step.ANSWER, 0, 74, LOOK))
+    body = all_lines(body_of(GOVERNED, QuestionStep.ANSWER, 0, 74, LOOK))
     assert "✓ modify src/auth/jwt.py  in scope" in plain(body)
     assert "✗ modify src/api/user.py  out of scope; nearest: src/auth/**" in plain(body)
     assert colour_of("out of scope", body) == LOOK.bad
     assert colour_of("in scope", body) == LOOK.good
-    footing = footing_of(GOVERNED, Step.ANSWER, 74, LOOK)
+    footing = footing_of(GOVERNED, QuestionStep.ANSWER, 74, LOOK)
     assert [line.plain for line in footing] == [
         f"! REQ-001 {WHY}",
         '  INT-001 "JWT authentication migration" owns: src/auth/**, tests/auth/**',
@@ -219,7 +219,7 @@ def test_the_reasons_have_their_codes_and_each_target_its_verdict():
 
 def test_what_is_told_with_its_code_is_not_told_again_but_other_notes_are():
     noted = replace(GOVERNED, notes=(WHY, "deletes 3 files"))
-    footing = plain(footing_of(noted, Step.ANSWER, 74, LOOK))
+    footing = plain(footing_of(noted, QuestionStep.ANSWER, 74, LOOK))
     assert footing.count(WHY) == 1
     assert "! deletes 3 files" in footing
 
@@ -228,7 +228,7 @@ def test_the_real_place_of_a_target_is_told():
     target = AskedTarget(path="a", op="create", verdict="outside", real_path="/etc/a\u202e")
     asked = replace(GOVERNED, governance=replace(OUTSIDE, targets=(target,)))
     assert "✗ create a  outside; it is /etc/a<U+202E>" in plain(
-        all_lines(body_of(asked, Step.ANSWER, 0, 74, LOOK))
+        all_lines(body_of(asked, QuestionStep.ANSWER, 0, 74, LOOK))
     )
 
 
@@ -246,10 +246,11 @@ def test_nothing_of_it_is_left_out_and_all_of_it_fits(text: str, width: int):
         grant=pattern,
     )
     asked = replace(GOVERNED, diff="", governance=question)
-    body = all_lines(body_of(asked, Step.ANSWER, 0, width, LOOK))
-    footing = footing_of(asked, Step.ANSWER, width, LOOK)
+    body = all_lines(body_of(asked, QuestionStep.ANSWER, 0, width, LOOK))
+    footing = footing_of(asked, QuestionStep.ANSWER, width, LOOK)
     task, more = (
-        all_lines(body_of(asked, step, 0, width, LOOK)) for step in (Step.TASK, Step.EXPAND)
+        all_lines(body_of(asked, step, 0, width, LOOK))
+        for step in (QuestionStep.TASK, QuestionStep.EXPAND)
     )
     for letter, lines in (("x", body), ("y", footing), ("z", footing), ("z", task), ("z", more)):
         assert plain(lines).count(letter) >= 90
@@ -262,8 +263,8 @@ def test_nothing_of_it_is_left_out_and_all_of_it_fits(text: str, width: int):
     ids=["all", "no pattern", "only stopping", "no intent"],
 )
 def test_only_what_is_offered_has_a_key(asked: Asked, letters: str):
-    assert "".join(answer_letters(asked, Step.ANSWER)) == letters
-    assert "".join(answer_letters(asked, Step.TASK)) == "yn"
+    assert "".join(answer_letters(asked, QuestionStep.ANSWER)) == letters
+    assert "".join(answer_letters(asked, QuestionStep.TASK)) == "yn"
 
 
 @pytest.mark.parametrize(
@@ -271,15 +272,21 @@ def test_only_what_is_offered_has_a_key(asked: Asked, letters: str):
     [
         (
             GOVERNED,
-            Step.TASK,
+            QuestionStep.TASK,
             "Allow this for the rest of the task?",
             "within the scope",
             "user.py",
         ),
-        (GOVERNED, Step.EXPAND, "Add this to the scope of INT-001?", "owns this too", "user.py"),
+        (
+            GOVERNED,
+            QuestionStep.EXPAND,
+            "Add this to the scope of INT-001?",
+            "owns this too",
+            "user.py",
+        ),
         (
             UNKNOWN,
-            Step.TASK,
+            QuestionStep.TASK,
             "Allow this for the rest of the task?",
             "this very command",
             "make all",
@@ -288,7 +295,7 @@ def test_only_what_is_offered_has_a_key(asked: Asked, letters: str):
     ids=["files", "scope", "commands"],
 )
 def test_what_a_choice_would_allow_is_told(
-    asked: Asked, step: Step, title: str, what: str, allowed: str
+    asked: Asked, step: QuestionStep, title: str, what: str, allowed: str
 ):
     assert page_of(asked, step).title == title
     told, pattern = all_lines(body_of(asked, step, 0, 74, LOOK))
@@ -409,7 +416,7 @@ Acceptance criteria of INT-001:
 
 
 def test_acceptance_criteria_stand_below_each_other_in_their_colours():
-    row = Shown(message=Message(ts=1, type="say", say="note", content=CRITERIA))
+    row = ShownRow(message=Message(ts=1, type="say", say="note", content=CRITERIA))
     strips = drawn(row, 60, LOOK)
     assert [strip.text.rstrip() for strip in strips] == [
         "  · Acceptance criteria of INT-001:",

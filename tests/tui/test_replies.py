@@ -6,21 +6,21 @@ from rookery.core.asks import AskKind
 from rookery.core.blocks import Image
 from rookery.core.commands import Answer, Speak, SwitchMode
 from rookery.core.facts import Asked
-from rookery.tui.followed_tasks import Followed
+from rookery.tui.followed_tasks import WatchedTask
 from rookery.tui.input_router import can_answer, in_words, yes_or_no
 from rookery.tui.question_page import APPROVALS, TRIES
-from rookery.tui.session_view import Question, Said
+from rookery.tui.session_view import OpenQuestion, Said
 from support.tui_scenes import COMMAND, FOLLOWUP
 
 PICTURE = Image(media_type="image/png", data="aGk=")
 OTHERS = [kind for kind in AskKind if kind not in (*APPROVALS, *TRIES)]
 
 
-def question(asked: Asked) -> Question:
-    return Question(Followed("t1"), asked)
+def question(asked: Asked) -> OpenQuestion:
+    return OpenQuestion(WatchedTask("t1"), asked)
 
 
-def of_kind(kind: AskKind) -> Question:
+def of_kind(kind: AskKind) -> OpenQuestion:
     return question(Asked(ask_id="a", ask=kind))
 
 

@@ -4,10 +4,10 @@ import pytest
 
 from rookery.core.folds.run_tallies import Totals
 from rookery.core.queries import About
-from rookery.tui.question_queue import AWAY_SECONDS, Attention, Caller, Notify
+from rookery.tui.question_queue import AWAY_SECONDS, Attention, AttentionCaller, Notify
 from rookery.tui.status import (
-    Around,
-    Doing,
+    BottomLine,
+    HeaderFacts,
     context_bar,
     header_line,
     short_number,
@@ -50,7 +50,7 @@ def test_the_home_is_a_tilde():
 @pytest.mark.parametrize("width", [30, 60, 80, 200])
 def test_the_header_fits_and_tells_first_what_matters_most(width: int):
     about = About(workspace="/home/ada/" + "deep/" * 20, model="m" * 30, window=1000, mode="code")
-    around = Around(about=about, automatic=True, usage=Totals(context_tokens=500, cost=1.5))
+    around = HeaderFacts(about=about, automatic=True, usage=Totals(context_tokens=500, cost=1.5))
     line = header_line(around, LOOK, width)
     assert line.cell_len <= width
     assert "acts unasked" in line.plain
@@ -60,16 +60,19 @@ def test_the_header_fits_and_tells_first_what_matters_most(width: int):
 @pytest.mark.parametrize(
     ("doing", "seen"),
     [
-        (Doing(toast="Saved.", leaving=True, working="Working"), "Saved."),
-        (Doing(leaving=True, working="Working"), "Ctrl+C again leaves"),
-        (Doing(working="Working", seconds=3, place="line 2"), "Working 3 s  Esc stops  line 2"),
-        (Doing(place="line 2 of 9"), "line 2 of 9"),
-        (Doing(), "? shortcuts"),
-        (Doing(todo="☑ 1/3 Fix it"), "☑ 1/3 Fix it"),
+        (BottomLine(toast="Saved.", leaving=True, working="Working"), "Saved."),
+        (BottomLine(leaving=True, working="Working"), "Ctrl+C again leaves"),
+        (
+            BottomLine(working="Working", seconds=3, place="line 2"),
+            "Working 3 s  Esc stops  line 2",
+        ),
+        (BottomLine(place="line 2 of 9"), "line 2 of 9"),
+        (BottomLine(), "? shortcuts"),
+        (BottomLine(todo="☑ 1/3 Fix it"), "☑ 1/3 Fix it"),
     ],
     ids=str,
 )
-def test_the_status_line_tells_the_most_urgent(doing: Doing, seen: str):
+def test_the_status_line_tells_the_most_urgent(doing: BottomLine, seen: str):
     line = status_line(doing, 0, LOOK, 80)
     assert seen in line.plain
     assert line.cell_len <= 80
@@ -86,7 +89,11 @@ class Clock:
 def attention(notify: Notify = "auto") -> tuple[Attention, list[str], Clock]:
     written: list[str] = []
     clock = Clock()
-    return Attention(Caller(write=written.append, notify=notify), "rookery", clock), written, clock
+    return (
+        Attention(AttentionCaller(write=written.append, notify=notify), "rookery", clock),
+        written,
+        clock,
+    )
 
 
 def test_who_is_looking_is_not_called():
@@ -147,6 +154,6 @@ def test_a_terminal_tells_whether_its_ground_is_light(answer: bytes, light: bool
 def test_at_80_columns_a_model_is_shortened_rather_than_left_out(model: str, seen: str):
     about = About(workspace="/home/ada/" + "deep/" * 20, model=model, window=1000, mode="code")
     usage = Totals(context_tokens=500, cost=1.5, tokens_in=101_000, tokens_out=1_000)
-    line = header_line(Around(about=about, usage=usage), LOOK, 80)
+    line = header_line(HeaderFacts(about=about, usage=usage), LOOK, 80)
     assert seen in line.plain
     assert line.cell_len <= 80

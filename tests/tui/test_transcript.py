@@ -6,15 +6,15 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 
 from rookery.core.message import Message
-from rookery.tui.rows.lines import Shown
+from rookery.tui.rows.lines import ShownRow
 from rookery.tui.theme import DARK, THEMES
 from rookery.tui.transcript_view import Transcript
 
 pytestmark = pytest.mark.anyio
 
 
-def row(ts: int, text: str, kind: str = "text") -> tuple[tuple[str, int], Shown]:
-    return ("t1", ts), Shown(message=Message(ts=ts, type="say", say=kind, content=text))
+def row(ts: int, text: str, kind: str = "text") -> tuple[tuple[str, int], ShownRow]:
+    return ("t1", ts), ShownRow(message=Message(ts=ts, type="say", say=kind, content=text))
 
 
 class VirtualList(App[None]):

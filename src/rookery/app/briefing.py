@@ -51,7 +51,7 @@ from rookery.prompting.system_prompt import system_prompt
 from rookery.tools.new_task import NewTask
 from rookery.tools.registry import compact_spec, offered, spec_of
 from rookery.tools.skill import LoadSkill
-from rookery.tools.switch_mode import SwitchMode
+from rookery.tools.switch_mode import SwitchModeTool
 from rookery.workspace.files import WorkspaceFiles
 
 LITTLE_ROOM = 16_384
@@ -97,7 +97,7 @@ class Briefing:
     def tools(self) -> dict[str, Tool[Any]]:
         """The tools that go by modes and skills."""
         return {
-            "switch_mode": SwitchMode(lambda: self.modes),
+            "switch_mode": SwitchModeTool(lambda: self.modes),
             "new_task": NewTask(lambda: self.modes),
             "skill": LoadSkill(self.skills, self._skill_files.body),
         }

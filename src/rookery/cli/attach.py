@@ -32,7 +32,7 @@ from rookery.core.text.terminal_text import harmless, harmless_line, visible_lin
 from rookery.errors import CommandRejected, SettingsError
 from rookery.plain.display import PlainDisplay
 from rookery.plain.keyboard import Keyboard
-from rookery.plain.prompter import Heard, Prompter
+from rookery.plain.prompter import LineUse, Prompter
 from rookery.plain.screen import Screen
 from rookery.platform.user_folders import find_places
 from rookery.protocol.client.attend import (
@@ -220,9 +220,9 @@ class _Attached:
             with suppress(CommandRejected):  # it has just ended, which is about to be seen
                 await self._host.send(Cancel(task_id=self._task_id))
 
-    async def _for_the_client(self, line: str) -> Heard:
+    async def _for_the_client(self, line: str) -> LineUse:
         if (heard := self._slash.hear(line)) is None:
-            return Heard.NOT_OURS
+            return LineUse.NOT_OURS
         if heard.words:
             self._screen.sentence(harmless(heard.words))
         try:
@@ -230,12 +230,12 @@ class _Attached:
                 await self._host.send(each)
         except CommandRejected as refusal:
             self._screen.line(harmless(str(refusal)))
-            return Heard.DONE
-        return Heard.OVERTAKEN if heard.goes_back else Heard.DONE
+            return LineUse.DONE
+        return LineUse.OVERTAKEN if heard.goes_back else LineUse.DONE
 
     async def _say(self, line: str) -> None:
         self._screen.enter()
-        if await self._for_the_client(line) is not Heard.NOT_OURS:
+        if await self._for_the_client(line) is not LineUse.NOT_OURS:
             return
         words = Speak(task_id=self._focus.task_id, message_id=uuid.uuid4().hex, text=line)
         with suppress(CommandRejected):  # it has just ended, which is about to be seen

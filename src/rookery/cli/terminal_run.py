@@ -109,15 +109,15 @@ class AttendedTask:
             return unattended, unattended
         assert isinstance(report, TextReport)
         from rookery.plain.keyboard import Keyboard
-        from rookery.plain.prompter import Heard, Prompter
+        from rookery.plain.prompter import LineUse, Prompter
         from rookery.protocol.client.client_commands import SlashLines
 
         known = await _vocabulary(run, host)
         slash = SlashLines(run.task_id, run.stored, known, automatic=run.consent.automatic)
 
-        async def for_the_client(line: str) -> Heard:
+        async def for_the_client(line: str) -> LineUse:
             if (heard := slash.hear(line)) is None:
-                return Heard.NOT_OURS
+                return LineUse.NOT_OURS
             if heard.words:
                 report.screen.sentence(harmless(heard.words))
             shown = self._news.coming
@@ -126,18 +126,18 @@ class AttendedTask:
                     await host.send(command)
             except CommandRejected as refusal:
                 report.screen.line(harmless(str(refusal)))
-                return Heard.DONE
+                return LineUse.DONE
             if heard.goes_back:
-                return Heard.OVERTAKEN
+                return LineUse.OVERTAKEN
             if heard.commands:
                 # or the question would be put before it and once more behind it
                 with anyio.move_on_after(SECONDS_UNTIL_SHOWN):
                     await shown.wait()
-            return Heard.DONE
+            return LineUse.DONE
 
         async def said_unasked(line: str) -> None:
             report.screen.enter()
-            if await for_the_client(line) is not Heard.NOT_OURS:
+            if await for_the_client(line) is not LineUse.NOT_OURS:
                 return
             words = Speak(task_id=self._focus.task_id, message_id=uuid.uuid4().hex, text=line)
             # refused means that the task has just ended, which the person is about to see

@@ -307,7 +307,7 @@ class FollowedTasks:
         self._news.spread()
 
 
-class Conversation:
+class DriverConversation:
     """With the driver, until it is over or something breaks it off."""
 
     def __init__(self) -> None:

@@ -46,7 +46,7 @@ _USED = (
 )
 
 
-class Room(Struct, frozen=True):
+class TokenRoom(Struct, frozen=True):
     """What a model's context holds: `window` tokens, of which `answer` are for the answer."""
 
     window: int
@@ -58,9 +58,9 @@ class Room(Struct, frozen=True):
         return max(self.window * 9 // 10 - self.answer, self.window // 5)
 
 
-def room(window: int, most_output: int) -> Room:
+def room(window: int, most_output: int) -> TokenRoom:
     """The room for an answer is what the model can say at most, or a fifth of a small window."""
-    return Room(window, min(most_output, max(window // 5, 1)))
+    return TokenRoom(window, min(most_output, max(window // 5, 1)))
 
 
 def weight(turns: Iterable[Turn]) -> int:

@@ -102,7 +102,7 @@ class ToolTraits(Struct, frozen=True, kw_only=True, dict=True):
         return self.row_name or edits or first + "".join(word.capitalize() for word in rest)
 
 
-class _Table:
+class _ToolTable:
     def __init__(self) -> None:
         self.load: Callable[[], Iterable[ToolTraits]] = _no_tools
         self.known: Mapping[str, ToolTraits] | None = None
@@ -112,7 +112,7 @@ def _no_tools() -> Iterable[ToolTraits]:
     raise RuntimeError("declare_tools was not called, so nothing is known of any tool.")
 
 
-_table = _Table()
+_table = _ToolTable()
 
 
 def declare_tools(load: Callable[[], Iterable[ToolTraits]]) -> None:

@@ -39,7 +39,7 @@ from rookery.core.replies import (
     SUMMARISE,
     SUMMARISED,
 )
-from rookery.core.tokens import Room, Scale, room, text_weight, weight
+from rookery.core.tokens import Scale, TokenRoom, room, text_weight, weight
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.model import (
     ModelRequest,
@@ -197,7 +197,7 @@ class Context:
         """Bytes of all but the conversation."""
         return text_weight(gear.system) + sum(map(_spec_size, gear.specs))
 
-    def _room(self, gear: Equipment) -> Room:
+    def _room(self, gear: Equipment) -> TokenRoom:
         model = gear.provider.model
         return room(self._log.state.window or model.window, model.max_output)
 

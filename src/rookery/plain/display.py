@@ -50,7 +50,7 @@ from rookery.core.replies import STOPPED_BY_USER, denied, restored_files, senten
 from rookery.core.text.output_preview import lines_in_gap
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.core.tool_traits import SPEAKING
-from rookery.plain.markdown_stream import MarkdownStream, Span, SpokenWords
+from rookery.plain.markdown_stream import MarkdownStream, SpokenWords, StyledSpan
 from rookery.plain.screen import Screen
 from rookery.protocol.client.attend import BESIDE_A_QUESTION
 from rookery.protocol.client.question_text import followup
@@ -171,7 +171,7 @@ class PlainDisplay:
             return
         self._put(self._words.add(harmless(text), self._screen.width))
 
-    def _put(self, spans: list[Span]) -> None:
+    def _put(self, spans: list[StyledSpan]) -> None:
         for span in spans:
             put = self._screen.verbatim if span.verbatim else self._screen.prose
             put("text", span.text)

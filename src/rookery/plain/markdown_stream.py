@@ -95,7 +95,7 @@ _DELIMITER_ROW = re.compile(r" *\|?( *:?-+:? *\|)+ *:?-*:? *")
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
 
 
-class Span(Struct, frozen=True):
+class StyledSpan(Struct, frozen=True):
     """Text to be written. What is verbatim is not wrapped."""
 
     text: str
@@ -116,29 +116,29 @@ class MarkdownStream:
         self._rows: list[str] = []
         self._widths: list[int] | None = None
 
-    def add(self, text: str, width: int) -> list[Span]:
+    def add(self, text: str, width: int) -> list[StyledSpan]:
         """What to write now that this has come."""
-        spans: list[Span] = []
+        spans: list[StyledSpan] = []
         for begin in range(0, len(text), PIECE):
             self._held += text[begin : begin + PIECE]
             spans += self._all(width)
         return spans
 
-    def finish(self, width: int) -> list[Span]:
+    def finish(self, width: int) -> list[StyledSpan]:
         """What was held back: nothing more comes."""
         self._is_final = True
         spans = [*self._all(width), *self._table(width)]
         self._begin()
         return spans
 
-    def _all(self, width: int) -> Iterator[Span]:
+    def _all(self, width: int) -> Iterator[StyledSpan]:
         while self._held:
             before = len(self._held), len(self._rows)
             yield from self._next(width)
             if before == (len(self._held), len(self._rows)):
                 return
 
-    def _next(self, width: int) -> Iterator[Span]:
+    def _next(self, width: int) -> Iterator[StyledSpan]:
         """The next piece, if it is known what it is."""
         if not self._begins_line:
             yield from self._fenced() if self._fence else self._words()
@@ -162,60 +162,66 @@ class MarkdownStream:
             self._begins_line = taken[-1] == "\n"
         return taken
 
-    def _begin_line(self, line: str, *, is_whole: bool) -> Iterator[Span]:
+    def _begin_line(self, line: str, *, is_whole: bool) -> Iterator[StyledSpan]:
         self._is_heading = False
         if is_whole and (fence := _FENCE.match(line)):
             self._fence = fence[1]
-            yield Span(self._painted(self._take(len(line) + 1), self._paint.dim), verbatim=True)
+            yield StyledSpan(
+                self._painted(self._take(len(line) + 1), self._paint.dim), verbatim=True
+            )
         elif is_whole and _RULE.fullmatch(line):
-            yield Span(self._painted(self._take(len(line) + 1), self._paint.dim), verbatim=True)
+            yield StyledSpan(
+                self._painted(self._take(len(line) + 1), self._paint.dim), verbatim=True
+            )
         elif heading := _HEADING.match(line):
             self._is_heading = True
             mark = self._take(heading.end())
-            yield from [] if self._paint.on else [Span(mark)]
+            yield from [] if self._paint.on else [StyledSpan(mark)]
         else:
             self._begins_line = False
             yield from self._words()
 
-    def _fenced_line(self, line: str, *, is_whole: bool) -> Iterator[Span]:
+    def _fenced_line(self, line: str, *, is_whole: bool) -> Iterator[StyledSpan]:
         closing = _FENCE.fullmatch(line.rstrip())
         if closing and closing[1].startswith(self._fence) and is_whole:
             self._fence = ""
-            yield Span(self._painted(self._take(len(line) + 1), self._paint.dim), verbatim=True)
+            yield StyledSpan(
+                self._painted(self._take(len(line) + 1), self._paint.dim), verbatim=True
+            )
         else:
             self._begins_line = False
             yield from self._fenced()
 
-    def _fenced(self) -> Iterator[Span]:
+    def _fenced(self) -> Iterator[StyledSpan]:
         end = self._held.find("\n") + 1
         taken = self._take(end or len(self._held))
-        yield Span(self._painted(taken, self._paint.cyan), verbatim=True)
+        yield StyledSpan(self._painted(taken, self._paint.cyan), verbatim=True)
 
-    def _words(self) -> Iterator[Span]:
+    def _words(self) -> Iterator[StyledSpan]:
         """Up to the end of the line, or to a mark whose end has not come."""
         line, end, _ = self._held.partition("\n")
         if not self._paint.on:
-            yield Span(self._take(len(line) + len(end)))
+            yield StyledSpan(self._take(len(line) + len(end)))
             return
         mark = _MARKS.search(line)
         plain = mark.start() if mark else len(line)
         if plain:
-            yield Span(self._styled(self._take(plain)))
+            yield StyledSpan(self._styled(self._take(plain)))
         elif mark:
             yield from self._marked(line, ends=bool(end) or self._is_final)
         elif end:
-            yield Span(self._take(1))
+            yield StyledSpan(self._take(1))
 
-    def _marked(self, line: str, *, ends: bool) -> Iterator[Span]:
+    def _marked(self, line: str, *, ends: bool) -> Iterator[StyledSpan]:
         span = line[:LONGEST_SPAN]
         found = _found(span)
         if found and (ends or len(found[0][0]) < len(span)):
             match, style = found
             self._take(match.end())
-            yield Span(self._styled(self._inner(match, style)))
+            yield StyledSpan(self._styled(self._inner(match, style)))
         elif ends or len(line) > LONGEST_SPAN or not _may_open(span):
             run = len(span) - len(span.lstrip(span[0]))
-            yield Span(self._styled(self._take(run)))
+            yield StyledSpan(self._styled(self._take(run)))
 
     def _inner(self, match: re.Match[str], style: str) -> str:
         paint = self._paint
@@ -232,9 +238,11 @@ class MarkdownStream:
 
     # tables
 
-    def _table_row(self, line: str, width: int) -> Iterator[Span]:
+    def _table_row(self, line: str, width: int) -> Iterator[StyledSpan]:
         if self._widths is not None:
-            yield Span(_drawn_row(_cells(line, self._paint), self._widths) + "\n", verbatim=True)
+            yield StyledSpan(
+                _drawn_row(_cells(line, self._paint), self._widths) + "\n", verbatim=True
+            )
             return
         self._rows.append(line)
         if len(self._rows) >= MOST_ROWS:
@@ -242,20 +250,20 @@ class MarkdownStream:
             yield from self._table(width)
             self._widths = widths
 
-    def _table(self, width: int) -> Iterator[Span]:
+    def _table(self, width: int) -> Iterator[StyledSpan]:
         """The rows that were held back."""
         rows, widths = self._rows, self._columns(width)
         self._rows, self._widths = [], None
         if widths is None:
-            yield from (Span(painted_words(row, self._paint) + "\n") for row in rows)
+            yield from (StyledSpan(painted_words(row, self._paint) + "\n") for row in rows)
             return
         for at, row in enumerate(rows):
             if at == 1:
-                yield Span("─┼─".join("─" * each for each in widths) + "\n", verbatim=True)
+                yield StyledSpan("─┼─".join("─" * each for each in widths) + "\n", verbatim=True)
                 continue
             drawn = _drawn_row(_cells(row, self._paint), widths)
             words = self._paint.bold(drawn) if at == 0 else drawn
-            yield Span(words + "\n", verbatim=True)
+            yield StyledSpan(words + "\n", verbatim=True)
 
     def _columns(self, width: int) -> list[int] | None:
         """How wide each is; None if it is no table, or one that does not fit."""

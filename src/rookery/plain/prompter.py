@@ -34,7 +34,7 @@ LONG_DIFF = 15
 """Lines of a diff after which one no longer sees what it is about."""
 
 
-class Heard(Enum):
+class LineUse(Enum):
     """What became of a line that may be for the client itself."""
 
     NOT_OURS = "it is an answer"
@@ -51,7 +51,7 @@ class Prompter:
         screen: Screen,
         *,
         opening: str = "",
-        heard: Callable[[str], Awaitable[Heard]] | None = None,
+        heard: Callable[[str], Awaitable[LineUse]] | None = None,
         patience: Callable[[], float | None] = lambda: None,
         keeps_mode: bool = False,
     ) -> None:
@@ -204,7 +204,7 @@ class Prompter:
         return Say("message", first.answer, by="policy", mode=mode)
 
     async def _typed_in_time(self, line: str, offered: list[OfferedAnswer]) -> Say | None:
-        if not line.strip() or (self._heard and await self._heard(line) is not Heard.NOT_OURS):
+        if not line.strip() or (self._heard and await self._heard(line) is not LineUse.NOT_OURS):
             return None
         return self._said(line, offered)
 
@@ -233,11 +233,11 @@ class Prompter:
         """A line that is an answer, or None at the end of input."""
         while (line := await self._typed(question)) is not None and self._heard:
             match await self._heard(line):
-                case Heard.NOT_OURS:
+                case LineUse.NOT_OURS:
                     break
-                case Heard.DONE:
+                case LineUse.DONE:
                     continue
-                case Heard.OVERTAKEN:
+                case LineUse.OVERTAKEN:
                     await anyio.sleep_forever()  # which its end cancels
         return line
 

@@ -22,7 +22,7 @@ _BOXES = {"completed": "[x]", "in_progress": "[-]", "pending": "[ ]"}
 _BACKTICKS = re.compile(r"`{3,}")
 
 
-class Kind(Enum):
+class PassageKind(Enum):
     PROMPT = auto()
     WORDS = auto()
     THOUGHT = auto()
@@ -34,11 +34,11 @@ class Kind(Enum):
     RESULT = auto()
 
 
-class Passage(Struct, frozen=True, kw_only=True):
+class TranscriptPassage(Struct, frozen=True, kw_only=True):
     """One thing that was said or done. `diff` is what a call changes, `below` what else it is
     about."""
 
-    kind: Kind
+    kind: PassageKind
     text: str
     diff: str = ""
     below: str = ""
@@ -47,21 +47,21 @@ class Passage(Struct, frozen=True, kw_only=True):
 
 
 _SAID = {
-    "user_feedback": Kind.PROMPT,
-    "reasoning": Kind.THOUGHT,
-    "text": Kind.WORDS,
-    "command_output": Kind.OUTPUT,
-    "browser_action_result": Kind.OUTPUT,
-    "completion_result": Kind.RESULT,
-    "error": Kind.TROUBLE,
-    "note": Kind.NOTE,
+    "user_feedback": PassageKind.PROMPT,
+    "reasoning": PassageKind.THOUGHT,
+    "text": PassageKind.WORDS,
+    "command_output": PassageKind.OUTPUT,
+    "browser_action_result": PassageKind.OUTPUT,
+    "completion_result": PassageKind.RESULT,
+    "error": PassageKind.TROUBLE,
+    "note": PassageKind.NOTE,
 }
 
 
-def passages(rows: Iterable[Message]) -> Iterator[Passage]:
+def passages(rows: Iterable[Message]) -> Iterator[TranscriptPassage]:
     """The rows that tell a reader something, in their order; the first is what was asked for."""
     for passage in _told(rows):
-        yield Passage(
+        yield TranscriptPassage(
             kind=passage.kind,
             text=harmless(passage.text),
             diff=harmless(passage.diff),
@@ -70,39 +70,39 @@ def passages(rows: Iterable[Message]) -> Iterator[Passage]:
         )
 
 
-def _told(rows: Iterable[Message]) -> Iterator[Passage]:
+def _told(rows: Iterable[Message]) -> Iterator[TranscriptPassage]:
     """The same as it was written: what stands in JSON is escaped there, and shows its face only
     when it is read."""
     for number, row in enumerate(rows):
         text = (row.text or "").strip("\n")
         if number == 0 and row.say == "text":
-            yield Passage(kind=Kind.PROMPT, text=text)
+            yield TranscriptPassage(kind=PassageKind.PROMPT, text=text)
         elif row.say == "api_req_started":
             if failure := _fields(text).get("streamingFailedMessage"):
-                yield Passage(kind=Kind.TROUBLE, text=str(failure))
+                yield TranscriptPassage(kind=PassageKind.TROUBLE, text=str(failure))
         elif row.say == "condense_context":
             told = "What came before was summarised for the model."
-            yield Passage(kind=Kind.NOTE, text=told, below=text)
+            yield TranscriptPassage(kind=PassageKind.NOTE, text=told, below=text)
         elif row.say in _SAID and text:
-            yield Passage(kind=_SAID[row.say], text=text)
+            yield TranscriptPassage(kind=_SAID[row.say], text=text)
         elif row.type == "ask":
             yield from _asked(row, text)
 
 
-def _asked(row: Message, text: str) -> Iterator[Passage]:
+def _asked(row: Message, text: str) -> Iterator[TranscriptPassage]:
     if row.ask == "followup":
         question, offered = followup(text)
         below = "\n".join(f"- {each}" for each in offered)
-        yield Passage(kind=Kind.QUESTION, text=question, below=below)
+        yield TranscriptPassage(kind=PassageKind.QUESTION, text=question, below=below)
     elif row.call_id:
         yield _called(row, text)
     elif row.ask == "api_req_failed":
-        yield Passage(kind=Kind.TROUBLE, text=text)
+        yield TranscriptPassage(kind=PassageKind.TROUBLE, text=text)
     elif row.open and text:
-        yield Passage(kind=Kind.QUESTION, text=text)
+        yield TranscriptPassage(kind=PassageKind.QUESTION, text=text)
 
 
-def _called(row: Message, text: str) -> Passage:
+def _called(row: Message, text: str) -> TranscriptPassage:
     fields = _fields(text)
     title = harmless_line(row.title) or harmless_line(str(fields.get("tool", text)))
     diff = row.diff or diff_in(fields) or ""
@@ -113,7 +113,9 @@ def _called(row: Message, text: str) -> Passage:
         below = "\n".join(map(_todo, fields.get("todos", [])))
     elif fields.get("tool") == "newTask":
         below = str(fields.get("content", ""))
-    return Passage(kind=Kind.CALL, text=title, diff=diff, below=below, undone=undone(row))
+    return TranscriptPassage(
+        kind=PassageKind.CALL, text=title, diff=diff, below=below, undone=undone(row)
+    )
 
 
 def undone(row: Message) -> str:
@@ -137,32 +139,32 @@ def _fields(text: str) -> dict[str, Any]:
     return fields if isinstance(fields, dict) else {}
 
 
-def as_text(told: Iterable[Passage], paint: Paint) -> Iterator[str]:
+def as_text(told: Iterable[TranscriptPassage], paint: Paint) -> Iterator[str]:
     """The passages one by one, each on lines of its own."""
     for passage in told:
         yield _text_of(passage, paint)
 
 
-def _text_of(passage: Passage, paint: Paint) -> str:
+def _text_of(passage: TranscriptPassage, paint: Paint) -> str:
     text, below = passage.text, _indented(passage.below)
     match passage.kind:
-        case Kind.PROMPT:
+        case PassageKind.PROMPT:
             first = "\n".join(paint.bold(paint.cyan(f"> {line}")) for line in text.split("\n"))
-        case Kind.THOUGHT | Kind.OUTPUT:
+        case PassageKind.THOUGHT | PassageKind.OUTPUT:
             first = "\n".join(map(paint.dim, _indented(text).split("\n")))
-        case Kind.CALL if passage.undone:
+        case PassageKind.CALL if passage.undone:
             first = paint.red(f"✗ {passage.undone}: {text}")
-        case Kind.CALL:
+        case PassageKind.CALL:
             first = f"{paint.cyan('●')} {text}"
-        case Kind.QUESTION:
+        case PassageKind.QUESTION:
             first = f"{paint.yellow('?')} {text}"
-        case Kind.TROUBLE:
+        case PassageKind.TROUBLE:
             first = paint.red(f"✗ {text}")
-        case Kind.NOTE:
+        case PassageKind.NOTE:
             first = paint.yellow(f"note: {text}")
-        case Kind.RESULT:
+        case PassageKind.RESULT:
             first = f"{paint.green('✔')} {text}"
-        case Kind.WORDS:
+        case PassageKind.WORDS:
             first = text
     diff = _indented(paint.diff(passage.diff)) if passage.diff else ""
     return "\n".join(filter(None, [first, diff, below]))
@@ -172,36 +174,38 @@ def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.split("\n")) if text else ""
 
 
-def as_markdown(told: Iterable[Passage]) -> Iterator[str]:
+def as_markdown(told: Iterable[TranscriptPassage]) -> Iterator[str]:
     """The passages as blocks of Markdown, to be joined with an empty line between them."""
     for passage in told:
         yield _block_of(passage)
 
 
-def _block_of(passage: Passage) -> str:
+def _block_of(passage: TranscriptPassage) -> str:
     text, below = passage.text, passage.below
     match passage.kind:
-        case Kind.PROMPT:
+        case PassageKind.PROMPT:
             first = _quoted(text)
-        case Kind.THOUGHT:
+        case PassageKind.THOUGHT:
             first = f"<details><summary>Reasoning</summary>\n\n{fenced(text)}\n\n</details>"
-        case Kind.OUTPUT:
+        case PassageKind.OUTPUT:
             first = fenced(text)
-        case Kind.CALL:
+        case PassageKind.CALL:
             became = f" ({passage.undone})" if passage.undone else ""
             first = f"- {_as_code(text)}{became}"
-        case Kind.QUESTION:
+        case PassageKind.QUESTION:
             first = f"**Question:** {text}"
-        case Kind.TROUBLE:
+        case PassageKind.TROUBLE:
             first = f"**Failed:** {text}"
-        case Kind.NOTE:
+        case PassageKind.NOTE:
             first = f"*{text}*"
-        case Kind.RESULT:
+        case PassageKind.RESULT:
             first = f"## Result\n\n{text}"
-        case Kind.WORDS:
+        case PassageKind.WORDS:
             first = text
     diff = fenced(passage.diff, "diff") if passage.diff else ""
-    more = fenced(below) if passage.kind is Kind.CALL and not below.startswith("- ") else below
+    more = (
+        fenced(below) if passage.kind is PassageKind.CALL and not below.startswith("- ") else below
+    )
     return "\n\n".join(filter(None, [first, diff, more if below else ""]))
 
 
@@ -240,9 +244,9 @@ pre { white-space: pre-wrap; border: 1px solid #8886; border-radius: .4rem; padd
 .added, .removed { display: block; }
 """
 _CALLED = {
-    Kind.QUESTION: "Question: ",
-    Kind.TROUBLE: "Failed: ",
-    Kind.RESULT: "Result: ",
+    PassageKind.QUESTION: "Question: ",
+    PassageKind.TROUBLE: "Failed: ",
+    PassageKind.RESULT: "Result: ",
 }
 _MARKS = {"+": "added", "-": "removed"}
 
@@ -262,22 +266,22 @@ def as_heading(text: str, about: str, *, level: int) -> str:
     return f'<h{level}>{escape(text)}</h{level}>\n<p class="about">{escape(about)}</p>'
 
 
-def as_html(told: Iterable[Passage]) -> Iterator[str]:
+def as_html(told: Iterable[TranscriptPassage]) -> Iterator[str]:
     """The passages as blocks of HTML."""
     for passage in told:
         inner = "\n".join(filter(None, (_first(passage), _diff(passage.diff), _below(passage))))
         yield f'<section class="passage {passage.kind.name.lower()}">\n{inner}\n</section>'
 
 
-def _first(passage: Passage) -> str:
+def _first(passage: TranscriptPassage) -> str:
     text = escape(passage.text)
     match passage.kind:
-        case Kind.CALL:
+        case PassageKind.CALL:
             became = f" ({passage.undone})" if passage.undone else ""
             return f"<p><code>{text}</code>{became}</p>"
-        case Kind.OUTPUT:
+        case PassageKind.OUTPUT:
             return f"<pre>{text}</pre>"
-        case Kind.THOUGHT:
+        case PassageKind.THOUGHT:
             return f"<details><summary>Reasoning</summary>\n<pre>{text}</pre>\n</details>"
         case kind:
             called = _CALLED.get(kind, "")
@@ -296,5 +300,5 @@ def _line(line: str) -> str:
     return f'<span class="{mark}">{shown}\n</span>' if mark else f"{shown}\n"
 
 
-def _below(passage: Passage) -> str:
+def _below(passage: TranscriptPassage) -> str:
     return f"<pre>{escape(passage.below)}</pre>" if passage.below else ""

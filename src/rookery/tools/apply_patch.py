@@ -63,10 +63,10 @@ class ApplyPatch:
     traits: ClassVar[ToolTraits] = ToolTraits(hook_arguments={}, explained=frozenset({"patch"}))
 
     async def prepare(self, args: ApplyPatchArgs, ctx: ToolContext) -> Action:
-        from rookery.core.text.patch_text import Malformed, parse
+        from rookery.core.text.patch_text import MalformedPatch, parse
 
         sections = await beside(partial(parse, args.patch))
-        if isinstance(sections, Malformed):
+        if isinstance(sections, MalformedPatch):
             raise BadArguments(f"The patch is malformed at line {sections.line}: {sections.reason}")
         _refuse_repetition(sections, ctx)
         steps: list[_Step] = []

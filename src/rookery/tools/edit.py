@@ -23,7 +23,7 @@ class EditArgs(msgspec.Struct, forbid_unknown_fields=True):
     ] = None
 
 
-class Edit:
+class EditText:
     name: ClassVar[str] = "edit"
     description: ClassVar[str] = (
         "Replace one exact piece of text in a file. It must be unique in the file unless "
@@ -51,4 +51,4 @@ class Edit:
                 return explain_miss(ctx, file, lambda text: explain(text, args.old_string, edited))
 
 
-TOOL = Edit()
+TOOL = EditText()

@@ -36,7 +36,7 @@ TAB = 4
 COMMENTS = ("#", "//", "--", "/*", "*", '"""', "'''")
 
 
-class Around(Struct, frozen=True, kw_only=True):
+class IndentationAround(Struct, frozen=True, kw_only=True):
     """The block of code around a line, which counts from 0."""
 
     anchor: int
@@ -46,15 +46,15 @@ class Around(Struct, frozen=True, kw_only=True):
     limit: int
 
 
-class Wish(Struct, frozen=True, kw_only=True):
+class SectionWish(Struct, frozen=True, kw_only=True):
     """What is wanted of a file: some lines, a block, or else as much as fits from the first."""
 
     path: str
     spans: tuple[Span, ...] = ()
-    around: Around | None = None
+    around: IndentationAround | None = None
 
 
-class Section(Struct, frozen=True, kw_only=True):
+class FileSection(Struct, frozen=True, kw_only=True):
     text: str
     images: tuple[Image, ...] = ()
     seen: tuple[Seen, ...] = ()
@@ -81,7 +81,7 @@ class Sections:
         self._room = ctx.limits.read_bytes
         self._picture_room = TOGETHER
 
-    async def show(self, wish: Wish) -> Section:
+    async def show(self, wish: SectionWish) -> FileSection:
         if self._room <= 0:
             return _section(wish, "(Not shown: this call shows enough already. Read it by itself.)")
         most = most_to_read(wish.path)
@@ -91,13 +91,13 @@ class Sections:
             case FileBytes() as file:
                 return self._picture(file, wish) or await self._document(file, wish)
 
-    async def _text(self, file: FileText, wish: Wish) -> Section:
+    async def _text(self, file: FileText, wish: SectionWish) -> FileSection:
         text = as_utf8(file.text)
         lines = await self._lines(text, wish)
         rest = await self._rest(file.path, text, lines.cut_after)
         seen = (Seen(file.path, file.sha, lines.whole),) if file.sha else ()
         words = [_title(wish), *_part_of(file), *lines.words, *rest]
-        return Section(text="\n".join(words), seen=seen)
+        return FileSection(text="\n".join(words), seen=seen)
 
     async def _rest(self, path: str, text: str, after: int) -> list[str]:
         """What is defined in the lines that did not fit."""
@@ -108,7 +108,7 @@ class Sections:
         self._room -= len(outline.encode())
         return [f"(Defined in the rest, by lines:)\n{outline}"] if outline else []
 
-    async def _notebook(self, file: FileText, wish: Wish) -> Section | None:
+    async def _notebook(self, file: FileText, wish: SectionWish) -> FileSection | None:
         """None if it is none: then it is shown as the text that it is."""
         data = as_utf8(file.text).encode()
         if not file.sha or document_kind(file.path, data) is not DocumentKind.NOTEBOOK:
@@ -116,7 +116,7 @@ class Sections:
         document = await document_text(DocumentKind.NOTEBOOK, data)
         return await self._extracted(document, wish) if document.text else None
 
-    async def _document(self, file: FileBytes, wish: Wish) -> Section:
+    async def _document(self, file: FileBytes, wish: SectionWish) -> FileSection:
         kind = document_kind(file.path, file.data)
         if kind is None:
             return _section(wish, _unreadable(file))
@@ -128,22 +128,22 @@ class Sections:
             return _section(wish, _unreadable(file, document.problem))
         return await self._extracted(document, wish)
 
-    async def _extracted(self, document: DocumentText, wish: Wish) -> Section:
+    async def _extracted(self, document: DocumentText, wish: SectionWish) -> FileSection:
         lines = await self._lines(document.text, wish)
         problem = [f"({document.problem})"] if document.problem else []
         return _section(wish, *problem, *lines.words)
 
-    def _picture(self, file: FileBytes, wish: Wish) -> Section | None:
+    def _picture(self, file: FileBytes, wish: SectionWish) -> FileSection | None:
         shown = _seen_picture(file, self._ctx, self._picture_room)
         if shown is None:
             return None
         words = f"{_title(wish)}\n({shown.words}.)"
         if shown.image is None:
-            return Section(text=words)
+            return FileSection(text=words)
         self._picture_room -= len(file.data)
-        return Section(text=words, images=(shown.image,))
+        return FileSection(text=words, images=(shown.image,))
 
-    async def _lines(self, text: str, wish: Wish) -> _Lines:
+    async def _lines(self, text: str, wish: SectionWish) -> _Lines:
         lines = await beside(partial(_chosen, text, wish, self._ctx.limits, self._room))
         self._room -= lines.size
         return lines
@@ -208,15 +208,15 @@ def _seen_picture(file: FileBytes, ctx: ToolContext, room: int) -> Picture | Non
     return pictures.picture(file.data, sight, complete=bool(file.sha))
 
 
-def _section(wish: Wish, *words: str) -> Section:
-    return Section(text="\n".join([_title(wish), *words]))
+def _section(wish: SectionWish, *words: str) -> FileSection:
+    return FileSection(text="\n".join([_title(wish), *words]))
 
 
-def _title(wish: Wish) -> str:
+def _title(wish: SectionWish) -> str:
     return f"File: {wish.path}"
 
 
-def _chosen(text: str, wish: Wish, limits: Limits, room: int) -> _Lines:
+def _chosen(text: str, wish: SectionWish, limits: Limits, room: int) -> _Lines:
     rows = rows_of(text)
     if not rows:
         return _Lines(words=("(The file is empty.)",), size=0, whole=True)
@@ -238,7 +238,9 @@ def _chosen(text: str, wish: Wish, limits: Limits, room: int) -> _Lines:
     return lines if as_wanted else replace(lines, cut_after=last + 1)
 
 
-def _block(rows: Sequence[str], wish: Wish, around: Around, limits: Limits, room: int) -> _Lines:
+def _block(
+    rows: Sequence[str], wish: SectionWish, around: IndentationAround, limits: Limits, room: int
+) -> _Lines:
     if around.anchor >= len(rows):
         raise _past_the_end(around.anchor, wish, rows)
     block = block_around(
@@ -256,7 +258,7 @@ def _block(rows: Sequence[str], wish: Wish, around: Around, limits: Limits, room
     return _lines([f"(Lines {span} of {len(rows)}, the whole block.)"], passages, len(rows))
 
 
-def _past_the_end(first: int, wish: Wish, rows: Sequence[str]) -> ToolError:
+def _past_the_end(first: int, wish: SectionWish, rows: Sequence[str]) -> ToolError:
     return ToolError(
         f"Line {first + 1} is past the end of {wish.path}, which has {len(rows)} lines."
     )

@@ -15,7 +15,7 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.files import Place
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, ToolError
-from rookery.tools.file_sections import Around, Section, Sections, Wish
+from rookery.tools.file_sections import FileSection, IndentationAround, Sections, SectionWish
 
 MOST_FILES = 20
 _SEPARATOR = "\n---\n"
@@ -57,7 +57,7 @@ class ReadFileArgs(msgspec.Struct, forbid_unknown_fields=True):
 class _Wanted(Struct, frozen=True, kw_only=True):
     """A file that is asked for: what of it, and where it is."""
 
-    wish: Wish
+    wish: SectionWish
     place: Place
 
 
@@ -153,14 +153,14 @@ def _most(args: ReadFileArgs, limits: Limits) -> int:
     return min(args.limit or limits.read_lines, limits.read_lines)
 
 
-def _wish(args: ReadFileArgs, path: str, limits: Limits) -> Wish:
+def _wish(args: ReadFileArgs, path: str, limits: Limits) -> SectionWish:
     start, most = _first_line(args) - 1, _most(args, limits)
     if args.mode != "indentation":
-        return Wish(path=path, spans=(Span(start, start + most - 1),))
+        return SectionWish(path=path, spans=(Span(start, start + most - 1),))
     around = args.indentation or Indentation()
-    return Wish(
+    return SectionWish(
         path=path,
-        around=Around(
+        around=IndentationAround(
             anchor=start,
             max_levels=around.max_levels or 0,
             include_siblings=bool(around.include_siblings),
@@ -179,8 +179,8 @@ def _batch(args: ReadFileArgs, ctx: ToolContext) -> Action:
     asked = _found(files, ctx)
     wanted = [each for each in asked if isinstance(each, _Wanted)]
     if not wanted:
-        why = _SEPARATOR.join(each.text for each in asked if isinstance(each, Section))
-        refused = any(isinstance(each, Section) and each.refused for each in asked)
+        why = _SEPARATOR.join(each.text for each in asked if isinstance(each, FileSection))
+        refused = any(isinstance(each, FileSection) and each.refused for each in asked)
         raise Denied(denied(why)) if refused else ToolError(why)
 
     async def perform(permit: Permit) -> Outcome:
@@ -201,9 +201,9 @@ def _batch(args: ReadFileArgs, ctx: ToolContext) -> Action:
     )
 
 
-def _found(files: Sequence[FileLines], ctx: ToolContext) -> list[_Wanted | Section]:
+def _found(files: Sequence[FileLines], ctx: ToolContext) -> list[_Wanted | FileSection]:
     """The files in order, each once; in the place of one that cannot be meant, a sentence."""
-    asked: dict[str, _Wanted | Section] = {}
+    asked: dict[str, _Wanted | FileSection] = {}
     for file in files:
         try:
             spans = tuple(map(span_of, file.line_ranges or ()))
@@ -214,14 +214,14 @@ def _found(files: Sequence[FileLines], ctx: ToolContext) -> list[_Wanted | Secti
             asked[file.path] = _failure(file.path, error)
             continue
         if refusal := _refusal(place):
-            asked[place.path] = Section(
+            asked[place.path] = FileSection(
                 text=f"File: {place.path}\n{refusal}", failed=True, refused=True
             )
             continue
         before = asked.get(place.path)
         if isinstance(before, _Wanted):
             spans = (*before.wish.spans, *spans) if spans and before.wish.spans else ()
-        asked[place.path] = _Wanted(wish=Wish(path=place.path, spans=spans), place=place)
+        asked[place.path] = _Wanted(wish=SectionWish(path=place.path, spans=spans), place=place)
     return list(asked.values())
 
 
@@ -232,7 +232,9 @@ def _refusal(place: Place) -> str:
     return CREDENTIALS.format(path=place.path) if place.credential else ""
 
 
-async def _joined(asked: Sequence[_Wanted | Section], ctx: ToolContext, permit: Permit) -> Outcome:
+async def _joined(
+    asked: Sequence[_Wanted | FileSection], ctx: ToolContext, permit: Permit
+) -> Outcome:
     sections = Sections(ctx, permit)
     parts = [await _part(each, sections) for each in asked]
     return Outcome(
@@ -243,9 +245,9 @@ async def _joined(asked: Sequence[_Wanted | Section], ctx: ToolContext, permit: 
     )
 
 
-async def _part(asked: _Wanted | Section, sections: Sections) -> Section:
+async def _part(asked: _Wanted | FileSection, sections: Sections) -> FileSection:
     """What is shown of one file. That it cannot be read does not spoil the others."""
-    if isinstance(asked, Section):
+    if isinstance(asked, FileSection):
         return asked
     try:
         return await sections.show(asked.wish)
@@ -255,8 +257,8 @@ async def _part(asked: _Wanted | Section, sections: Sections) -> Section:
         return _failure(asked.wish.path, error)
 
 
-def _failure(path: str, error: ToolError) -> Section:
-    return Section(text=f"File: {path}\n{error}", failed=True)
+def _failure(path: str, error: ToolError) -> FileSection:
+    return FileSection(text=f"File: {path}\n{error}", failed=True)
 
 
 def _shown(wanted: _Wanted) -> Mapping[str, Any]:

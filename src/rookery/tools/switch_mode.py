@@ -18,7 +18,7 @@ class SwitchModeArgs(msgspec.Struct, forbid_unknown_fields=True):
     reason: Annotated[str, msgspec.Meta(description="Why, for the user.")] = ""
 
 
-class SwitchMode:
+class SwitchModeTool:
     name: ClassVar[str] = "switch_mode"
     description: ClassVar[str] = "Propose to go on in another mode, if this one does not fit."
     arguments: ClassVar[type[msgspec.Struct]] = SwitchModeArgs

@@ -20,7 +20,7 @@ from rookery.protocol.client.attend import Fate, RunEnd
 from rookery.protocol.host_interface import Host
 from rookery.tui.ask_panel import AskPanel
 from rookery.tui.attachments import Attachments
-from rookery.tui.composer import Composer, Memory, Remembered
+from rookery.tui.composer import Composer, InputMemory, Remembered
 from rookery.tui.input_router import InputRouter, Navigation, after
 from rookery.tui.page import CSS
 from rookery.tui.picker_control import PickerControl
@@ -100,7 +100,7 @@ class FullScreen(TaskController):
         super().__init__(
             host,
             THEMES[opening.theme],
-            remembered or Memory(),
+            remembered or InputMemory(),
             home=opening.home,
             notify=opening.notify,
             driver=driver,

@@ -13,7 +13,7 @@ from textual.message import Message
 from rookery.core.asks import Choice, Reply, reply_of
 from rookery.core.facts import Asked
 from rookery.protocol.client.question_text import OfferedAnswer, suggestions
-from rookery.tui.question_page import APPROVALS, CHOSEN, CONFIRMING, Step, answer_letters
+from rookery.tui.question_page import APPROVALS, CHOSEN, CONFIRMING, QuestionStep, answer_letters
 from rookery.tui.shown_question import ShownQuestion
 from rookery.tui.theme import Theme
 
@@ -85,8 +85,10 @@ class AskPanel(ShownQuestion, can_focus=True):
     def action_yes(self) -> None:
         if self.unread:
             return
-        if self._step in (Step.ANSWER, *CONFIRMING):
-            self._answer("yes", always=self._step is Step.RULE, choice=CHOSEN.get(self._step))
+        if self._step in (QuestionStep.ANSWER, *CONFIRMING):
+            self._answer(
+                "yes", always=self._step is QuestionStep.RULE, choice=CHOSEN.get(self._step)
+            )
 
     def action_no(self) -> None:
         if self._step in CONFIRMING:
@@ -99,32 +101,32 @@ class AskPanel(ShownQuestion, can_focus=True):
     def action_always(self) -> None:
         """Show the rule; only a yes to that keeps it, and it has to be seen first."""
         if self._asked and self._asked.rule:
-            self._confirm(Step.RULE)
+            self._confirm(QuestionStep.RULE)
 
     def action_for_task(self) -> None:
         """Show what would be allowed until the task is over, likewise."""
         if self._offers("task"):
-            self._confirm(Step.TASK)
+            self._confirm(QuestionStep.TASK)
 
     def action_expand(self) -> None:
         """Show what would be added to the scope, likewise."""
         if self._offers("expand"):
-            self._confirm(Step.EXPAND)
+            self._confirm(QuestionStep.EXPAND)
 
     def action_halt(self) -> None:
-        if self._offers("halt") and self._step is Step.ANSWER:
+        if self._offers("halt") and self._step is QuestionStep.ANSWER:
             self._answer(reply_of("halt"), choice="halt")
 
     def _offers(self, choice: Choice) -> bool:
         question = self._asked.governance if self._asked else None
         return question is not None and choice in question.choices
 
-    def _confirm(self, step: Step) -> None:
-        if self.live and self._step is Step.ANSWER and not self.unread:
+    def _confirm(self, step: QuestionStep) -> None:
+        if self.live and self._step is QuestionStep.ANSWER and not self.unread:
             self._turn_to(step)
 
     def action_reason(self) -> None:
-        if self._live and self._step is Step.ANSWER:
+        if self._live and self._step is QuestionStep.ANSWER:
             self._gave_way = self._wants_reason = True
             self._give_way("")
 
@@ -132,12 +134,12 @@ class AskPanel(ShownQuestion, can_focus=True):
         """From what a yes would allow to the question. Whether there was a way back."""
         if self._asked and self._step in CONFIRMING:
             self._letter.drop()
-            self._turn_to(Step.ANSWER)
+            self._turn_to(QuestionStep.ANSWER)
             return True
         return False
 
     def action_pick(self, number: int) -> None:
-        if self._step is not Step.CHOICE or self._asked is None or not self.live:
+        if self._step is not QuestionStep.CHOICE or self._asked is None or not self.live:
             return
         offered = suggestions(self._asked.text)
         if number <= len(offered):
@@ -145,7 +147,7 @@ class AskPanel(ShownQuestion, can_focus=True):
             self.post_message(self.Chosen(self._task_id, self._asked, offered[number - 1]))
 
     def action_choose(self) -> None:
-        if self._step is Step.CHOICE:
+        if self._step is QuestionStep.CHOICE:
             self.action_pick(self._at + 1)
 
     def action_up(self) -> None:
@@ -162,7 +164,7 @@ class AskPanel(ShownQuestion, can_focus=True):
         self._draw_keys()
 
     def _move(self, by: int) -> None:
-        if self._step is Step.CHOICE and self._asked:
+        if self._step is QuestionStep.CHOICE and self._asked:
             offered = suggestions(self._asked.text)
             self._at = (self._at + by) % len(offered)
             self._draw(whole=False)
@@ -181,7 +183,7 @@ class AskPanel(ShownQuestion, can_focus=True):
             self._give_way("\n")
         elif action := _ACTIONS.get(event.key):
             event.stop()
-            if event.key != "enter" or self._step is Step.CHOICE:
+            if event.key != "enter" or self._step is QuestionStep.CHOICE:
                 self._letter.drop()
             action(self)
 

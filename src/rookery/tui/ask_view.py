@@ -12,7 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from rookery.core.facts import Asked
-from rookery.tui.question_page import APPROVALS, Step, body_of, footing_of, page_of
+from rookery.tui.question_page import APPROVALS, QuestionStep, body_of, footing_of, page_of
 from rookery.tui.rows.lines import Piece, cut, wrapped
 from rookery.tui.screens.side_screen import TextScrollView
 from rookery.tui.short_texts import counted
@@ -22,7 +22,7 @@ TITLE_LINES = 2
 _WHILE_TYPED_TO = (("enter", "sends"), ("esc", "back"))
 
 
-class Standing(Enum):
+class AskStanding(Enum):
     """What becomes of a key."""
 
     UNSEEN = "it was not in sight for long enough"
@@ -32,12 +32,12 @@ class Standing(Enum):
     READY = "it can be an answer"
 
 
-def short_title(asked: Asked, step: Step, width: int) -> str:
+def short_title(asked: Asked, step: QuestionStep, width: int) -> str:
     title = page_of(asked, step).title
     return title if _is_short(title, width) else "Allow this?"
 
 
-def long_title(asked: Asked, step: Step, width: int) -> list[Text]:
+def long_title(asked: Asked, step: QuestionStep, width: int) -> list[Text]:
     """A title that is too long to stay in sight is read with the rest."""
     title = page_of(asked, step).title
     return [] if _is_short(title, width) else [*wrapped(Text(title), width), Text()]
@@ -58,7 +58,7 @@ def title_line(words: str, position: tuple[int, int, int], theme: Theme) -> Text
 
 def keys_line(
     keys: tuple[tuple[str, str], ...],
-    standing: Standing,
+    standing: AskStanding,
     *,
     unread: int,
     counting: str,
@@ -68,20 +68,20 @@ def keys_line(
     line, quiet, careful = Text(), theme.ink(theme.quiet), theme.ink(theme.careful)
     ink = theme.ink(theme.accent, bold=True)
     match standing:
-        case Standing.UNSEEN:
+        case AskStanding.UNSEEN:
             line.append("…   ", quiet)
             keys = ()
-        case Standing.OUT_OF_SIGHT:
+        case AskStanding.OUT_OF_SIGHT:
             line.append("too small a window to answer   ", careful)
             keys = ()
-        case Standing.TYPED_TO:
+        case AskStanding.TYPED_TO:
             keys = _WHILE_TYPED_TO
-        case Standing.ELSEWHERE:
+        case AskStanding.ELSEWHERE:
             line.append("tab", ink).append(" to answer   ")
             ink = theme.ink(theme.quiet, bold=True)
-        case Standing.READY if unread:
+        case AskStanding.READY if unread:
             line.append(f"↓ {counted(unread, 'more line')}, then ", careful)
-        case Standing.READY:
+        case AskStanding.READY:
             pass
     for key, what in keys:
         line.append(key, ink).append(f" {what}   ", quiet)
@@ -103,7 +103,7 @@ class AskDrawing:
     def parts(self) -> tuple[Widget, ...]:
         return self._title, self.scroll_view, self._notes, self._keys
 
-    def write(self, asked: Asked, step: Step, at: int) -> None:
+    def write(self, asked: Asked, step: QuestionStep, at: int) -> None:
         """The text, from its beginning."""
         theme, cramped = self.theme, self._is_cramped
 
@@ -114,7 +114,7 @@ class AskDrawing:
 
         self.scroll_view.show(lines)
 
-    def fit(self, asked: Asked, step: Step, at: int, screen: Size) -> None:
+    def fit(self, asked: Asked, step: QuestionStep, at: int, screen: Size) -> None:
         """Be as high as there is room."""
         scroll_view = self.scroll_view
         width = scroll_view.room if scroll_view.size.width else max(16, screen.width - 6)
@@ -130,8 +130,8 @@ class AskDrawing:
     def tell(
         self,
         asked: Asked,
-        step: Step,
-        standing: Standing,
+        step: QuestionStep,
+        standing: AskStanding,
         *,
         unread: int,
         counting: str,
@@ -154,14 +154,14 @@ AROUND = 5
 _LONGEST_PLACE = "  ↑↓ 100-100 of 1000"
 
 
-class Room(Struct, frozen=True, kw_only=True):
+class AskRoom(Struct, frozen=True, kw_only=True):
     cramped: bool
     """There is no room for both, so that the notes scroll with the text."""
     body: int
     """Lines that the text may have."""
 
 
-def room_for(asked: Asked, step: Step, *, notes: int, width: int, height: int) -> Room:
+def room_for(asked: Asked, step: QuestionStep, *, notes: int, width: int, height: int) -> AskRoom:
     """As high as it needs to be, but never so high that nothing else is seen, unless it is an
     action, of which as much as can be is to be read at once. All of it can be read in any case.
     `notes` are the lines of what stays in sight below the text, `height` is the screen's."""
@@ -172,4 +172,4 @@ def room_for(asked: Asked, step: Step, *, notes: int, width: int, height: int) -
     cramped = below + LEAST_BODY > room
     below = 0 if cramped else below
     enough = room if asked.ask in APPROVALS else height * 3 // 5 - fixed
-    return Room(cramped=cramped, body=min(room, max(LEAST_BODY + below, enough)) - below)
+    return AskRoom(cramped=cramped, body=min(room, max(LEAST_BODY + below, enough)) - below)

@@ -42,7 +42,7 @@ class Attaching(Protocol):
     async def from_clipboard(self, otherwise: Callable[[], bool]) -> None: ...
 
 
-class Memory:
+class InputMemory:
     """Remembers until the process ends."""
 
     def __init__(self) -> None:

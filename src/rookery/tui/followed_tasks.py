@@ -47,11 +47,11 @@ SLICE_SECONDS = 0.015
 Start = Callable[[Coroutine[Any, Any, None]], object]
 
 
-class Followed:
+class WatchedTask:
     """One task as it is seen here."""
 
     def __init__(
-        self, task_id: str, *, call_id: str = "", parent: "Followed | None" = None
+        self, task_id: str, *, call_id: str = "", parent: "WatchedTask | None" = None
     ) -> None:
         self.task_id = task_id
         self.call_id = call_id
@@ -207,18 +207,18 @@ class Following:
         self._host = host
         self._start = start
         self._news = news
-        self.root: Followed | None = None
-        self._tasks: dict[str, Followed] = {}
+        self.root: WatchedTask | None = None
+        self._tasks: dict[str, WatchedTask] = {}
 
     @property
-    def tasks(self) -> Sequence[Followed]:
+    def tasks(self) -> Sequence[WatchedTask]:
         return list(self._tasks.values())
 
     @property
     def views(self) -> Mapping[str, View]:
         return {task_id: each.view for task_id, each in self._tasks.items()}
 
-    def task(self, task_id: str) -> Followed | None:
+    def task(self, task_id: str) -> WatchedTask | None:
         return self._tasks.get(task_id)
 
     def forget(self) -> None:
@@ -228,10 +228,10 @@ class Following:
     async def follow(self, task_id: str) -> None:
         """Until the task ends. Raises `CommandRejected` if it is not open."""
         self.forget()
-        self.root = self._tasks[task_id] = Followed(task_id)
+        self.root = self._tasks[task_id] = WatchedTask(task_id)
         await self._listen(self.root, 0)
 
-    async def _listen(self, task: Followed, after: int) -> None:
+    async def _listen(self, task: WatchedTask, after: int) -> None:
         async for event in self._host.follow(task.task_id, after):
             if self._tasks.get(task.task_id) is not task:
                 return
@@ -242,15 +242,15 @@ class Following:
         task.over = True
         self._news()
 
-    async def _follow_child(self, parent: Followed, began: ChildBegan) -> None:
-        child = Followed(began.task_id, call_id=began.call_id, parent=parent)
+    async def _follow_child(self, parent: WatchedTask, began: ChildBegan) -> None:
+        child = WatchedTask(began.task_id, call_id=began.call_id, parent=parent)
         self._tasks[began.task_id] = child
         # refused means that it ended before we came, in an earlier run: its parent tells the rest
         with suppress(CommandRejected):
             await self._listen(child, began.after)
         child.over = True
 
-    def asking(self) -> Iterator[tuple[Followed, Asked]]:
+    def asking(self) -> Iterator[tuple[WatchedTask, Asked]]:
         """The open questions, those of the innermost task first."""
         for task in sorted(self._tasks.values(), key=lambda each: -each.depth):
             if not task.over and (asked := task.asked):

@@ -12,9 +12,9 @@ from rookery.tui.attachments import Attachments
 from rookery.tui.interfaces import Controller
 from rookery.tui.page import Page
 from rookery.tui.picker_control import PickerControl
-from rookery.tui.question_page import APPROVALS, TRIES, Step, answer_letters
+from rookery.tui.question_page import APPROVALS, TRIES, QuestionStep, answer_letters
 from rookery.tui.question_queue import Questions
-from rookery.tui.session_view import AT_WORK, RESUMES, Question, Said, Session, TaskSwitcher
+from rookery.tui.session_view import AT_WORK, RESUMES, OpenQuestion, Said, Session, TaskSwitcher
 from rookery.tui.status_updates import StatusUpdates
 
 
@@ -175,7 +175,7 @@ class InputRouter:
             return await self._switcher.take_up(ReopenTask(task_id=root.task_id))
         return await self._queue(said)
 
-    async def _say_yes_or_no(self, question: Question, word: Reply) -> bool:
+    async def _say_yes_or_no(self, question: OpenQuestion, word: Reply) -> bool:
         """As the keys of the panel do, and only what was begun when it was in sight (GATE-4)."""
         if not (self._panel.live and self._questions.was_seen_first(question)):
             self._controller.toast(TYPED_AHEAD, "warning")
@@ -200,7 +200,7 @@ class InputRouter:
 _YES, _NO = ("y", "yes"), ("n", "no")
 
 
-def yes_or_no(said: Said, question: Question) -> Reply | None:
+def yes_or_no(said: Said, question: OpenQuestion) -> Reply | None:
     """What a word alone answers, where yes and no are answers."""
     word = said.text.strip().lower()
     if said.images or question.asked.ask not in (*APPROVALS, *TRIES):
@@ -208,21 +208,21 @@ def yes_or_no(said: Said, question: Question) -> Reply | None:
     return "yes" if word in _YES else "no" if word in _NO else None
 
 
-def key_alone(said: Said, question: Question) -> str:
+def key_alone(said: Said, question: OpenQuestion) -> str:
     """The key of the question's panel, other than yes or no, that was typed where words go: such
     a letter is no reason. Empty if it is none."""
     letter = said.text.strip().lower()
     if said.images or question.asked.ask not in APPROVALS or letter in (*_YES, *_NO):
         return ""
-    return letter if letter in answer_letters(question.asked, Step.ANSWER) else ""
+    return letter if letter in answer_letters(question.asked, QuestionStep.ANSWER) else ""
 
 
-def can_answer(said: Said, question: Question) -> bool:
+def can_answer(said: Said, question: OpenQuestion) -> bool:
     """Pictures alone refuse nothing."""
     return bool(said.text) or question.asked.ask not in APPROVALS
 
 
-def in_words(question: Question, said: Said) -> Sequence[Command]:
+def in_words(question: OpenQuestion, said: Said) -> Sequence[Command]:
     if question.asked.ask is AskKind.FOLLOWUP:
         suggestion = chosen(said.text, suggestions(question.asked.text))
         return question.chosen(suggestion, said.images)

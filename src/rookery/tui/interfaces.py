@@ -94,7 +94,7 @@ class Controller(Protocol):
         ...
 
 
-class Listing(Protocol):
+class OpenPicker(Protocol):
     """What the input area needs of a picker that is open below it. A picker is a widget with
     these methods; it is made with the controller, and shows its own rows."""
 

@@ -15,7 +15,7 @@ from rookery.core.facts import Asked
 from rookery.core.text.terminal_text import approvable, harmless, plainly_visible, visible_line
 from rookery.protocol.client.question_text import ceiling, followup, suggestions
 from rookery.tui.rows.lines import TAB, Piece, indented, text_pieces, together, wrapped
-from rookery.tui.rows.markdown import GrowingMarkdown
+from rookery.tui.rows.markdown import GrowingMarkdownLines
 from rookery.tui.rows.tool_calls import diff_pieces, is_edit, payload_in
 from rookery.tui.theme import Theme
 
@@ -34,7 +34,7 @@ TRIES = (
 )
 
 
-class Step(Enum):
+class QuestionStep(Enum):
     """What the keys are about."""
 
     ANSWER = "yes or no"
@@ -44,12 +44,12 @@ class Step(Enum):
     CHOICE = "which of the suggestions"
 
 
-CHOSEN: dict[Step, Choice] = {Step.TASK: "task", Step.EXPAND: "expand"}
-CONFIRMING = (Step.RULE, *CHOSEN)
+CHOSEN: dict[QuestionStep, Choice] = {QuestionStep.TASK: "task", QuestionStep.EXPAND: "expand"}
+CONFIRMING = (QuestionStep.RULE, *CHOSEN)
 """A yes to more than this call, of which all is shown before another yes makes it so."""
 
 
-class Page(Struct, frozen=True, kw_only=True):
+class QuestionPage(Struct, frozen=True, kw_only=True):
     """What is shown of a question."""
 
     title: str
@@ -64,32 +64,36 @@ def has_panel(asked: Asked) -> bool:
     return asked.ask in APPROVALS or asked.ask in TRIES
 
 
-def page_of(asked: Asked, step: Step) -> Page:
-    if step is Step.RULE:
+def page_of(asked: Asked, step: QuestionStep) -> QuestionPage:
+    if step is QuestionStep.RULE:
         rule_keys = (("y", "keep it and allow"), ("esc", "back"))
-        return Page(title="Allow this from now on?", keys=rule_keys)
+        return QuestionPage(title="Allow this from now on?", keys=rule_keys)
     if asked.governance and (choice := CHOSEN.get(step)):
         what = "allow" if choice == "task" else "add it and allow"
         title = choice_title(asked.governance, choice)
-        return Page(title=title, keys=(("y", what), ("esc", "back")))
+        return QuestionPage(title=title, keys=(("y", what), ("esc", "back")))
     match asked.ask:
         case AskKind.FOLLOWUP:
             choosing = (("↑↓ enter", "choose"), ("type", "something else"))
-            return Page(title="The model asks", keys=choosing)
+            return QuestionPage(title="The model asks", keys=choosing)
         case AskKind.COMMAND:
-            return Page(title="Run this command?", keys=_approval_keys(asked))
+            return QuestionPage(title="Run this command?", keys=_approval_keys(asked))
         case kind if kind in APPROVALS:
             title = visible_line(asked.title or "Allow this?")
-            return Page(
+            return QuestionPage(
                 title=f"{title}?" if not title.endswith("?") else title, keys=_approval_keys(asked)
             )
         case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
-            return Page(title="A limit is reached", keys=(("y", "go on"), ("n", "leave it")))
+            return QuestionPage(
+                title="A limit is reached", keys=(("y", "go on"), ("n", "leave it"))
+            )
         case AskKind.MISTAKE_LIMIT_REACHED:
             trying = (("y", "let it try again"), ("r", "give a hint"), ("n", "leave it"))
-            return Page(title="The model is stuck", keys=trying)
+            return QuestionPage(title="The model is stuck", keys=trying)
         case _:
-            return Page(title="The request failed", keys=(("y", "try again"), ("n", "leave it")))
+            return QuestionPage(
+                title="The request failed", keys=(("y", "try again"), ("n", "leave it"))
+            )
 
 
 def _approval_keys(asked: Asked) -> tuple[tuple[str, str], ...]:
@@ -103,26 +107,28 @@ def _approval_keys(asked: Asked) -> tuple[tuple[str, str], ...]:
     )
 
 
-def answer_letters(asked: Asked, step: Step) -> Collection[str]:
+def answer_letters(asked: Asked, step: QuestionStep) -> Collection[str]:
     """The keys that answer, each a single letter. Whatever else is typed is text."""
     match step:
-        case Step.CHOICE:
+        case QuestionStep.CHOICE:
             count = min(9, len(suggestions(asked.text)))
             return [str(number) for number in range(1, count + 1)]
-        case Step.ANSWER:
+        case QuestionStep.ANSWER:
             return [key for key, _ in page_of(asked, step).keys]
         case _:
             return ("y", "n")
 
 
-def body_of(asked: Asked, step: Step, at: int, width: int, theme: Theme) -> list[Piece]:
+def body_of(asked: Asked, step: QuestionStep, at: int, width: int, theme: Theme) -> list[Piece]:
     """All there is to know, what matters most at the end."""
     return together(_body(asked, step, at, width, theme))
 
 
-def _body(asked: Asked, step: Step, at: int, width: int, theme: Theme) -> list[Text | Piece]:
+def _body(
+    asked: Asked, step: QuestionStep, at: int, width: int, theme: Theme
+) -> list[Text | Piece]:
     quiet = theme.ink(theme.quiet)
-    if step is Step.RULE:
+    if step is QuestionStep.RULE:
         rule = wrapped(Text(_visible(asked.rule), theme.ink(theme.words, bold=True)), width)
         return [Text("It will no longer be asked about:", quiet), *rule]
     if asked.governance and (choice := CHOSEN.get(step)):
@@ -186,7 +192,7 @@ def _visible(text: str) -> str:
     return plainly_visible(text).expandtabs(TAB)
 
 
-def footing_of(asked: Asked, step: Step, width: int, theme: Theme) -> list[Text]:
+def footing_of(asked: Asked, step: QuestionStep, width: int, theme: Theme) -> list[Text]:
     """What one must know to answer, which stays in sight while the rest scrolls."""
     if step in CONFIRMING:
         return []
@@ -209,7 +215,7 @@ def _other_notes(asked: Asked) -> list[str]:
 
 
 def _suggestions(asked: Asked, at: int, width: int, theme: Theme) -> list[Text | Piece]:
-    question = GrowingMarkdown().pieces(followup(asked.text)[0], width, theme)
+    question = GrowingMarkdownLines().pieces(followup(asked.text)[0], width, theme)
     lines: list[Text | Piece] = [*question, Text()]
     for number, offered in enumerate(suggestions(asked.text)):
         chosen = number == at

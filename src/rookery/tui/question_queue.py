@@ -14,7 +14,7 @@ from rookery.tui.ask_panel import AskPanel
 from rookery.tui.composer import Composer
 from rookery.tui.interfaces import Controller
 from rookery.tui.question_page import APPROVALS, LETTERS, has_panel
-from rookery.tui.session_view import RESUMES, Question, Said, Session
+from rookery.tui.session_view import RESUMES, OpenQuestion, Said, Session
 from rookery.tui.shown_question import UNTOUCHABLE_SECONDS
 from rookery.tui.texts import needs_you
 
@@ -32,7 +32,7 @@ def notification(title: str, words: str) -> str:
     return f"\x1b]9;{title}: {words}\x1b\\\x1b]777;notify;{title};{words}\x1b\\"
 
 
-class Caller(Struct, frozen=True, kw_only=True):
+class AttentionCaller(Struct, frozen=True, kw_only=True):
     """What is written, and with what."""
 
     write: Callable[[str], None]
@@ -40,7 +40,7 @@ class Caller(Struct, frozen=True, kw_only=True):
 
 
 class Attention:
-    def __init__(self, caller: Caller, title: str, now: Callable[[], float]) -> None:
+    def __init__(self, caller: AttentionCaller, title: str, now: Callable[[], float]) -> None:
         self._caller = caller
         self._title = title
         self._now = now
@@ -105,10 +105,10 @@ class Questions:
         self._counting = False
         self._nothing_typed = True
         """The input area was empty when the question came."""
-        self._question: Question | None = None
+        self._question: OpenQuestion | None = None
 
     @property
-    def open(self) -> Question | None:
+    def open(self) -> OpenQuestion | None:
         return self._question
 
     def show(self) -> None:
@@ -171,7 +171,7 @@ class Questions:
                 self._panel.fall_asleep()
                 self._panel.set_timer(UNTOUCHABLE_SECONDS, self._wake)
 
-    def is_ripe(self, question: Question) -> bool:
+    def is_ripe(self, question: OpenQuestion) -> bool:
         """Whether words can be meant for it: it was seen before they were typed."""
         if question.asked.ask in APPROVALS:
             return self._panel.live and self._nothing_typed
@@ -180,7 +180,7 @@ class Questions:
         since = self._shown_at.get(question.asked.ask_id, time.monotonic())
         return time.monotonic() - since > UNTOUCHABLE_SECONDS
 
-    def was_seen_first(self, question: Question) -> bool:
+    def was_seen_first(self, question: OpenQuestion) -> bool:
         """It was in sight for long enough when the first letter of what is typed was typed."""
         since = self._shown_at.get(question.asked.ask_id, time.monotonic())
         return self._composer.begun_at - since > UNTOUCHABLE_SECONDS
@@ -189,7 +189,7 @@ class Questions:
         """What was begun before the question came is out of the way."""
         self._nothing_typed = True
 
-    async def answer(self, question: Question, *commands: Command) -> bool:
+    async def answer(self, question: OpenQuestion, *commands: Command) -> bool:
         """Send what answers it; if that is refused, it is open again, or overtaken."""
         self._session.settle(question)
         self.show()
@@ -204,7 +204,7 @@ class Questions:
 
     def answers_by_rule(
         self, words: Said | None, *, once: bool
-    ) -> tuple[Question, Sequence[Command]] | None:
+    ) -> tuple[OpenQuestion, Sequence[Command]] | None:
         """What is sent about a question that nobody needs to see. `words` are what a resumed
         task is told first; `once` if everything ends with the task."""
         question = self._question

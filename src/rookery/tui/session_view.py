@@ -25,7 +25,7 @@ from rookery.core.folds.view import View
 from rookery.errors import CommandRejected
 from rookery.protocol.client.question_text import OfferedAnswer
 from rookery.protocol.host_interface import Host
-from rookery.tui.followed_tasks import Followed, Following, Start
+from rookery.tui.followed_tasks import Following, Start, WatchedTask
 from rookery.tui.interfaces import Controller
 from rookery.tui.question_page import APPROVALS
 
@@ -39,10 +39,10 @@ class Said(Struct, frozen=True, kw_only=True):
     images: tuple[Image, ...] = ()
 
 
-class Question(Struct, frozen=True):
+class OpenQuestion(Struct, frozen=True):
     """An open question, and whose it is."""
 
-    task: Followed
+    task: WatchedTask
     asked: Asked
 
     def answer(
@@ -107,7 +107,7 @@ class Session:
         """Questions that were answered from here; their end is about to be told."""
 
     @property
-    def root(self) -> Followed | None:
+    def root(self) -> WatchedTask | None:
         return self.following.root
 
     @property
@@ -137,19 +137,19 @@ class Session:
         return root.view.agent.is_running or not root.view.messages
 
     @property
-    def question(self) -> Question | None:
+    def question(self) -> OpenQuestion | None:
         """What the loop waits for, of the innermost task first."""
         for task, asked in self.following.asking():
             if asked.ask is not AskKind.COMMAND_OUTPUT and asked.ask_id not in self._settled:
-                return Question(task, asked)
+                return OpenQuestion(task, asked)
         return None
 
     @property
-    def offer(self) -> Question | None:
+    def offer(self) -> OpenQuestion | None:
         """The running command may be let run on, or be ended."""
         for task, asked in self.following.asking():
             if asked.ask is AskKind.COMMAND_OUTPUT and asked.ask_id not in self._settled:
-                return Question(task, asked)
+                return OpenQuestion(task, asked)
         return None
 
     def note_condensing(self, task_id: str) -> None:
@@ -157,10 +157,10 @@ class Session:
         if task := self.following.task(task_id):
             task.condensing = True
 
-    def settle(self, question: Question) -> None:
+    def settle(self, question: OpenQuestion) -> None:
         self._settled.add(question.asked.ask_id)
 
-    def reopen_question(self, question: Question) -> None:
+    def reopen_question(self, question: OpenQuestion) -> None:
         """The answer was refused."""
         self._settled.discard(question.asked.ask_id)
 

@@ -17,8 +17,8 @@ from textual.widget import Widget
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
-from rookery.tui.ask_view import AskDrawing, Standing
-from rookery.tui.question_page import APPROVALS, Step
+from rookery.tui.ask_view import AskDrawing, AskStanding
+from rookery.tui.question_page import APPROVALS, QuestionStep
 from rookery.tui.theme import Theme
 
 UNTOUCHABLE_SECONDS = 0.5
@@ -81,7 +81,7 @@ class ShownQuestion(Vertical):
         self._letter = LoneLetter(self.set_timer)
         self._asked: Asked | None = None
         self._task_id = ""
-        self._step = Step.ANSWER
+        self._step = QuestionStep.ANSWER
         self._at = 0
         self._live = False
         self._counting = ""
@@ -138,7 +138,7 @@ class ShownQuestion(Vertical):
     def put(self, task_id: str, asked: Asked) -> None:
         """Show a question that nobody has seen yet."""
         self._task_id, self._asked = task_id, asked
-        self._step = Step.CHOICE if asked.ask is AskKind.FOLLOWUP else Step.ANSWER
+        self._step = QuestionStep.CHOICE if asked.ask is AskKind.FOLLOWUP else QuestionStep.ANSWER
         self._at, self._live, self._counting, self._gave_way = 0, False, "", False
         self._is_read = self._wants_reason = False
         self._letter.drop()
@@ -186,7 +186,7 @@ class ShownQuestion(Vertical):
 
     # being seen
 
-    def _turn_to(self, step: Step) -> None:
+    def _turn_to(self, step: QuestionStep) -> None:
         """Show something else of the question, which has to be seen first as well."""
         self._step, self._live, self._is_read = step, False, False
         self._draw(whole=True)
@@ -229,20 +229,20 @@ class ShownQuestion(Vertical):
             self._asked,
             self._step,
             standing,
-            unread=self.unread if standing is Standing.READY else 0,
+            unread=self.unread if standing is AskStanding.READY else 0,
             counting=self._counting,
             width=max(16, self.size.width - 4),
         )
 
     @property
-    def _standing(self) -> Standing:
+    def _standing(self) -> AskStanding:
         if not self._live:
-            return Standing.UNSEEN
+            return AskStanding.UNSEEN
         if not self.is_in_sight:
-            return Standing.OUT_OF_SIGHT
+            return AskStanding.OUT_OF_SIGHT
         if self.is_typed_to:
-            return Standing.TYPED_TO
-        return Standing.READY if self.has_focus else Standing.ELSEWHERE
+            return AskStanding.TYPED_TO
+        return AskStanding.READY if self.has_focus else AskStanding.ELSEWHERE
 
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)

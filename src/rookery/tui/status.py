@@ -23,7 +23,7 @@ WINDOW = 200_000
 """What is assumed of a model that nobody knows."""
 
 
-class Around(Struct, frozen=True, kw_only=True):
+class HeaderFacts(Struct, frozen=True, kw_only=True):
     """What the header shows."""
 
     about: About = About()
@@ -64,7 +64,7 @@ def context_bar(used: int, window: int, theme: Theme) -> Text:
     )
 
 
-def metrics(around: Around, theme: Theme, room: int) -> Text:
+def metrics(around: HeaderFacts, theme: Theme, room: int) -> Text:
     """Cost, tokens and context; what does not fit is left out, the context last."""
     usage = around.usage
     bar = context_bar(usage.context_tokens, around.about.window, theme)
@@ -84,7 +84,7 @@ def _model_name(model: str) -> str:
     return path.name if path.suffix in SCRIPTS else model
 
 
-def header_line(around: Around, theme: Theme, width: int) -> Text:
+def header_line(around: HeaderFacts, theme: Theme, width: int) -> Text:
     quiet = theme.ink(theme.quiet)
     left = Text("♜ rookery", theme.ink(theme.accent, bold=True))
     if around.automatic:
@@ -98,7 +98,7 @@ def header_line(around: Around, theme: Theme, width: int) -> Text:
     return line
 
 
-def _middle(around: Around, room: int) -> str:
+def _middle(around: HeaderFacts, room: int) -> str:
     """As much as there is room for of who works for what, and where."""
     about = around.about
     where = harmless_line(short_path(about.workspace, around.home))
@@ -129,9 +129,9 @@ class HeaderBar(Static):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.theme = theme
-        self._around = Around()
+        self._around = HeaderFacts()
 
-    def show(self, around: Around) -> None:
+    def show(self, around: HeaderFacts) -> None:
         if around != self._around:
             self._around = around
             self.refresh()
@@ -144,7 +144,7 @@ class HeaderBar(Static):
         return header_line(self._around, self.theme, max(20, self.size.width))
 
 
-class Doing(Struct, frozen=True, kw_only=True):
+class BottomLine(Struct, frozen=True, kw_only=True):
     """What the line at the bottom tells, the most urgent first."""
 
     toast: str = ""
@@ -162,7 +162,7 @@ class Doing(Struct, frozen=True, kw_only=True):
 _INKS = {"info": "accent", "success": "good", "warning": "careful", "error": "bad"}
 
 
-def status_line(doing: Doing, frame: int, theme: Theme, width: int) -> Text:
+def status_line(doing: BottomLine, frame: int, theme: Theme, width: int) -> Text:
     quiet = theme.ink(theme.quiet)
     right = doing.todo
     if doing.toast:
@@ -198,14 +198,14 @@ class StatusLine(Static):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.theme = theme
-        self._doing = Doing()
+        self._doing = BottomLine()
         self._frame = 0
 
     @property
-    def doing(self) -> Doing:
+    def doing(self) -> BottomLine:
         return self._doing
 
-    def show(self, doing: Doing) -> None:
+    def show(self, doing: BottomLine) -> None:
         if doing != self._doing:
             self._doing = doing
             self.refresh()

@@ -16,7 +16,7 @@ from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import Page
 from rookery.tui.question_queue import Questions
 from rookery.tui.session_view import Session
-from rookery.tui.status import Around, Doing
+from rookery.tui.status import BottomLine, HeaderFacts
 from rookery.tui.texts import SUMMARISING, invitation, todos_in_words, work_in_words
 
 TOAST_SECONDS = 3.0
@@ -33,7 +33,7 @@ class StatusUpdates:
         self.about = About()
         self.mode = ""
         """What the next task begins in, if somebody said so."""
-        self.next = Beginning()
+        self.next = NextTask()
         self._toast: tuple[str, ToastKind, float] = ("", "info", 0.0)
         self._leaving_until = 0.0
         self._stopping_until = 0.0
@@ -111,7 +111,7 @@ class StatusUpdates:
     def around(self) -> None:
         view = self._session.view
         intent_id, intent_name = self.intent_now
-        around = Around(
+        around = HeaderFacts(
             about=self.about,
             home=self._home,
             model=view.model if view else self.next.model,
@@ -129,7 +129,7 @@ class StatusUpdates:
         view, works = self._session.view, self._session.works
         self._busy_since = (self._busy_since or now) if works else None
         self._page.status.show(
-            Doing(
+            BottomLine(
                 toast=words if now < until else "",
                 kind=kind,
                 leaving=self.is_leaving,
@@ -149,7 +149,7 @@ class StatusUpdates:
         return f"{words} (Ctrl+B lets it run on)" if self._session.offer else words
 
 
-class Beginning:
+class NextTask:
     """The next task, before it is opened. A model that was chosen holds for those after it too;
     what it works for, and that it acts unasked, holds for this one only."""
 

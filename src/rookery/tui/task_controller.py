@@ -27,7 +27,7 @@ from rookery.protocol.host_interface import Host
 from rookery.tui.composer import Remembered
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import Page
-from rookery.tui.question_queue import Attention, Caller, Notify, Questions
+from rookery.tui.question_queue import Attention, AttentionCaller, Notify, Questions
 from rookery.tui.session_view import Session, TaskSwitcher
 from rookery.tui.status_updates import StatusUpdates
 from rookery.tui.theme import THEMES, Theme, textual_theme
@@ -119,7 +119,7 @@ class TaskController(App[RunEnd]):
             self.register_theme(textual_theme(known))
         self.theme = theme.name
         page = self._page = Page(theme, remembered)
-        caller = Caller(write=self._write, notify=notify)
+        caller = AttentionCaller(write=self._write, notify=notify)
         self._attention = Attention(caller, "rookery", time.monotonic)
         self._redraw_pace = RedrawPace(self, self._attention, draw=self._draw, drawn=self._drawn)
         self._session = Session(host, self._start_following, self._redraw_pace.news)

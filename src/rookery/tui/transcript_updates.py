@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from rookery.core.folds.view import View, changes
 from rookery.core.message import Message
-from rookery.tui.followed_tasks import BACKLOG, SLICE_SECONDS, Followed, Following
-from rookery.tui.rows.lines import Shown
+from rookery.tui.followed_tasks import BACKLOG, SLICE_SECONDS, Following, WatchedTask
+from rookery.tui.rows.lines import ShownRow
 from rookery.tui.transcript_view import Transcript
 from rookery.tui.virtual_list import Name, Row
 
@@ -54,14 +54,14 @@ class Rendering:
             self._update(task)
         return self._show_older(root)
 
-    def _show_older(self, root: Followed) -> bool:
+    def _show_older(self, root: WatchedTask) -> bool:
         """The next part of a long past. Whether there is more of it."""
         part, self._older = self._older[-AT_ONCE:], self._older[:-AT_ONCE]
         if part:
             self._transcript.prepend_rows(self._shown(root, message) for message in part)
         return bool(self._older)
 
-    def _update(self, task: Followed) -> None:
+    def _update(self, task: WatchedTask) -> None:
         before, after = self._drawn.get(task.task_id), task.view
         if before is None and task.parent is None:
             self._older = after.messages[: max(0, len(after.messages) - AT_ONCE)]
@@ -75,7 +75,7 @@ class Rendering:
         self._drawn[task.task_id] = after
         self._tell_ends(task)
 
-    def _apply(self, task: Followed, before: View, after: View) -> None:
+    def _apply(self, task: WatchedTask, before: View, after: View) -> None:
         change = changes(before, after)
         if not (change.added or change.changed or change.removed):
             return
@@ -92,14 +92,14 @@ class Rendering:
         again = [self._shown(task, message) for message in run if message.ts in counted]
         self._transcript.change_rows(again, (), ())
 
-    def _count_tries(self, task: Followed, messages: Sequence[Message]) -> Collection[int]:
+    def _count_tries(self, task: WatchedTask, messages: Sequence[Message]) -> Collection[int]:
         """Whose count is another now."""
         now = tries(messages)
         other = [ts for ts, count in now.items() if self._tries.get((task.task_id, ts), 1) != count]
         self._tries |= {(task.task_id, ts): count for ts, count in now.items()}
         return other
 
-    def _place(self, task: Followed, message: Message) -> int:
+    def _place(self, task: WatchedTask, message: Message) -> int:
         """Behind the task's row before it and all that hangs on that; the first row of a child
         behind the call that it works for."""
         rows = self._transcript.rows
@@ -113,7 +113,7 @@ class Rendering:
             at += 1
         return at
 
-    def _call_row(self, task: Followed) -> int:
+    def _call_row(self, task: WatchedTask) -> int:
         rows = self._transcript.rows
         assert task.parent
         for at in range(len(rows) - 1, -1, -1):
@@ -122,7 +122,7 @@ class Rendering:
                 return at
         return len(rows) - 1
 
-    def _tell_ends(self, task: Followed) -> None:
+    def _tell_ends(self, task: WatchedTask) -> None:
         """Calls that ended, or were taken back, since the last picture; their rows may not have
         changed otherwise."""
         if task.ends_seen == self._ended.get(task.task_id, 0):
@@ -132,22 +132,22 @@ class Rendering:
         again = [self._shown(task, row.shown.message) for row in rows if _ends_otherwise(task, row)]
         self._transcript.change_rows(again, (), ())
 
-    def _shown(self, task: Followed, message: Message) -> tuple[Name, Shown]:
+    def _shown(self, task: WatchedTask, message: Message) -> tuple[Name, ShownRow]:
         name = task.task_id, message.ts
         return name, replace(_shown(task, message), tries=self._tries.get(name, 1))
 
 
-def _comes_before(name: Name, task: Followed, message: Message) -> bool:
+def _comes_before(name: Name, task: WatchedTask, message: Message) -> bool:
     return name[0] == task.task_id and name[1] < message.ts
 
 
-def _ends_otherwise(task: Followed, row: Row) -> bool:
+def _ends_otherwise(task: WatchedTask, row: Row) -> bool:
     return _shown(task, row.shown.message).ended != row.shown.ended
 
 
-def _shown(task: Followed, message: Message) -> Shown:
+def _shown(task: WatchedTask, message: Message) -> ShownRow:
     end = task.ended.get(message.call_id) if message.call_id and message.type == "ask" else None
-    return Shown(
+    return ShownRow(
         message=message,
         opening=message.say == "text" and message.seq == 1,
         ended=end.ending.value if end else "",

@@ -15,7 +15,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
-from rookery.tui.rows.lines import Family, Shown
+from rookery.tui.rows.lines import Family, ShownRow
 from rookery.tui.rows.row_view import can_unfold
 from rookery.tui.theme import Theme
 from rookery.tui.virtual_list import Anchor, Name, Named, Row, VirtualList
@@ -107,7 +107,7 @@ class Transcript(ScrollView, can_focus=True):
         self,
         changed: Iterable[Named],
         removed: Iterable[Name],
-        added: Iterable[tuple[int, Name, Shown]],
+        added: Iterable[tuple[int, Name, ShownRow]],
     ) -> None:
         """Each that is added comes with the place it goes to."""
         anchor = self._anchor()

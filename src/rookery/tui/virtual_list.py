@@ -11,14 +11,14 @@ from typing import TypeAlias
 from msgspec.structs import replace
 from textual.strip import Strip
 
-from rookery.tui.rows.lines import NOTHING, Family, LazyLines, Shown, family_of, gap_between
-from rookery.tui.rows.markdown import GrowingMarkdown
+from rookery.tui.rows.lines import NOTHING, Family, LazyLines, ShownRow, family_of, gap_between
+from rookery.tui.rows.markdown import GrowingMarkdownLines
 from rookery.tui.rows.row_view import can_unfold, pieces_of
 from rookery.tui.theme import Theme
 
 Name: TypeAlias = tuple[str, int]
 """A row by its task and its `ts`."""
-Named: TypeAlias = tuple[Name, Shown]
+Named: TypeAlias = tuple[Name, ShownRow]
 Anchor: TypeAlias = tuple["Row", tuple[int, int]]
 """A row, a piece of it, and a line of that."""
 GUESSED_HEIGHT = 3
@@ -29,14 +29,14 @@ class Row:
 
     __slots__ = ("before", "family", "height", "lines", "name", "shown", "words")
 
-    def __init__(self, name: Name, shown: Shown) -> None:
+    def __init__(self, name: Name, shown: ShownRow) -> None:
         self.name = name
         self.height = 0
-        self.words = GrowingMarkdown()
+        self.words = GrowingMarkdownLines()
         self.lines: LazyLines | None = None
         self.change(shown)
 
-    def change(self, shown: Shown) -> None:
+    def change(self, shown: ShownRow) -> None:
         """Show it differently; until it is laid out it is as high as it was."""
         self.shown = shown
         self.family = family_of(shown)
@@ -87,11 +87,11 @@ class VirtualList:
         self._rows[:0] = [self._made(None, name, shown) for name, shown in rows]
         self._tops = [0]
 
-    def insert(self, at: int, name: Name, shown: Shown) -> None:
+    def insert(self, at: int, name: Name, shown: ShownRow) -> None:
         self._rows.insert(at, self._made(None, name, shown))
         self._moved(at)
 
-    def change(self, name: Name, shown: Shown) -> None:
+    def change(self, name: Name, shown: ShownRow) -> None:
         if (at := self.find(name)) is not None:
             self._made(self._rows[at], name, shown)
             for below in self._rows[at + 1 : at + 2]:
@@ -103,7 +103,7 @@ class VirtualList:
             del self._rows[at]
             self._moved(at)
 
-    def _made(self, row: Row | None, name: Name, shown: Shown) -> Row:
+    def _made(self, row: Row | None, name: Name, shown: ShownRow) -> Row:
         unfolded = row.shown.unfolded if row else self._all_unfolded
         if shown.unfolded != unfolded:
             shown = replace(shown, unfolded=unfolded)

@@ -10,7 +10,7 @@ from rookery.core.text.patch_text import (
     Addition,
     Deletion,
     Hunk,
-    Malformed,
+    MalformedPatch,
     PatchRow,
     Sign,
     Update,
@@ -34,7 +34,7 @@ def rows(*said: str) -> tuple[PatchRow, ...]:
 
 def hunks(*said: str) -> tuple[Hunk, ...]:
     parsed = parse(patch("*** Update File: a", *said))
-    assert not isinstance(parsed, Malformed), parsed
+    assert not isinstance(parsed, MalformedPatch), parsed
     (update,) = parsed
     assert isinstance(update, Update)
     return update.hunks
@@ -74,7 +74,7 @@ def test_a_patch_is_read():
 )
 def test_a_heredoc_around_the_patch_is_tolerated(wrapped: str):
     parsed = parse(wrapped.format(patch(*ALL_KINDS)))
-    assert not isinstance(parsed, Malformed)
+    assert not isinstance(parsed, MalformedPatch)
     assert [type(section) for section in parsed] == [Addition, Deletion, Update]
 
 
@@ -82,7 +82,7 @@ def test_a_heredoc_around_the_patch_is_tolerated(wrapped: str):
 def test_blank_lines_around_a_patch_and_its_line_ends_do_not_matter(blank: str):
     text = f"{blank}{patch(*ALL_KINDS)}{blank}".replace("\n", "\r\n")
     parsed = parse(text)
-    assert not isinstance(parsed, Malformed)
+    assert not isinstance(parsed, MalformedPatch)
     assert [section.path for section in parsed] == ["new.txt", "old.txt", "a.txt"]
     assert parsed[0] == Addition(READ[0].line + blank.count("\n"), "new.txt", "one\n\n")
 
@@ -136,7 +136,7 @@ def test_hunks_are_read(said: tuple[str, ...], read: list[Hunk]):
 )
 def test_a_malformed_patch_is_told_where_and_why(text: str, line: int, words: str):
     parsed = parse(text)
-    assert isinstance(parsed, Malformed)
+    assert isinstance(parsed, MalformedPatch)
     assert parsed.line == line
     assert words in parsed.reason
     assert len(parsed.reason) < 400
@@ -271,7 +271,7 @@ markers = st.sampled_from(
 @given(st.lists(markers | st.text(max_size=5), max_size=12), st.booleans(), st.text(max_size=20))
 def test_garbage_is_read_as_a_patch_or_refused_in_words(said: list[str], marked: bool, text: str):
     parsed = parse(patch(*said) if marked else "\n".join(said))
-    if isinstance(parsed, Malformed):
+    if isinstance(parsed, MalformedPatch):
         assert parsed.line >= 1
         assert parsed.reason
         return

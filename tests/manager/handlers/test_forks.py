@@ -28,7 +28,7 @@ from rookery.manager.requests import ExportSession, ForkSession
 from rookery.manager.sessions.message_queue import message_id_of
 from rookery.manager.sessions.session_folders import SessionFolders, Workspaces
 from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode
-from rookery.plain.transcript_text import Kind, Passage, as_html, as_page
+from rookery.plain.transcript_text import PassageKind, TranscriptPassage, as_html, as_page
 from support.manager_project import SPEAKS_LONG, WRITES, Project, Watched
 from support.sample_logs import log
 
@@ -280,7 +280,7 @@ def test_a_page_holds_no_markup_but_ours(text: str, diff: str, below: str, title
         def handle_comment(self, data: str) -> None:
             raise AssertionError(data)
 
-    told = [Passage(kind=kind, text=text, diff=diff, below=below) for kind in Kind]
+    told = [TranscriptPassage(kind=kind, text=text, diff=diff, below=below) for kind in PassageKind]
     Reader(convert_charrefs=True).feed("".join(as_page(title, as_html(told))))
     assert found <= OUR_TAGS
     assert named <= {"lang", "charset", "http-equiv", "content", "name", "class"}

@@ -112,7 +112,7 @@ def test_an_encrypted_pdf_is_said_to_be_so():
     writer.encrypt("secret", algorithm="RC4-128")
     file = io.BytesIO()
     writer.write(file)
-    with pytest.raises(document_worker.Refused, match="password"):
+    with pytest.raises(document_worker.DocumentRefused, match="password"):
         read_here(PDF, file.getvalue())
 
 
@@ -367,7 +367,7 @@ SMALL = {
 def test_a_document_that_breaks_off_is_read_or_refused(name: str):
     kind, data = SMALL[name]
     for end in range(0, len(data), 1 if len(data) < 2000 and TORTURE else 50):
-        with suppress(document_worker.Refused):
+        with suppress(document_worker.DocumentRefused):
             read_here(kind, data[:end])
 
 
@@ -379,7 +379,7 @@ def test_a_spoiled_document_is_read_or_refused(name: str, seed: int):
     chance, spoiled = random.Random(seed), bytearray(data)
     for _ in range(chance.choice([1, 3, 30])):
         spoiled[chance.randrange(len(spoiled))] = chance.randrange(256)
-    with suppress(document_worker.Refused):
+    with suppress(document_worker.DocumentRefused):
         read_here(kind, bytes(spoiled))
 
 
@@ -390,5 +390,5 @@ MARKS = {PDF: b"%PDF-1.4\n", ZIP: b"PK\x03\x04", DocumentKind.NOTEBOOK: b'{"cell
 @settings(max_examples=2000 if TORTURE else 25, deadline=None)
 @given(data=st.binary(max_size=500))
 def test_random_bytes_are_refused(kind: DocumentKind, data: bytes):
-    with pytest.raises(document_worker.Refused):
+    with pytest.raises(document_worker.DocumentRefused):
         read_here(kind, MARKS[kind] + data)

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from rookery.core.facts import RequestStarted, TextStreamed
 from rookery.core.message import Message
-from rookery.tui.rows.lines import Shown
-from rookery.tui.rows.markdown import GrowingMarkdown, markdown
+from rookery.tui.rows.lines import ShownRow
+from rookery.tui.rows.markdown import GrowingMarkdownLines, markdown
 from rookery.tui.rows.markdown_parts import PART, good_place, parts_of
 from rookery.tui.rows.row_view import drawn
 from rookery.tui.theme import DARK, THEMES
@@ -36,7 +36,7 @@ SLOW_MACHINE = 5
 
 
 def words_of(**message: Any) -> str:
-    shown = Shown(message=Message(ts=1, **message), unfolded=True, ended="done")
+    shown = ShownRow(message=Message(ts=1, **message), unfolded=True, ended="done")
     return "".join("".join(strip.text for strip in drawn(shown, 60, LOOK)).split())
 
 
@@ -72,13 +72,13 @@ def test_a_line_of_thousands_of_characters_can_be_read_in_full(message: dict[str
 def test_a_long_result_of_a_call_is_unfolded_in_full():
     message = Message(ts=1, type="ask", ask="tool", content='{"tool": "readFile"}', answered=True)
     result = "\n".join(f"line {n}" for n in range(3_000))
-    shown = Shown(message=message, ended="done", result=result, unfolded=True)
+    shown = ShownRow(message=message, ended="done", result=result, unfolded=True)
     assert drawn(shown, 60, LOOK)[-1].text.strip() == "line 2999"
 
 
 @pytest.mark.parametrize("text", HUGE.values(), ids=HUGE.keys())
 def test_each_piece_of_a_huge_text_is_small(text: str):
-    growing = GrowingMarkdown()
+    growing = GrowingMarkdownLines()
     pieces = growing.pieces(text, 78, LOOK)
     for piece in (*pieces[:2], *pieces[-2:]):
         assert len(list(piece.draw())) <= 200
@@ -94,7 +94,7 @@ def test_a_text_that_grows_letter_by_letter_ends_as_if_it_had_come_at_once():
         + "\n\n"
         + "".join(f"| {n} | w |\n" if n > 1 else "| a | b |\n|---|---|\n" for n in range(1, 200))
     )
-    growing = GrowingMarkdown()
+    growing = GrowingMarkdownLines()
     for end in range(0, len(text), 7):
         growing.pieces(text[:end], 60, LOOK)
     lines = [line.plain for piece in growing.pieces(text, 60, LOOK) for line in piece.draw()]

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from rookery.core.message import Message
-from rookery.tui.rows.lines import Family, Shown, family, gap_between, wrapped
+from rookery.tui.rows.lines import Family, ShownRow, family, gap_between, wrapped
 from rookery.tui.rows.markdown import markdown
 from rookery.tui.rows.markdown_parts import parts_of
 from rookery.tui.rows.row_view import drawn
-from rookery.tui.rows.tool_calls import DiffLine, diff_lines, drawn_diff
+from rookery.tui.rows.tool_calls import ScreenDiffLine, diff_lines, drawn_diff
 from rookery.tui.theme import DARK, LIGHT, THEMES
 from support.tui_scenes import DIFF
 
@@ -29,7 +29,7 @@ def ask(kind: str, text: str, **more: Any) -> Message:
 
 
 def lines(message: Message, width: int = 60, **how: Any) -> list[str]:
-    shown = Shown(message=message, **how)
+    shown = ShownRow(message=message, **how)
     return [strip.text.rstrip() for strip in drawn(shown, width, LOOK)]
 
 
@@ -133,10 +133,10 @@ def test_control_characters_tabs_and_returns_are_made_plain():
 
 def test_numbers_in_a_diff_are_those_of_the_file():
     assert list(diff_lines("@@ -3,2 +3,2 @@\n a\n-b\n+c")) == [
-        DiffLine("@", None, ""),
-        DiffLine(" ", 3, "a"),
-        DiffLine("-", 4, "b"),
-        DiffLine("+", 4, "c"),
+        ScreenDiffLine("@", None, ""),
+        ScreenDiffLine(" ", 3, "a"),
+        ScreenDiffLine("-", 4, "b"),
+        ScreenDiffLine("+", 4, "c"),
     ]
 
 

@@ -47,7 +47,7 @@ from rookery.tui.screens.cost_screen import (
     account,
     drawn_accounts,
 )
-from rookery.tui.screens.help_screen import Section, drawn_help
+from rookery.tui.screens.help_screen import HelpSection, drawn_help
 from rookery.tui.screens.shell_screen import ShellScreen
 from rookery.tui.screens.side_screen import SideScreen, key_uses, own_bindings, spelled
 from rookery.tui.screens.task_list_screen import ConfirmScreen, TaskListScreen
@@ -119,7 +119,7 @@ def test_a_screen_says_itself_what_it_changes_of_what_it_inherits():
 
 
 def test_help_has_two_columns_where_there_is_room():
-    parts = [Section(f"Part {n}", (("a", "does this"), ("b", "does that"))) for n in range(4)]
+    parts = [HelpSection(f"Part {n}", (("a", "does this"), ("b", "does that"))) for n in range(4)]
     narrow, wide = drawn_help(parts, 80, LOOK), drawn_help(parts, 140, LOOK)
     assert [line.plain.strip() for line in narrow].count("Part 2") == 1
     assert len(wide) == len(narrow) / 2

@@ -11,9 +11,9 @@ import pytest
 from rookery.core.queries import AskAbout
 from rookery.tui.screens.shell_screen import (
     LINES_KEPT,
-    Fate,
     Output,
     ShellEnd,
+    ShellEnding,
     ShellLine,
     ShellScreen,
     as_message,
@@ -34,7 +34,7 @@ async def ran(command: str, folder: Path, **limits: float) -> tuple[ShellLine, S
 async def test_a_line_runs_in_the_users_shell_and_in_the_workspace(tmp_path: Path):
     line, end = await ran("pwd; echo wrong >&2; exit 3", tmp_path)
     assert line.output.text == f"{tmp_path}\nwrong"
-    assert (end.fate, end.exit_code, end.words) == (Fate.ENDED, 3, "exit code 3")
+    assert (end.fate, end.exit_code, end.words) == (ShellEnding.ENDED, 3, "exit code 3")
 
 
 async def test_nobody_can_type_into_it(tmp_path: Path):
@@ -55,13 +55,13 @@ async def test_it_is_stopped_with_all_that_it_began(tmp_path: Path):
             group.start_soon(run)
             await news.wait()
             line.stop()
-    assert ends[0].fate is Fate.STOPPED
+    assert ends[0].fate is ShellEnding.STOPPED
     await _gone(int(line.output.text))
 
 
 async def test_it_is_stopped_when_its_time_is_over(tmp_path: Path):
     line, end = await ran("echo begun; exec sleep 300", tmp_path, limit=0.3)
-    assert (end.fate, line.output.text) == (Fate.TOO_LONG, "begun")
+    assert (end.fate, line.output.text) == (ShellEnding.TOO_LONG, "begun")
 
 
 async def test_it_is_ended_when_nobody_waits_for_it_any_longer(tmp_path: Path):
@@ -77,13 +77,13 @@ async def test_it_is_ended_when_nobody_waits_for_it_any_longer(tmp_path: Path):
 
 async def test_a_line_that_leaves_something_running_ends_all_the_same(tmp_path: Path):
     line, end = await ran("sleep 5 & echo $!", tmp_path)
-    assert end.fate is Fate.ENDED
+    assert end.fate is ShellEnding.ENDED
     os.kill(int(line.output.text), 9)
 
 
 async def test_a_workspace_that_is_elsewhere_is_told(tmp_path: Path):
     _, end = await ran("pwd", tmp_path / "elsewhere")
-    assert end.fate is Fate.NOT_STARTED
+    assert end.fate is ShellEnding.NOT_STARTED
     assert "elsewhere" in end.words
 
 
@@ -105,13 +105,13 @@ def test_output_is_put_together_from_any_pieces():
 
 
 def test_a_message_cannot_be_ended_by_the_output():
-    told = as_message("cat a.md", "```\nfence\n````", ShellEnd(Fate.ENDED, 0))
+    told = as_message("cat a.md", "```\nfence\n````", ShellEnd(ShellEnding.ENDED, 0))
     assert told.startswith("I ran this command (exit code 0):\n`````\n$ cat a.md\n")
     assert told.endswith("\n`````\n")
 
 
 def test_a_message_is_never_too_long():
-    assert len(as_message("yes", "y\n" * 100_000, ShellEnd(Fate.STOPPED))) < 13_000
+    assert len(as_message("yes", "y\n" * 100_000, ShellEnd(ShellEnding.STOPPED))) < 13_000
 
 
 def shell_desk(folder: Path) -> DeskApp:

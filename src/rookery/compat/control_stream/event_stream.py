@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from rookery.compat.control_stream.followed_task import (
     Attribution,
-    Question,
-    Refusal,
+    StreamQuestion,
+    StreamRefusal,
     ToldChild,
     ToldTask,
     change_between,
@@ -100,7 +100,7 @@ class ControlStream:
         return self.busy or self._in_turn
 
     @property
-    def question(self) -> Question | None:
+    def question(self) -> StreamQuestion | None:
         """What stops the task, or the one that works for it, until it is answered."""
         waits = self.state not in (AgentState.NO_TASK, AgentState.RUNNING, AgentState.STREAMING)
         return self._at_work.question if waits else None
@@ -111,7 +111,7 @@ class ControlStream:
         return self._at_work.task_id if self._tasks else self.task_id
 
     @property
-    def overheard(self) -> Question | None:
+    def overheard(self) -> StreamQuestion | None:
         """The question whether all is done, asked just before the model was to hear more."""
         question = self.question
         if question is None or question.ask is not AskKind.COMPLETION_RESULT:
@@ -168,7 +168,9 @@ class ControlStream:
         self._tasks = {}
         return told
 
-    def deliver(self, question: Question, reply: Reply, request_id: str, *, words: bool) -> None:
+    def deliver(
+        self, question: StreamQuestion, reply: Reply, request_id: str, *, words: bool
+    ) -> None:
         """A request answers a question. It is behind what comes of that if it has words, or if
         nothing was going on."""
         self._answered, self._in_turn_before = question.ask_id, self._in_turn
@@ -181,7 +183,7 @@ class ControlStream:
         question = self.question
         return question is not None and question.ask in _RESUMING and bool(self._at_work.queue)
 
-    def hear_out(self, question: Question) -> None:
+    def hear_out(self, question: StreamQuestion) -> None:
         """The model is to hear what came too late to keep it from asking whether all is done."""
         self._answered = question.ask_id
         self._in_turn = True
@@ -276,7 +278,7 @@ class ControlStream:
         if task.task_id == self.task_id:
             yield from self._mind_turn(event)
 
-    def _refusal_in(self, task: ToldTask, event: Event) -> Refusal | None:
+    def _refusal_in(self, task: ToldTask, event: Event) -> StreamRefusal | None:
         if not isinstance(event.fact, PromptRefused):
             return None
         said, reason = task.said.get(event.fact.of), event.fact.reason
@@ -284,7 +286,7 @@ class ControlStream:
         if is_answer:
             self._in_turn = self._in_turn_before
         request_id = self._by.refuse(said, reason)
-        return Refusal(request_id=request_id, reason=reason, is_answer=is_answer)
+        return StreamRefusal(request_id=request_id, reason=reason, is_answer=is_answer)
 
     def _is_news(self, task: ToldTask, event: Event) -> bool:
         """A child that goes on also hears what its parent heard, which is told already."""

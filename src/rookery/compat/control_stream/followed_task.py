@@ -155,7 +155,7 @@ def goes_on(ask: AskKind, reply: Reply) -> bool:
     return reply == "message" or CATEGORY[ask] is AskCategory.INTERACTIVE
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class StreamQuestion(Struct, frozen=True, kw_only=True):
     """A question that stops a task. `row` is the id under which the driver was told of it."""
 
     task_id: str
@@ -165,7 +165,7 @@ class Question(Struct, frozen=True, kw_only=True):
     row: int | None
 
 
-class Refusal(Struct, frozen=True, kw_only=True):
+class StreamRefusal(Struct, frozen=True, kw_only=True):
     """A hook refused the words of a request. It is told at once if they were an answer."""
 
     request_id: str
@@ -189,7 +189,7 @@ class ToldTask:
         self._spoken: dict[str, int] = {}
         self.said: dict[int, Fact] = {}
         """What the user said, by the numbers of its events."""
-        self.refusal: Refusal | None = None
+        self.refusal: StreamRefusal | None = None
         """The refusal that the next event is about."""
         self._open: set[int] = set()
         """The rows that were told and not closed."""
@@ -198,7 +198,7 @@ class ToldTask:
             self.output.see(event)
 
     @property
-    def question(self) -> Question | None:
+    def question(self) -> StreamQuestion | None:
         asked = self.view.open_ask if self.view.agent.is_waiting_for_input else None
         return self._named(asked) if asked else None
 
@@ -237,8 +237,8 @@ class ToldTask:
     def tell_queue(self, subtype: str, queue: tuple[UserSpoke, ...]) -> Output:
         return queue_event(subtype, self.task_id, queue, self._spoken)
 
-    def _named(self, asked: Message) -> Question:
-        return Question(
+    def _named(self, asked: Message) -> StreamQuestion:
+        return StreamQuestion(
             task_id=self.task_id,
             ask_id=asked.ask_id,
             ask=AskKind(str(asked.ask)),

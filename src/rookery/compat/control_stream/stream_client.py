@@ -28,7 +28,7 @@ from rookery.compat.driver import (
     LONGEST,
     MENDED,
     REFUSED,
-    Conversation,
+    DriverConversation,
     FollowedTasks,
     InputLost,
     LineReader,
@@ -138,7 +138,7 @@ class StreamClient:
     async def _drive(self, host: Host) -> RunEnd:
         async with anyio.create_task_group() as group:
             self._group: TaskGroup = group
-            self._conversation = Conversation()
+            self._conversation = DriverConversation()
             self._followed = FollowedTasks(
                 host, group, self._news, see=self._tell_event, ended=self._tell_end
             )

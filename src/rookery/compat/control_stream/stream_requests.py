@@ -7,7 +7,11 @@ from contextlib import suppress
 import anyio
 
 from rookery.compat.control_stream.event_stream import ControlStream
-from rookery.compat.control_stream.followed_task import ANSWERED_BY_MESSAGES, Question, goes_on
+from rookery.compat.control_stream.followed_task import (
+    ANSWERED_BY_MESSAGES,
+    StreamQuestion,
+    goes_on,
+)
 from rookery.compat.control_stream.stream_commands import (
     AnswerAsk,
     CancelTask,
@@ -107,7 +111,7 @@ class Requests:
             if not again:
                 await self._host.send(Cancel(task_id=self._stream.task_id))
 
-    async def hear_out(self, question: Question) -> None:
+    async def hear_out(self, question: StreamQuestion) -> None:
         """Go on with what was said too late to be heard before the task was offered as done."""
         self._stream.hear_out(question)
         await self._send_answer(question, "message", "", (), by_driver=False)
@@ -183,7 +187,7 @@ class Requests:
                 return
         await self._queue(command)
 
-    async def _queue_behind(self, command: SendMessage, question: Question) -> None:
+    async def _queue_behind(self, command: SendMessage, question: StreamQuestion) -> None:
         """The task goes on, and the model hears first what was said first."""
         await self._speak(command)
         self._stream.deliver(question, "message", command.request_id, words=True)
@@ -231,7 +235,7 @@ class Requests:
 
     async def _send_answer(
         self,
-        question: Question,
+        question: StreamQuestion,
         reply: Reply,
         text: str,
         images: tuple[Image, ...],

@@ -62,7 +62,7 @@ class StateChange(Struct, frozen=True, kw_only=True):
         return self.previous_state.state is not self.current_state.state
 
 
-class Waiting(Struct, frozen=True, kw_only=True):
+class WaitingForInput(Struct, frozen=True, kw_only=True):
     ask: str
     state_info: AgentStateInfo
     message: Wire
@@ -347,7 +347,9 @@ class MessageProcessor:
         )
         if asks_anew:
             ask = now.current_ask or ""
-            emit(Happening.WAITING_FOR_INPUT, Waiting(ask=ask, state_info=now, message=last))
+            emit(
+                Happening.WAITING_FOR_INPUT, WaitingForInput(ask=ask, state_info=now, message=last)
+            )
         if old.is_waiting_for_input and now.is_running:
             emit(Happening.RESUMED_RUNNING)
         if now.is_streaming and not old.is_streaming:

@@ -15,7 +15,7 @@ from rookery.compat.driver import (
     LONGEST,
     MENDED,
     REFUSED,
-    Conversation,
+    DriverConversation,
     FollowedTasks,
     LineReader,
     News,
@@ -130,7 +130,7 @@ class EngineMessagesClient:
         self._told = EngineMessages(await host.query(AskAbout()))
         async with anyio.create_task_group() as group:
             self._group: TaskGroup = group
-            self._conversation = Conversation()
+            self._conversation = DriverConversation()
             self._followed = FollowedTasks(
                 host,
                 group,

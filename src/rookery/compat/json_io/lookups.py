@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rookery.compat.json_io import request_types as wants
 from rookery.compat.json_io.message_rows import Wire
-from rookery.compat.json_io.messages import EngineMessages, Question
+from rookery.compat.json_io.messages import EngineMessages, WebviewQuestion
 from rookery.compat.json_io.request_types import (
     CompareFiles,
     FindFiles,
@@ -64,7 +64,7 @@ class EngineAnswers:
 
     async def send(
         self,
-        question: Question,
+        question: WebviewQuestion,
         reply: Reply,
         text: str = "",
         images: tuple[Image, ...] = (),
@@ -91,7 +91,7 @@ class EngineAnswers:
             self._told.unanswer(question)
             self._note("An answer came too late, so it was ignored.")
 
-    async def hear_out(self, question: Question) -> None:
+    async def hear_out(self, question: WebviewQuestion) -> None:
         """Go on with what was said too late to be heard before the task was offered as done."""
         await self.send(question, "message", by_driver=False)
 
@@ -140,7 +140,7 @@ class EngineAnswers:
         return at_work.task_id
 
 
-def _is_about(request: wants.Answer, question: Question) -> bool:
+def _is_about(request: wants.Answer, question: WebviewQuestion) -> bool:
     right_row = request.row in (None, question.row.ts)
     return right_row and request.task_id in ("", question.task_id)
 

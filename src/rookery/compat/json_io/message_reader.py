@@ -90,7 +90,7 @@ _EDITED = (_ROW, Field("editedMessageContent", WORDS, True), _IMAGES)
 _WITH_FILES = Field("restoreCheckpoint", BOOL)
 
 
-class Kind(Struct, frozen=True):
+class MessageKind(Struct, frozen=True):
     """A type of message: its fields in the order in which they are checked, and what it asks."""
 
     fields: tuple[Field, ...]
@@ -164,11 +164,11 @@ def _find(given: Wire) -> wants.Request:
     return wants.FindFiles(letters=given.get("query", ""), request_id=given.get("requestId", ""))
 
 
-KINDS: Mapping[str, Kind] = {
-    "newTask": Kind(
+KINDS: Mapping[str, MessageKind] = {
+    "newTask": MessageKind(
         (_TEXT, _IMAGES, Field("taskId", TASK_ID), Field("taskConfiguration", SETTINGS)), _new_task
     ),
-    "askResponse": Kind(
+    "askResponse": MessageKind(
         (
             Field("askResponse", _one_of(*REPLIES), True),
             _TEXT,
@@ -180,44 +180,50 @@ KINDS: Mapping[str, Kind] = {
         ),
         _answer,
     ),
-    "queueMessage": Kind(
+    "queueMessage": MessageKind(
         (_TEXT, _IMAGES),
         lambda given: wants.Queue(text=given.get("text", ""), images=_images(given)),
     ),
-    "editQueuedMessage": Kind(
+    "editQueuedMessage": MessageKind(
         (Field("payload", _made_of(Field("id", WORDS, True), Field("text", TEXT, True)), True),),
         _edit,
     ),
-    "removeQueuedMessage": Kind(_NAMED, lambda given: wants.EditQueued(message_id=given["text"])),
-    "clearTask": Kind((), lambda given: wants.ClearTask()),
-    "cancelTask": Kind((), lambda given: wants.CancelTask()),
-    "terminalOperation": Kind(
+    "removeQueuedMessage": MessageKind(
+        _NAMED, lambda given: wants.EditQueued(message_id=given["text"])
+    ),
+    "clearTask": MessageKind((), lambda given: wants.ClearTask()),
+    "cancelTask": MessageKind((), lambda given: wants.CancelTask()),
+    "terminalOperation": MessageKind(
         (Field("terminalOperation", _one_of(*OPERATIONS), True),),
         lambda given: wants.HandleCommand(ends=given["terminalOperation"] == "abort"),
     ),
-    "showTaskWithId": Kind(_NAMED, lambda given: wants.ShowTask(task_id=given["text"].strip())),
-    "deleteTaskWithId": Kind(_NAMED, lambda given: wants.DeleteTask(task_id=given["text"].strip())),
-    "mode": Kind(_NAMED, _switch_mode),
-    "switchMode": Kind(_NAMED, _switch_mode),
-    "autoApprovalEnabled": Kind((Field("bool", BOOL, True),), _switch_approval),
-    "updateSettings": Kind(
+    "showTaskWithId": MessageKind(
+        _NAMED, lambda given: wants.ShowTask(task_id=given["text"].strip())
+    ),
+    "deleteTaskWithId": MessageKind(
+        _NAMED, lambda given: wants.DeleteTask(task_id=given["text"].strip())
+    ),
+    "mode": MessageKind(_NAMED, _switch_mode),
+    "switchMode": MessageKind(_NAMED, _switch_mode),
+    "autoApprovalEnabled": MessageKind((Field("bool", BOOL, True),), _switch_approval),
+    "updateSettings": MessageKind(
         (Field("updatedSettings", SETTINGS, True),),
         lambda given: wants.Choose(settings=start_settings(given["updatedSettings"])),
     ),
-    "webviewDidLaunch": Kind((), lambda given: wants.Launch()),
-    "requestCommands": Kind((), lambda given: wants.WantCommands()),
-    "requestModes": Kind((), lambda given: wants.WantModes()),
-    "requestRouterModels": Kind((), lambda given: wants.WantModels()),
-    "requestRooModels": Kind((), lambda given: wants.WantModels(only_ours=True)),
-    "searchFiles": Kind((Field("query", TEXT), Field("requestId", TEXT)), _find),
-    "condenseTaskContextRequest": Kind(
+    "webviewDidLaunch": MessageKind((), lambda given: wants.Launch()),
+    "requestCommands": MessageKind((), lambda given: wants.WantCommands()),
+    "requestModes": MessageKind((), lambda given: wants.WantModes()),
+    "requestRouterModels": MessageKind((), lambda given: wants.WantModels()),
+    "requestRooModels": MessageKind((), lambda given: wants.WantModels(only_ours=True)),
+    "searchFiles": MessageKind((Field("query", TEXT), Field("requestId", TEXT)), _find),
+    "condenseTaskContextRequest": MessageKind(
         (_TEXT,), lambda given: wants.CondenseTask(task_id=given.get("text", ""))
     ),
-    "checkpointDiff": Kind(
+    "checkpointDiff": MessageKind(
         (Field("payload", _made_of(Field("ts", MOMENT), Field("mode", _one_of(*SPANS))), True),),
         _compare,
     ),
-    "checkpointRestore": Kind(
+    "checkpointRestore": MessageKind(
         (
             Field(
                 "payload",
@@ -227,16 +233,16 @@ KINDS: Mapping[str, Kind] = {
         ),
         _restore,
     ),
-    "deleteMessage": Kind((_ROW,), _review),
-    "editMessage": Kind(_EDITED, _review),
-    "submitEditedMessage": Kind(_EDITED, _review),
-    "deleteMessageConfirm": Kind((_MESSAGE, _WITH_FILES), _rewrite),
-    "editMessageConfirm": Kind(
+    "deleteMessage": MessageKind((_ROW,), _review),
+    "editMessage": MessageKind(_EDITED, _review),
+    "submitEditedMessage": MessageKind(_EDITED, _review),
+    "deleteMessageConfirm": MessageKind((_MESSAGE, _WITH_FILES), _rewrite),
+    "editMessageConfirm": MessageKind(
         (_MESSAGE, Field("text", WORDS, True), _IMAGES, _WITH_FILES), _rewrite
     ),
-    "cancelAutoApproval": Kind((), lambda given: wants.Unheard(type="cancelAutoApproval")),
-    "shutdown": Kind((), lambda given: wants.Shutdown()),
-    "ping": Kind((), lambda given: wants.Ping()),
+    "cancelAutoApproval": MessageKind((), lambda given: wants.Unheard(type="cancelAutoApproval")),
+    "shutdown": MessageKind((), lambda given: wants.Shutdown()),
+    "ping": MessageKind((), lambda given: wants.Ping()),
 }
 
 

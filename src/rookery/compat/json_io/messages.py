@@ -45,7 +45,7 @@ _COMPLETE = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK)
 _CONDENSING_ENDS = (Condensed, Noted, RequestStarted, Asked, TaskClosed)
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class WebviewQuestion(Struct, frozen=True, kw_only=True):
     """What a task asks, and of which task."""
 
     task_id: str
@@ -116,11 +116,11 @@ class EngineMessages:
         return next(begun, self.task)
 
     @property
-    def question(self) -> Question | None:
+    def question(self) -> WebviewQuestion | None:
         return self._asking(lambda task: task.question)
 
     @property
-    def offer(self) -> Question | None:
+    def offer(self) -> WebviewQuestion | None:
         """The command that runs, if it can be let run on or be ended."""
         return self._asking(lambda task: task.offer)
 
@@ -135,7 +135,7 @@ class EngineMessages:
         return self._commands.behind
 
     @property
-    def overheard(self) -> Question | None:
+    def overheard(self) -> WebviewQuestion | None:
         """The question whether all is done, asked just before the model was to hear more."""
         question = self.question
         if question is None or question.ask is not AskKind.COMPLETION_RESULT:
@@ -165,10 +165,10 @@ class EngineMessages:
         """Some row has to be told once its time has come."""
         return not self.replaying and any(task.waits for task in self._told_tasks())
 
-    def answer(self, question: Question) -> None:
+    def answer(self, question: WebviewQuestion) -> None:
         self._answered.add(question.row.ask_id)
 
-    def unanswer(self, question: Question) -> None:
+    def unanswer(self, question: WebviewQuestion) -> None:
         """The answer was refused."""
         self._answered.discard(question.row.ask_id)
 
@@ -274,12 +274,12 @@ class EngineMessages:
             told.append(self._snapshot())
         return told
 
-    def _asking(self, asked_by: _AskedBy) -> Question | None:
+    def _asking(self, asked_by: _AskedBy) -> WebviewQuestion | None:
         for task in () if self._over or self.replaying else reversed(self._tasks.values()):
             row = asked_by(task)
             if row:
                 settled = row.ask_id in self._answered
-                return None if settled else Question(task_id=task.task_id, row=row)
+                return None if settled else WebviewQuestion(task_id=task.task_id, row=row)
         return None
 
     def _mind(self, task: ShownTask, event: Event) -> None:
@@ -357,5 +357,5 @@ def _is_question(row: Message) -> bool:
     return bool(row.ask_id) and row.ask != AskKind.COMMAND_OUTPUT
 
 
-def _needs_a_person(question: Question) -> bool:
+def _needs_a_person(question: WebviewQuestion) -> bool:
     return CATEGORY[question.ask] is AskCategory.INTERACTIVE

@@ -84,20 +84,20 @@ class Update(Struct, frozen=True):
 Section: TypeAlias = Addition | Deletion | Update
 
 
-class Malformed(Struct, frozen=True):
+class MalformedPatch(Struct, frozen=True):
     line: int
     reason: str
 
 
 class _Unreadable(Exception):
     def __init__(self, line: int, reason: str) -> None:
-        self.malformed = Malformed(line, reason)
+        self.malformed = MalformedPatch(line, reason)
 
 
 _Numbered: TypeAlias = tuple[int, str]
 
 
-def parse(patch: str) -> tuple[Section, ...] | Malformed:
+def parse(patch: str) -> tuple[Section, ...] | MalformedPatch:
     try:
         rows = _between_the_marks(patch.replace("\r\n", "\n").split("\n"))
         return tuple(_section(head, body) for head, body in _sections(rows))

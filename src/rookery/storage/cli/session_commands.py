@@ -21,7 +21,7 @@ from rookery.core.text.terminal_text import Paint, cells_of, harmless, harmless_
 from rookery.errors import SettingsError
 from rookery.manager.dependencies import Form
 from rookery.plain.transcript_text import (
-    Kind,
+    PassageKind,
     as_heading,
     as_html,
     as_markdown,
@@ -89,7 +89,9 @@ def show_command(
         return 0
     view = view_of(list(store.read(task_id)))
     print(paint.dim(header(family[0][1], view)))
-    shown = [each for each in passages(view.messages) if thinking or each.kind is not Kind.THOUGHT]
+    shown = [
+        each for each in passages(view.messages) if thinking or each.kind is not PassageKind.THOUGHT
+    ]
     for passage in as_text(shown, paint):
         print(f"\n{passage}")
     if len(family) > 1:

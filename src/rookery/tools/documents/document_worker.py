@@ -36,7 +36,7 @@ _CHUNK = 64 * 1024
 _SECONDS_KEPT = 0.1
 
 
-class Refused(Exception):
+class DocumentRefused(Exception):
     """The document is not read, or not to its end; the text says why."""
 
 
@@ -54,7 +54,7 @@ def main(kind: str, bounds: Mapping[str, Any]) -> None:
             library = loaded(kind)
             close_doors()
             write_out(READERS[kind](library, data), bounds["text_bytes"])
-    except Refused as refused:
+    except DocumentRefused as refused:
         problem = str(refused)
     sys.stdout.buffer.write(b"\0" + problem.encode("utf-8", "replace"))
     sys.stdout.buffer.flush()
@@ -93,12 +93,12 @@ def explained() -> Iterator[None]:
     """Whatever goes wrong becomes `Refused`."""
     try:
         yield
-    except Refused:
+    except DocumentRefused:
         raise
     except MemoryError as error:
-        raise Refused("It needs more memory than a document may take.") from error
+        raise DocumentRefused("It needs more memory than a document may take.") from error
     except Exception as error:  # the libraries raise whatever they stumble over
-        raise Refused("It is damaged, or not the document it seems to be.") from error
+        raise DocumentRefused("It is damaged, or not the document it seems to be.") from error
 
 
 def checked_kind(kind: str, data: bytes, bounds: Mapping[str, Any]) -> str:
@@ -117,7 +117,7 @@ def loaded(kind: str) -> Any:
     try:
         library = import_module(LIBRARIES[kind])
     except ImportError as error:
-        raise Refused(
+        raise DocumentRefused(
             f"Reading {kind} documents needs a package: pip install pypdf python-docx openpyxl."
         ) from error
     for part in walk_packages(getattr(library, "__path__", ()), f"{library.__name__}."):
@@ -136,7 +136,7 @@ def write_out(lines: Iterator[str], room: int) -> None:
         out.write(piece[:room])
         room -= len(piece)
         if room < 0:
-            raise Refused("Only the beginning of its text is shown; the rest is too long.")
+            raise DocumentRefused("Only the beginning of its text is shown; the rest is too long.")
         if monotonic() - flushed > _SECONDS_KEPT:
             out.flush()
             flushed = monotonic()
@@ -147,14 +147,16 @@ def _kind_of_archive(data: bytes, bounds: Mapping[str, Any]) -> str:
     from zipfile import BadZipFile, ZipFile
 
     if data.count(b"PK\x01\x02") > bounds["entries"]:
-        raise Refused(f"It holds more than {bounds['entries']} parts, too many for a document.")
+        raise DocumentRefused(
+            f"It holds more than {bounds['entries']} parts, too many for a document."
+        )
     try:
         archive = ZipFile(BytesIO(data))
     except BadZipFile as error:
-        raise Refused("It is a damaged zip archive.") from error
+        raise DocumentRefused("It is a damaged zip archive.") from error
     kinds = [kind for part, kind in _PART_KINDS.items() if part in archive.namelist()]
     if not kinds:
-        raise Refused("It is a zip archive, but no document.")
+        raise DocumentRefused("It is a zip archive, but no document.")
     _refuse_bomb(archive, len(data), bounds)
     for entry in archive.infolist():
         _refuse_declarations(archive, entry)
@@ -168,11 +170,13 @@ def _refuse_bomb(archive: "ZipFile", size: int, bounds: Mapping[str, Any]) -> No
     entries = archive.infolist()
     expanded = sum(entry.file_size for entry in entries)
     if any(entry.flag_bits & 1 for entry in entries):
-        raise Refused("It is protected by a password.")
+        raise DocumentRefused("It is protected by a password.")
     if any(entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED) for entry in entries):
-        raise Refused("It is packed in a way that documents are not.")
+        raise DocumentRefused("It is packed in a way that documents are not.")
     if expanded > min(bounds["expanded_bytes"], bounds["ratio"] * size):
-        raise Refused(f"It would unpack to {expanded} bytes, too much to be an honest document.")
+        raise DocumentRefused(
+            f"It would unpack to {expanded} bytes, too much to be an honest document."
+        )
 
 
 def _refuse_declarations(archive: "ZipFile", entry: "ZipInfo") -> None:
@@ -181,11 +185,13 @@ def _refuse_declarations(archive: "ZipFile", entry: "ZipInfo") -> None:
     from xml.parsers import expat
 
     def declare(*_: object) -> None:
-        raise Refused("It declares XML entities, which honest documents do not.")
+        raise DocumentRefused("It declares XML entities, which honest documents do not.")
 
     def declare_encoding(version: str, encoding: str | None, standalone: int) -> None:
         if encoding is not None and encoding.lower() not in _XML_ENCODINGS:
-            raise Refused(f"A part of it is in the encoding {encoding!r}, which is not read.")
+            raise DocumentRefused(
+                f"A part of it is in the encoding {encoding!r}, which is not read."
+            )
 
     def reach_root(*_: object) -> None:
         raise _RootReached
@@ -205,7 +211,7 @@ def _refuse_declarations(archive: "ZipFile", entry: "ZipInfo") -> None:
 def _pdf(pypdf: Any, data: bytes) -> Iterator[str]:
     reader = pypdf.PdfReader(BytesIO(data))
     if reader.is_encrypted and not _opens_without_password(pypdf, reader):
-        raise Refused("It is protected by a password.")
+        raise DocumentRefused("It is protected by a password.")
     found = False
     for number, page in enumerate(reader.pages, start=1):
         try:
@@ -218,7 +224,9 @@ def _pdf(pypdf: Any, data: bytes) -> Iterator[str]:
             found = True
             yield f"--- page {number} ---\n{text}"
     if not found:
-        raise Refused("There is no text in it: its pages are empty or pictures, perhaps scanned.")
+        raise DocumentRefused(
+            "There is no text in it: its pages are empty or pictures, perhaps scanned."
+        )
 
 
 def _opens_without_password(pypdf: Any, reader: Any) -> bool:
@@ -237,7 +245,7 @@ def _docx(docx: Any, data: bytes) -> Iterator[str]:
         found = found or bool(text)
         yield text
     if not found:
-        raise Refused("There is no text in it.")
+        raise DocumentRefused("There is no text in it.")
 
 
 def _style_names(document: Any) -> dict[str, str]:
@@ -293,7 +301,7 @@ def _ipynb(notebooks: Any, data: bytes) -> Iterator[str]:
     try:
         yield from notebooks.notebook_text(data.decode("utf-8-sig", "replace"))
     except notebooks.NotANotebook as error:
-        raise Refused("It is not a notebook.") from error
+        raise DocumentRefused("It is not a notebook.") from error
 
 
 READERS: Mapping[str, Callable[[Any, bytes], Iterator[str]]] = {

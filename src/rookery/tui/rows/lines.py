@@ -55,7 +55,7 @@ _SAYS = {
 _CALLS = {"tool", "command", "use_mcp_server", "browser_action_launch"}
 
 
-class Shown(Struct, frozen=True, kw_only=True):
+class ShownRow(Struct, frozen=True, kw_only=True):
     """A row with all that its drawing depends on."""
 
     message: Message
@@ -72,7 +72,7 @@ class Shown(Struct, frozen=True, kw_only=True):
     depth: int = 0
 
 
-def family_of(shown: Shown) -> Family:
+def family_of(shown: ShownRow) -> Family:
     if not shown.tries:
         return Family.HIDDEN
     return family(shown.message, opening=shown.opening)

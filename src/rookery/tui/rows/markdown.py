@@ -35,10 +35,10 @@ _LEAST_CELL = 4
 
 def markdown(text: str, width: int, theme: Theme) -> list[Text]:
     """All lines."""
-    return all_lines(GrowingMarkdown().pieces(text, width, theme))
+    return all_lines(GrowingMarkdownLines().pieces(text, width, theme))
 
 
-class GrowingMarkdown:
+class GrowingMarkdownLines:
     """A text in pieces that are drawn when they are needed. When it grows, the pieces that stay
     the same are kept."""
 

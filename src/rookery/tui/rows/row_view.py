@@ -11,7 +11,7 @@ from rookery.protocol.client.question_text import followup
 from rookery.tui.rows.lines import (
     Family,
     Piece,
-    Shown,
+    ShownRow,
     all_lines,
     behind,
     clean,
@@ -24,7 +24,7 @@ from rookery.tui.rows.lines import (
     text_pieces,
     wrapped,
 )
-from rookery.tui.rows.markdown import GrowingMarkdown
+from rookery.tui.rows.markdown import GrowingMarkdownLines
 from rookery.tui.rows.tool_calls import call_pieces, output_pieces
 from rookery.tui.short_texts import nameless
 from rookery.tui.theme import Theme
@@ -36,13 +36,15 @@ PROSE = 110
 """Columns that sentences take at most: longer lines are hard to read."""
 
 
-def drawn(shown: Shown, width: int, theme: Theme) -> list[Strip]:
+def drawn(shown: ShownRow, width: int, theme: Theme) -> list[Strip]:
     """All lines of a row."""
-    pieces = pieces_of(shown, width, theme, GrowingMarkdown())
+    pieces = pieces_of(shown, width, theme, GrowingMarkdownLines())
     return [strip_of(line) for line in all_lines(pieces)]
 
 
-def pieces_of(shown: Shown, width: int, theme: Theme, words: GrowingMarkdown) -> list[Piece]:
+def pieces_of(
+    shown: ShownRow, width: int, theme: Theme, words: GrowingMarkdownLines
+) -> list[Piece]:
     """A row in pieces. Rows of a task that works for another stand behind a rule. `words` is kept
     with the row while its text grows."""
     if not shown.depth:
@@ -51,12 +53,14 @@ def pieces_of(shown: Shown, width: int, theme: Theme, words: GrowingMarkdown) ->
     return list(behind(_pieces(shown, max(16, width - nest.cell_len), theme, words), nest, nest))
 
 
-def can_unfold(shown: Shown) -> bool:
+def can_unfold(shown: ShownRow) -> bool:
     kind = family_of(shown)
     return kind in (Family.CALL, Family.OUTPUT, Family.THOUGHT, Family.SUMMARY)
 
 
-def _pieces(shown: Shown, width: int, theme: Theme, words: GrowingMarkdown) -> Iterable[Piece]:
+def _pieces(
+    shown: ShownRow, width: int, theme: Theme, words: GrowingMarkdownLines
+) -> Iterable[Piece]:
     message = shown.message
     text = message.text or ""
     prose = min(PROSE, width - 2)
@@ -109,7 +113,7 @@ def _on_band(piece: Piece, width: int, theme: Theme) -> Piece:
     return Piece(piece.height, lambda: [padded(line, width, ground) for line in piece.draw()])
 
 
-def _thought(shown: Shown, width: int, theme: Theme) -> Iterator[Piece]:
+def _thought(shown: ShownRow, width: int, theme: Theme) -> Iterator[Piece]:
     ink = theme.ink(theme.quiet, italic=True)
     text = shown.message.text or ""
     if shown.message.partial:
@@ -144,7 +148,7 @@ def _trouble(message: Message) -> str:
 
 
 def _question(
-    message: Message, width: int, theme: Theme, words: GrowingMarkdown
+    message: Message, width: int, theme: Theme, words: GrowingMarkdownLines
 ) -> Iterable[Piece]:
     question, offered = followup(message.text or "")
     if offered and message.open:
@@ -153,11 +157,11 @@ def _question(
     return behind(words.pieces(question, width - 2, theme), mark, _TWO)
 
 
-def _tried(shown: Shown) -> str:
+def _tried(shown: ShownRow) -> str:
     return f" (tried {shown.tries} times)" if shown.tries > 1 else ""
 
 
-def _note(shown: Shown, width: int, theme: Theme) -> Iterable[Piece]:
+def _note(shown: ShownRow, width: int, theme: Theme) -> Iterable[Piece]:
     message = shown.message
     text = clean(message.text or "").strip()
     if message.ask == "resume_task":
@@ -177,7 +181,9 @@ def _note(shown: Shown, width: int, theme: Theme) -> Iterable[Piece]:
     return behind(pieces, Text("  · ", theme.ink(theme.careful)), _FOUR)
 
 
-def _summary(shown: Shown, width: int, theme: Theme, words: GrowingMarkdown) -> Iterator[Piece]:
+def _summary(
+    shown: ShownRow, width: int, theme: Theme, words: GrowingMarkdownLines
+) -> Iterator[Piece]:
     summary = shown.message.text or ""
     what = "the older part was summarised" if summary else "the older part is left out"
     line = f"── {what} "

@@ -13,7 +13,7 @@ from rookery.core.message import Message, diff_in
 from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.rows.lines import (
     Piece,
-    Shown,
+    ShownRow,
     all_lines,
     behind,
     chunks,
@@ -33,7 +33,7 @@ _RAW = ""
 PIECE_LINES = 60
 
 
-class DiffLine(Struct, frozen=True):
+class ScreenDiffLine(Struct, frozen=True):
     """A line of a diff: its sign, its number in the file, and its words. Without a sign, the words
     are all of the line."""
 
@@ -44,28 +44,28 @@ class DiffLine(Struct, frozen=True):
     """It is the rest of a long line."""
 
 
-def diff_lines(diff: str) -> Iterator[DiffLine]:
+def diff_lines(diff: str) -> Iterator[ScreenDiffLine]:
     """The lines between the hunks' heads; each head becomes one with the sign `@`, and with what
     stands behind its numbers."""
     old = new = 0
     for row in diff.removesuffix("\n").split("\n") if diff else ():
         if head := _HUNK.fullmatch(row):
             old, new = int(head[1]), int(head[2])
-            yield DiffLine("@", None, head[3].strip())
+            yield ScreenDiffLine("@", None, head[3].strip())
             continue
         sign, words = row[:1], row[1:]
         match sign:
             case "+":
-                yield DiffLine("+", new or None, words)
+                yield ScreenDiffLine("+", new or None, words)
                 new += 1
             case "-":
-                yield DiffLine("-", old or None, words)
+                yield ScreenDiffLine("-", old or None, words)
                 old += 1
             case " " | "":
-                yield DiffLine(" ", new or None, words)
+                yield ScreenDiffLine(" ", new or None, words)
                 old, new = old + 1, new + 1
             case _:
-                yield DiffLine(_RAW, None, row)
+                yield ScreenDiffLine(_RAW, None, row)
 
 
 def drawn_diff(diff: str, width: int, theme: Theme) -> list[Text]:
@@ -89,21 +89,23 @@ def diff_pieces(diff: str, width: int, theme: Theme) -> list[Piece]:
     return pieces
 
 
-def _cut_line(row: DiffLine) -> Iterator[DiffLine]:
+def _cut_line(row: ScreenDiffLine) -> Iterator[ScreenDiffLine]:
     """A line that is too long in several parts, the first with its number."""
     for at, part in enumerate(chunks(row.words)):
-        yield DiffLine(row.sign, row.number, part, goes_on=at > 0)
+        yield ScreenDiffLine(row.sign, row.number, part, goes_on=at > 0)
 
 
-def _drawn_rows(rows: Sequence[DiffLine], gutter: int, width: int, theme: Theme) -> list[Text]:
+def _drawn_rows(
+    rows: Sequence[ScreenDiffLine], gutter: int, width: int, theme: Theme
+) -> list[Text]:
     return [line for row in rows for line in _drawn(row, gutter, width, theme)]
 
 
-def _without_first_head(rows: Sequence[DiffLine]) -> Sequence[DiffLine]:
+def _without_first_head(rows: Sequence[ScreenDiffLine]) -> Sequence[ScreenDiffLine]:
     return rows[1:] if rows and rows[0].sign == "@" and not rows[0].words else rows
 
 
-def _drawn(row: DiffLine, gutter: int, width: int, theme: Theme) -> Iterator[Text]:
+def _drawn(row: ScreenDiffLine, gutter: int, width: int, theme: Theme) -> Iterator[Text]:
     if row.sign == "@":
         mark = Text(f"{'⋮':>{gutter}}{' ' if row.words else ''}", theme.ink(theme.quiet))
         behind = wrapped(Text(row.words, theme.ink(theme.words)), width - mark.cell_len)
@@ -136,7 +138,7 @@ _QUIET_RESULTS = {"updateTodoList", "switchMode"}
 """What the model is told of them says nothing new."""
 
 
-def call_pieces(shown: Shown, width: int, theme: Theme) -> Iterator[Piece]:
+def call_pieces(shown: ShownRow, width: int, theme: Theme) -> Iterator[Piece]:
     message = shown.message
     payload = payload_of(message)
     mark, ink = _mark(shown, theme)
@@ -172,7 +174,7 @@ def is_edit(payload: Mapping[str, Any]) -> bool:
     return diff_in(payload) is not None
 
 
-def _mark(shown: Shown, theme: Theme) -> tuple[str, str]:
+def _mark(shown: ShownRow, theme: Theme) -> tuple[str, str]:
     match shown.ended:
         case "done":
             return ("●", theme.bad) if shown.exit_code else ("●", theme.good)
@@ -184,7 +186,7 @@ def _mark(shown: Shown, theme: Theme) -> tuple[str, str]:
             return "✗", theme.bad
 
 
-def _command(shown: Shown, head: Text, tail: Text, width: int, theme: Theme) -> Iterator[Piece]:
+def _command(shown: ShownRow, head: Text, tail: Text, width: int, theme: Theme) -> Iterator[Piece]:
     """The command itself, in full once it is no longer asked about."""
     text = clean(shown.message.text or "").strip()
     prompt = Text.assemble(head, ("$ ", theme.ink(theme.quiet)))
@@ -208,7 +210,7 @@ def _first_with_tail(piece: Piece, tail: Text, width: int) -> Iterator[Text]:
     yield from rest
 
 
-def _title(shown: Shown, payload: Mapping[str, Any], theme: Theme) -> Text:
+def _title(shown: ShownRow, payload: Mapping[str, Any], theme: Theme) -> Text:
     title = harmless_line(shown.message.title) or _spelled(payload)
     verb, _, rest = title.partition(" ")
     return Text.assemble((verb, theme.ink(theme.words, bold=True)), f" {rest}" if rest else "")
@@ -221,7 +223,7 @@ def _spelled(payload: Mapping[str, Any]) -> str:
     return harmless_line(f"{name} {about}").strip()
 
 
-def _tail(shown: Shown, payload: Mapping[str, Any], theme: Theme) -> Text:
+def _tail(shown: ShownRow, payload: Mapping[str, Any], theme: Theme) -> Text:
     """What is told at the end of the head: sizes, badges, how it ended."""
     parts: list[Text] = []
     if stats := payload.get("diffStats"):
@@ -258,7 +260,7 @@ def _todo_count(payload: Mapping[str, Any]) -> str:
     return f"{done} of {len(todos)} done"
 
 
-def _told(shown: Shown, payload: Mapping[str, Any]) -> str:
+def _told(shown: ShownRow, payload: Mapping[str, Any]) -> str:
     """How much there is to unfold."""
     if shown.ended != "done" or not _has_result(shown, payload):
         return ""
@@ -266,7 +268,7 @@ def _told(shown: Shown, payload: Mapping[str, Any]) -> str:
     return counted(count, "line")
 
 
-def _has_result(shown: Shown, payload: Mapping[str, Any]) -> bool:
+def _has_result(shown: ShownRow, payload: Mapping[str, Any]) -> bool:
     is_quiet = is_edit(payload) or payload.get("tool") in _QUIET_RESULTS
     told_elsewhere = shown.message.ask == "command" or is_quiet
     return bool(shown.result.strip()) and not told_elsewhere
@@ -279,7 +281,7 @@ def _with_tail(head: Text, tail: Text, width: int) -> Text:
     return cut(Text.assemble(cut(head, max(8, room)), "  ", tail), width)
 
 
-def _body(shown: Shown, payload: Mapping[str, Any], width: int, theme: Theme) -> Iterable[Piece]:
+def _body(shown: ShownRow, payload: Mapping[str, Any], width: int, theme: Theme) -> Iterable[Piece]:
     message = shown.message
     if is_edit(payload):
         diff = message.diff or diff_in(payload) or ""
@@ -328,7 +330,7 @@ def _todos(todos: Any, width: int, theme: Theme) -> Iterator[Text]:
         yield cut(Text(f"{_BOXES.get(status, '☐')} {words}", theme.ink(ink)), width)
 
 
-def output_pieces(shown: Shown, width: int, theme: Theme) -> Iterator[Piece]:
+def output_pieces(shown: ShownRow, width: int, theme: Theme) -> Iterator[Piece]:
     """The end of what a command wrote, which is where it tells how it went; or all of it."""
     bar = Text("  ▏ ", theme.ink(theme.line))
     text = clean(shown.message.text or "").strip("\n")

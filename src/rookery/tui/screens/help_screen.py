@@ -98,19 +98,21 @@ COLUMN = 60
 GAP = 4
 
 
-class Section(Struct, frozen=True):
+class HelpSection(Struct, frozen=True):
     title: str
     rows: tuple[tuple[str, str], ...]
 
 
-def sections(app: App[object]) -> list[Section]:
+def sections(app: App[object]) -> list[HelpSection]:
     """What holds everywhere, then what holds where the focus is, then what is typed."""
     kinds = dict.fromkeys(type(each) for each in app.screen_stack[0].walk_children(Widget))
     parts = [
-        Section("Everywhere", _rows(key_uses(own_bindings(type(app))))),
-        *(Section(_title(kind), _rows(key_uses(own_bindings(kind)))) for kind in kinds),
-        Section("At the beginning of a line", tuple((each.char, each.what) for each in TRIGGERS)),
-        Section("Commands", tuple((_usage(each.name, each.hint), each.what) for each in OWN)),
+        HelpSection("Everywhere", _rows(key_uses(own_bindings(type(app))))),
+        *(HelpSection(_title(kind), _rows(key_uses(own_bindings(kind)))) for kind in kinds),
+        HelpSection(
+            "At the beginning of a line", tuple((each.char, each.what) for each in TRIGGERS)
+        ),
+        HelpSection("Commands", tuple((_usage(each.name, each.hint), each.what) for each in OWN)),
     ]
     return [part for part in parts if part.rows]
 
@@ -140,7 +142,7 @@ def _together(uses: Iterable[KeyUse]) -> Iterator[tuple[str, str]]:
             yield " or ".join(keys), same[0].what
 
 
-def drawn_help(parts: Sequence[Section], width: int, theme: Theme) -> list[Text]:
+def drawn_help(parts: Sequence[HelpSection], width: int, theme: Theme) -> list[Text]:
     """In two columns where there is room."""
     if width < 2 * COLUMN + GAP:
         return [line for part in parts for line in _drawn(part, width, theme)]
@@ -166,7 +168,7 @@ def _halves(blocks: Sequence[Sequence[Text]]) -> tuple[list[Text], list[Text]]:
     return left, right
 
 
-def _drawn(part: Section, width: int, theme: Theme) -> list[Text]:
+def _drawn(part: HelpSection, width: int, theme: Theme) -> list[Text]:
     first = min(width // 2, max(Text(key).cell_len for key, _ in part.rows))
     lines = [Text(part.title, theme.ink(theme.accent, bold=True))]
     for key, what in part.rows:

@@ -42,7 +42,7 @@ LONGEST_TOLD = 12_000
 """Characters of output that go into a message."""
 
 
-class Fate(Enum):
+class ShellEnding(Enum):
     ENDED = "ended"
     STOPPED = "stopped"
     TOO_LONG = "took too long"
@@ -50,22 +50,22 @@ class Fate(Enum):
 
 
 class ShellEnd(Struct, frozen=True):
-    fate: Fate
+    fate: ShellEnding
     exit_code: int | None = None
     reason: str = ""
 
     @property
     def words(self) -> str:
         match self.fate:
-            case Fate.ENDED if self.exit_code is not None and self.exit_code < 0:
+            case ShellEnding.ENDED if self.exit_code is not None and self.exit_code < 0:
                 return f"ended by signal {-self.exit_code}"
-            case Fate.ENDED:
+            case ShellEnding.ENDED:
                 return f"exit code {self.exit_code}"
-            case Fate.STOPPED:
+            case ShellEnding.STOPPED:
                 return "stopped"
-            case Fate.TOO_LONG:
+            case ShellEnding.TOO_LONG:
                 return f"stopped after {LIMIT_SECONDS:.0f} s"
-            case Fate.NOT_STARTED:
+            case ShellEnding.NOT_STARTED:
                 return self.reason
 
 
@@ -140,7 +140,7 @@ class ShellLine:
             )
         except OSError as error:
             why = f"It could not be started in {self._folder}: {error.strerror}."
-            return ShellEnd(Fate.NOT_STARTED, reason=why)
+            return ShellEnd(ShellEnding.NOT_STARTED, reason=why)
         try:
             return await self._attend(process, news)
         finally:
@@ -149,14 +149,14 @@ class ShellLine:
 
     async def _attend(self, process: Process, news: Callable[[], None]) -> ShellEnd:
         assert process.stdout
-        fate = Fate.ENDED
+        fate = ShellEnding.ENDED
         ended = False
         try:
             async with anyio.create_task_group() as group:
                 heard = anyio.Event()
                 group.start_soon(self._hear, process.stdout, news, heard)
                 fate = await self._wait(process)
-                if fate is Fate.ENDED:
+                if fate is ShellEnding.ENDED:
                     ended = True
                 else:
                     await _end(process)
@@ -170,20 +170,20 @@ class ShellLine:
         news()
         return ShellEnd(fate, process.returncode)
 
-    async def _wait(self, process: Process) -> Fate:
+    async def _wait(self, process: Process) -> ShellEnding:
         """Until it ends, somebody stops it, or its time is over."""
-        fate = Fate.TOO_LONG
+        fate = ShellEnding.TOO_LONG
 
         async with anyio.create_task_group() as group:
 
-            async def one(end: Fate, wait: Callable[[], object]) -> None:
+            async def one(end: ShellEnding, wait: Callable[[], object]) -> None:
                 nonlocal fate
                 await wait()  # type: ignore[misc]
                 fate = end
                 group.cancel_scope.cancel()
 
-            group.start_soon(one, Fate.ENDED, process.wait)
-            group.start_soon(one, Fate.STOPPED, self._stop.wait)
+            group.start_soon(one, ShellEnding.ENDED, process.wait)
+            group.start_soon(one, ShellEnding.STOPPED, self._stop.wait)
             await anyio.sleep(self._limit)
             group.cancel_scope.cancel()
         return fate
