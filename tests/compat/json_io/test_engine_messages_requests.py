@@ -175,6 +175,11 @@ def test_nothing_that_is_written_breaks_the_reader(line: bytes):
 ANY_FIELD = st.none() | st.booleans() | st.integers() | st.text() | st.just({}) | st.just([])
 
 
+def test_what_a_type_of_message_does_not_have_is_not_read():
+    deleted = {"type": "deleteMessageConfirm", "messageTs": 1}
+    assert read({**deleted, "text": "other", "images": False}) == read(deleted)
+
+
 @given(
     type=st.sampled_from(list(KINDS)),
     fields=st.dictionaries(

@@ -261,9 +261,12 @@ def read_request(line: bytes, number: int) -> wants.Request:
         raise _bad(number, 'there is no string "type"')
     if type not in KINDS:
         return wants.Unheard(type=type)
-    if problem := _problem_in(KINDS[type].fields, given):
+    kind = KINDS[type]
+    if problem := _problem_in(kind.fields, given):
         raise _bad(number, f"{type}: {problem}")
-    return KINDS[type].read({name: each for name, each in given.items() if each is not None})
+    checked = {field.name for field in kind.fields}
+    known = {name: each for name, each in given.items() if name in checked and each is not None}
+    return kind.read(known)
 
 
 def _loaded(text: str) -> Any:
