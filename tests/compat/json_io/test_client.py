@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from rookery.compat.json_io.client import Emitter, ExtensionClient, Happening, Observable
+from rookery.compat.json_io.client import ExtensionClient
+from rookery.compat.json_io.client_state import Emitter, Happening, Observable
 from rookery.compat.json_io.message_rows import Wire
 
 NAMES = list(Happening)
