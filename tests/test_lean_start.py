@@ -39,6 +39,14 @@ NOT_YET = {
     "patches": "rookery.tools.edits.patch_places",
     "expressions over paths": "rookery.core.path_patterns",
     "the full screen": "textual",
+    "the sandbox": "rookery.sandbox.launcher",
+    "the hooks about commands": "rookery.app.command_parts",
+    "checkpoints": "rookery.checkpoints.checkpoints",
+    "what git would run": "rookery.platform.git.git_programs",
+    "lookups of mentions": "rookery.prompting.mention_lookup",
+    "the browser": "rookery.browser.browser_action",
+    "the prompter": "rookery.plain.prompter",
+    "the list of sessions": "rookery.storage.cli.session_listing",
 }
 
 

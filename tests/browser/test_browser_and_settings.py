@@ -8,7 +8,7 @@ import pytest
 
 from llm_server import LlmServer, Recorded, call, finish
 from rookery.browser.page_views import Happenings
-from rookery.browser.reach import Reach
+from rookery.browser.reach import BrowserReach
 from rookery.browser.watched_page import WatchedPage
 from support.terminal_session import Installed, at
 
@@ -43,7 +43,7 @@ def test_a_page_from_elsewhere_does_not_lead_to_this_machine_even_if_that_was_al
     here, there = "http://localhost:3000", "https://example.com"
 
     def page(*, local: bool) -> WatchedPage:
-        reach = Reach(network=True, local=local)
+        reach = BrowserReach(network=True, local=local)
         return WatchedPage(cast("Page", None), {here, there}, reach, Happenings())
 
     assert page(local=False).refusal(f"{here}/") == (

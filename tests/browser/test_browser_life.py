@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rookery.browser.browser_session import CLOSE_SECONDS, FORCED_SECONDS, Patience
+from rookery.browser.browser_session import CLOSE_SECONDS, FORCED_SECONDS, BrowserTimeouts
 from rookery.browser.running_browser import LONGEST, PREFIX, USUAL, scratch_folder
 from rookery.errors import ToolError
 from support.browser_site import (
@@ -66,7 +66,7 @@ async def test_a_browser_that_nobody_uses_is_ended(
     program: str, site: Site, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("OPENAI_API_KEY", "canary")
-    idle = Patience(navigation=60.0, action=30.0, settle=0.0, idle=6.0)
+    idle = BrowserTimeouts(navigation=60.0, action=30.0, settle=0.0, idle=6.0)
     async with open_bench(program, patience=idle) as bench:
         await bench.visit(f"{site.origin}/other")
         pids, folder = processes_of(bench), folder_of(bench.session.running.pid)

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from rookery.browser.reach import Reach, proxy
+from rookery.browser.reach import BrowserReach, proxy
 from rookery.core.hosts import web_address
 from support.browser_site import Site
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 PUBLIC = "https://example.com"
 
 
-async def asked(reach: Reach, request: str) -> tuple[int, list[str]]:
+async def asked(reach: BrowserReach, request: str) -> tuple[int, list[str]]:
     """The status of the answer to a request, and what was told of it."""
     told: list[str] = []
     async with proxy(reach, told.append) as address:
@@ -22,10 +22,10 @@ async def asked(reach: Reach, request: str) -> tuple[int, list[str]]:
     return int(answer.split()[1]), told
 
 
-def reach(home: str, *, network: bool = True) -> Reach:
+def reach(home: str, *, network: bool = True) -> BrowserReach:
     """Of a browser in which such a page is open."""
     local = bool(home) and web_address(home).is_loopback
-    return Reach(network=network, local=local, opened={home} - {""})
+    return BrowserReach(network=network, local=local, opened={home} - {""})
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ async def test_pages_of_this_machine_reach_other_hosts_only_if_they_are_known(
     async def find(host: str, port: int) -> list[str]:
         raise OSError("It leads nowhere.")
 
-    only_known = Reach(
+    only_known = BrowserReach(
         network=True, local=local, find=find, knows=lambda host: str(host) == "known.test:443"
     )
     assert (await asked(only_known, "CONNECT known.test:443 HTTP/1.1"))[1] == []

@@ -18,7 +18,7 @@ from rookery.core.rulings import Decision
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.mcp.agreements import ConfigFiles
-from rookery.mcp.catalogue import LARGEST_FILE, Catalogue, Memory, ToolOffer
+from rookery.mcp.catalogue import LARGEST_FILE, Catalogue, CatalogueMemory, ToolOffer
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.hub import LONGEST_LINE, McpHub
 from rookery.mcp.offered_tools import AccessMcpResource, as_it_was_meant, mcp_tools
@@ -478,13 +478,13 @@ async def test_a_damaged_memory_is_no_memory(bench: Bench):
 
 
 async def test_what_is_remembered_has_a_bound(bench: Bench, tmp_path: Path):
-    memory = Memory(tmp_path / "memory.json")
+    memory = CatalogueMemory(tmp_path / "memory.json")
     tools = tuple(ToolOffer(name=f"t{each}", description="d" * 4096) for each in range(200))
     servers = [ServerDefinition(name="s", command=f"c{each}") for each in range(8)]
     for server in servers:
         memory.learn(server, Catalogue(tools=tools))
     assert (tmp_path / "memory.json").stat().st_size < LARGEST_FILE
-    again = Memory(tmp_path / "memory.json")
+    again = CatalogueMemory(tmp_path / "memory.json")
     known = [again.of(server) is not None for server in servers]
     assert known == [False] * (8 - sum(known)) + [True] * sum(known)
     assert sum(known) >= 4

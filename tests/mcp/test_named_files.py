@@ -13,7 +13,7 @@ from rookery.core.facts import Noted
 from rookery.errors import ToolError
 from rookery.mcp.agreements import Pins
 from rookery.mcp.config import ServerDefinition, Transport
-from rookery.mcp.server_programs import ChangedFiles, NamedFiles, Surroundings
+from rookery.mcp.server_programs import ChangedFiles, NamedFiles, ServerEnvironment
 from support.mcp_workspace import Bench
 
 pytestmark = pytest.mark.anyio
@@ -155,7 +155,7 @@ def prepared(tmp_path: Path, definition: dict[str, Any]) -> tuple[NamedFiles, Pa
         "env": tuple((name, text.format(root)) for name, text in definition.get("env", ())),
     }
     server = ServerDefinition(name="one", source="project", **filled)
-    surroundings = Surroundings(workspace=root, empty=tmp_path / "empty", environ=os.environ)
+    surroundings = ServerEnvironment(workspace=root, empty=tmp_path / "empty", environ=os.environ)
     files = NamedFiles(server, Pins(tmp_path / "pins.json"), surroundings)
     files.look()
     return files, root

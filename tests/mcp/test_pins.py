@@ -10,7 +10,7 @@ from rookery.core.rulings import Decision, strictest
 from rookery.engine.ports.actions import Action
 from rookery.errors import ToolError
 from rookery.mcp.agreements import Pins
-from rookery.mcp.catalogue import Catalogue, Memory, ToolOffer
+from rookery.mcp.catalogue import Catalogue, CatalogueMemory, ToolOffer
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.hub import McpHub
 from rookery.mcp.server_guard import CHANGED, AlwaysAllowed, ServerGuard
@@ -129,9 +129,9 @@ async def test_a_damaged_file_of_pins_stops_every_call(bench: Bench):
 
 
 def test_what_is_too_large_to_be_remembered_costs_the_others_nothing(tmp_path: Path):
-    memory = Memory(tmp_path / "memory.json")
+    memory = CatalogueMemory(tmp_path / "memory.json")
     small = ServerDefinition(name="small", command="small")
     memory.learn(small, Catalogue(tools=(offer("small"),)))
     tools = tuple(ToolOffer(name=f"t{each}", schema={"d": "x" * 50_000}) for each in range(100))
     memory.learn(ServerDefinition(name="large", command="large"), Catalogue(tools=tools))
-    assert Memory(tmp_path / "memory.json").of(small)
+    assert CatalogueMemory(tmp_path / "memory.json").of(small)

@@ -17,7 +17,7 @@ import anyio
 import msgspec
 
 from rookery.browser.browser_action import BrowserAction
-from rookery.browser.browser_session import BrowserSession, Patience
+from rookery.browser.browser_session import BrowserSession, BrowserTimeouts
 from rookery.core.hosts import web_address
 from rookery.core.limits import Limits
 from rookery.core.pictures import image_facts
@@ -27,8 +27,8 @@ from rookery.engine.ports.files import Files, Finder
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import ToolError
 
-USUAL = Patience(navigation=60.0, action=30.0, settle=0.1)
-HURRIED = Patience(navigation=3.0, action=3.0, settle=0.1)
+USUAL = BrowserTimeouts(navigation=60.0, action=30.0, settle=0.1)
+HURRIED = BrowserTimeouts(navigation=3.0, action=3.0, settle=0.1)
 """Long enough for all that is to come, on a machine that has other things to do."""
 PATIENCE = 30.0
 

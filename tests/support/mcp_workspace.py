@@ -20,7 +20,7 @@ from rookery.engine.ports.tool import ToolContext
 from rookery.mcp.agreements import agree_to_project
 from rookery.mcp.hub import McpHub, open_hub
 from rookery.mcp.offered_tools import AccessMcpResource
-from rookery.mcp.server_programs import Patience
+from rookery.mcp.server_programs import ServerTimeouts
 from rookery.mcp.use_mcp_tool import UseMcpTool
 from rookery.storage.sessions import TaskArtifacts
 
@@ -88,7 +88,7 @@ class Bench:
             environ=os.environ if environ is None else environ,
             trusted=trusted,
             may_act=may_act,
-            patience=Patience(start=start, listing=listing),
+            patience=ServerTimeouts(start=start, listing=listing),
         )
 
     @property

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from rookery.browser.page_views import VIEWPORT, PageView, Point, Spot, described
+from rookery.browser.page_views import VIEWPORT, PagePoint, PageView, Spot, described
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.hosts import WebAddress, web_address
@@ -58,7 +58,7 @@ class KnownOrigins:
         pass
 
 
-class BrowserSession(Protocol):
+class Browser(Protocol):
     """The browser of a task. All of these raise `ToolError`."""
 
     @property
@@ -112,10 +112,10 @@ class BrowserAction:
     group: ClassVar[ToolGroup] = ToolGroup.COMMAND
     traits: ClassVar[ToolTraits] = ToolTraits(row_kind="browser")
 
-    def __init__(self, open_session: Callable[[], BrowserSession]) -> None:
+    def __init__(self, open_session: Callable[[], Browser]) -> None:
         """Nothing is opened before the first call."""
         self._open_session = open_session
-        self._opened: BrowserSession | None = None
+        self._opened: Browser | None = None
 
     @property
     def allowed(self) -> Collection[str]:
@@ -136,7 +136,7 @@ class BrowserAction:
                 return self._looking(args, ctx)
 
     @property
-    def _session(self) -> BrowserSession:
+    def _session(self) -> Browser:
         if self._opened is None:
             self._opened = self._open_session()
         return self._opened
@@ -242,7 +242,7 @@ def _is_wordless(payload: Mapping[str, Any]) -> bool:
             return False
 
 
-def _planned(args: BrowserActionArgs, session: BrowserSession) -> tuple[str, list[str], Step]:
+def _planned(args: BrowserActionArgs, session: Browser) -> tuple[str, list[str], Step]:
     """What is done to a page: its title, what is to be known of it, and the step itself."""
     spot = _spot(args)
     where = [f"where: {_name(spot)}"] if spot is not None else []
@@ -276,11 +276,11 @@ def _spot(args: BrowserActionArgs) -> Spot | None:
     width, height = VIEWPORT
     if not found or int(found[1]) >= width or int(found[2]) >= height:
         raise BadArguments(f'coordinate must be "x,y" within {width}x{height}.')
-    return Point(int(found[1]), int(found[2]))
+    return PagePoint(int(found[1]), int(found[2]))
 
 
 def _name(spot: Spot) -> str:
-    return f"{spot.x},{spot.y}" if isinstance(spot, Point) else spot[:LONGEST_SHOWN]
+    return f"{spot.x},{spot.y}" if isinstance(spot, PagePoint) else spot[:LONGEST_SHOWN]
 
 
 def _payload(args: BrowserActionArgs) -> dict[str, str]:

@@ -14,8 +14,8 @@ import anyio
 from msgspec import Struct
 
 from rookery.browser.find_browser import find_browser
-from rookery.browser.page_views import PageView, Point, Spot, told
-from rookery.browser.reach import Find, Reach
+from rookery.browser.page_views import PagePoint, PageView, Spot, told
+from rookery.browser.reach import BrowserReach, Find
 from rookery.browser.running_browser import (
     Force,
     RunningBrowser,
@@ -55,7 +55,7 @@ StartSoon: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], objec
 class Life:
     """One browser from the wish for it to its end."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: BrowserReach) -> None:
         self.reach = reach
         self.browser: RunningBrowser | None = None
         self.failure = ""
@@ -87,7 +87,7 @@ class Life:
         self.over.set()
 
 
-class Patience(Struct, frozen=True, kw_only=True):
+class BrowserTimeouts(Struct, frozen=True, kw_only=True):
     """How long is waited, in seconds. What a click leads to begins within `settle`; a browser
     that nobody uses for `idle` is ended."""
 
@@ -108,7 +108,7 @@ class BrowserSession:
         *,
         path: str = "",
         network: bool = True,
-        patience: Patience | None = None,
+        patience: BrowserTimeouts | None = None,
         find: Find | None = None,
         knows: Callable[[Host], bool] | None = None,
     ) -> None:
@@ -116,7 +116,7 @@ class BrowserSession:
         """The origins that were opened in this task because somebody allowed it."""
         self._start_soon = start_soon
         self._path = path
-        self.patience = patience or Patience()
+        self.patience = patience or BrowserTimeouts()
         self._network = network
         self._find = find
         self._knows = knows
@@ -145,9 +145,9 @@ class BrowserSession:
         """Why an address is never opened; nothing if it may be."""
         return self._reach(address).refusal(address.host)
 
-    def _reach(self, address: WebAddress) -> Reach:
+    def _reach(self, address: WebAddress) -> BrowserReach:
         """Of a browser that opens such a page."""
-        return Reach(
+        return BrowserReach(
             network=self._network,
             local=address.is_loopback,
             opened=self.allowed,
@@ -291,7 +291,7 @@ class BrowserSession:
                 raise
 
     async def _click(self, page: "Page", spot: Spot) -> None:
-        if isinstance(spot, Point):
+        if isinstance(spot, PagePoint):
             await page.mouse.click(spot.x, spot.y)
         else:
             await page.click(spot, timeout=self.patience.action * 1000)

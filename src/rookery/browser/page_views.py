@@ -50,14 +50,14 @@ class Happenings:
         return notes
 
 
-class Point(Struct, frozen=True):
+class PagePoint(Struct, frozen=True):
     """A pixel of the window, from its upper left corner."""
 
     x: int
     y: int
 
 
-Spot: TypeAlias = Point | str
+Spot: TypeAlias = PagePoint | str
 """Where to click: a point, or a selector of an element."""
 
 

@@ -57,7 +57,7 @@ class Errand(OutOfReach):
     """It was not a page that wanted to, so nobody need be told."""
 
 
-class Reach:
+class BrowserReach:
     """What one browser reaches, from its start to its end. Without `network` that is only this
     machine. It shows pages of this machine if it is `local`, and pages from elsewhere if not:
     these never reach it, not even with a request that they began before they were left.
@@ -111,7 +111,7 @@ class Reach:
 
 
 @asynccontextmanager
-async def proxy(reach: Reach, tell: Callable[[str], None]) -> AsyncIterator[str]:
+async def proxy(reach: BrowserReach, tell: Callable[[str], None]) -> AsyncIterator[str]:
     """The address of a proxy that is there until the context is left. `tell` hears in a sentence
     what was refused."""
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)

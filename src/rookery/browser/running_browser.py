@@ -16,7 +16,7 @@ import anyio
 import anyio.to_thread
 
 from rookery.browser.page_views import VIEWPORT, Happenings
-from rookery.browser.reach import Reach, proxy
+from rookery.browser.reach import BrowserReach, proxy
 from rookery.browser.watched_page import WatchedPage
 from rookery.errors import ToolError
 
@@ -139,7 +139,7 @@ class RunningBrowser:
     """Made by `running_browser`. There is one page in it, and windows that it opens are closed."""
 
     def __init__(
-        self, context: "BrowserContext", allowed: set[str], reach: Reach, heard: Happenings
+        self, context: "BrowserContext", allowed: set[str], reach: BrowserReach, heard: Happenings
     ) -> None:
         self.context = context
         self.heard = heard
@@ -192,7 +192,7 @@ class RunningBrowser:
 
 @asynccontextmanager
 async def running_browser(
-    program: str, allowed: set[str], reach: Reach, force: Force
+    program: str, allowed: set[str], reach: BrowserReach, force: Force
 ) -> AsyncIterator[RunningBrowser]:
     """Raises `ToolError` if it does not start. `force` gets to know what it takes to end it."""
     heard = Happenings()
@@ -293,7 +293,7 @@ def _take_note(end: "Future[Any]") -> None:
 
 
 async def _started(
-    driver: "Playwright", program: str, folder: Path, way_out: str, reach: Reach
+    driver: "Playwright", program: str, folder: Path, way_out: str, reach: BrowserReach
 ) -> "BrowserContext":
     from playwright.async_api import Error
 

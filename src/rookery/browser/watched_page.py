@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from rookery.browser.page_views import Happenings, PageView, in_line, told
-from rookery.browser.reach import Reach
+from rookery.browser.reach import BrowserReach
 from rookery.core.hosts import LONGEST_ADDRESS, web_address
 from rookery.core.limits import KIB
 from rookery.core.text.characters import whole
@@ -63,7 +63,9 @@ class WatchedPage:
     """`trouble` says why it is of no use at the moment, or for good once it is `gone`.
     `allowed` are the origins that may be opened in it."""
 
-    def __init__(self, page: "Page", allowed: set[str], reach: Reach, heard: Happenings) -> None:
+    def __init__(
+        self, page: "Page", allowed: set[str], reach: BrowserReach, heard: Happenings
+    ) -> None:
         self.page = page
         self.gone = False
         self.trouble = ""

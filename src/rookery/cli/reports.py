@@ -22,7 +22,7 @@ from rookery.protocol.client.attend import Display, Displays, Fate, RunEnd
 from rookery.storage.sessions import TaskStore
 
 
-class Report(Protocol):
+class RunReport(Protocol):
     display: Display
 
     def begin(self) -> None:
@@ -39,8 +39,8 @@ class Report(Protocol):
 
 
 @contextmanager
-def open_report(run: Run, options: Options) -> Iterator[Report]:
-    report: Report
+def open_report(run: Run, options: Options) -> Iterator[RunReport]:
+    report: RunReport
     if options.output_format != "text":
         report = JsonReport(run, stream=options.output_format == "stream-json")
     elif run.person and not options.once:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from rookery.cli.reports import Report, TextReport
+from rookery.cli.reports import RunReport, TextReport
 from rookery.cli.run_options import Run, note
 from rookery.core.commands import Cancel, Speak
 from rookery.core.facts import Event
@@ -43,7 +43,7 @@ SECONDS_UNTIL_SHOWN = 0.5
 class AttendedTask:
     """A client. It ends when the task does."""
 
-    def __init__(self, run: Run, report: Report) -> None:
+    def __init__(self, run: Run, report: RunReport) -> None:
         self._run = run
         self._report = report
         self._interrupts = Interrupts()

@@ -22,7 +22,7 @@ from rookery import NAME
 from rookery.core.limits import MIB
 from rookery.errors import ToolError
 from rookery.mcp.catalogue import ToolOffer
-from rookery.mcp.config import Parsed, Problem, ServerDefinition, merged, parse
+from rookery.mcp.config import Parsed, ServerDefinition, ServerProblem, merged, parse
 from rookery.mcp.presence import PROJECT_FILES
 from rookery.mcp.variables import Source
 from rookery.platform.disk import put
@@ -78,11 +78,13 @@ class ConfigFiles:
             data = _data(file)
         except OSError as error:
             reason = error.strerror or str(error)
-            return Parsed(problems=(Problem("", f"{file} cannot be read ({reason})"),))
+            return Parsed(problems=(ServerProblem("", f"{file} cannot be read ({reason})"),))
         if data is None:
             return Parsed()
         parsed = parse(data, source, self._variables)
-        whole = [Problem("", f"{file}: {each.text}") for each in parsed.problems if not each.server]
+        whole = [
+            ServerProblem("", f"{file}: {each.text}") for each in parsed.problems if not each.server
+        ]
         return Parsed(
             servers=parsed.servers,
             tightened=parsed.tightened,

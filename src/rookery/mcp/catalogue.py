@@ -66,7 +66,7 @@ class Catalogue(Struct, frozen=True, kw_only=True):
     """What of it was left out, and why."""
 
 
-class Remembered(Struct, frozen=True, kw_only=True):
+class LastConnection(Struct, frozen=True, kw_only=True):
     """One server at the end of its last connection, or failed connection."""
 
     catalogue: Catalogue = Catalogue()
@@ -75,35 +75,37 @@ class Remembered(Struct, frozen=True, kw_only=True):
     """Milliseconds since the epoch."""
 
 
-class Memory:
+class CatalogueMemory:
     """The remembered servers, by the digest of their definitions, in a file of the user's."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     @cached_property
-    def _known(self) -> dict[str, Remembered]:
+    def _known(self) -> dict[str, LastConnection]:
         return self._read()
 
-    def of(self, server: ServerDefinition) -> Remembered | None:
+    def of(self, server: ServerDefinition) -> LastConnection | None:
         return self._known.get(server.digest)
 
     def learn(self, server: ServerDefinition, catalogue: Catalogue) -> None:
         """What it offers now."""
-        self._keep(server, Remembered(catalogue=catalogue, ts=_now()))
+        self._keep(server, LastConnection(catalogue=catalogue, ts=_now()))
 
     def failed(self, server: ServerDefinition, error: str) -> None:
-        old = self.of(server) or Remembered()
+        old = self.of(server) or LastConnection()
         self._keep(server, replace(old, error=error, ts=_now()))
 
-    def _read(self) -> dict[str, Remembered]:
+    def _read(self) -> dict[str, LastConnection]:
         try:
             with self._file.open("rb") as stream:
-                return msgspec.json.decode(stream.read(LARGEST_FILE), type=dict[str, Remembered])
+                return msgspec.json.decode(
+                    stream.read(LARGEST_FILE), type=dict[str, LastConnection]
+                )
         except (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             return {}  # a cache that cannot be read is none
 
-    def _keep(self, server: ServerDefinition, news: Remembered) -> None:
+    def _keep(self, server: ServerDefinition, news: LastConnection) -> None:
         self._known[server.digest] = news
         everything = {**self._read(), server.digest: news}
         with suppress(OSError):  # a full disk costs only the memory
@@ -115,7 +117,7 @@ def named(tools: Iterable[ToolOffer]) -> dict[str, ToolOffer]:
     return {tool.name: tool for tool in tools}
 
 
-def _newest(everything: Mapping[str, Remembered]) -> dict[str, msgspec.Raw]:
+def _newest(everything: Mapping[str, LastConnection]) -> dict[str, msgspec.Raw]:
     """As many as the file may hold, those that were last heard of first."""
     kept: dict[str, msgspec.Raw] = {}
     room = LARGEST_FILE - KIB

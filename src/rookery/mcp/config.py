@@ -85,7 +85,7 @@ class ServerDefinition(Struct, frozen=True, kw_only=True):
         return self.source == "user" and bool(self.always_allow & {tool, EVERY_TOOL})
 
 
-class Problem(Struct, frozen=True):
+class ServerProblem(Struct, frozen=True):
     """Why a definition does not count, in a sentence."""
 
     server: str
@@ -99,7 +99,7 @@ class Parsed(Struct, frozen=True, kw_only=True):
 
     servers: tuple[ServerDefinition, ...] = ()
     tightened: tuple[ServerDefinition, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ServerProblem, ...] = ()
     doubts: tuple[str, ...] = ()
 
     @property
@@ -127,22 +127,22 @@ def parse(data: bytes, source: Source, variables: Mapping[str, str]) -> Parsed:
     try:
         table = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        return Parsed(problems=(Problem("", f"this is no valid JSON ({error})"),))
+        return Parsed(problems=(ServerProblem("", f"this is no valid JSON ({error})"),))
     servers = table.get(SERVERS, {}) if isinstance(table, dict) else None
     if not isinstance(servers, dict):
-        return Parsed(problems=(Problem("", f'it has no object "{SERVERS}"'),))
+        return Parsed(problems=(ServerProblem("", f'it has no object "{SERVERS}"'),))
     if SERVERS not in table and (clause := misspelled_field(table, [SERVERS])):
-        return Parsed(problems=(Problem("", f"it {clause}"),))
+        return Parsed(problems=(ServerProblem("", f"it {clause}"),))
     good: list[ServerDefinition] = []
     tightened: list[ServerDefinition] = []
-    problems: list[Problem] = []
+    problems: list[ServerProblem] = []
     doubts: list[str] = []
     for name, raw in servers.items():
         filling = Filling(source, variables)
         try:
             definition = _definition(name, raw, source, filling)
         except ValueError as error:
-            problems.append(Problem(name[:LONGEST_NAME], str(error)))
+            problems.append(ServerProblem(name[:LONGEST_NAME], str(error)))
             continue
         doubts += _doubts(definition, filling)
         (good if definition.command or definition.url else tightened).append(definition)
@@ -159,22 +159,24 @@ def merged(user: Parsed, projects: Sequence[Parsed]) -> Parsed:
     is theirs; among the project's own the first file wins. A name stays the user's while what
     they say of it is wrong, and while nobody knows their names, no project has any server."""
     servers = {server.name: server for server in user.servers}
-    problems = [*user.problems, *(Problem(each.name, NEITHER) for each in user.tightened)]
+    problems = [*user.problems, *(ServerProblem(each.name, NEITHER) for each in user.tightened)]
     if user.unreadable:
         waiting = any(project.servers for project in projects)
-        unknown = [Problem("", UNKNOWN)] if waiting else []
+        unknown = [ServerProblem("", UNKNOWN)] if waiting else []
         return Parsed(servers=user.servers, problems=(*problems, *unknown), doubts=user.doubts)
     mine = {*servers, *(problem.server for problem in problems)}
     problems += [problem for each in projects for problem in each.problems]
     for project in projects:
         for server in (*project.servers, *project.tightened):
             if server.name not in mine and server in project.tightened:
-                problems.append(Problem(server.name, NEITHER))
+                problems.append(ServerProblem(server.name, NEITHER))
             elif server.name not in mine:
                 servers.setdefault(server.name, server)
             elif server.name in servers:
                 servers[server.name] = _tightened(servers[server.name], server)
-        problems += [Problem(each.name, TAKEN) for each in project.servers if each.name in mine]
+        problems += [
+            ServerProblem(each.name, TAKEN) for each in project.servers if each.name in mine
+        ]
     doubts = [doubt for each in (user, *projects) for doubt in each.doubts]
     return Parsed(servers=tuple(servers.values()), problems=tuple(problems), doubts=tuple(doubts))
 

@@ -17,10 +17,10 @@ from anyio.abc import TaskGroup
 from rookery import NAME, VERSION
 from rookery.mcp.catalogue import Catalogue
 from rookery.mcp.config import ServerDefinition, Transport
-from rookery.mcp.failure import Failure, in_words
-from rookery.mcp.received import Fate
+from rookery.mcp.failure import ServerFailure, in_words
+from rookery.mcp.received import ConnectionEnd
 from rookery.mcp.server_process import ServerProcess
-from rookery.mcp.server_programs import Surroundings
+from rookery.mcp.server_programs import ServerEnvironment
 from rookery.mcp.transports import last_words, to_program, to_url
 
 if TYPE_CHECKING:
@@ -203,14 +203,14 @@ class Connection:
     def __init__(
         self,
         server: ServerDefinition,
-        surroundings: Surroundings,
+        surroundings: ServerEnvironment,
         *,
         offered: Callable[[Catalogue], None],
         lost: Callable[[str], None],
     ) -> None:
         """`offered` is called with what the server offers, each time that is asked for, and
         `lost` with the reason once the connection is over."""
-        self.fate = Fate(self._settle)
+        self.fate = ConnectionEnd(self._settle)
         self.settled = anyio.Event()
         self.client: Client | None = None
         self.catalogue = Catalogue()
@@ -324,7 +324,9 @@ async def load_sdk() -> None:
     try:
         await anyio.to_thread.run_sync(_load)
     except ImportError as error:
-        raise Failure(f"The package mcp is missing ({error}). Install it with {NAME}.") from error
+        raise ServerFailure(
+            f"The package mcp is missing ({error}). Install it with {NAME}."
+        ) from error
 
 
 def _load() -> None:

@@ -39,12 +39,12 @@ LONGEST = 1000
 CLOSED = "The connection was closed."
 
 
-class Failure(Exception):
+class ServerFailure(Exception):
     """A server could not be started, or its connection is over; the text says why."""
 
 
 def in_words(error: BaseException, server: ServerDefinition) -> str:
-    if isinstance(error, Failure):
+    if isinstance(error, ServerFailure):
         return visible_line(str(error), LONGEST)
     import httpx2
     from mcp import MCPError

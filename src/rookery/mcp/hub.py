@@ -17,11 +17,17 @@ from anyio.abc import TaskGroup
 
 from rookery.errors import BadArguments
 from rookery.mcp.agreements import AGREEMENTS_FILE, PINS_FILE, Agreements, ConfigFiles, Pins
-from rookery.mcp.catalogue import Catalogue, Memory, ToolOffer, named
-from rookery.mcp.config import EVERY_TOOL, Problem, ServerDefinition
+from rookery.mcp.catalogue import Catalogue, CatalogueMemory, ToolOffer, named
+from rookery.mcp.config import EVERY_TOOL, ServerDefinition, ServerProblem
 from rookery.mcp.failure import visible_line
 from rookery.mcp.server import McpServer, Progress, ServerHealth, State
-from rookery.mcp.server_programs import EMPTY_FOLDER, Patience, Surroundings, changed_code, now
+from rookery.mcp.server_programs import (
+    EMPTY_FOLDER,
+    ServerEnvironment,
+    ServerTimeouts,
+    changed_code,
+    now,
+)
 from rookery.mcp.tool_names import (
     PromptCommand,
     all_names,
@@ -42,10 +48,10 @@ class McpHub:
         self,
         group: TaskGroup,
         files: ConfigFiles,
-        memory: Memory,
+        memory: CatalogueMemory,
         pins: Pins,
         agreements: Agreements,
-        surroundings: Surroundings,
+        surroundings: ServerEnvironment,
         *,
         may_act: bool,
     ) -> None:
@@ -57,7 +63,7 @@ class McpHub:
         self._surroundings = surroundings
         self._may_act = may_act
         self._servers: dict[str, McpServer] = {}
-        self.problems: tuple[Problem, ...] = ()
+        self.problems: tuple[ServerProblem, ...] = ()
         self._doubts: tuple[str, ...] = ()
         self._told: set[str] = set()
         self._refresh()
@@ -268,7 +274,7 @@ async def open_hub(
     environ: Mapping[str, str],
     trusted: bool,
     may_act: bool = True,
-    patience: Patience | None = None,
+    patience: ServerTimeouts | None = None,
 ) -> AsyncIterator[McpHub]:
     """The servers of a workspace. Leaving the context ends them all.
 
@@ -277,11 +283,11 @@ async def open_hub(
     hold no key of ours.
     """
     files = ConfigFiles(user_file, workspace, environ=environ, trusted=trusted)
-    surroundings = Surroundings(
+    surroundings = ServerEnvironment(
         workspace=workspace,
         empty=user_file.with_name(EMPTY_FOLDER),
         environ=environ,
-        patience=patience or Patience(),
+        patience=patience or ServerTimeouts(),
         since=now(),
     )
     pins = Pins(user_file.with_name(PINS_FILE))
@@ -290,7 +296,7 @@ async def open_hub(
         hub = McpHub(
             group,
             files,
-            Memory(memory_file),
+            CatalogueMemory(memory_file),
             pins,
             Agreements(user_file.with_name(AGREEMENTS_FILE), workspace),
             surroundings,
@@ -307,7 +313,7 @@ async def open_hub(
         raise failure
 
 
-def _in_a_sentence(problem: Problem) -> str:
+def _in_a_sentence(problem: ServerProblem) -> str:
     named = f"The MCP server {problem.server} is not used: " if problem.server else ""
     return visible_line(f"{named}{problem.text.rstrip('.')}.", LONGEST_LINE)
 

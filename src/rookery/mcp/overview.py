@@ -6,8 +6,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery.mcp.agreements import ConfigFiles
-from rookery.mcp.catalogue import Catalogue, Memory
-from rookery.mcp.config import Problem, ServerDefinition
+from rookery.mcp.catalogue import Catalogue, CatalogueMemory
+from rookery.mcp.config import ServerDefinition, ServerProblem
 from rookery.mcp.server import ServerHealth, State
 
 
@@ -17,9 +17,9 @@ class KnownServer(Struct, frozen=True, kw_only=True):
     """What would be started or called."""
 
 
-class Overview(Struct, frozen=True, kw_only=True):
+class ServerOverview(Struct, frozen=True, kw_only=True):
     servers: tuple[KnownServer, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[ServerProblem, ...]
     doubts: tuple[str, ...]
 
 
@@ -30,10 +30,10 @@ def overview(
     memory_file: Path,
     environ: Mapping[str, str],
     trusted: bool,
-) -> Overview:
+) -> ServerOverview:
     found = ConfigFiles(user_file, workspace, environ=environ, trusted=trusted).read()
-    memory = Memory(memory_file)
-    return Overview(
+    memory = CatalogueMemory(memory_file)
+    return ServerOverview(
         servers=tuple(
             KnownServer(health=_health(each, memory, trusted=trusted), place=each.place)
             for each in found.servers
@@ -43,7 +43,7 @@ def overview(
     )
 
 
-def _health(server: ServerDefinition, memory: Memory, *, trusted: bool) -> ServerHealth:
+def _health(server: ServerDefinition, memory: CatalogueMemory, *, trusted: bool) -> ServerHealth:
     last = memory.of(server)
     catalogue = last.catalogue if last else Catalogue()
     state = State.FAILED if last and last.error else State.IDLE

@@ -17,7 +17,7 @@ import msgspec
 from rookery.core.limits import MIB
 from rookery.core.secret_mask import Hiding
 from rookery.mcp.config import ServerDefinition
-from rookery.mcp.failure import CLOSED, Failure, in_words
+from rookery.mcp.failure import CLOSED, ServerFailure, in_words
 
 if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream
@@ -47,7 +47,7 @@ class Flood:
         self._messages += 1
         self._bytes += size
         if self._messages > FLOOD_MESSAGES:
-            raise Failure(f"It sent {self._messages} lines in less than {FLOOD_SECONDS:g} s.")
+            raise ServerFailure(f"It sent {self._messages} lines in less than {FLOOD_SECONDS:g} s.")
         self._insist_on_size()
 
     def add_bytes(self, size: int) -> None:
@@ -64,10 +64,10 @@ class Flood:
     def _insist_on_size(self) -> None:
         if self._bytes > FLOOD_BYTES:
             size = f"{FLOOD_BYTES // MIB} MiB"
-            raise Failure(f"It sent more than {size} in less than {FLOOD_SECONDS:g} s.")
+            raise ServerFailure(f"It sent more than {size} in less than {FLOOD_SECONDS:g} s.")
 
 
-class Fate:
+class ConnectionEnd:
     """Why a connection is over. The first reason given is the one that counts, and is told to
     whoever made this before anything is cleared away."""
 
@@ -90,13 +90,13 @@ class Fate:
         await self._over.wait()
 
 
-class Heard:
+class ServerMessages:
     """What the SDK reads: the messages of a server, and its fate once there are no more."""
 
     def __init__(
         self,
         inbox: "ReadStream[SessionMessage | Exception]",
-        fate: Fate,
+        fate: ConnectionEnd,
         server: ServerDefinition,
     ) -> None:
         self._inbox = inbox
@@ -120,7 +120,7 @@ class Heard:
         except anyio.EndOfStream:
             self._fate.seal(self._trouble)
             raise
-        except Failure as failure:
+        except ServerFailure as failure:
             self._fate.seal(str(failure))
             raise anyio.EndOfStream from failure
         if isinstance(item, Exception):

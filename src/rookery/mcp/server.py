@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from rookery.errors import ToolError
 from rookery.mcp.agreements import Agreements, Pins, how_to_agree
-from rookery.mcp.catalogue import Catalogue, Memory
+from rookery.mcp.catalogue import Catalogue, CatalogueMemory
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.connection import Connection
 from rookery.mcp.failure import CLOSED, is_closed, visible_line
-from rookery.mcp.server_programs import NamedFiles, Surroundings
+from rookery.mcp.server_programs import NamedFiles, ServerEnvironment
 from rookery.mcp.variables import Source
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ class McpServer:
     def __init__(
         self,
         definition: ServerDefinition,
-        surroundings: Surroundings,
-        memory: Memory,
+        surroundings: ServerEnvironment,
+        memory: CatalogueMemory,
         pins: Pins,
         agreements: Agreements,
         group: TaskGroup,

@@ -12,7 +12,7 @@ import anyio
 
 from rookery.core.limits import KIB
 from rookery.mcp.config import ServerDefinition
-from rookery.mcp.failure import Failure
+from rookery.mcp.failure import ServerFailure
 from rookery.mcp.server_programs import (
     environment_for,
     make_empty,
@@ -168,19 +168,21 @@ def _start_keeper(
             process_group=0,
         )
     except OSError as error:
-        raise Failure(f"It could not be started ({error.strerror}).") from error
+        raise ServerFailure(f"It could not be started ({error.strerror}).") from error
     except ValueError as error:
-        raise Failure("Its definition holds characters that no program can be given.") from error
+        raise ServerFailure(
+            "Its definition holds characters that no program can be given."
+        ) from error
 
 
 def _program(command: str, folder: Path, found: Sequence[str]) -> str:
     """The program by its whole path."""
     if not folder.is_dir():
-        raise Failure(f"There is no folder {folder} to start it in.")
+        raise ServerFailure(f"There is no folder {folder} to start it in.")
     for program in found:
         if os.path.isfile(program) and os.access(program, os.X_OK):
             return program
-    raise Failure(f"There is no program {command}. Install it, or correct the command.")
+    raise ServerFailure(f"There is no program {command}. Install it, or correct the command.")
 
 
 def _pipe(undo: ExitStack) -> tuple[int, int]:

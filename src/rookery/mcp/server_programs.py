@@ -23,7 +23,7 @@ from rookery.core.limits import MIB
 from rookery.errors import ToolError
 from rookery.mcp.agreements import Pins
 from rookery.mcp.config import ServerDefinition, Transport
-from rookery.mcp.failure import Failure, visible_line
+from rookery.mcp.failure import ServerFailure, visible_line
 
 _FETCHERS = {"npx", "bunx", "uvx", "pipx", "docker", "podman"}
 """Programs that run what was published, and of the folder they are started in heed only these."""
@@ -43,19 +43,19 @@ EMPTY_FOLDER = "mcp-empty"
 READ_ONLY = 0o500
 
 
-class Patience(Struct, frozen=True, kw_only=True):
+class ServerTimeouts(Struct, frozen=True, kw_only=True):
     """How long is waited, in seconds."""
 
     start: float = 30.0
     listing: float = LIST_SECONDS
 
 
-class Surroundings(Struct, frozen=True, kw_only=True):
+class ServerEnvironment(Struct, frozen=True, kw_only=True):
     workspace: Path
     empty: Path
     """A folder with nothing in it, nor anything of a stranger's above it."""
     environ: Mapping[str, str]
-    patience: Patience = Patience()
+    patience: ServerTimeouts = ServerTimeouts()
     since: int = 0
     """When the product began to work here, in nanoseconds since the epoch."""
 
@@ -68,7 +68,9 @@ class NamedFiles:
     """Those of one server. They have to be what they were when it was last started here, or else
     what they were when they were first looked at."""
 
-    def __init__(self, server: ServerDefinition, pins: Pins, surroundings: Surroundings) -> None:
+    def __init__(
+        self, server: ServerDefinition, pins: Pins, surroundings: ServerEnvironment
+    ) -> None:
         self._server = server
         self._pins = pins
         self._root = os.path.realpath(surroundings.workspace)
@@ -126,9 +128,13 @@ def make_empty(folder: Path) -> None:
         folder.mkdir(mode=READ_ONLY, parents=True, exist_ok=True)
         found = next(folder.iterdir(), None)
     except OSError as error:
-        raise Failure(f"{folder} cannot be used to start it in ({error.strerror}).") from error
+        raise ServerFailure(
+            f"{folder} cannot be used to start it in ({error.strerror})."
+        ) from error
     if found:
-        raise Failure(f"{folder} must be empty, for servers start in it: remove {found.name}.")
+        raise ServerFailure(
+            f"{folder} must be empty, for servers start in it: remove {found.name}."
+        )
 
 
 def environment_for(
@@ -170,7 +176,7 @@ def is_within(place: str | Path, folder: Path) -> bool:
 
 
 def changed_code(
-    server: ServerDefinition, files: NamedFiles, surroundings: Surroundings
+    server: ServerDefinition, files: NamedFiles, surroundings: ServerEnvironment
 ) -> str | None:
     """A file that has changed and that the server might load when it is started; None if there
     is none. The whole workspace is looked at, which takes a while."""
@@ -213,7 +219,7 @@ def _time_of(path: str) -> int:
         return 0  # it is gone
 
 
-def _named(server: ServerDefinition, root: str, surroundings: Surroundings) -> Iterator[str]:
+def _named(server: ServerDefinition, root: str, surroundings: ServerEnvironment) -> Iterator[str]:
     """Files in the workspace, or where some would be, by paths without links before their end."""
     workspace = Path(root)
     folder = starting_folder(server, workspace, surroundings.empty)

@@ -14,8 +14,8 @@ import anyio
 from rookery.core.limits import MIB
 from rookery.core.secret_mask import Hiding
 from rookery.mcp.config import ServerDefinition, Transport
-from rookery.mcp.failure import Failure, visible_line
-from rookery.mcp.received import Fate, Flood, Heard
+from rookery.mcp.failure import ServerFailure, visible_line
+from rookery.mcp.received import ConnectionEnd, Flood, ServerMessages
 from rookery.mcp.server_process import ServerProcess
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ MARK = b'"jsonrpc"'
 
 @asynccontextmanager
 async def to_program(
-    start: Callable[[], ServerProcess], fate: Fate
+    start: Callable[[], ServerProcess], fate: ConnectionEnd
 ) -> AsyncGenerator["TransportStreams"]:
     """To a server that is a program. Leaving the context ends it."""
     from mcp.shared.message import SessionMessage
@@ -52,7 +52,7 @@ async def to_program(
     async def listen() -> None:
         try:
             await _listen(process, heard)
-        except Failure as failure:
+        except ServerFailure as failure:
             fate.seal(str(failure))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the session is over, and with it this connection
@@ -75,7 +75,7 @@ async def to_program(
             group.start_soon(process.drain)
             group.start_soon(_speak, process, said)
             group.start_soon(watch)
-            yield Heard(inbox, fate, process.server), outbox
+            yield ServerMessages(inbox, fate, process.server), outbox
             group.cancel_scope.cancel()
     finally:
         for stream in (heard, inbox, outbox, said):
@@ -94,7 +94,9 @@ def last_words(process: ServerProcess) -> str:
 
 
 @asynccontextmanager
-async def to_url(server: ServerDefinition, fate: Fate) -> AsyncGenerator["TransportStreams"]:
+async def to_url(
+    server: ServerDefinition, fate: ConnectionEnd
+) -> AsyncGenerator["TransportStreams"]:
     """To a server elsewhere: only to its own origin, and with nothing of ours but its headers."""
     from mcp.client.sse import sse_client
     from mcp.client.streamable_http import streamable_http_client
@@ -104,7 +106,7 @@ async def to_url(server: ServerDefinition, fate: Fate) -> AsyncGenerator["Transp
             inbox,
             outbox,
         ):
-            yield Heard(inbox, fate, server), outbox
+            yield ServerMessages(inbox, fate, server), outbox
         return
     async with (
         _http_client(server, fate) as http,
@@ -112,10 +114,10 @@ async def to_url(server: ServerDefinition, fate: Fate) -> AsyncGenerator["Transp
             server.url, http_client=http, max_sse_event_size=LARGEST_MESSAGE
         ) as (inbox, outbox),
     ):
-        yield Heard(inbox, fate, server), outbox
+        yield ServerMessages(inbox, fate, server), outbox
 
 
-def _made_for(server: ServerDefinition, fate: Fate) -> "McpHttpClientFactory":
+def _made_for(server: ServerDefinition, fate: ConnectionEnd) -> "McpHttpClientFactory":
     """What the SDK calls for a client, heeding nothing but the definition."""
 
     def make(
@@ -128,7 +130,7 @@ def _made_for(server: ServerDefinition, fate: Fate) -> "McpHttpClientFactory":
     return make
 
 
-def _http_client(server: ServerDefinition, fate: Fate) -> "httpx2.AsyncClient":
+def _http_client(server: ServerDefinition, fate: ConnectionEnd) -> "httpx2.AsyncClient":
     import httpx2
 
     flood = Flood()
@@ -147,7 +149,7 @@ def _http_client(server: ServerDefinition, fate: Fate) -> "httpx2.AsyncClient":
                 raise httpx2.HTTPStatusError("", request=request, response=response)
             if response.headers.get("content-encoding", "identity") != "identity":
                 await response.aclose()
-                raise Failure("It answered compressed, which was not asked for.")
+                raise ServerFailure("It answered compressed, which was not asked for.")
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             most = None if is_read_as_events(request, response) else LARGEST_MESSAGE
             response.stream = BoundedStream(response.stream, most)
@@ -164,10 +166,10 @@ def _http_client(server: ServerDefinition, fate: Fate) -> "httpx2.AsyncClient":
                 async for piece in self._stream:
                     size += len(piece)
                     if self._most is not None and size > self._most:
-                        raise Failure(f"It answered with more than {self._most // MIB} MiB.")
+                        raise ServerFailure(f"It answered with more than {self._most // MIB} MiB.")
                     flood.add_bytes(len(piece))
                     yield piece
-            except Failure as failure:
+            except ServerFailure as failure:
                 fate.seal(str(failure))  # the SDK keeps to itself why a stream has ended
                 raise
 
@@ -191,7 +193,7 @@ def _http_client(server: ServerDefinition, fate: Fate) -> "httpx2.AsyncClient":
 
 
 def _give_up(
-    fate: Fate, heard: "MemoryObjectSendStream[SessionMessage | Exception]", reason: str
+    fate: ConnectionEnd, heard: "MemoryObjectSendStream[SessionMessage | Exception]", reason: str
 ) -> None:
     fate.seal(reason)
     heard.close()
@@ -212,7 +214,7 @@ async def _listen(
         *lines, rest = unfinished.split(b"\n") if b"\n" in data else (unfinished,)
         unfinished = rest
         if len(unfinished) > LONGEST_LINE:
-            raise Failure(f"It sent a line of more than {LONGEST_LINE // MIB} MiB.")
+            raise ServerFailure(f"It sent a line of more than {LONGEST_LINE // MIB} MiB.")
         for line in lines:
             flood.add(len(line))
             try:

@@ -22,7 +22,7 @@ from rookery.core.failures import FailureKind
 from rookery.core.limits import Limits
 from rookery.engine.ports.model import Chunk
 from rookery.errors import ProviderError
-from rookery.providers.listener import Answer, Clocks, Item, Listener, Reading
+from rookery.providers.listener import Clocks, HttpAnswer, Item, Listener, Reading
 from rookery.providers.provider_errors import Addressee, plain, redacted
 from rookery.providers.registry import LOCAL, is_loopback
 from rookery.providers.sse import encode_body
@@ -139,7 +139,7 @@ class Exchange:
     async def _follow(self, url: str, send: MemoryObjectSendStream[Item], *, moves: int) -> None:
         async with self._endpoint.open(url, self._body) as response:
             if not 300 <= response.status_code < 400:
-                await send.send(Answer(response.status_code, response.headers))
+                await send.send(HttpAnswer(response.status_code, response.headers))
                 async for piece in _pieces(response):
                     await _pass_on(piece, send)
                 return

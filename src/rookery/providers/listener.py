@@ -76,14 +76,14 @@ class Clocks(Struct, frozen=True, kw_only=True):
         )
 
 
-class Answer(Struct, frozen=True):
+class HttpAnswer(Struct, frozen=True):
     """The head of an HTTP answer."""
 
     status: int
     headers: Mapping[str, str]
 
 
-Item: TypeAlias = Answer | bytes | ProviderError
+Item: TypeAlias = HttpAnswer | bytes | ProviderError
 
 
 class Listener:
@@ -145,7 +145,7 @@ class Listener:
             item = await self._item(min(left, self._clocks.silence))
         except anyio.EndOfStream:
             return None
-        if isinstance(item, Answer):
+        if isinstance(item, HttpAnswer):
             await self._check(item)
             return b""
         return item
@@ -172,7 +172,7 @@ class Listener:
         assert isinstance(item, bytes)
         return item
 
-    async def _item(self, seconds: float) -> Answer | bytes:
+    async def _item(self, seconds: float) -> HttpAnswer | bytes:
         item, self._ahead = self._ahead, None
         try:
             item = item or self._items.receive_nowait()
@@ -226,7 +226,7 @@ class Listener:
             return
         yield from self._reading.close(marked=False)
 
-    async def _check(self, answer: Answer) -> None:
+    async def _check(self, answer: HttpAnswer) -> None:
         """Raises unless the answer is a stream of events."""
         kind = answer.headers.get("content-type", "").lower()
         if answer.status < 400 and (kind.startswith("text/event-stream") or not kind):

@@ -48,7 +48,7 @@ _JOINED = ("text", "summary", "data", "signature")
 """Fields of a reasoning detail that come in pieces."""
 
 
-class _Call(Struct):
+class _ArrivingCall(Struct):
     """A call whose pieces are arriving. It is announced once its name is known."""
 
     index: int
@@ -64,8 +64,8 @@ class ChatReading:
     def __init__(self, model: ModelInfo) -> None:
         self._model = model
         self._usage = Usage()
-        self._calls: list[_Call] = []
-        self._current: dict[object, _Call] = {}
+        self._calls: list[_ArrivingCall] = []
+        self._current: dict[object, _ArrivingCall] = {}
         self._details: dict[object, dict[str, Any]] = {}
         self._stop: str | None = None
         self._refusal = ""
@@ -168,7 +168,7 @@ class ChatReading:
         if call.name:
             yield from self._announce(call)
 
-    def _announce(self, call: _Call) -> Iterator[Chunk]:
+    def _announce(self, call: _ArrivingCall) -> Iterator[Chunk]:
         if not call.announced:
             call.announced = True
             yield CallChunk(call.index, call.held, id=call.id, name=call.name)
@@ -176,7 +176,7 @@ class ChatReading:
             yield CallChunk(call.index, call.held)
         call.held = ""
 
-    def _call_of(self, piece: Any, position: int) -> _Call:
+    def _call_of(self, piece: Any, position: int) -> _ArrivingCall:
         """The call a piece belongs to: by its index; without one, the last unless it has an
         id of its own. Another id under the same index is another call, too."""
         call_id = words(piece.get("id"))
@@ -185,7 +185,7 @@ class ChatReading:
             key = "last" if call_id == "" or position == 0 else f"extra {position}"
         call = self._current.get(key)
         if call is None or (call_id and call.id and call_id != call.id):
-            call = _Call(index=len(self._calls), id=call_id)
+            call = _ArrivingCall(index=len(self._calls), id=call_id)
             self._calls.append(call)
             self._current[key] = call
         call.id = call.id or call_id

@@ -224,7 +224,7 @@ class Addressee(Struct, frozen=True, kw_only=True):
         return f"Addressee({self.provider!r}, {self.model!r}, {self.host!r})"
 
 
-class _Said(Struct, frozen=True, kw_only=True):
+class _ReportedFailure(Struct, frozen=True, kw_only=True):
     """An error body, taken apart."""
 
     status: int
@@ -274,7 +274,7 @@ def plain(text: str, longest: int) -> str:
     return "".join(shown)[:longest]
 
 
-def _take_apart(status: int, headers: Mapping[str, str], body: Any) -> _Said:
+def _take_apart(status: int, headers: Mapping[str, str], body: Any) -> _ReportedFailure:
     pairs = list(_pairs(body))
     strings = [value for _, value in pairs if isinstance(value, str)]
     codes = {
@@ -285,7 +285,7 @@ def _take_apart(status: int, headers: Mapping[str, str], body: Any) -> _Said:
     messages = [value for key, value in pairs if key == "message" and isinstance(value, str)]
     # routers wrap what the model's own provider said: the innermost words say most
     detail = messages[-1] if messages else (strings[0] if strings else "")
-    return _Said(
+    return _ReportedFailure(
         status=status,
         detail=plain(detail.strip(), SHOWN_BYTES) or "it gave no reason",
         everything="\n".join(strings),
@@ -316,7 +316,7 @@ def _pairs(body: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, Any]
             yield key, body
 
 
-def _kind(said: _Said) -> FailureKind:
+def _kind(said: _ReportedFailure) -> FailureKind:
     """The order of the rules is their priority: what the codes say, then what words say."""
     status, codes, text = said.status, said.codes, said.everything
     about_request = status in (400, 413, 422) or status >= 500
@@ -345,11 +345,11 @@ def _kind(said: _Said) -> FailureKind:
     return FailureKind.REJECTED
 
 
-def _names_a_model(said: _Said) -> bool:
+def _names_a_model(said: _ReportedFailure) -> bool:
     return "not_found_error" in said.codes or bool(_MODEL.search(said.everything))
 
 
-def _means_no_credit(said: _Said) -> bool:
+def _means_no_credit(said: _ReportedFailure) -> bool:
     # the sentence about the quota also comes with limits per minute; those name a wait
     quota = said.wait is None and _QUOTA.search(said.everything)
     return bool(quota or _CREDIT.search(said.everything))

@@ -96,7 +96,7 @@ class CallLine(msgspec.Struct, forbid_unknown_fields=True):
     id: str = ""
 
 
-class Failure(msgspec.Struct, forbid_unknown_fields=True):
+class ScriptedFailure(msgspec.Struct, forbid_unknown_fields=True):
     kind: FailureKind
     message: str = "The script says so."
     times: int = 1
@@ -104,11 +104,11 @@ class Failure(msgspec.Struct, forbid_unknown_fields=True):
     retry_after: float | None = None
 
 
-class Answer(msgspec.Struct, forbid_unknown_fields=True):
+class ScriptedAnswer(msgspec.Struct, forbid_unknown_fields=True):
     say: str = ""
     think: str = ""
     calls: list[CallLine] = []
-    fail: Failure | None = None
+    fail: ScriptedFailure | None = None
     usage: Usage | None = None
     stop: StopReason | None = None
     pause: float = 0.0
@@ -127,7 +127,7 @@ class Answer(msgspec.Struct, forbid_unknown_fields=True):
         return [line for line in lines if line is not None]
 
 
-Script: TypeAlias = list[Answer] | dict[str, list[Answer]]
+Script: TypeAlias = list[ScriptedAnswer] | dict[str, list[ScriptedAnswer]]
 """The answers for every task, or for each by words of its opening."""
 
 
@@ -241,7 +241,7 @@ def _opening(request: ModelRequest) -> str:
     return next((block.text for block in blocks if isinstance(block, Text)), "")
 
 
-def _error(failure: Failure) -> ProviderError:
+def _error(failure: ScriptedFailure) -> ProviderError:
     return ProviderError(
         failure.message,
         kind=failure.kind,
