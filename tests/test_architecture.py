@@ -1,6 +1,7 @@
 """Who may import whom: rules 1 to 4 of docs/architecture.md. A wider table is a design change."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -64,6 +65,12 @@ LIBRARIES = {
     "yaml": "providers prompting storage governance",
 }
 """Where each is at home."""
+ONE_HOME = {
+    r"fcntl\.flock": "platform/locks.py",
+    r"os\.replace|mkstemp": "platform/disk.py checkpoints/repositories/git_copies.py",
+    "PR_SET_CHILD_SUBREAPER": "platform/processes/warden.py platform/processes/wardens.py",
+}
+"""What is done in one place only, and where."""
 INPUT_AND_OUTPUT = {
     *("asyncio", "io", "logging", "multiprocessing", "os", "pathlib", "random", "select", "shutil"),
     *("signal", "socket", "sqlite3", "ssl", "subprocess", "sys", "tempfile", "threading", "time"),
@@ -133,3 +140,10 @@ def test_a_library_is_imported_only_where_it_is_at_home():
         for user, library in used
         if not {ring(user), user.split(".")[0]} & set(LIBRARIES.get(library, ring(user)).split())
     } == set()
+
+
+def test_locks_file_replacement_and_orphans_have_one_home():
+    texts = {file.relative_to(SOURCE).as_posix(): file.read_text() for file in SOURCE.rglob("*.py")}
+    for what, homes in ONE_HOME.items():
+        users = {name for name, text in texts.items() if re.search(what, text)}
+        assert users == set(homes.split())

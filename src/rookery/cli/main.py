@@ -18,7 +18,7 @@ from rookery.app.tool_table import use_declared_tools
 from rookery.cli.command_line import EPILOG, GROUPS, GroupedCommand, Seconds
 from rookery.core.text.terminal_text import harmless, spell_plainly
 from rookery.errors import RookeryError, SettingsError
-from rookery.platform.private_memory import let_nobody_look_in
+from rookery.platform.private_memory import disable_core_dumps_and_ptrace
 
 LEFT = {errno.EPIPE, errno.EIO, errno.ECONNRESET, errno.ESHUTDOWN}
 """A pipe whose reader has closed it, a terminal that hung up, a peer that is gone."""
@@ -98,7 +98,7 @@ NEAR_MISS = 0.75
 def run(arguments: Sequence[str]) -> int:
     """Run the command and give its exit code. Whatever is wrong is said in one sentence."""
     ready_streams()
-    let_nobody_look_in()
+    disable_core_dumps_and_ptrace()
     use_declared_tools()
     # without a debug log, what the product notes for its makers goes nowhere
     logging.getLogger(NAME).addHandler(logging.NullHandler())

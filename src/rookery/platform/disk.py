@@ -74,7 +74,7 @@ def put(
             kp("disk.before_rename")
         if check is not None:
             check()
-        unfinished.replace(path)
+        os.replace(unfinished, path)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise

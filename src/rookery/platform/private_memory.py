@@ -5,7 +5,7 @@ import sys
 _PR_SET_DUMPABLE = 4
 
 
-def let_nobody_look_in() -> None:
+def disable_core_dumps_and_ptrace() -> None:
     """From now on nobody but root reads our memory or environment, and none of it is dumped.
     The programs that we start can be looked into as ever."""
     if sys.platform == "linux":
