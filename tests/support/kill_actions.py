@@ -10,6 +10,7 @@ import anyio
 
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected, RookeryError
+from rookery.manager.handlers.session_handler import ANSWER_HELD
 from rookery.manager.manager_socket import RemoteManager
 from rookery.manager.requests import (
     ApproveAction,
@@ -22,7 +23,7 @@ from rookery.manager.requests import (
     SendWords,
     StartSessions,
 )
-from rookery.manager.shown_rows import InboxRow, SessionRow
+from rookery.manager.shown_rows import Done, InboxRow, SessionRow
 from rookery.protocol.jsonrpc import Disconnected
 from support.killed_manager import Ground
 from support.manager_project import PATIENCE
@@ -123,14 +124,15 @@ class User:
 
     async def say(self, remote: RemoteManager, request: Asking[object], words: str = "") -> None:
         try:
-            await remote.do(request)
+            reply = await remote.do(request)
         except Disconnected:
             raise
         except RookeryError as refusal:
             if UNDECIDED not in str(refusal):
                 self._note(words, "refused", request)
         else:
-            self._note(words, "taken", request)
+            held = isinstance(reply, Done) and ANSWER_HELD in reply.notes
+            self._note(words, "unknown" if held else "taken", request)
 
     def _note(self, words: str, told: str, request: object) -> None:
         self.done[f"{type(request).__name__} {told}"] += 1

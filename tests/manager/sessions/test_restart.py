@@ -183,7 +183,9 @@ async def test_a_question_survives_a_reboot_and_its_answer_starts_the_process(pr
         assert watched.state(session_id) == "waiting_approval"
         terms = Terms(digest=question.row.digest)
         await supervisor.approve(session_id, question.row.ts, terms=terms)
+        assert supervisor.find(session_id).holds_answer
         await watched.at(session_id, "completed")
+        assert not supervisor.find(session_id).holds_answer
         assert (project.path / "made.txt").read_text() == "one\n"
     answers = [e.fact for e in project.log(session_id) if isinstance(e.fact, Answered)]
     assert [fact.ask for fact in answers] == ["resume_task", "tool"]

@@ -62,6 +62,10 @@ from rookery.manager.worktrees.branch_names import slug
 from rookery.protocol.channels import LONGEST_MESSAGE
 
 DONE = Done()
+ANSWER_HELD = (
+    "The agent is starting again. It gets your answer if it asks the same question; "
+    "otherwise you are asked again."
+)
 ENDINGS: dict[Form, str] = {"markdown": "md", "json": "json", "html": "html"}
 LONGEST_DOCUMENT = LONGEST_MESSAGE - MIB
 FORKED = " (fork)"
@@ -147,19 +151,23 @@ class SessionHandler:
         await self._supervisor.send(
             request.session_id, request.text, request.images, ask_ts=request.ask_ts
         )
-        return DONE
+        return self._answered(request.session_id)
 
     async def _approve(self, request: ApproveAction) -> Done:
         _check_choice(request.choice, "yes")
         terms = Terms(digest=request.digest, always=request.always, choice=request.choice)
         await self._supervisor.approve(request.session_id, request.ask_ts, request.text, terms)
-        return DONE
+        return self._answered(request.session_id)
 
     async def _reject(self, request: RejectAction) -> Done:
         _check_choice(request.choice, "no")
         terms = Terms(choice=request.choice)
         await self._supervisor.reject(request.session_id, request.ask_ts, request.text, terms)
-        return DONE
+        return self._answered(request.session_id)
+
+    def _answered(self, session_id: str) -> Done:
+        held = self._supervisor.find(session_id).holds_answer
+        return Done(notes=(ANSWER_HELD,)) if held else DONE
 
     async def _switch(self, request: SwitchSession) -> Done:
         provider, model = model_named(request.model)

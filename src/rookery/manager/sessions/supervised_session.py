@@ -127,6 +127,11 @@ class SupervisedSession:
         asks = (task.ask for task in (*reversed(self._workers), self.root))
         return next((ask for ask in asks if ask), None)
 
+    @property
+    def holds_answer(self) -> bool:
+        """Whether an answer waits for a new process to ask the same question."""
+        return self._held is not None
+
     async def act(self, event: UserEvent, terms: Terms | None = None) -> None:
         """What the user wants done. Raises `CommandRejected` if it cannot be now, and
         `StorageError` if it could not be kept; then nothing has changed."""
