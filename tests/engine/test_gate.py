@@ -1,6 +1,7 @@
 """Who is heard before something happens, and what a refusal leaves behind."""
 
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -194,3 +195,16 @@ async def permitted(
                 Answer(task_id=TASK, ask_id="q", reply=reply, digest=action.digest, by=by)  # type: ignore[arg-type]
             )
     return permits[0]
+
+
+async def test_the_hook_of_the_page_about_the_architecture_denies_what_it_says(tmp_path: Path):
+    page = Path(__file__).parents[2] / "docs" / "architecture.md"
+    section = page.read_text(encoding="utf-8").partition("## How to add a hook")[2]
+    names: dict[str, Any] = {}
+    exec(section.partition("```python\n")[2].partition("```")[0], names)
+    scenes = [write("uv.lock", "a")], [write("a.txt", "a")], [finish()]
+    stage = Stage(tmp_path, *scenes, automatic=True, hooks=[names["LockFiles"]()])
+    await stage.play("yes")
+    assert [path.name for path in stage.root.iterdir()] == ["a.txt"]
+    endings = [fact.ending for fact in stage.facts if isinstance(fact, ToolFinished)]
+    assert endings[:2] == [Ending.DENIED, Ending.DONE]
