@@ -47,13 +47,14 @@ from rookery.prompting.environment import (
 from rookery.prompting.modes import ModeFiles
 from rookery.prompting.rules import RuleFiles
 from rookery.prompting.skills_and_commands import CommandFiles, FoundCommands, SkillFiles
-from rookery.prompting.system_prompt import system_prompt
+from rookery.prompting.system_prompt import MODES, system_prompt
 from rookery.tools.new_task import NewTask
 from rookery.tools.registry import compact_spec, offered, spec_of
 from rookery.tools.skill import LoadSkill
 from rookery.tools.switch_mode import SwitchModeTool
 from rookery.workspace.files import WorkspaceFiles
 
+BUILT_IN_MODES = frozenset(MODES)
 LITTLE_ROOM = 16_384
 """Tokens of a window below which a model is told only what it must know."""
 

@@ -31,6 +31,12 @@ from rookery.providers.registry import (
 )
 from rookery.storage.keys import Key, find_key
 
+PROVIDERS = NAMES
+OTHER_PROVIDER_NAMES = tuple(OTHER_NAMES)
+"""What other programs call a provider."""
+KEYS_OF_PROVIDERS = KEY_VARIABLES
+"""The variable of the environment that holds the key of each provider."""
+
 
 class ModelChoice(Struct, frozen=True):
     """Which model to call, and how to reach it."""
@@ -246,3 +252,10 @@ def ways_to_a_model() -> str:
         f"  start {' or '.join(LOCAL)} on its usual port, then: {NAME} models\n"
         f"  {NAME} demo   (needs no model)"
     )
+
+
+def is_known_to_reason(settings: Settings, choice: ModelChoice) -> bool:
+    from rookery.providers.models import takes_budget
+
+    info = find_model(choice.provider, choice.model, settings.models.get(choice.model, {}))
+    return bool(info.thinking) or (choice.provider == "anthropic" and takes_budget(info))

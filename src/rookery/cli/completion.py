@@ -140,17 +140,17 @@ def _models() -> Iterator[tuple[str, str]]:
 
 
 def _providers() -> Iterator[tuple[str, str]]:
-    from rookery.providers.registry import NAMES
+    from rookery.app.model_choice import PROVIDERS
 
-    yield from ((name, "") for name in NAMES)
+    yield from ((name, "") for name in PROVIDERS)
 
 
 def _auth_words() -> Iterator[tuple[str, str]]:
-    from rookery.providers.registry import KEY_VARIABLES
+    from rookery.app.model_choice import KEYS_OF_PROVIDERS
 
     yield "status", "which keys there are"
     yield "logout", "remove a key"
-    yield from KEY_VARIABLES.items()
+    yield from KEYS_OF_PROVIDERS.items()
 
 
 def _settings() -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ import click
 
 from rookery import NAME, VERSION
 from rookery.app.checkup import check_up
+from rookery.app.model_choice import KEYS_OF_PROVIDERS
 from rookery.cli.main import resolve_folder
 from rookery.core.findings import Finding, Health
 from rookery.core.settings import Settings
@@ -24,7 +25,6 @@ from rookery.permissions.trust import TrustStore
 from rookery.platform.processes.own_programs import run_program
 from rookery.platform.user_folders import Places, find_places
 from rookery.providers.cli.models_command import key_variable
-from rookery.providers.registry import KEY_VARIABLES
 from rookery.storage.keys import (
     NoKeyring,
     key_in_keyring,
@@ -159,7 +159,7 @@ def check_keys(keys_file: Path, environ: Mapping[str, str]) -> Finding:
     """Which providers there is a key for, and from where; never the keys."""
     found: list[str] = []
     try:
-        for provider in KEY_VARIABLES:
+        for provider in KEYS_OF_PROVIDERS:
             variable = key_variable(provider, environ)
             source = source_of_key(
                 provider, variable=variable, environ=environ, keys_file=keys_file

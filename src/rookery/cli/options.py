@@ -114,15 +114,15 @@ class Options(Struct, frozen=True, kw_only=True):
         )
 
     def _about_values(self) -> Iterator[tuple[bool, str]]:
+        from rookery.app.model_choice import OTHER_PROVIDER_NAMES, PROVIDERS
         from rookery.core.limits import EFFORTS
-        from rookery.providers.registry import NAMES, OTHER_NAMES
 
         most = self.consecutive_mistake_limit
         yield (
             most is not None and most < 0,
             f"--consecutive-mistake-limit is 0 or more, not {most}; 0 means never.",
         )
-        known = (*NAMES, *OTHER_NAMES)
+        known = (*PROVIDERS, *OTHER_PROVIDER_NAMES)
         yield (
             self.provider is not None and self.provider not in known,
             f"There is no provider {self.provider!r}. There are: {', '.join(known)}.",

@@ -12,9 +12,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import NAME
-from rookery.app.briefing import project_names
+from rookery.app.briefing import BUILT_IN_MODES, project_names
 from rookery.app.consent import Consent, check_intent
-from rookery.app.model_choice import ModelChoice, choose_model, usable_models
+from rookery.app.model_choice import (
+    ModelChoice,
+    choose_model,
+    is_known_to_reason,
+    usable_models,
+)
 from rookery.cli.options import FrontEnd, Options
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.facts import Event, RequestStarted, TaskOpened
@@ -26,7 +31,6 @@ from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.user_folders import Places
-from rookery.prompting.system_prompt import MODES
 from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
 
@@ -184,7 +188,7 @@ def _asked_first(
 
 
 def _check_mode(slug: str, places: Places, workspace: Path, *, trusted: bool) -> None:
-    if slug in MODES:
+    if slug in BUILT_IN_MODES:
         return
     known = project_names(places, workspace, trusted=trusted)
     if slug not in known.modes:
@@ -217,11 +221,7 @@ def _note_lost_effort(effort: str | None, settings: Settings, choice: ModelChoic
     """Only a model that is known to think is told how hard to do so."""
     if effort in (None, "unspecified", *NOT_AT_ALL) or choice.provider == "scripted":
         return
-    from rookery.providers.models import takes_budget
-    from rookery.providers.registry import find_model
-
-    info = find_model(choice.provider, choice.model, settings.models.get(choice.model, {}))
-    if not (info.thinking or (choice.provider == "anthropic" and takes_budget(info))):
+    if not is_known_to_reason(settings, choice):
         note(f"{choice.model} is not known to reason; --reasoning-effort {effort} is not sent.")
 
 

@@ -276,9 +276,9 @@ def _surroundings(workspace: Path) -> dict[str, Any]:
 
 def _environ() -> Mapping[str, str]:
     """Ours without the keys of models, which are no server's business."""
-    from rookery.providers.registry import KEY_VARIABLES
+    from rookery.app.model_choice import KEYS_OF_PROVIDERS
 
-    keys = set(KEY_VARIABLES.values())
+    keys = set(KEYS_OF_PROVIDERS.values())
     return {name: text for name, text in os.environ.items() if name not in keys}
 
 
