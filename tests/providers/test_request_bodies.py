@@ -360,7 +360,7 @@ def talks(draw: st.DrawFn) -> list[Turn]:
 
 @settings(deadline=None)
 @given(talk=talks(), info=st.sampled_from([SEES, BLIND]))
-def test_loop_1_no_provider_would_refuse_any_of_our_histories(talk: list[Turn], info: ModelInfo):
+def test_no_provider_would_refuse_any_of_our_histories(talk: list[Turn], info: ModelInfo):
     request = asked(*talk)
     validate_anthropic(decode_event(encode_body(anthropic.body(request, info))))
     validate_responses(decode_event(encode_body(responses.body(request, info))))

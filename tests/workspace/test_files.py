@@ -57,7 +57,7 @@ async def write(bench: Workbench, path: str, before: bytes | None, after: bytes)
         ("..data/x", "..data/x"),
     ],
 )
-def test_path_1_a_path_is_located_in_the_workspace(bench: Workbench, said: str, located: str):
+def test_a_path_is_located_in_the_workspace(bench: Workbench, said: str, located: str):
     bench.put("src/b.txt", "b")
     (bench.root / "folder-link").symlink_to("src")
     (bench.root / "file-link").symlink_to("folder-link/b.txt")
@@ -89,7 +89,7 @@ def test_a_file_that_is_there_may_have_any_name(bench: Workbench, name: str):
     assert bench.files.locate(name) == name
 
 
-def test_path_4_an_odd_name_is_refused_in_a_folder_that_has_one(bench: Workbench):
+def test_an_odd_name_is_refused_in_a_folder_that_has_one(bench: Workbench):
     bench.put("a: b/c.txt", "x")
     assert bench.files.locate("a: b/d.txt") == "a: b/d.txt"
     with pytest.raises(ToolError, match="device"):
@@ -132,7 +132,7 @@ def test_path_4_an_odd_name_is_refused_in_a_folder_that_has_one(bench: Workbench
         pytest.param("ä" * 2049, "longer than 4096 bytes", id="long in bytes"),
     ],
 )
-def test_7_what_is_no_file_to_work_on_is_refused(bench: Workbench, said: str, words: str):
+def test_what_is_no_file_to_work_on_is_refused(bench: Workbench, said: str, words: str):
     bench.put("inside.txt", "x")
     bench.put("odd\u202e.txt", "x")
     for name, target in {
@@ -147,7 +147,7 @@ def test_7_what_is_no_file_to_work_on_is_refused(bench: Workbench, said: str, wo
         bench.files.locate(said.replace("{root}", str(bench.root)))
 
 
-def test_path_3_no_link_is_followed_on_the_way_to_a_file(bench: Workbench):
+def test_no_link_is_followed_on_the_way_to_a_file(bench: Workbench):
     bench.put("src/a.txt", "mine")
     (bench.root / "link").symlink_to("src")
     (bench.root / "src/link.txt").symlink_to("a.txt")
@@ -161,7 +161,7 @@ def test_path_3_no_link_is_followed_on_the_way_to_a_file(bench: Workbench):
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "device"])
-async def test_path_6_only_regular_files_are_opened(bench: Workbench, kind: str):
+async def test_only_regular_files_are_opened(bench: Workbench, kind: str):
     there = bench.root / "thing"
     if kind == "fifo":
         os.mkfifo(there)
@@ -227,7 +227,7 @@ async def test_a_new_file_gets_its_folders_and_obeys_the_umask(bench: Workbench)
     assert (bench.root / "a/b/c.txt").stat().st_mode & 0o777 == 0o640
 
 
-async def test_path_5_a_hard_link_is_broken_not_written_through(bench: Workbench):
+async def test_a_hard_link_is_broken_not_written_through(bench: Workbench):
     file = bench.put("a.txt", "old")
     os.link(file, bench.root / "twin.txt")
     await write(bench, "a.txt", b"old", b"new")

@@ -99,21 +99,21 @@ ASK_ROWS = [row.split() for row in ASK_STATES.strip().splitlines()]
 @pytest.mark.parametrize("row", ASK_ROWS, ids=lambda row: row[0])
 @pytest.mark.parametrize("text", [None, "", "text"])
 @pytest.mark.parametrize("request_text", [OPEN, ENDED])
-def test_rows_3_to_6_a_complete_ask_decides(row: list[str], text: str | None, request_text: str):
+def test_a_complete_ask_decides(row: list[str], text: str | None, request_text: str):
     ask, state, action = row
     info = detect([TASK, says("api_req_started", request_text), asks(ask, text)])
     assert (info.state, info.current_ask, info.required_action) == (state, ask, action)
 
 
 @pytest.mark.parametrize("messages", [None, []])
-def test_row_1_no_rows_are_no_task(messages: list[Message] | None):
+def test_no_rows_are_no_task(messages: list[Message] | None):
     info = detect(messages)
     assert (info.state, info.required_action) == ("no_task", "start_new_task")
     assert (info.last_message, info.last_message_ts, info.current_ask) == (None, None, None)
 
 
 @pytest.mark.parametrize("ask", [*AskKind, "moonrise"])
-def test_row_2_a_partial_ask_is_streaming_and_names_its_ask(ask: str):
+def test_a_partial_ask_is_streaming_and_names_its_ask(ask: str):
     info = detect([TASK, asks(ask, partial=True)])
     assert (info.state, info.current_ask, info.required_action) == ("streaming", ask, "none")
 
@@ -232,7 +232,7 @@ WITNESS: dict[str, list[Message]] = {
 
 
 @pytest.mark.parametrize("row", FLAGS.strip().splitlines())
-def test_section_2_every_state_has_its_flags_and_a_description(row: str):
+def test_every_state_has_its_flags_and_a_description(row: str):
     state, waiting, running, streaming = row.split()
     info = detect(WITNESS[state])
     assert info.state == state

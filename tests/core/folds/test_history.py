@@ -31,7 +31,7 @@ EDIT = ToolCall(id="c2", name="edit", arguments={"path": "a"})
 
 
 @given(ANY_LOG)
-def test_loop_1_any_log_gives_a_history_that_providers_accept(events: list[Event]):
+def test_any_log_gives_a_history_that_providers_accept(events: list[Event]):
     turns = history(events)
     assert [turn.role for turn in turns] == [
         "assistant" if position % 2 else "user" for position in range(len(turns))

@@ -138,7 +138,7 @@ def test_a_copy_is_not_touched_by_what_comes_after(events: list[Event]):
 
 
 @given(st.one_of(IMPLAUSIBLE, plausible()))
-def test_loop_4_news_that_was_never_kept_makes_no_difference_to_the_state(facts: list[Fact]):
+def test_news_that_was_never_kept_makes_no_difference_to_the_state(facts: list[Fact]):
     events = log(OPENED, *facts, StepCancelled(), Asked(ask_id="z", ask=AskKind.RESUME_TASK))
     kept = [event for event in events if event.fact.lasting]
     for seen in (messages(events), messages(kept)):

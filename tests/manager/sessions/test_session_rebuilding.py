@@ -158,7 +158,7 @@ def test_each_row_gives_its_state(case: list[str]):
         assert rebuilt(record, ask, alive=alive).state == state
 
 
-def test_row_1_without_a_record_a_session_is_idle():
+def test_without_a_record_a_session_is_idle():
     assert rebuilt(None, TOOL, alive=True) == Session()
 
 
@@ -173,7 +173,7 @@ def test_row_1_without_a_record_a_session_is_idle():
         (True, False, TOOL, "waiting_approval"),
     ],
 )
-def test_row_4_a_living_session_is_in_creation_until_it_is_announced_and_works(
+def test_a_living_session_is_in_creation_until_it_is_announced_and_works(
     announced: bool, requested: bool, ask: PendingAsk | None, state: str
 ):
     record = SessionRecord(
@@ -187,7 +187,7 @@ def test_row_4_a_living_session_is_in_creation_until_it_is_announced_and_works(
     assert session.deferred_ask == (ask if state == "creating" else None)
 
 
-def test_row_3_an_interrupted_creation_says_so_and_keeps_what_was_to_be_done():
+def test_an_interrupted_creation_says_so_and_keeps_what_was_to_be_done():
     world = World()
     world.play(("start", 7))
     session = rebuilt(world.record, None, alive=False)
