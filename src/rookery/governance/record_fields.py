@@ -33,11 +33,12 @@ _OUTCOMES: Mapping[Ending, Literal["success", "failure", "denied", "interrupted"
 
 
 def content(path: Path) -> bytes | None:
-    """What is in a file; None if there is no such file. Links are not followed."""
+    """What is in a file; None if there is no such file. Links are not followed, and nobody waits
+    for what others write into a pipe."""
     try:
         if path.is_symlink():
             return str(path.readlink()).encode("utf-8", "surrogateescape")
-        return path.read_bytes()
+        return path.read_bytes() if path.is_file() else None
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
 

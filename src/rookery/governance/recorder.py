@@ -116,7 +116,6 @@ class Recorder:
 
     def _catch_up(self) -> RecoveredCalls:
         events = tuple(self._log.events)
-        own = any(isinstance(event.fact, CallPermitted) for event in events)
 
         def events_of(task_id: str) -> Sequence[Event] | None:
             if task_id == self._task_id:
@@ -126,8 +125,8 @@ class Recorder:
             return None
 
         root, recording = self._project.layout.root, self._project.recording
-        found = recording.recover(root, events_of, [self._task_id] if own else ())
-        recording.open_task(self._task_id)
+        found = recording.recover(root, events_of, self._task_id)
+        recording.open_task(self._task_id, len(events))
         self._caught_up = True
         return found
 
@@ -193,6 +192,7 @@ class Recorder:
         begun = self._begun.pop(call.id, None)
         if begun is None:
             return True
+        await self.settle_rest()  # in order: what comes after the newest record was cut off
         entry = replace(begun.entry, outcome=outcome_of(outcome))
         if entry.command is not None and outcome is not None and outcome.exit_code is not None:
             entry = replace(entry, command={**entry.command, "exit_code": outcome.exit_code})
@@ -265,7 +265,7 @@ class Recorder:
         return any(isinstance(each, ToolFinished) and each.call_id == call_id for each in facts)
 
     async def settle_rest(self) -> None:
-        """Commands of which nobody will say any more what they did."""
+        """Calls before the last one of which nobody will say any more what they did."""
         for entry in self._unsettled.values():
             await self.note(replace(entry, more={**(entry.more or {}), "unknown_targets": True}))
         for begun in self._begun.values():  # its tool broke down

@@ -15,7 +15,7 @@ from time import monotonic as now
 import jsonschema
 import pytest
 
-from llm_server import LlmServer
+from llm_server import LlmServer, finish
 from rookery.core.facts import Asked, Noted, ToolFinished, ToolStarted, Unrecorded
 from support.agent_trace_format import AGENT_TRACE
 from support.governed_session import (
@@ -147,6 +147,75 @@ def test_going_back_in_a_killed_session_records_first_what_it_had_done(governed:
         "rewind",
     ]
     assert governed.is_whole()
+
+
+def killed_after_a_change(governed: Governed, *flags: str) -> None:
+    with LlmServer([choose()], [write(JWT, "half a life\n")]) as server:
+        flags = ("-p", *flags, *at(server))
+        governed.rookery.run(*flags, "go", ROOKERY_KILLPOINT="tool.performed:2")
+    assert governed.text(JWT) == "half a life\n"
+
+
+def gone_on_with(governed: Governed) -> None:
+    with LlmServer([read(JWT)], [finish()]) as server:
+        done = governed.rookery.run("-c", "-p", *at(server), "go on")
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_a_session_did_is_not_recorded_again_for_its_fork(governed: Governed):
+    governed.play([choose()], [write(JWT, "x = 2\n")], [run("echo > src/auth/b.py")])
+    before = governed.kinds()
+    assert governed.cli("fork").returncode == 0
+    gone_on_with(governed)
+    assert governed.kinds() == before
+
+
+def test_what_a_session_did_is_not_recorded_again_where_its_records_are_not(governed: Governed):
+    governed.play([choose()], [write(JWT, "x = 2\n")])
+    (governed.root / LEDGER).rename(governed.root / "of another branch")
+    gone_on_with(governed)
+    assert governed.records == []
+
+
+def test_what_could_not_be_recovered_is_recovered_by_the_next(governed: Governed):
+    killed_after_a_change(governed)
+    (governed.root / LEDGER).chmod(0o400)
+    gone_on_with(governed)
+    (governed.root / LEDGER).chmod(0o600)
+    assert governed.cli("trace", "recover").returncode == 0
+    [recovered] = governed.of("recovered")
+    assert [each.path for each in recovered.files] == [JWT]
+
+
+def test_a_session_is_not_deleted_before_what_it_did_is_on_record(governed: Governed):
+    killed_after_a_change(governed)
+    (governed.root / LEDGER).chmod(0o400)
+    refused = governed.cli("delete", "--all", "-y")
+    assert "The ledger could not be written" in refused.stderr
+    (governed.root / LEDGER).chmod(0o600)
+    assert governed.cli("delete", "--all", "-y").stdout == "Deleted 1 session.\n"
+    [recovered] = governed.of("recovered")
+    assert [each.path for each in recovered.files] == [JWT]
+    assert governed.is_whole()
+
+
+def test_that_a_session_that_kept_nothing_was_killed_is_on_record(governed: Governed):
+    killed_after_a_change(governed, "--ephemeral")
+    for _ in range(2):
+        governed.alone([read(JWT)])
+    [recovered] = told_of(governed.root, "recovered")
+    assert (recovered["outcome"], recovered["unknown_targets"]) == ("interrupted", True)
+    assert governed.is_whole()
+
+
+def test_nobody_waits_for_a_pipe_that_a_command_names(governed: Governed):
+    (governed.root / "src/auth").mkdir(parents=True)
+    os.mkfifo(governed.root / "src/auth/pipe")
+    told = governed.alone(
+        [choose()], [run("cat src/auth/pipe & echo > src/auth/pipe")], flags=("-y",)
+    )
+    assert told.exit_code == 0, told.stderr
+    assert governed.kinds() == ["intent_selected", "command"]
 
 
 def test_what_cannot_be_recorded_stops_what_would_change_more(governed: Governed):

@@ -56,7 +56,7 @@ def test_agent_trace_with_and_without_our_part(
 
 def test_calls_that_a_crash_cut_off_are_recorded(work: TracedWorkspace, capsys: Captured):
     tasks = find_places(os.environ).tasks
-    with BegunTask(work.root, tasks, work.recording, "t-dead") as task:
+    with BegunTask(work.root, tasks, work.heads.open_tasks, "t-dead") as task:
         task.begin("toolu_91", "src/auth/m0.py")
         work.person_writes("src/auth/m0.py", "changed_by_the_call = 1\n")
         task.begin("toolu_92", "src/auth/m1.py")

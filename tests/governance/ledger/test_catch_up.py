@@ -122,10 +122,45 @@ def test_tasks_may_name_their_calls_alike(bench: LedgerBench):
     assert recovered(bench) == RecoveredCalls(known=1, unchanged=1)
 
 
-def test_a_task_that_was_deleted_is_forgotten(bench: LedgerBench):
-    bench.recording().open_task("gone")
-    assert recovered(bench) == RecoveredCalls()
+def test_of_a_task_without_a_journal_it_is_on_record_that_nobody_can_tell(bench: LedgerBench):
+    bench.heads.open_tasks.mkdir(parents=True)
+    (bench.heads.open_tasks / "gone").touch()
+    assert recovered(bench) == RecoveredCalls(changed=1)
+    [record] = [record for record in oldest(bench.folder) if record.kind == "recovered"]
+    assert (record.task_id, record.outcome) == ("gone", "interrupted")
+    assert record.raw["metadata"]["orchestration"]["unknown_targets"] is True
     assert list(bench.heads.open_tasks.iterdir()) == []
+    assert recovered(bench) == RecoveredCalls()
+    assert exit_code(bench.report()) == 0
+
+
+def test_a_task_that_is_worked_on_is_left_alone_wherever_its_journal_is(bench: LedgerBench):
+    bench.recording().open_task("elsewhere")
+    assert recovered(bench) == RecoveredCalls()
+    assert list(bench.heads.open_tasks.iterdir()) == [bench.heads.open_tasks / "elsewhere"]
+
+
+def test_only_calls_since_the_task_was_opened_are_looked_at(bench: LedgerBench):
+    """Those before are on record, though perhaps on another branch, or of the task that this one
+    was forked from."""
+    with bench.task() as task:
+        task.begin("c1", "a.txt")
+        since = task.begin("c2", "a.txt")
+        (bench.heads.open_tasks / "t-1").write_text(str(since), encoding="ascii")
+        (bench.root / "a.txt").write_text("a")
+        task.begin("c3", "b.txt")
+    assert recovered(bench) == RecoveredCalls(unchanged=1)
+    assert [record.tool_use_id for record in records(bench)] == ["c3"]
+
+
+def test_nobody_hides_a_call_behind_a_record_of_their_own(bench: LedgerBench):
+    with bench.task() as task:
+        bench.recording().note(change("t-1", 1, tool_use_id="c1", log_seq=task.begin("c1", "a")))
+        task.begin("c2", unknown_targets=True)
+        forged = bench.ledger(heads=None)  # who has no key
+        forged.append(change("t-1", 2, tool_use_id="c9", log_seq=1_000))
+    assert recovered(bench) == RecoveredCalls(changed=1, known=1)
+    assert [record.tool_use_id for record in records(bench)] == ["c1", "c9", "c2"]
 
 
 @pytest.mark.parametrize("path", ["../secret", "/etc/hostname", "link", "a" * 5000, "x\0y"])

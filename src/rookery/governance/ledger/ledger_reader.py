@@ -3,15 +3,17 @@
 Records are streamed, never held as a whole: a ledger may have a gibibyte.
 """
 
+import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
+from hmac import compare_digest
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,7 +25,7 @@ from rookery.governance.ledger.segments import (
     open_ledger_file,
 )
 from rookery.governance.ledger.traced import TracedRecord, records_in, records_on
-from rookery.governance.ledger.verify_ledger import LONGEST_LINE
+from rookery.governance.ledger.verify_ledger import LONGEST_LINE, canonical, own_part, signature
 
 _AGO = re.compile(r"(\d{1,6})\s*([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -35,6 +37,8 @@ HOUSEKEEPING = frozenset({"stream_start", "checkpoint"})
 """Kinds that the ledger needs for its chain, and nobody else needs to read."""
 LOOKED_THROUGH = 5_000
 """Records at the end of a ledger that are looked through before an index is asked for help."""
+SEARCHED_LINES = 200_000
+"""How far back the newest record of a task is looked for: a crash is not longer ago than that."""
 _AIMED = ("blocked", "decision")
 """Kinds of records that tell what a call was aimed at without having touched it."""
 
@@ -197,3 +201,28 @@ def _by_index(folder: Path, place: Path, query: Query, most: int) -> list[Traced
             aimed = filter(query.matches, index.find(replace(query, file="", kind=kind)))
             found += islice((each for each in aimed if each.id not in known), most)
     return sorted(found, key=lambda record: record.time, reverse=True)[:most]
+
+
+def newest_call(folder: Path, task_id: str, keys: Sequence[bytes]) -> int:
+    """The newest call of a task that is on record, by its event; 0 if none is. If there are keys,
+    only what one of them signed counts: a command could hide a call behind a record of its own."""
+    named = json.dumps(task_id, ensure_ascii=False).encode("utf-8", "replace")
+    for line in islice(newest_first(folder), SEARCHED_LINES):
+        if named not in line:
+            continue
+        try:
+            record = json.loads(line)
+            own = own_part(record) or {}
+            seq = own.get("log_seq") if own.get("task_id") == task_id else None
+            if isinstance(seq, int) and (not keys or _is_signed(record, own, keys)):
+                return seq
+        except (ValueError, RecursionError):
+            continue
+    return 0
+
+
+def _is_signed(record: dict[str, Any], own: dict[str, Any], keys: Sequence[bytes]) -> bool:
+    bare = {name: value for name, value in own.items() if name not in ("hash", "mac")}
+    whole = canonical({**record, "metadata": {**record["metadata"], "orchestration": bare}})
+    mark = str(own.get("mac")).encode("utf-8", "replace")
+    return any(compare_digest(signature(key, whole).encode(), mark) for key in keys)

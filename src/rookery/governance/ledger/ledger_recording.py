@@ -11,11 +11,10 @@ is on record were cut off: they are compared with the disk and recorded as they 
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from hmac import compare_digest, digest
-from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -26,7 +25,7 @@ from msgspec.structs import replace
 from rookery.core.facts import CallPermitted, Ending, Event, FileBefore, TaskOpened, ToolFinished
 from rookery.core.limits import MIB
 from rookery.governance.ledger.ledger_file import Appended, Flush, Ledger
-from rookery.governance.ledger.ledger_reader import Query, newest
+from rookery.governance.ledger.ledger_reader import Query, newest, newest_call
 from rookery.governance.ledger.records import (
     FileDeed,
     FileHash,
@@ -36,23 +35,20 @@ from rookery.governance.ledger.records import (
     new_ulid,
 )
 from rookery.governance.ledger.secrets_filter import SecretsFilter
-from rookery.governance.ledger.segments import newest_first
 from rookery.governance.ledger.state_files import (
     KnownHeads,
+    OpenTasks,
     exclusive,
     key_at,
     make_state_folder,
     unwritable,
 )
 from rookery.governance.ledger.traced import TracedRecord
-from rookery.governance.ledger.verify_ledger import own_part
 from rookery.platform.disk import UnfitFile, whole_file
 
 EventsOf = Callable[[str], Sequence[Event] | None]
-"""The events of a task; None while a process works on it."""
+"""The events of a task; None while a process works on it, and none at all if it was deleted."""
 _BLOCK = 1024 * 1024
-SEARCHED_LINES = 200_000
-"""How far back the newest record of a task is looked for: a crash is not longer ago than that."""
 LARGEST_ENTRY = 16 * MIB
 
 
@@ -82,26 +78,14 @@ class RecoveredCalls(Struct, frozen=True, kw_only=True):
         )
 
 
-def catch_up(ledger: Ledger, task_id: str, events: Sequence[Event], root: Path) -> RecoveredCalls:
-    """Record the calls of one task that were cut off."""
-    entries = missing_entries(ledger.folder, task_id, events, root)
-    for entry in entries:
-        ledger.append(entry)
-    changed = sum(entry.kind == "recovered" for entry in entries)
-    permitted = sum(isinstance(event.fact, CallPermitted) for event in events)
-    return RecoveredCalls(
-        changed=changed, unchanged=len(entries) - changed, known=permitted - len(entries)
-    )
+def permitted_after(since: int, events: Sequence[Event]) -> list[Event]:
+    return [each for each in events[since:] if isinstance(each.fact, CallPermitted)]
 
 
-def missing_entries(
-    folder: Path, task_id: str, events: Sequence[Event], root: Path
-) -> list[LedgerEntry]:
-    """What is to be recorded of the calls of a task that the ledger does not tell of."""
-    permitted = [event for event in events if isinstance(event.fact, CallPermitted)]
-    reached = _reached(folder, task_id) if permitted else 0
-    entries = (_entry(task_id, each, events, root) for each in permitted if each.seq > reached)
-    return [entry for entry in entries if entry]
+def _of_unknown_calls(task_id: str) -> LedgerEntry:
+    """The task was deleted, or kept nothing: nobody can tell any more what it did last."""
+    more = {"unknown_targets": True, "reason": "journal_missing"}
+    return LedgerEntry(kind="recovered", task_id=task_id, outcome="interrupted", more=more)
 
 
 def hash_of_file(path: Path) -> FileHash | None:
@@ -117,21 +101,6 @@ def hash_of_file(path: Path) -> FileHash | None:
     except FileNotFoundError:
         return None
     return FileHash(sha256=mark.hexdigest(), size=size)
-
-
-def _reached(folder: Path, task_id: str) -> int:
-    """The newest call of a task that is on record, by its event; 0 if none is."""
-    named = json.dumps(task_id, ensure_ascii=False).encode("utf-8", "replace")
-    for line in islice(newest_first(folder), SEARCHED_LINES):
-        if named not in line:
-            continue
-        try:
-            own = own_part(json.loads(line)) or {}
-        except (ValueError, RecursionError):
-            continue
-        if own.get("task_id") == task_id and isinstance(seq := own.get("log_seq"), int):
-            return seq
-    return 0
 
 
 def _entry(task_id: str, event: Event, events: Sequence[Event], root: Path) -> LedgerEntry | None:
@@ -265,6 +234,7 @@ class Recording:
     ) -> None:
         self.ledger = Ledger(folder, writer=writer, heads=heads, flush=flush)
         self._heads = heads
+        self._open = OpenTasks(heads.open_tasks) if heads else None
         self._hide = hide or SecretsFilter()
         self._guard = RLock()
         self._backlog: list[LedgerEntry] = []
@@ -308,55 +278,90 @@ class Recording:
             return newest(self.ledger.folder, query)
         return LedgerIndex(self.ledger.folder, self._heads.index).find(query)
 
-    def open_task(self, task_id: str) -> None:
-        """From now on it may make calls that are not on record yet."""
-        if self._heads:
+    def open_task(self, task_id: str, since: int = 0) -> None:
+        """After event `since` it may make calls that are not on record yet."""
+        if self._open:
             with suppress(OSError):  # then only the task itself catches up, when it is resumed
-                self._heads.open_tasks.mkdir(parents=True, exist_ok=True, mode=0o700)
-                (self._heads.open_tasks / task_id).touch()
+                self._open.open(task_id, since)
 
-    def recover(self, root: Path, events_of: EventsOf, also: Iterable[str] = ()) -> RecoveredCalls:
-        """Record what processes that are gone left unrecorded. To be called when a task starts."""
+    def recover(self, root: Path, events_of: EventsOf, own: str = "") -> RecoveredCalls:
+        """Record what processes that are gone left unrecorded. To be called when a task starts,
+        which is then the `own` one."""
         state = self.ledger.folder / ".state"
-        tasks = {*also, *self._open_tasks()}
-        old = state / "journal"
+        tasks, old = self._left_open(own), state / "journal"
         found = RecoveredCalls()
         if not tasks and not os.path.lexists(old):
             return found
         with self._guard, exclusive(state / "locks" / "recovery", wait=LONGEST_RECOVERY):
+            self.retry()
             for task_id in sorted(tasks):
-                if (events := events_of(task_id)) is not None:
-                    found += catch_up(self.ledger, task_id, events, root)
+                if (events := self._events(task_id, events_of, own)) is not None:
+                    found += self._catch_up(task_id, events, root)
                     self._close_task(task_id)
             key = key_at(self._heads.journal_key) if self._heads else b""
             return found + record_old_journal(self.ledger, old, key)
 
+    def _catch_up(self, task_id: str, events: Sequence[Event], root: Path) -> RecoveredCalls:
+        """Record the calls of one task that were cut off."""
+        entries = self._missing(task_id, events, root)
+        for entry in entries:
+            self.ledger.append(entry)
+        changed = sum(entry.kind == "recovered" for entry in entries)
+        known = max(len(permitted_after(self._since(task_id), events)) - len(entries), 0)
+        return RecoveredCalls(changed=changed, unchanged=len(entries) - changed, known=known)
+
+    def _missing(self, task_id: str, events: Sequence[Event], root: Path) -> list[LedgerEntry]:
+        """What is to be recorded of the calls of a task that the ledger does not tell of."""
+        if not events:
+            return [_of_unknown_calls(task_id)]
+        permitted = permitted_after(self._since(task_id), events)
+        reached = newest_call(self.ledger.folder, task_id, self._keys()) if permitted else 0
+        entries = (_entry(task_id, each, events, root) for each in permitted if each.seq > reached)
+        return [entry for entry in entries if entry]
+
+    def _keys(self) -> list[bytes]:
+        """With which records of calls are signed; none if they are not."""
+        signs = self._heads is not None and key_at(self._heads.trace_key)
+        return self._heads.trace_keys if self._heads and signs else []
+
+    def _since(self, task_id: str) -> int:
+        return self._open.since(task_id) if self._open else 0
+
+    def _left_open(self, own: str = "") -> set[str]:
+        known = self._open is not None and self._open.are_known
+        tasks = set(self._open.names()) if self._open else set()
+        return tasks if known or not own else {own}
+
+    def _events(self, task_id: str, events_of: EventsOf, own: str = "") -> Sequence[Event] | None:
+        """None while somebody works on the task."""
+        if task_id != own and self._open and self._open.is_held(task_id):
+            return None
+        return events_of(task_id)
+
     def unrecorded(self, root: Path, events_of: EventsOf) -> int:
         """How many calls `recover` would record."""
-        folder = self.ledger.folder
-        found = ((each, events_of(each)) for each in self._open_tasks())
-        return sum(len(missing_entries(folder, each, events or (), root)) for each, events in found)
+        found = {each: self._events(each, events_of) for each in self._left_open()}
+        left = ((each, events) for each, events in found.items() if events is not None)
+        return sum(len(self._missing(each, events, root)) for each, events in left)
+
+    def is_open(self, task_id: str) -> bool:
+        """Whether some of its calls may not be on record."""
+        return task_id in self._left_open()
 
     def close(self, task_id: str = "") -> None:
-        """The task is over, and all that it did is on record, unless something is `behind`."""
+        """The task is over, and all that it did is on record, unless something is `behind` or
+        could not be caught up with."""
         with self._guard:
             if task_id:
                 self.ledger.checkpoint(task_id)
             self.ledger.close()
-            if task_id and not self._backlog:
+            if self._open and self._open.holds(task_id) and not self._backlog:
                 self._close_task(task_id)
-
-    def _open_tasks(self) -> list[str]:
-        try:
-            return [path.name for path in self._heads.open_tasks.iterdir()] if self._heads else []
-        except OSError:
-            return []
 
     def _close_task(self, task_id: str) -> None:
         self.ledger.flush()
-        if self._heads:
-            with suppress(OSError):
-                (self._heads.open_tasks / task_id).unlink(missing_ok=True)
+        if self._open:
+            self._open.close(task_id)
 
     def _redacted(self, entry: LedgerEntry) -> LedgerEntry:
         count = 0

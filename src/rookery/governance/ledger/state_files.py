@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from rookery.errors import StorageError
 from rookery.governance.ledger.verify_ledger import NO_BYTES, KnownHead, Tip, known_head, state_id
 from rookery.platform.disk import UnfitFile, whole_file, write_new
-from rookery.platform.locks import lock_within, open_lock
+from rookery.platform.locks import lock_within, open_lock, try_lock
 
 if TYPE_CHECKING:
     from rookery.governance.ledger.active_file import LedgerTail
@@ -226,7 +226,7 @@ class KnownHeads:
 
     @property
     def open_tasks(self) -> Path:
-        """A folder with an empty file for each task whose calls may not all be on record."""
+        """A folder with a file for each task whose calls may not all be on record."""
         return self.path.with_name("open_tasks")
 
     @property
@@ -272,6 +272,65 @@ class KnownHeads:
             if os.fstat(fd).st_size != len(held):
                 os.ftruncate(fd, len(held))
         finally:
+            os.close(fd)
+
+
+class OpenTasks:
+    """The tasks whose calls may not all be on record. The file of each says after which event such
+    calls may be. Who works on a task holds its file, wherever the task's journal is."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._held: dict[str, int] = {}
+
+    @property
+    def are_known(self) -> bool:
+        return self._folder.is_dir()
+
+    def names(self) -> list[str]:
+        try:
+            return [path.name for path in self._folder.iterdir()]
+        except OSError:
+            return []
+
+    def since(self, task_id: str) -> int:
+        """All calls up to this event are on record, or are those of another task."""
+        try:
+            return int((self._folder / task_id).read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return 0
+
+    def is_held(self, task_id: str) -> bool:
+        """Whether a process works on it, or has yet to record what it did."""
+        try:
+            fd = open_lock(self._folder / task_id, create=False)
+        except OSError:
+            return False
+        try:
+            return not try_lock(fd)
+        finally:
+            os.close(fd)
+
+    def holds(self, task_id: str) -> bool:
+        return task_id in self._held
+
+    def open(self, task_id: str, since: int) -> None:
+        """Raises OSError."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._let_go(task_id)
+        fd = open_lock(self._folder / task_id)
+        self._held[task_id] = fd
+        try_lock(fd)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, str(since).encode(), 0)
+
+    def close(self, task_id: str) -> None:
+        with suppress(OSError):
+            (self._folder / task_id).unlink(missing_ok=True)
+        self._let_go(task_id)
+
+    def _let_go(self, task_id: str) -> None:
+        if (fd := self._held.pop(task_id, None)) is not None:
             os.close(fd)
 
 
