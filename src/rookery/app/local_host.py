@@ -116,6 +116,7 @@ async def open_host(
             extra=await stack.enter_async_context(extra),
         )
         async with anyio.create_task_group() as group:
+            store.before_delete = partial(_record_rest, store, places)
             store.after_delete = lambda gone: group.start_soon(_forget_files, store, places, gone)
             now, make = parts.clock.now, partial(make_task, parts)
             engine = Engine(group, store, make, now=now, workspace=str(workspace))
@@ -241,6 +242,12 @@ def _knowledge(parts: HostParts, choice: ModelChoice) -> Knowledge:
         paths=parts.finder.paths,
         contents=parts.contents if settings.checkpoints.use else None,
     )
+
+
+def _record_rest(store: TaskStore, places: Places, task_id: str) -> None:
+    from rookery.app.past_session import record_rest
+
+    record_rest(places, store, task_id)
 
 
 async def _forget_files(store: TaskStore, places: Places, gone: Collection[str]) -> None:

@@ -11,7 +11,7 @@ import anyio
 from msgspec import Struct
 
 from rookery.app.local_host import SystemClock, open_checkpoints
-from rookery.core.facts import Event, Fact
+from rookery.core.facts import Event, Fact, TaskOpened
 from rookery.core.settings import Settings
 from rookery.engine.engine import settled_before
 from rookery.engine.event_log import EventLog
@@ -19,8 +19,10 @@ from rookery.engine.ports.checkpoints import Restored
 from rookery.engine.ports.hooks import Governance
 from rookery.engine.subtasks import recover
 from rookery.engine.undo import Undo
+from rookery.errors import StorageError
 from rookery.permissions.protected_changes import protected_paths
 from rookery.platform.user_folders import Places
+from rookery.storage.journal import events_of_dead_task
 from rookery.storage.sessions import TaskStore
 
 
@@ -81,6 +83,28 @@ async def open_past(
             yield past
         finally:
             past.log.close()
+
+
+def record_rest(places: Places, store: TaskStore, task_id: str) -> None:
+    """Before a session is deleted: put on record what a crash cut off in it, which only its
+    journal tells. Raises `StorageError` if that is not possible."""
+    try:
+        opened = next(store.read(task_id), None)
+    except StorageError:
+        return  # nothing in it can be read, and it may be deleted for that
+    if opened is None or not isinstance(opened.fact, TaskOpened) or not opened.fact.workspace:
+        return
+    from rookery.governance.layout import find_layout
+    from rookery.governance.project import open_project
+
+    workspace = Path(opened.fact.workspace)
+    layout = find_layout(workspace, workspace).layout
+    if layout is None or layout.folder.is_symlink():
+        return
+    recording = open_project(Settings(), layout, places).recording
+    if recording.is_open(task_id):
+        recording.recover(layout.root, lambda each: events_of_dead_task(store.folder(each)))
+        recording.close()
 
 
 def drop_files(places: Places, store: TaskStore, gone: Collection[str]) -> str:

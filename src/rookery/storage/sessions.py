@@ -52,6 +52,8 @@ class TaskStore:
 
     def __init__(self, places: Places) -> None:
         self._places = places
+        self.before_delete: Callable[[str], object] = lambda _: None
+        """Called with a task that is to be deleted. Raises `StorageError` if it must stay."""
         self.after_delete: Callable[[Collection[str]], object] = lambda _: None
         """Called with the hashes in a task that was deleted, for what is kept of it elsewhere."""
 
@@ -91,6 +93,7 @@ class TaskStore:
         """Remove all there is of a task. Once its folder is renamed it is gone for everybody;
         a crash after that leaves only work for `sweep`."""
         folder = self.folder(task_id)
+        self.before_delete(task_id)
         lock = TaskLock(folder)
         try:
             named = _hashes_in(folder)

@@ -5,7 +5,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -138,6 +139,7 @@ def _delete(store: TaskStore, families: Iterable[Sequence[TaskSummary]]) -> _Don
     deleted: list[str] = []
     refused: list[str] = []
     gone: set[str] = set()
+    store.before_delete = _record_rest(store)
     store.after_delete = gone.update
     for family in families:
         try:
@@ -151,6 +153,12 @@ def _delete(store: TaskStore, families: Iterable[Sequence[TaskSummary]]) -> _Don
     if deleted and (problem := _forget_files(store, gone)):
         refused.append(problem)
     return _Done(deleted=tuple(deleted), refused=tuple(refused))
+
+
+def _record_rest(store: TaskStore) -> Callable[[str], None]:
+    from rookery.app.past_session import record_rest
+
+    return partial(record_rest, find_places(os.environ), store)
 
 
 def _forget_files(store: TaskStore, gone: Collection[str]) -> str:
