@@ -70,7 +70,7 @@ class GovernanceHook:
         self._log = log
         self._confines = confines
         self._records = Recorder(project, task_id, log, journal_of)
-        self.catch_up = self._records.catch_up
+        self.catch_up, self.unwritten = self._records.catch_up, self._records.unwritten
         self.in_force = InForce(project, task_id, log, self._note)
         self.effects = CallEffects(self.in_force, self._records, log, contents=contents)
         self._verdicts: dict[str, tuple[CallVerdict, CallStanding | None]] = {}

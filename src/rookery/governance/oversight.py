@@ -33,7 +33,7 @@ from rookery.engine.ports.checkpoints import Restored
 from rookery.engine.ports.hooks import Ungoverned
 from rookery.engine.ports.storage import TaskLog
 from rookery.engine.ports.tool import Tool, ToolContext
-from rookery.errors import CommandRejected, Denied, RookeryError
+from rookery.errors import CommandRejected, Denied, RookeryError, StorageError
 from rookery.governance.hooked_calls import HookedCalls, open_hooks
 from rookery.platform.processes.wardens import Wardens
 from rookery.platform.user_folders import Places
@@ -180,10 +180,7 @@ class TaskOversight:
     async def _govern(self, layout: "Layout") -> None:
         from rookery.governance.hook import GovernanceHook
         from rookery.governance.intent_tools import intent_tools
-        from rookery.governance.project import (
-            warn_if_broken,
-            why_broken,
-        )
+        from rookery.governance.project import warn_if_broken, why_broken
 
         over, log = self._over, self._log
         project = over.project(layout)
@@ -381,7 +378,7 @@ class PastGovernance(Ungoverned):
         self._hook: GovernanceHook | None = None
 
     async def begin(self) -> None:
-        """Before files are put back: record what a crash cut off."""
+        """Before files are put back: record what a crash cut off. Raises `StorageError`."""
         from rookery.governance.hook import GovernanceHook
         from rookery.governance.layout import find_layout
         from rookery.governance.project import open_project
@@ -391,7 +388,10 @@ class PastGovernance(Ungoverned):
             return
         project = open_project(self._settings, layout, self._places)
         self._hook = GovernanceHook(project, self._task_id, self._log, confines=lambda: False)
-        await self._hook.catch_up()
+        if project.keeps_records:
+            await self._hook.catch_up()
+            if (why := await self._hook.unwritten()) and project.options.block_unrecorded:
+                raise StorageError(f"Nothing was put back. {why}")
 
     async def restored(self, done: Restored) -> None:
         if self._hook:

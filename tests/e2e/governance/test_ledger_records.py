@@ -149,6 +149,25 @@ def test_going_back_in_a_killed_session_records_first_what_it_had_done(governed:
     assert governed.is_whole()
 
 
+@pytest.mark.parametrize("killed", [True, False])
+def test_nobody_goes_back_while_it_cannot_be_recorded(governed: Governed, killed: bool):
+    if killed:
+        killed_after_a_change(governed)
+    else:
+        governed.play([choose()], [write(JWT, "x = 2\n")])
+    before = governed.text(JWT)
+    (governed.root / LEDGER).chmod(0o400)
+    refused = governed.cli("rewind", "--last", "--files", "-y")
+    assert refused.returncode != 0
+    assert "Nothing was put back. The ledger could not be written" in refused.stderr
+    assert governed.text(JWT) == before
+    (governed.root / LEDGER).chmod(0o600)
+    assert governed.cli("rewind", "--last", "--files", "-y").returncode == 0
+    assert not governed.there(JWT)
+    wanted = ["recovered", "rewind"] if killed else ["mutation", "rewind"]
+    assert [each["kind"] for each in told_of(governed.root, *wanted)] == wanted
+
+
 def killed_after_a_change(governed: Governed, *flags: str) -> None:
     with LlmServer([choose()], [write(JWT, "half a life\n")]) as server:
         flags = ("-p", *flags, *at(server))
