@@ -140,6 +140,24 @@ def test_a_task_that_is_worked_on_is_left_alone_wherever_its_journal_is(bench: L
     assert list(bench.heads.open_tasks.iterdir()) == [bench.heads.open_tasks / "elsewhere"]
 
 
+def test_without_calls_nothing_is_written(bench: LedgerBench):
+    with bench.task():
+        pass
+    (bench.heads.open_tasks / "t-1").unlink()
+    bench.heads.open_tasks.rmdir()
+    assert bench.recording().recover(bench.root, bench.events_of, "t-1") == RecoveredCalls()
+    assert list(bench.folder.iterdir()) == []
+
+
+def test_where_open_tasks_are_not_known_a_task_catches_up_with_itself(bench: LedgerBench):
+    with bench.task() as task:
+        task.begin("c1", unknown_targets=True)
+    (bench.heads.open_tasks / "t-1").unlink()
+    bench.heads.open_tasks.rmdir()
+    found = bench.recording().recover(bench.root, bench.events_of, "t-1")
+    assert found == RecoveredCalls(changed=1)
+
+
 def test_only_calls_since_the_task_was_opened_are_looked_at(bench: LedgerBench):
     """Those before are on record, though perhaps on another branch, or of the task that this one
     was forked from."""

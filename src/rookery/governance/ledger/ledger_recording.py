@@ -288,7 +288,7 @@ class Recording:
         """Record what processes that are gone left unrecorded. To be called when a task starts,
         which is then the `own` one."""
         state = self.ledger.folder / ".state"
-        tasks, old = self._left_open(own), state / "journal"
+        tasks, old = self._left_open(events_of, own), state / "journal"
         found = RecoveredCalls()
         if not tasks and not os.path.lexists(old):
             return found
@@ -327,10 +327,10 @@ class Recording:
     def _since(self, task_id: str) -> int:
         return self._open.since(task_id) if self._open else 0
 
-    def _left_open(self, own: str = "") -> set[str]:
-        known = self._open is not None and self._open.are_known
-        tasks = set(self._open.names()) if self._open else set()
-        return tasks if known or not own else {own}
+    def _left_open(self, events_of: EventsOf, own: str = "") -> set[str]:
+        if self._open and self._open.are_known:
+            return set(self._open.names())
+        return {own} if own and permitted_after(0, events_of(own) or ()) else set()
 
     def _events(self, task_id: str, events_of: EventsOf, own: str = "") -> Sequence[Event] | None:
         """None while somebody works on the task."""
@@ -340,13 +340,13 @@ class Recording:
 
     def unrecorded(self, root: Path, events_of: EventsOf) -> int:
         """How many calls `recover` would record."""
-        found = {each: self._events(each, events_of) for each in self._left_open()}
+        found = {each: self._events(each, events_of) for each in self._left_open(events_of)}
         left = ((each, events) for each, events in found.items() if events is not None)
         return sum(len(self._missing(each, events, root)) for each, events in left)
 
     def is_open(self, task_id: str) -> bool:
         """Whether some of its calls may not be on record."""
-        return task_id in self._left_open()
+        return self._open is not None and task_id in self._open.names()
 
     def close(self, task_id: str = "") -> None:
         """The task is over, and all that it did is on record, unless something is `behind` or
