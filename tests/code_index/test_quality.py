@@ -24,11 +24,11 @@ fold the events of a task into the conversation the model sees core/folds/histor
 find the program ripgrep for searching                      workspace/search.py
 rules of .gitignore when walking through folders            workspace/tree.py
 is this path a credential file                              core/credential_paths.py
-how long to wait after a rate limit from response headers   providers/retry_after.py
+how long to wait after a rate limit from response headers   providers/provider_errors.py
 parse server sent events                                    providers/sse.py
 list the sessions of a workspace on the command line        storage/cli/list.py
 kill a process group when a command times out               platform/processes/warden.py
-landlock system calls to confine commands                   sandbox/landlock.py
+landlock system calls to confine commands                   sandbox/confine.py
 read text out of pdf and word documents                     tools/documents/document_worker.py
 apply a patch with several files                            tools/apply_patch.py
 search and replace with fuzzy matching of lines             tools/edits/literal_edits.py
