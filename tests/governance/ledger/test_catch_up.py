@@ -17,6 +17,7 @@ from rookery.governance.ledger.records import LedgerEntry
 from rookery.governance.ledger.state_files import LedgerUnwritable, kept_key
 from rookery.governance.ledger.traced import TracedRecord
 from rookery.governance.ledger.verify_ledger import exit_code
+from rookery.platform.locks import open_lock, try_lock
 from support.sample_ledgers import LedgerBench, change
 from support.warm_programs import run_program
 
@@ -138,6 +139,15 @@ def test_a_task_that_is_worked_on_is_left_alone_wherever_its_journal_is(bench: L
     bench.recording().open_task("elsewhere")
     assert recovered(bench) == RecoveredCalls()
     assert list(bench.heads.open_tasks.iterdir()) == [bench.heads.open_tasks / "elsewhere"]
+
+
+def test_who_looks_whether_a_task_is_worked_on_keeps_nobody_else_from_looking(bench: LedgerBench):
+    with bench.task() as task:
+        task.begin("c1", "a.txt")
+    looks = open_lock(bench.heads.open_tasks / "t-1")
+    assert try_lock(looks, shared=True)
+    assert recovered(bench) == RecoveredCalls(unchanged=1)
+    os.close(looks)
 
 
 def test_without_calls_nothing_is_written(bench: LedgerBench):

@@ -307,7 +307,7 @@ class OpenTasks:
         except OSError:
             return False
         try:
-            return not try_lock(fd)
+            return not try_lock(fd, shared=True)
         finally:
             os.close(fd)
 
@@ -320,7 +320,7 @@ class OpenTasks:
         self._let_go(task_id)
         fd = open_lock(self._folder / task_id)
         self._held[task_id] = fd
-        try_lock(fd)
+        lock_within(fd, WAIT)  # others only look
         os.ftruncate(fd, 0)
         os.pwrite(fd, str(since).encode(), 0)
 
