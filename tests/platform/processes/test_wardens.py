@@ -137,7 +137,8 @@ PRODUCT = """
 import signal, sys
 sys.path[:0] = {path!r}
 from rookery.platform.processes.wardens import WaitingWarden
-print(WaitingWarden().process.pid, flush=True)
+warden = WaitingWarden()  # it ends when nothing holds it any more
+print(warden.process.pid, flush=True)
 signal.pause()
 """
 
@@ -147,9 +148,11 @@ async def test_one_that_waits_ends_with_a_product_that_is_killed():
     async with await anyio.open_process(
         [sys.executable, "-c", code], stderr=subprocess.DEVNULL
     ) as product:
-        assert product.stdout is not None
-        watched = os.pidfd_open(int(await product.stdout.receive()))
-        product.kill()
+        try:
+            assert product.stdout is not None
+            watched = os.pidfd_open(int(await product.stdout.receive()))
+        finally:
+            product.kill()
     with anyio.fail_after(PATIENCE):
         await anyio.wait_readable(watched)
     os.close(watched)
