@@ -199,8 +199,9 @@ def expected(text: str) -> list[tuple[str, ...]] | None:
     if read is None:
         return None
     ran: list[tuple[str, ...]] = []
-    if any(one.patterns or one.folder for pipeline in read for one in pipeline.commands):
-        return None  # what runs is found out later, from the folder
+    commands = [one for pipeline in read for one in pipeline.commands]
+    if any(one.patterns or one.folder or one.source for one in commands):
+        return None  # what runs depends on the files there are
     for pipeline in read:
         if pipeline.when != "failed":
             ran += [command.words for command in pipeline.commands]
