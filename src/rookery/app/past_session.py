@@ -98,10 +98,13 @@ def record_rest(places: Places, store: TaskStore, task_id: str) -> None:
     from rookery.governance.project import open_project
 
     workspace = Path(opened.fact.workspace)
-    layout = find_layout(workspace, workspace).layout
-    if layout is None or layout.folder.is_symlink():
-        return
-    recording = open_project(Settings(), layout, places).recording
+    try:
+        layout = find_layout(workspace, workspace).layout
+        if layout is None or layout.folder.is_symlink():
+            return
+        recording = open_project(Settings(), layout, places).recording
+    except (OSError, StorageError):
+        return  # a link, say: once there is a ledger again, it tells that nobody can tell
     if recording.is_open(task_id):
         recording.recover(layout.root, lambda each: events_of_dead_task(store.folder(each)))
         recording.close()

@@ -218,6 +218,19 @@ def test_a_session_is_not_deleted_before_what_it_did_is_on_record(governed: Gove
     assert governed.is_whole()
 
 
+def test_a_link_of_the_project_keeps_no_session_from_being_deleted(governed: Governed):
+    killed_after_a_change(governed)
+    state = governed.root / ".orchestration/.state"
+    state.rename(governed.root / "elsewhere")
+    state.symlink_to(governed.root / "elsewhere")
+    (governed.root / "elsewhere/workspace_id").unlink()
+    assert governed.cli("delete", "--all", "-y").stdout == "Deleted 1 session.\n"
+    state.unlink()
+    governed.alone([read(JWT)])
+    [recovered] = told_of(governed.root, "recovered")
+    assert recovered["unknown_targets"] is True
+
+
 def test_that_a_session_that_kept_nothing_was_killed_is_on_record(governed: Governed):
     killed_after_a_change(governed, "--ephemeral")
     for _ in range(2):
