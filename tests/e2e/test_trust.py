@@ -42,6 +42,7 @@ def test_the_question_comes_before_anything_else(strange: Installed):
             assert before == (
                 f"{strange.workspace}\nIt brings: .rookery/settings.toml (settings).\n"
             )
+            terminal.wait_until_it_listens()
             terminal.press(CTRL_C)
             assert terminal.exit_code() == 130
         assert server.requests == []
@@ -58,14 +59,16 @@ def test_it_comes_before_the_task_is_asked_for(fresh: Installed):
 
 
 def test_what_was_typed_before_the_question_is_in_the_input_after_it(fresh: Installed):
-    with LlmServer([finish()]) as server, fresh.terminal(*at(server)) as terminal:
-        terminal.press(b"fix\rthe bug")
-        terminal.wait_for(PROMPT)
-        terminal.type("y")
-        terminal.wait_for("What should be done? (Ctrl-D leaves) fix the bug")
-        assert not server.requests
-        terminal.type("s")
-        terminal.wait_for(DONE)
+    with LlmServer([finish()]) as server:
+        ahead = fresh.terminal(*at(server))
+        ahead.typed_before = b"fix\rthe bug"
+        with ahead as terminal:
+            terminal.wait_for(PROMPT)
+            terminal.type("y")
+            terminal.wait_for("What should be done? (Ctrl-D leaves) fix the bug")
+            assert not server.requests
+            terminal.type("s")
+            terminal.wait_for(DONE)
     assert "fix the bugs" in last_turn(server.requests[0])
 
 

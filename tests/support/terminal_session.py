@@ -61,10 +61,13 @@ class TerminalSession:
         self._size = (columns, rows)
         self._read = b""
         self._seen = 0
+        self.typed_before = b""
+        """Keys that are pressed before the process starts."""
 
     def __enter__(self) -> Self:
         self._master, slave = pty.openpty()
         self.resize(*self._size)
+        self.press(self.typed_before)
         try:
             self.process = self._start(slave)
         finally:
