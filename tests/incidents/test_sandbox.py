@@ -147,13 +147,16 @@ def test_no_process_outlives_its_command(world: World):
     sleeping = f"bash -c 'exec -a {name} sleep 600'"
     hiding = f"(setsid {sleeping} &) ; nohup {sleeping} & true"
     world.visit([run(hiding)], flags=("-p", "-y"))
-    alive = [
-        pid
-        for pid in filter(str.isdigit, os.listdir("/proc"))
-        if os.path.exists(f"/proc/{pid}/cmdline")
-        and name.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
+    alive = [pid for pid in filter(str.isdigit, os.listdir("/proc")) if name in command_of(pid)]
     assert alive == []
+
+
+def command_of(pid: str) -> str:
+    """Nothing if the process has ended meanwhile."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def test_the_absence_of_a_sandbox_is_said(world: World):
