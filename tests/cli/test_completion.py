@@ -16,8 +16,6 @@ from rookery.providers.registry import NAMES
 from support.stored_sessions import PARENT, keep_family
 
 Captured = pytest.CaptureFixture[str]
-TRIES = 5
-SLOW = 0.15
 
 
 @pytest.fixture
@@ -107,23 +105,30 @@ complete -p rookery rook
     assert len(registered) == 2
 
 
-def test_it_is_not_slow():
-    """Counted is the time of the processor: others may be using the machine."""
+LOADED = """
+import sys
+sys.argv[1:] = ["completion", "bash", "--answer"]
+from rookery.__main__ import main
+try:
+    main()
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
+HEAVY = {
+    *("anyio", "asyncio", "httpx2", "textual", "yaml"),
+    *("rookery.app.host", "rookery.engine.engine", "rookery.manager.manager"),
+}
+
+
+def test_completing_loads_no_engine_and_nothing_heavy():
     keep_family(Path.cwd())
-    command = Path(sys.executable).parent / "rookery"
     environ = {**os.environ, "COMP_WORDS": "rookery show aa", "COMP_CWORD": "2"}
-    took: list[float] = []
-    while len(took) < TRIES and min(took, default=SLOW) >= SLOW:
-        before = os.times()
-        subprocess.run([command, "completion", "bash", "--answer"], env=environ, check=True)
-        after = os.times()
-        took.append(
-            after.children_user
-            - before.children_user
-            + after.children_system
-            - before.children_system
-        )
-    assert min(took) < SLOW
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], env=environ, capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stderr.split())
+    assert "rookery.cli.completion" in loaded
+    assert loaded & HEAVY == set()
 
 
 @pytest.mark.parametrize("arguments", [[], ["tcsh"], ["bash", "zsh"]])
