@@ -56,7 +56,7 @@ async def test_private_addresses_are_refused_before_anybody_is_asked(url: str):
 
 async def test_without_network_only_this_machine_is_asked_about():
     bench = unopened(network=False)
-    with pytest.raises(ToolError, match="only localhost is reached"):
+    with pytest.raises(ToolError, match="only localhost can be reached"):
         await bench.prepare("launch", url=FOREIGN)
     for host in ("localhost", "127.0.0.1", "[::1]"):
         assert (await bench.prepare("launch", url=f"http://{host}:3000/")).external

@@ -114,9 +114,9 @@ async def test_no_page_leads_to_an_origin_that_nobody_was_asked_about(
     if way == "leaving":
         shown = await bench.call("click", selector="#go")
     assert (
-        f"The page wanted to go to {elsewhere.origin}/other. Nobody was asked about that origin "
-        "yet; use navigate to open it." in shown.text
-    )
+        f"The page wanted to go to {elsewhere.origin}/other. That origin was not "
+        "approved yet; use navigate to open it."
+    ) in shown.text
     assert "Elsewhere" not in shown.text
     assert elsewhere.asked[before:] == []
 
@@ -132,8 +132,8 @@ async def test_an_origin_that_was_allowed_may_be_led_to(bench: Bench):
 
 async def test_without_network_pages_reach_this_machine_only(bench: Bench, site: Site):
     shown = await bench.go(f"{site.origin}/fetching")
-    assert "A request to 192.0.2.1:80 was refused. The network is switched off" in shown.text
-    with pytest.raises(ToolError, match="network is switched off"):
+    assert "A request to 192.0.2.1:80 was refused. The network is turned off" in shown.text
+    with pytest.raises(ToolError, match="network is turned off"):
         await bench.prepare("navigate", url="https://example.com/")
 
 

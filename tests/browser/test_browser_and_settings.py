@@ -36,7 +36,7 @@ def test_without_network_no_page_from_elsewhere_is_opened(rookery: Installed, pr
     launch = call("browser_action", action="launch", url="http://example.com/")
     with LlmServer([launch], [finish()]) as server:
         rookery.run("-p", *at(server), "look at it")
-    assert "The network is switched off" in last_turn(server.requests[1])
+    assert "The network is turned off" in last_turn(server.requests[1])
 
 
 def test_a_page_from_elsewhere_does_not_lead_to_this_machine_even_if_that_was_allowed():
@@ -47,11 +47,10 @@ def test_a_page_from_elsewhere_does_not_lead_to_this_machine_even_if_that_was_al
         return WatchedPage(cast("Page", None), {here, there}, reach, Happenings())
 
     assert page(local=False).refusal(f"{here}/") == (
-        "Pages from elsewhere do not reach this machine. Use navigate to open it."
+        "Pages from elsewhere cannot reach this machine. Use navigate to open it."
     )
     assert page(local=False).refusal(f"{there}/other") == ""
     assert page(local=True).refusal(f"{here}/other") == ""
     assert page(local=True).refusal(f"{there}/") == (
-        "Pages of this machine stand by themselves, without any from elsewhere. Use navigate to "
-        "open it."
+        "Pages of this machine cannot include pages from elsewhere. Use navigate to open it."
     )

@@ -201,7 +201,7 @@ async def test_a_stranger_in_a_page_of_this_machine_reaches_nothing_of_it(
     assert await here.hears("/own")
     assert not await here.hears("asked", within=MOMENT)
     assert there.heard == []
-    assert "Pages of this machine stand by themselves" in shown.text or "open(" in way
+    assert "Pages of this machine cannot include" in shown.text or "open(" in way
 
 
 async def test_pages_of_this_machine_reach_one_another_and_use_what_is_elsewhere(

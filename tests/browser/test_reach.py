@@ -73,7 +73,7 @@ async def test_pages_of_this_machine_reach_it_and_pages_from_elsewhere_do_not(si
     status, told = await asked(reach(PUBLIC), request)
     assert status == 403
     assert told == [
-        f"A request to {where} was refused. Pages from elsewhere do not reach this machine."
+        f"A request to {where} was refused. Pages from elsewhere cannot reach this machine."
     ]
     assert (await asked(reach(""), request))[0] == 403
 

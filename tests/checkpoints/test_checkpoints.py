@@ -671,7 +671,7 @@ async def test_a_restore_that_fails_in_the_middle_names_the_rest(ground: Ground)
     restored = await checkpoints.restore([done], overwrite=False)
     (ground.work / "shut").chmod(0o755)
     assert restored.problem == (
-        "These were not put back (shut/file: permission denied); restore again once that is mended."
+        "These were not restored (shut/file: permission denied). Fix the cause, then restore again."
     )
     assert ground.texts() == {"open/file": "old", "shut/file": "new"}
     assert [effect.path for effect in restored.effects] == ["open/file"]
@@ -840,7 +840,7 @@ async def test_a_file_whose_copy_is_damaged_is_named_and_the_others_come_back(
     garble(pack)
     restored = await checkpoints.restore([done], overwrite=False)
     assert re.match(
-        r"These were not put back \(large: Object \w+ .* is damaged\)", restored.problem
+        r"These were not restored \(large: Object \w+ .* is damaged\)", restored.problem
     )
     assert ground.texts() == {"large": "new", "small": "old"}
 

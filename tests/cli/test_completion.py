@@ -142,7 +142,7 @@ class TestUpgrade:
         assert run(["upgrade"]) == 0
         version, way = capsys.readouterr().out.splitlines()
         assert version.startswith("rookery ")
-        assert way.startswith("Upgrade with: ")
+        assert way.startswith("To upgrade: ")
 
     @pytest.mark.parametrize(
         ("prefix", "install"),

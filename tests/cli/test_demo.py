@@ -23,7 +23,7 @@ def test_ctrl_c_stops_it_and_says_nothing_of_tests(rookery: Installed, tmp_path:
     with rookery.terminal("demo", TMPDIR=str(tmp_path)) as terminal:
         terminal.wait_for("I will look")
         terminal.press(CTRL_C)
-        terminal.wait_for("\nStopped. The repository is removed.\n")
+        terminal.wait_for("\nStopped. The repository was removed.\n")
         assert terminal.exit_code() == 130
     assert "The tests" not in terminal.screen.partition("Stopped.")[2]
     assert not list(tmp_path.glob("rookery-demo-*"))

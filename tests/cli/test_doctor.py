@@ -78,7 +78,7 @@ def test_programs_get_json(here: Path, capsys: Captured):
     assert {
         "name": "this folder",
         "health": "warn",
-        "text": f"{here} is not trusted: it is only read, and its own settings do not apply.",
+        "text": f"{here} is not trusted: it is read-only, and its own settings do not apply.",
         "todo": "rookery trust",
     } in said["findings"]
 
@@ -204,7 +204,7 @@ def test_keys_are_named_by_their_source_and_never_shown(
     file.chmod(0o644)
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     assert examined(here)["keys"] == Finding(
-        "keys", Health.BAD, f"{file} is open to other users; run: chmod 600 {file}"
+        "keys", Health.BAD, f"Other users can read {file}; run: chmod 600 {file}"
     )
 
 
@@ -212,11 +212,11 @@ def test_folders_are_private_and_can_be_written(here: Path, home: Path):
     data = home / "data"
     data.mkdir(parents=True, mode=0o700)
     assert examined(here)["data folder"] == Finding(
-        "data folder", Health.OK, f"{data} is yours alone and can be written."
+        "data folder", Health.OK, f"{data} is writable and only yours."
     )
     data.chmod(0o755)
     assert examined(here)["data folder"] == Finding(
-        "data folder", Health.WARN, f"{data} is open to other users.", f"chmod 700 {data}"
+        "data folder", Health.WARN, f"Other users can read {data}.", f"chmod 700 {data}"
     )
     data.chmod(0o500)
     found = examined(here)["data folder"]
@@ -270,7 +270,7 @@ def test_sessions_are_counted_and_the_damaged_ones_named(here: Path, home: Path)
     (home / "data" / "tasks" / "never-begun").mkdir(mode=0o700)
     found = examined(here)["sessions"]
     assert found.health is Health.WARN
-    assert found.text.startswith("3 kept, 2 not in order. ")
+    assert found.text.startswith("3 stored, 2 damaged. ")
     assert "torn: Line " in found.text
     assert "open: open can be reached by other users." in found.text
     assert found.todo
@@ -286,7 +286,7 @@ def test_there_is_an_end_to_looking_at_sessions(here: Path, monkeypatch: pytest.
     for number in range(3):
         keep_session(f"s{number}")
     monkeypatch.setattr(checkup, "MOST_SESSIONS", 2)
-    assert examined(here)["sessions"].text == "3 kept, the newest 2 looked at, none damaged."
+    assert examined(here)["sessions"].text == "3 stored, the newest 2 checked, none damaged."
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_there_is_an_end_to_looking_at_sessions(here: Path, monkeypatch: pytest.
             "UTF-8, 256 colours, 100 columns of 40 lines.",
         ),
         ({"LANG": "C.UTF-8", "TERM": "xterm", "NO_COLOR": "1"}, "UTF-8, no colours, 100 columns"),
-        ({"PYTHONIOENCODING": "ascii"}, "Its encoding is ascii"),
+        ({"PYTHONIOENCODING": "ascii"}, "The encoding is ascii"),
     ],
 )
 def test_the_terminal_is_looked_at(environ: dict[str, str], seen: str, here: Path):
@@ -340,7 +340,7 @@ def test_a_path_by_which_python_runs_code_of_any_folder_is_told(
     found = examined(here)["PYTHONPATH"]
     assert (found.health, found.todo) == (
         Health.WARN,
-        "Name only absolute folders in PYTHONPATH, or unset it.",
+        "Use only absolute paths in PYTHONPATH, or unset it.",
     )
     assert "sitecustomize.py" in found.text
 
@@ -371,7 +371,9 @@ def test_completion_is_looked_for_where_a_shell_looks(shell: str, file: str, tmp
 
 
 def test_the_full_screen_is_looked_at():
-    assert doctor.check_full_screen({"TERM": "dumb"}).text.startswith("This terminal has none")
+    assert doctor.check_full_screen({"TERM": "dumb"}).text.startswith(
+        "This terminal does not support"
+    )
     assert doctor.check_full_screen({"TERM": "xterm"}).text.startswith("textual ")
 
 

@@ -57,7 +57,11 @@ STREAM = {"stdin_prompt_stream": True, "output_format": "stream-json", "words": 
 
 IN_ORDER: list[tuple[str, dict[str, Any], str]] = [
     ("1", {"prompt_file": Path("nowhere"), "words": ()}, "There is no file nowhere to read"),
-    ("1-twice", {"prompt_file": Path(__file__)}, "Give the prompt in words or as --prompt-file"),
+    (
+        "1-twice",
+        {"prompt_file": Path(__file__)},
+        "Give the prompt as an argument or with --prompt-file",
+    ),
     ("2-session", {"session_id": ""}, "--session-id is empty"),
     ("2-create", {"create_with_session_id": ""}, "--create-with-session-id is empty"),
     ("3", {"create_with_session_id": "x"}, "--create-with-session-id takes a UUID, not 'x'."),
@@ -67,7 +71,7 @@ IN_ORDER: list[tuple[str, dict[str, Any], str]] = [
     ("own-ephemeral", {"ephemeral": True, "resume_last": True}, "--ephemeral keeps nothing"),
     ("7", {"consecutive_mistake_limit": -1}, "--consecutive-mistake-limit is 0 or more, not -1"),
     ("8", {"provider": "nobody"}, "There is no provider 'nobody'. There are: anthropic, "),
-    ("10", {"workspace": Path("/nowhere")}, "There is no folder /nowhere. Name one with -w."),
+    ("10", {"workspace": Path("/nowhere")}, "No such folder: /nowhere. Give one with -w."),
     ("11", {"reasoning_effort": "much"}, "--reasoning-effort is one of unspecified, disabled, "),
     ("12", {"output_format": "xml"}, "--output-format is one of text, json, stream-json, not "),
     ("14", {**STREAM, "once": False}, "--stdin-prompt-stream needs --print."),
@@ -75,9 +79,13 @@ IN_ORDER: list[tuple[str, dict[str, Any], str]] = [
     ("16", {**STREAM, "output_format": "json"}, "--stdin-prompt-stream needs --output-format s"),
     ("18", {**STREAM, "words": ("go",)}, "With --stdin-prompt-stream the prompt comes from the"),
     ("18-option", {**STREAM, "said": "go"}, "With --stdin-prompt-stream the prompt comes from"),
-    ("19", {**STREAM, "create_with_session_id": ID}, "With --stdin-prompt-stream the stream names"),
-    ("own-json-io", {"json_io": True}, "--json-io is a way to use the command of its own"),
-    ("22", {"yes": True, "require_approval": True}, "-y allows everything and -a asks about it"),
+    (
+        "19",
+        {**STREAM, "create_with_session_id": ID},
+        "--stdin-prompt-stream and --create-with-session-id cannot",
+    ),
+    ("own-json-io", {"json_io": True}, "--json-io cannot be combined with --print"),
+    ("22", {"yes": True, "require_approval": True}, "-y approves everything and -a asks about it"),
 ]
 """What is wrong, as the rows of the specification number it, and in their order."""
 
@@ -117,7 +125,7 @@ def test_what_needs_a_terminal_or_none(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr("sys.stdin", terminal)
         with pytest.raises(SettingsError, match="--output-format json needs --print"):
             replace(PLAIN, output_format="json", once=False).check()
-        with pytest.raises(SettingsError, match="its input is a terminal"):
+        with pytest.raises(SettingsError, match="not a terminal"):
             replace(PLAIN, **STREAM).check()
         replace(PLAIN, output_format="json").check()
 

@@ -29,7 +29,7 @@ class TestModels:
         text = capsys.readouterr().out
         assert "openai\tgpt-" in text
         assert "anthropic\t" not in text
-        assert "Use one with: rookery --provider openai -m gpt-" in text
+        assert "To use one: rookery --provider openai -m gpt-" in text
         assert "models known for the providers you have a key for" in text
         assert "sk-secret" not in text
 
@@ -73,7 +73,7 @@ class TestModels:
         assert run(["models"]) == 0
         text = capsys.readouterr().out
         # a model server may run on the machine of whoever runs this test
-        assert "rookery auth anthropic" in text or "Use one with: " in text
+        assert "rookery auth anthropic" in text or "To use one: " in text
 
 
 class TestSettings:
@@ -161,7 +161,7 @@ class TestChoiceOfModel:
         assert self.choose(home, settings, {}, None).key is None
 
     def test_a_key_without_a_provider_is_refused(self, home: Path):
-        with pytest.raises(SettingsError, match="whose key --api-key is"):
+        with pytest.raises(SettingsError, match="Give --provider with --api-key"):
             self.choose(home, Settings(), {}, "key")
 
 
@@ -202,8 +202,8 @@ class TestNearMisses:
         for arguments in ([word], ["-m", "x", word], ["-p", word]):
             assert run(arguments) == 2
             assert capsys.readouterr().err == (
-                f"Error: There is no command {word}; did you mean {meant}? "
-                f"To give it as a task: rookery -- {word}\n"
+                f"Error: No such command: {word}. Did you mean {meant}? To use it as "
+                f"a prompt: rookery -- {word}\n"
             )
 
     @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ async def test_a_file_that_changes_during_the_search_is_left_out(stocked: Shelf)
     found = await ask(index, "header", may_show=change)
     assert asked.is_set()
     assert found.hits == ()
-    assert found.notes == ("(Left out, because they have just changed: 1 files.)",)
+    assert found.notes == ("(Left out, because they just changed: 1 files.)",)
 
 
 async def test_no_link_is_followed(stocked: Shelf, tmp_path: Path):
@@ -250,7 +250,7 @@ async def test_an_answer_waits_only_so_long_and_the_rest_goes_on(stocked: Shelf)
     index = stocked.open(patience=0.2)
     found = await ask(index, "header lines")
     assert found.hits == ()
-    assert found.notes == ("(Not indexed yet: 3 files. Ask again for these.)",)
+    assert found.notes == ("(Not indexed yet: 3 files. Search again for these.)",)
     go_on.set()
     patient = stocked.open()
     assert paths(await ask(patient, "header lines")) == ["net/parser.py"]

@@ -107,7 +107,7 @@ async def test_making_vectors_gives_way_to_the_next_search(stocked: Shelf):
     index = stocked.open(embedder=Slow(), patience=0.3)
     found = await ask(index, "banana")
     assert paths(found) == ["food.py"]
-    assert found.notes == ("(Some code was searched by words only: not all vectors are made yet.)",)
+    assert found.notes == ("(Some code was searched by words only: not all embeddings are ready.)",)
     assert held.is_set()
     stocked.put("new.py", "zebra = 1\n")
     index._patience = 30

@@ -51,7 +51,7 @@ def test_it_is_offered_asked_about_shown_line_by_line_and_undone(rookery: Instal
         LlmServer([SORT], [finish("Sorted.")]) as server,
         rookery.terminal(*at(server), "sort them") as terminal,
     ):
-        shown = terminal.wait_for("Allow this? [y/n/a, or say why not] ")
+        shown = terminal.wait_for("Approve? [y/n/a, or say why not] ")
         assert "Edit names.txt" in shown
         assert names(rookery) == SHUFFLED
         terminal.type("y")
@@ -60,7 +60,7 @@ def test_it_is_offered_asked_about_shown_line_by_line_and_undone(rookery: Instal
         assert names(rookery) == SORTED
         terminal.type("/undo")
         terminal.wait_for("Put back 1 file")
-        terminal.wait_for("Go on? [Y/n, or say what to do instead] ")
+        terminal.wait_for("Continue? [Y/n, or say what to do instead] ")
     assert names(rookery) == SHUFFLED
     offered = {tool["name"]: tool for tool in server.requests[0].body["tools"]}
     assert offered["sort_lines"]["input_schema"]["required"] == ["path"]

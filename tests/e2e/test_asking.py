@@ -9,8 +9,8 @@ import pytest
 from llm_server import LlmServer, Recorded, call, finish
 from support.terminal_session import Installed, at
 
-ALLOW = "Allow this? [y/n/a, or say why not] "
-ONCE = "Allow this? [y/n, or say why not] "
+ALLOW = "Approve? [y/n/a, or say why not] "
+ONCE = "Approve? [y/n, or say why not] "
 DONE = "Done. [Enter accepts, or say what else to do] "
 
 
@@ -197,10 +197,7 @@ def test_where_nobody_is_there_to_ask_it_is_refused(repository: Installed, deed,
     with LlmServer([deed()], [finish()]) as server:
         done = repository.run("-p", "-y", *at(server), "go")
     assert (done.returncode, done.stdout) == (5, "Done.\n")
-    assert (
-        "not done; the model was told: Not interactive: this needs approval, so it was skipped."
-        in done.stderr
-    )
+    assert "not done: Not interactive: this needs approval, so it was skipped." in done.stderr
     assert "Not interactive: this needs approval, so it was skipped." in last_turn(
         server.requests[1]
     )

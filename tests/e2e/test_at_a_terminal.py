@@ -8,7 +8,7 @@ import pytest
 from llm_server import LlmServer, Recorded, call, finish, gate, say, status
 from support.terminal_session import CTRL_D, Installed, at
 
-ALLOW = "Allow this? [y/n/a, or say why not] "
+ALLOW = "Approve? [y/n/a, or say why not] "
 DONE = "Done. [Enter accepts, or say what else to do] "
 
 
@@ -127,7 +127,7 @@ def test_more_can_be_asked_for_when_the_task_is_done(rookery: Installed):
 
 def test_without_a_task_it_is_asked_for(rookery: Installed):
     with LlmServer([finish()]) as server, rookery.terminal(*at(server)) as terminal:
-        terminal.wait_for("What should be done? ")
+        terminal.wait_for("What should I do? ")
         terminal.type("grüße")
         terminal.wait_for(DONE)
         terminal.type("")
@@ -153,7 +153,7 @@ def test_a_failed_request_can_be_tried_again(rookery: Installed):
         LlmServer(status(401), [finish()]) as server,
         rookery.terminal(*at(server), "go") as terminal,
     ):
-        terminal.wait_for("✗ anthropic wants a key")
+        terminal.wait_for("✗ anthropic needs a key")
         terminal.wait_for("Try again? [y/N] ")
         terminal.type("y")
         terminal.wait_for(DONE)
@@ -171,7 +171,7 @@ def test_leaving_after_a_failure_says_how_to_go_on(rookery: Installed, tmp_path:
         terminal.type("")
         assert terminal.exit_code() == 1
         [session] = rookery.sessions()
-        assert f"Go on with: rookery --session-id {session['id']}\n" in terminal.screen
+        assert f"Continue with: rookery --session-id {session['id']}\n" in terminal.screen
         assert terminal.screen.count("no credit left") == 1
 
 
@@ -186,7 +186,7 @@ class TestTypedAhead:
         ):
             terminal.wait_for("Hello ")
             terminal.type("y")
-            terminal.wait_for("noted: the model hears it with its next step\n")
+            terminal.wait_for("queued for the model's next step\n")
             pause.open()
             terminal.wait_for(ALLOW)
             terminal.type("n")
@@ -210,7 +210,7 @@ class TestTypedAhead:
             pause.open()
             terminal.wait_for(ALLOW)
             terminal.type("")
-            terminal.wait_for("noted: the model hears it with its next step\n" + ALLOW)
+            terminal.wait_for("queued for the model's next step\n" + ALLOW)
             assert not (rookery.workspace / "made").exists()
             terminal.type("y")
             terminal.wait_for(DONE)
@@ -239,11 +239,11 @@ def test_end_of_input_at_a_question_leaves_and_keeps_the_task(rookery: Installed
         with rookery.terminal(*at(server), "go") as terminal:
             terminal.wait_for(ALLOW)
             terminal.press(CTRL_D)
-            terminal.wait_for("\nThe task is kept.\nGo on with: rookery ")
+            terminal.wait_for("\nThe session is kept.\nContinue with: rookery ")
             assert terminal.exit_code() == 1
         assert not (rookery.workspace / "made").exists()
         with rookery.terminal("-c", *at(server)) as terminal:
-            terminal.wait_for("Go on? [Y/n, or say what to do instead] ")
+            terminal.wait_for("Continue? [Y/n, or say what to do instead] ")
             terminal.type("")
             terminal.wait_for(ALLOW)
             terminal.type("y")
@@ -326,7 +326,7 @@ def test_a_wrong_mode_or_command_before_the_first_message_is_told_and_nothing_is
     rookery: Installed,
 ):
     with rookery.terminal(*rookery.script("- say: Hello.")) as terminal:
-        terminal.wait_for("What should be done?")
+        terminal.wait_for("What should I do?")
         terminal.type("/mode nosuch")
         terminal.wait_for("There is no mode 'nosuch'.")
         terminal.type("/undo")
@@ -337,14 +337,14 @@ def test_a_wrong_mode_or_command_before_the_first_message_is_told_and_nothing_is
 
 def test_what_can_be_chosen_before_the_first_message_is_listed(rookery: Installed):
     with rookery.terminal(*rookery.script("[]")) as terminal:
-        terminal.wait_for("What should be done?")
+        terminal.wait_for("What should I do?")
         terminal.type("/mode")
-        terminal.wait_for("Say /mode and one of: code (now), ask,")
+        terminal.wait_for("Use /mode with one of: code (now), ask,")
         terminal.type("/model")
         terminal.wait_for("(now)")
-        terminal.wait_for("Say /model and a name, or PROVIDER NAME.")
+        terminal.wait_for("Use /model with a name, or PROVIDER NAME.")
         terminal.type("/approve")
-        terminal.wait_for("Say /approve on or /approve off.")
+        terminal.wait_for("Use /approve on or /approve off.")
         terminal.press(b"\x04")
 
 
@@ -352,7 +352,7 @@ def test_a_model_chosen_before_the_first_message_is_used_for_it(rookery: Install
     with LlmServer([finish()]) as server:
         flags = ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
         with rookery.terminal(*flags) as terminal:
-            terminal.wait_for("What should be done?")
+            terminal.wait_for("What should I do?")
             terminal.type("/model nosuch thing")
             terminal.wait_for("There is no provider 'nosuch'")
             terminal.type("/model claude-other")

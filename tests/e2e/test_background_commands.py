@@ -45,7 +45,7 @@ def wait_until_it_is_listed(rookery: Installed) -> None:
 
 
 def wait_for_the_background(terminal: TerminalSession, pause: str) -> None:
-    terminal.wait_for(f"it runs on: echo up; sleep {pause} (/stop ends it)\n")
+    terminal.wait_for(f"still running: echo up; sleep {pause} (/stop ends it)\n")
     terminal.wait_for(DONE)
 
 
@@ -138,7 +138,7 @@ def test_nothing_survives_the_end_of_the_session(rookery: Installed, pause: str,
         LlmServer([long_one(pause)], [say("Hm. ", gate())]) as server,
         rookery.terminal("-y", *at(server), "go") as terminal,
     ):
-        terminal.wait_for("it runs on: ")
+        terminal.wait_for("still running: ")
         terminal.wait_for("Hm. ")
         assert processes_with(pause)
         if way == "hung up":

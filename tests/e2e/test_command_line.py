@@ -157,7 +157,7 @@ def test_a_command_that_there_is_not_is_refused_with_what_is_near(
     (rookery.workspace / ".rookery" / "commands" / "review.md").write_text("Review it.\n")
     done = rookery.run(*flags, *rookery.script(FINISHES), "/reviw the tests")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "Error: There is no /reviw. There is: /review.\n" in done.stderr
+    assert "Error: No such command: /reviw. Known: /review.\n" in done.stderr
     assert rookery.sessions() == []
     assert rookery.run("-p", *rookery.script(FINISHES), "/review it").returncode == 0
     assert rookery.run("-p", *rookery.script(FINISHES), "/tmp is full").returncode == 0
@@ -169,7 +169,7 @@ class TestQuestionsOfAnAutomaticRun:
             done = rookery.run("-p", *at(server), "go")
         assert done.returncode == 0
         assert "\nthis\n" in answers(server)
-        assert "No answer came, so it was told: this" in done.stderr
+        assert "Answered automatically: this" in done.stderr
         assert "now in debug mode" in done.stderr
 
     def test_or_after_the_time_that_was_given(self, rookery: Installed):
@@ -185,7 +185,7 @@ class TestQuestionsOfAnAutomaticRun:
             rookery.terminal("-y", *at(server), "go") as terminal,
         ):
             terminal.wait_for("code mode · acts without asking")
-            terminal.wait_for("1. this (goes on in debug mode)\n  2. that\n")
+            terminal.wait_for("1. this (switches to debug mode)\n  2. that\n")
             terminal.wait_for("(1 is taken in 60 s, unless you type) > ")
             terminal.press(b"2 more testss\x7f\r")
             terminal.wait_for("(1 is taken in 60 s, unless you type) > ")
@@ -201,7 +201,7 @@ class TestQuestionsOfAnAutomaticRun:
             LlmServer([QUESTION], [finish()]) as server,
             rookery.terminal("-y", "--followup-timeout", "0.2", *at(server), "go") as terminal,
         ):
-            terminal.wait_for("No answer came, so it was told: this")
+            terminal.wait_for("Answered automatically: this")
             terminal.wait_for(DONE)
             terminal.type("")
             assert terminal.exit_code() == 0
@@ -229,10 +229,10 @@ def test_lines_for_the_client_switch_model_approval_and_mode(rookery: Installed)
         for line, told in [
             ("/mode", "code (now), "),
             ("/model", "  openai gpt-5  (now)\n"),
-            ("/model gpt-5-mini", "from now on with gpt-5-mini"),
-            ("/approve on", "from now on it acts without asking"),
-            ("/queue", "The model has heard everything."),
-            ("/aprove off", "There is no /aprove. There is: /approve. /help shows all."),
+            ("/model gpt-5-mini", "now using gpt-5-mini"),
+            ("/approve on", "now: auto-approve"),
+            ("/queue", "No queued messages."),
+            ("/aprove off", "No such command: /aprove. Known: /approve. /help lists all."),
         ]:
             terminal.wait_for("\n> ")
             terminal.type(line)

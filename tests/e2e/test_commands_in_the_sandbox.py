@@ -146,8 +146,8 @@ def test_what_a_command_plants_is_put_back_and_both_are_told(rookery: Installed,
     told, shown = ran(rookery, "python3 do.py")
     assert not planted.exists()
     assert (rookery.workspace / "ordinary.txt").read_text() == "x"
-    assert f"note: A command changed protected files; put back: {name}." in shown
-    assert f"were put back: {name}" in told
+    assert f"note: A command changed protected files; restored: {name}." in shown
+    assert f"were restored: {name}" in told
 
 
 def test_a_protected_file_that_was_changed_has_its_bytes_again(rookery: Installed):

@@ -131,7 +131,7 @@ def test_exit_on_error_ends_with_the_first_failure_that_would_be_tried_again(
         done = rookery.run("-p", "--exit-on-error", *at, "go")
     assert (done.returncode, len(server.requests)) == (8, 1)
     assert done.stderr.count("busy or overloaded") == 1
-    assert "Go on with: rookery " in done.stderr
+    assert "Continue with: rookery " in done.stderr
 
 
 def test_exit_on_error_may_be_a_setting(rookery: Installed):

@@ -53,7 +53,7 @@ def answer(terminal: TmuxSession, key: str) -> None:
 
 def test_a_task_from_its_first_word_to_the_next_one(project: Installed):
     with opened(project) as terminal:
-        terminal.wait_for("What should be done?", "♜ rookery")
+        terminal.wait_for("What should I do?", "♜ rookery")
         terminal.type("fix")
         terminal.press("M-Enter")
         terminal.type("the discount")
@@ -67,7 +67,7 @@ def test_a_task_from_its_first_word_to_the_next_one(project: Installed):
         answer(terminal, "r")
         terminal.type("keep it")
         terminal.press("Enter")
-        terminal.wait_for("It is in percent now.", "Say what else to do", "not done", "keep it")
+        terminal.wait_for("It is in percent now.", "What next? Or /new", "not done", "keep it")
         assert (project.workspace / "build" / "a.o").exists()
         terminal.type("rename it")
         terminal.press("Enter")
@@ -76,7 +76,7 @@ def test_a_task_from_its_first_word_to_the_next_one(project: Installed):
         terminal.wait_for("Ctrl+C again leaves")
         terminal.press("C-c")
         assert terminal.exit_code() == 0
-        assert "To go on: rookery -c" in terminal.screen
+        assert "To continue: rookery -c" in terminal.screen
         assert terminal.is_sane()
     (session,) = project.sessions()
     assert session["status"] == "completed"
@@ -123,7 +123,7 @@ def test_a_client_that_does_not_react_is_killed_by_the_third_signal_and_leaves_a
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(STUCK)
     with opened(project, PYTHONPATH=str(folder)) as terminal:
-        terminal.wait_for("What should be done?")
+        terminal.wait_for("What should I do?")
         terminal.type("x")
         terminal.wait_until(lambda _: (project.workspace / "stuck").exists(), "a stuck client")
         pid, until = terminal.pid, time.monotonic() + 30
@@ -216,7 +216,7 @@ def test_a_session_goes_on_in_full(project: Installed):
     script = project.script(SCRIPT)
     assert project.run(*script, "-p", "-y", "fix the discount").returncode == 0
     with opened(project, "-c") as terminal:
-        shown = terminal.wait_for("It is in percent now.", "Say what else to do")
+        shown = terminal.wait_for("It is in percent now.", "What next? Or /new")
         assert "fix the discount" in shown
         terminal.type("/quit")
         terminal.press("Enter")
@@ -228,27 +228,27 @@ def test_a_task_that_is_open_in_another_terminal_is_told_of_and_ends_nothing(pro
         first.wait_for("Running a command")
         with opened(project, "-c") as second:
             assert second.exit_code() == 9
-            assert "is being worked on by" in second.screen
+            assert "is open in process" in second.screen
             assert "broke down" not in second.screen
             assert "WorkerFailed" not in second.screen
             assert second.is_sane()
         with opened(project) as third:
-            third.wait_for("What should be done?")
+            third.wait_for("What should I do?")
             third.press("F2")
-            third.wait_for("Words that a task holds", "wait")
+            third.wait_for("Search", "wait")
             third.press("Enter")
-            third.wait_for("is being worked on by")
-            third.wait_for("What should be done?")
+            third.wait_for("is open in process")
+            third.wait_for("What should I do?")
 
 
 def test_ctrl_z_goes_to_the_shell_and_comes_back(project: Installed):
     with opened(project) as terminal:
-        terminal.wait_for("What should be done?")
+        terminal.wait_for("What should I do?")
         state = Path(f"/proc/{terminal.pid}/stat")
         terminal.press("C-z")
         terminal.wait_until(lambda _: state.read_text().rpartition(")")[2].split()[0] == "T", "T")
         os.kill(int(state.parent.name), signal.SIGCONT)
-        terminal.wait_for("What should be done?")
+        terminal.wait_for("What should I do?")
         terminal.type("/quit")
         terminal.press("Enter")
         assert terminal.exit_code() == 0
@@ -279,7 +279,7 @@ PROMISED = 'acceptance_criteria:\n  - "Somebody has read it."'
 def test_an_intent_is_chosen_first_and_what_goes_beyond_it_is_asked(rookery: Installed):
     governed = Governed(rookery, intents(more=PROMISED))
     with opened(rookery, "-y", script=BEYOND) as terminal:
-        terminal.wait_for("What should be done?")
+        terminal.wait_for("What should I do?")
         terminal.type("/intent")
         terminal.press("Enter")
         terminal.wait_for("▸ INT-001  JWT authentication migration  src/auth/**")
@@ -297,7 +297,7 @@ def test_an_intent_is_chosen_first_and_what_goes_beyond_it_is_asked(rookery: Ins
         assert "src/api/user.py" in governed.text(FILE)
         assert governed.text("src/api/user.py") == "a = 1\n"
         answer(terminal, "t")
-        terminal.wait_for("Allow this for the rest of the task?", "y allow")
+        terminal.wait_for("Approve this for the rest of the task?", "y allow")
         terminal.press("y")
         terminal.wait_for("It checks tokens now.", "? A1 claimed, not checked: Somebody has read")
         assert governed.text("src/web/page.py") == "b = 2\n"

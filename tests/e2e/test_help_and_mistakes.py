@@ -41,7 +41,10 @@ def test_every_heading_is_about_options_that_there_are():
     [
         (["serve", "x"], "Got unexpected extra argument (x). See rookery serve --help.\n"),
         (["list", "--x"], "No such option '--x'. See rookery list --help.\n"),
-        (["--timeout", "nan"], "Invalid value for '--timeout': nan is no number of seconds. See "),
+        (
+            ["--timeout", "nan"],
+            "Invalid value for '--timeout': nan is not a number of seconds. See ",
+        ),
         (["--followup-timeout", "nan"], "Invalid value for '--followup-timeout': nan is no numbe"),
         (["--followup-timeout", "inf"], "--followup-timeout must be a number of at least 0, not "),
         (["--consecutive-mistake-limit", "9" * 30], "--consecutive-mistake-limit must be a whole"),
@@ -79,11 +82,11 @@ def test_only_who_asks_to_wait_limits_the_rate(
         done = rookery.run("-p", "--exit-on-error", *at(server), "go")
     assert (done.returncode, len(server.requests)) == (number, 1)
     assert "trying again" not in done.stderr
-    assert "Go on with: rookery " in done.stderr
+    assert "Continue with: rookery " in done.stderr
 
 
 def test_an_effort_that_is_not_sent_is_told(rookery: Installed):
-    note = "note: claude-x is not known to reason; --reasoning-effort high is not sent.\n"
+    note = "note: claude-x is not known to support reasoning; --reasoning-effort high is ignored.\n"
     with LlmServer([finish()], [finish()], [finish()]) as server:
         told = rookery.run("-p", "-r", "high", *at(server), "go")
         unasked = rookery.run("-p", "-r", "none", *at(server), "go")

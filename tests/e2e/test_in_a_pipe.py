@@ -108,7 +108,7 @@ def test_ids_are_given_kept_and_resumed(rookery: Installed):
     assert (first.returncode, more.returncode) == (0, 0)
     assert again.returncode == 2
     assert again.stderr == (
-        f"Error: Session {ONE_ID} exists already. Go on with --session-id {ONE_ID}.\n"
+        f"Error: Session {ONE_ID} already exists. Continue it with --session-id {ONE_ID}.\n"
     )
     assert [session["id"] for session in rookery.sessions()] == [ONE_ID]
 
@@ -118,7 +118,7 @@ def test_a_session_does_not_go_on_in_other_files(rookery: Installed, tmp_path: P
     rookery.run("-p", "--create-with-session-id", ONE_ID, *script, "go")
     elsewhere = rookery.run("-p", "-w", str(tmp_path), "--session-id", ONE_ID, *script, "more")
     assert elsewhere.returncode == 2
-    assert f"is about {rookery.workspace}. Go on there, or with -w" in elsewhere.stderr
+    assert f"belongs to {rookery.workspace}. Continue it there, or with -w" in elsewhere.stderr
 
 
 class TestContinue:
@@ -146,7 +146,7 @@ class TestContinue:
     def test_without_a_session_there_is_nothing_to_go_on_with(self, rookery: Installed):
         done = rookery.run("-p", "-c", *rookery.script("[]"))
         assert done.returncode == 2
-        assert done.stderr.startswith("Error: There is no session to go on with in ")
+        assert done.stderr.startswith("Error: No session to continue in ")
 
 
 def test_an_ephemeral_run_leaves_nothing_behind(fresh: Installed):
@@ -165,7 +165,7 @@ def test_a_timeout_ends_the_run_with_124_and_keeps_the_task(rookery: Installed):
         done = rookery.run("-p", "--timeout", "0.5", *at(server), "go")
     assert (done.returncode, done.stdout) == (124, "Let me think\n")
     [session] = rookery.sessions()
-    assert "The time given with --timeout is up.\nGo on with: rookery " in done.stderr
+    assert "The time given with --timeout is up.\nContinue with: rookery " in done.stderr
     assert session["id"] in done.stderr
 
 
@@ -270,5 +270,5 @@ def test_the_demo_repairs_its_repository(fresh: Installed):
     assert done.returncode == 0
     assert "FAILED (failures=2)" in done.stdout
     assert "● Edit prices.py (+2 −2)\n" in done.stdout
-    assert "The tests pass. The repository is removed.\n" in done.stdout
+    assert "The tests pass. The repository was removed.\n" in done.stdout
     assert not fresh.home.exists()

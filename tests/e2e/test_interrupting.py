@@ -17,7 +17,7 @@ from support.terminal_session import (
     processes_with,
 )
 
-GO_ON = "Go on? [Y/n, or say what to do instead] "
+GO_ON = "Continue? [Y/n, or say what to do instead] "
 DONE = "Done. [Enter accepts, or say what else to do] "
 
 
@@ -48,7 +48,7 @@ Script: TypeAlias = Callable[[], list[Answer]]
 def stop(terminal: TerminalSession, sign: str) -> None:
     terminal.wait_for(sign)
     terminal.press(CTRL_C)
-    terminal.wait_for("Stopped. Ctrl-C again leaves.\n")
+    terminal.wait_for("Stopped. Press Ctrl-C again to exit.\n")
     assert terminal.wait_for(GO_ON) == ""
 
 
@@ -77,7 +77,7 @@ def test_twice_leaves_and_the_task_is_there_for_the_next_run(
         with rookery.terminal(*flags, *at(server), "go") as terminal:
             stop(terminal, sign)
             terminal.press(CTRL_C)
-            terminal.wait_for("Go on with: rookery ")
+            terminal.wait_for("Continue with: rookery ")
             assert terminal.exit_code() == 130
         done = rookery.run("-p", "-c", *at(server), "just finish")
         assert (done.returncode, done.stdout) == (0, "Done.\n")
@@ -110,7 +110,7 @@ def test_one_that_comes_after_the_task_went_on_is_the_first_again(rookery: Insta
 
 def test_end_of_input_instead_of_a_task_starts_nothing(rookery: Installed):
     with LlmServer() as server, rookery.terminal(*at(server)) as terminal:
-        terminal.wait_for("What should be done? ")
+        terminal.wait_for("What should I do? ")
         terminal.press(CTRL_D)
         assert terminal.exit_code() == 0
     assert rookery.sessions() == []

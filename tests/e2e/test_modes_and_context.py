@@ -133,8 +133,8 @@ def test_a_command_that_cannot_be_read_is_told_once_and_refused_with_the_reason(
     reason = "The command .rookery/commands/look.md is left out: its front matter has no closing"
     with LlmServer([write("a.txt")], [finish()]) as server:
         done = rookery.run("-p", "-y", *at(server), "--trust", "/look here")
-    assert f"/look is not to be had. {reason}" in heard(server.requests[0])
-    assert done.stderr.count(f"/look is not to be had. {reason}") == 1
+    assert f"/look is not available. {reason}" in heard(server.requests[0])
+    assert done.stderr.count(f"/look is not available. {reason}") == 1
     assert done.stderr.count(reason) == 2
 
 

@@ -9,7 +9,7 @@ from llm_server import LlmServer, call, finish, say
 from support.terminal_session import Installed
 
 DONE = "Done. [Enter accepts, or say what else to do] "
-ALLOW = "Allow this? [y/n/a, or say why not] "
+ALLOW = "Approve? [y/n/a, or say why not] "
 OURS = re.compile(r"\x1b\[(0|1|2|31|32|33|36)m")
 MARKS_OF_PASTES = re.compile(r"\x1b\[\?2004[hl]")
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp.exe\x08\x08"

@@ -79,7 +79,7 @@ def test_a_passing_fault_is_shown_and_survived(
 @pytest.mark.parametrize(
     ("answers", "said", "code"),
     [
-        pytest.param([status(401)], "did not accept the key from ANTHROPIC_API_KEY", 3, id="401"),
+        pytest.param([status(401)], "rejected the key from ANTHROPIC_API_KEY", 3, id="401"),
         pytest.param([status(404)], "anthropic has no model some-model", 1, id="404"),
         pytest.param([status(402)], "The account at anthropic has no credit left", 4, id="402"),
         pytest.param(
@@ -107,7 +107,7 @@ def test_a_lasting_fault_ends_the_run_with_one_sentence_and_keeps_the_task(
     *_, why, how = (line for line in done.stderr.splitlines() if "tokens in" not in line)
     assert why.startswith("✗ ")
     assert said in why
-    assert how.startswith("Go on with: rookery ")
+    assert how.startswith("Continue with: rookery ")
     assert how.endswith(f"--session-id {session['id']}")
     assert key not in done.stderr
 

@@ -10,7 +10,7 @@ from llm_server import LlmServer, Recorded, call, finish, gate, say
 from support.terminal_session import CTRL_C, CTRL_D, Installed, at
 
 DONE = "Done. [Enter accepts, or say what else to do] "
-ALLOW = "Allow this? [y/n/a, or say why not] "
+ALLOW = "Approve? [y/n/a, or say why not] "
 LONG = "a word " * 2000 + "and the last one"
 LINES = ["first line", "\tsecond line", "", "y", "fourth line"]
 
@@ -32,7 +32,7 @@ def test_a_line_longer_than_a_terminal_keeps_is_heard_whole(rookery: Installed):
         LlmServer([finish()], [finish()]) as server,
         rookery.terminal(*at(server)) as terminal,
     ):
-        terminal.wait_for("What should be done? (Ctrl-D leaves) ")
+        terminal.wait_for("What should I do? (Ctrl-D exits) ")
         terminal.type(LONG)
         terminal.wait_for(DONE)
         terminal.type(LONG.upper())
@@ -48,7 +48,7 @@ def test_what_is_pasted_is_one_message(rookery: Installed):
         LlmServer([finish()], [finish()]) as server,
         rookery.terminal(*at(server)) as terminal,
     ):
-        terminal.wait_for("What should be done? (Ctrl-D leaves) ")
+        terminal.wait_for("What should I do? (Ctrl-D exits) ")
         terminal.press(pasted(*LINES) + b"\r")
         terminal.wait_for(DONE)
         terminal.press(pasted(*LINES) + b" and more\r")
@@ -99,7 +99,7 @@ def test_keys_edit_the_line_and_special_ones_are_no_words(rookery: Installed):
         LlmServer([finish()]) as server,
         rookery.terminal(*at(server)) as terminal,
     ):
-        terminal.wait_for("What should be done? (Ctrl-D leaves) ")
+        terminal.wait_for("What should I do? (Ctrl-D exits) ")
         terminal.press("no wrong\x17\x17grüße\x1b[A\x7fe, 日本\r".encode())
         terminal.wait_for(DONE)
         terminal.type("")
@@ -117,7 +117,7 @@ def test_ctrl_c_takes_back_what_was_typed(rookery: Installed):
         terminal.press(b"half a li")
         terminal.wait_for("half a li")
         terminal.press(CTRL_C)
-        terminal.wait_for("Nothing is running. Ctrl-C again leaves.\n")
+        terminal.wait_for("Nothing is running. Press Ctrl-C again to exit.\n")
         terminal.wait_for(DONE)
         terminal.type("do more")
         terminal.wait_for(DONE)
@@ -137,7 +137,7 @@ def test_whoever_leaves_is_told_that_the_task_is_kept(rookery: Installed, keys: 
             terminal.press(CTRL_C)
             terminal.wait_for("Go on? ")
         terminal.press(keys)
-        terminal.wait_for("\nThe task is kept.\nGo on with: rookery ")
+        terminal.wait_for("\nThe session is kept.\nContinue with: rookery ")
         assert terminal.exit_code() in (1, 130)
 
 
@@ -176,7 +176,7 @@ def test_switching_approval_at_a_question_puts_it_again_once(rookery: Installed)
     ):
         terminal.wait_for(ALLOW)
         terminal.type("/approve on")
-        terminal.wait_for("  from now on it acts without asking\n")
+        terminal.wait_for("  now: acts without asking\n")
         terminal.wait_for(ALLOW)
         terminal.type("y")
         terminal.wait_for(DONE)

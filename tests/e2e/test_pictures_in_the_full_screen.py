@@ -55,12 +55,12 @@ def test_pictures_reach_the_model(rookery: Installed, clipboard: str, tmp_path: 
         LlmServer([finish("A pixel.")], [finish("A dot.")]) as server,
         opened(rookery, server, clipboard) as terminal,
     ):
-        terminal.wait_for("What should be done?", "♜ rookery")
+        terminal.wait_for("What should I do?", "♜ rookery")
         terminal.press("C-v")
         terminal.wait_for("▣ 1 clipboard 1 KB")
         terminal.type("what is it")
         terminal.press("Enter")
-        terminal.wait_for("A pixel.", "Say what else to do", "› what is it", "▣ 1 PNG 1 KB")
+        terminal.wait_for("A pixel.", "What next? Or /new", "› what is it", "▣ 1 PNG 1 KB")
         paste(terminal, f"'{dot}' ")
         terminal.wait_for("▣ 1 a dot.gif 1 KB")
         terminal.press("Enter")

@@ -85,7 +85,7 @@ def points(rookery: Installed) -> list[tuple[int, str]]:
 
 def way_back(told: str) -> list[str]:
     """What is to be typed to take a rewind back, as it was told."""
-    (command,) = re.findall(r"^Done\. To take this back: rookery rewind (.*)$", told, re.MULTILINE)
+    (command,) = re.findall(r"^Done\. To undo this: rookery rewind (.*)$", told, re.MULTILINE)
     return str(command).split()
 
 
@@ -99,7 +99,7 @@ def test_the_points_are_listed_and_looking_changes_nothing(rookery: Installed, w
     ]
     told = rewound(rookery, "--last", "--dry-run")
     words, count, *rows = told.splitlines()
-    assert words == f"The conversation goes back to {listed[-1][0]}: 1 step taken back."
+    assert words == f"The conversation is rewound to {listed[-1][0]}: 1 step undone."
     assert count == "3 files to put back."
     assert sorted(rows) == [
         "  change    run.sh",
@@ -143,7 +143,7 @@ def test_what_somebody_changed_meanwhile_is_listed_and_kept(
     (work / "a.txt").write_text("mine\n")
     (work / "new" / "mine.txt").write_text("mine\n")
     told = rewound(rookery, "--to", "1", "-y")
-    kept = "Left alone, because somebody else has changed them (--overwrite takes them too):\n"
+    kept = "Skipped, because someone else changed them (--overwrite restores them too):\n"
     assert kept + "  a.txt\n" in told
     assert (work / "a.txt").read_text() == "mine\n"
     assert (work / "new" / "mine.txt").read_text() == "mine\n"
@@ -191,14 +191,14 @@ def test_rewinding_the_rewind_brings_the_conversation_back(rookery: Installed, w
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--to", "999", "-y"], "There is no event 999; there are 1 to "),
-        (["--to", "0", "-y"], "There is no event 0; there are 1 to "),
-        (["--to", "-3", "-y"], "There is no event -3; there are 1 to "),
+        (["--to", "999", "-y"], "No such event: 999. The events are 1 to "),
+        (["--to", "0", "-y"], "No such event: 0. The events are 1 to "),
+        (["--to", "-3", "-y"], "No such event: -3. The events are 1 to "),
         (["--to", "soon"], "Invalid value for '--to': 'soon' is not a valid integer."),
         (["--to", "1", "--last"], "Give --to or --last, not both."),
-        (["--files", "--conversation"], "--files and --conversation each leave the other out"),
+        (["--files", "--conversation"], "Give --files or --conversation, not both"),
         (["00000000"], "No session begins with 00000000. See rookery list"),
-        (["--to", "1"], "Nobody is there to say yes; add -y, or --dry-run to only look."),
+        (["--to", "1"], "Not interactive: use -y to approve, or --dry-run to look."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -216,7 +216,7 @@ def test_what_cannot_be_done_is_said_in_one_sentence(
 def test_without_a_session_there_is_nothing_to_rewind(rookery: Installed):
     done = rookery.run("rewind")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"Error: There is no session to rewind in {rookery.workspace}. ")
+    assert done.stderr.startswith(f"Error: No session to rewind in {rookery.workspace}. ")
     assert done.stderr.count("\n") == 1
 
 
@@ -245,13 +245,13 @@ def test_a_person_undoes_what_was_done_before_they_accept_it(rookery: Installed,
             terminal.wait_for("✔ First.\n" + DONE)
             terminal.type("/undo")
             assert "Done." not in terminal.wait_for("Put back 3 files")
-            terminal.wait_for("The conversation is back at ")
+            terminal.wait_for("The conversation was rewound to ")
             now = state(rookery.workspace)
             assert now["a.txt"] != files["a.txt"]
             assert {name: now[name] for name in files if name != "a.txt"} == {
                 name: version for name, version in files.items() if name != "a.txt"
             }
-            terminal.wait_for("Go on? [Y/n, or say what to do instead] ")
+            terminal.wait_for("Continue? [Y/n, or say what to do instead] ")
             terminal.type("do without it")
             terminal.wait_for("✔ Second.\n" + DONE)
             terminal.type("")
@@ -303,13 +303,13 @@ def written(rookery: Installed) -> set[str]:
 
 def test_undo_goes_past_commands_that_wrote_only_ignored_files(with_tests: Installed):
     assert with_tests.run("-p", *with_tests.script(TESTED), "go").returncode == 0
-    assert "Put back 1 file: b.txt.\n" in rewound(with_tests, "--last", "-y")
+    assert "Restored 1 file: b.txt.\n" in rewound(with_tests, "--last", "-y")
     assert written(with_tests) == {"a.txt"}
-    assert "Put back 1 file: a.txt.\n" in rewound(with_tests, "--last", "-y")
+    assert "Restored 1 file: a.txt.\n" in rewound(with_tests, "--last", "-y")
     assert written(with_tests) == set()
     done = with_tests.run("rewind", "--last", "-y")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "No step is left that has changed files." in done.stderr
+    assert "No step is left that changed files." in done.stderr
     assert (with_tests.workspace / "out").is_dir()
 
 
@@ -317,13 +317,13 @@ def test_a_person_who_undoes_again_and_again_goes_back_change_by_change(with_tes
     with with_tests.terminal("-y", *with_tests.script(TESTED), "go") as terminal:
         terminal.wait_for(DONE)
         terminal.type("/undo")
-        terminal.wait_for("Put back 1 file: b.txt.")
-        terminal.wait_for("Go on? [Y/n, or say what to do instead] ")
+        terminal.wait_for("Restored 1 file: b.txt.")
+        terminal.wait_for("Continue? [Y/n, or say what to do instead] ")
         terminal.type("/undo")
-        terminal.wait_for("Put back 1 file: a.txt.")
-        terminal.wait_for("Go on? [Y/n, or say what to do instead] ")
+        terminal.wait_for("Restored 1 file: a.txt.")
+        terminal.wait_for("Continue? [Y/n, or say what to do instead] ")
         terminal.type("/undo")
-        terminal.wait_for("There is nothing to undo: no step is left that changed files.")
+        terminal.wait_for("Nothing to undo: no step is left that changed files.")
     assert written(with_tests) == set()
 
 
@@ -334,14 +334,14 @@ def test_the_points_are_shown_to_a_person_who_goes_back_to_one(rookery: Installe
         with rookery.terminal("-y", *at(server), "go") as terminal:
             terminal.wait_for(DONE)
             terminal.type("/rewind")
-            listed = terminal.wait_for("Go back to before a step: /rewind NUMBER\n" + DONE)
+            listed = terminal.wait_for("To rewind to before a step: /rewind NUMBER\n" + DONE)
             (number,) = re.findall(r"^ +(\d+)  Create b\.txt$", listed, re.MULTILINE)
             terminal.type(f"/files {number}")
             terminal.wait_for("Put back 1 file")
             assert state(rookery.workspace) == files
             terminal.wait_for(DONE)
             terminal.type("/help")
-            terminal.wait_for("/undo            take back the last change")
+            terminal.wait_for("/undo            undo the last change")
             terminal.wait_for(DONE)
             terminal.type("")
             assert terminal.exit_code() == 0
@@ -371,5 +371,5 @@ def test_nothing_drops_out_of_what_can_be_put_back(rookery: Installed):
     after = state(work)
     del before["large.bin"]
     assert after == before
-    assert "could not be kept, being too large or no files, and stay as they are: large.bin" in told
+    assert "could not be saved (too large, or not files) and stay as they are: large.bin" in told
     assert "README.md to " in told

@@ -138,7 +138,7 @@ def test_the_socket_and_the_token_are_their_owners(rookery: Installed):
         assert server.socket.is_relative_to(rookery.home / "state")
         second = rookery.run("serve", *script)
         assert (second.returncode, second.stdout) == (2, "")
-        assert second.stderr.startswith("Error: Somebody listens at ")
+        assert second.stderr.startswith("Error: A server is already listening on ")
         assert second.stderr.count("\n") == 1
         server.end(signal.SIGTERM)
         assert not server.socket.exists()
@@ -232,7 +232,7 @@ def _look_answer_and_leave(rookery: Installed) -> None:
         terminal.wait_for("I will write it.")
         terminal.wait_for("Allow this?")
         terminal.press(CTRL_D)
-        terminal.wait_for("Detached. The task goes on")
+        terminal.wait_for("Detached. The session continues")
         assert terminal.exit_code() == 0
     with attached(rookery, TASK[:8]) as terminal:
         terminal.wait_for("Allow this?")
@@ -261,7 +261,7 @@ async def test_a_person_stops_a_task_and_the_server_may_go(rookery: Installed):
             await anyio.to_thread.run_sync(_stop_and_lose, rookery, server)
     done = rookery.run("attach", TASK)
     assert done.returncode == 2
-    assert done.stderr.startswith("Error: Nobody listens at ")
+    assert done.stderr.startswith("Error: No server is listening on ")
 
 
 def _stop_and_lose(rookery: Installed, server: Serving) -> None:
@@ -270,7 +270,7 @@ def _stop_and_lose(rookery: Installed, server: Serving) -> None:
         terminal.press(CTRL_C)
         terminal.wait_for("Go on? [Y/n")
         os.kill(server.process.pid, signal.SIGTERM)
-        terminal.wait_for("The server is gone.")
+        terminal.wait_for("The server has ended.")
         assert terminal.exit_code() == 1
 
 

@@ -69,4 +69,4 @@ async def test_a_server_with_an_open_question_waits_until_it_is_settled(rookery:
 def test_only_a_socket_can_be_left(rookery: Installed):
     done = rookery.run("serve", "--stdio", *SOON)
     assert done.returncode == 2
-    assert "--until-left is for a server at a Unix socket." in done.stderr
+    assert "--until-left needs a server on a Unix socket." in done.stderr

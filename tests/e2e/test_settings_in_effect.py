@@ -69,7 +69,7 @@ def test_a_model_that_a_mode_cannot_have_is_told_and_the_usual_one_is_asked(
         done = rookery.run("-p", *at(server), "--mode", "ask", "go")
     assert (done.returncode, done.stdout) == (0, "Fine.\n")
     assert [request.body["model"] for request in server.requests] == ["claude-x"] * 2
-    assert done.stderr.count("Mode ask wants another model.") == 1
+    assert done.stderr.count("Mode ask uses another model.") == 1
 
 
 @pytest.mark.parametrize(

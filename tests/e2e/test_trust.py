@@ -51,9 +51,9 @@ def test_the_question_comes_before_anything_else(strange: Installed):
 
 def test_it_comes_before_the_task_is_asked_for(fresh: Installed):
     with LlmServer([finish()]) as server, fresh.terminal(*at(server)) as terminal:
-        assert "What should be done?" not in terminal.wait_for(PROMPT)
+        assert "What should I do?" not in terminal.wait_for(PROMPT)
         terminal.type("y")
-        terminal.wait_for("What should be done? ")
+        terminal.wait_for("What should I do? ")
         terminal.press(CTRL_D)
         assert terminal.exit_code() == 0
 
@@ -65,7 +65,7 @@ def test_what_was_typed_before_the_question_is_in_the_input_after_it(fresh: Inst
         with ahead as terminal:
             terminal.wait_for(PROMPT)
             terminal.type("y")
-            terminal.wait_for("What should be done? (Ctrl-D leaves) fix the bug")
+            terminal.wait_for("What should I do? (Ctrl-D exits) fix the bug")
             assert not server.requests
             terminal.type("s")
             terminal.wait_for(DONE)
@@ -76,7 +76,7 @@ def test_whoever_ends_the_input_at_the_question_begins_nothing(strange: Installe
     with LlmServer() as server, strange.terminal(*at(server), "go") as terminal:
         terminal.wait_for(PROMPT)
         terminal.type("maybe")
-        terminal.wait_for("Say y or n; Ctrl-D leaves: ")
+        terminal.wait_for("Answer y or n; Ctrl-D exits: ")
         terminal.press(CTRL_D)
         assert terminal.exit_code() == 0
     assert not server.requests
@@ -99,8 +99,8 @@ def test_without_trust_only_reading_works_and_it_is_said_what_to_do(
     ):
         terminal.wait_for(PROMPT)
         terminal.type(answer)
-        terminal.wait_for("Not trusted: it is only read. To change that: rookery trust\n")
-        terminal.wait_for("the folder is not trusted, so it is only read\n")
+        terminal.wait_for("Not trusted: read-only. To trust it: rookery trust\n")
+        terminal.wait_for("read-only: the folder is not trusted\n")
         terminal.wait_for("● Read a.txt\n")
         shown = terminal.wait_for(DONE)
         terminal.type("")
@@ -113,7 +113,7 @@ def test_without_trust_only_reading_works_and_it_is_said_what_to_do(
     for told in refused:
         assert "This folder is not trusted, so it is read-only" in told
         assert "The user can trust it with `rookery trust`" in told
-    assert shown.count("not done; the model was told: This folder is not trusted") == 3
+    assert shown.count("not done: This folder is not trusted") == 3
     assert {file.name for file in strange.workspace.iterdir()} == {".rookery", "a.txt"}
     assert not (strange.home / "config" / "trust.json").exists()
 
@@ -198,8 +198,8 @@ def test_the_answer_no_stands_above_the_flags(strange: Installed, flags: list[st
     ):
         terminal.wait_for(PROMPT)
         terminal.type("n")
-        terminal.wait_for("Not trusted: it is only read.")
-        terminal.wait_for("the model was told: This folder is not trusted")
+        terminal.wait_for("Not trusted: read-only.")
+        terminal.wait_for(": This folder is not trusted")
     assert not (strange.workspace / "made").exists()
 
 

@@ -54,7 +54,7 @@ QUESTION = call(
 def test_a_question_that_nobody_heard_is_told_with_its_answer(rookery: Installed):
     with LlmServer([QUESTION], [finish()]) as server:
         done = rookery.run("-p", *at(server), "go")
-    told = "The model asked: Which colour? No answer came, so it was told: blue\n"
+    told = "The model asked: Which colour? Answered automatically: blue\n"
     assert done.stderr.count(told) == 1
     assert done.stdout == "Done.\n"
 

@@ -19,22 +19,22 @@ MODEL = ("--provider", "anthropic", "--base-url", "http://127.0.0.1:9")
     [
         (["--contniue"], "No such option '--contniue'. Did you mean '--continue'? See rookery --h"),
         (["-p", "go", "--provider", "openai"], "There is no key for openai. Set OPENAI_API_KEY, "),
-        (["-p", "go", "-k", "x"], "Say with --provider whose key --api-key is."),
+        (["-p", "go", "-k", "x"], "Give --provider with --api-key."),
         (["-p", "go", "--provider", "ollama"], "Name one of the models of ollama with -m. rooker"),
-        (["-p", "go", "--provider", "scripted"], "Name the file of the script with -m."),
+        (["-p", "go", "--provider", "scripted"], "Give the script file with -m."),
         ([*SCRIPTED, "none.yaml"], "The script none.yaml cannot be read: No such file or directo"),
         ([*SCRIPTED, "."], "The script . cannot be read: Is a directory."),
-        ([*SCRIPTED, "broken.yaml"], "The script broken.yaml is no YAML: "),
+        ([*SCRIPTED, "broken.yaml"], "The script broken.yaml is not YAML: "),
         ([*SCRIPTED, "odd.yaml"], "The script odd.yaml is no list of answers: "),
-        (["-p", "go", "-w", "odd.yaml"], "There is no folder odd.yaml. Name one with -w."),
-        (["-p", *MODEL], "Say what to work on, as an argument or on standard input."),
-        (["-p", "go", "--mode", "fly"], "There is no mode 'fly'. There are: code, ask, "),
+        (["-p", "go", "-w", "odd.yaml"], "No such folder: odd.yaml. Give one with -w."),
+        (["-p", *MODEL], "Give a task as an argument or on standard input."),
+        (["-p", "go", "--mode", "fly"], "No such mode: 'fly'. There are: code, ask, "),
         (["-p", "go", "--timeout", "0"], "Invalid value for '--timeout': 0.0 is not in the range"),
         (["-p", "go", "--timeout", "soon"], "Invalid value for '--timeout': 'soon' is not a vali"),
         (["-p", "--session-id", "7"], "'7' is too short for a session id; give at least 4"),
-        (["-p", "--session-id", NO_ID, *MODEL], f"There is no session {NO_ID}. See rookery list."),
+        (["-p", "--session-id", NO_ID, *MODEL], f"No such session: {NO_ID}. See rookery list."),
         (["-p", "--session-id", "38e5", *MODEL], "No session begins with 38e5. See rookery list"),
-        (["-p", "-c", *MODEL], "There is no session to go on with in "),
+        (["-p", "-c", *MODEL], "No session to continue in "),
         (["-p", "go", "--provider", "openai", "--base-url", "x"], "--base-url must be an address"),
         (["list", "--format", "xml"], "--format is json or text, not 'xml'."),
         (
@@ -42,11 +42,11 @@ MODEL = ("--provider", "anthropic", "--base-url", "http://127.0.0.1:9")
             "There is nothing called 'folders' to list; there are sessions, commands, modes and "
             "models.",
         ),
-        (["list", "-w", "nowhere"], "There is no folder nowhere. Name one with -w."),
-        (["settings", "-w", "nowhere"], "There is no folder nowhere. Name one with -w."),
+        (["list", "-w", "nowhere"], "No such folder: nowhere. Give one with -w."),
+        (["settings", "-w", "nowhere"], "No such folder: nowhere. Give one with -w."),
         (["auth", "nobody"], "'nobody' takes no key. These do: anthropic, openai, "),
         (["auth", "openai"], "No key was given, so nothing was stored."),
-        (["lst"], "There is no command lst; did you mean list? To give it as a task: rookery -- "),
+        (["lst"], "No such command: lst. Did you mean list? To use it as a prompt: rookery -- lst"),
         (
             ["auth"],
             "Write rookery auth PROVIDER, rookery auth status or rookery auth logout PROVIDER.",
@@ -98,10 +98,13 @@ def _a_file_in_its_place(home: Path) -> None:
 @pytest.mark.parametrize(
     ("prepare", "sentence"),
     [
-        (_misspelled, "{home}/config/settings.toml: there is no setting `mdoe`; did you mean `mo"),
+        (_misspelled, "{home}/config/settings.toml: no such setting: `mdoe`; did you mean `mo"),
         (_no_toml, "{home}/config/settings.toml: line 1, column "),
-        (_open_keys, "{home}/config/keys.toml is open to other users; run: chmod 600 "),
-        (_a_file_in_its_place, "The tasks in {home}/data/tasks cannot be listed (Not a directory)"),
+        (_open_keys, "Other users can read {home}/config/keys.toml; run: chmod 600 "),
+        (
+            _a_file_in_its_place,
+            "The sessions in {home}/data/tasks cannot be listed (Not a directory)",
+        ),
     ],
 )
 def test_a_home_that_cannot_be_used_is_said_in_one_sentence(
@@ -170,7 +173,7 @@ def test_a_missing_file_in_the_workspace_is_the_models_problem(rookery: Installe
     )
     done = rookery.run("-p", *script, "go")
     assert (done.returncode, done.stdout) == (0, "Gave up.\n")
-    assert "✗ There is no file none.py" in done.stderr
+    assert "✗ No such file: none.py" in done.stderr
 
 
 def test_a_project_may_not_loosen_settings_and_is_told_so(rookery: Installed):
@@ -195,7 +198,7 @@ def test_a_misspelled_variable_is_told_and_does_no_harm(rookery: Installed):
 def test_an_error_cannot_write_to_the_terminal_what_it_likes(rookery: Installed):
     done = rookery.run("-p", "go", "-w", "\x1b[2J\x07")
     assert done.returncode == USAGE
-    assert done.stderr == "Error: There is no folder ␛[2J␇. Name one with -w.\n"
+    assert done.stderr == "Error: No such folder: ␛[2J␇. Give one with -w.\n"
 
 
 def test_a_current_folder_that_was_removed_needs_another_one(rookery: Installed, tmp_path: Path):
@@ -217,7 +220,7 @@ def test_a_current_folder_that_was_removed_needs_another_one(rookery: Installed,
     for arguments in (["-p", *script, "go"], ["list"], ["settings"]):
         done = run_there(*arguments)
         assert (done.returncode, done.stdout) == (USAGE, "")
-        assert done.stderr == "Error: The current folder was removed. Name one with -w.\n"
+        assert done.stderr == "Error: The current folder was removed. Give one with -w.\n"
     elsewhere = run_there("-p", "-w", str(tmp_path), *script, "go")
     assert (elsewhere.returncode, elsewhere.stdout) == (0, "One.\n")
 

@@ -120,7 +120,7 @@ async def test_a_command_in_the_background_is_stopped_by_its_call(tmp_path: Path
             async for event in engine.follow(TASK):
                 match event.fact:
                     case CommandDetached(call_id=call_id):
-                        with pytest.raises(CommandRejected, match="No command of call c0"):
+                        with pytest.raises(CommandRejected, match="Call c0 has no command"):
                             await engine.send(StopCommand(task_id=TASK, call_id="c0"))
                         await engine.send(StopCommand(task_id=TASK, call_id=call_id))
                     case CommandEnded(text=text, exit_code=code):

@@ -68,14 +68,14 @@ def test_a_withdrawn_offer_takes_no_answer(talk: Talk):
     offer.withdraw()
     offer.withdraw()
     assert talk.facts[1:] == [OfferWithdrawn(ask_id="q1")]
-    with pytest.raises(CommandRejected, match="q1 was withdrawn: what it was about is over"):
+    with pytest.raises(CommandRejected, match="q1 was withdrawn: it is no longer needed"):
         talk.say("q1")
     assert offer.answer is None
 
 
 def test_what_an_offer_allows_it_allows_once(talk: Talk):
     talk.offer()
-    with pytest.raises(CommandRejected, match="only be allowed once"):
+    with pytest.raises(CommandRejected, match="only be approved once"):
         talk.say("q1", always=True)
 
 

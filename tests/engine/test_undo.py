@@ -270,7 +270,7 @@ async def test_what_a_crash_left_of_protected_files_is_put_back_told_and_can_com
     assert (stage.root / "AGENTS.md").read_text() == "ours\n"
     assert (stage.root / "a.txt").read_text() == "fine\n"
     first, other = of(second, Noted)[:2]
-    assert "never came to its end" in first.text
+    assert "was interrupted, and protected" in first.text
     assert "put back: AGENTS.md" in first.text
     events = list(second.store.read(TASK))
     (restored,) = (event for event in events if isinstance(event.fact, FilesRestored))

@@ -68,7 +68,7 @@ def told_by(ended: Ended) -> str:
     """The last line but for the advice how to go on: what was wrong."""
     assert ended.code == 9, ended.err
     assert "Traceback" not in ended.err
-    return [line for line in ended.err.splitlines() if not line.startswith("Go on with: ")][-1]
+    return [line for line in ended.err.splitlines() if not line.startswith("Continue with: ")][-1]
 
 
 # ── a full home ─────────────────────────────────────────────────────────────────────────
@@ -206,7 +206,7 @@ def demand_told_once(ground: Playground, server: CommandServer, whole: Record, w
     assert verify(ground.task) == []
     ended = ground.run(server, ground.to_the_beginning)
     assert ended.code == 1
-    assert ended.err.startswith("The files cannot be put back. ")
+    assert ended.err.startswith("The files cannot be restored. ")
     assert ground.files() == after.files
 
 

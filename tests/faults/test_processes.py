@@ -103,12 +103,12 @@ def test_a_second_process_on_a_task_is_refused_and_the_first_is_not_disturbed(
             second = ground.run(server, arguments)
             assert (second.code, second.out) == (9, "")
             [told] = second.err.splitlines()
-            assert told.startswith(f"Error: Task {SESSION} is being worked on by process ")
+            assert told.startswith(f"Error: Session {SESSION} is open in process ")
             assert f"process {first.pid} on " in told
         second = ground.run(server, ground.first)
         assert (second.code, second.out) == (2, "")
         assert second.err == (
-            f"Error: Session {SESSION} exists already. Go on with --session-id {SESSION}.\n"
+            f"Error: Session {SESSION} already exists. Continue it with --session-id {SESSION}.\n"
         )
         assert events_but_offers(ground) == before
         (ground.work / "go").write_text("go\n")

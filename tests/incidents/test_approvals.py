@@ -14,7 +14,7 @@ from rookery.engine.event_log import EventLog
 from rookery.errors import CommandRejected
 from support.canaries import Visit, World, run, tree
 
-ALLOW = "Allow this? ["
+ALLOW = "Approve? ["
 
 
 def test_questions_show_everything_and_nothing_happens_before(
@@ -45,7 +45,7 @@ def test_questions_show_everything_and_nothing_happens_before(
         assert f"ls␣×300; touch {mark}" in first
         terminal.type("n")
         again = terminal.wait_for(ALLOW)
-        assert "You have refused exactly this before." in again
+        assert "You refused exactly this before." in again
         terminal.type("n")
         reordered = terminal.wait_for(ALLOW)
         assert "rm <U+202E>txt.<U+2066>exe<U+2069><U+200B>" in reordered

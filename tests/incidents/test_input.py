@@ -222,7 +222,7 @@ def test_a_run_that_is_sent_elsewhere_ends_and_says_so(world: World):
         done = world.run("-p", *flags, "go", ANTHROPIC_API_KEY=KEY)
     assert world.harm() == []
     assert done.returncode == 1
-    assert "the key was not sent there" in done.stderr
+    assert "The key was not sent there" in done.stderr
 
 
 BAD_ADDRESSES = (

@@ -119,7 +119,7 @@ def test_a_run_ends_by_itself_and_leaves_nothing_but_a_whole_journal(
     assert ended.code in (COMPLETED, NOT_COMPLETED), ended.err
     assert not ended.left
     assert "Traceback" not in ended.err
-    assert ended.code == COMPLETED or "Go on with: rookery" in ended.err
+    assert ended.code == COMPLETED or "Continue with: rookery" in ended.err
     assert verify(world.session) == []
     assert world.doctor() == 0
 

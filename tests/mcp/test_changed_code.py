@@ -73,7 +73,7 @@ async def test_what_a_project_might_load_is_asked_about_once_it_changed(
         change(bench.workspace)
         after = await ruling(bench, hub)
     assert after.decision is Decision.ASK
-    assert f"may load {file}, which has changed" in after.reasons[0]
+    assert f"may load {file}, which changed" in after.reasons[0]
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_a_program_and_a_url():
         ({"type": "sse"}, NEITHER),
         ({"type": "sse", "url": "file:///etc/passwd"}, "its url must begin with"),
         ({"type": "sse", "url": "http://"}, "its url must begin with"),
-        ({"type": "sse", "url": "http://h:port/"}, "its url is none"),
+        ({"type": "sse", "url": "http://h:port/"}, "its url is invalid"),
         ({"type": "sse", "url": "http://me:pw@h/"}, "its url holds a password"),
         ({"command": "x", "disabledTool": ["y"]}, "it has no field 'disabledTool'; did you mean"),
         ({"command": "x", "timeout": 0}, "timeout: expected `float` >= 1"),
@@ -156,7 +156,7 @@ def test_a_project_is_given_no_secret(definition: Any, name: str):
     [problem] = found.problems
     assert problem.server == "bad"
     assert f"not given {name}, which looks like a secret" in problem.text
-    assert "move its definition to your own file" in problem.text
+    assert "move the definition to your own file" in problem.text
     mine = parse(data, "user", {name: "s3cret"})
     assert not mine.problems
     bad = mine.servers[0]

@@ -168,13 +168,15 @@ def serving(way: str, elsewhere: str = "") -> Iterator[Misbehaving]:
     ("way", "reason"),
     [
         pytest.param("refuses", "answered with status 401", id="refuses"),
-        pytest.param("sends too much", "more than 16 MiB|no stream of events", id="sends-too-much"),
+        pytest.param("sends too much", "more than 16 MiB|no event stream", id="sends-too-much"),
         pytest.param("compresses", "answered compressed", id="compresses"),
         pytest.param("hangs", "did not answer within", id="hangs"),
         pytest.param(
-            "says nothing sensible", "no MCP message|no stream of", id="says-nothing-sensible"
+            "says nothing sensible",
+            "not an MCP message|no event stream",
+            id="says-nothing-sensible",
         ),
-        pytest.param("endless events", "exceeded the|no stream of events", id="endless-events"),
+        pytest.param("endless events", "exceeded the|no event stream", id="endless-events"),
     ],
 )
 async def test_a_server_that_misbehaves_fails_and_no_secret_is_told(

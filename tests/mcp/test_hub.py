@@ -207,7 +207,7 @@ async def test_a_tool_that_changed_is_asked_about_until_it_is_allowed_again(benc
         assert await ruling(bench, hub) is Decision.ALLOW
         await bench.use(hub, **GREET)
     async with bench.hub() as hub:
-        with pytest.raises(ToolError, match="was not called; call it again"):
+        with pytest.raises(ToolError, match=r"was not called\. Call it again"):
             await bench.use(hub, **GREET)
         assert await ruling(bench, hub) is Decision.NONE
         action = await bench.prepare(hub, **GREET)
@@ -290,7 +290,7 @@ async def test_what_a_project_brings_later_is_not_started(bench: Bench, name: st
         assert [each.name for each in hub.health()] == ["other", "mine"]
         assert {each.state for each in hub.health()} == {State.CONNECTED}
     assert [fact.text for fact in bench.facts if isinstance(fact, Noted)] == [
-        f"{file} has changed; its servers count when rookery is started anew."
+        f"{file} has changed; its servers are used after rookery is restarted."
     ]
     assert len(bench.pids) == 2
     async with bench.hub() as hub:

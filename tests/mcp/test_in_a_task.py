@@ -132,7 +132,7 @@ async def test_a_server_that_a_task_brings_along_is_none(bench: Bench, tmp_path:
         await stage.play("yes")
     assert [each.ending for each in stage.finished[:2]] == [Ending.MISTAKEN] * 2
     told = [fact.text for fact in stage.facts if isinstance(fact, Noted)]
-    assert told == [f"{file} has changed; its servers count when rookery is started anew."]
+    assert told == [f"{file} has changed; its servers are used after rookery is restarted."]
     assert bench.pids == []
 
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 GREET = {"server": "one", "tool": "greet", "arguments": {"whom": "you"}}
 NOT_STARTED = (
     r"The MCP server one is not started, because server\.py, which it runs outside the sandbox, "
-    r"is not what it was\. If it is as it should be, the user runs: rookery mcp test one"
+    r"has changed\. To accept the change, the user runs: rookery mcp test one"
 )
 
 

@@ -40,7 +40,7 @@ async def seen(bench: Bench) -> None:
 
 async def met_changed(bench: Bench, hub: McpHub) -> Action:
     """The call of the tool, after the first try has shown what it is by now."""
-    with pytest.raises(ToolError, match=r"was not called; call it again"):
+    with pytest.raises(ToolError, match=r"was not called\. Call it again"):
         await bench.use(hub, **GREET)
     action = await bench.prepare(hub, **GREET)
     assert CHANGED in action.notes
@@ -115,7 +115,7 @@ def test_pins_are_kept_whatever_becomes_of_the_catalogues(tmp_path: Path):
 def test_pins_that_cannot_be_read_allow_nothing(tmp_path: Path):
     file = tmp_path / "pins.json"
     file.write_text('{"x": 1')
-    with pytest.raises(ToolError, match=r"pins\.json.*it is damaged.*remove it to begin anew"):
+    with pytest.raises(ToolError, match=r"pins\.json.*it is damaged.*remove it to start over"):
         Pins(file).changed(ServerDefinition(name="s", command="c"), offer(""))
 
 

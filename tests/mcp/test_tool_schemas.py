@@ -66,7 +66,7 @@ SCHEMA = {
         ({"a": "x"}, []),
         ({"a": "x", "n": 3.0}, []),
         ({}, ["a is missing."]),
-        ({"a": 1, "b": 2}, ["a must be of type string.", "There is no argument 'b'."]),
+        ({"a": 1, "b": 2}, ["a must be of type string.", "Unknown argument: 'b'."]),
         ({"a": "x", "n": True}, ["n must be of type integer."]),
     ],
 )

@@ -69,7 +69,7 @@ CASES = [
     pytest.param(reading("/proc/self/environ"), DENY, "operating system", id="system file"),
     pytest.param(reading("bad\0path"), DENY, "control characters", id="control character"),
     pytest.param(
-        changing(".git/config"), ASK, "protected, because git runs what is in it: .git/config",
+        changing(".git/config"), ASK, "protected, because git runs it: .git/config",
         id="PROT",
     ),
     pytest.param(reading(".git/config"), NONE, "", id="PROT does not keep from reading"),

@@ -108,9 +108,9 @@ def test_the_same_folder_elsewhere_is_asked_about_again(store: TrustStore, root:
 
 def test_home_and_what_holds_it_are_refused(store: TrustStore, home: Path, tmp_path: Path):
     for folder, why in (
-        (Path("/"), "/ is never trusted as a whole. Start in the folder of your project."),
-        (home, f"{home} is your home folder, which is never trusted as a whole. Start in the"),
-        (home.parent, f"{home.parent} holds your home folder, so it is never trusted."),
+        (Path("/"), "/ cannot be trusted as a whole. Start in your project's folder."),
+        (home, f"{home} is your home folder, which cannot be trusted as a whole. Start in"),
+        (home.parent, f"{home.parent} contains your home folder, so it cannot be trusted."),
     ):
         assert never_trusted(folder).startswith(why)
         with pytest.raises(SettingsError) as refusal:

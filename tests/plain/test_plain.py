@@ -52,7 +52,7 @@ from rookery.core.text.output_preview import gap
 from rookery.plain.display import LAST_LINES, LINE_LENGTH, OUTPUT_LINES, PlainDisplay
 from rookery.plain.screen import Screen
 
-NOTED = "  noted: the model hears it with its next step"
+NOTED = "  queued for the model's next step"
 BUSY = FailureKind.BUSY
 
 
@@ -135,7 +135,7 @@ def test_words_of_a_sub_task_are_told_once():
 
 LOOKS = json.dumps({"diffStats": {"added": 3, "removed": 1}})
 NO_ENTRY = json.dumps({"status": "denied", "feedback": "use b.txt\ninstead"})
-MISSING = json.dumps({"status": "error", "message": "There is no file a.py."})
+MISSING = json.dumps({"status": "error", "message": "No such file: a.py."})
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,10 @@ MISSING = json.dumps({"status": "error", "message": "There is no file a.py."})
         ),
         (
             [finished(NO_ENTRY, Ending.DENIED)],
-            ["  ✗ not done; the model was told: use b.txt instead"],
+            ["  ✗ not done: use b.txt instead"],
         ),
         ([finished(replies.denied(), Ending.DENIED)], ["  ✗ not done"]),
-        ([finished(MISSING, Ending.FAILED)], ["  ✗ There is no file a.py."]),
+        ([finished(MISSING, Ending.FAILED)], ["  ✗ No such file: a.py."]),
         ([finished(replies.failed(""), Ending.FAILED)], ["  ✗ failed"]),
         ([finished("x" * 600, Ending.FAILED)], ["  ✗ " + "x" * 499 + "…"]),
         (
@@ -206,14 +206,17 @@ MISSING = json.dumps({"status": "error", "message": "There is no file a.py."})
         ([RequestStarted(request_id="r", model="m")], []),
         (
             [UserSpoke(message_id="m", text="hi")],
-            ["  noted: the model hears it with its next step"],
+            ["  queued for the model's next step"],
         ),
-        ([text("Half a sen"), StepCancelled()], ["Half a sen", "Stopped. Ctrl-C again leaves."]),
+        (
+            [text("Half a sen"), StepCancelled()],
+            ["Half a sen", "Stopped. Press Ctrl-C again to exit."],
+        ),
         ([Noted(text="Mind\x1b this.")], ["note: Mind␛ this."]),
         ([TaskFailed(message="It broke.")], ["✗ The task failed: It broke."]),
         (
             [allowed("Run rm a"), finished(NO_ENTRY, Ending.DENIED)],
-            ["✗ Run rm a: not done; the model was told: use b.txt instead"],
+            ["✗ Run rm a: not done: use b.txt instead"],
         ),
         (
             [
@@ -222,11 +225,11 @@ MISSING = json.dumps({"status": "error", "message": "There is no file a.py."})
                 finished(code=0),
                 finished(NO_ENTRY, Ending.DENIED),
             ],
-            ["● Run rm a", "  ✗ not done; the model was told: use b.txt instead"],
+            ["● Run rm a", "  ✗ not done: use b.txt instead"],
         ),
         (
             [CommandDetached(call_id="c", command="npm\n\x1b[8mdev", artifact="a")],
-            ["  it runs on: npm␊␛[8mdev (/stop ends it)"],
+            ["  still running: npm␊␛[8mdev (/stop ends it)"],
         ),
         (
             [CommandEnded(call_id="c", text="It has ended: npm\nExit code: 0\nOutput:")],
@@ -239,12 +242,13 @@ MISSING = json.dumps({"status": "error", "message": "There is no file a.py."})
                 )
             ],
             [
-                "Put back 2 files: a, b. "
-                "Left alone, because somebody else has changed them: c␇. "
-                "/rewind 0 undoes that."
+                (
+                    "Restored 2 files: a, b. Skipped, because someone else changed them: "
+                    "c␇. /rewind 0 undoes that."
+                )
             ],
         ),
-        ([Rewound(to=7)], ["The conversation is back at 7."]),
+        ([Rewound(to=7)], ["The conversation was rewound to 7."]),
         ([FilesChanged(call_id="c", before="b", after="a", since=1)], []),
     ],
 )
@@ -317,7 +321,7 @@ def test_a_command_that_writes_nothing_is_a_status():
 @pytest.mark.parametrize(
     ("fact", "words"),
     [
-        (SavingFiles(call_id="c"), "saving the files, so that this can be undone"),
+        (SavingFiles(call_id="c"), "saving files for undo"),
         (RequestStarted(request_id="r", model="m"), "waiting for m"),
         (ToolStarted(call_id="c", tool="execute_command", title="Run x", command="x"), "running"),
     ],
@@ -360,7 +364,8 @@ def test_an_open_question_is_repeated_below_news_that_leave_it_open():
     display.show(Event(2, 0, 2, CommandEnded(call_id="c", text="It has ended.")))
     display.show(Event(3, 0, 3, StepCancelled()))
     assert out.getvalue() == (
-        f"Go on? \n{NOTED}\nGo on? \nnote: It has ended.\nGo on? \nStopped. Ctrl-C again leaves.\n"
+        f"Go on? \n{NOTED}\nGo on? \nnote: It has ended.\nGo on? \n"
+        "Stopped. Press Ctrl-C again to exit.\n"
     )
 
 

@@ -23,8 +23,8 @@ pytestmark = pytest.mark.anyio
 
 LEAVE = Leave(LEFT_AT_PROMPT, code="task_aborted")
 CTRL_D = "\x04"
-ALLOW = "Allow this? [y/n, or say why not] "
-OR_ALWAYS = "Allow this? [y/n/a, or say why not] "
+ALLOW = "Approve? [y/n, or say why not] "
+OR_ALWAYS = "Approve? [y/n/a, or say why not] "
 RULE = "exactly this command in /work, for 30 days: make"
 SURE = f"Always allow {RULE}? [y/n] "
 
@@ -166,7 +166,7 @@ async def test_an_empty_line_means_what_the_capital_letter_says(
         ),
         (
             asked(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 2.5, "type": "cost"}'),
-            "This task has come to its limit of $2.50 (max_cost).\nGo on? [y/N] ",
+            "This task has reached its limit of $2.50 (max_cost).\nGo on? [y/N] ",
         ),
         (
             asked(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, "odd"),
@@ -320,7 +320,7 @@ async def put_in_time(
     question: Asked, typed: str, *, seconds: float | None = 60, hang_up: bool = False
 ) -> tuple[Response, str, bool]:
     """The same for a question that is answered without the person after a while; and whether
-    the terminal is as it was."""
+    the terminal was not changed."""
     fingers, terminal = pty.openpty()
     before = termios.tcgetattr(terminal)
     out = Watched()
@@ -380,7 +380,7 @@ async def test_a_question_of_an_automatic_run_is_answered_in_time(
     response, seen, restored = await put_in_time(PORT, typed, seconds=seconds)
     assert response == answer
     assert restored
-    assert seen.startswith("Port?\n  1. 8080 (goes on in debug mode)\n  2. 2 more tests\n")
+    assert seen.startswith("Port?\n  1. 8080 (switches to debug mode)\n  2. 2 more tests\n")
 
 
 async def test_a_terminal_that_is_gone_is_a_timeout_at_once():

@@ -70,7 +70,7 @@ def test_credentials_inside_the_workspace_are_not_read(bench: ConfigBench):
     bench.link("rules/a.md", bench.root / "project/.ssh/id_rsa")
     scan = ConfigScan()
     assert projects_folder(inside).files("rules", scan) == []
-    assert scan.problems == ["rules/a.md is left out: it is where credentials are kept."]
+    assert scan.problems == ["rules/a.md is left out: it holds credentials."]
 
 
 def test_a_folder_that_leads_out_is_left_out(bench: ConfigBench):
@@ -95,7 +95,7 @@ def test_links_in_a_circle_end(bench: ConfigBench):
     bench.link("rules/again", bench.root / "rules")
     assert names(bench) == (
         ["a.md"],
-        ["Some links in rules lead to folders that were looked at already; they are not followed."],
+        ["Some links in rules lead to folders that were already read; they are not followed."],
     )
 
 
@@ -156,7 +156,7 @@ def test_a_walk_ends_at_the_most_names_and_says_so_once(bench: ConfigBench):
     scan = ConfigScan()
     project(bench).files("rules", scan)
     assert scan.entries <= MOST_ENTRIES + 1 + len(scan.marks)
-    assert scan.problems == ["rules is not read whole: there are too many files and folders."]
+    assert scan.problems == ["rules is only partly read: it has too many files and folders."]
 
 
 def test_all_walks_of_a_look_have_an_end_together(bench: ConfigBench):
@@ -175,7 +175,7 @@ def test_a_pipe_is_neither_opened_nor_waited_for(bench: ConfigBench):
     os.mkfifo(bench.root / "rules/pipe.md")
     found, problems = names(bench)
     assert found == ["a.md"]
-    assert problems == ["rules/pipe.md is left out: it is no regular file."]
+    assert problems == ["rules/pipe.md is left out: it is not a regular file."]
     scan = ConfigScan()
     assert project(bench).text(str(bench.root / "rules/pipe.md"), scan) == ""
     assert scan.problems

@@ -193,8 +193,8 @@ def test_a_projects_mode_never_does_more_than_the_one_it_replaces(
     assert (mode.name, mode.source, list(mode.groups)) == ("theirs", "project", groups)
     instead = f"The project's mode {slug} is used here instead of yours."
     limited = (
-        f"The project's own mode {slug} may not do more than the usual one, so this was "
-        f"taken from it: {taken}."
+        f"The project's mode {slug} may not do more than yours, so this was removed "
+        f"from it: {taken}."
     )
     assert found.problems == (*([instead] if users else []), *([limited] if taken else []))
 

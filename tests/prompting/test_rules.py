@@ -186,7 +186,9 @@ def test_of_very_many_folders_with_rules_some_are_named(bench: ConfigBench):
         bench.put(f"sub{number:03}/AGENTS.md", "x")
     found = read(bench)
     assert len(found.nested) == MOST_NESTED
-    assert found.problems == (f"Only {MOST_NESTED} of {MOST_NESTED + 5} folders with rules count.",)
+    assert found.problems == (
+        f"Only {MOST_NESTED} of {MOST_NESTED + 5} folders with rules are used.",
+    )
 
 
 def test_the_same_bytes_for_as_long_as_nothing_has_changed(bench: ConfigBench):

@@ -46,7 +46,7 @@ def test_the_users_come_before_ours_and_a_project_replaces_none(bench: ConfigBen
         bench.put(f"{place}/commands/init.md", f"of {place}")
         assert named(read(bench), "init") == INIT
     assert read(bench).problems == (
-        "The project's own command /init is not used: it is a name of ours.",
+        "The project's own command /init is not used: it is a built-in name.",
     )
     for place in ("~/.roo", "config"):
         bench.put(f"{place}/commands/init.md", f"of {place}")
@@ -119,7 +119,7 @@ def test_links_in_circles_hold_nothing_up(bench: ConfigBench, target: str):
     [
         (
             "---\nno end",
-            "The command .roo/commands/x.md is left out: its front matter has no closing ---.",
+            "The command .roo/commands/x.md is skipped: its front matter has no closing ---.",
         ),
         (b"\0\1\2", ".roo/commands/x.md is left out: it is not a text file."),
     ],

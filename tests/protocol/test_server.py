@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_client_says_first_who_it_is():
     async with caller(Logs("t")) as client:
         refusal = await client.call("follow", task_id="t")
-        assert refusal["error"] == {"code": -32002, "message": "Say initialize first."}
+        assert refusal["error"] == {"code": -32002, "message": "Send initialize first."}
         answer = await client.call("initialize", **INITIALIZE)
         assert answer["result"]["protocol"] == 1
         assert answer["result"]["host"]["name"] == "rookery"

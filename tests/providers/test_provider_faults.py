@@ -231,7 +231,7 @@ async def test_a_server_on_this_machine_that_is_down_is_asked_after(provider: st
     with nobody_home() as url:
         error = await _failure(provider, url)
     place = url.removeprefix("http://")
-    assert str(error) == f"Nobody could be reached at {place}. {question}"
+    assert str(error) == f"{place} cannot be reached. {question}"
 
 
 @contextmanager

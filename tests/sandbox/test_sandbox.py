@@ -591,7 +591,7 @@ def test_where_there_is_no_sandbox_it_is_said_and_a_required_one_refuses(tmp_pat
     assert launched == "('/bin/true',)"
     assert "bubblewrap is not installed" in denied
     assert "was not run" in denied
-    assert line.startswith("no sandbox: commands can do whatever you can")
+    assert line.startswith("no sandbox: commands can do everything you can")
     assert "yes" not in holds
 
 
@@ -1061,7 +1061,7 @@ def test_a_workspace_that_is_gone_is_not_taken_for_a_missing_sandbox(known: bool
     sandbox = cell.sandbox()
     assert not known or sandbox.state.kind != "none"
     moved = cell.root.rename(cell.folder / "moved")
-    assert sandbox.state.line == f"The folder {cell.root} is gone."
+    assert sandbox.state.line == f"The folder {cell.root} was removed."
     with pytest.raises(ToolError, match=r"is gone\. The command was not run"):
         sandbox.launch(["/bin/true"], cwd=str(cell.root))
     moved.rename(cell.root)

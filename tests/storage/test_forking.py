@@ -122,7 +122,7 @@ def test_a_session_that_somebody_works_on_can_be_forked():
 
 @pytest.mark.parametrize("at", [0, -1, FACTS_OF_PARENT + 1])
 def test_an_event_that_is_not_there_is_told(at: int):
-    with pytest.raises(SettingsError, match=f"There is no event {at}; there are 1 to 13"):
+    with pytest.raises(SettingsError, match=f"No such event: {at}. The events are 1 to 13"):
         fork(store(), PARENT, NEW, at=at, now=NOW)
     assert not store().folder(NEW).exists()
 

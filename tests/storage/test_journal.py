@@ -194,7 +194,7 @@ def test_a_creation_that_was_interrupted_can_be_repeated(left: bytes | None, tmp
 
 def test_a_task_is_created_only_once(tmp_path: Path):
     events = store(tmp_path / "t", [opened()])
-    with pytest.raises(StorageError, match="There already is a task t"):
+    with pytest.raises(StorageError, match="Session t already exists"):
         Journal.create(tmp_path / "t")
     assert list(read_events(tmp_path / "t")) == events
 
@@ -324,11 +324,11 @@ class TestWhoseFolderIsDeletedMeanwhile:
         shutil.rmtree(tmp_path / "state") if whole else (folder / JOURNAL).unlink()
         events += write_all(journal, [UserSpoke(message_id="m", text="two")], events[-1])
         told = journal.recovered
-        assert told.startswith(f"The folder of this task, {folder}, was deleted while it ran.")
+        assert told.startswith(f"The folder of this session, {folder}, was deleted while it ran.")
         events += write_all(journal, [Noted(text=told)], events[-1])
         assert (journal.recovered, journal.read()) == ("", events)
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        with pytest.raises(StorageError, match="is being worked on by process"):
+        with pytest.raises(StorageError, match="is open in process"):
             Journal.open(folder)
         journal.close()
         assert list(read_events(folder)) == events
@@ -361,7 +361,7 @@ class TestWhoseFolderIsDeletedMeanwhile:
         events = write_all(journal, [opened()])
         (tmp_path / "t" / JOURNAL).unlink()
         (tmp_path / "t" / JOURNAL).write_text("another")
-        with pytest.raises(StorageError, match="Another file has taken the place"):
+        with pytest.raises(StorageError, match="Another file replaced the"):
             write_all(journal, [Noted(text="one")], events[-1])
         journal.close()
         assert (tmp_path / "t" / JOURNAL).read_text() == "another"

@@ -85,7 +85,7 @@ def test_a_file_open_to_others_is_refused_with_the_remedy(file: Path, mode: int)
     keep(file, f'anthropic = "{SECRET}"', mode)
     with pytest.raises(SettingsError) as caught:
         find(file)
-    assert str(caught.value) == f"{file} is open to other users; run: chmod 600 {file}"
+    assert str(caught.value) == f"Other users can read {file}; run: chmod 600 {file}"
     with pytest.raises(SettingsError):
         save_key(file, "anthropic", "new")
     subprocess.run(["sh", "-c", str(caught.value).partition("run: ")[2]], check=True)
@@ -110,7 +110,7 @@ def test_a_pipe_or_folder_is_refused_without_waiting(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe", 0o600)
     (tmp_path / "folder").mkdir(mode=0o700)
     for name in ("pipe", "folder"):
-        with pytest.raises(SettingsError, match=f"{name} is no regular file; move it away."):
+        with pytest.raises(SettingsError, match=f"{name} is not a regular file; move it away."):
             find(tmp_path / name)
 
 
@@ -119,7 +119,7 @@ def test_a_pipe_or_folder_is_refused_without_waiting(tmp_path: Path):
     [
         (f"anthropic = {SECRET}", "; see line 1, column 13."),
         (f"[{SECRET}]\n[{SECRET}]", "; see line 2, column 27."),
-        (f'anthropic = "{SECRET}', "; see its end."),
+        (f'anthropic = "{SECRET}', "; check that it ends."),
         (f'anthropic = "{SECRET}'.encode() + b'\xff"', "; it is not UTF-8 text."),
         (f'x = "{SECRET}"\ny = ' + "[" * 990, "; it is nested too deeply."),
         (f'x = "{SECRET}"\n' + "#" * 1001, " is too large for a file of keys; shorten it."),
@@ -145,7 +145,7 @@ def test_a_key_that_cannot_be_one_is_refused(file: Path, flag: str):
     with pytest.raises(SettingsError) as caught:
         find(file, flag)
     assert str(caught.value) == (
-        "The key from --api-key is empty or holds characters that no key has; copy it again."
+        "The key from --api-key is empty or has characters that no key has; copy it again."
     )
 
 
@@ -164,13 +164,13 @@ def test_a_saved_key_is_found_and_the_others_stay(file: Path):
 
 @pytest.mark.parametrize("provider", ["", "a b", "a.b", "x=", "[x]"])
 def test_only_a_plain_name_gets_a_key(file: Path, provider: str):
-    with pytest.raises(SettingsError, match="A provider's name is made of"):
+    with pytest.raises(SettingsError, match="A provider's name has only"):
         save_key(file, provider, SECRET)
     assert not file.exists()
 
 
 def test_an_impossible_key_is_not_saved(file: Path):
-    with pytest.raises(SettingsError, match="The key that was given is empty or holds"):
+    with pytest.raises(SettingsError, match="The key that was given is empty or has"):
         save_key(file, "anthropic", "two\nlines")
     assert not file.exists()
 

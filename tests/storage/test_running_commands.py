@@ -112,7 +112,7 @@ def test_a_command_is_ended_by_its_warden(
     commands.stop(listed)
     assert warden.wait() == -signal.SIGTERM
     assert commands.all() == []
-    with pytest.raises(StorageError, match=f"Command {warden.pid} has ended already."):
+    with pytest.raises(StorageError, match=f"Command {warden.pid} has already ended."):
         commands.stop(listed)
 
 

@@ -131,7 +131,7 @@ def test_what_exists_and_what_does_not(tasks: TaskStore):
     write_all(journal, [OPENED])
     assert tasks.exists("t1")
     journal.close()
-    with pytest.raises(StorageError, match="There already is a task t1"):
+    with pytest.raises(StorageError, match="Session t1 already exists"):
         tasks.create("t1")
     with pytest.raises(StorageError, match="There is no task t2"):
         tasks.open("t2")
@@ -516,12 +516,12 @@ def test_verify_names_what_is_wrong_on_disk(tmp_path: Path):
     assert f"{blob.name} can be reached by other users." in problems
     assert any("Line 15, at byte" in problem and "not complete" in problem for problem in problems)
     (folder / JOURNAL).write_bytes(whole.replace(b"mind the gap", b"mind the cap"))
-    assert any("its checksum does not fit" in problem for problem in verify(folder))
+    assert any("its checksum does not match" in problem for problem in verify(folder))
     lines = whole.splitlines(keepends=True)
     (folder / JOURNAL).write_bytes(b"".join(lines[:3] + lines[4:]))
-    assert any("it holds event 5 instead of 4" in problem for problem in verify(folder))
+    assert any("it has event 5 instead of 4" in problem for problem in verify(folder))
     (folder / JOURNAL).write_bytes(b"")
-    assert "The journal is empty: the task was never begun." in verify(folder)
+    assert "The journal is empty: the session never started." in verify(folder)
     (folder / JOURNAL).unlink()
     assert verify(folder) == ["The journal cannot be read (No such file or directory)."]
 

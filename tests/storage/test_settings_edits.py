@@ -123,7 +123,7 @@ def test_what_cannot_be_changed_safely_is_left_to_its_owner():
 
 
 def test_a_faulty_file_is_not_touched():
-    with pytest.raises(SettingsError, match="no valid TOML"):
+    with pytest.raises(SettingsError, match="not valid TOML"):
         with_value("mode = \n", ("mode",), "x", FILE)
 
 

@@ -105,27 +105,29 @@ def test_these_files_are_fine(user_file: Path, text: str):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('modle = "x"', "there is no setting `modle`; did you mean `model`?"),
-        ("Mode = 1", "there is no setting `Mode`; did you mean `mode`?"),
-        ("color = 1", "there is no setting `color`; did you mean `ui.colour`?"),
-        ("timeout = 1", "there is no setting `timeout`; did you mean `commands.timeout`?"),
-        ("zzz = 1", "there is no setting `zzz`; remove it."),
-        ("[uii]\ncolour = 1", "there is no setting `uii`; did you mean `ui`?"),
-        ("[ui]\ncolor = 1", "there is no setting `ui.color`; did you mean `ui.colour`?"),
-        ("[limit]\nx = 1", "there is no setting `limit`; did you mean `limits`?"),
+        ('modle = "x"', "no such setting: `modle`; did you mean `model`?"),
+        ("Mode = 1", "no such setting: `Mode`; did you mean `mode`?"),
+        ("color = 1", "no such setting: `color`; did you mean `ui.colour`?"),
+        ("timeout = 1", "no such setting: `timeout`; did you mean `commands.timeout`?"),
+        ("zzz = 1", "no such setting: `zzz`; remove it."),
+        ("[uii]\ncolour = 1", "no such setting: `uii`; did you mean `ui`?"),
+        ("[ui]\ncolor = 1", "no such setting: `ui.color`; did you mean `ui.colour`?"),
+        ("[limit]\nx = 1", "no such setting: `limit`; did you mean `limits`?"),
         (
             '[models."a.b"]\nwindw = 1',
-            'there is no setting `models."a.b".windw`; did you mean `models."a.b".window`?',
+            'no such setting: `models."a.b".windw`; did you mean `models."a.b".window`?',
         ),
         ("ui = 5", "`ui` is a section; write its settings below [ui]."),
         ("[[models]]\nwindow = 1", "`models` is a section; write its settings below [models]."),
         ("models.x = 1", "`models.x` is a section; write its settings below [models.x]."),
         (
             'api_key = "sk-secret"',
-            "there is no setting `api_key`; keys are kept apart: remove it and run rookery auth, "
-            "or set the provider's environment variable.",
+            (
+                "no such setting: `api_key`. Keys are stored elsewhere: remove it and "
+                "run rookery auth, or set the provider's environment variable."
+            ),
         ),
-        ('"\\u001b[2J" = 1', 'there is no setting `"\\u001b[2J"`; remove it.'),
+        ('"\\u001b[2J" = 1', 'no such setting: `"\\u001b[2J"`; remove it.'),
         (
             'max_requests = "many"',
             'max_requests must be a whole number of at least 0, not "many".',
@@ -195,17 +197,17 @@ def test_a_refused_address_is_not_repeated(user_file: Path, address: str):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("model = \n", "settings.toml: line 1, column 9 is no valid TOML (invalid value)."),
+        ("model = \n", "settings.toml: line 1, column 9 is not valid TOML (invalid value)."),
         (
             "mode = 'ask'\nmode = 'ask'\n",
-            "settings.toml: line 2, column 13 is no valid TOML (cannot overwrite a value).",
+            "settings.toml: line 2, column 13 is not valid TOML (cannot overwrite a value).",
         ),
         (
             'model = "x',
-            "settings.toml: the end is no valid TOML (unterminated string).",
+            "settings.toml: the end is not valid TOML (unterminated string).",
         ),
         (b"model = '\xff'", "settings.toml is not UTF-8 text (byte 9); save it as UTF-8."),
-        ("x = " + "[" * 900, "settings.toml is nested too deeply; it needs two levels."),
+        ("x = " + "[" * 900, "settings.toml is nested too deeply; use at most two levels."),
         (
             "max_requests = " + "1" * (LONGEST_LINE - 15) + "1",
             "settings.toml: line 1 is longer than 1000 characters; shorten it.",
@@ -234,7 +236,7 @@ def test_everything_wrong_is_listed_at_once(user_file: Path, project_file: Path,
     with pytest.raises(SettingsError) as caught:
         load_settings(user_file, workspace, environ, {"max_requests": -3})
     assert str(caught.value).splitlines() == [
-        "~/.config/rookery/settings.toml: there is no setting `modle`; did you mean `model`?",
+        "~/.config/rookery/settings.toml: no such setting: `modle`; did you mean `model`?",
         '~/.config/rookery/settings.toml: max_cost must be a number of at least 0, not "much".',
         '~/.config/rookery/settings.toml: ui.colour must be "auto", "always" or "never", '
         'not "red".',
@@ -253,8 +255,8 @@ def test_a_folder_or_a_pipe_in_place_of_the_file_is_refused_without_waiting(
     with pytest.raises(SettingsError) as caught:
         load_settings(user_file, workspace, {}, {})
     assert str(caught.value).splitlines() == [
-        f"{user_file} is no regular file; move it away.",
-        f"{project_file} is no regular file; move it away.",
+        f"{user_file} is not a regular file; move it away.",
+        f"{project_file} is not a regular file; move it away.",
     ]
 
 
@@ -400,25 +402,25 @@ def test_a_project_may_tighten(user_file: Path, project_file: Path, workspace: P
     [
         (
             "approval = 'auto'",
-            'a project can only set it to "ask", so approval = "auto" was not taken; remove it.',
+            'a project can only set it to "ask", so approval = "auto" was ignored; remove it.',
         ),
         (
             "max_requests = 201",
-            "a project can only lower it (0 is no limit), so max_requests = 201 was not taken; "
+            "a project can only lower it (0 means no limit), so max_requests = 201 was ignored; "
             "remove it.",
         ),
         (
             "max_requests = 0",
-            "a project can only lower it (0 is no limit), so max_requests = 0 was not taken; "
+            "a project can only lower it (0 means no limit), so max_requests = 0 was ignored; "
             "remove it.",
         ),
         (
             "[commands]\ntimeout = 1801",
-            "a project can only lower it, so commands.timeout = 1801 was not taken; remove it.",
+            "a project can only lower it, so commands.timeout = 1801 was ignored; remove it.",
         ),
         (
             "[limits]\nread_lines = 2001",
-            "a project can only lower it, so limits.read_lines = 2001 was not taken; remove it.",
+            "a project can only lower it, so limits.read_lines = 2001 was ignored; remove it.",
         ),
         *(
             (text, f"{key} cannot be set by a project; set it in USER if you want it.")
@@ -434,11 +436,13 @@ def test_a_project_may_tighten(user_file: Path, project_file: Path, workspace: P
         ),
         (
             "api_key = 'sk-x'",
-            "there is no setting `api_key`; keys are kept apart: remove it and run rookery auth, "
-            "or set the provider's environment variable.",
+            (
+                "no such setting: `api_key`. Keys are stored elsewhere: remove it and "
+                "run rookery auth, or set the provider's environment variable."
+            ),
         ),
-        ("home = '/tmp'", "there is no setting `home`; remove it."),
-        ("[mcp]\nx = 1", "there is no setting `mcp`; remove it."),
+        ("home = '/tmp'", "no such setting: `home`; remove it."),
+        ("[mcp]\nx = 1", "no such setting: `mcp`; remove it."),
         ("limits = 1", "`limits` is a section; write its settings below [limits]."),
     ],
 )

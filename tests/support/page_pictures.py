@@ -119,7 +119,7 @@ def draw(browser: Browser, manager: Manager, named: dict[str, str]) -> None:
             save(tab, f"inbox-{theme}")
     with looking(browser, manager, **WIDE) as tab:
         tab.go("new")
-        tab.page.get_by_label("What is to be done").fill("Show prices with the currency's sign")
+        tab.page.get_by_label("To-do list").fill("Show prices with the currency's sign")
         tab.page.get_by_role("radio", name="2").check()
         save(tab, "new-agent")
         tab.open(named["version"], "review")

@@ -106,5 +106,5 @@ class PlayedHost:
 
     async def query(self, query: Asking[T]) -> T:
         if type(query) not in self._answers:
-            raise CommandRejected(f"Nobody here can answer {type(query).__name__}.")
+            raise CommandRejected(f"This host cannot answer {type(query).__name__}.")
         return cast(T, self._answers[type(query)])

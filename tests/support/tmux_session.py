@@ -1,7 +1,7 @@
 """The real command in a real terminal emulator, as it looks on the screen.
 
     with TmuxSession(["rookery"], cwd=folder, environ=environ) as terminal:
-        terminal.wait_for("What should be done?")
+        terminal.wait_for("What should I do?")
         terminal.press("C-c")
 
 Every wait is for something that is seen, or no longer seen.

@@ -17,7 +17,7 @@ PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 SIZES = ((80, 24), (160, 48))
 SCENES = {
     "tasks": ("f2", "Round prices"),
-    "checkpoints": ("f3", "Done to files"),
+    "checkpoints": ("f3", "File changes"),
     "models": ("f4", "gpt-5.2"),
     "tree": ("f5", "Look up how banks round"),
 }

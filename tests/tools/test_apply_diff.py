@@ -67,7 +67,7 @@ async def test_no_block_applied_is_a_mistake_and_explained_by_a_reading(bench: W
 
 @pytest.mark.parametrize(
     ("diff", "words"),
-    [("nonsense", "The diff is malformed"), (block("one", "1"), "There is no file a.txt")],
+    [("nonsense", "The diff is malformed"), (block("one", "1"), "No such file: a.txt")],
 )
 async def test_wrong_use_is_a_mistake(bench: Workbench, diff: str, words: str):
     with pytest.raises(BadArguments, match=words):

@@ -149,8 +149,8 @@ async def test_of_many_files_the_first_are_named(bench: Workbench):
     ("rows", "words"),
     [
         pytest.param(["*** Add File: a.txt", "+x"], "a.txt is there already", id="add"),
-        pytest.param(["*** Delete File: no.txt"], "There is no file no.txt", id="delete"),
-        pytest.param(["*** Update File: no.txt", "+x"], "There is no file no.txt", id="update"),
+        pytest.param(["*** Delete File: no.txt"], "No such file: no.txt", id="delete"),
+        pytest.param(["*** Update File: no.txt", "+x"], "No such file: no.txt", id="update"),
         pytest.param(["*** Update File: a.txt", "*** Move to: sub/c.txt"],
                      "sub/c.txt is there already",
                      id="move onto another"),

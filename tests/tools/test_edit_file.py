@@ -133,7 +133,7 @@ async def test_but_never_one_that_is_there(bench: Workbench, content: bytes):
     ("old", "new", "words"),
     [
         ("x\r\ny", "x\ny", "are the same"),
-        ("x", "y", "There is no file a.txt"),
+        ("x", "y", "No such file: a.txt"),
     ],
 )
 async def test_wrong_use_is_a_mistake(bench: Workbench, old: str, new: str, words: str):

@@ -81,7 +81,7 @@ async def test_lines_are_numbered(bench: Workbench, content: str | bytes, shown:
 async def test_a_slice_says_how_to_go_on(bench: Workbench):
     bench.put("a.txt", "".join(f"{n}\n" for n in range(1, 11)))
     assert await read(bench, offset=3, limit=2) == (
-        "File: a.txt\n(Lines 3-4 of 10. To go on: offset=5.)\n3 | 3\n4 | 4"
+        "File: a.txt\n(Lines 3-4 of 10. To continue: offset=5.)\n3 | 3\n4 | 4"
     )
     assert await read(bench, offset=9, limit=5) == "File: a.txt\n 9 | 9\n10 | 10"
 
@@ -91,7 +91,7 @@ async def test_at_most_2000_lines_are_shown(bench: Workbench, lines: int):
     bench.put("a.txt", "x\n" * lines)
     rows = (await read(bench, limit=10**9)).split("\n")
     assert rows[-1] == "2000 | x"
-    assert (f"(Lines 1-2000 of {lines}. To go on: offset=2001.)" in rows) is (lines > 2000)
+    assert (f"(Lines 1-2000 of {lines}. To continue: offset=2001.)" in rows) is (lines > 2000)
 
 
 @pytest.mark.parametrize(("length", "cut"), [(2000, False), (2001, True), (200_000, True)])
@@ -105,7 +105,7 @@ async def test_a_long_text_is_cut_at_its_size(tmp_path: Path):
     bench = Workbench(tmp_path, Limits(read_bytes=100))
     bench.put("a.txt", "0123456789\n" * 50)
     rows = (await read(bench)).split("\n")
-    assert rows[1] == "(Lines 1-6 of 50. To go on: offset=7.)"
+    assert rows[1] == "(Lines 1-6 of 50. To continue: offset=7.)"
     assert rows[-1] == " 6 | 0123456789"
 
 
@@ -181,7 +181,7 @@ async def test_images_are_shown_to_models_that_see(tmp_path: Path):
         pytest.param(PICTURE[:16] + b"\0", "header is damaged", id="no size"),
         pytest.param(
             b"BM" + bytes(12) + struct.pack("<Iii", 40, 800, 600) + bytes(1_468_006),
-            "(Image, BMP, 800x600, 1.4 MB; models cannot be shown this type.)",
+            "(Image, BMP, 800x600, 1.4 MB; models do not accept this type.)",
             id="a kind that no model is sent",
         ),
     ],
@@ -214,7 +214,8 @@ async def test_one_call_shows_20_mib_of_images(tmp_path: Path):
 async def test_what_cannot_be_shown_is_described(bench: Workbench):
     bench.put("a.txt", PICTURE)
     assert (
-        await read(bench) == "File: a.txt\n(Image, PNG, 8x6, 1 KB; this model cannot see images.)"
+        await read(bench)
+        == "File: a.txt\n(Image, PNG, 8x6, 1 KB; this model does not accept images.)"
     )
     bench.put("a.txt", b"PK\3\4\0\0")
     assert await read(bench) == "File: a.txt\n(Not a text file: .txt, 6 bytes. Not shown.)"
@@ -247,7 +248,7 @@ async def test_documents_are_read_by_lines(
 async def test_a_slice_of_a_document(bench: Workbench):
     bench.put("a.docx", samples.word_document())
     outcome = await bench.run("read_file", path="a.docx", offset=2, limit=1)
-    assert outcome.text == "File: a.docx\n(Lines 2-2 of 7. To go on: offset=3.)\n2 | ## Of birds"
+    assert outcome.text == "File: a.docx\n(Lines 2-2 of 7. To continue: offset=3.)\n2 | ## Of birds"
     with pytest.raises(ToolError, match=r"Line 8 is past the end of a\.docx, which has 7 lines"):
         await bench.run("read_file", path="a.docx", offset=8)
 
@@ -325,7 +326,9 @@ async def together(bench: Workbench, *files: dict[str, Any]) -> Outcome:
 @pytest.mark.parametrize(
     ("ranges", "shown"),
     [
-        pytest.param(["2-3"], "(Lines 2-3 of 10. To go on: offset=4.)\n2 | 2\n3 | 3", id="string"),
+        pytest.param(
+            ["2-3"], "(Lines 2-3 of 10. To continue: offset=4.)\n2 | 2\n3 | 3", id="string"
+        ),
         pytest.param([[9, 10]], " 9 | 9\n10 | 10", id="pair"),
         pytest.param([{"start": 9, "end": 99}], " 9 | 9\n10 | 10", id="object"),
         pytest.param([{"start": "9"}], " 9 | 9\n10 | 10", id="no end"),
@@ -360,7 +363,7 @@ async def test_one_bad_file_does_not_spoil_the_others(bench: Workbench):
     files = [{"path": path} for path in ("gone", "a", "b", "", "bad\0path")]
     outcome = await together(bench, *files)
     sections = outcome.text.split("\n---\n")
-    assert sections[0] == "File: gone\nThere is no file gone. list_files shows what there is."
+    assert sections[0] == "File: gone\nNo such file: gone. Use list_files to see what exists."
     assert sections[1:3] == [
         "File: a\n1 | 1",
         "File: b\n(Not a text file: no extension, 1 bytes. Not shown.)",
@@ -457,7 +460,7 @@ async def test_a_batch_shows_as_much_as_one_file_may(tmp_path: Path):
         "\n---\n"
     )
     assert first.count("0123") == 6
-    assert second.startswith("File: b\n(Lines 1-1 of 6. To go on: offset=2.)")
+    assert second.startswith("File: b\n(Lines 1-1 of 6. To continue: offset=2.)")
     assert third == "File: c\n(Not shown: this call shows enough already. Read it by itself.)"
 
 

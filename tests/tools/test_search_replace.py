@@ -61,7 +61,7 @@ async def test_a_miss_is_a_mistake_and_explained_by_a_reading(
     [
         ("", "x", "old_string is empty"),
         ("x", "x", "are the same"),
-        ("x", "y", "There is no file a.txt"),
+        ("x", "y", "No such file: a.txt"),
     ],
 )
 async def test_wrong_use_is_a_mistake(bench: Workbench, old: str, new: str, words: str):

@@ -58,7 +58,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_the_first_words_open_a_task():
     async with play(task=False) as played:
-        assert "What should be done?" in played.screen
+        assert "What should I do?" in played.screen
         await played.type("fix it")
         await played.press("enter")
         (opened,) = played.sent(OpenTask)
@@ -401,7 +401,7 @@ async def test_new_closes_the_task_and_shows_the_empty_page():
         await played.press("enter")
         await played.settle()
         assert played.sent(CloseTask) == [CloseTask(task_id="t1")]
-        assert "What should be done?" in played.screen
+        assert "What should I do?" in played.screen
 
 
 async def test_a_task_at_work_is_not_left_by_mistake():
@@ -410,7 +410,7 @@ async def test_a_task_at_work_is_not_left_by_mistake():
         await played.settle()
         await played.app.new_task()
         await played.settle()
-        assert "A task is at work" in played.screen
+        assert "A task is running" in played.screen
         assert played.app.task_id == "t1"
 
 

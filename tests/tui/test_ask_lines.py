@@ -35,7 +35,7 @@ def told(standing: AskStanding, asked: Asked = EDIT, unread: int = 0, counting: 
     ("standing", "words"),
     [
         (AskStanding.UNSEEN, "…   "),
-        (AskStanding.OUT_OF_SIGHT, "too small a window to answer   "),
+        (AskStanding.OUT_OF_SIGHT, "the window is too small to answer   "),
         (AskStanding.TYPED_TO, "enter sends   esc back   "),
         (AskStanding.ELSEWHERE, "tab to answer   y yes   n no   a always…   r no, because…   "),
         (AskStanding.READY, "y yes   n no   a always…   r no, because…   "),

@@ -17,7 +17,7 @@ def done(ask_id: str) -> Asked:
 
 async def condense(played: Play) -> None:
     played.host.tell(CompletionOffered(result="Done."), done("a1"))
-    await played.see("Say what else to do")
+    await played.see("What next? Or /new")
     await played.type("/condense")
     await played.press("enter")
     await played.until(lambda: played.sent(Condense) != [])
@@ -31,7 +31,7 @@ async def test_the_screen_says_so_until_the_question_is_back():
         await played.settle()
         assert SUMMARISING in played.screen
         played.host.tell(Condensed(upto=1, summary="Shorter."), done("a2"))
-        await played.see("Say what else to do")
+        await played.see("What next? Or /new")
         assert SUMMARISING not in played.screen
 
 
@@ -54,8 +54,8 @@ async def test_a_message_waits_and_is_what_to_do_next():
 async def test_words_that_were_refused_stand_in_the_input_area_again():
     async with play() as played:
         played.host.tell(CompletionOffered(result="Done."), done("a1"))
-        await played.see("Say what else to do")
-        played.host.refusal = "Nothing is being asked right now."
+        await played.see("What next? Or /new")
+        played.host.refusal = "No question is open."
         await played.type("some words")
         await played.press("enter")
         await played.see("› some words")

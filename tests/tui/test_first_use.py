@@ -46,7 +46,7 @@ from support.tui_scenes import (
 from support.tui_session import Play, play
 
 pytestmark = pytest.mark.anyio
-HELD = "Task t7 is being worked on by process 12. Close it there first, or start a new task."
+HELD = "Session t7 is open in process 12. Close it there, or start another."
 
 
 class HeldHost(PlayedHost):
@@ -77,7 +77,7 @@ async def test_a_task_that_is_open_elsewhere_is_told_and_nothing_else_changes():
         played.host.tell(Asked(ask_id="a8", ask=AskKind.RESUME_TASK))
         await played.settle()
         await played.app.open_task("t7")
-        await played.see("being worked on by process 12")
+        await played.see("is open in process 12")
         assert played.app.task_id == "t1"
         assert not await played.app.send(DeleteTask(task_id="t7"))
 
@@ -163,7 +163,7 @@ async def test_pages_scroll_the_conversation_from_anywhere_also_while_it_streams
         await played.settle()
         await played.press("pageup", "pageup")
         place = played.app._page.transcript.scroll_y
-        assert "End goes on" in played.screen
+        assert "End follows" in played.screen
         played.host.tell(TextStreamed(request_id="r2", text="\n\nmore"))
         await played.settle()
         assert played.app._page.transcript.scroll_y == place
@@ -251,7 +251,7 @@ async def test_a_second_escape_stops_a_task_that_asks():
         asking_about_an_edit(played.host)
         await played.ripen()
         await played.press("escape")
-        assert "Esc again stops the task." in played.screen
+        assert "Press Esc again to stop the task." in played.screen
         assert played.app._page.composer.has_focus
         assert played.sent(Cancel) == []
         await played.press("escape")
@@ -322,7 +322,7 @@ async def test_a_command_that_does_not_exist_stays_to_be_mended():
         await played.settle()
         await played.type("/nosuch foo")
         await played.press("enter")
-        await played.see("There is no /nosuch.")
+        await played.see("No such command: /nosuch.")
         assert played.app._page.composer.text == "/nosuch foo"
 
 

@@ -160,7 +160,7 @@ async def test_where_there_are_no_intents_that_is_told():
     async with desk() as it:
         it.host.answer(AskIntents, ())
         await it.open(IntentScreen)
-        await it.sees("There are no intents to work for here")
+        await it.sees("This project has no intents")
 
 
 async def _say(played: Play, line: str) -> None:
@@ -273,7 +273,7 @@ def test_only_what_is_offered_has_a_key(asked: Asked, letters: str):
         (
             GOVERNED,
             QuestionStep.TASK,
-            "Allow this for the rest of the task?",
+            "Approve this for the rest of the task?",
             "within the scope",
             "user.py",
         ),
@@ -287,8 +287,8 @@ def test_only_what_is_offered_has_a_key(asked: Asked, letters: str):
         (
             UNKNOWN,
             QuestionStep.TASK,
-            "Allow this for the rest of the task?",
-            "this very command",
+            "Approve this for the rest of the task?",
+            "exactly this command",
             "make all",
         ),
     ],
@@ -311,8 +311,8 @@ def answers(played: Play) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     ("key", "choice", "shown"),
     [
-        ("t", "task", "this counts as within the scope:"),
-        ("e", "expand", "From now on INT-001 owns this too, in every task:"),
+        ("t", "task", "this counts as in scope:"),
+        ("e", "expand", "This is added to the scope of INT-001 for every task:"),
     ],
 )
 async def test_a_choice_shows_what_it_would_allow_before_it_counts(

@@ -82,7 +82,7 @@ async def test_a_setuid_program_loses_that_with_its_content(bench: Workbench):
 
 FAILING = [
     pytest.param(edit("c.txt", b"other", b"C"), "changed on disk", id="changed"),
-    pytest.param(edit("c.txt", None, b"C"), "created by somebody else", id="created"),
+    pytest.param(edit("c.txt", None, b"C"), "created by someone else", id="created"),
     pytest.param(edit("gone.txt", b"c", b"C"), "no longer there", id="gone"),
     pytest.param(edit("gone.txt", b"c", None), "no longer there", id="gone before its removal"),
     pytest.param(edit("c.txt", b"other", None), "changed on disk", id="removal of another"),
@@ -123,7 +123,7 @@ def test_a_failure_in_the_middle_is_put_back(bench: Workbench):
     bench.put("b.txt", "b")
     long = "n" * 250  # the name itself is allowed, but no neighbour could be named after it
     before = tree(bench.root)
-    with pytest.raises(ToolError, match="created by somebody else"):
+    with pytest.raises(ToolError, match="created by someone else"):
         make(
             [
                 _edit(bench, "a.txt", b"a", b"A"),

@@ -247,7 +247,7 @@ async def test_writing_through_a_link_inside_replaces_its_target(bench: Workbenc
     [
         (b"old", b"other", "changed on disk"),
         (b"old", None, "no longer there"),
-        (None, b"other", "created by somebody else"),
+        (None, b"other", "created by someone else"),
     ],
 )
 async def test_a_file_that_is_not_as_expected_is_left_alone(

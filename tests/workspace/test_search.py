@@ -258,8 +258,7 @@ async def test_a_folder_outside_is_listed_by_absolute_paths(inner: Workbench):
 async def test_no_search_looks_where_credentials_are_kept(inner: Workbench, engine: SearchCommand):
     config = around(inner, "home/.config")
     assert await search(inner, engine, "foo", config) == (
-        f"Found 1 match.\n\n# {config}/app/x.txt\n  1 | foo app\n"
-        "(1 hidden: places where credentials are kept.)"
+        f"Found 1 match.\n\n# {config}/app/x.txt\n  1 | foo app\n(1 hidden: credentials.)"
     )
     assert (await listing(inner, config))[0] == f"{config}/app/"
 
@@ -300,7 +299,7 @@ async def test_a_recursive_listing_leaves_out_what_is_ignored_or_hidden(bench: W
         "src/deep/",
         "src/deep/b.ts",
         "wide.txt",
-        "(Not looked into: .hidden/, node_modules/, pkg/)",
+        "(Not searched: .hidden/, node_modules/, pkg/)",
     ]
 
 
@@ -322,7 +321,7 @@ async def test_a_folder_named_on_purpose_is_listed_in_full(bench: Workbench):
         ".hidden/a.log",
         ".hidden/tmp/",
         ".hidden/tmp/c",
-        "(Not looked into: .hidden/node_modules/)",
+        "(Not searched: .hidden/node_modules/)",
     ]
 
 

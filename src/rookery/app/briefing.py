@@ -138,7 +138,7 @@ class Briefing:
         try:
             return self._models.of(mode.provider, mode.model)
         except SettingsError as error:
-            self._problems.append(f"Mode {mode.slug} wants another model. {error}")
+            self._problems.append(f"Mode {mode.slug} uses another model. {error}")
             return self._models.of("", "")
 
     async def equip(
@@ -318,7 +318,7 @@ def project_names(places: Places, workspace: Path, *, trusted: bool) -> ProjectN
                 (each.name, each.description)
                 for each in SkillFiles(*at, trusted=trusted).read().skills
             ),
-            *((name, f"not to be had: {why}") for name, why in commands.unreadable),
+            *((name, f"not available: {why}") for name, why in commands.unreadable),
         ),
         modes=tuple(mode.slug for mode in modes.modes),
         problems=(*modes.problems, *commands.problems),

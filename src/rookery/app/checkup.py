@@ -58,15 +58,15 @@ def check_folder(name: str, folder: Path) -> Finding:
     elsewhere = f"Make it writable, or set {HOME_VARIABLE} to a folder that is."
     there = _nearest(folder)
     if not there.is_dir():
-        return Finding(name, Health.BAD, f"{there} is no folder.", elsewhere)
+        return Finding(name, Health.BAD, f"{there} is not a folder.", elsewhere)
     if not os.access(there, os.R_OK | os.W_OK | os.X_OK):
-        return Finding(name, Health.BAD, f"{there} cannot be written.", elsewhere)
+        return Finding(name, Health.BAD, f"{there} is not writable.", elsewhere)
     if there != folder:
-        return Finding(name, Health.OK, f"{folder} is made when it is needed.")
+        return Finding(name, Health.OK, f"{folder} is created when it is needed.")
     if stat.S_IMODE(folder.stat().st_mode) & 0o077:
         todo = f"chmod 700 {shlex.quote(str(folder))}"
-        return Finding(name, Health.WARN, f"{folder} is open to other users.", todo)
-    return Finding(name, Health.OK, f"{folder} is yours alone and can be written.")
+        return Finding(name, Health.WARN, f"Other users can read {folder}.", todo)
+    return Finding(name, Health.OK, f"{folder} is writable and only yours.")
 
 
 def check_space(folder: Path) -> Finding:
@@ -74,9 +74,11 @@ def check_space(folder: Path) -> Finding:
     try:
         free = shutil.disk_usage(there).free
     except OSError as error:
-        return Finding("disk space", Health.WARN, f"It cannot be told for {there}: {reason(error)}")
+        return Finding("disk space", Health.WARN, f"Not known for {there}: {reason(error)}")
     health = Health.BAD if free < FULL else Health.WARN if free < SCARCE else Health.OK
-    todo = "" if health is Health.OK else f"Make room, or set {HOME_VARIABLE} to another disk."
+    todo = (
+        "" if health is Health.OK else f"Free some space, or set {HOME_VARIABLE} to another disk."
+    )
     return Finding("disk space", health, f"{free // MIB:,} MiB are free for sessions.", todo)
 
 
@@ -93,7 +95,7 @@ def check_settings(
     if file.exists() and stat.S_IMODE(file.stat().st_mode) & 0o022:
         todo = f"chmod 600 {shlex.quote(str(file))}"
         return Finding("settings", Health.WARN, f"Other users can change {file}.", todo)
-    source = f"{file} is in order." if file.exists() else f"There is no {file}; defaults hold."
+    source = f"{file} is in order." if file.exists() else f"No {file}; the defaults apply."
     return Finding("settings", Health.OK, source)
 
 
@@ -105,7 +107,7 @@ def check_trust(trust: TrustStore, workspace: Path) -> Finding:
     return Finding(
         "this folder",
         Health.WARN,
-        f"{workspace} is not trusted: it is only read, and its own settings do not apply.",
+        f"{workspace} is not trusted: it is read-only, and its own settings do not apply.",
         f"{NAME} trust",
     )
 
@@ -114,7 +116,7 @@ def check_ignore_files(workspace: Path) -> Finding:
     found = [name for name in IGNORE_FILES if os.path.lexists(workspace / name)]
     closed = [name for name in found if not os.access(workspace / name, os.R_OK)]
     if closed:
-        text = f"{closed[0]} cannot be read, so nobody knows what it keeps from the agent."
+        text = f"{closed[0]} cannot be read, so the files it hides are not known."
         return Finding("ignore files", Health.BAD, text, "Make it readable, or remove it.")
     text = f"{', '.join(found)}." if found else "None; the agent may read the whole folder."
     return Finding("ignore files", Health.OK, text)
@@ -135,18 +137,20 @@ def check_sessions(tasks: Path) -> Finding:
         looked_at += 1
         if problem := _problem_with(folder):
             damaged[folder.name] = problem
-    count = f"{len(folders)} kept"
+    count = f"{len(folders)} stored"
     if looked_at < len(folders):
-        count += f", the newest {looked_at} looked at"
+        count += f", the newest {looked_at} checked"
     if not damaged:
         return Finding("sessions", Health.OK, f"{count}, none damaged.")
     named = " ".join(f"{name}: {why}" for name, why in list(damaged.items())[:MOST_NAMED])
     return Finding(
         "sessions",
         Health.WARN,
-        f"{count}, {len(damaged)} not in order. {named}",
-        f"Go on with one by {NAME} --session-id ID: what can be read of it is kept, and the rest "
-        "is set aside beside it.",
+        f"{count}, {len(damaged)} damaged. {named}",
+        (
+            f"Continue one with {NAME} --session-id ID: the readable part is kept, and "
+            "the rest is moved to a file beside it."
+        ),
     )
 
 
@@ -189,7 +193,7 @@ def check_protection(settings: Settings, workspace: Path, places: Places) -> Ite
             if guarantee.name == NETWORK and settings.sandbox.network == "on":
                 continue
             holds = guarantee.holds is Holds.YES
-            yield Finding(guarantee.name, _health(holds), guarantee.why or "It holds here.")
+            yield Finding(guarantee.name, _health(holds), guarantee.why or "It works here.")
     yield anyio.run(_check_checkpoints, settings, workspace, places)
 
 
@@ -197,7 +201,7 @@ async def _check_checkpoints(settings: Settings, workspace: Path, places: Places
     from rookery.checkpoints.checkpoints import ShadowCheckpoints
 
     if not settings.checkpoints.use:
-        return Finding("checkpoints", Health.WARN, "They are switched off in the settings.")
+        return Finding("checkpoints", Health.WARN, "Turned off in the settings.")
     checkpoints = ShadowCheckpoints(workspace, places.checkpoints, settings.as_limits())
     used = await checkpoints.usage()
     problem = await checkpoints.health()

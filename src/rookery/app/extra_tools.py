@@ -51,7 +51,7 @@ def _nothing_new() -> Sequence[str]:
 
 
 def _no_server(line: str) -> Action:
-    raise ToolError("No MCP server is configured, so it has no prompts.")
+    raise ToolError("No MCP server is configured, so there are no prompts.")
 
 
 class ExtraTools(Struct, frozen=True, kw_only=True):

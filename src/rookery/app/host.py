@@ -113,7 +113,7 @@ class Workplace:
             case AskRehearsal(task_id=task_id, to=to, overwrite=overwrite):
                 return await self._rehearsal(task_id, to, overwrite)
             case _:
-                raise CommandRejected(f"Nobody here can answer {type(query).__name__}.")
+                raise CommandRejected(f"This host cannot answer {type(query).__name__}.")
 
     def _check_mode(self, mode: str) -> None:
         slugs = self._known.briefing.slugs()
@@ -165,7 +165,7 @@ class Workplace:
     ) -> tuple[FileDifference, ...]:
         contents = self._known.contents
         if contents is None:
-            raise CommandRejected("Checkpoints are switched off, so nobody knows what changed.")
+            raise CommandRejected("Checkpoints are turned off, so the changes are not known.")
         first: dict[str, bytes | None] = {}
         last: dict[str, bytes | None] = {}
         try:

@@ -156,7 +156,7 @@ def choose_model(
     if settings.provider:
         return _asked_for(settings, settings.provider, environ, keys_file, given_key)
     if given_key:
-        raise SettingsError("Say with --provider whose key --api-key is.")
+        raise SettingsError("Give --provider with --api-key.")
     choice = choice_without_flags(settings, environ, keys_file)
     if choice is None:
         raise NoKey(anyio.run(_what_to_do))
@@ -190,9 +190,7 @@ def _asked_for(
     variable = KEY_VARIABLES.get(provider)
     address = _address(settings, provider, environ)
     if key is None and variable and not is_loopback(address or BASE_URLS[provider]):
-        raise NoKey(
-            f"There is no key for {provider}. Set {variable}, or run: {NAME} auth {provider}"
-        )
+        raise NoKey(f"No key for {provider}. Set {variable}, or run: {NAME} auth {provider}")
     return _choice(settings, provider, environ, key)
 
 
@@ -221,10 +219,8 @@ def _choice(
     model = settings.model or USUAL_MODELS.get(provider)
     if model is None:
         if provider == "scripted":
-            raise SettingsError("Name the file of the script with -m.")
-        raise SettingsError(
-            f"Name one of the models of {provider} with -m. {NAME} models shows what there is."
-        )
+            raise SettingsError("Give the script file with -m.")
+        raise SettingsError(f"Choose a model of {provider} with -m. {NAME} models lists them.")
     return ModelChoice(provider, model, _address(settings, provider, environ), key)
 
 
@@ -247,7 +243,7 @@ async def _what_to_do() -> str:
 def ways_to_a_model() -> str:
     others = ", ".join(KEY_VARIABLES[provider] for provider in BY_KEY[1:])
     return (
-        f"  {NAME} auth anthropic   (asks for the key and keeps it; or {', '.join(BY_KEY[1:])})\n"
+        f"  {NAME} auth anthropic   (asks for the key and stores it; or {', '.join(BY_KEY[1:])})\n"
         f"  export ANTHROPIC_API_KEY=…   (or {others})\n"
         f"  start {' or '.join(LOCAL)} on its usual port, then: {NAME} models\n"
         f"  {NAME} demo   (needs no model)"

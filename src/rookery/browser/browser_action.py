@@ -167,7 +167,7 @@ class BrowserAction:
 
         async def unless_moved() -> None:
             if session.origin != origin:
-                raise ToolError(f"Nothing was done: the page has left {origin} meanwhile.")
+                raise ToolError(f"Nothing was done: the page has left {origin}.")
             await step()
 
         return self._external(

@@ -38,8 +38,8 @@ forced."""
 NOT_OPEN = "No browser is open. Use launch with a url first."
 ENDED = f"The browser has ended. {NOT_OPEN}"
 STILL_LOADING = "The page is still loading."
-ANEW = "The browser was begun anew for this page: what earlier pages had stored is gone."
-AS_ROOT = "Chromium is run as root here, which it bears only without its own sandbox."
+ANEW = "The browser was restarted for this page: data of earlier pages is gone."
+AS_ROOT = "Chromium runs as root here, which works only without its own sandbox."
 LONGEST_ERROR = 300
 KEYED = 200
 """Characters up to which a text is typed key by key; more is put in at once."""

@@ -16,8 +16,8 @@ NO_EXTRA = (
     "The browser tool needs the package playwright. Ask the user to run: pip install playwright"
 )
 NO_BROWSER = (
-    "There is no Chromium or Chrome on this machine. Ask the user to install one, for example "
-    "Debian's package chromium, or to say where it is in the setting browser.path."
+    "No Chromium or Chrome found on this machine. Ask the user to install one, for "
+    "example Debian's package chromium, or to set browser.path."
 )
 
 
@@ -40,6 +40,6 @@ def _insist(program: str) -> str:
     if os.path.isabs(program) and os.path.isfile(program) and os.access(program, os.X_OK):
         return program
     raise ToolError(
-        f"The setting browser.path names {program}, which is no program with its whole path. Ask "
-        "the user to correct or remove it."
+        f"The setting browser.path is {program}, which is not an absolute path to a "
+        "program. Ask the user to correct or remove it."
     )

@@ -83,24 +83,24 @@ class BrowserReach:
     def refusal(self, host: str) -> str:
         """Why pages may not connect to a host, as far as its name tells; nothing if they may."""
         if host in LOOPBACK:
-            return "" if self.local else "Pages from elsewhere do not reach this machine."
+            return "" if self.local else "Pages from elsewhere cannot reach this machine."
         if not self._network:
-            return "The network is switched off, so only localhost is reached."
+            return "The network is turned off: only localhost can be reached."
         if not is_plain_host(host) or is_withheld_name(host) or is_private_literal(host):
-            return f"{host} is a private address, or no usual one."
+            return f"{host} is a private or unusual address."
         return ""
 
     def misplaced(self, host: str) -> str:
         """Why a document of a host is not shown here; nothing if it may be. One from elsewhere
         that stood in a page of this machine would reach what that page does."""
         if self.local and host not in LOOPBACK:
-            return "Pages of this machine stand by themselves, without any from elsewhere."
+            return "Pages of this machine cannot include pages from elsewhere."
         return self.refusal(host)
 
     async def addresses(self, host: str, port: int) -> list[str]:
         """Where to connect to. Raises `OutOfReach`, and `OSError` if the name leads nowhere."""
         if host in _ERRANDS and host not in {web_address(each).host for each in self._opened}:
-            raise Errand("The browser does not go there by itself.")
+            raise Errand("The browser does not open this address automatically.")
         if reason := self.refusal(host):
             raise OutOfReach(reason)
         if host in LOOPBACK:

@@ -66,8 +66,9 @@ def _made_in_one_of(parents: Sequence[Path]) -> Path:
         except OSError as error:
             problems.append(f"{parent} cannot be used ({error.strerror})")
     raise ToolError(
-        f"The browser was not started: it needs a folder for its files with a path of at most "
-        f"{most} bytes, and {'; '.join(problems)}. The user has to set TMPDIR to a short one."
+        "The browser was not started: it needs a folder with a path of at most "
+        f"{most} bytes, and {'; '.join(problems)}. The user must set TMPDIR to a "
+        "short path."
     )
 
 
@@ -328,8 +329,8 @@ async def _started(
 def _why_not(program: str, reason: str) -> str:
     if _NO_SANDBOX in reason:
         return (
-            f"{program} does not start, because this machine lets it have no sandbox of its own "
-            "(user namespaces are switched off). The user has to change that."
+            f"{program} does not start: this machine does not allow its sandbox (user "
+            "namespaces are turned off). The user must change that."
         )
     first = reason.strip().partition("\n")[0][:300]
     return f"{program} does not start: {first}"

@@ -25,7 +25,7 @@ LONGEST_OUTLINE = 8000
 LONGEST_WORDS = 4000
 LARGEST_PNG = 300 * KIB
 """Bytes from which a picture is worth being made smaller at the cost of its sharpness."""
-WAY_OUT = "Use navigate to open one anew."
+WAY_OUT = "Use navigate to open one again."
 
 _SEEN_WORDS = """most => {
   const walker = document.createTreeWalker(document.body || document, NodeFilter.SHOW_TEXT);
@@ -105,7 +105,7 @@ class WatchedPage:
         except ValueError as error:
             return str(error)
         if address.origin not in self._allowed:
-            return "Nobody was asked about that origin yet; use navigate to open it."
+            return "That origin was not approved yet; use navigate to open it."
         if reason := self._reach.misplaced(address.host):
             return f"{reason} Use navigate to open it."
         return ""
@@ -116,7 +116,7 @@ class WatchedPage:
             parts = urlsplit(url)
             host = parts.hostname or ""
         except ValueError as error:
-            return f"It is no address ({error})."
+            return f"It is not an address ({error})."
         # what is of no host is of the page itself
         return self._reach.misplaced(host) if parts.scheme in ("http", "https") else ""
 

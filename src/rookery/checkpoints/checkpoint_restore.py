@@ -159,7 +159,7 @@ class Restoring:
             try:
                 where = set_aside(self._root, effect.path, self._aside)
             except OSError as error:
-                told.append(f"{visible(effect.path)} was left alone: {said(error)}.")
+                told.append(f"{visible(effect.path)} was skipped: {said(error)}.")
             else:
                 done.append(effect)
                 told.append(f"The repository {visible(effect.path)} was moved to {where}.")
@@ -188,9 +188,9 @@ def refusal(root: Path) -> str:
     """Why a folder is too much to be kept: people have their whole lives in it."""
     home = Path(os.path.expanduser("~")).resolve()
     if root == home or root in home.parents:
-        return f"{root} is the home folder or holds it; work in a folder inside"
+        return f"{root} is the home folder or contains it; use a folder inside"
     if root.parent == home and root.name in _NOT_WHOLE:
-        return f"{root} holds more than one project; work in a folder inside"
+        return f"{root} contains several projects; use one of their folders"
     return ""
 
 
@@ -203,21 +203,21 @@ def failures(put: PutBack) -> str:
     if not put.failed:
         return ""
     named = _listed([f"{visible(path)}: {why}" for path, why in put.failed], _NAMED_FAILURES)
-    return f"These were not put back ({named}); restore again once that is mended."
+    return f"These were not restored ({named}). Fix the cause, then restore again."
 
 
 def kept_aside(put: PutBack) -> str:
     if not put.aside:
         return ""
     named = _listed([f"{visible(path)} to {visible(where)}" for path, where in put.aside], _NAMED)
-    return f"No checkpoint holds what was there, so it was moved: {named}."
+    return f"No checkpoint has these, so they were moved: {named}."
 
 
 def never_saved(paths: Sequence[str]) -> str:
     if not paths:
         return ""
     named = _listed([visible(path) for path in paths], _NAMED)
-    return f"These could not be kept, being too large or no files, and stay as they are: {named}."
+    return f"These could not be saved (too large, or not files) and stay as they are: {named}."
 
 
 def not_kept(secrets: Sequence[str]) -> str:

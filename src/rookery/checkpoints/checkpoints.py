@@ -52,7 +52,7 @@ from rookery.errors import StorageError
 
 T = TypeVar("T")
 
-NOT_KEPT = "Files cannot be put back: checkpoints are switched off in the settings."
+NOT_KEPT = "Files cannot be restored: checkpoints are turned off in the settings."
 
 
 class ShadowCheckpoints:
@@ -230,8 +230,8 @@ class ShadowCheckpoints:
         if not faulty:
             return ""
         return (
-            f"The newest checkpoints of {self._root} are damaged ({faulty} of them) and cannot be "
-            "restored completely; the ones before them, and all made from now on, can."
+            f"The newest {faulty} checkpoints of {self._root} are damaged and cannot "
+            "be restored completely. Earlier and new ones can."
         )
 
     def _reading(self, read: Callable[[ShadowRepository], T], pause: Pause) -> T:

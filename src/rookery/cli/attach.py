@@ -63,7 +63,9 @@ SECONDS_UNTIL_ASKED = 0.1
 @click.command("attach")
 @click.argument("session", required=False)
 @click.option(
-    "--socket", type=click.Path(path_type=Path), help="Where the server listens, if not here."
+    "--socket",
+    type=click.Path(path_type=Path),
+    help="The server's socket, if it is not this folder's.",
 )
 @click.option(
     "-w",
@@ -71,7 +73,7 @@ SECONDS_UNTIL_ASKED = 0.1
     type=click.Path(path_type=Path),
     default=".",
     callback=resolve_folder,
-    help="The folder that the server works in.",
+    help="The server's folder.",
 )
 def command(session: str | None, socket: Path | None, workspace: Path) -> int:
     """Attach to a session that rookery serve runs; without one, list those that run there.
@@ -87,7 +89,8 @@ def command(session: str | None, socket: Path | None, workspace: Path) -> int:
             ) from group
         if group.subgroup(Disconnected):
             raise Disconnected(
-                f"The server is gone. Its tasks are kept: go on with {NAME} -c, or serve again."
+                f"The server has ended. Its sessions are kept: continue with {NAME} "
+                "-c, or start the server again."
             ) from group
         raise _first_in(group) from group
 
@@ -110,7 +113,7 @@ async def _list(host: Host, known: tuple[KnownTask, ...]) -> int:
     for each in running:
         print(f"{shortened[each.task_id]}\t{harmless_line(each.title)}")
     if not running:
-        print(f"No task is running there. Begin one of its sessions again: {NAME} attach SESSION")
+        print(f"No session is running there. Start one again: {NAME} attach SESSION")
     return Exit.DONE
 
 
@@ -145,7 +148,7 @@ def _meant(known: tuple[KnownTask, ...], given: str) -> str:
     fitting = [each for each in ids if each.lower().startswith(given.lower())]
     if len(given) >= SHORTEST and len(fitting) == 1:
         return fitting[0]
-    several = "fits several sessions" if fitting else "is no session"
+    several = "matches several sessions" if fitting else "is not a session"
     raise SettingsError(f"{given} {several} there. See {NAME} list.")
 
 
@@ -204,7 +207,7 @@ class _Attached:
     def _farewell(self, end: RunEnd) -> int:
         self._screen.end_line()
         if end.fate is Fate.LEFT:
-            self._screen.line(f"Detached. The task goes on: {NAME} attach {self._task_id}")
+            self._screen.line(f"Detached. The session continues: {NAME} attach {self._task_id}")
             return Exit.DONE
         if end.reason:
             self._screen.line(harmless(end.reason))
@@ -265,7 +268,7 @@ def _question(asked: Asked) -> str:
             what = "whether this is all."
         case _:
             what = visible_line(asked.title or asked.text or asked.ask)
-    return f"It waits for an answer at a terminal: {harmless(what)}"
+    return f"Waiting for an answer at a terminal: {harmless(what)}"
 
 
 def _first_in(error: BaseException) -> BaseException:

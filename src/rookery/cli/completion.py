@@ -35,7 +35,7 @@ Values: TypeAlias = Callable[[], Iterator[tuple[str, str]]]
 
 @click.command()
 @click.argument("shell", required=False, metavar="bash|zsh|fish")
-@click.option("--answer", is_flag=True, hidden=True, help="Say what fits; for the script.")
+@click.option("--answer", is_flag=True, hidden=True, help="Print completions; used by the script.")
 def command(shell: str | None, answer: bool) -> int:
     """Print a script that completes commands, options, sessions, modes, models and settings.
 
@@ -45,7 +45,7 @@ def command(shell: str | None, answer: bool) -> int:
     fish:  rookery completion fish > ~/.config/fish/completions/rookery.fish
     """
     if shell is None or shell not in _SHELLS:
-        raise SettingsError(f"Say for which shell: {', '.join(_SHELLS)}.")
+        raise SettingsError(f"Name a shell: {', '.join(_SHELLS)}.")
     if answer:
         manner = {"help_option_names": ["-h", "--help"]}
         fitting = _SHELLS[shell](_Everything(), manner, NAME, "").complete()
@@ -148,7 +148,7 @@ def _providers() -> Iterator[tuple[str, str]]:
 def _auth_words() -> Iterator[tuple[str, str]]:
     from rookery.app.model_choice import KEYS_OF_PROVIDERS
 
-    yield "status", "which keys there are"
+    yield "status", "which keys are stored"
     yield "logout", "remove a key"
     yield from KEYS_OF_PROVIDERS.items()
 

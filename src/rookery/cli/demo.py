@@ -31,7 +31,7 @@ STOPPED = 128
 
 
 @click.command()
-@click.option("--keep", is_flag=True, help="Keep the repository that the demo made.")
+@click.option("--keep", is_flag=True, help="Keep the demo's repository.")
 def command(keep: bool) -> int:
     """Watch a scripted model repair a small repository with the real engine and tools."""
     folder = Path(tempfile.mkdtemp(prefix=f"{NAME}-demo-"))
@@ -43,7 +43,7 @@ def command(keep: bool) -> int:
     finally:
         if not keep:
             shutil.rmtree(folder)
-    where = f"The repository is kept in {workspace}." if keep else "The repository is removed."
+    where = f"The repository is kept in {workspace}." if keep else "The repository was removed."
     print(f"\n{outcome} {where}")
     if code < STOPPED:
         print(f"\n{_real_model(_command_as_run())}", end="")
@@ -83,7 +83,7 @@ def _play(workspace: Path) -> tuple[int, str]:
 def _real_model(command: str) -> str:
     return f"""\
 To work with a real model:
-  {command} auth anthropic     asks for your key and keeps it (or openai, openrouter)
+  {command} auth anthropic     asks for your key and stores it (or openai, openrouter)
   {command} models             shows local models too, which need no key
   {command} -w your/folder "say what to do"
 """

@@ -52,7 +52,7 @@ _MARKS = {Health.OK: "✔", Health.WARN: "!", Health.BAD: "✗"}
     type=click.Path(path_type=Path),
     default=".",
     callback=resolve_folder,
-    help="The folder to examine.",
+    help="The folder to check.",
 )
 @click.option("--json", "for_programs", is_flag=True, help="Print JSON.")
 def command(workspace: Path, for_programs: bool) -> int:
@@ -75,9 +75,7 @@ def examination(workspace: Path, environ: Mapping[str, str]) -> Iterator[Finding
     yield check_python()
     yield from check_python_path(environ)
     yield check_program("git", workspace, environ, lacking="Commands that use it will fail.")
-    yield check_program(
-        "rg", workspace, environ, lacking="Searching works without it, only slower."
-    )
+    yield check_program("rg", workspace, environ, lacking="Search works without it, but slower.")
     yield from check_protection(settings, workspace, places)
     yield from check_up(places, workspace, environ)
     yield from check_governed(workspace, places, settings.hooks)
@@ -114,9 +112,11 @@ def check_python_path(environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(
             "PYTHONPATH",
             Health.WARN,
-            "It has an empty or relative entry, so Python runs a sitecustomize.py of the folder "
-            f"it is started in, before {NAME} can prevent it.",
-            "Name only absolute folders in PYTHONPATH, or unset it.",
+            (
+                "It has an empty or relative entry: Python runs a sitecustomize.py of "
+                f"the current folder before {NAME} can prevent it."
+            ),
+            "Use only absolute paths in PYTHONPATH, or unset it.",
         )
 
 
@@ -172,7 +172,7 @@ def check_keys(keys_file: Path, environ: Mapping[str, str]) -> Finding:
     return Finding(
         "keys",
         Health.WARN,
-        "There is none, so only a server on this machine can be a model.",
+        "No key found: only models on this machine can be used.",
         f"{NAME} auth PROVIDER",
     )
 
@@ -186,11 +186,11 @@ def check_keyring(keys_file: Path) -> Finding:
     except SettingsError as error:
         return Finding("keyring", Health.BAD, str(error))
     except NoKeyring as error:
-        return Finding("keyring", Health.OK, f"Keys are kept in a file instead: {error}.")
+        return Finding("keyring", Health.OK, f"Keys are stored in a file instead: {error}.")
     if missing:
-        gone = f"Somebody has removed the key for {', '.join(missing)} from it."
+        gone = f"The key for {', '.join(missing)} was removed from the keyring."
         return Finding("keyring", Health.WARN, gone, f"{NAME} auth {missing[0]}")
-    held = f"; it holds those for {', '.join(inside)}" if inside else ""
+    held = f"; it has keys for {', '.join(inside)}" if inside else ""
     return Finding("keyring", Health.OK, f"{name}{held}.")
 
 
@@ -200,16 +200,16 @@ def check_terminal(environ: Mapping[str, str]) -> Finding:
         return Finding(
             "terminal",
             Health.WARN,
-            f"Its encoding is {encoding}, so not every character can be shown.",
+            f"The encoding is {encoding}: some characters cannot be shown.",
             "Set LANG to a UTF-8 locale, such as C.UTF-8.",
         )
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return Finding("terminal", Health.OK, "UTF-8; there is none here, so nobody is asked.")
+        return Finding("terminal", Health.OK, "UTF-8; not a terminal, so runs are not interactive")
     size = os.get_terminal_size(sys.stdout.fileno())
     told = f"UTF-8, {_colours(environ)}, {size.columns} columns of {size.lines} lines"
     if size.columns < NARROWEST or size.lines < LOWEST:
         wider = f"Make it at least {NARROWEST} by {LOWEST}, or use --no-tui."
-        return Finding("terminal", Health.WARN, f"{told}, which is little.", wider)
+        return Finding("terminal", Health.WARN, f"{told}: too small.", wider)
     return Finding("terminal", Health.OK, f"{told}.")
 
 
@@ -224,9 +224,11 @@ def _colours(environ: Mapping[str, str]) -> str:
 def check_full_screen(environ: Mapping[str, str]) -> Finding:
     if find_spec("textual") is None:
         todo = "pip install textual"
-        return Finding("full screen", Health.WARN, "It is not installed; lines are shown.", todo)
+        return Finding("full screen", Health.WARN, "Not installed: the plain client is used.", todo)
     if environ.get("TERM", "dumb") in ("", "dumb"):
-        return Finding("full screen", Health.OK, "This terminal has none; lines are shown.")
+        return Finding(
+            "full screen", Health.OK, "This terminal does not support it: the plain client is used."
+        )
     return Finding("full screen", Health.OK, f"textual {version('textual')}.")
 
 
@@ -234,14 +236,14 @@ def check_completion(environ: Mapping[str, str]) -> Finding:
     """Whether a script is where the shell of the user usually looks for one."""
     shell = Path(environ.get("SHELL", "")).name
     if shell not in COMPLETIONS:
-        return Finding("completion", Health.OK, "There is some for bash, zsh and fish.")
+        return Finding("completion", Health.OK, "Available for bash, zsh and fish.")
     home = Path(environ.get("HOME", "/"))
     there = [home / place for place in COMPLETIONS[shell] if (home / place).is_file()]
     if there:
         return Finding("completion", Health.OK, f"{there[0]}.")
     first = COMPLETIONS[shell][0]
     todo = f"mkdir -p ~/{Path(first).parent} && {NAME} completion {shell} > ~/{first}"
-    return Finding("completion", Health.OK, f"{shell} does not complete {NAME} yet.", todo)
+    return Finding("completion", Health.OK, f"Completion for {shell} is not installed.", todo)
 
 
 def _json(findings: Sequence[Finding]) -> str:

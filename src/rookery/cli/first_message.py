@@ -52,7 +52,7 @@ def ask_for_first_words(
 
 
 def _line(draft: str) -> str:
-    question = "What should be done? (Ctrl-D leaves) "
+    question = "What should I do? (Ctrl-D exits) "
     typed = line_at_once(sys.stdin.fileno(), question, " ".join(draft.split("\n")))
     if typed is None:
         print()
@@ -81,14 +81,14 @@ def _next(words: OpenTask, line: str, choice: ModelChoice, checks: Checks) -> Op
             print(f"Starting in {harmless(rest)} mode.")
             return replace(words, mode=rest)
         case "/approve" if rest in ("on", "off"):
-            print("It acts without asking." if rest == "on" else "It asks before it acts.")
+            print("Auto-approve is on." if rest == "on" else "Auto-approve is off.")
             return replace(words, automatic=rest == "on")
         case "/model":
             print(harmless(list_models(checks.models(), words.model or choice.model)))
         case "/mode":
             print(harmless(list_modes(checks.modes(), words.mode)))
         case "/approve":
-            print("Say /approve on or /approve off.")
+            print("Use /approve on or /approve off.")
         case _:
             checks.command(line)
             return replace(words, text=line)

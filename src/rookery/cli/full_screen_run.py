@@ -91,7 +91,7 @@ class FullScreenClient:
         if self._run.settings.ui.oneshot and self._result:
             print(harmless(self._result))
         if self._can_go_on and not self._wishes.ephemeral:
-            print(f"To go on: {shlex.join([NAME, '-c', *self._run.workspace_flag])}")
+            print(f"To continue: {shlex.join([NAME, '-c', *self._run.workspace_flag])}")
 
 
 async def _leave_when_cancelled(app: "FullScreen") -> None:

@@ -155,8 +155,7 @@ def _lost_output(error: OSError) -> int:
             return HUNG_UP
         case _:
             return _failed(
-                f"The output cannot be written ({lost.strerror}). The session, if there is one, "
-                f"is kept: {NAME} list",
+                f"Cannot write the output ({lost.strerror}). The session is kept: {NAME} list",
                 NOT_WRITTEN,
             )
 
@@ -176,8 +175,8 @@ def _broke_down(error: Exception) -> int:
     ) as report:
         report.write("".join(traceback.format_exception(error)))
     return _failed(
-        f"{NAME} broke down ({type(error).__name__}: {error}). Your sessions are kept; "
-        f"the details are in {report.name}."
+        f"{NAME} failed ({type(error).__name__}: {error}). Your sessions are kept. "
+        f"Details: {report.name}"
     )
 
 
@@ -204,8 +203,8 @@ def _insist_on_a_task(given: Mapping[str, Any]) -> None:
     near = get_close_matches(word.lower(), commands, n=1, cutoff=NEAR_MISS)
     if near and word not in commands:
         raise SettingsError(
-            f"There is no command {word}; did you mean {near[0]}? "
-            f"To give it as a task: {NAME} -- {word}"
+            f"No such command: {word}. Did you mean {near[0]}? To use it as a prompt: "
+            f"{NAME} -- {word}"
         )
 
 
@@ -250,11 +249,11 @@ _SUBCOMMANDS = {
 
 def resolve_folder(ctx: click.Context, option: click.Parameter, value: Path) -> Path:
     if not value.is_dir():
-        raise SettingsError(f"There is no folder {value}. Name one with -w.")
+        raise SettingsError(f"No such folder: {value}. Give one with -w.")
     try:
         return value.resolve()
     except FileNotFoundError as error:
-        raise SettingsError("The current folder was removed. Name one with -w.") from error
+        raise SettingsError("The current folder was removed. Give one with -w.") from error
 
 
 def _folder_if_there(ctx: click.Context, option: click.Parameter, value: Path) -> Path:
@@ -292,9 +291,9 @@ class _Task(GroupedCommand):
 @click.option(
     "--timeout",
     type=Seconds(min=0, min_open=True),
-    help="End the run after so many seconds; the task is kept.",
+    help="End the run after this many seconds; the session is kept.",
 )
-@click.option("--provider", help="Who serves the model.")
+@click.option("--provider", help="The model's provider.")
 @click.option("-m", "--model", help="The model to call; a script file for --provider scripted.")
 @click.option(
     "--base-url", help="The address of the provider's API, such as http://localhost:8000/v1."
@@ -302,12 +301,10 @@ class _Task(GroupedCommand):
 @click.option(
     "-k", "--api-key", callback=_hidden, help="The key to use instead of the environment's."
 )
-@click.option("-r", "--reasoning-effort", help="How hard the model thinks: low, medium, high, ...")
-@click.option(
-    "-y", "--yes", is_flag=True, help="Act without asking, except where it could do great harm."
-)
+@click.option("-r", "--reasoning-effort", help="Reasoning effort: low, medium, high, ...")
+@click.option("-y", "--yes", is_flag=True, help="Approve everything except dangerous actions.")
 @click.option("-a", "--require-approval", is_flag=True, help="Ask before every change.")
-@click.option("--trust", is_flag=True, help="Trust the folder, for this run.")
+@click.option("--trust", is_flag=True, help="Trust the folder for this run.")
 @click.option(
     "--sandbox", type=click.Choice(["on", "required", "off"]), help="How commands are confined."
 )
@@ -317,40 +314,45 @@ class _Task(GroupedCommand):
     "--governance-allow",
     multiple=True,
     type=click.Choice(["scope", "unknown", "delete"]),
-    help="Answer such questions about the intent with yes, for this run; may be repeated.",
+    help="Approve such questions about the intent for this run; can be repeated.",
 )
 @click.option("--terminal-shell", help="The shell that commands run in.")
-@click.option("-c", "--continue", "resume_last", is_flag=True, help="Go on with the last session.")
-@click.option("--session-id", help="Go on with this session; the beginning of its id will do.")
+@click.option("-c", "--continue", "resume_last", is_flag=True, help="Continue the last session.")
+@click.option("--session-id", help="Continue this session; give the beginning of its id.")
 @click.option("--create-with-session-id", help="Start a session with this id.")
-@click.option("--ephemeral", is_flag=True, help="Keep nothing on disk after the run.")
+@click.option("--ephemeral", is_flag=True, help="Delete the session after the run.")
 @click.option(
     "--consecutive-mistake-limit",
     type=int,
-    help="Ask you after so many mistakes in a row; 0 means never.",
+    help="Ask you after this many mistakes in a row; 0 means never.",
 )
-@click.option("--exit-on-error", is_flag=True, help="End with the first failed request.")
+@click.option("--exit-on-error", is_flag=True, help="Exit at the first failed request.")
 @click.option(
     "--followup-timeout",
     type=Seconds(min=0),
-    help="With -y: answer a question of the model by itself after so many seconds.",
+    help="With -y: answer the model's questions automatically after this many seconds.",
 )
-@click.option("--output-format", default="text", metavar="|".join(FORMATS), help="How to print.")
-@click.option("--no-tui", is_flag=True, help="Plain lines instead of the full screen.")
-@click.option("--oneshot", is_flag=True, help="Leave the full screen when the task is done.")
+@click.option(
+    "--output-format", default="text", metavar="|".join(FORMATS), help="The output format."
+)
+@click.option("--no-tui", is_flag=True, help="Print lines instead of opening the full screen.")
+@click.option("--oneshot", is_flag=True, help="Close the full screen when the task is done.")
 @click.option("-d", "--debug", is_flag=True, help="Write a debug log.")
 @click.option(
-    "--stdin-prompt-stream", is_flag=True, help="Take commands as JSON lines on standard input."
+    "--stdin-prompt-stream", is_flag=True, help="Read commands as JSON lines from standard input."
 )
 @click.option(
     "--signal-only-exit",
     is_flag=True,
-    help="With --stdin-prompt-stream: stay when the input ends, until a signal comes.",
+    help="With --stdin-prompt-stream: wait for a signal after the end of input.",
 )
 @click.option(
-    "-i", "--json-io", is_flag=True, help="Speak the engine's own messages on input and output."
+    "-i",
+    "--json-io",
+    is_flag=True,
+    help="Exchange Roo's engine messages on standard input and output.",
 )
-@click.option("-e", "--extension", hidden=True, help="Accepted for other programs' sake.")
+@click.option("-e", "--extension", hidden=True, help="Accepted for compatibility; has no effect.")
 @click.version_option(VERSION, "-V", "--version", message=f"{NAME} %(version)s")
 def task(**options: Any) -> int:
     """Give the agent a task: fix a bug, add a feature, explain some code."""

@@ -87,11 +87,11 @@ class Options(Struct, frozen=True, kw_only=True):
     def _about_sessions(self) -> Iterator[tuple[bool, str]]:
         yield (
             bool(self.prompt_file and not self.prompt_file.is_file()),
-            f"There is no file {self.prompt_file} to read the prompt from.",
+            f"No such prompt file: {self.prompt_file}.",
         )
         yield (
             bool(self.prompt_file and (self.words or self.said)),
-            "Give the prompt in words or as --prompt-file, not both.",
+            "Give the prompt as an argument or with --prompt-file, not both.",
         )
         yield self.session_id == "", "--session-id is empty; give an id, or -c for the last one."
         yield self.create_with_session_id == "", "--create-with-session-id is empty; give a UUID."
@@ -110,7 +110,7 @@ class Options(Struct, frozen=True, kw_only=True):
         )
         yield (
             self.ephemeral and self.resumes,
-            "--ephemeral keeps nothing, so there is nothing to go on with.",
+            "--ephemeral deletes the session after the run, so it cannot continue one.",
         )
 
     def _about_values(self) -> Iterator[tuple[bool, str]]:
@@ -129,7 +129,7 @@ class Options(Struct, frozen=True, kw_only=True):
         )
         yield (
             not self.workspace.is_dir(),
-            f"There is no folder {self.workspace}. Name one with -w.",
+            f"No such folder: {self.workspace}. Give one with -w.",
         )
         yield (
             self.reasoning_effort is not None and self.reasoning_effort not in EFFORTS,
@@ -157,30 +157,31 @@ class Options(Struct, frozen=True, kw_only=True):
         )
         yield (
             stream and sys.stdin.isatty(),
-            "--stdin-prompt-stream reads commands of a program; its input is a terminal.",
+            "--stdin-prompt-stream needs a program on standard input, not a terminal.",
         )
         yield (
             stream and self._gives_a_prompt,
-            "With --stdin-prompt-stream the prompt comes from the stream; leave it out.",
+            "With --stdin-prompt-stream the prompt comes from the stream; do not give one.",
         )
         yield (
             stream and self.create_with_session_id is not None,
-            "With --stdin-prompt-stream the stream names new sessions (taskId); leave out "
-            "--create-with-session-id.",
+            (
+                "--stdin-prompt-stream and --create-with-session-id cannot be combined: "
+                "the stream names new sessions (taskId)."
+            ),
         )
         yield (
             self.json_io and (self.once or stream),
-            "--json-io is a way to use the command of its own; leave out --print and "
-            "--stdin-prompt-stream.",
+            "--json-io cannot be combined with --print or --stdin-prompt-stream.",
         )
         yield self.intent == "", "--intent is empty; give an id, such as INT-001."
         yield (
             self.intent is not None and self.resumes,
-            "--intent is for new sessions; in one that goes on, use /intent.",
+            "--intent is for new sessions. In an existing one, use /intent.",
         )
         yield (
             self.yes and self.require_approval,
-            "-y allows everything and -a asks about it; give one of them.",
+            "-y approves everything and -a asks about it; give only one of them.",
         )
 
     @property

@@ -110,9 +110,9 @@ class TextReport:
         run = self._run
         manner = "asks before it acts"
         if not run.consent.may_act:
-            manner = "the folder is not trusted, so it is only read"
+            manner = "read-only: the folder is not trusted"
         elif run.consent.automatic:
-            manner = "acts without asking"
+            manner = "auto-approve"
         elif not run.person:
             manner = "not interactive: skips actions that need approval; -y allows them"
         choice, mode = run.choice, _mode(run)
@@ -145,7 +145,7 @@ class TextReport:
             self.screen.sentence(harmless(reason), self.screen.paint.yellow)
         if self._resumable:
             command = [NAME, *self._run.workspace_flag, "--session-id", self._run.task_id]
-            self.screen.line(f"Go on with: {harmless(shlex.join(command))}")
+            self.screen.line(f"Continue with: {harmless(shlex.join(command))}")
 
     def _dim(self, text: str) -> None:
         self.screen.sentence(text, self.screen.paint.dim)
@@ -171,9 +171,9 @@ def _where_we_were(stored: Sequence[Event]) -> list[str]:
     ]
     running = fold(stored).running
     return [
-        *(f"Going on with: {title(text)}" for text in opened[:1]),
-        *(f"It said last: {title(text)}" for text in words[-1:]),
-        *([f"It was interrupted during: {title(running.title)}"] if running else []),
+        *(f"Continuing: {title(text)}" for text in opened[:1]),
+        *(f"Last message: {title(text)}" for text in words[-1:]),
+        *([f"Interrupted during: {title(running.title)}"] if running else []),
     ]
 
 

@@ -164,7 +164,9 @@ class _Leaving:
             scope.cancel()
 
 
-NO_SCREEN = "note: Textual is not installed, so this runs line by line: pip install textual"
+NO_SCREEN = (
+    "note: Textual is not installed; using the plain client. To install it: pip install textual"
+)
 
 
 def run_session(options: Options) -> int:

@@ -193,7 +193,9 @@ def _check_mode(slug: str, places: Places, workspace: Path, *, trusted: bool) ->
     known = project_names(places, workspace, trusted=trusted)
     if slug not in known.modes:
         there = f"There is no mode {slug!r}. There are: {', '.join(known.modes)}."
-        untrusted = () if trusted else (f"Modes of a folder count once you trust it: {NAME} trust",)
+        untrusted = (
+            () if trusted else (f"Modes of this folder are used once you trust it: {NAME} trust",)
+        )
         raise SettingsError(" ".join([there, *known.problems, *untrusted]))
 
 
@@ -222,7 +224,10 @@ def _note_lost_effort(effort: str | None, settings: Settings, choice: ModelChoic
     if effort in (None, "unspecified", *NOT_AT_ALL) or choice.provider == "scripted":
         return
     if not is_known_to_reason(settings, choice):
-        note(f"{choice.model} is not known to reason; --reasoning-effort {effort} is not sent.")
+        note(
+            f"{choice.model} is not known to support reasoning; --reasoning-effort "
+            f"{effort} is ignored."
+        )
 
 
 def note(sentence: str) -> None:
@@ -238,7 +243,9 @@ def _stored(options: Options, store: TaskStore, task_id: str) -> Sequence[Event]
     opened = events[0].fact if events else None
     home = opened.workspace if isinstance(opened, TaskOpened) else ""
     if home and home != str(options.workspace) and Path(home).is_dir():
-        raise SettingsError(f"Session {task_id} is about {home}. Go on there, or with -w {home}.")
+        raise SettingsError(
+            f"Session {task_id} belongs to {home}. Continue it there, or with -w {home}."
+        )
     return events
 
 
@@ -351,8 +358,10 @@ def _with_usable_shell(settings: Settings) -> Settings:
 
 def _new_task(options: Options, store: TaskStore, wanted: OpenTask) -> OpenTask:
     if not wanted.text.strip():
-        raise SettingsError("Say what to work on, as an argument or on standard input.")
+        raise SettingsError("Give a task as an argument or on standard input.")
     task_id = (options.create_with_session_id or str(uuid.uuid4())).lower()
     if store.exists(task_id):
-        raise SettingsError(f"Session {task_id} exists already. Go on with --session-id {task_id}.")
+        raise SettingsError(
+            f"Session {task_id} already exists. Continue it with --session-id {task_id}."
+        )
     return replace(wanted, task_id=task_id, text=as_utf8(wanted.text))

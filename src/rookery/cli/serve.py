@@ -221,8 +221,8 @@ class WebSocketServer(_Server):
             return cast(SocketListener, listener)
         except OSError as error:
             raise SettingsError(
-                f"Nobody can listen at port {self._port} ({error.strerror or error}). "
-                "Name another with --port, or 0 for any that is free."
+                f"Cannot listen on port {self._port} ({error.strerror or error}). "
+                "Give another with --port, or 0 for any free one."
             ) from error
 
     async def _welcome(self, host: Host, stream: SocketStream) -> None:
@@ -258,7 +258,7 @@ def _run(
     stdio: bool, socket: Path | None, port: int | None, until_left: float | None, **flags: Any
 ) -> int:
     if until_left is not None and (stdio or port is not None):
-        raise SettingsError("--until-left is for a server at a Unix socket.")
+        raise SettingsError("--until-left needs a server on a Unix socket.")
     if sum((stdio, socket is not None, port is not None)) > 1:
         raise SettingsError("Give one of --stdio, --socket and --port.")
     options = _options(flags)
@@ -268,7 +268,10 @@ def _run(
     store.sweep()
     run = prepare(options, places, store)
     if not run.consent.may_act:
-        print(f"note: The folder is not trusted, so it is only read: {NAME} trust", file=sys.stderr)
+        print(
+            f"note: Read-only: the folder is not trusted. To trust it: {NAME} trust",
+            file=sys.stderr,
+        )
     private_folder(_folder(places))
     path = (socket or socket_for(places, run.workspace)).absolute()
     server: Client = UnixServer(path, until_left)
@@ -307,30 +310,31 @@ command = _ServeOrManage(
     "serve",
     callback=_run,
     help=(
-        "Run tasks for clients that come and go: at a socket of this workspace, at --socket, "
-        "on both pipes, or at a port of this machine. Prints where, as one line of JSON."
+        "Run sessions for clients that attach and detach: on this workspace's "
+        "socket, on --socket, on standard input and output, or on a local port. "
+        "Prints the address as one line of JSON."
     ),
     params=[
-        click.Option(["--stdio"], is_flag=True, help="Serve whoever started this, on both pipes."),
+        click.Option(["--stdio"], is_flag=True, help="Serve on standard input and output."),
         click.Option(
-            ["--socket"], type=click.Path(path_type=Path), help="Listen at this Unix socket."
+            ["--socket"], type=click.Path(path_type=Path), help="Listen on this Unix socket."
         ),
         click.Option(
             ["--port"],
             type=click.IntRange(0, 65535),
-            help="Listen for WebSockets at this port; 0 takes any that is free.",
+            help="Listen for WebSockets on this port; 0 takes any free one.",
         ),
         click.Option(
             ["--until-left"],
             type=click.FloatRange(min=0),
             metavar="SECONDS",
-            help="End when nobody was connected for so long and no task has anything to do.",
+            help="Exit after this many seconds without clients or work.",
         ),
         click.Option(
             ["--web"],
             is_flag=True,
             expose_value=False,
-            help=f"Serve the page of the Agent Manager, as {NAME} manager does, with its options.",
+            help=f"Serve the Agent Manager's page; same options as {NAME} manager.",
         ),
         *(param for param in task.params if param.name in LIKE_A_TASK),
     ],

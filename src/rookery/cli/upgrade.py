@@ -24,7 +24,7 @@ A_COPY = "/path/to/clone-or-wheel"
 def command() -> int:
     """Print how to upgrade. Nothing is downloaded."""
     print(f"{NAME} {VERSION}, in {sys.prefix}")
-    print(f"Upgrade with: {way_to_upgrade(Path(sys.prefix), Path(sys.executable))}")
+    print(f"To upgrade: {way_to_upgrade(Path(sys.prefix), Path(sys.executable))}")
     return 0
 
 

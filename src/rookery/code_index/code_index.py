@@ -30,7 +30,7 @@ from rookery.errors import Denied, ProviderError, RookeryError, ToolError
 from rookery.platform.locks import file_lock
 
 NAME = "code.sqlite"
-REBUILT = "The code index was damaged. It was set aside and is being made anew."
+REBUILT = "The code index was damaged. It was moved aside and is being rebuilt."
 BUSY_SECONDS = 5.0
 _PRIVATE_FILE = 0o600
 _PRIVATE_FOLDER = 0o700
@@ -173,7 +173,7 @@ class CodeIndex:
         """What fits the words best, in the folder or file `path`, and of that only what may be
         shown now. Raises `ToolError`."""
         if path not in permit.reads:
-            raise Denied(f"There is no permit to look into {path}.")
+            raise Denied(f"There is no permit to read {path}.")
         below = "" if path == "." else path
         return await anyio.to_thread.run_sync(
             self._search, query, below, may_show, abandon_on_cancel=True
@@ -192,13 +192,13 @@ class CodeIndex:
     def _search(self, query: str, below: str, may_show: Callable[[str], bool]) -> CodeHits:
         expression = expression_of(query)
         if not expression:
-            raise ToolError("There are no words to look for in the query.")
+            raise ToolError("The query has no words to search for.")
         if not is_utf8(below):
             raise ToolError(
                 "Files with a name that is not UTF-8 are not indexed. Use search_files."
             )
         if not self._sources.exists(below):
-            raise ToolError(f"There is no {below} to search in. list_files shows what there is.")
+            raise ToolError(f"No such path: {below}. Use list_files to see what exists.")
         up_to_date = self._catch_up()
         vector, failure = self._vector(query)
 
@@ -267,7 +267,7 @@ class CodeIndex:
         if not up_to_date:
             yield _still_to_do(self._progress)
         if changed:
-            yield f"(Left out, because they have just changed: {changed} files.)"
+            yield f"(Left out, because they just changed: {changed} files.)"
         match trouble:
             case ProviderError() as error:
                 yield f"(Searched by words only, at least in part: {error})"
@@ -338,10 +338,10 @@ class CodeIndex:
 
 def _still_to_do(progress: Progress) -> str:
     if not progress.listed:
-        return "(Not up to date yet: the files are still being looked through. Ask again.)"
+        return "(Not up to date yet: files are still being indexed. Search again.)"
     if progress.waiting:
-        return f"(Not indexed yet: {progress.waiting} files. Ask again for these.)"
-    return "(Some code was searched by words only: not all vectors are made yet.)"
+        return f"(Not indexed yet: {progress.waiting} files. Search again for these.)"
+    return "(Some code was searched by words only: not all embeddings are ready.)"
 
 
 def _few_per_file(

@@ -70,7 +70,7 @@ async def _read(descriptor: int) -> bytes:
             continue  # somebody else has read it
         except OSError as error:
             raise InputLost(
-                f"The input cannot be read ({error.strerror}). Give a pipe or a file that can be."
+                f"Cannot read the input ({error.strerror}). Give a readable pipe or file."
             ) from error
 
 
@@ -136,9 +136,9 @@ class OutputQueue:
         self._lost = True
         self._kept.clear()
         if error.errno == errno.EIO:
-            return BrokenPipeError(errno.EPIPE, "the terminal hung up")
+            return BrokenPipeError(errno.EPIPE, "the terminal was closed")
         return StorageError(
-            f"The output cannot be written ({error.strerror}). The task is kept and can be resumed."
+            f"Cannot write the output ({error.strerror}). The session is kept and can be resumed."
         )
 
 
@@ -153,7 +153,7 @@ ENDING = 3.0
 PATIENCE = 5.0
 """What a reader is given to take the last of what is told."""
 LEFT_OPEN = (
-    "The input ended while the task waits for an answer ({ask}). Go on with --session-id {id}."
+    "The input ended while the task waits for an answer ({ask}). Continue with --session-id {id}."
 )
 MENDED = (*SETTLED_BY_THE_ENGINE, FailureKind.EMPTY)
 """What the engine sees to by itself, however strict the driver is."""

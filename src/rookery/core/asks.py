@@ -223,7 +223,7 @@ def question_lines(question: IntentQuestion, ways: Mapping[Choice, str] = KEYS) 
     owns = ", ".join(question.scope) or "nothing"
     lines = [f"{question.intent_id}{name} owns: {owns}"] if question.intent_id else []
     if question.analysis == UNBOUNDED:
-        lines.append(f"What it writes is not known beforehand, and {_keeps(question)}.")
+        lines.append(f"It is not known in advance what it writes, and {_keeps(question)}.")
     if "task" in question.choices:
         what = f"count {question.grant} as within the scope for the rest of this task"
         lines.append(f"{ways['task']}  {what}")
@@ -231,13 +231,13 @@ def question_lines(question: IntentQuestion, ways: Mapping[Choice, str] = KEYS) 
         what = f"add {question.pattern} to the scope of {question.intent_id}"
         lines.append(f"{ways['expand']}  {what}")
     if "halt" in question.choices:
-        lines.append(f"{ways['halt']}  no, and stop the task")
+        lines.append(f"{ways['halt']}  reject, and stop the task")
     return tuple(lines)
 
 
 def _keeps(question: IntentQuestion) -> str:
-    kept = "the sandbox keeps it to the scope"
-    return kept if question.sandboxed else "no sandbox keeps it to the scope"
+    kept = "the sandbox confines it to the scope"
+    return kept if question.sandboxed else "it is not confined to the scope"
 
 
 def offered_in(question: str) -> frozenset[str]:

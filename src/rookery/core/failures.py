@@ -35,8 +35,8 @@ class FailureKind(StrEnum):
     """Any other answer that would be the same next time."""
 
 
-KEY_NOT_ACCEPTED = "did not accept the key"
-KEY_NOT_GIVEN = "wants a key and none was given"
+KEY_NOT_ACCEPTED = "rejected the key"
+KEY_NOT_GIVEN = "needs a key, and none was given"
 """Words by which a client that has only the sentence of a failure knows `BAD_KEY`."""
 
 

@@ -62,6 +62,6 @@ def latched(wishes: ModeWishes, *, there: bool) -> Latched:
     if wanted is Mode.OFF and there:
         return Latched(
             mode=Mode.OFF,
-            notice="There are intents here, and governance is switched off by the user's settings.",
+            notice="This project has intents, but governance is turned off in the user's settings.",
         )
     return Latched(mode=wanted)

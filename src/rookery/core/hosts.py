@@ -54,21 +54,23 @@ class WebAddress(Struct, frozen=True):
 def web_address(said: str) -> WebAddress:
     """Raises `ValueError` with a sentence if this is no address of a web page."""
     if not said.isascii() or not said.isprintable() or set(said) & set(' \\"<>^`{|}'):
-        raise ValueError("An address holds no blanks, backslashes or letters beyond ASCII.")
+        raise ValueError(
+            "An address must not contain blanks, backslashes or characters beyond ASCII."
+        )
     if len(said) > LONGEST_ADDRESS:
-        raise ValueError(f"An address has at most {LONGEST_ADDRESS} characters.")
+        raise ValueError(f"An address can have at most {LONGEST_ADDRESS} characters.")
     try:
         parts = urlsplit(said)
         port = parts.port
     except ValueError as error:
-        raise ValueError(f"This is no address ({error}).") from error
+        raise ValueError(f"This is not an address ({error}).") from error
     if parts.scheme not in _PORTS or not said[len(parts.scheme) :].startswith("://"):
-        raise ValueError("Only addresses that begin with http:// or https:// are opened.")
+        raise ValueError("Only http:// and https:// addresses can be opened.")
     if "@" in parts.netloc:
-        raise ValueError("An address with a user name or password is not opened.")
+        raise ValueError("Addresses with a user name or password cannot be opened.")
     host = parts.hostname or ""
     if not is_plain_host(host):
-        raise ValueError("The host is no name and no IP address as they are usually written.")
+        raise ValueError("The host is not a usual name or IP address.")
     return WebAddress(said, parts.scheme, host, port or _PORTS[parts.scheme])
 
 

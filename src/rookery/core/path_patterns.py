@@ -88,7 +88,7 @@ def path_pattern(source: str) -> PathPattern:
             warnings.simplefilter("ignore")
             re.compile(source)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"it is no regular expression ({error})") from error
+        raise ValueError(f"it is not a regular expression ({error})") from error
     return PathPattern(_ExpressionReader(source).whole())
 
 
@@ -230,7 +230,7 @@ class _ExpressionReader:
         while self._at < len(self._source) and self._source[self._at] not in "|)":
             token = _TOKEN.match(self._source, self._at)
             if token is None:
-                raise ValueError("it refers back to a group, or uses something not known here")
+                raise ValueError("it uses a back-reference or something else that is not supported")
             self._at = token.end()
             if token["repeat"]:
                 parts[-1] = _repeat(parts[-1], token)
@@ -258,7 +258,7 @@ class _ExpressionReader:
 
 def _flags(letters: str) -> re.RegexFlag:
     if unknown := set(letters) - set(_KNOWN_FLAGS):
-        raise ValueError(f"the flag {min(unknown)} is not known here")
+        raise ValueError(f"the flag {min(unknown)} is not supported")
     flags = re.NOFLAG
     for letter in letters:
         flags |= _KNOWN_FLAGS[letter]
@@ -267,7 +267,7 @@ def _flags(letters: str) -> re.RegexFlag:
 
 def _repeat(part: _Node, token: re.Match[str]) -> _Node:
     if token["kind"] == "+":
-        raise ValueError("it repeats without going back, which is not known here")
+        raise ValueError("possessive repetition is not supported")
     said = token["repeat"].removesuffix("?") or "?"
     plain = {"*": (0, None), "+": (1, None), "?": (0, 1)}
     if said in plain:

@@ -194,9 +194,9 @@ def picture(data: bytes, sight: Sight, *, complete: bool = True) -> Picture | No
 
 def _why_not_shown(facts: ImageFacts, size: int, sight: Sight, *, complete: bool) -> str:
     if facts.media_type not in _SHOWN_TYPES:
-        return "models cannot be shown this type"
+        return "models do not accept this type"
     if not sight.sees:
-        return "this model cannot see images"
+        return "this model does not accept images"
     if not facts.pixels:
         return "its header is damaged, so it is not shown"
     if size > sight.most or not complete:

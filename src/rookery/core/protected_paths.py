@@ -20,25 +20,25 @@ VERSION = 4
 IGNORE_FILES = (f".{NAME}ignore", ".rooignore")
 """They name what is kept from the agent."""
 
-RUN_BY_MAKE = "make runs what is in it"
+RUN_BY_MAKE = "make runs it"
 RUN_BY_NPM = "npm runs its scripts"
-RUN_BY_BUILDS = "builds and task runners run what is in it"
+RUN_BY_BUILDS = "builds and task runners run it"
 ORDINARY_BY_HAND = (RUN_BY_MAKE, RUN_BY_BUILDS)
 """Edits that a person watches are like any other; automatic runs ask about them."""
 OF_BUILDS = (RUN_BY_MAKE, RUN_BY_NPM, RUN_BY_BUILDS)
 """Builds write these files themselves, so commands may."""
-LIKE_A_REPOSITORY = "git takes its folder for a repository, and runs what is in one"
-OBEYED_BY_GIT = "git takes hooks or settings from it"
+LIKE_A_REPOSITORY = "git treats its folder as a repository and runs programs from it"
+OBEYED_BY_GIT = "git reads hooks or settings from it"
 UNCHECKED = "it could not be checked against the list of protected files"
 
 _OWN = f"it decides what {NAME} may do"
-_WORKTREES = "it decides what is copied into worktrees"
-_INSTRUCTIONS = "agents take orders from it"
-_GIT = "git runs what is in it"
-_EDITOR = "editors run what is in it"
-_SHELL = "shells and programs take settings from it"
-_AUTOMATION = "automation runs what is in it"
-_TOOLS = "tools run it on their own"
+_WORKTREES = "it decides which files are copied into worktrees"
+_INSTRUCTIONS = "agents follow instructions in it"
+_GIT = "git runs it"
+_EDITOR = "editors run it"
+_SHELL = "shells and programs read settings from it"
+_AUTOMATION = "CI runs it"
+_TOOLS = "tools run it automatically"
 
 ALWAYS: tuple[tuple[str, str], ...] = (
     (_OWN, ".rookeryignore .rooignore .rooprotected .roomodes .roo/ .orchestration/"),

@@ -41,15 +41,13 @@ KINDS: dict[str, Kind] = {
         recovery=("use a tool whose files are known, such as apply_diff", _ASK),
     ),
     "REQ-003": Kind("no_active_intent", 20, True, (_SELECT,)),
-    "REQ-004": Kind(
-        "intent_mismatch", 22, True, ("leave intent_id out, or select that intent first",)
-    ),
+    "REQ-004": Kind("intent_mismatch", 22, True, ("omit intent_id, or select that intent first",)),
     "REQ-005": Kind(
         "invalid_metadata", 60, True, ("use AST_REFACTOR or INTENT_EVOLUTION, or leave it out",)
     ),
     "REQ-006": Kind("intent_not_found", 24, True, ("select one of the listed ids", _ASK)),
     "REQ-007": Kind("stale_file", 40, True, ("read the file again, then repeat the change",)),
-    "REQ-008": Kind("destructive_operation_denied", 34, recovery=("go on without it", _ASK)),
+    "REQ-008": Kind("destructive_operation_denied", 34, recovery=("continue without it", _ASK)),
     "REQ-010": Kind(
         "intent_not_in_progress",
         24,
@@ -62,9 +60,9 @@ KINDS: dict[str, Kind] = {
     "REQ-013": Kind(
         "intent_file_invalid",
         14,
-        recovery=("ask the user to mend the file: rookery intents validate",),
+        recovery=("ask the user to fix the file: rookery intents validate",),
     ),
-    "REQ-014": Kind("protected_path", 6, recovery=("go on without changing it", _ASK)),
+    "REQ-014": Kind("protected_path", 6, recovery=("continue without changing it", _ASK)),
     "REQ-015": Kind("path_rejected", 4, recovery=("name the file by its real path",)),
     "REQ-016": Kind("budget_exceeded", 26, recovery=("ask the user to raise the budget",)),
     "REQ-017": Kind("dependency_unmet", 26, recovery=("select what it depends on first", _ASK)),
@@ -77,10 +75,10 @@ KINDS: dict[str, Kind] = {
     ),
     "HOOK-INT-001": Kind("missing_intent", 24, True, ("give intent_id one of the listed ids",)),
     "HOOK-001": Kind("hook_blocked", 16, recovery=("do what the hook's text says",)),
-    "HOOK-002": Kind("hook_failed", 44, recovery=("ask the user to mend the hook",)),
-    "HOOK-003": Kind("hook_timeout", 44, recovery=("ask the user to mend the hook",)),
-    "HOOK-004": Kind("hook_untrusted", 16, recovery=("ask the user to look at the hook",)),
-    "TRC-001": Kind("trace_write_failed", 8, True, ("ask the user to make room on the disk",)),
+    "HOOK-002": Kind("hook_failed", 44, recovery=("ask the user to fix the hook",)),
+    "HOOK-003": Kind("hook_timeout", 44, recovery=("ask the user to fix the hook",)),
+    "HOOK-004": Kind("hook_untrusted", 16, recovery=("ask the user to review the hook",)),
+    "TRC-001": Kind("trace_write_failed", 8, True, ("ask the user to free disk space",)),
     "TRC-002": Kind("trace_integrity", 2, recovery=("ask the user to run: rookery trace verify",)),
 }
 

@@ -78,30 +78,28 @@ REPEATED = (
 )
 LOOPING = "The model keeps calling {tool} with the same arguments. What should it do instead?"
 REFUSED_AGAIN = (
-    "The model has made the same call {times} times, and it was refused each time. Shall it go on "
-    "trying?"
+    "The model made the same call {times} times, and it was refused each time. Should it continue?"
 )
 STOPPED_BY_USER = (
     "The user stopped this command before it ended. What it had done until then stays done."
 )
 CONDENSED = (
-    "The conversation was condensed: about {before:,} tokens are now {after:,}. {how} Nothing was "
-    "deleted; /rewind brings it back."
+    "The conversation was condensed from about {before:,} to {after:,} tokens. {how} "
+    "Nothing was deleted; /rewind restores it."
 )
-NOTHING_TO_CONDENSE = "The conversation cannot be made any shorter; it is sent as it is."
+NOTHING_TO_CONDENSE = "The conversation cannot be shortened further; it is sent as it is."
 SUMMARISED = "The older part was summarised."
-LEFT_OUT = "The older part is left out of what is sent."
-NOT_SUMMARISED = "It could not be summarised ({why}), so the older part is left out."
-HISTORY_REPAIRED = (
-    "The provider did not accept the conversation; earlier reasoning is left out of what is sent."
-)
+LEFT_OUT = "The older part is no longer sent."
+NOT_SUMMARISED = "No summary ({why}), so the older part is left out."
+HISTORY_REPAIRED = "The provider rejected the conversation; earlier reasoning is no longer sent."
 PUT_BACK = (
-    "[automatic] Your last command changed files that only the user may have changed; they were "
-    "put back: {paths}. If the task needs it, propose the change with a file tool, which asks."
+    "[automatic] Your last command changed protected files; they were restored: "
+    "{paths}. If the task needs the change, make it with a file tool, which asks the "
+    "user."
 )
 UNDONE = (
-    "[automatic] The user has put files back as they were earlier: {paths}. Read them again "
-    "before you rely on them."
+    "[automatic] The user restored earlier versions of files: {paths}. Read them "
+    "again before you rely on them."
 )
 CALL_UNDONE = (
     "The user has undone this call. These files are again as they were before it: {paths}. Do not "
@@ -112,12 +110,12 @@ CALL_TAKEN_BACK = (
     "done. Do not make the call again unless the user asks for it."
 )
 KEPT_FROM_YOU = (
-    "{path} is kept from you by the user; nothing was done. Go on without it, or ask the user for "
-    "what you need to know."
+    "{path} is hidden from you by the user; nothing was done. Continue without it, "
+    "or ask the user for what you need to know."
 )
 CREDENTIALS = (
-    "{path} is where credentials are kept, which no tool opens; nothing was done. Ask the user for "
-    "what you need to know."
+    "{path} holds credentials, which no tool opens; nothing was done. Ask the user "
+    "for what you need to know."
 )
 NAMED_FILES = 5
 NO_FILE_PUT_BACK = "No files had to be restored."
@@ -138,7 +136,7 @@ AMENDED = (
 
 def stuck(mistakes: int) -> str:
     count = "a mistake" if mistakes == 1 else f"{mistakes} mistakes in a row"
-    return f"The model made {count}. A hint may help it on; yes lets it try again."
+    return f"The model made {count}. Give it a hint, or answer yes to let it try again."
 
 
 def restored_files(restored: FilesRestored) -> str:
@@ -150,8 +148,8 @@ def restored_files(restored: FilesRestored) -> str:
     more = ", …" if restored.count > NAMED_FILES else ""
     which = f": {named}{more}" if named else ""
     kept = ", ".join(restored.kept)
-    others = f" Left alone, because somebody else has changed them: {kept}." if kept else ""
-    return f"Put back {files}{which}.{others}"
+    others = f" Skipped, because someone else changed them: {kept}." if kept else ""
+    return f"Restored {files}{which}.{others}"
 
 
 def user_message(text: str) -> str:

@@ -24,7 +24,7 @@ class ProjectMay(StrEnum):
     """How far a project's own file may go with a setting: it tightens, or it is not heard."""
 
     LOWER = "lower it"
-    LOWER_CEILING = "lower it (0 is no limit)"
+    LOWER_CEILING = "lower it (0 means no limit)"
     ADD = "add to it"
     MAKE_IT_ASK = 'set it to "ask"'
     REQUIRE = 'set it to "required"'
@@ -143,10 +143,10 @@ def _expected(base: Any, metas: list[Meta]) -> str:
     if base is bool:
         return "true or false"
     if get_origin(base) is tuple:
-        return "a list of texts that are not empty"
+        return "a list of non-empty texts"
     rule = metas[0]
     if base is str:
-        return str((rule.extra or {}).get("expected", "a text that is not empty"))
+        return str((rule.extra or {}).get("expected", "a non-empty text"))
     number = "a whole number" if base is int else "a number"
     if rule.le is None:
         return f"{number} of at least {shown(rule.ge)}"
@@ -192,7 +192,7 @@ def document() -> str:
         f"<!-- Made by `python -m {NAME}.core.settings_reference`; "
         f"edit src/{NAME}/core/settings.py instead. -->",
         "",
-        "A setting is taken from the first of these that has it:",
+        "The first of these that has a setting decides:",
         "",
         "1. a flag of the command line;",
         f"2. an environment variable: the key in capitals after `{ENV_PREFIX}`, with `_` between",

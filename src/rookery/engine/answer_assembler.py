@@ -231,24 +231,24 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) < len(pairs):
         times = Counter(key for key, _ in pairs)
         twice = next(key for key in times if times[key] > 1)
-        raise ValueError(f"The arguments hold the key {json.dumps(twice)} twice in one object.")
+        raise ValueError(f"The arguments contain the key {json.dumps(twice)} twice in one object.")
     return value
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"The arguments hold {name}, which is no JSON number.")
+    raise ValueError(f"The arguments contain {name}, which is not a JSON number.")
 
 
 def _bounded_int(text: str) -> int:
     if len(text) <= _LONGEST_INT_TEXT and _SMALLEST_INT <= (number := int(text)) <= _LARGEST_INT:
         return number
-    raise ValueError(f"The arguments hold the number {text[:24]}…, which is too large.")
+    raise ValueError(f"The arguments contain the number {text[:24]}…, which is too large.")
 
 
 def _finite_float(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
-        raise ValueError(f"The arguments hold the number {text[:24]}, which is too large.")
+        raise ValueError(f"The arguments contain the number {text[:24]}, which is too large.")
     return number
 
 
@@ -259,7 +259,7 @@ def _refuse_halves(value: dict[str, Any]) -> None:
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
         raise ValueError(
-            f"The arguments hold {half}, half a character, near character {error.start}."
+            f"The arguments contain {half}, half a character, near character {error.start}."
         ) from error
 
 

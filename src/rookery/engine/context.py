@@ -286,7 +286,7 @@ async def _summary(provider: Provider, request: ModelRequest) -> _Summary:
         return _Summary(problem=str(error).rstrip("."), usage=usage)
     text = "".join(pieces).strip()
     if stop not in (StopReason.END, StopReason.CALLS) or not text:
-        return _Summary(problem="the model gave none", usage=usage)
+        return _Summary(problem="the model gave no summary", usage=usage)
     return _Summary(text=text, usage=usage)
 
 

@@ -245,11 +245,11 @@ class Dialogue:
         """Take a client's answer to a question that is open."""
         question, hear = self._find(answer.ask_id)
         if answer.digest != question.digest:
-            raise CommandRejected("The answer is to another version of the question. Look again.")
+            raise CommandRejected("The question has changed. Read it again.")
         if answer.reply not in takes(question.ask):
             raise CommandRejected(f"A question of kind {question.ask} takes words, not yes or no.")
         if answer.always and not question.rule:
-            raise CommandRejected("This can only be allowed once, not always.")
+            raise CommandRejected("This can only be approved once, not always.")
         _check_choice(answer, question)
         answered = Answered(
             ask_id=question.ask_id,
@@ -270,13 +270,13 @@ class Dialogue:
         if found := self._open.get(ask_id):
             return found
         if ask_id in self._withdrawn:
-            raise CommandRejected(f"Question {ask_id} was withdrawn: what it was about is over.")
+            raise CommandRejected(f"Question {ask_id} was withdrawn: it is no longer needed.")
         for question, _ in self._open.values():
             if CATEGORY[question.ask] is not AskCategory.NON_BLOCKING:
                 raise CommandRejected(
                     f"Question {ask_id} is closed; {question.ask_id} is open now."
                 )
-        raise CommandRejected("Nothing is being asked right now.")
+        raise CommandRejected("No question is open.")
 
     def _withdraw(self, ask_id: str) -> None:
         if self._open.pop(ask_id, None):
@@ -294,7 +294,7 @@ def _check_choice(answer: Answer, question: Asked) -> None:
     if (answer.reply == "yes") == (answer.choice == "halt"):
         raise CommandRejected(f"{answer.choice!r} does not go with {answer.reply!r}.")
     if answer.choice != "halt" and answer.by != "user":
-        raise CommandRejected("Only a person can allow more than the scope.")
+        raise CommandRejected("Only a person can approve actions outside the scope.")
 
 
 class OpenOffer:

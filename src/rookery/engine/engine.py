@@ -143,11 +143,11 @@ class Engine:
         if task := self._tasks.get(command.task_id):
             if task.log.ended:
                 raise CommandRejected(
-                    f"Task {command.task_id} was closed. Reopen it, or take another id."
+                    f"Task {command.task_id} was closed. Reopen it, or use another id."
                 )
             return
         if not (command.text.strip() or command.images):
-            raise CommandRejected("Say what to work on.")
+            raise CommandRejected("Give a task.")
         store = self._logs.create(command.task_id)
         try:
             task = self._begin(command.task_id, store)
@@ -269,7 +269,7 @@ class Engine:
     def _hear(self, command: Speak) -> None:
         log = self._find(command.task_id).log
         if not (command.text.strip() or command.images):
-            raise CommandRejected("There is nothing in that message.")
+            raise CommandRejected("The message is empty.")
         if not _was_said(log, command.message_id):
             if len(log.state.queue) >= MOST_QUEUED:
                 raise CommandRejected(
@@ -283,7 +283,7 @@ class Engine:
     def _edit_queue(self, command: EditQueue) -> None:
         log = self._find(command.task_id).log
         if command.message_id not in log.state.queue:
-            raise CommandRejected("The model has heard that message already.")
+            raise CommandRejected("The model has already read that message.")
         log.append(QueueEdited(message_id=command.message_id, text=command.text))
 
     def _tell_tree(self, task_id: str, fact: Fact) -> None:
@@ -315,7 +315,7 @@ def _greet(log: EventLog, store: LogStore, *, resumed: bool) -> None:
 def settled_before(events: Sequence[Event], to: int) -> int:
     """Event `to`, or the last one before it at which no call was under way."""
     if not 1 <= to <= len(events):
-        raise CommandRejected(f"There is no event {to}; there are 1 to {len(events)}.")
+        raise CommandRejected(f"No such event: {to}. The events are 1 to {len(events)}.")
     while fold(events[:to]).running:
         to -= 1
     return to

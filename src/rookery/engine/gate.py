@@ -22,9 +22,9 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.hooks import Governance, Hook, RuleBook, Ungoverned
 from rookery.errors import ChangedMeanwhile, CommandRejected, Denied, StorageError, ToolError
 
-REFUSED_BEFORE = "You have refused exactly this before."
+REFUSED_BEFORE = "You refused exactly this before."
 MOST_NAMED = 20
-YES_MEANS = "Your approval lasts until this task ends. The command does not run again by itself."
+YES_MEANS = "Your approval lasts until this task ends. The command is not run again automatically."
 NOBODY = "non_interactive"
 """The reason of a refusal that no person has anything to do with."""
 
@@ -161,7 +161,7 @@ class Gate:
     async def may_put_back(self, call: ToolCall, paths: Sequence[str]) -> bool:
         """Whether the user wants files as they were before a command that had no business there."""
         many = "a file" if len(paths) == 1 else f"{len(paths)} files"
-        title = f"Put back {many} outside the scope?"
+        title = f"Restore {many} outside the scope?"
         shown = {"tool": "putBack", "paths": list(paths), "content": "\n".join(paths)}
         answer = await self._dialogue.ask(
             AskKind.TOOL,
@@ -203,7 +203,7 @@ class Gate:
         try:
             self._rules.add(action)
         except (StorageError, CommandRejected) as error:
-            self._dialogue.note(f"It is allowed once, not always: {error}")
+            self._dialogue.note(f"Approved once, not always: {error}")
 
 
 def shown_text(action: Action) -> str:

@@ -133,7 +133,7 @@ class _Hearing:
         blocks = self._answer.blocks()
         match self._stop:
             case None:
-                raise ProviderError("The answer broke off.", kind=FailureKind.DROPPED)
+                raise ProviderError("The answer was cut off.", kind=FailureKind.DROPPED)
             case StopChunk(StopReason.REFUSED, detail):
                 raise ProviderError(
                     detail or "The model declined to answer.", kind=FailureKind.REFUSED

@@ -30,7 +30,7 @@ from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Outcome
 from rookery.engine.ports.tool import ChildEnd
 
-GIVEN_UP = "it was ended before it had a result"
+GIVEN_UP = "it ended before it had a result"
 
 
 def end_of(log: EventLog) -> ChildEnd:

@@ -324,8 +324,8 @@ class Task:
             raise
         except Exception as error:
             # what a message points at must not end the task, now and whenever it is reopened
-            _debug.exception("what was mentioned could not be looked up")
-            reason = f"What you mentioned could not be looked up ({type(error).__name__}: {error})."
+            _debug.exception("mentions could not be resolved")
+            reason = f"Your mentions could not be resolved ({type(error).__name__}: {error})."
             self.log.append(Noted(text=reason))
             found = Gathered(text=f"[automatic] {reason}")
         self.log.append(replace(found, text=marked(self._deps.hide(found.text))))

@@ -47,7 +47,7 @@ class BackgroundCommands:
     def _find(self, call_id: str) -> RunningCommand:
         if command := self._commands.get(call_id):
             return command
-        raise CommandRejected(f"No command of call {call_id} runs in the background.")
+        raise CommandRejected(f"Call {call_id} has no command in the background.")
 
 
 class HidingShell:

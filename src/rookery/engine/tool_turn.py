@@ -75,7 +75,7 @@ async def tool_turn(
     except Exception as error:
         # a bug in one tool must not end the task: the model can go another way
         _debug.exception("%s broke down in call %s", call.name, call.id)
-        reason = f"{call.name} broke down ({type(error).__name__}: {error}) in call {call.id}."
+        reason = f"{call.name} failed ({type(error).__name__}: {error}) in call {call.id}."
         outcome = Outcome(text=failed(reason), ending=Ending.FAILED)
     log.append(finished(call, outcome, hide))
     await undo.after(call.id)
@@ -141,15 +141,15 @@ def _understood(call: ToolCall, tools: Mapping[str, Tool[Any]]) -> tuple[Tool[An
     """The tool that is meant and its arguments, every problem with them named at once."""
     tool = tools.get(call.name)
     if tool is None:
-        raise BadArguments(f"There is no tool {_brief(call.name)}. There are: {', '.join(tools)}.")
+        raise BadArguments(f"No such tool: {_brief(call.name)}. Tools: {', '.join(tools)}.")
     if call.problem:
-        raise BadArguments(f"{call.name} was called wrongly. {call.problem}")
+        raise BadArguments(f"Invalid call of {call.name}. {call.problem}")
     if problems := _problems(call, tool):
-        raise BadArguments(f"{call.name} was called wrongly. {' '.join(problems)}")
+        raise BadArguments(f"Invalid call of {call.name}. {' '.join(problems)}")
     try:
         return tool, msgspec.convert(dict(call.arguments), tool.arguments, strict=False)
     except msgspec.ValidationError as error:
-        raise BadArguments(f"{call.name} was called wrongly. {error}.") from error
+        raise BadArguments(f"Invalid call of {call.name}. {error}.") from error
 
 
 def _problems(call: ToolCall, tool: Tool[Any]) -> list[str]:
@@ -159,7 +159,7 @@ def _problems(call: ToolCall, tool: Tool[Any]) -> list[str]:
     known = ", ".join(fields)
     return [
         *(f"{name} is missing." for name in missing),
-        *(f"There is no argument {_brief(name)}." for name in unknown[:NAMED]),
+        *(f"Unknown argument: {_brief(name)}." for name in unknown[:NAMED]),
         *([f"{len(unknown) - NAMED} more are unknown."] if len(unknown) > NAMED else []),
         *([f"The arguments are: {known}."] if unknown else []),
     ]
@@ -173,8 +173,8 @@ def _refuse_to_write_placeholders(call: ToolCall, action: Action) -> None:
     """A model that was shown a placeholder would put it where the secret is."""
     if action.changes and any(HIDDEN in text for text in texts_in(dict(call.arguments))):
         raise ToolError(
-            f"Nothing was changed: {HIDDEN} stands for a secret that is kept from you, and would "
-            "be written in its place. Make an edit that leaves that line as it is."
+            f"Nothing was changed: {HIDDEN} stands for a hidden secret and would "
+            "overwrite it. Make an edit that does not touch that line."
         )
 
 

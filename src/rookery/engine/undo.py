@@ -44,8 +44,8 @@ CHANGED = "A command changed protected files"
 APPROVED = "The command you approved changed protected files; its changes stay"
 CHANGED_OUTSIDE = "A command changed files outside the scope"
 CHANGED_BEFORE_A_CRASH = (
-    "The last command of this session never came to its end, and protected files have changed "
-    "since it began"
+    "The last command of this session was interrupted, and protected files have "
+    "changed since it began"
 )
 
 
@@ -216,7 +216,7 @@ class Undo:
             self._recovered = (lost.call_id, before.id, saved.id, left)
         if done.after:
             self._enter_restored(changed, done, named=())
-            again = f"Going back to event {changed} brings what was put back just now."
+            again = f"Rewind to event {changed} to get the changed versions back."
             self._log.append(Noted(text=again))
 
     async def rehearse(self, to: int, *, overwrite: bool) -> Restored:
@@ -334,11 +334,11 @@ class Undo:
         if back:
             named = _named(back)
             kept = f" What the command wrote is kept in {done.aside}." if done.aside else ""
-            self._log.append(Noted(text=f"{what}; put back: {named}.{kept}"))
+            self._log.append(Noted(text=f"{what}; restored: {named}.{kept}"))
             self._log.append(Reminded(text=PUT_BACK.format(paths=named) + kept))
         if left:
             named = _named(left)
-            why = done.problem or "they could not be put back"
+            why = done.problem or "they could not be restored"
             self._log.append(Noted(text=f"{what} ({named}): {why}."))
         return done
 

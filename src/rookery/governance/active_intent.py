@@ -84,8 +84,10 @@ class InForce:
         if state.unread_intent and definition.policy.same_turn_writes == "deny":
             return Refusal(
                 code="REQ-003",
-                message="The intent was selected in this very answer, before its context could be "
-                "read. Make the call again in the next one.",
+                message=(
+                    "The intent was selected in the same answer, before its "
+                    "context could be read. Make the call again in the next one."
+                ),
                 intent_id=definition.intent.id,
                 reason="context_not_seen",
                 steps=("read the intent's context, then make the call again",),
@@ -126,7 +128,7 @@ class InForce:
         ids = [each.id for each in text.file.selectable(self.project.now())]
         more = len(ids) - MOST_NAMED
         listed = ", ".join(ids[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-        message = f"Nothing may be changed before an intent is selected. Selectable: {listed}."
+        message = f"Select an intent before you change anything. Selectable: {listed}."
         if not ids:
             message = "Nothing may be changed: an intent is needed, and none can be selected."
         return Refusal(code="REQ-003", message=message, details=(("selectable", ids[:MOST_NAMED]),))
@@ -150,7 +152,7 @@ class InForce:
             await self.adopt(fact_of(new, by="user"), new)
             names = ", ".join(found.fields)
             self._log.append(
-                Reminded(text=f"[automatic] {active.intent_id} is narrower now: {names}.")
+                Reminded(text=f"[automatic] The scope of {active.intent_id} was reduced: {names}.")
             )
             return new
         return await self._lost(
@@ -162,7 +164,7 @@ class InForce:
     ) -> Refusal:
         refusal = Refusal(
             code="REQ-012",
-            message=f"{active.intent_id} no longer holds as it was selected ({reason}). {what}",
+            message=f"{active.intent_id} changed since it was selected ({reason}). {what}",
             intent_id=active.intent_id,
             reason=reason,
             details=(("change", list(fields)),),
@@ -216,8 +218,8 @@ class InForce:
             return Ruling()
         if state.distrusted:
             why = (
-                f"A command of this task changed the files of governance. Look at {intent.id} as "
-                "it is worded now before it is selected again."
+                "A command of this task changed the governance files. Review "
+                f"{intent.id} before it is selected again."
             )
             new = IntentDefinition(intent, text.file.policy)
             self.shown = digest(intent, text.file.policy)
@@ -274,7 +276,7 @@ class InForce:
         )
         refusal = Refusal(
             code="REQ-001",
-            message=f"The scope of {intent.id} stays as it is.",
+            message=f"The scope of {intent.id} was not changed.",
             intent_id=intent.id,
             reason=DECLINED,
             steps=("do the work inside the scope, or finish and say what is left",),
@@ -289,7 +291,7 @@ class InForce:
         def decide(file: IntentFile) -> list[EditOf]:
             intent = file.find(intent_id)
             if intent is None:
-                raise RookeryError(f"There is no intent {intent_id} any more.")
+                raise RookeryError(f"Intent {intent_id} was removed.")
             dated = [EditOf(intent_id, SetField("updated_at", stamp))] if intent.updated_at else []
             return [EditOf(intent_id, AddScope(pattern)), *dated]
 
@@ -332,7 +334,7 @@ class InForce:
         await anyio.to_thread.run_sync(self.release)
 
     async def lose_to_own_doing(self, what: str) -> None:
-        lost = f"{what}, so no intent is active any more. Selecting one again needs"
+        lost = f"{what}, so the intent was deselected. Selecting one again needs"
         await self.clear(f"{lost} your yes.", own_doing=True)
         self._log.append(Reminded(text=f"[automatic] CMD-002: {lost} the user's yes."))
 
@@ -375,7 +377,7 @@ def _unusable(text: IntentText) -> Refusal | None:
     if not text.there:
         return Refusal(
             code="REQ-011",
-            message="There is no intent file here, and one is required: rookery intents init",
+            message="There is no intent file, and one is required: rookery intents init",
         )
     if not text.file.usable:
         return Refusal(
@@ -395,5 +397,5 @@ def _defined(file: IntentFile, intent_id: str) -> IntentDefinition | None:
 
 def _again(active: IntentSelected, new: IntentDefinition | None) -> str:
     if new is None:
-        return "It is not there any more, or has errors."
-    return f"It is worded differently now: select {active.intent_id} again to work by that."
+        return "It was removed, or has errors."
+    return f"It was reworded: select {active.intent_id} again to use the new wording."

@@ -132,7 +132,7 @@ class CallEffects:
         """Whether the files of governance are as they were."""
         if before == await self._in_force.fingerprint_now():
             return True
-        await self._in_force.lose_to_own_doing("A command changed the files of governance")
+        await self._in_force.lose_to_own_doing("A command changed the governance files")
         return False
 
     async def look_after_running(self) -> None:

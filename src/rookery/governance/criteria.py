@@ -292,7 +292,7 @@ async def _check(
         judgement=ctx.judge(verify.command, folder),
         notes=()
         if criterion.text == verify.command
-        else (f"{intent.id} says that this proves: {criterion.text}",),
+        else (f"{intent.id} uses this to check: {criterion.text}",),
     )
     try:
         await act(call, action)

@@ -191,7 +191,7 @@ class GovernanceHook:
             return {"sandboxed": not leaves}
         if at.policy.sandbox == "required":
             return {
-                "unsandboxable": "The policy wants commands in a sandbox, and there is none here."
+                "unsandboxable": "The policy requires a sandbox for commands; none is available."
             }
         return {}
 
@@ -283,13 +283,13 @@ class GovernanceHook:
     async def select(self, intent_id: str) -> None:
         """By the user. Raises `CommandRejected`."""
         if not intent_id:
-            await self.in_force.clear("The user has put the intent aside.")
+            await self.in_force.clear("The user deselected the intent.")
             return
         found = await choose(self.project, self.task_id, intent_id, by="user")
         if isinstance(found, Refusal):
             raise CommandRejected(found.message)
         await self.adopt(found)
-        self._log.append(Noted(text=f"This task now works for {found.fact.intent_id}."))
+        self._log.append(Noted(text=f"Selected intent: {found.fact.intent_id}."))
         self._log.append(
             Reminded(text=f"[automatic] The user has selected an intent.\n{found.context}")
         )
@@ -310,10 +310,7 @@ class GovernanceHook:
         intent = file.find(active.intent_id)
         usable = intent and intent.id not in file.broken and selectable(intent, self.project.now())
         if intent is None or not usable or digest(intent, file.policy) != active.digest:
-            reason = (
-                f"{active.intent_id} is not as it was when this task worked for it; select it "
-                "again to go on."
-            )
+            reason = f"{active.intent_id} changed since this task selected it. Select it again."
             self._log.append(IntentCleared(reason=reason))
             self._log.append(Noted(text=reason))
             self._log.append(Reminded(text=f"[automatic] {reason}"))
@@ -341,9 +338,11 @@ class GovernanceHook:
             return reminder(self.in_force.definition.intent)
         text = await self.project.intents()
         if not text.there or not text.file.usable:
-            return "The intent file is missing or has errors: ask the user. Reading is free."
+            return "The intent file is missing or has errors: ask the user. Reading is allowed."
         listed = selectable_intents(text.file.selectable(self.project.now()))
-        return f"None is selected: reading is free, changing needs select_active_intent.\n{listed}"
+        return (
+            f"None is selected: reading is allowed, changing needs select_active_intent.\n{listed}"
+        )
 
     async def _note(self, kind: Any, call_id: str, more: Mapping[str, Any] | None) -> None:
         entry = self._records.entry(kind, ToolCall(id=call_id, name=SELECT), None)

@@ -126,8 +126,7 @@ async def select(task: GovernanceHook, intent_id: str, call_id: str) -> str:
     if task.in_force.shown not in ("", found.fact.digest):
         changed = Refusal(
             code="REQ-012",
-            message=f"{found.fact.intent_id} was changed after the user had looked at it. Select "
-            "it again.",
+            message=f"{found.fact.intent_id} changed after the user reviewed it. Select it again.",
             intent_id=found.fact.intent_id,
         )
         await task.note_refusal(ToolCall(id=call_id, name=SELECT), changed)

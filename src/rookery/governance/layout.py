@@ -120,7 +120,9 @@ class Layout(Struct, frozen=True):
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RookeryError(f"{self.shown(path)} cannot be made ({error.strerror}).") from error
+            raise RookeryError(
+                f"{self.shown(path)} cannot be created ({error.strerror})."
+            ) from error
         return path
 
     def shown(self, path: Path) -> str:
@@ -163,8 +165,8 @@ def find_layout(cwd: Path, workspace: Path) -> FoundLayout:
             return FoundLayout(layout=Layout(folder, top))
         if (folder / GOVERNANCE_FOLDER).is_dir():
             notice = notice or (
-                f"There is a folder {GOVERNANCE_FOLDER} without {INTENT_FILE}: it governs nothing. "
-                "Make one with: rookery intents init"
+                f"The folder {GOVERNANCE_FOLDER} has no {INTENT_FILE}, so nothing is "
+                "governed. Create one with: rookery intents init"
             )
         if folder == top:
             break
@@ -209,7 +211,7 @@ def init(root: Path, *, vcs: LedgerHome = "ignore") -> tuple[str, ...]:
     """Makes what is not there yet, and says what it made. Raises `RookeryError`."""
     folder = root / GOVERNANCE_FOLDER
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise RookeryError(f"{folder} is not a folder of its own; nothing was made. Move it away.")
+        raise RookeryError(f"{folder} is not a real folder; nothing was created. Move it away.")
     wanted = {
         INTENT_FILE: _FIRST_INTENTS,
         **{name: "".join(f"{line}\n" for line in ours) for name, ours in git_lines(vcs).items()},
@@ -218,7 +220,7 @@ def init(root: Path, *, vcs: LedgerHome = "ignore") -> tuple[str, ...]:
         folder.mkdir(parents=True, exist_ok=True)
         return tuple(name for name, text in wanted.items() if text and _made(folder / name, text))
     except OSError as error:
-        raise RookeryError(f"{folder} cannot be made ({error.strerror}).") from error
+        raise RookeryError(f"{folder} cannot be created ({error.strerror}).") from error
 
 
 def governed_places(layout: Layout, places: Places) -> GovernedPlaces:

@@ -303,7 +303,7 @@ class TaskOversight:
     async def select(self, intent_id: str) -> None:
         if self._task is None:
             raise CommandRejected(
-                "No intents govern this task. They do for tasks begun after: rookery intents init"
+                "This session has no intents. After `rookery intents init`, new sessions have them."
             )
         await self._task.select(intent_id)
 

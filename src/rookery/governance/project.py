@@ -250,7 +250,7 @@ async def warn_if_broken(project: GovernedProject, places: Places, log: TaskLog)
     if size > LARGEST_CHECKED:
         return
     if await anyio.to_thread.run_sync(why_broken, project, places) and not log.ended:
-        what = "The ledger is not whole; what it tells cannot be relied on."
+        what = "The ledger is damaged; do not rely on it."
         log.append(Noted(text=f"{what} See: rookery trace verify"))
 
 
@@ -262,4 +262,4 @@ def why_broken(project: GovernedProject, places: Places) -> str:
     except ValueError as error:
         return f"What is known of the ledger cannot be read ({error})."
     whole = verified(project.layout.folder, known=known, keys=heads.trace_keys).whole
-    return "" if whole else "The ledger is not whole, so nothing may be changed."
+    return "" if whole else "The ledger is damaged, so nothing may be changed."

@@ -55,9 +55,7 @@ class ProjectViews:
         file = IntentReader(layout).read().file
         if not file.usable:
             name = layout.shown(layout.intent_file)
-            raise CommandRejected(
-                f"{name}: {summary(file)} See what is wrong with: {NAME} intents validate"
-            )
+            raise CommandRejected(f"{name}: {summary(file)} For details: {NAME} intents validate")
         writes, now = self._writes(layout), datetime.now(UTC)
         return tuple(_intent_row(each, file, writes, now) for each in in_order(file.intents))
 
@@ -116,7 +114,7 @@ async def _read_beside(read: Callable[[], T]) -> T:
         return await anyio.to_thread.run_sync(read)
     except OSError as error:
         why = error.strerror or str(error)
-        raise CommandRejected(f"The files of governance cannot be read ({why}).") from error
+        raise CommandRejected(f"The governance files cannot be read ({why}).") from error
 
 
 def _intent_row(
@@ -191,11 +189,11 @@ def _text_of(file: Path, workspace: Path) -> str:
     try:
         data = small_file(file, workspace, largest=LARGEST_BLAMED)
     except FileNotFoundError as error:
-        raise CommandRejected(f"There is no file {name}.") from error
+        raise CommandRejected(f"No such file: {name}.") from error
     except Unreadable as error:
         raise CommandRejected(f"{name} is not read: {error}.") from error
     if b"\0" in data:
-        raise CommandRejected(f"{name} is no text, so it has no lines.")
+        raise CommandRejected(f"{name} is not a text file.")
     return data.decode("utf-8", "replace")
 
 

@@ -104,9 +104,9 @@ def _syntax_fault(error: Any, text: str) -> YamlFault:
     problem = getattr(error, "problem", None) or "it cannot be read"
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     if tab := _tab_at(text, line):
-        what = "a tab stands here, and YAML is indented with spaces only"
+        what = "there is a tab here, and YAML is indented with spaces only"
         return _fault("E103", line, tab, what, "write spaces instead of the tab")
-    return _fault("E103", line, column, f"this is no valid YAML: {problem}", "correct the line")
+    return _fault("E103", line, column, f"this is not valid YAML: {problem}", "correct the line")
 
 
 def _tab_at(text: str, line: int) -> int:

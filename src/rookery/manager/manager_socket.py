@@ -82,7 +82,7 @@ async def _introduce(remote: "RemoteManager") -> RookeryError | None:
     except TimeoutError:
         return NoManager(f"The manager has not answered in {SECONDS_TO_ANSWER:g} seconds.")
     except Disconnected:
-        return ManagerLeft("The manager hangs up when greeted.")
+        return ManagerLeft("The manager closed the connection at the first message.")
     except RpcError as error:
         return raised_again(error)
     return None

@@ -82,7 +82,7 @@ def _offer(manager: ServedManager, follows: Follows) -> ServedMethods:
     async def widen(fields: dict[str, Any]) -> None:
         window = follows.view(fields)
         if not isinstance(window, Window):
-            raise RpcError(INVALID_PARAMS, "widen takes the follow_id of a session.")
+            raise RpcError(INVALID_PARAMS, "widen needs the follow_id of a session.")
         window.widen(_rows(fields.get("most", USUAL_TAIL), "most"))
 
     return ServedMethods(
@@ -107,11 +107,13 @@ async def _do(manager: ServedManager, request: Asking[Any]) -> object:
 def _follow_session(supervisor: Supervisor, follows: Follows, fields: Mapping[str, Any]) -> object:
     session_id, task_id = fields.get("session_id"), fields.get("task_id")
     if not isinstance(session_id, str) or not isinstance(task_id, str | None):
-        raise RpcError(INVALID_PARAMS, "follow_session takes a session_id, and a task_id.")
+        raise RpcError(
+            INVALID_PARAMS, "follow_session needs a session_id, and optionally a task_id."
+        )
     window = Window(_rows(fields.get("tail", USUAL_TAIL), "tail"))
     follows.check_room(window)
     if supervisor.session(session_id) is None:
-        raise CommandRejected(f"There is no session {session_id[:80]} here.")
+        raise CommandRejected(f"No such session: {session_id[:80]}.")
     relay = partial(
         relay_session,
         supervisor=supervisor,

@@ -263,14 +263,14 @@ async def source_of(supervisor: Supervisor, session_id: str, task_id: str) -> Ro
     """What there is to be followed of a session: its own task, whose id is its own, or one that
     works for it or has. Raises `CommandRejected` if there is no such."""
     if supervisor.session(session_id) is None:
-        raise CommandRejected(f"There is no session {session_id} here.")
+        raise CommandRejected(f"No such session: {session_id}.")
     session = None if supervisor.read_only else supervisor.find(session_id)
     if session and task_id == session_id:
         await _look(supervisor, session)
         return SessionSource(session, session.root)
     past = session.recollection if session else _stored(supervisor, session_id)
     if not (task := await past.task(task_id)):
-        raise CommandRejected(f"There is no task {task_id} in session {session_id}.")
+        raise CommandRejected(f"No task {task_id} in session {session_id}.")
     return SessionSource(session, task) if session else StoredSource(task)
 
 

@@ -70,7 +70,7 @@ class ConfigFiles:
         changed = [file for file, mark in self._unchanged.items() if mark != _mark(file)]
         for file in changed:
             del self._unchanged[file]
-        again = f"its servers count when {NAME} is started anew."
+        again = f"its servers are used after {NAME} is restarted."
         return [f"{file} has changed; {again}" for file in changed]
 
     def _one(self, file: Path, source: Source) -> Parsed:
@@ -105,7 +105,7 @@ def _data(file: Path) -> bytes | None:
         return None
     with open(fd, "rb") as stream:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError("it is no regular file")
+            raise OSError("it is not a regular file")
         data = stream.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
         raise OSError(f"it is larger than {LARGEST_FILE // MIB} MiB")
@@ -155,7 +155,7 @@ class Agreements:
         if not changed:
             return ""
         return (
-            "This project's definition of the server has changed since you approved it: "
+            "This project's definition of the server changed since you approved it: "
             f"{', '.join(changed)}."
         )
 
@@ -276,8 +276,8 @@ class Pins:
 
     def _unusable(self, reason: str) -> ToolError:
         return ToolError(
-            f"No MCP server can be used: {self._file}, where {NAME} keeps what you have allowed of "
-            f"them, cannot be used ({reason}). Repair it, or remove it to begin anew."
+            f"No MCP server can be used: {self._file}, which stores your approvals, "
+            f"cannot be used ({reason}). Repair it, or remove it to start over."
         )
 
 

@@ -127,7 +127,7 @@ def parse(data: bytes, source: Source, variables: Mapping[str, str]) -> Parsed:
     try:
         table = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        return Parsed(problems=(ServerProblem("", f"this is no valid JSON ({error})"),))
+        return Parsed(problems=(ServerProblem("", f"this is not valid JSON ({error})"),))
     servers = table.get(SERVERS, {}) if isinstance(table, dict) else None
     if not isinstance(servers, dict):
         return Parsed(problems=(ServerProblem("", f'it has no object "{SERVERS}"'),))
@@ -183,7 +183,7 @@ def merged(user: Parsed, projects: Sequence[Parsed]) -> Parsed:
 
 NEITHER = "it needs a command, or a url with its type"
 TAKEN = "the project's definition is not used, because you have a server of that name"
-UNKNOWN = "no server of the project is used before your own file can be read"
+UNKNOWN = "servers of the project are not used until your own file can be read"
 
 
 def _tightened(server: ServerDefinition, by: ServerDefinition) -> ServerDefinition:
@@ -245,8 +245,8 @@ def _doubts(server: ServerDefinition, filling: Filling) -> Iterator[str]:
     name = server.name
     for variable in dict.fromkeys(filling.withheld):
         yield (
-            f"The MCP server {name} is not given {variable}, which could hold a secret; if it may "
-            "have it, move its definition to your own file."
+            f"The MCP server {name} does not get {variable}, which could hold a "
+            "secret. To allow it, move the definition to your own file."
         )
     if server.source == "user" and not server.cwd and HERE & {*server.args}:
         yield (
@@ -280,7 +280,7 @@ def _check_url(url: str) -> None:
         host = parts.hostname
         _ = parts.port
     except ValueError as error:
-        raise ValueError("its url is none") from error
+        raise ValueError("its url is invalid") from error
     if parts.scheme not in ("http", "https") or not host:
         raise ValueError("its url must begin with http:// or https:// and name a host")
     if parts.username or parts.password:

@@ -144,7 +144,7 @@ async def _collect(wanted: _List, items: list[Any], seconds: float) -> str:
                 break
             if cursor is None:
                 return ""
-        return f"Of its {wanted.what} only the first {len(items)} are known: it has too many."
+        return f"Only the first {len(items)} of its {wanted.what} are used: it has too many."
     return (
         f"Of its {wanted.what} only {len(items)} are known: the list took more than {seconds:g} s."
     )

@@ -54,7 +54,7 @@ def in_words(error: BaseException, server: ServerDefinition) -> str:
         case BaseExceptionGroup(exceptions=(first, *_)):
             return in_words(first, server)
         case MCPError(code=code) if code == PARSE_ERROR:
-            return "It answered with something that is no MCP message."
+            return "Its answer is not an MCP message."
         case MCPError():
             return visible_line(str(error), LONGEST)
         case httpx2.HTTPStatusError():
@@ -62,7 +62,7 @@ def in_words(error: BaseException, server: ServerDefinition) -> str:
         case httpx2.ConnectError() | httpx2.ConnectTimeout():
             return f"{shown_url(server.url)} cannot be reached."
         case httpx2.SSEError():
-            return f"{shown_url(server.url)} sent no stream of events, or too large a one."
+            return f"{shown_url(server.url)} sent no event stream, or one that is too large."
         case httpx2.HTTPError():
             return f"The connection to {shown_url(server.url)} failed ({type(error).__name__})."
         case _:

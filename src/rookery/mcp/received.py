@@ -27,7 +27,7 @@ FLOOD_SECONDS = 10.0
 FLOOD_MESSAGES = 10_000
 FLOOD_BYTES = 64 * MIB
 
-NOT_UNDERSTOOD = "It answered with something that cannot be understood: {}"
+NOT_UNDERSTOOD = "Its answer cannot be parsed: {}"
 MOST_ANSWERED = 4
 _ENDS = 300
 """Characters at either end of a message among which its id is looked for."""

@@ -94,7 +94,7 @@ class _Parts:
             case "image":
                 self._add_image(block.data, block.mime_type)
             case "audio":
-                self.texts.append(f"(Sound, {_words(block.mime_type)}; it cannot be played.)")
+                self.texts.append(f"(Sound, {_words(block.mime_type)}; not supported.)")
             case "resource_link":
                 self.texts.append(f"(Resource {_words(block.name)}: {_words(str(block.uri))})")
             case "resource":
@@ -128,7 +128,7 @@ class _Parts:
 
     def _why_not(self, data: str) -> str:
         if not self._ctx.sees_images:
-            return "this model cannot see images"
+            return "this model does not accept images"
         if len(data) * 3 // 4 > self._ctx.limits.image_bytes:
             return f"too large to be shown, the limit is {self._ctx.limits.image_bytes // KIB} KiB"
         if len(self.images) >= MOST_IMAGES or len(data) > self._room:
@@ -138,7 +138,7 @@ class _Parts:
         except (ValueError, binascii.Error):
             return "its data is damaged"
         if facts is None or facts.media_type not in _SHOWN_TYPES or not facts.pixels:
-            return "models cannot be shown this type"
+            return "models do not accept this type"
         return "too many pixels to be shown" if facts.pixels > MOST_PIXELS else ""
 
 

@@ -217,15 +217,14 @@ class McpServer:
             raise kind(f"The MCP server {name} answered with an error: {said}") from error
         except (ValueError, RuntimeError) as error:
             said = visible_line(str(error), LONGEST_ERROR)
-            raise ToolError(
-                f"What the MCP server {name} answered is no valid result: {said}"
-            ) from error
+            raise ToolError(f"The answer of the MCP server {name} is not valid: {said}") from error
 
     def _gone(self, connection: Connection) -> str:
         reason = connection.fate.reason or CLOSED
         return (
-            f"The MCP server {self.definition.name} was lost: {reason} Whether the call did "
-            "anything is not known. The server is started again when it is next used."
+            f"The connection to the MCP server {self.definition.name} was lost: "
+            f"{reason} The call may or may not have happened. The server starts again "
+            "when it is next used."
         )
 
     async def _connected(self) -> Connection:
@@ -236,7 +235,7 @@ class McpServer:
             wait = self._again_at - anyio.current_time()
             if wait > WORTH_WAITING:
                 raise ToolError(
-                    f"{self._lately()} It is tried again in {math.ceil(wait)} s at the earliest."
+                    f"{self._lately()} The next try is in {math.ceil(wait)} s at the earliest."
                 )
             if wait > 0:
                 await anyio.sleep(wait)
@@ -254,7 +253,7 @@ class McpServer:
         """Raises `ToolError` if it must not be started."""
         name = self.definition.name
         if self._withheld is State.DISABLED:
-            raise ToolError(f"The MCP server {name} is switched off in the configuration.")
+            raise ToolError(f"The MCP server {name} is disabled in the configuration.")
         if self._withheld:
             raise ToolError(
                 f"The MCP server {name} is not started, because this folder is not trusted."
@@ -277,7 +276,7 @@ class McpServer:
             raise ToolError(f"The MCP server {name} is not started. {why} {how_to_agree(name)}")
 
     def _lately(self) -> str:
-        return f"The MCP server {self.definition.name} does not run: {self.errors[-1]}"
+        return f"The MCP server {self.definition.name} is not running: {self.errors[-1]}"
 
     def _new_connection(self) -> Connection:
         return Connection(

@@ -20,10 +20,10 @@ from rookery.mcp.variables import is_secret_name
 LONGEST_PLACE = 1000
 LONGEST_PATH = 200
 MAY_LOAD = (
-    "The server runs outside the sandbox and may load {}, which has changed since the start of "
-    "this run."
+    "The server runs outside the sandbox and may load {}, which changed since the "
+    "start of this run."
 )
-CHANGED = "The server describes this tool otherwise than when it was last allowed."
+CHANGED = "The server's description of this tool changed since it was last approved."
 
 
 class ServerGuard:

@@ -171,18 +171,18 @@ def _start_keeper(
         raise ServerFailure(f"It could not be started ({error.strerror}).") from error
     except ValueError as error:
         raise ServerFailure(
-            "Its definition holds characters that no program can be given."
+            "Its definition has characters that cannot be passed to a program."
         ) from error
 
 
 def _program(command: str, folder: Path, found: Sequence[str]) -> str:
     """The program by its whole path."""
     if not folder.is_dir():
-        raise ServerFailure(f"There is no folder {folder} to start it in.")
+        raise ServerFailure(f"No such folder to start it in: {folder}.")
     for program in found:
         if os.path.isfile(program) and os.access(program, os.X_OK):
             return program
-    raise ServerFailure(f"There is no program {command}. Install it, or correct the command.")
+    raise ServerFailure(f"No such program: {command}. Install it, or correct the command.")
 
 
 def _pipe(undo: ExitStack) -> tuple[int, int]:

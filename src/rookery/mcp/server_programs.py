@@ -93,9 +93,9 @@ class NamedFiles:
         if changed:
             name, file = self._server.name, os.path.relpath(changed[0], self._root)
             raise ChangedFiles(
-                f"The MCP server {name} is not started, because {visible_line(file, 200)}, which "
-                "it runs outside the sandbox, is not what it was. If it is as it should be, the "
-                f"user runs: {NAME} mcp test {name}"
+                f"The MCP server {name} is not started, because "
+                f"{visible_line(file, 200)}, which it runs outside the sandbox, has "
+                f"changed. To accept the change, the user runs: {NAME} mcp test {name}"
             )
         self._pins.started(self._server, now)
 
@@ -133,7 +133,7 @@ def make_empty(folder: Path) -> None:
         ) from error
     if found:
         raise ServerFailure(
-            f"{folder} must be empty, for servers start in it: remove {found.name}."
+            f"{folder} must be empty, because servers start in it: remove {found.name}."
         )
 
 

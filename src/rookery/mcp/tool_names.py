@@ -89,7 +89,7 @@ def called(name: str, commands: Sequence[PromptCommand]) -> PromptCommand:
     found = same_name(name.removeprefix("/"), names)
     if found is None:
         there = ", ".join(f"/{each}" for each in names) or "none"
-        raise BadArguments(f"There is no prompt /{name.removeprefix('/')}. There are: {there}.")
+        raise BadArguments(f"No such prompt: /{name.removeprefix('/')}. Known: {there}.")
     return commands[names.index(found)]
 
 

@@ -149,7 +149,7 @@ def _http_client(server: ServerDefinition, fate: ConnectionEnd) -> "httpx2.Async
                 raise httpx2.HTTPStatusError("", request=request, response=response)
             if response.headers.get("content-encoding", "identity") != "identity":
                 await response.aclose()
-                raise ServerFailure("It answered compressed, which was not asked for.")
+                raise ServerFailure("Its answer was compressed without being requested.")
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             most = None if is_read_as_events(request, response) else LARGEST_MESSAGE
             response.stream = BoundedStream(response.stream, most)

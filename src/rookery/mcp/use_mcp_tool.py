@@ -139,8 +139,8 @@ MOST_PER_SECOND = 20
 QUOTED = "mcp_tools"
 LONGEST_LISTING = 12_000
 """Characters of schemas that are told at once; of more only the names and first words."""
-LOST = "The MCP server {} was lost. Ask again to have it started."
-NOT_CALLED = "It was not called; call it again to have it allowed as it is now."
+LOST = "The connection to the MCP server {} was lost. Call again to restart it."
+NOT_CALLED = "It was not called. Call it again to ask for approval of the new description."
 
 
 class ShownProgress:
@@ -324,7 +324,7 @@ def described(server: str, tools: Sequence[ToolOffer]) -> str:
     if len(whole) <= LONGEST_LISTING or len(tools) == 1:
         return f"{head}\n{quoted(QUOTED, whole)}"
     brief = [f"- {tool.name}: {visible_line(tool.description, 100)}" for tool in tools]
-    more = "Call one without arguments to be told which it takes, if it needs any."
+    more = "Call a tool without arguments to see which ones it needs."
     return "\n".join([head, quoted(QUOTED, "\n".join(brief)), more])
 
 

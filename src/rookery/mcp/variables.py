@@ -67,8 +67,8 @@ class Filling:
         if self._source == "project":
             if is_secret_name(name):
                 raise ValueError(
-                    f"a project is not given {name}, which looks like a secret; if the server may "
-                    "have it, move its definition to your own file"
+                    f"a project does not get {name}, which looks like a secret. To "
+                    "allow it, move the definition to your own file"
                 )
             if not _is_harmless(name):
                 self.withheld.append(name)

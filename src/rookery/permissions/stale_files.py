@@ -47,7 +47,7 @@ class _Stale(Struct, frozen=True):
     actual: str
 
 
-NOTE = "{path} has changed since the model read it, but not in the lines of this edit."
+NOTE = "{path} changed since the model read it, but not in the lines of this edit."
 
 
 class StaleGuard:
@@ -125,16 +125,20 @@ class StaleGuard:
         if known and known.sha and known.sha != change.before:
             return stale(
                 "changed",
-                f"{path} has changed since you read it; nothing was written. Read it again, then "
-                "repeat the edit.",
+                (
+                    f"{path} changed since you read it; nothing was written. Read it "
+                    "again, then repeat the edit."
+                ),
             )
         if path not in action.whole:
             return None
         if known is None:
             return stale(
                 "not_read",
-                f"{path} is there already and you have not read it; nothing was written. Read it "
-                "first, then write it or change part of it.",
+                (
+                    f"{path} already exists and you have not read it; nothing was "
+                    "written. Read it first, then write it or change part of it."
+                ),
             )
         if not known.whole:
             return stale(

@@ -34,8 +34,8 @@ class FolderGone(StorageError, OSError):
 
     def __str__(self) -> str:
         return (
-            f"The folder {self.filename} cannot be opened ({self.strerror}). Put it back, or work "
-            "in another one."
+            f"Cannot open the folder {self.filename} ({self.strerror}). Restore it, "
+            "or use another one."
         )
 
 
@@ -130,17 +130,17 @@ def never_trusted(root: Path) -> str:
     """Why a folder cannot be trusted at all, in a sentence; empty if it can."""
     root = root.resolve()
     if root.parent == root:
-        return f"{root} is never trusted as a whole. Start in the folder of your project."
+        return f"{root} cannot be trusted as a whole. Start in your project's folder."
     for home in _homes():
         if home == root:
             return (
-                f"{root} is your home folder, which is never trusted as a whole. Start in the "
-                "folder of your project."
+                f"{root} is your home folder, which cannot be trusted as a whole. "
+                "Start in your project's folder."
             )
         if home.is_relative_to(root):
             return (
-                f"{root} holds your home folder, so it is never trusted. Start in the folder of "
-                "your project."
+                f"{root} contains your home folder, so it cannot be trusted. Start in "
+                "your project's folder."
             )
     return ""
 
@@ -203,7 +203,7 @@ class ToolAgreements:
         if fingerprint in agreed:
             return ""
         if agreed:
-            return f"{file} or its program has changed since you approved this tool."
+            return f"{file} or its program changed since you approved this tool."
         return f"You have not approved this project's tool yet ({file})."
 
     @property

@@ -153,7 +153,7 @@ class PlainDisplay:
             case ToolStarted(command=command) if command:
                 self._busy = "running"
             case SavingFiles():
-                self._busy = "saving the files, so that this can be undone"
+                self._busy = "saving files for undo"
             case TextStreamed() if not self._shows_result:
                 if self._busy == "answering":
                     return
@@ -206,7 +206,7 @@ class PlainDisplay:
                 self._title = title
             case Answered(ask=AskKind.FOLLOWUP, by="policy", text=text):
                 asked, told = harmless_line(self._question), harmless_line(text)
-                told = f"The model asked: {asked} No answer came, so it was told: {told}"
+                told = f"The model asked: {asked} Answered automatically: {told}"
                 screen.sentence(paint.yellow(told))
             case ToolFinished():
                 self._end_call(fact)
@@ -239,30 +239,32 @@ class PlainDisplay:
             case Waiting(seconds=seconds):
                 screen.status(f"  no answer yet ({seconds:.0f} s)")
             case UserSpoke():
-                screen.line(paint.cyan("  noted: the model hears it with its next step"))
+                screen.line(paint.cyan("  queued for the model's next step"))
             case ModeSwitched(mode=mode):
                 screen.line(paint.cyan(f"  now in {harmless_line(mode)} mode"))
             case ModelSwitched(model=model):
-                screen.line(paint.cyan(f"  from now on with {harmless_line(model)}"))
+                screen.line(paint.cyan(f"  now using {harmless_line(model)}"))
             case ApprovalSwitched(automatic=bool() as automatic):
-                how = "acts without asking" if automatic else "asks before it acts"
-                screen.line(paint.cyan(f"  from now on it {how}"))
+                how = "auto-approve" if automatic else "asks before it acts"
+                screen.line(paint.cyan(f"  now: {how}"))
             case StepCancelled():
                 what = "Nothing is running." if self._at_rest else "Stopped."
-                screen.line(paint.yellow(f"{what} Ctrl-C again leaves."))
+                screen.line(paint.yellow(f"{what} Press Ctrl-C again to exit."))
             case Noted(text=text):
                 screen.sentence(paint.yellow(f"note: {harmless(text)}"))
             case CommandQuiet(seconds=seconds):
                 screen.status(f"  no output for {seconds:.0f} s; it may be waiting for input")
             case CommandDetached(command=command):
-                screen.line(paint.yellow(f"  it runs on: {harmless_line(command)} (/stop ends it)"))
+                screen.line(
+                    paint.yellow(f"  still running: {harmless_line(command)} (/stop ends it)")
+                )
             case CommandEnded(text=text):
                 screen.line(paint.yellow(f"note: {harmless_line(text.partition(chr(10))[0])}"))
             case FilesRestored():
                 back = f" /rewind {self._seq - 1} undoes that." if fact.count else ""
                 screen.sentence(paint.yellow(f"{harmless(restored_files(fact))}{back}"))
             case Rewound(to=to):
-                screen.line(paint.yellow(f"The conversation is back at {to}."))
+                screen.line(paint.yellow(f"The conversation was rewound to {to}."))
             case TaskFailed(message=message):
                 self.failure = message
                 screen.sentence(paint.red(f"✗ The task failed: {harmless(message)}"))
@@ -390,8 +392,8 @@ def _reason(end: ToolFinished) -> str:
         return "stopped"
     reason = sentence_in(end.text)
     if end.ending is Ending.DENIED and reason != end.text:
-        told = "" if end.text == denied() else f"; the model was told: {reason}"
-        reason = f"not done{told}"
+        told = "" if end.text == denied() else f": {reason}"
+        reason = f"skipped{told}"
     if end.exit_code is not None:
         # the first line about a command says where it ran, which is of no interest here
         reason = reason.partition("\n")[2]

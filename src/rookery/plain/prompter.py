@@ -85,7 +85,7 @@ class Prompter:
                 opening, self._opening = self._opening, ""
                 return Say("message", opening)
             case AskKind.RESUME_TASK:
-                return await self._go_on("Go on? [Y/n, or say what to do instead] ")
+                return await self._go_on("Continue? [Y/n, or say what to do instead] ")
             case AskKind.RESUME_COMPLETED_TASK:
                 return Say("yes", by="policy")  # which leads to the question after its completion
             case (
@@ -107,7 +107,7 @@ class Prompter:
     async def _approve(self, asked: Asked) -> Response:
         self._show_action(asked)
         choices = "y/n/a" if asked.rule else "/".join(["y", "n", *_letters(asked)])
-        question = f"Allow this? [{choices}, or say why not] "
+        question = f"Approve? [{choices}, or say why not] "
         if asked.title.endswith("?"):  # it is one already
             question = f"[{choices}] "
         while (line := await self._line(question)) is not None:
@@ -167,7 +167,7 @@ class Prompter:
         offered = suggestions(asked.text)
         self._screen.sentence(self._screen.paint.bold(harmless(question)))
         for number, each in enumerate(offered, 1):
-            hint = f" (goes on in {harmless_line(each.mode)} mode)" if each.mode else ""
+            hint = f" (switches to {harmless_line(each.mode)} mode)" if each.mode else ""
             self._screen.sentence(f"  {number}. {harmless_line(each.answer)}{hint}")
         if answer := await self._answer_in_time(self._patience(), offered):
             return answer

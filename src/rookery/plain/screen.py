@@ -13,7 +13,7 @@ from rookery.core.text.terminal_text import Paint, cells_of
 
 _PARTS = re.compile(r"\n|[^\S\n]+|\S+")
 _TAB = 8
-LEFT_AT_PROMPT = "The task is kept."
+LEFT_AT_PROMPT = "The session is kept."
 
 
 class WordWrap:

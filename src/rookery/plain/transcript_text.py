@@ -81,7 +81,7 @@ def _told(rows: Iterable[Message]) -> Iterator[TranscriptPassage]:
             if failure := _fields(text).get("streamingFailedMessage"):
                 yield TranscriptPassage(kind=PassageKind.TROUBLE, text=str(failure))
         elif row.say == "condense_context":
-            told = "What came before was summarised for the model."
+            told = "Earlier messages were summarised for the model."
             yield TranscriptPassage(kind=PassageKind.NOTE, text=told, below=text)
         elif row.say in _SAID and text:
             yield TranscriptPassage(kind=_SAID[row.say], text=text)

@@ -59,9 +59,9 @@ def regular_file(folder: int, name: str, path: str) -> os.stat_result | None:
     except FileNotFoundError:
         return None
     if stat.S_ISDIR(there.st_mode):
-        raise ToolError(f"{path} is a folder. list_files shows what is in it.")
+        raise ToolError(f"{path} is a folder. Use list_files to see its content.")
     if stat.S_ISLNK(there.st_mode):
-        raise ToolError(f"{path} has become a symbolic link; nothing was done.")
+        raise ToolError(f"{path} became a symbolic link; nothing was done.")
     if not stat.S_ISREG(there.st_mode):
         raise ToolError(f"{path} is a device, pipe or socket, not a file.")
     return there
@@ -86,7 +86,7 @@ def name_anew(folder: int, file: str, name: str) -> None:
         if error.errno not in _NO_LINKS:
             raise
         if name in os.listdir(folder):
-            raise FileExistsError(errno.EEXIST, "it is there already") from error
+            raise FileExistsError(errno.EEXIST, "it already exists") from error
         os.rename(file, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 

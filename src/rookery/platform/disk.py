@@ -38,13 +38,13 @@ def private_folder(path: Path) -> Path:
     try:
         _make(path)
         if not path.is_dir():
-            raise NotADirectoryError("there is a file of that name")
+            raise NotADirectoryError("a file of that name exists")
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError("it cannot be written")
     except OSError as error:
         raise StorageError(
-            f"Nothing can be kept in {path} ({reason(error)}). Set {ENV_PREFIX}HOME to a folder "
-            "that can be written, or run with --ephemeral to keep nothing."
+            f"Cannot store anything in {path} ({reason(error)}). Set {ENV_PREFIX}HOME "
+            "to a writable folder, or run with --ephemeral to store nothing."
         ) from error
     return path
 
@@ -171,11 +171,11 @@ def regular_file(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int
         handle = os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     except OSError as error:
         if error.errno in _NO_FILE:
-            raise UnfitFile(path, "is no regular file") from error
+            raise UnfitFile(path, "is not a regular file") from error
         raise
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise UnfitFile(path, "is no regular file")
+        raise UnfitFile(path, "is not a regular file")
     return handle
 
 

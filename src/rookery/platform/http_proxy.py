@@ -71,7 +71,7 @@ async def attend(client: SocketStream, dial: Dial) -> None:
             pass
         except Exception:
             # one connection must not end the others, and the task with them
-            _debug.exception("a connection to the proxy broke down")
+            _debug.exception("a connection to the proxy failed")
 
 
 async def _attend(client: SocketStream, dial: Dial) -> None:

@@ -124,8 +124,7 @@ def find_places(environ: Mapping[str, str]) -> Places:
         )
     except RuntimeError as error:
         raise SettingsError(
-            f"There is no home folder: HOME is not set. Set {HOME_VARIABLE} to a folder that can "
-            "be written."
+            f"No home folder: HOME is not set. Set {HOME_VARIABLE} to a writable folder."
         ) from error
 
 

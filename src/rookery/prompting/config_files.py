@@ -179,8 +179,8 @@ class ConfigFolder:
         text, unseen = revealed(plain)
         if unseen:
             scan.complain(
-                f"{self.called(file)} has {unseen} invisible characters in it, which are spelled "
-                "out. Look at it before you rely on it."
+                f"{self.called(file)} has {unseen} invisible characters, which are "
+                "spelled out. Check it before you rely on it."
             )
         if cut:
             scan.complain(
@@ -198,8 +198,8 @@ class ConfigFolder:
             folder = waiting.popleft()
             if not walk.is_first_visit(folder.path):
                 scan.complain(
-                    f"Some links in {self.called(top)} lead to folders that were looked at "
-                    "already; they are not followed."
+                    f"Some links in {self.called(top)} lead to folders that were "
+                    "already read; they are not followed."
                 )
             elif self._may_enter(folder, scan):
                 yield from self._files_in(folder, waiting, scan, walk)
@@ -217,7 +217,7 @@ class ConfigFolder:
                 if os.path.isfile(entry.path):
                     yield FoundFile(entry.name, entry.path)
                 else:
-                    scan.complain(self._left_out(entry.path, "it is no regular file"))
+                    scan.complain(self._left_out(entry.path, "it is not a regular file"))
 
     def _may_enter(self, entry: "_Entry", scan: ConfigScan) -> bool:
         return not entry.linked or self._may_follow(entry.path, entry.links, scan)
@@ -234,7 +234,7 @@ class ConfigFolder:
             return []
         if not whole:
             scan.complain(
-                f"{self.called(walk.top)} is not read whole: there are too many files and folders."
+                f"{self.called(walk.top)} is only partly read: it has too many files and folders."
             )
         return names
 
@@ -258,8 +258,8 @@ class ConfigFolder:
         place = self._boundaries.place(path)
         for wrong, reason in (
             (place.outside, f"it leads out of the workspace, to {visible(place.path)}"),
-            (place.credential, "it is where credentials are kept"),
-            (place.ignored, "it is kept from the agent"),
+            (place.credential, "it holds credentials"),
+            (place.ignored, "it is hidden from the agent"),
         ):
             if wrong:
                 raise ToolError(reason)
@@ -273,7 +273,7 @@ class ConfigFolder:
                 scan.note(str(self._boundaries.root / name))
 
     def _left_out(self, path: str, reason: str) -> str:
-        return f"{self.called(path)} is left out: {reason.rstrip('.')}."
+        return f"{self.called(path)} is skipped: {reason.rstrip('.')}."
 
 
 class _Entry(Struct, frozen=True):

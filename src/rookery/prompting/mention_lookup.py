@@ -114,7 +114,7 @@ class MentionLookup:
             elif skill := skills.get(each.name):
                 texts.append(skill_text(skill, self._body(skill), arguments))
             else:
-                reason = f"/{each.name} is not to be had. {unreadable[each.name]}"
+                reason = f"/{each.name} is not available. {unreadable[each.name]}"
                 ctx.append(Noted(text=reason))
                 texts.append(f"({reason})")
         return [*texts, *_left_out(len(called) - MOST_COMMANDS, "commands and skills", ctx)]

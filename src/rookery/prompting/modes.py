@@ -104,8 +104,8 @@ def _without_model(mode: Mode, called: str, scan: ConfigScan) -> Mode:
     if mode.source == "user" or not (mode.provider or mode.model):
         return mode
     scan.complain(
-        f"{called}: a project cannot choose provider or model, so those of mode {mode.slug} were "
-        "not taken; set them in your own modes file if you want them."
+        f"{called}: a project cannot choose provider or model, so those of mode "
+        f"{mode.slug} were ignored; set them in your own modes file."
     )
     return replace(mode, provider="", model="")
 
@@ -121,8 +121,8 @@ def _within(usual: Sequence[Mode], mode: Mode, scan: ConfigScan) -> Mode:
         bound = {group.name: group.pattern for group in replaced.groups}
         taken = ", ".join(_without(name, bound.get(name, "")) for name in more)
         scan.complain(
-            f"The project's own mode {mode.slug} may not do more than the usual one, so this was "
-            f"taken from it: {taken}."
+            f"The project's mode {mode.slug} may not do more than yours, so this was "
+            f"removed from it: {taken}."
         )
     return replace(
         mode,
@@ -145,7 +145,7 @@ def _without(name: str, pattern: str) -> str:
 
 def _mode(entry: Any, number: int, source: Source) -> Mode:
     if not isinstance(entry, dict):
-        raise ValueError(f"entry {number} of customModes is no mode")
+        raise ValueError(f"entry {number} of customModes is not a mode")
     slug = _text(entry, "slug", f"entry {number}")
     if not _SLUG.fullmatch(slug):
         raise ValueError(f"the slug {slug!r} may have letters, digits and - only, 64 at most")
@@ -178,7 +178,7 @@ def _optional(entry: dict[str, Any], key: str, slug: str) -> str:
         case str(text):
             return text.strip()
         case _:
-            raise ValueError(f"{key} of mode {slug} is no text")
+            raise ValueError(f"{key} of mode {slug} must be text")
 
 
 def _groups(entries: Any, slug: str) -> tuple[Group, ...]:
@@ -205,8 +205,7 @@ def _group(entry: Any, slug: str) -> Group | None:
     pattern = _optional(options, "fileRegex", slug)
     if pattern and name != "edit":
         raise ValueError(
-            f"mode {slug} has a fileRegex for the group {name}, which it cannot be held to; only "
-            "edit has one"
+            f"mode {slug} has a fileRegex for the group {name}; only edit can have one"
         )
     from rookery.core.path_patterns import path_pattern
 

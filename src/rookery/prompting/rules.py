@@ -169,7 +169,7 @@ class RuleFiles:
         ]
         found = [each for each in inner if each.agent_file or each.has_rules]
         if len(found) > MOST_NESTED:
-            scan.complain(f"Only {MOST_NESTED} of {len(found)} folders with rules count.")
+            scan.complain(f"Only {MOST_NESTED} of {len(found)} folders with rules are used.")
         nearest = sorted(found[:MOST_NESTED], key=lambda each: each.folder)
         return tuple(nearest), tuple(scan.problems)
 
@@ -197,9 +197,7 @@ class _Room:
         if self._left <= 0:
             scan.note(file)
             if os.path.lexists(file):
-                scan.complain(
-                    f"{folder.called(file)} is left out: the rules are too long together."
-                )
+                scan.complain(f"{folder.called(file)} is skipped: the rules are too long together.")
             return None
         text = folder.text(file, scan).strip()
         self._left -= len(text.encode())

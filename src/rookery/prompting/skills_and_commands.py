@@ -69,7 +69,7 @@ class SkillFiles:
         except ValueError as error:
             raise ToolError(f"The skill {skill.name} cannot be read: {error}.") from error
         if not text:
-            reason = " ".join(scan.problems) or "its file is gone or empty."
+            reason = " ".join(scan.problems) or "its file was removed or is empty."
             raise ToolError(f"The skill {skill.name} cannot be read: {reason}")
         return body
 
@@ -133,7 +133,7 @@ def _skill(folder: ConfigFolder, file: str, name: str, mode: str, scan: ConfigSc
             modes=(mode,) if mode else _modes(about),
         )
     except ValueError as error:
-        scan.complain(f"The skill {folder.called(file)} is left out: {error}.")
+        scan.complain(f"The skill {folder.called(file)} is skipped: {error}.")
         return None
 
 
@@ -220,7 +220,7 @@ class CommandFiles:
         known = usual | users
         for name, command in _commands_in(self._of_project if self._trusted else [], scan).items():
             if name in known:
-                whose = "you have one of that name" if name in users else "it is a name of ours"
+                whose = "you have one of that name" if name in users else "it is a built-in name"
                 scan.complain(f"The project's own command /{name} is not used: {whose}.")
             known.setdefault(name, command)
         return FoundCommands(
@@ -273,7 +273,7 @@ def _command(folder: ConfigFolder, file: FoundFile, scan: ConfigScan) -> SlashCo
             origin=folder.origin,
         )
     except ValueError as error:
-        reason = f"The command {folder.called(file.path)} is left out: {error}."
+        reason = f"The command {folder.called(file.path)} is skipped: {error}."
         scan.complain(reason)
         return reason
 
@@ -287,4 +287,4 @@ def _text(about: dict[str, Any], key: str) -> str:
         case [str(text)]:
             return f"[{text}]"  # how a hint in brackets comes out of YAML
         case _:
-            raise ValueError(f"{key} is no text")
+            raise ValueError(f"{key} must be text")

@@ -76,9 +76,9 @@ def _loaded(text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
-        raise ValueError(f"{place} is no valid YAML ({error.problem})") from error
+        raise ValueError(f"{place} is not valid YAML ({error.problem})") from error
     except yaml.YAMLError as error:
-        raise ValueError(f"it is no valid YAML ({error})") from error
+        raise ValueError(f"it is not valid YAML ({error})") from error
 
 
 def _json(text: str) -> Any:

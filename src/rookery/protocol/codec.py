@@ -77,15 +77,15 @@ def event_from_json(text: bytes | str) -> Event:
         seq, sub, ts = fields.pop("seq"), fields.pop("sub"), fields.pop("ts")
         return Event(_number(seq), _number(sub), _number(ts), _fact_from(fields))
     except (msgspec.MsgspecError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"This is no event: {error}") from error
+        raise ValueError(f"This is not an event: {error}") from error
     except RecursionError as error:
-        raise ValueError("This is no event: it is nested too deeply") from error
+        raise ValueError("This is not an event: it is nested too deeply") from error
 
 
 def _number(value: object) -> int:
     if type(value) is int and 0 <= value <= LARGEST_NUMBER:
         return value
-    raise TypeError("a number of it is none, or out of range")
+    raise TypeError("a number is invalid or out of range")
 
 
 def command_to_json(command: Command) -> bytes:

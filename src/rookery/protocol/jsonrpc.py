@@ -256,7 +256,7 @@ class Peer:
         try:
             message = _decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            await self._complain(None, PARSE_ERROR, f"That is no JSON: {error}.")
+            await self._complain(None, PARSE_ERROR, f"That is not JSON: {error}.")
         except RecursionError:
             await self._complain(None, PARSE_ERROR, "That is nested too deeply.")
         else:
@@ -273,13 +273,13 @@ class Peer:
                 if call := self._calls.get(number):
                     call.end(_outcome(rest))
             case {"jsonrpc": "2.0", "id": _, "error": _}:
-                _debug.warning("the other side complains: %s", message["error"])
+                _debug.warning("the other side reports: %s", message["error"])
             case {"id": str() | int() | float() as number}:
-                await self._complain(number, INVALID_REQUEST, "That is no JSON-RPC 2.0 request.")
+                await self._complain(number, INVALID_REQUEST, "That is not a JSON-RPC 2.0 request.")
             case list():
                 await self._complain(None, INVALID_REQUEST, "Send requests one by one.")
             case _:
-                await self._complain(None, INVALID_REQUEST, "That is no JSON-RPC 2.0 request.")
+                await self._complain(None, INVALID_REQUEST, "That is not a JSON-RPC 2.0 request.")
 
     async def _take_request(self, method: str, rest: dict[Any, Any], working: TaskGroup) -> None:
         params = rest.get("params")

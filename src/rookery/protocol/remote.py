@@ -70,7 +70,7 @@ async def _introduce(host: "RemoteHost", token: str | None) -> None:
     except TimeoutError as error:
         raise NoHost(f"Nobody answers there within {SECONDS_TO_ANSWER:.0f} seconds.") from error
     except Disconnected as error:
-        raise NoHost("Whoever listens there hangs up when greeted.") from error
+        raise NoHost("The server closed the connection at the first message.") from error
 
 
 class RemoteServer:
@@ -98,7 +98,7 @@ class RemoteServer:
     ) -> Any:
         """What a method answers. Raises what it was refused with."""
         if isinstance(params, msgspec.Raw) and len(memoryview(params)) > LONGEST_MESSAGE - _FRAME:
-            raise CommandRejected(f"That is more than {LONGEST_MESSAGE >> 20} MiB. Say less.")
+            raise CommandRejected(f"That is more than {LONGEST_MESSAGE >> 20} MiB. Send less.")
         try:
             return await self._peer.call(method, params, at_once=at_once)
         except RpcError as error:
@@ -128,7 +128,7 @@ class RemoteServer:
         raise NotImplementedError
 
     async def answer(self, method: str, params: Params) -> object:
-        raise RpcError(METHOD_NOT_FOUND, "A client has nothing to be asked.")
+        raise RpcError(METHOD_NOT_FOUND, "A client takes no requests.")
 
     async def hear(self, method: str, params: Params) -> None:
         match params:

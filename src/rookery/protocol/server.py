@@ -90,7 +90,7 @@ class Introduction:
     def check(self) -> None:
         """Raises `RpcError` for whoever has not introduced themselves."""
         if not self.is_done:
-            raise RpcError(NOT_INITIALIZED, "Say initialize first.")
+            raise RpcError(NOT_INITIALIZED, "Send initialize first.")
 
     def hear(self, fields: Mapping[str, Any]) -> dict[str, object]:
         """Raises `RpcError`; otherwise what the client is told of us."""
@@ -99,9 +99,9 @@ class Introduction:
             raise RpcError(UNAUTHORIZED, "The token is missing or wrong.")
         protocol = fields.get("protocol")
         if type(protocol) is not int or protocol != PROTOCOL:
-            raise RpcError(REFUSED, f"This host speaks protocol {PROTOCOL}; say so in `protocol`.")
+            raise RpcError(REFUSED, f"This host speaks protocol {PROTOCOL}; set `protocol` to it.")
         if not self.is_done and not self._admit():
-            raise RpcError(REFUSED, "So many clients are here that there is no room for another.")
+            raise RpcError(REFUSED, "Too many clients are connected.")
         self.is_done = True
         return {"protocol": PROTOCOL, "host": {"name": NAME, "version": VERSION}}
 
@@ -184,7 +184,7 @@ class _Connection:
 
     async def answer(self, method: str, params: Params) -> object:
         if isinstance(params, list):
-            raise RpcError(INVALID_PARAMS, "Parameters are given by name, in an object.")
+            raise RpcError(INVALID_PARAMS, "Give parameters by name, in an object.")
         fields = params or {}
         if method == "initialize":  # a later client may say more, which is no request
             return {**self._introduction.hear(fields), **self._greeting}
@@ -230,9 +230,9 @@ def _follow(host: Host, follows: "Follows", fields: Mapping[str, Any]) -> object
     task_id, after = fields.get("task_id"), fields.get("after", 0)
     manner = fields.get("as", AS_EVENTS)
     if not isinstance(task_id, str) or manner not in (AS_EVENTS, AS_VIEW):
-        raise RpcError(INVALID_PARAMS, 'follow takes a task_id, and as "events" or "view".')
+        raise RpcError(INVALID_PARAMS, 'follow needs a task_id, and "events" or "view" in as.')
     if type(after) is not int or not 0 <= after <= LARGEST_NUMBER:
-        raise RpcError(INVALID_PARAMS, "after is the number of an event, or 0.")
+        raise RpcError(INVALID_PARAMS, "after must be the number of an event, or 0.")
     view = manner if manner == AS_VIEW else None
     follows.check_room(view)
     resume = partial(host.follow, task_id)
@@ -300,5 +300,5 @@ class Follows:
 def _follow_id(fields: Mapping[str, Any]) -> int:
     follow_id = fields.get("follow_id")
     if type(follow_id) is not int:
-        raise RpcError(INVALID_PARAMS, "Say which, in follow_id.")
+        raise RpcError(INVALID_PARAMS, "Give a follow_id.")
     return follow_id

@@ -44,7 +44,7 @@ async def unix_channel(path: Path) -> LineChannel:
             return channel_on(await anyio.connect_unix(address), LONGEST_OF_A_HOST)
     except OSError as error:
         raise SettingsError(
-            f"Nobody listens at {path} ({_reason(error)}). Start a server with: {NAME} serve"
+            f"No server is listening on {path} ({_reason(error)}). Start one with: {NAME} serve"
         ) from error
 
 
@@ -114,7 +114,7 @@ def _check_place(path: Path) -> None:
     except OSError as error:
         raise _impossible(path, error) from error
     if other or not path.name:
-        raise SettingsError(f"{path} is something else than a socket. Name another place.")
+        raise SettingsError(f"{path} is not a socket. Give another path.")
 
 
 def _locked(descriptor: int, lock: Path) -> bool:
@@ -127,8 +127,8 @@ def _locked(descriptor: int, lock: Path) -> bool:
 
 def _taken(path: Path) -> SettingsError:
     return SettingsError(
-        f"Somebody listens at {path} already. Attach to that one, or name another place with "
-        "--socket."
+        f"A server is already listening on {path}. Attach to it, or give another path "
+        "with --socket."
     )
 
 
@@ -180,7 +180,7 @@ def _address(path: Path) -> Iterator[str]:
 
 def _impossible(path: Path, error: OSError) -> SettingsError:
     return SettingsError(
-        f"There can be no socket at {path} ({_reason(error)}). Name another place with --socket."
+        f"Cannot create a socket at {path} ({_reason(error)}). Give another path with --socket."
     )
 
 

@@ -180,9 +180,9 @@ async def shake_hands(
 def _refusal(request: "Request", port: int, token: str, given: str | None) -> _Refusal | None:
     hosts, origins = request.headers.get_all("Host"), request.headers.get_all("Origin")
     if len(hosts) != 1 or not re.fullmatch(rf"{_OURSELVES}:{port}", hosts[0], re.IGNORECASE):
-        return _Refusal(HTTPStatus.FORBIDDEN, f"This host is called {LOOPBACK}:{port}.")
+        return _Refusal(HTTPStatus.FORBIDDEN, f"This host is {LOOPBACK}:{port}.")
     if not all(map(_ORIGIN.fullmatch, origins)):
-        return _Refusal(HTTPStatus.FORBIDDEN, "Pages from elsewhere may not connect.")
+        return _Refusal(HTTPStatus.FORBIDDEN, "Pages of other origins may not connect.")
     if given is not None and not same_token(token, given):
         return _Refusal(HTTPStatus.UNAUTHORIZED, "The token is wrong.")
     return None

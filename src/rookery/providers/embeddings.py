@@ -89,7 +89,7 @@ class EndpointEmbedder:
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
             reason = plain(redacted(str(error), self._to.secret), 200) or type(error).__name__
             raise ProviderError(
-                f"No vectors could be had from {self._to.host} ({reason}).",
+                f"No embeddings from {self._to.host} ({reason}).",
                 kind=FailureKind.OFFLINE,
             ) from error
         if not response.is_success:
@@ -117,7 +117,7 @@ class EndpointEmbedder:
 
     def _misplaced(self) -> ProviderError:
         return ProviderError(
-            f"What {self._to.host} answered are no vectors.", kind=FailureKind.MISPLACED
+            f"The answer of {self._to.host} has no embeddings.", kind=FailureKind.MISPLACED
         )
 
 

@@ -167,8 +167,10 @@ def _moved_to(url: str, response: httpx2.Response, to: Addressee, moves: int) ->
         return target
     place = plain("{}://{}".format(*_origin(target)[:2]), 200)
     raise ProviderError(
-        f"The endpoint of {to.provider} has moved to {place}. Set the base URL to the new "
-        "place if you trust it; the key was not sent there.",
+        (
+            f"The endpoint of {to.provider} has moved to {place}. If you trust the new "
+            "address, set the base URL to it. The key was not sent there."
+        ),
         kind=FailureKind.REJECTED,
         status=response.status_code,
     )
@@ -193,19 +195,19 @@ def _network_failure(error: Exception, to: Addressee) -> ProviderError:
             )
         case httpx2.ConnectError() | httpx2.ConnectTimeout():
             return ProviderError(
-                f"Nobody could be reached at {to.host}. {_likely_cause(to, reason)}",
+                f"{to.host} cannot be reached. {_likely_cause(to, reason)}",
                 kind=FailureKind.OFFLINE,
             )
         case httpx2.ProxyError():
             return ProviderError(
-                f"The proxy {_proxy()} did not let the request through: {reason}.",
+                f"The proxy {_proxy()} refused the request: {reason}.",
                 kind=FailureKind.REJECTED if "407" in reason else FailureKind.OFFLINE,
             )
         case httpx2.RemoteProtocolError() if (
             "disconnected" not in reason and "closed" not in reason
         ):
             return ProviderError(
-                f"What answered at {to.host} is no provider: {reason}.",
+                f"The server at {to.host} is not a provider: {reason}.",
                 kind=FailureKind.MISPLACED,
             )
         case httpx2.NetworkError() | httpx2.RemoteProtocolError() | httpx2.DecodingError():

@@ -210,7 +210,7 @@ class Listener:
         except ReportedError as report:
             raise self._reported(report.error) from None
         except ValueError as error:
-            raise self._misplaced(f"sent an event that is no JSON ({error})") from None
+            raise self._misplaced(f"sent an event that is not JSON ({error})") from None
 
     def _understand_the_end(self) -> Iterator[Chunk]:
         """The event whose blank line is missing, and whatever the reading still holds."""

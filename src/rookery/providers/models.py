@@ -31,8 +31,8 @@ def find_model(provider: str, model_id: str, described: Mapping[str, Any]) -> Mo
     `ModelInfo`'s fields, wins; a model that nobody knows gets cautious values."""
     if unknown := set(described) - _FIELDS:
         raise SettingsError(
-            f"The description of {model_id} in the settings holds {', '.join(sorted(unknown))}; "
-            f"it takes {', '.join(sorted(_FIELDS))}."
+            f"The description of {model_id} in the settings has unknown fields: "
+            f"{', '.join(sorted(unknown))}. Known: {', '.join(sorted(_FIELDS))}."
         )
     known = {**_entry(provider, model_id), **described}
     usable = {name: value for name, value in known.items() if name in _FIELDS}

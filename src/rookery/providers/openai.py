@@ -129,7 +129,7 @@ class ChatReading:
             yield from self._hear_call(table(piece), position)
         if reason := words(choice.get("finish_reason")):
             if reason == "error":
-                raise ReportedError({"message": "the provider broke off", "code": 502})
+                raise ReportedError({"message": "the provider ended the answer", "code": 502})
             self._stop = reason
 
     def _hear_reasoning(self, delta: Any) -> Iterator[Chunk]:

@@ -361,7 +361,7 @@ def _sentence(kind: FailureKind, status: int, detail: str, to: Addressee) -> str
         case FailureKind.OVERFLOW:
             return f"The request is too long for {to.model}: {detail}"
         case FailureKind.NO_CREDIT:
-            return f"The account at {name} has no credit left: {detail}"
+            return f"The account at {name} has no credit: {detail}"
         case FailureKind.BAD_KEY if not to.secret:
             return f"{name} {KEY_NOT_GIVEN}: {detail}. Run: {NAME} auth {name}"
         case FailureKind.BAD_KEY:
@@ -372,15 +372,14 @@ def _sentence(kind: FailureKind, status: int, detail: str, to: Addressee) -> str
         case FailureKind.NO_MODEL:
             return f"{name} has no model {to.model}: {detail}{_suggestion(to)}"
         case FailureKind.BROKEN_HISTORY:
-            return f"{name} did not accept the conversation as it was sent: {detail}"
+            return f"{name} rejected the conversation: {detail}"
         case FailureKind.REFUSED:
             return f"{name} declined the request: {detail}"
         case FailureKind.BUSY:
             return f"{name} is busy or overloaded ({status}): {detail}"
         case _ if status == 404:
             return (
-                f"There is nothing at that address of {to.host} (404): {detail}. "
-                "Check the base URL."
+                f"Nothing found at that address of {to.host} (404): {detail}. Check the base URL."
             )
         case _ if status == 403 and to.secret:
             return (

@@ -96,7 +96,7 @@ def open_provider(
     if name not in NAMES:
         raise SettingsError(f"There is no provider {name!r}. Choose one of {', '.join(NAMES)}.")
     if not model:
-        raise SettingsError(f"Say which model of {name} to use, with --model.")
+        raise SettingsError(f"Choose a model of {name} with --model.")
     info = replace(find_model(name, model, described or {}), base_url=base_url or "")
     if name == "scripted":
         from rookery.providers.scripted import FileProvider, read_script
@@ -157,7 +157,7 @@ def _checked(url: str) -> str:
 
 def _usable(name: str, key: str) -> str:
     if not (key.isascii() and key.isprintable()):
-        raise SettingsError(f"The key for {name} holds characters that no key has. Copy it again.")
+        raise SettingsError(f"The key for {name} has characters that no key has. Copy it again.")
     return key
 
 

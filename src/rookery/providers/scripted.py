@@ -172,7 +172,7 @@ async def performance(
     """One scene as a stream, with a pause before each piece."""
     if number >= len(scenes):
         raise ProviderError(
-            f"The script holds {len(scenes)} answers and was asked for another one. Add it.",
+            f"The script has {len(scenes)} answers, and another one was requested. Add it.",
             kind=FailureKind.REJECTED,
         )
     async with aclosing(_play(scenes[number], number, pause)) as chunks:
@@ -214,11 +214,12 @@ def read_script(path: Path) -> Script:
         raise SettingsError(f"The script {path} cannot be read: {reason}.") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         where = " ".join(str(error).split())
-        raise SettingsError(f"The script {path} is no YAML: {where}.") from error
+        raise SettingsError(f"The script {path} is not YAML: {where}.") from error
     except msgspec.ValidationError as error:
         raise SettingsError(
-            f"The script {path} is no list of answers: {error}. An answer takes say, think, calls, "
-            "fail, usage, stop and pause; lists of answers may stand below the words they answer."
+            f"The script {path} is not a list of answers: {error}. An answer has say, "
+            "think, calls, fail, usage, stop and pause; a mapping has a list of "
+            "answers for each text."
         ) from error
     return script
 

@@ -218,7 +218,7 @@ def landlock(plan: ConfinementPlan, *, network_off: bool) -> None:
         allow(rules, path, MAKE_DIR)
     if hidden:
         allow_around(rules, "/", reads, frozenset(hidden), _ancestors(hidden))
-    _must(_call("syscall", _RESTRICT_SELF, rules, 0), "Landlock does not hold")
+    _must(_call("syscall", _RESTRICT_SELF, rules, 0), "Landlock does not work")
 
 
 def allow(rules: int, path: str, access: int) -> None:

@@ -50,13 +50,13 @@ OPEN_TO_ALL = (
     "no network namespace can be made, so commands can reach every host; commands that name "
     "an unknown host need approval"
 )
-_NEW_ONES = "protected files that do not exist yet are taken back after the command"
+_NEW_ONES = "protected files that a command creates are removed after it"
 
 
 def _without(state: SandboxState) -> Iterator[Guarantee]:
     for name in (WRITES, CREDENTIALS, OWN, NETWORK, PROTECTED, PRIVILEGES):
         yield Guarantee(name, Holds.NO, state.why)
-    yield Guarantee(PROCESSES, Holds.PARTLY, "the warden ends all that descends from the command")
+    yield Guarantee(PROCESSES, Holds.PARTLY, "the warden ends all processes of the command")
 
 
 def _by_bubblewrap(state: SandboxState) -> Iterator[Guarantee]:
@@ -74,16 +74,16 @@ def _by_bubblewrap(state: SandboxState) -> Iterator[Guarantee]:
 
 
 def _by_landlock(state: SandboxState) -> Iterator[Guarantee]:
-    writes = "modes, owners and times of files elsewhere can be changed"
+    writes = "modes, owners and times of files outside can be changed"
     if state.landlock < 3:
-        writes += ", and with this kernel files elsewhere can be cut to nothing"
-    yield Guarantee(WRITES, Holds.PARTLY, f"{writes}; the temporary folder is everybody's")
-    sockets = "names of hidden files can be listed, and sockets that have a path be connected to"
+        writes += ", and with this kernel files outside can be truncated"
+    yield Guarantee(WRITES, Holds.PARTLY, f"{writes}; the temporary folder is shared")
+    sockets = "names of hidden files can be listed, and sockets with a path can be connected to"
     yield Guarantee(CREDENTIALS, Holds.PARTLY, sockets)
     yield Guarantee(OWN, Holds.PARTLY, "names can be listed; contents cannot be read")
     yield _network_by_landlock(state)
-    yield Guarantee(PROCESSES, Holds.PARTLY, "the warden ends all that descends from the command")
-    why = "Landlock cannot take a file out of the workspace; they are put back after the command"
+    yield Guarantee(PROCESSES, Holds.PARTLY, "the warden ends all processes of the command")
+    why = "Landlock cannot exclude a file of the workspace; they are restored after the command"
     yield Guarantee(PROTECTED, Holds.NO, why)
     yield Guarantee(PRIVILEGES, Holds.YES)
 
@@ -96,7 +96,7 @@ def _network_by_landlock(state: SandboxState) -> Guarantee:
 
 def _network(state: SandboxState, closed: Holds, why: str) -> Guarantee:
     if state.network == "on":
-        return Guarantee(NETWORK, Holds.NO, "it is switched on in the settings")
+        return Guarantee(NETWORK, Holds.NO, "it is turned on in the settings")
     if state.network == "known":
         return Guarantee(NETWORK, Holds.YES, "Commands reach known hosts only, through a proxy.")
     return Guarantee(NETWORK, closed, why)

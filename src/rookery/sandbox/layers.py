@@ -138,7 +138,7 @@ class SandboxState(Struct, frozen=True, kw_only=True):
         if self.lost:
             return self.lost
         if self.kind == "none":
-            return f"no sandbox: commands can do whatever you can ({self.why})"
+            return f"no sandbox: commands can do everything you can ({self.why})"
         extent = f"in a part of the sandbox ({self.why})" if self.why else "in the sandbox"
         temporary = "temp" if self.kind == "landlock" else "its own temp"
         bounds = f"writes in the workspace, {temporary} and caches only, keys hidden"

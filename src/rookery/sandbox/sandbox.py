@@ -157,7 +157,7 @@ class Sandbox:
         self._check_workspace()
         layers = self._found()
         if writable is not None and not layers.state.narrows:
-            raise not_narrowed(f"nothing here can keep it to that: {layers.state.why}")
+            raise not_narrowed(f"it cannot be confined to that: {layers.state.why}")
         if layers.state.kind == "none":
             return self._unconfined(argv, layers.state)
         self._check_still_there(layers)
@@ -191,7 +191,7 @@ class Sandbox:
 
     def _find(self) -> Layers:
         if self._wishes.mode == "off":
-            return no_layers("it is switched off")
+            return no_layers("it is turned off")
         if not self._private:
             self._private = os.path.realpath(tempfile.mkdtemp(prefix=f"{NAME}-"))
             lock = hold_folder(Path(self._private))
@@ -222,8 +222,8 @@ class Sandbox:
             self._shared.check()
         if layers.program and not os.access(layers.program, os.X_OK):
             raise ToolError(
-                f"The sandbox cannot be started any more: {layers.program} is gone. The command "
-                "was not run."
+                f"The sandbox can no longer start: {layers.program} was removed. The "
+                "command was not run."
             )
 
     def _check_workspace(self) -> None:
@@ -235,7 +235,7 @@ class Sandbox:
         path = self._root.path
         found = spot(path)
         if not found:
-            return f"The folder {path} is gone."
+            return f"The folder {path} was removed."
         return "" if found == self._root else f"{path} is no longer the folder it was at the start."
 
     def _has_git_file(self) -> bool:
@@ -353,7 +353,7 @@ class Sandbox:
 def _folder(path: str) -> Spot:
     found = spot(path)
     if not found or not found.folder:
-        raise ToolError(f"There is no folder {path} to work in.")
+        raise ToolError(f"No such folder: {path}.")
     return found
 
 

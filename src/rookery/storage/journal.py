@@ -75,8 +75,9 @@ class TaskLock:
             raise StorageError(f"There is no task {folder.name}.") from error
         except OSError as error:
             raise StorageError(
-                f"Task {folder.name} cannot be worked on, because {path} cannot be written "
-                f"({reason(error)}). Make its folder writable, or start a new task elsewhere."
+                f"Session {folder.name} cannot be opened: {path} is not writable "
+                f"({reason(error)}). Make its folder writable, or start a new session "
+                "elsewhere."
             ) from error
         try:
             self._take(path)
@@ -102,8 +103,7 @@ class TaskLock:
         try:
             if not try_lock(self._fd):
                 raise StorageError(
-                    f"Task {task} is being worked on by {self._holder()}. Close it there first, or "
-                    "start a new task."
+                    f"Session {task} is open in {self._holder()}. Close it there, or start another."
                 )
             if not self.in_place:
                 raise FileNotFoundError(path)
@@ -112,8 +112,7 @@ class TaskLock:
             raise StorageError(f"There is no task {task}.") from error  # just deleted
         except OSError as error:
             raise StorageError(
-                f"Task {task} cannot be worked on, because {path} cannot be locked "
-                f"({reason(error)})."
+                f"Session {task} cannot be opened: {path} cannot be locked ({reason(error)})."
             ) from error
 
     def _sign(self) -> None:
@@ -173,7 +172,7 @@ class Journal:
                 lock = TaskLock(private_folder(folder))
                 undo.callback(lock.release)
                 if not never_begun(folder / JOURNAL):
-                    raise StorageError(f"There already is a task {folder.name}.")
+                    raise StorageError(f"Session {folder.name} already exists.")
                 journal = cls(folder, lock, End())
                 undo.callback(journal.close)
                 if (folder / JOURNAL).stat().st_size:
@@ -204,8 +203,9 @@ class Journal:
         journal.recovered = condition.report
         if condition.format > FORMAT:
             journal._refusal = (
-                f"Task {folder.name} was written by a newer version (format {condition.format}) "
-                "and can only be read by this one. Update, then continue it."
+                f"Session {folder.name} was written by a newer version (format "
+                f"{condition.format}); this one can only read it. Update, then "
+                "continue it."
             )
         return journal
 
@@ -276,8 +276,9 @@ class Journal:
         if os.path.samestat(there, os.fstat(self._fd)):
             return False
         raise StorageError(
-            f"Another file has taken the place of the task's journal in {self._folder}, so nothing "
-            "more is written. Close the task, then continue what is there with --continue."
+            f"Another file replaced the session's journal in {self._folder}, so "
+            "nothing more is written. Close the session, then continue it with "
+            "--continue."
         )
 
     def _write_again(self) -> None:
@@ -297,9 +298,9 @@ class Journal:
         os.close(self._fd)
         self._fd = fd
         self.recovered = (
-            f"The folder of this task, {self._folder}, was deleted while it ran. Its journal was "
-            "written there again, so the task can be continued; long outputs that were kept "
-            "beside it are gone."
+            f"The folder of this session, {self._folder}, was deleted while it ran. "
+            "Its journal was written again, so the session can continue; long "
+            "outputs beside it are gone."
         )
 
     def _append(self, line: bytes) -> None:

@@ -136,8 +136,8 @@ def flaw(raw: bytes, expected: int) -> str:
         return "it is not complete"
     json = _intact(raw)
     if json is None:
-        return "its checksum does not fit"
-    return f"it holds event {event_from_json(json).seq} instead of {expected}"
+        return "its checksum does not match"
+    return f"it has event {event_from_json(json).seq} instead of {expected}"
 
 
 def recover(folder: Path) -> Condition:
@@ -186,8 +186,9 @@ def set_aside(journal: Path, start: int) -> None:
         os.fsync(fd)
     except OSError as error:
         raise StorageError(
-            f"The damaged end of {journal} could not be set aside ({reason(error)}); nothing of "
-            "it was changed. Free some space or make its folder writable, then open it again."
+            f"The damaged end of {journal} could not be saved ({reason(error)}); "
+            "nothing was changed. Free some space or make its folder writable, then "
+            "open it again."
         ) from error
     finally:
         os.close(fd)
@@ -219,8 +220,8 @@ def _understood(json: bytes) -> tuple[Event, BlobReference | None]:
         return event, msgspec.json.decode(json, type=_Referring).text_blob
     except (ValueError, msgspec.MsgspecError) as error:
         raise StorageError(
-            f"A line of the journal is intact but this version cannot read it ({error}). "
-            "Open the task with the version that wrote it."
+            f"This version cannot read a line of the journal ({error}). Open the "
+            "session with the version that wrote it."
         ) from error
 
 
@@ -252,11 +253,11 @@ def _examine(journal: Path) -> tuple[End, int, set[str]]:
 
 def _without_beginning(folder: Path) -> str:
     if never_begun(folder / JOURNAL):
-        return f"Task {folder.name} was never begun: its process ended first. Start it anew."
+        return f"Session {folder.name} never started: its process ended first. Start it again."
     return (
-        f"The journal of task {folder.name} is damaged from its first line on, so the task cannot "
-        f"be opened. Nothing of it was changed: put {folder} back from a backup, or delete it and "
-        "start anew."
+        f"The journal of session {folder.name} is damaged from its first line, so the "
+        f"session cannot be opened. Nothing was changed. Restore {folder} from a "
+        "backup, or delete it."
     )
 
 

@@ -64,7 +64,7 @@ class Key:
         return f'Key(source="{self.source}")'
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A key is not written anywhere but into its own file.")
+        raise TypeError("Keys are written only to their own file.")
 
 
 class NoKeyring(Exception):
@@ -123,7 +123,7 @@ def save_key(keys_file: Path, provider: str, key: str) -> None:
     every instant.
     """
     if not _NAME.fullmatch(provider):
-        raise SettingsError("A provider's name is made of letters, digits, - and _.")
+        raise SettingsError("A provider's name has only letters, digits, - and _.")
     _write(keys_file, _read(keys_file) | {provider: usable_key(key)})
 
 
@@ -162,8 +162,9 @@ def key_in_keyring(provider: str) -> str | None:
     answer = _answers[provider]
     if isinstance(answer, NoKeyring):
         raise SettingsError(
-            f"The key for {provider} is in the system's keyring, which cannot be used now: "
-            f"{answer}. Unlock it, or keep the key in a file: {NAME} auth {provider} --file"
+            f"The key for {provider} is in the system keyring, which cannot be used "
+            f"now: {answer}. Unlock it, or store the key in a file: {NAME} auth "
+            f"{provider} --file"
         )
     return answer
 
@@ -181,7 +182,7 @@ def keep_in_keyring(keys_file: Path, provider: str, key: str) -> str:
         backend = _backend()
         backend.set_password(SERVICE, provider, key)
         if backend.get_password(SERVICE, provider) != key:
-            raise NoKeyring("it does not give back what it is given")
+            raise NoKeyring("it does not return what was stored")
         return _name(backend)
 
     name = _patiently(put_and_look, PATIENCE_WITH_PEOPLE)
@@ -225,9 +226,7 @@ def _write(keys_file: Path, keys: Mapping[str, str]) -> None:
 def _usable(text: str, called: str) -> str:
     text = text.strip()
     if not text or not text.isascii() or not text.isprintable() or " " in text:
-        raise SettingsError(
-            f"{called} is empty or holds characters that no key has; copy it again."
-        )
+        raise SettingsError(f"{called} is empty or has characters that no key has; copy it again.")
     return text
 
 
@@ -250,16 +249,14 @@ def _read(file: Path) -> dict[str, str]:
 
 def _insist_on_privacy(file: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise SettingsError(f"{file} is no regular file; move it away.")
+        raise SettingsError(f"{file} is not a regular file; move it away.")
     if status.st_uid != os.geteuid():
         raise SettingsError(
             f"{file} belongs to another user, so its keys are not used; move it away and save "
             "the keys again."
         )
     if stat.S_IMODE(status.st_mode) & 0o077:
-        raise SettingsError(
-            f"{file} is open to other users; run: chmod 600 {shlex.quote(str(file))}"
-        )
+        raise SettingsError(f"Other users can read {file}; run: chmod 600 {shlex.quote(str(file))}")
 
 
 def _table(file: Path, data: bytes) -> dict[str, Any]:
@@ -276,8 +273,8 @@ def _table(file: Path, data: bytes) -> dict[str, Any]:
         place = "it is nested too deeply"
     except ValueError as error:
         found = re.search(r"line \d+, column \d+(?=\)$)", str(error))
-        place = f"see {found[0]}" if found else "see its end"
-    raise SettingsError(f'{file} is no list of lines like provider = "key"; {place}.')
+        place = f"see {found[0]}" if found else "check that it ends"
+    raise SettingsError(f'{file} must have lines like provider = "key"; {place}.')
 
 
 def _text(file: Path, name: str, value: Any) -> str:
@@ -301,7 +298,7 @@ def _patiently(ask: Callable[[], T], patience: float) -> T:
     from threading import Thread
 
     if find_spec("keyring") is None:
-        raise NoKeyring("it takes the package keyring (pip install keyring)")
+        raise NoKeyring("it needs the package keyring (pip install keyring)")
     answers: SimpleQueue[tuple[T, None] | tuple[None, Exception]] = SimpleQueue()
 
     def work() -> None:
@@ -325,7 +322,7 @@ def _backend() -> "KeyringBackend":
 
     backend = keyring.get_keyring()
     if backend.priority < LEAST_PRIORITY:
-        raise NoKeyring("this system has none that keeps keys safely")
+        raise NoKeyring("this system has no secure keyring")
     return backend
 
 

@@ -74,7 +74,7 @@ class CommandRegistry:
         with _HeldWarden(command) as warden:
             warden.signal(END)
             if not warden.ended_within(END_SECONDS):
-                raise StorageError(f"Command {command.id} was told to end, and has not ended yet.")
+                raise StorageError(f"Command {command.id} was asked to end, but has not ended yet.")
         self.remove(command.id)
 
     def keep(self, command: ListedCommand) -> None:
@@ -141,13 +141,13 @@ class _HeldWarden:
 
     def __init__(self, command: ListedCommand) -> None:
         self._pid = command.id
-        gone = f"Command {command.id} has ended already."
+        gone = f"Command {command.id} has already ended."
         try:
             self._process = os.pidfd_open(command.id)
         except AttributeError as error:
             raise StorageError(
-                "Here a process cannot be told from a later one of its number, so none is "
-                "signalled. End it in its session."
+                "This system cannot tell whether the PID was reused, so nothing was "
+                "killed. End the command in its session."
             ) from error
         except OSError as error:
             raise StorageError(gone) from error

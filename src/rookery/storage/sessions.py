@@ -105,8 +105,8 @@ class TaskStore:
             _bury(tomb)
         except OSError as error:
             raise StorageError(
-                f"Task {task_id} could not be deleted ({reason(error)}). Make {folder.parent} "
-                "writable, then delete it again."
+                f"Session {task_id} could not be deleted ({reason(error)}). Make "
+                f"{folder.parent} writable, then delete it again."
             ) from error
         finally:
             lock.release()
@@ -164,9 +164,9 @@ class TaskStore:
             return []
         except OSError as error:
             raise StorageError(
-                f"The tasks in {self._places.tasks} cannot be listed ({reason(error)}). Make "
-                f"that folder readable, set {HOME_VARIABLE} to another one, or run with "
-                "--ephemeral to keep nothing."
+                f"The sessions in {self._places.tasks} cannot be listed "
+                f"({reason(error)}). Make that folder readable, set {HOME_VARIABLE} "
+                "to another one, or run with --ephemeral to store nothing."
             ) from error
 
 
@@ -194,7 +194,7 @@ def settled_up_to(events: Sequence[Event], at: int) -> int:
     """Event `at`, or the last one before it at which no call was under way and what was done to
     files is on record."""
     if not 1 <= at <= len(events):
-        raise SettingsError(f"There is no event {at}; there are 1 to {len(events)}.")
+        raise SettingsError(f"No such event: {at}. The events are 1 to {len(events)}.")
     while at > 1 and (fold(events[:at]).running or unsettled(events[:at])):
         at -= 1
     return at

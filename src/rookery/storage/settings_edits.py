@@ -70,9 +70,7 @@ def _is_too_long(text: str) -> bool:
 
 def _target(file: Path, *, shared: bool) -> Path:
     if shared and (file.is_symlink() or file.parent.is_symlink()):
-        raise SettingsError(
-            f"{file} is a link, so nothing is written through it; edit it yourself."
-        )
+        raise SettingsError(f"{file} is a link and is not changed; edit it yourself.")
     return file if shared else file.resolve()
 
 
@@ -121,7 +119,7 @@ def _edited(
         if _pruned(tomllib.loads(after)) == _pruned(wanted):
             return after
     raise SettingsError(
-        f"{spelled(key)} stands in {file} in a way that only you can change: {NAME} config edit"
+        f"{spelled(key)} is written in {file} in a way that only you can change: {NAME} config edit"
     )
 
 

@@ -122,7 +122,7 @@ class _Layers:
         elif key not in self.origins:
             self.refused.append(
                 f"{self._called(file)}: a project can only {PROJECT_MAY[key]}, so "
-                f"{spelled(key)} = {shown(wanted)} was not taken; remove it."
+                f"{spelled(key)} = {shown(wanted)} was ignored; remove it."
             )
 
     def _foreign(self, key: Key, settings_file: Path) -> str:
@@ -192,7 +192,7 @@ def text_of(file: Path, called: str = "") -> str:
     called = called or str(file)
     try:
         if not stat.S_ISREG(file.stat().st_mode):
-            raise SettingsError(f"{called} is no regular file; move it away.")
+            raise SettingsError(f"{called} is not a regular file; move it away.")
         with file.open("rb") as stream:
             data = stream.read(LARGEST_FILE + 1)
     except (FileNotFoundError, NotADirectoryError):
@@ -215,7 +215,7 @@ def table_of(text: str, called: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise SettingsError(f"{called} is nested too deeply; it needs two levels.") from None
+        raise SettingsError(f"{called} is nested too deeply; use at most two levels.") from None
     except ValueError as error:
         raise SettingsError(f"{called}: {_where(str(error))}.") from error
 
@@ -266,7 +266,7 @@ def _unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:
         near = get_close_matches(name, [*known, HOME_VARIABLE], cutoff=0.75)
         near.sort(key=lambda other: sorted(other) != sorted(name))
         hint = f"did you mean {near[0]}?" if near else "unset it."
-        yield f"{name} sets nothing; {hint}"
+        yield f"{name} is not a setting; {hint}"
 
 
 def _value_at(settings: Settings, key: Key) -> Any:
@@ -289,6 +289,6 @@ def _where(complaint: str) -> str:
     """The parser's complaint, with the place first."""
     match = re.fullmatch(r"(.*) \(at (?:(line \d+, column \d+)|(end of document))\)", complaint)
     if match is None:
-        return f"this is no valid TOML ({complaint})"
+        return f"this is not valid TOML ({complaint})"
     what, place, _ = match.groups()
-    return f"{place or 'the end'} is no valid TOML ({what[:1].lower()}{what[1:]})"
+    return f"{place or 'the end'} is not valid TOML ({what[:1].lower()}{what[1:]})"

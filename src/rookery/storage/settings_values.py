@@ -125,12 +125,12 @@ def no_such(key: Key) -> str:
         return f"`{spelled(key)}` is a section; write its settings below [{spelled(key)}]."
     if key[-1].replace("_", "").lower().endswith("key"):
         return (
-            f"there is no setting `{spelled(key)}`; keys are kept apart: remove it and run "
-            f"{NAME} auth, or set the provider's environment variable."
+            f"no such setting: `{spelled(key)}`. Keys are stored elsewhere: remove it "
+            f"and run {NAME} auth, or set the provider's environment variable."
         )
     near = _nearest(key)
     hint = f"did you mean `{spelled(near)}`?" if near else "remove it."
-    return f"there is no setting `{spelled(key)}`; {hint}"
+    return f"no such setting: `{spelled(key)}`; {hint}"
 
 
 def _can_be_passed_on(value: Any) -> bool:

@@ -90,7 +90,7 @@ def _read(folder: Path) -> tuple[list[Event], list[str]]:
             "can be read."
         )
     elif not events:
-        problems.append("The journal is empty: the task was never begun.")
+        problems.append("The journal is empty: the session never started.")
     return events, problems
 
 
@@ -117,7 +117,7 @@ def _problems_of_order(events: Sequence[Event]) -> Iterator[str]:
             case _:
                 pass
         if event.sub or not event.fact.lasting:
-            yield f"Event {event.seq} is mere news and should not have been kept."
+            yield f"Event {event.seq} is a passing event and should not be stored."
 
 
 class _Ledger(Struct):
@@ -224,7 +224,7 @@ class _Deeds(Struct):
                 self.running[call_id] += 1
             case CommandEnded(call_id=call_id):
                 if not self.running[call_id]:
-                    yield f"Event {event.seq} ends a command of call {call_id} that did not run on."
+                    yield f"Event {event.seq} ends an unknown background command of call {call_id}."
                 self.running[call_id] -= 1
             case _:
                 pass

@@ -25,7 +25,7 @@ _WHILE_TYPED_TO = (("enter", "sends"), ("esc", "back"))
 class AskStanding(Enum):
     """What becomes of a key."""
 
-    UNSEEN = "it was not in sight for long enough"
+    UNSEEN = "it was not visible for long enough"
     OUT_OF_SIGHT = "the window is too small to show it"
     TYPED_TO = "it is part of an answer in words"
     ELSEWHERE = "it goes to something else"
@@ -72,7 +72,7 @@ def keys_line(
             line.append("…   ", quiet)
             keys = ()
         case AskStanding.OUT_OF_SIGHT:
-            line.append("too small a window to answer   ", careful)
+            line.append("the window is too small to answer   ", careful)
             keys = ()
         case AskStanding.TYPED_TO:
             keys = _WHILE_TYPED_TO

@@ -33,9 +33,9 @@ from rookery.tui.short_texts import byte_count
 MOST_PICTURES = 20
 LOOKING_SECONDS = 2.0
 """For finding a file: folders of other machines may never answer."""
-TOO_MANY = f"A message holds {MOST_PICTURES} pictures at most."
-TOO_MUCH = f"The pictures of a message hold {TOGETHER // MIB} MiB together at most."
-NO_PICTURE = "The clipboard holds no picture."
+TOO_MANY = f"A message can have {MOST_PICTURES} pictures at most."
+TOO_MUCH = f"The pictures of a message can have {TOGETHER // MIB} MiB together at most."
+NO_PICTURE = "There is no picture in the clipboard."
 NO_READER = "No program here can read the clipboard. Install {}."
 
 
@@ -118,7 +118,7 @@ class Attachments:
         if not known or any(each.images for each in known):
             return True
         controller.toast(
-            f"{name} sees no pictures, as far as is known. F4 chooses a model.", "warning"
+            f"{name} is not known to accept images. Press F4 to choose another model.", "warning"
         )
         return False
 

@@ -80,7 +80,7 @@ class Composer(TextArea):
         Binding("enter", "submit", "Send", show=False, priority=False),
         Binding("shift+enter,alt+enter,ctrl+j", "break_line", "New line", show=False),
         Binding("ctrl+v", "attach", "Attach the picture in the clipboard", show=False),
-        Binding("backspace", "erase", "Nothing typed: remove the last picture", show=False),
+        Binding("backspace", "erase", "In an empty input: remove the last picture", show=False),
     ]
 
     class Submitted(Message):
@@ -292,7 +292,7 @@ class InputHistory:
         try:
             _write(self._path, known)
         except OSError as error:
-            self._warn(f"What you said is not kept for later: {self._path}: {error.strerror}.")
+            self._warn(f"Your input history cannot be saved: {self._path}: {error.strerror}.")
 
 
 def _read(path: Path) -> list[str]:

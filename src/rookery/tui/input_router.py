@@ -104,13 +104,13 @@ class Navigation:
         if offer := self._session.offer:
             await self._controller.send(offer.answer("yes"))
         else:
-            self._controller.toast("No command is running that could run on.")
+            self._controller.toast("No command is running.")
 
 
-TYPED_AHEAD = "That was typed before the question was in sight. Answer it now: y or n."
-UNREAD = "Read it to its end first: Tab, then ↓."
-IS_A_KEY = "Tab, then {letter}: that is a key of the question, and nothing was answered."
-STILL_OPEN = "The model hears it with its next step. The question is still open."
+TYPED_AHEAD = "You typed that before the question was visible. Answer it now: y or n."
+UNREAD = "Read to the end first: Tab, then ↓."
+IS_A_KEY = "To answer with {letter}, press Tab first. Nothing was answered."
+STILL_OPEN = "Queued for the model's next step. The question is still open."
 
 
 class InputRouter:

@@ -49,7 +49,7 @@ def drawn_todos(
 ) -> list[Text]:
     """How far it is, and the items around the one at hand."""
     if not todos:
-        return [Text("There is no list yet.", theme.ink(theme.quiet))]
+        return [Text("There is no to-do list yet.", theme.ink(theme.quiet))]
     earlier = {todo.content: todo for todo in before}
     first, last = _around(todos, lines - 1)
     rows = [_row(todo, earlier, width, theme) for todo in todos[first:last]]
@@ -199,7 +199,7 @@ class PickerControl:
             await self._empty()
             await self._fill(TodoPanel(self._controller))
         else:
-            self._controller.toast("There is no list of things to do.")
+            self._controller.toast("There is no to-do list.")
 
     async def _open(self, picker: Picker) -> None:
         await self._empty()

@@ -66,10 +66,10 @@ def has_panel(asked: Asked) -> bool:
 
 def page_of(asked: Asked, step: QuestionStep) -> QuestionPage:
     if step is QuestionStep.RULE:
-        rule_keys = (("y", "keep it and allow"), ("esc", "back"))
-        return QuestionPage(title="Allow this from now on?", keys=rule_keys)
+        rule_keys = (("y", "save it and approve"), ("esc", "back"))
+        return QuestionPage(title="Always approve this?", keys=rule_keys)
     if asked.governance and (choice := CHOSEN.get(step)):
-        what = "allow" if choice == "task" else "add it and allow"
+        what = "allow" if choice == "task" else "add it and approve"
         title = choice_title(asked.governance, choice)
         return QuestionPage(title=title, keys=(("y", what), ("esc", "back")))
     match asked.ask:
@@ -84,9 +84,7 @@ def page_of(asked: Asked, step: QuestionStep) -> QuestionPage:
                 title=f"{title}?" if not title.endswith("?") else title, keys=_approval_keys(asked)
             )
         case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
-            return QuestionPage(
-                title="A limit is reached", keys=(("y", "go on"), ("n", "leave it"))
-            )
+            return QuestionPage(title="Limit reached", keys=(("y", "go on"), ("n", "leave it")))
         case AskKind.MISTAKE_LIMIT_REACHED:
             trying = (("y", "let it try again"), ("r", "give a hint"), ("n", "leave it"))
             return QuestionPage(title="The model is stuck", keys=trying)
@@ -130,7 +128,7 @@ def _body(
     quiet = theme.ink(theme.quiet)
     if step is QuestionStep.RULE:
         rule = wrapped(Text(_visible(asked.rule), theme.ink(theme.words, bold=True)), width)
-        return [Text("It will no longer be asked about:", quiet), *rule]
+        return [Text("This will no longer ask:", quiet), *rule]
     if asked.governance and (choice := CHOSEN.get(step)):
         return list(choice_lines(asked.governance, choice, width, theme))
     if asked.ask is AskKind.FOLLOWUP:
@@ -294,7 +292,7 @@ def _owns(question: IntentQuestion, width: int, theme: Theme) -> list[Text]:
 def choice_title(question: IntentQuestion, choice: Choice) -> str:
     if choice == "expand":
         return f"Add this to the scope of {visible_line(question.intent_id)}?"
-    return "Allow this for the rest of the task?"
+    return "Approve this for the rest of the task?"
 
 
 def choice_lines(
@@ -310,7 +308,7 @@ def choice_lines(
 def _allowance(question: IntentQuestion, choice: Choice) -> tuple[str, str]:
     if choice == "expand":
         owner = visible_line(question.intent_id)
-        return f"From now on {owner} owns this too, in every task:", question.pattern
+        return f"This is added to the scope of {owner} for every task:", question.pattern
     if question.grant == question.pattern:
-        return "Until the task is over, this counts as within the scope:", question.grant
-    return "Until the task is over, this very command counts as known:", question.grant
+        return "Until the task ends, this counts as in scope:", question.grant
+    return "Until the task ends, exactly this command is approved:", question.grant

@@ -177,7 +177,7 @@ class Session:
         return Cancel(task_id=self.task_id) if self.task_id else None
 
 
-AT_WORK = "A task is at work. Esc stops it."
+AT_WORK = "A task is running. Esc stops it."
 
 
 class TaskSwitcher:

@@ -169,9 +169,9 @@ def status_line(doing: BottomLine, frame: int, theme: Theme, width: int) -> Text
         line = Text(harmless_line(doing.toast), theme.ink(getattr(theme, _INKS[doing.kind])))
         right = ""
     elif doing.leaving:
-        line = Text("Ctrl+C again leaves; the task is kept.", theme.ink(theme.careful))
+        line = Text("Press Ctrl+C again to exit; the session is kept.", theme.ink(theme.careful))
     elif doing.stopping:
-        line = Text("Esc again stops the task.", theme.ink(theme.careful))
+        line = Text("Press Esc again to stop the task.", theme.ink(theme.careful))
     elif doing.working:
         spin = SPINNER[frame % len(SPINNER)]
         seconds = f" {doing.seconds} s" if doing.seconds else ""

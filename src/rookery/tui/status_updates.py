@@ -146,7 +146,7 @@ class StatusUpdates:
         if any(task.condensing for task in self._session.following.tasks):
             return SUMMARISING
         words = work_in_words(deepest.view if deepest else None)
-        return f"{words} (Ctrl+B lets it run on)" if self._session.offer else words
+        return f"{words} (Ctrl+B: background)" if self._session.offer else words
 
 
 class NextTask:
@@ -214,7 +214,7 @@ class NextTask:
 async def _intent(intent_id: str, host: Host) -> KnownIntent:
     known = {each.id: each for each in await host.query(AskIntents())}
     if intent_id not in known:
-        raise CommandRejected(f"There is no intent {intent_id}. /intent shows all.")
+        raise CommandRejected(f"No such intent: {intent_id}. /intent lists all.")
     intent = known[intent_id]
     if intent.problem:
         raise CommandRejected(f"{intent_id} cannot be selected: {intent.problem}.")

@@ -12,8 +12,8 @@ from rookery.tui.pickers.picker import TRIGGERS
 from rookery.tui.question_page import APPROVALS
 from rookery.tui.theme import Theme
 
-ASKED = "Nothing changes before you have seen it."
-UNASKED = "It acts without asking; what it changes can be undone."
+ASKED = "I'll ask before changing anything."
+UNASKED = "Auto-approve is on; every change can be undone."
 
 SUMMARISING = "Summarising the conversation"
 
@@ -24,27 +24,27 @@ def welcome(about: About, theme: Theme) -> Text:
     text = Text.assemble(
         ("♜ rookery", theme.ink(theme.accent, bold=True)),
         (f" {about.version}\n\n", quiet),
-        f"Say what should be done. {UNASKED if about.automatic else ASKED}\n",
+        f"What should I do? {UNASKED if about.automatic else ASKED}\n",
     )
     for trigger in TRIGGERS:
         text.append(f"\n{trigger.char}", theme.ink(theme.accent, bold=True))
         text.append(f"  {trigger.what}", quiet)
     if not about.trusted:
-        text.append("\n\nThis folder is not trusted: it is only read.", theme.ink(theme.careful))
+        text.append("\n\nThis folder is not trusted: read-only.", theme.ink(theme.careful))
     return text
 
 
 def invitation(asked: Asked | None, *, task: bool, works: bool) -> str:
     """What the empty input area says can be typed there."""
     if not task:
-        return "What should be done?"
+        return "What should I do?"
     match asked.ask if asked else None:
         case None if works:
-            return "Say something; the model hears it with its next step"
+            return "Type a message; the model gets it at its next step"
         case AskKind.COMPLETION_RESULT:
-            return "Say what else to do, or /new"
+            return "What next? Or /new"
         case AskKind.RESUME_TASK:
-            return "Enter goes on; or say what to do instead"
+            return "Enter continues; or say what to do instead"
         case AskKind.FOLLOWUP:
             return "Type your answer"
         case AskKind.MISTAKE_LIMIT_REACHED:
@@ -72,7 +72,7 @@ def work_in_words(view: View | None) -> str:
         case "command" | "command_output":
             return "Running a command"
         case "api_req_retry_delayed":
-            return "Waiting to try again"
+            return "Waiting to retry"
         case "api_req_rate_limit_wait":
             return "Waiting before the next request"
         case "api_req_started":

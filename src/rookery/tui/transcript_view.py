@@ -36,9 +36,9 @@ class Transcript(ScrollView, can_focus=True):
         Binding("pagedown", "half_page(1)", "Half a page down", show=False),
         Binding("ctrl+a,home", "to_top", "To the beginning", show=False),
         Binding("ctrl+e,end", "to_bottom", "To the end", show=False),
-        Binding("k", "mark(-1)", "Mark what is above", show=False),
-        Binding("j", "mark(1)", "Mark what is below", show=False),
-        Binding("enter,space", "unfold", "Unfold or fold what is marked", show=False),
+        Binding("k", "mark(-1)", "Select the row above", show=False),
+        Binding("j", "mark(1)", "Select the row below", show=False),
+        Binding("enter,space", "unfold", "Unfold or fold the selected row", show=False),
     ]
 
     class Typed(Message):
@@ -74,7 +74,7 @@ class Transcript(ScrollView, can_focus=True):
         """Where one looks, unless it is the end."""
         if self._following:
             return ""
-        return f"line {self._first + 1} of {self._virtual_list.height}, End goes on"
+        return f"line {self._first + 1} of {self._virtual_list.height}, End follows"
 
     def last_text(self, *families: Family) -> str:
         """What was said last, as it was written."""

@@ -71,11 +71,12 @@ class Boundaries:
         rules = self._ignore.rules()
         if rules.problem:
             return ToolError(
-                f"{rules.problem} {path} was not touched: no file can be until the user mends that."
+                f"{rules.problem} {path} was not touched: the user must fix that first."
             )
         return ToolError(
-            f"{path} is kept from you by the user ({' and '.join(rules.names)}); nothing was done. "
-            "Go on without it, or ask the user for what you need to know."
+            f"{path} is hidden from you by the user ({' and '.join(rules.names)}); "
+            "nothing was done. Continue without it, or ask the user for what you "
+            "need to know."
         )
 
     def hiding(self, top: str, withheld: Callable[[str], bool] | None = None) -> "HiddenEntries":
@@ -218,13 +219,13 @@ class HiddenEntries:
 
     def notes(self) -> Iterator[str]:
         if self._rules.problem:
-            yield f"({self._rules.problem} No file is shown until the user mends that.)"
+            yield f"({self._rules.problem} No file is shown until the user fixes that.)"
         elif self.ignored:
             yield f"({self.ignored} hidden by {' and '.join(self._rules.names)}.)"
         if self.ruled_out:
             yield f"({self.ruled_out} hidden by the rules of the intent.)"
         if self.credentials:
-            yield f"({self.credentials} hidden: places where credentials are kept.)"
+            yield f"({self.credentials} hidden: credentials.)"
 
     def _keeps_back(self, absolute: str, *, is_folder: bool) -> bool:
         below = self._below(absolute) if self._rules.names else ""

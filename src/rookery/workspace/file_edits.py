@@ -131,7 +131,7 @@ def _demand_unchanged(folder: int | None, name: str, change: Change) -> os.stat_
 
 def _created_meanwhile(change: Change) -> ToolError:
     return ChangedMeanwhile(
-        f"{change.path} was created by somebody else meanwhile; nothing was written. Read it first."
+        f"{change.path} was created by someone else meanwhile; nothing was written. Read it first."
     )
 
 
@@ -297,7 +297,7 @@ def _put_back(steps: Sequence[_EditStep]) -> None:
             lost.append(f"{step.change.path} (what it was is in {step.kept} beside it)")
             step.kept = ""  # so that it is not cleared away
     if lost:
-        raise ToolError(f"An edit failed, and could not be put back: {', '.join(lost)}.")
+        raise ToolError(f"An edit failed and could not be reverted: {', '.join(lost)}.")
 
 
 def _undo(step: _EditStep) -> None:

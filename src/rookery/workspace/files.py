@@ -63,7 +63,7 @@ class WorkspaceFiles:
         if place.ignored:
             raise self.boundaries.kept_back(place.path)
         if place.credential:
-            raise Denied(f"{place.path} is where credentials are kept, which no tool opens.")
+            raise Denied(f"{place.path} holds credentials, which no tool opens.")
         return self._known.noted(await _beside(self._examine, place.path))
 
     async def sha(self, path: str) -> str:
@@ -90,7 +90,7 @@ class WorkspaceFiles:
     ) -> None:
         paths = [change.path for change, _ in edits]
         if len({caseless(path) for path in paths}) < len(paths):
-            raise ToolError(f"One file is to be changed twice: {', '.join(paths)}.")
+            raise ToolError(f"The same file is changed twice: {', '.join(paths)}.")
         for change, data in edits:
             self._demand_permit(change, data, permit)
         steps = [FileEdit(change, data, *self._way(change.path)) for change, data in edits]
@@ -106,13 +106,13 @@ class WorkspaceFiles:
         if change not in permit.changes or self.locate(change.path) != change.path:
             raise Denied(f"There is no permit for this change of {change.path}.")
         if ("" if data is None else sha(data)) != change.after:
-            raise Denied(f"What is to be written to {change.path} is not what was permitted.")
+            raise Denied(f"The content for {change.path} is not what was permitted.")
 
     def _way(self, path: str) -> tuple[Path, tuple[str, ...]]:
         """A folder to start from, and the names that lead from there to the file."""
         names = PurePosixPath(path).parts
         if not names or path == "/":
-            raise ToolError("That is a folder, not a file. list_files shows what is in it.")
+            raise ToolError("That is a folder, not a file. Use list_files to see its content.")
         return (Path("/"), names[1:]) if path.startswith("/") else (self.boundaries.root, names)
 
     def _examine(self, path: str) -> FileText | None:
@@ -123,13 +123,13 @@ class WorkspaceFiles:
                 return None
             if there.st_size > self._limits.edit_bytes:
                 most = self._limits.edit_bytes // MIB
-                raise ToolError(f"{path} is larger than {most} MiB, too large to be edited here.")
+                raise ToolError(f"{path} is larger than {most} MiB, too large to edit.")
             match decoded(path, *content(folder, name, path, there.st_size + 1)):
                 case FileText() as text:
                     return text
                 case FileBytes(data=data):
                     raise ToolError(
-                        f"{path} is not a text file ({len(data)} bytes) and is not edited as one."
+                        f"{path} is not a text file ({len(data)} bytes) and cannot be edited."
                     )
 
     def _sha(self, path: str) -> str:
@@ -143,7 +143,7 @@ class WorkspaceFiles:
         top, (*folders, name) = self._way(path)
         with explained(path, "read"), opened_folder(top, folders) as folder:
             if folder is None or regular_file(folder, name, path) is None:
-                raise ToolError(f"There is no file {path}. list_files shows what there is.")
+                raise ToolError(f"No such file: {path}. Use list_files to see what exists.")
             data, size = content(folder, name, path, most)
             found = decoded(path, data, size)
             if isinstance(found, FileText) and len(data) < size:
@@ -177,7 +177,7 @@ def _refuse_collision(top: Path, names: Sequence[str], path: str) -> None:
             for twin in os.listdir(at):
                 if twin != part and caseless(twin) == caseless(part):
                     there = (at / twin).relative_to("/" if path.startswith("/") else top)
-                    raise ToolError(f"There is no {path}, but there is {there}: use that name.")
+                    raise ToolError(f"No such file: {path}. Did you mean {there}?")
         return
 
 

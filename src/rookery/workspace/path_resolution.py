@@ -48,7 +48,7 @@ def lexical(root: Path, said: str, *, also: Path | None = None) -> str:
 
 def _refuse_improper(said: str) -> None:
     if len(said.encode("utf-8", "replace")) > _LONGEST:
-        raise ToolError(f"The path is longer than {_LONGEST} bytes, which no system takes.")
+        raise ToolError(f"The path is longer than {_LONGEST} bytes.")
     if not said.strip():
         raise ToolError("The path is empty. Name a file, relative to the workspace.")
     if hidden(said):
@@ -64,7 +64,7 @@ def _refuse_improper(said: str) -> None:
         raise ToolError(f"{said} is an address, not the path of a file here.")
     parts = PurePosixPath(said).parts
     if said.startswith("~") or _VARIABLE.match("".join(parts[:1])):
-        raise ToolError(f"{said} would have to be expanded; write the path out.")
+        raise ToolError(f"{said} would need expansion; write the full path.")
 
 
 def _refuse_odd(root: Path, path: str, said: str) -> None:
@@ -122,7 +122,7 @@ def _followed(root: Path, path: PurePosixPath, said: str) -> Located:
             continue
         ways.append(posixpath.normpath("/".join([at, *reversed(waiting)])))
         if len(ways) > _MOST_LINKS:
-            raise ToolError(f"{said} is a symbolic link that leads on and on; name the file.")
+            raise ToolError(f"{said} is a loop of symbolic links; name the file.")
         done = [] if target.is_absolute() else done
         waiting += _turned(target)
     return Located(f"/{'/'.join(done)}", tuple(ways))

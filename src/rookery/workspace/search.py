@@ -128,7 +128,7 @@ class WorkspaceFinder:
         if self._root / start == Path("/"):
             raise ToolError("The whole disk is not searched; name a folder on it.")
         if not (self._root / start).exists():
-            raise ToolError(f"There is no {path} to search in. list_files shows what there is.")
+            raise ToolError(f"No such path: {path}. Use list_files to see what exists.")
         if not (self._root / start).is_dir() and not (self._root / start).is_file():
             raise ToolError(f"{path} is a device, pipe or socket, not a file.")
         await self._refuse_faulty(regex)
@@ -155,7 +155,7 @@ class WorkspaceFinder:
     def _permitted(self, path: str, permit: Permit) -> str:
         located = self._files.locate(path)
         if located not in permit.reads:
-            raise Denied(f"There is no permit to look into {located}.")
+            raise Denied(f"There is no permit to read {located}.")
         return "" if located == "." else located
 
     def _tree(self, start: str, withheld: Callable[[str], bool] | None = None) -> "Tree":
@@ -178,7 +178,7 @@ class WorkspaceFinder:
         process = await anyio.run_process(command, stdin=DEVNULL, check=False, env=environment)
         if process.returncode not in (0, 1):
             said = process.stderr.decode("utf-8", "replace").strip().removeprefix("rg: ")
-            raise BadArguments(f"The regular expression is faulty. {said}")
+            raise BadArguments(f"The regular expression is invalid. {said}")
 
     async def _look_into(self, files: "Sequence[OpenFile]", regex: str, search: "_Search") -> None:
         names = search.names(files)
@@ -225,7 +225,7 @@ class WorkspaceFinder:
             rows.append(f"(Only {most} entries are shown; list a folder to see more of it.)")
         if passed_over:
             names = ", ".join(tree.called(_row(entry)) for entry in passed_over[:20])
-            rows.append(f"(Not looked into: {names})")
+            rows.append(f"(Not searched: {names})")
         return "\n".join([*rows, *_reservations(tree)])
 
 

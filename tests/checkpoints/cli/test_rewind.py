@@ -103,8 +103,8 @@ def test_each_point_is_a_line_that_nobody_can_forge(rewind):
         "    1    1970-01-01    you also the ␛[8m docs",
         "    2    1970-01-01  ±     Run x",
         "    6    1970-01-01        Run y",
-        "   10    1970-01-01  ±     (Put back 1 file: a.txt.)",
-        "   11    1970-01-01        (The conversation went back to 1.)",
+        "   10    1970-01-01  ±     (Restored 1 file: a.txt.)",
+        "   11    1970-01-01        (The conversation was rewound to 1.)",
         "",
         "± changed files. Go back to before a step: rookery rewind --to NUMBER",
     ]
@@ -128,7 +128,7 @@ def test_steps_of_old_that_changed_only_ignored_files_are_passed_over(rewind):
     keep(*step("c1", "Edit", first, second, at=2), *step("c2", "Test", second, third, at=6))
     code, out, err = rewind("--last", "-y")
     assert (code, err) == (0, "")
-    assert "Put back 1 file: a.txt.\n" in out
+    assert "Restored 1 file: a.txt.\n" in out
     assert not Path("a.txt").exists()
 
 
@@ -147,7 +147,7 @@ def test_files_go_back_step_by_step(rewind):
     two_changes()
     code, out, err = rewind("--last", "-y")
     assert (code, err) == (0, "")
-    assert "  create    a.txt\nPut back 1 file: a.txt.\n" in out
+    assert "  create    a.txt\nRestored 1 file: a.txt.\n" in out
     assert Path("a.txt").read_text() == "two\n"
     assert [type(fact) for fact in kept()[-2:]] == [FilesRestored, Rewound]
     rewind("--to", "1", "-y")
@@ -157,7 +157,7 @@ def test_files_go_back_step_by_step(rewind):
 def test_a_number_inside_a_call_means_the_point_before_it(rewind):
     two_changes()
     _, out, _ = rewind("--to", "3", "-y")
-    assert out.startswith("The conversation goes back to 2: ")
+    assert out.startswith("The conversation is rewound to 2: ")
     assert kept()[-1] == Rewound(to=2)
 
 
@@ -185,7 +185,7 @@ def test_without_the_checkpoints_nothing_is_taken_back_not_even_words(rewind):
     before = kept()
     code, _, err = rewind("--to", "1", "-y")
     assert code == 1
-    assert err.startswith("The files cannot be put back. ")
+    assert err.startswith("The files cannot be restored. ")
     assert err.count("\n") == 1
     assert kept() == before
     assert Path("a.txt").read_text() == "mine\n"
@@ -234,4 +234,4 @@ def test_a_session_that_is_being_worked_on_is_left_alone(rewind):
 
 def test_without_changes_there_is_no_last_one(rewind):
     keep()
-    assert rewind("--last", "-y") == (2, "", "Error: No step of this session has changed files.\n")
+    assert rewind("--last", "-y") == (2, "", "Error: No step of this session changed files.\n")

@@ -115,7 +115,7 @@ BAD = [
     (
         "unsupported command",
         b'{"command":"stat","requestId":"r"}',
-        f'unsupported command "stat"; there are {", ".join(COMMANDS)}',
+        f'unsupported command "stat"; use one of {", ".join(COMMANDS)}',
     ),
     ("no requestId", b'{"command":"ping"}', '"requestId" must be a non-blank string'),
     (
@@ -134,12 +134,12 @@ BAD = [
     (
         "images that are none",
         line("start", prompt="x", images=["a.png"]),
-        '"images" must hold data URIs: data:image/...;base64,...',
+        '"images" must be data URIs: data:image/...;base64,...',
     ),
     (
         "19 images per message",
         line("start", prompt="x", images=[DOT] * 21),
-        '"images" holds 21 images; a message takes 20',
+        '"images" has 21 images; a message can have 20',
     ),
     (
         "taskId no string",

@@ -88,7 +88,7 @@ RUNNING = ToolStarted(
     text="ls -l",
     command="ls -l",
 )
-FAILED = RequestFailed(request_id="r", error=FailureKind.DROPPED, message="The answer broke off.")
+FAILED = RequestFailed(request_id="r", error=FailureKind.DROPPED, message="The answer was cut off.")
 
 
 def test_the_first_event_says_what_is_spoken_here_and_promises_no_input():
@@ -192,7 +192,7 @@ def test_words_of_an_answer_that_broke_off_are_closed_before_the_error():
     assert told(text("Hel"), FAILED) == [
         {"type": "assistant", "id": 1, "content": "Hel"},
         {"type": "assistant", "id": 1, "content": "Hel", "done": True},
-        {"type": "error", "id": 2, "code": "dropped", "content": "The answer broke off."},
+        {"type": "error", "id": 2, "code": "dropped", "content": "The answer was cut off."},
     ]
 
 

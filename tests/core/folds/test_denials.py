@@ -100,7 +100,7 @@ def asked_and_refused(by: str) -> list[Fact]:
         ),
         (
             asked_and_refused(by="user"),
-            "1 action was refused (write_to_file). You refused the last of them.",
+            "1 action was refused (write_to_file). You rejected the last one.",
         ),
     ],
 )

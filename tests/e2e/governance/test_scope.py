@@ -258,7 +258,7 @@ def test_a_name_that_differs_by_case_only_is_never_made(governed: Governed):
     """The tool refuses it beside the other one, whatever governance would say."""
     governed.put(JWT)
     told = governed.play([choose()], [write("SRC/AUTH/jwt.py")])
-    assert "there is src: use that name" in told.results[1]
+    assert "Did you mean src?" in told.results[1]
     assert not governed.there("SRC")
 
 

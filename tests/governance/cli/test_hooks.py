@@ -47,7 +47,7 @@ def project_file(work: Path) -> Path:
 
 
 def test_without_hooks_it_says_where_they_belong(printed, home: Path):
-    assert printed("list") == f"There are no hooks. Yours belong into {user_file(home)}.\n"
+    assert printed("list") == f"No hooks. Put yours into {user_file(home)}.\n"
     assert printed() == printed("list")
     assert json.loads(printed("list", "--json")) == {"hooks": [], "problems": [], "trust": None}
 

@@ -32,7 +32,7 @@ def test_init_makes_what_is_needed_once(intents: IntentsBench) -> None:
         "created .orchestration/ (active_intents.yaml, .gitignore)\n"
         "ledger: not under version control (change with: rookery config set trace.vcs track)\n"
     )
-    assert intents("init").startswith(".orchestration/ has all it needs already\n")
+    assert intents("init").startswith(".orchestration/ is already complete\n")
     assert sorted(each.name for each in intents.folder.iterdir()) == [
         ".gitignore",
         "active_intents.yaml",
@@ -53,7 +53,7 @@ def test_init_brings_gits_files_in_line_with_the_setting_and_keeps_other_lines(
     ignored = intents.folder / ".gitignore"
     ignored.write_text(f"{ignored.read_text()}mine.txt\n", encoding="utf-8")
     set_to(intents, "track")
-    assert "brought in line with trace.vcs = track: .gitignore" in intents("init")
+    assert "updated for trace.vcs = track: .gitignore" in intents("init")
     assert ignored.read_text() == ".state/\nmine.txt\n"
     attributes = intents.folder / ".gitattributes"
     assert attributes.read_text() == "agent_trace.jsonl merge=union\n"
@@ -261,7 +261,7 @@ def test_show_is_everything_on_one_screen(governed: IntentsBench) -> None:
 
 def test_what_is_not_there_exits_4_and_says_what_is(governed: IntentsBench) -> None:
     governed("show", "INT-999", code=4)
-    assert "There are: INT-001, INT-002, INT-003." in governed.err
+    assert "Known: INT-001, INT-002, INT-003." in governed.err
     for words in (["start"], ["pause"], ["close"], ["reopen"], ["expand"]):
         governed(*words, "INT-999", *(["a"] if words == ["expand"] else []), code=4)
 
@@ -308,11 +308,11 @@ def test_reopening_what_was_abandoned_does_not(governed: IntentsBench) -> None:
 @pytest.mark.parametrize(
     ("command", "intent", "said"),
     [
-        ("start", "INT-001", "INT-001 is IN_PROGRESS already; nothing was changed."),
+        ("start", "INT-001", "INT-001 is already IN_PROGRESS; nothing was changed."),
         ("pause", "INT-002", "INT-002 is PENDING; run first: rookery intents start INT-002"),
         ("close", "INT-002", "INT-002 is PENDING; run first: rookery intents start INT-002"),
         ("start", "INT-003", "INT-003 is COMPLETED; run: rookery intents reopen INT-003"),
-        ("reopen", "INT-001", "INT-001 is IN_PROGRESS already; nothing was changed."),
+        ("reopen", "INT-001", "INT-001 is already IN_PROGRESS; nothing was changed."),
     ],
 )
 def test_other_moves_are_refused_with_the_way_out(
@@ -445,14 +445,14 @@ def test_new_asks_field_by_field(terminal: Typing) -> None:
     with terminal.session("new") as session:
         for question, answer in (
             ("name: ", ""),
-            ("A name has one line of 1 to 200 characters.\nname: ", "Rate limiting"),
+            ("A name must be one line of 1 to 200 characters.\nname: ", "Rate limiting"),
             ("description (may be empty): ", ""),
             ("(empty to go on): ", "../limits/**"),
             ("../limits/**: ", "src/limits/**"),
             ("(empty to go on): ", ""),
-            ("constraint, what must not be broken (empty to go on): ", "Stay small."),
+            ("constraint, what must not be broken (empty to continue): ", "Stay small."),
             ("(empty to go on): ", ""),
-            ("a command is run to find out (empty to go on): ", "pytest -q"),
+            ("a command is run to find out (empty to continue): ", "pytest -q"),
             ("(empty to go on): ", ""),
         ):
             session.wait_for(question)
@@ -478,7 +478,7 @@ def test_new_gives_back_what_was_typed_if_it_cannot_be_written(terminal: Typing)
         ):
             session.wait_for(question)
             session.type(answer)
-        session.wait_for("What you typed, as a command:")
+        session.wait_for("The same as a command:")
         session.wait_for(
             "rookery intents new --name 'Rate limiting' --description More. --depends-on INT-999 "
             "--scope 'src/limits/**' --check 'pytest -q'"

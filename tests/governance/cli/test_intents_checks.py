@@ -450,7 +450,7 @@ def test_W301_names_the_key_that_was_probably_meant(intents: IntentsBench) -> No
 def test_E103_says_that_it_is_a_tab(intents: IntentsBench) -> None:
     intents.govern(FILE.replace("    name: User", "\tname: User"))
     out = intents("validate", code=1)
-    assert "a tab stands here, and YAML is indented with spaces only" in out
+    assert "there is a tab here, and YAML is indented with spaces only" in out
 
 
 def test_a_rule_list_that_is_none_is_told_once(intents: IntentsBench) -> None:

@@ -220,7 +220,7 @@ def test_without_records_there_are_no_figures(home: Path, capsys: Captured):
 
 def test_an_intent_that_nobody_knows_is_not_found(work: TracedWorkspace, capsys: Captured):
     assert trace("log", "--intent", "INT-099") == TraceExit.NOT_FOUND
-    assert "No record matches: there is no intent INT-099" in capsys.readouterr().err
+    assert "No record matches: no such intent: INT-099" in capsys.readouterr().err
     work.note(kind="lesson", intent_id="INT-099")
     assert trace("log", "--intent", "INT-099") == 0
     assert trace("log", "--intent", "INT-099", "--kind", "blocked") == 0, "it was worked for"

@@ -92,7 +92,7 @@ def test_whether_each_criterion_held_is_told_by_its_newest_check(
         return capsys.readouterr().out
 
     day = json.loads(work.lines[-1])["timestamp"][:10]
-    assert f"tests/auth; did not hold on {day}, exit 1)" in checked("failure", 1)
+    assert f"tests/auth; failed on {day}, exit 1)" in checked("failure", 1)
     assert f"tests/auth; held on {day})" in checked("success", 0)
     other = checked("failure", 1, intent_id="INT-002")
     assert f"tests/auth; held on {day})" in other, "another intent's check says nothing of it"
@@ -128,7 +128,7 @@ def test_an_intent_that_changed_since_or_is_gone_is_told(work: TracedWorkspace, 
     assert said.count("migration (it was revision 3, and is 4 now)") == 1
     work.layout.intent_file.write_text("schema_version: 1\nactive_intents: []\n")
     assert trace("blame", f"{JWT}:2") == 0
-    assert "INT-001 (it is not among the intents now)" in capsys.readouterr().out
+    assert "INT-001 (it was removed)" in capsys.readouterr().out
 
 
 def test_for_tools_a_line_has_tabs(work: TracedWorkspace, capsys: Captured):

@@ -82,7 +82,7 @@ def test_what_nobody_here_wrote_is_told(work: TracedWorkspace, capsys: Captured)
     assert trace("recover") == 0
     assert capsys.readouterr().out.splitlines() == [
         "1 entry of the journal nobody here wrote; put away in .orchestration/.state/quarantine.",
-        "No call was cut off.",
+        "No call was interrupted.",
     ]
 
 

@@ -367,7 +367,7 @@ async def test_a_hook_of_the_project_runs_once_it_was_looked_at(bench: Bench):
     script = bench.script("guard.sh", "exit 2")
     hooks = bench.hooks({"command": script, "name": "guard"}, ofproject=True)
     assert (await hooks.before_tool(write("a"))).decision is HookDecision.NONE
-    assert bench.told == ["The hook guard was not run: nobody has trusted it yet."]
+    assert bench.told == ["The hook guard was not run: you have not trusted it yet."]
     (known,) = find_hooks(HookPlaces(workspace=bench.root)).hooks
     bench.trust.accept(known, bench.trust.covered(known))
     assert (await hooks.before_tool(write("a"))).code == "HOOK-001"
@@ -405,7 +405,7 @@ async def test_a_turn_is_held_open_eight_times_and_no_more(bench: Bench):
         HookDecision.DENY,
     ]
     assert [each.reason for each in verdicts[:2]] == ["False", "True"]
-    assert bench.told == ["Hooks held the turn open 8 times in a row; it ends now all the same."]
+    assert bench.told == ["Hooks continued the turn 8 times in a row; it ends now."]
 
 
 @pytest.mark.parametrize(

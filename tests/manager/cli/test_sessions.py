@@ -331,7 +331,7 @@ def test_words_make_requests_and_answers_are_printed(said: Said, desk: PlayedFam
     for words, request in MADE:
         desk.asked.clear()
         code, printed, complaints = said(*words)
-        hints = "See how it goes: rookery sessions follow 38e52a1b\n" if "start" in words else ""
+        hints = "To watch it: rookery sessions follow 38e52a1b\n" if "start" in words else ""
         assert (words, code, complaints) == (words, 0, hints)
         assert [each for each in desk.asked if type(each) is type(request)][-1] == request
         assert printed
@@ -349,27 +349,27 @@ def test_with_json_the_answer_is_one_line_for_a_program(words: list[str], said: 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["cancel", "ffff"], "No session here begins with ffff. See rookery sessions."),
+        (["cancel", "ffff"], "No session begins with ffff. See rookery sessions."),
         (["cancel", "38e5"], "38e5 fits several sessions: 38e51f0c, 38e52a1b. Give more"),
         (["cancel", "38"], "'38' is too short for a session; give at least 4 characters"),
         (["start", " "], "There are no words."),
-        (["start", "x", "--image", "none.png"], "none.png cannot be sent: There is no such file."),
+        (["start", "x", "--image", "none.png"], "none.png cannot be sent: No such file."),
         (["start", "x", "--versions", "3", "-m", "a", "-m", "b"], "There are 2 models for 3"),
         (["approve", "38e51", "--digest", "other"], "asks for something else by now, so nothing"),
-        (["approve", "38e52"], "Session 38e52a1b asks for nothing that could be approved now."),
+        (["approve", "38e52"], "Session 38e52a1b has nothing to approve."),
         (["answer", "38e52", "x"], "Session 38e52a1b asks nothing now. To say something all the"),
         (["merge", "38e52"], "works in the project itself, not in a worktree."),
         (["compare", "38e52"], "is no version of several."),
-        (["comment", "38e51", "a.py", "x"], "a.py names no line. Write PATH:LINE."),
+        (["comment", "38e51", "a.py", "x"], "a.py is not a line. Write PATH:LINE."),
         (["comment", "38e51", "a.py:1"], "Give each comment as PATH:LINE and its text."),
         (["revert", "38e51", "b.py"], "b.py is not changed."),
         (["revert", "38e51", "a.py", "--digest", "x"], "a.py has changed since"),
         (["restore", "38e51", "--to", "1", "--no-files"], "Say what to go back with"),
         (["switch", "38e51"], "Say what to change"),
-        (["worktrees", "import"], "Give --branch or --folder, one of them."),
-        (["worktrees", "remove", "38e51"], "Nobody is there to say yes; add -y."),
+        (["worktrees", "import"], "Give either --branch or --folder."),
+        (["worktrees", "remove", "38e51"], "Not interactive: use -y to approve."),
         (["worktrees", "agree", "d1"], "No script has the digest d1. See rookery sessions work"),
-        (["settings", "nope"], "There is no setting nope here."),
+        (["settings", "nope"], "No such setting: nope."),
         (["do", "{"], "That is no JSON"),
         (["do", "[]"], "A request is an object"),
         (["do", '{"kind": "fly"}'], "There is no request 'fly'."),
@@ -474,7 +474,7 @@ def test_a_number_beyond_what_is_offered_is_no_answer(number: str, said: Said, d
     )
     code, _, complaint = said("answer", "38e51", number)
     assert code == 2
-    assert complaint == "Error: The question offers 1 to 2, so nothing was answered.\n"
+    assert complaint == "Error: Choose 1 to 2. Nothing was answered.\n"
     assert not [each for each in desk.asked if isinstance(each, asked.SendWords)]
 
 
@@ -503,14 +503,14 @@ def test_the_choices_of_governance_are_told_as_they_are_typed(said: Said, desk: 
     assert said("inbox")[1].splitlines()[3:-2] == [
         "  in the sandbox",
         "  INT-001 owns: src/**",
-        "  What it writes is not known beforehand, and no sandbox keeps it to the scope.",
+        "  It is not known in advance what it writes, and it is not confined to the scope.",
         "  approve --choice task:  count docs/** as within the scope for the rest of this task",
         "  approve --choice expand:  add docs/** to the scope of INT-001",
-        "  reject --halt:  no, and stop the task",
+        "  reject --halt:  reject, and stop the task",
     ]
     kept = replace(governance, sandboxed=True)
     desk.answers[asked.ListQuestions] = (replace(row, governance=kept),)
-    assert "beforehand, and the sandbox keeps it to the scope.\n" in said("inbox")[1]
+    assert "beforehand, and the sandbox confines it to the scope.\n" in said("inbox")[1]
 
 
 def test_a_worktree_without_changes_has_nothing_to_apply(said: Said, desk: PlayedFamily):
@@ -635,7 +635,7 @@ def test_a_failure_that_asks_nothing_is_in_the_inbox_too(said: Said, desk: Playe
         "",
     ]
     desk.answers[asked.ListQuestions] = ()
-    assert said("inbox")[1] == "Nobody waits for you.\n"
+    assert said("inbox")[1] == "The inbox is empty.\n"
 
 
 def test_options_may_stand_before_the_command(said: Said, desk: PlayedFamily):
@@ -679,7 +679,7 @@ def test_in_a_folder_of_a_project_that_has_sessions_one_is_told(
 ):
     none = Listing(overview=Overview(counts=Counts()), sessions=())
     desk.answers[asked.ListSessions] = none
-    assert said()[1].startswith("There are no sessions here. Start one: ")
+    assert said()[1].startswith("No sessions in this folder. Start one: ")
     project = Path.cwd()
     inside = project / "deep" / "er"
     inside.mkdir(parents=True)
@@ -687,7 +687,7 @@ def test_in_a_folder_of_a_project_that_has_sessions_one_is_told(
     kept.write_text(json.dumps({"version": 1, "sessions": {ONE: {}, TWO: {}}}), encoding="utf-8")
     monkeypatch.chdir(inside)
     assert said()[1] == (
-        f"There are no sessions here; {project} has 2: rookery sessions -w {project}\n"
+        f"No sessions in this project; {project} has 2: rookery sessions -w {project}\n"
     )
 
 

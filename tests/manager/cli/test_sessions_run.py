@@ -121,7 +121,7 @@ def test_a_script_gets_the_id_and_nothing_else(shell: Shell):
     code, out, hints = shell.run("start", "Do it")
     assert code == 0
     session_id = out.removesuffix("\n")
-    assert hints == f"See how it goes: rookery sessions follow {session_id[:8]}\n"
+    assert hints == f"To watch it: rookery sessions follow {session_id[:8]}\n"
     assert shell.run("wait", session_id)[0] == 0
     assert shell.run("wait", session_id, "--timeout", "0")[0] == 0
 
@@ -191,14 +191,14 @@ def test_follow_tells_words_while_they_are_spoken(shell: Shell):
 @plays(SPEAKS_LONG)
 def test_words_in_the_queue_are_listed_as_not_heard(shell: Shell):
     session_id = shell.start()
-    assert shell.run("mail", session_id) == (0, "Everything was heard.\n", "")
+    assert shell.run("mail", session_id) == (0, "No queued messages.\n", "")
     assert shell.run("send", session_id, "and more")[0] == 0
     code, out, _ = shell.run("mail", session_id)
     assert code == 0
     assert out.endswith("  not heard yet  and more\n")
     (queued,) = shell.told("mail", "list", session_id)["queue"]
     assert shell.run("mail", "edit", session_id, queued["message_id"])[0] == 0
-    assert shell.run("mail", session_id)[1] == "Everything was heard.\n"
+    assert shell.run("mail", session_id)[1] == "No queued messages.\n"
 
 
 def test_words_go_on_with_a_session_that_is_done(shell: Shell):
@@ -230,7 +230,7 @@ def test_a_session_is_renamed_put_away_and_removed(shell: Shell):
 def test_an_error_is_one_sentence(shell: Shell):
     code, out, err = shell.run("cancel", "ffffffff")
     assert (code, out) == (2, "")
-    assert err == "Error: No session here begins with ffffffff. See rookery sessions.\n"
+    assert err == "Error: No session begins with ffffffff. See rookery sessions.\n"
 
 
 @plays(FAILS)

@@ -32,7 +32,7 @@ def test_a_session_in_a_worktree_changes_nothing_here_until_it_is_applied(shell:
     assert shell.run("apply", session_id)[0] == 0
     assert (shell.path / "made.txt").read_text() == "one\n"
     code, _, complaint = shell.run("worktrees", "remove", session_id)
-    assert (code, complaint) == (2, "Error: Nobody is there to say yes; add -y.\n")
+    assert (code, complaint) == (2, "Error: Not interactive: use -y to approve.\n")
     assert shell.run("worktrees", "remove", session_id, "-y")[0] == 0
     assert shell.told("worktrees", "list") == []
     assert len(shell.told("worktrees", "kept")) == 1

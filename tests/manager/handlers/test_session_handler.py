@@ -94,7 +94,7 @@ async def test_the_badge_counts_what_is_in_the_inbox(project: Project):
             (failed, "", "error"),
             (done, "completion_result", "completed"),
         ]
-        assert f"The folder {no_folder} is gone." in rows[1].text
+        assert f"The folder {no_folder} was removed." in rows[1].text
         assert (rows[2].text, rows[2].html) == ("Done.", ("<p>Done.</p>\n",))
         await _all_agree(watched, [asks, failed, done])
         async with project.opened() as looking:

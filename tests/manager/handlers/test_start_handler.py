@@ -122,7 +122,7 @@ async def test_whoever_joins_is_told_who_works_there(project: Project):
         await at.start(SPEAKS_LONG)
         (row,) = await at.worktrees()
         started = await at.start(DONE, worktree_id=row.id)
-        assert started.notes == ("Others work in the same files now: Write it now.",)
+        assert started.notes == ("Other sessions work in the same folder: Write it now.",)
 
 
 async def test_the_set_up_script_runs_first_and_its_words_are_in_the_log(project: Project):
@@ -184,8 +184,10 @@ async def test_a_script_that_nobody_has_agreed_to_is_not_run(project: Project):
         shown = await at.watched.at(started.session_ids[0], "completed")
         assert not (at.place(shown) / "ran").exists()
         assert started.notes == (
-            ".rookery/setup-script was not run, as nobody has agreed to it as it is now: "
-            "rookery sessions worktrees scripts",
+            (
+                ".rookery/setup-script was not run, because you have not agreed to it as "
+                "it is now: rookery sessions worktrees scripts"
+            ),
         )
 
 
@@ -214,7 +216,7 @@ async def test_a_version_that_cannot_be_made_does_not_keep_the_others(project: P
     async with at_desk(project) as at:
         started = await at.start(DONE, versions=3)
         assert len(started.session_ids) == 2
-        assert started.notes == ("2 of 3 versions have begun.",)
+        assert started.notes == ("2 of 3 versions have started.",)
         (why,) = started.failed
         assert "agent/write-it-now_v2 could not be made" in why
         shown = {each.record.label: each for each in at.supervisor.all()}
@@ -335,7 +337,7 @@ async def test_a_cancelled_version_does_not_cancel_the_others(project: Project):
         (place / "go").touch()
         await at.watched.at(second.record.session_id, "completed")
         await until(lambda: bool(ended))
-        assert ended == [("It was cancelled before it began.",)]
+        assert ended == [("It was cancelled before it started.",)]
 
 
 async def test_closing_the_page_does_not_keep_a_session_from_beginning(project: Project):
@@ -400,6 +402,6 @@ async def test_a_set_up_that_kills_its_warden_ends_nobody_else(project: Project)
         before = await at.watched.at(other, "streaming")
         (project.path / ".roo/worktrees/go").touch()
         shown = await at.watched.at(first.record.session_id, "completed")
-        assert shown.record.logs[1] == "The set-up script ended, nobody saw how."
+        assert shown.record.logs[1] == "The set-up script ended with an unknown status."
         assert before.record.pid in project.processes()
         assert at.watched.state(other) == "streaming"

@@ -142,7 +142,7 @@ async def test_what_the_user_changed_since_stays_unless_they_say_otherwise(proje
         rehearsed = await desk.do(RehearseRestore(session_id=session_id, to=to))
         assert (rehearsed.kept, rehearsed.removed) == (("made.txt",), ("other.txt",))
         (note,) = (await desk.do(RestoreSession(session_id=session_id, to=to))).notes
-        assert "somebody else has changed them: made.txt" in note
+        assert "someone else changed them: made.txt" in note
         assert (project.path / "made.txt").read_text() == "mine\n"
         await desk.do(RestoreSession(session_id=session_id, to=to, overwrite=True))
         assert (project.path / "made.txt").read_text() == "one\n"

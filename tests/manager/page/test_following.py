@@ -21,7 +21,7 @@ def test_a_session_is_started_from_the_form_and_streams(tab: Tab, manager: Manag
         ],
     )
     tab.page.get_by_role("link", name="New agent").first.click()
-    tab.page.get_by_label("What is to be done").fill("Explain rounding")
+    tab.page.get_by_label("To-do list").fill("Explain rounding")
     tab.button("Start").click()
     middle.wait_until_reached(PATIENCE)
     expect(tab.conversation).to_contain_text("Prices are")
@@ -45,10 +45,10 @@ def test_the_form_says_what_is_missing_and_keeps_what_was_written(tab: Tab):
     tab.go("new")
     tab.button("Start").click()
     expect(tab.page.get_by_role("alert")).to_contain_text("Write what is to be done")
-    tab.page.get_by_label("What is to be done").fill("Half a thought")
+    tab.page.get_by_label("To-do list").fill("Half a thought")
     tab.go("inbox")
     tab.go("new")
-    expect(tab.page.get_by_label("What is to be done")).to_have_value("Half a thought")
+    expect(tab.page.get_by_label("To-do list")).to_have_value("Half a thought")
 
 
 def test_a_session_is_stopped_and_resumed(tab: Tab, manager: Manager):

@@ -100,7 +100,7 @@ def test_a_worktree_is_applied_after_its_plan_was_shown(
 def test_versions_are_compared_and_one_is_kept(tab: Tab, manager: Manager, project: Project):
     manager.model.plays("Two ways", *edits(prices_py=BETTER), to_each=True)
     tab.go("new")
-    tab.page.get_by_label("What is to be done").fill("Two ways")
+    tab.page.get_by_label("To-do list").fill("Two ways")
     tab.page.get_by_role("group", name="Versions").get_by_role("radio", name="2").check()
     tab.page.get_by_role("switch", name="Approve actions without asking").check()
     tab.button(re.compile("Start 2")).click()

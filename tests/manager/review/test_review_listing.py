@@ -175,7 +175,7 @@ def test_large_binary_generated_and_pictures_are_marked(
     large = diff(desk, worktree, "large.txt")
     assert (large.lines, large.note) == (
         (),
-        "Too large to be shown: 0 bytes before, 1200000 bytes now.",
+        "Too large to show: 0 bytes before, 1200000 bytes now.",
     )
     pictures = diff(desk, worktree, "picture.png")
     assert pictures.new_picture
@@ -184,9 +184,7 @@ def test_large_binary_generated_and_pictures_are_marked(
     vector = diff(desk, worktree, "vector.svg")
     assert vector.new_picture is None
     assert [line.kind for line in vector.lines] == ["added"]
-    assert diff(desk, worktree, "picture.bin").note == (
-        "Not a text: 256 bytes before, 6 bytes now."
-    )
+    assert diff(desk, worktree, "picture.bin").note == ("Not text: 256 bytes before, 6 bytes now.")
 
 
 def test_all_files_together_are_shown_up_to_a_limit(
@@ -206,7 +204,7 @@ def test_more_files_than_anybody_reads_are_counted(
     put(Path(worktree.path), {f"new-{number}": b"new\n" for number in range(5)})
     found = review(desk, worktree)
     assert ([each.path for each in found.files], found.stats.files) == (["new-0", "new-1"], 5)
-    assert found.notes == ("3 files more have changed, which are not listed.",)
+    assert found.notes == ("3 more changed files are not listed.",)
     assert kinds(diff(desk, worktree, "new-4")) == [("added", b"new\n")]
 
 
@@ -272,7 +270,7 @@ def test_what_git_was_told_to_overlook_is_said(bench: WorktreeBench, desk: Revie
     git(folder, "update-index", "--skip-worktree", "b.txt")
     put(folder, {"a.txt": b"hidden\n"})
     assert review(desk, worktree).notes == (
-        "Git was told to overlook changes of these, so they are not shown: a.txt, b.txt.",
+        "Git ignores changes of these, so they are not shown: a.txt, b.txt.",
     )
 
 

@@ -387,5 +387,5 @@ async def test_a_list_of_somebody_elses_starts_nothing(project: Project):
         await watched.supervisor.send(session_id, "go on")
         shown = await watched.at(session_id, "error")
         assert shown.session.failure
-        assert "It is not known here how" in shown.session.failure.text
+        assert "It is not a known field how" in shown.session.failure.text
         assert project.processes() == {}

@@ -387,7 +387,7 @@ def test_a_failure_is_over_when_the_session_goes_on():
             "auth",
             "anthropic did not accept the key X: no. Set another.",
         ),
-        ("api_req_failed", "p wants a key and none was given: no", "auth", None),
+        ("api_req_failed", "p needs a key, and none was given: no", "auth", None),
         ("api_req_failed", "p rejected the request (403): no", "auth", None),
         ("api_req_failed", "403 forbidden", "auth", "403 forbidden"),
         ("api_req_failed", "p rejected the request (400): no", "api", None),

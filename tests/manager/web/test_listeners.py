@@ -276,7 +276,7 @@ async def test_a_revoked_device_loses_its_connection_at_once(tmp_path: Path):
             revoke = {"kind": "revoke_device", "id": device_id}
             async with here.client() as near:
                 done = await near.post("/api/do", headers=here.bearer, json=revoke)
-                assert done.json() == {"notes": ["My phone is let in no more."]}
+                assert done.json() == {"notes": ["My phone was revoked."]}
             with anyio.fail_after(PATIENCE), pytest.raises(ConnectionClosed):
                 await page.recv()
             assert "result" in await call(own, "echo")

@@ -250,7 +250,7 @@ async def test_sessions_run_on_unless_they_are_to_be_stopped(project: Project, f
         assert manager.where["url"]
         code, said = manager.end(signal.SIGINT)
     assert code == Exit.INTERRUPTED
-    assert ("1 session runs on. To stop them: rookery sessions stop-all" in said) is (not flags)
+    assert ("1 session runs on. To stop: rookery sessions stop-all" in said) is (not flags)
     if flags:
         assert "Stopping 1 session." in said
         await project.quiet()

@@ -210,7 +210,7 @@ async def test_a_revoked_device_is_let_in_no_more(tmp_path: Path, devices: Devic
     other_id, other = devices.pair("Tablet")
     assert [each.name for each in await desk.do(ListDevices())] == ["My phone", "Tablet"]
     done = await desk.do(RevokeDevice(id=device_id))
-    assert done.notes == ("My phone is let in no more.",)
+    assert done.notes == ("My phone was revoked.",)
     assert sent_away == [device_id]
     for file in (devices, Devices(tmp_path / "state" / "devices.json")):
         assert (file.whose(token), file.whose(other)) == (None, other_id)

@@ -196,7 +196,7 @@ def test_a_repository_inside_is_left_out_and_named(bench: WorktreeBench):
     put(Path(worktree.path), {"inner/x": b"x"})
     finished = bench.desk.finish(worktree)
     assert isinstance(finished, Finished)
-    assert finished.notes == ("inner is a repository of its own and was left out.",)
+    assert finished.notes == ("inner is a nested repository and was left out.",)
     assert b"inner" not in git(bench.folder, "ls-tree", "--name-only", "agent/work")
 
 

@@ -98,7 +98,7 @@ def test_a_server_that_does_not_work_says_why(printed):
 
 
 def test_only_what_is_configured_can_be_tested(printed):
-    assert "There is no MCP server 'none'. There are: none." in printed("test", "none", code=1)
+    assert "There is no MCP server 'none'. Known: none." in printed("test", "none", code=1)
 
 
 def test_listing_starts_nothing_and_shows_no_secret(
@@ -177,7 +177,7 @@ def test_what_is_not_touched_stays(printed, home: Path):
         (["add", "--url", "http://h/", "x" * 65], "was not added: its name must be one line"),
         (["add", "one", "--env", "A", "--", "x"], "--env is given as NAME=VALUE"),
         (["add", "one", "--timeout", "0", "--", "x"], "timeout: expected"),
-        (["remove", "none"], "There is no server none in that file. See rookery mcp list"),
+        (["remove", "none"], "No server none in that file. See rookery mcp list"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_sentence(arguments: list[str], told: str, home: Path):

@@ -55,9 +55,7 @@ def allow_always(here: Path, text: str) -> None:
 
 def test_this_folder_is_trusted_and_forgotten(here: Path, store: TrustStore, capsys: Captured):
     trust()
-    assert capsys.readouterr().out == (
-        f"{here} is trusted. To take that back: rookery trust --forget\n"
-    )
+    assert capsys.readouterr().out == (f"{here} is trusted. To undo: rookery trust --forget\n")
     assert store.trusts(here)
     trust(str(here))
     assert capsys.readouterr().out == f"{here} is trusted already.\n"
@@ -86,9 +84,9 @@ def test_what_the_folder_brings_is_named_first_and_not_read(here: Path, capsys: 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["/"], "/ is never trusted as a whole"),
-        (["nowhere"], "There is no folder nowhere to trust."),
-        (["--list", "--forget"], "not several of them"),
+        (["/"], "/ cannot be trusted as a whole"),
+        (["nowhere"], "No such folder: nowhere."),
+        (["--list", "--forget"], "Give only one of --list"),
     ],
     ids=str,
 )
@@ -112,7 +110,7 @@ def test_home_is_refused(
 
 def test_folders_and_rules_are_listed(here: Path, store: TrustStore, capsys: Captured):
     trust("--list")
-    assert capsys.readouterr().out == "No folder is trusted, and no rule is kept.\n"
+    assert capsys.readouterr().out == "No trusted folders and no rules.\n"
     gone = here / "gone"
     gone.mkdir()
     store.trust(gone)
@@ -121,17 +119,17 @@ def test_folders_and_rules_are_listed(here: Path, store: TrustStore, capsys: Cap
     allow_always(here, "make\n\x1b[8m test")
     trust("--list")
     first, second, third = capsys.readouterr().out.splitlines()
-    assert first.endswith(f": {gone} (gone or replaced since, so it counts for nothing)")
+    assert first.endswith(f": {gone} (removed or replaced since: no longer trusted)")
     assert second.endswith(f": {here}")
     assert third.endswith(f": exactly this command in {here}, for 30 days: make␊␛[8m test")
     trust("--forget")
     _, kept = capsys.readouterr().out.splitlines()
-    assert kept.startswith("What is always allowed there is kept")
+    assert kept.startswith("Its rules (")
     assert kept.endswith("rookery trust --forget-rules")
     trust("--forget-rules")
-    assert capsys.readouterr().out == "Rules forgotten: 1.\n"
+    assert capsys.readouterr().out == "Rules deleted: 1.\n"
     trust("--forget-rules")
-    assert capsys.readouterr().out == "There were no rules to forget.\n"
+    assert capsys.readouterr().out == "There were no rules to delete.\n"
 
 
 def test_a_damaged_file_is_told(here: Path, store: TrustStore, home: Path, capsys: Captured):
@@ -145,7 +143,7 @@ def test_the_question_cannot_be_forged_by_the_name_of_a_folder(tmp_path: Path):
     odd = tmp_path / "x\nDo you trust this folder? [y/n] y\u202e\x1b[8m"
     assert trust_question(odd).splitlines() == [
         f"{tmp_path}/x␊Do you trust this folder? [y/n] y<U+202E>␛[8m",
-        "Do you trust this folder? Until then nothing in it is run or changed,",
+        "Do you trust this folder? Until you do, nothing in it is run or changed,",
         "and its own settings are not applied. [y/n]",
     ]
     assert brought_by(odd) == []
@@ -205,7 +203,7 @@ def test_what_was_typed_before_the_question_is_no_answer(here: Path, store: Trus
 def test_what_was_typed_before_the_question_is_not_used_in_silence(here: Path):
     with at_a_terminal(here) as terminal:
         terminal.press(b"fix the\x7f\x7f\x7fbug")
-        terminal.wait_for("Typed before the question, and not used: fix bug\n")
+        terminal.wait_for("Typed before the question and not used: fix bug\n")
         terminal.wait_for("[y/n] ")
         terminal.type("n")
         assert terminal.exit_code() == 0

@@ -95,7 +95,7 @@ def test_the_lines_that_a_rebase_would_still_run_are_named(repository: Path):
     todo = repository / ".git" / "rebase-merge" / "git-rebase-todo"
     todo.parent.mkdir()
     todo.write_text("pick abc one\nexec make   deploy\nx ./evil\n# exec no\n", encoding="utf-8")
-    named = [f"the rebase goes on to run: {each}" for each in ("make deploy", "./evil")]
+    named = [f"the rebase runs: {each}" for each in ("make deploy", "./evil")]
     assert told(repository, "git rebase --continue") == named
     assert told(repository, "git rebase --abort") == []
 

@@ -157,7 +157,7 @@ def test_any_other_line_is_for_the_model(line: str):
 @pytest.mark.parametrize("line", ["/undoit", "/undp now"])
 def test_a_mistyped_one_is_not_and_what_is_near_is_named(line: str):
     name = line.split()[0]
-    words = f"There is no {name}. There is: /undo. /help shows all."
+    words = f"No such command: {name}. Known: /undo. /help lists all."
     assert watching(opened()).hear(line) == LineOutcome(words=words)
 
 
@@ -192,7 +192,7 @@ class TestGoingBack:
     @pytest.mark.parametrize("facts", [[], [opened()], [opened(), *step("c", "x", changed=False)]])
     def test_without_a_change_there_is_nothing_to_undo(self, facts: list[Fact]):
         assert watching(*facts).hear("/undo") == LineOutcome(
-            words="There is nothing to undo: no step is left that changed files."
+            words="Nothing to undo: no step is left that changed files."
         )
 
     def test_a_number_says_where_to(self):
@@ -212,8 +212,8 @@ class TestGoingBack:
         assert heard.words.splitlines() == [
             "    1  first",
             "    1  Edit " + "x" * 64 + "…",
-            *([f"There is no point {number}."] if number else []),
-            "Go back to before a step: /rewind NUMBER",
+            *([f"No such point: {number}."] if number else []),
+            "To rewind to before a step: /rewind NUMBER",
         ]
 
     def test_of_many_points_the_last_ones_are_listed(self):
@@ -273,7 +273,7 @@ class TestCommands:
         heard = slash.hear(line)
         assert heard is not None
         assert heard.commands == ()
-        assert heard.words.startswith("The command has only just begun.")
+        assert heard.words.startswith("The command has only just started.")
 
     def test_once_it_has_ended_or_runs_on_it_is_no_longer_waited_for(self):
         slash = watching(opened(), *began("c1"), ToolFinished(call_id="c1", text=""))
@@ -336,12 +336,12 @@ class TestChoices:
         )
         told = slash.hear("/approve")
         assert told
-        assert told.words.startswith("It asks before it acts.")
+        assert told.words.startswith("Auto-approve is off.")
         slash.show(Event(1, 0, 1, ApprovalSwitched(automatic=True)))
         assert slash.automatic
         told = slash.hear("/approve maybe")
         assert told
-        assert (told.commands, told.words[:24]) == ((), "It acts without asking. ")
+        assert (told.commands, told.words[:24]) == ((), "Auto-approve is on. ")
 
     def test_what_an_earlier_run_was_allowed_says_nothing_about_this_one(self):
         stored = numbered([opened(), ApprovalSwitched(automatic=True)])
@@ -359,7 +359,7 @@ class TestQueue:
         assert told.words.splitlines() == [
             "  1. one",
             "  2. two",
-            "Take one back: /queue drop NUMBER",
+            "To remove one: /queue drop NUMBER",
         ]
         assert slash.hear("/queue drop 2") == LineOutcome(
             (EditQueue(task_id="t", message_id="two"),)
@@ -375,7 +375,7 @@ class TestQueue:
     )
     def test_what_was_heard_or_taken_back_waits_no_longer(self, over: Fact):
         slash = watching(opened(), *self.said("one"), over)
-        assert slash.hear("/queue") == LineOutcome(words="The model has heard everything.")
+        assert slash.hear("/queue") == LineOutcome(words="No queued messages.")
 
     def test_what_was_edited_is_shown_as_it_is_now(self):
         edited = QueueEdited(message_id="one", text="three")
@@ -395,8 +395,8 @@ class TestQueue:
 @pytest.mark.parametrize(
     ("line", "wrong"),
     [
-        ("/int the tests", "There is no /int. There is: /init."),
-        ("/xyz", "There is no /xyz. There is: /init, /review."),
+        ("/int the tests", "No such command: /int. Known: /init."),
+        ("/xyz", "No such command: /xyz. Known: /init, /review."),
         ("/init", ""),
         ("/tmp is full", ""),
         ("/usr/bin is full", ""),

@@ -69,7 +69,7 @@ class TestWithAKeyring:
     def test_a_key_goes_there_and_is_found_there_and_removed(self, machine: Machine):
         done = machine.run("auth", "anthropic", given=f"{SECRET}\n")
         assert done.stdout == (
-            "The key for anthropic is kept in the system's keyring (a file of the test's).\n"
+            "The key for anthropic is stored in the system keyring (a file of the test's).\n"
         )
         assert machine.kept() == {"rookery/anthropic": SECRET}
         assert not machine.file.exists()
@@ -109,7 +109,7 @@ class TestWithAKeyring:
         began = time.monotonic()
         said = machine.key_found(**{MOOD: mood}).stdout
         assert time.monotonic() - began < PATIENCE / 2
-        assert said.startswith("The key for anthropic is in the system's keyring, which cannot")
+        assert said.startswith("The key for anthropic is in the system keyring, which cannot")
         assert why in said
         assert said.count("\n") == 1
         assert SECRET not in said
@@ -139,14 +139,14 @@ class TestWithAKeyring:
         assert "Keyring: a file of the test's" in machine.run("auth", "status", "-v").stdout
         findings = json.loads(machine.run("doctor", "--json").stdout)["findings"]
         by_name = {each["name"]: each for each in findings}
-        assert by_name["keyring"]["text"] == "a file of the test's; it holds those for anthropic."
+        assert by_name["keyring"]["text"] == "a file of the test's; it has keys for anthropic."
         assert by_name["keys"]["text"] == "anthropic (the system's keyring)."
         locked = machine.run("doctor", "--json", **{MOOD: "locked"})
         assert locked.returncode == 1
         assert "which cannot be used now: it is locked." in locked.stdout
         machine.keyring.write_text("{}")
         gone = machine.run("doctor", "--json").stdout
-        assert "Somebody has removed the key for anthropic from it." in gone
+        assert "The key for anthropic was removed from the keyring." in gone
 
 
 class TestWithoutOne:
@@ -168,7 +168,7 @@ class TestWithoutOne:
 
     def test_to_log_out_is_no_error_where_nobody_is_in(self, capsys: Captured):
         assert run(["auth", "logout", "anthropic"]) == 0
-        assert capsys.readouterr().out == "No key for anthropic is kept.\n"
+        assert capsys.readouterr().out == "No key for anthropic is stored.\n"
 
     @pytest.mark.parametrize(
         "words", [[], ["login"], ["logout"], ["nobody"], ["status", "nobody"], ["a", "b"]]

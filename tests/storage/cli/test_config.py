@@ -66,8 +66,8 @@ class TestGet:
     @pytest.mark.parametrize(
         ("name", "sentence"),
         [
-            ("moed", "There is no setting `moed`; did you mean `mode`? See rookery config list."),
-            ("zzz", "There is no setting `zzz`. See rookery config list."),
+            ("moed", "No such setting: `moed`; did you mean `mode`? See rookery config list."),
+            ("zzz", "No such setting: `zzz`. See rookery config list."),
             ("ui", "`ui` is a section"),
             ("", "There is no setting"),
             ("models.<id>.window", "There is no setting"),
@@ -163,7 +163,7 @@ class TestSet:
         assert project.read_text() == "max_requests = 5\n"
         assert project.stat().st_mode & 0o777 == 0o644
         error = said(capsys, "set", "max_requests", "51", "--project", code=2)
-        assert "A project can only lower it (0 is no limit), and max_requests is 50" in error
+        assert "A project can only lower it (0 means no limit), and max_requests is 50" in error
         assert "mode cannot be set by a project" in said(
             capsys, "set", "mode", "code", "--project", code=2
         )
@@ -230,13 +230,13 @@ class TestEdit:
         editor.write_text('mode = "debug"\n')
         assert said(capsys, "edit") == f"{file} is changed.\n"
         assert file.read_text() == 'mode = "debug"\n'
-        assert said(capsys, "edit") == f"{file} is as it was.\n"
+        assert said(capsys, "edit") == f"{file} was not changed.\n"
 
     @pytest.mark.parametrize("text", ["mode = \n", "nothing = 1\n", 'max_requests = "x"\n'])
     def test_what_is_faulty_does_not(self, file: Path, editor: Path, text: str, capsys: Captured):
         editor.write_text(text)
         error = said(capsys, "edit", code=2)
-        assert f"{file} is as it was." in error
+        assert f"{file} was not changed." in error
         assert str(file) in error.splitlines()[0]
         assert file.read_text() == MINE
 
@@ -273,7 +273,7 @@ class TestEdit:
         assert kept.read_text() == "max_requests = 7\n"
         assert kept.stat().st_mode & 0o777 == 0o600
         assert error.count("\n") == 1
-        assert f"what you wrote is kept in {kept}." in error
+        assert f"your version was saved to {kept} instead." in error
 
     @pytest.mark.parametrize("editor", ["false", "/no/such/editor", "'unclosed"])
     def test_an_editor_that_fails_changes_nothing(
@@ -314,7 +314,7 @@ def test_without_a_word_settings_are_listed(file: Path, capsys: Captured):
 
 
 def test_a_mode_that_there_is_not_is_not_kept(file: Path, capsys: Captured):
-    assert "There is no mode 'bogus' here. There are: code," in said(
+    assert "No such mode: 'bogus' here. There are: code," in said(
         capsys, "set", "mode", "bogus", code=2
     )
     assert file.read_text() == MINE

@@ -56,7 +56,7 @@ def test_what_somebody_works_on_stays_whole_and_the_others_go(running: str, caps
     assert left() == {PARENT, CHILD, GRANDCHILD, OTHER}
     said = capsys.readouterr()
     assert said.out == "Deleted 1 session.\n"
-    assert f"Not deleted: Task {running} is being worked on by process" in said.err
+    assert f"Not deleted: Session {running} is open in process" in said.err
 
 
 def test_old_ones_are_those_of_this_folder_that_nobody_touched():
@@ -121,7 +121,7 @@ def test_at_a_terminal_it_asks_and_names_what_goes(tmp_path: Path):
             [COMMAND, *arguments], cwd=rookery.workspace, environ=rookery.environ
         ) as terminal:
             terminal.wait_for(f"{session['id'][:8]}  Fix the cache")
-            terminal.wait_for("Delete 1 session for good? [y/N]")
+            terminal.wait_for("Delete 1 session permanently? [y/N]")
             terminal.type(answer)
             assert terminal.exit_code() == code
         assert len(rookery.sessions()) == kept
@@ -160,12 +160,12 @@ def test_what_checkpoints_hold_for_deleted_sessions_alone_is_gone(tmp_path: Path
     assert b"first once" not in stored(rookery)
     assert b"second once" in stored(rookery)
     undone = rookery.run("rewind", second, "--last", "-y")
-    assert "Put back 1 file: b.txt." in undone.stdout
+    assert "Restored 1 file: b.txt." in undone.stdout
     assert (rookery.workspace / "b.txt").read_text() == "second once\n"
     assert rookery.run("delete", "-y", second).returncode == 0
     assert stored(rookery) == b""
     third = worked(rookery, "c.txt", "third")
-    assert "Put back 1 file: c.txt." in rookery.run("rewind", third, "--last", "-y").stdout
+    assert "Restored 1 file: c.txt." in rookery.run("rewind", third, "--last", "-y").stdout
 
 
 def test_a_session_that_runs_meanwhile_keeps_its_checkpoints(tmp_path: Path):
@@ -178,4 +178,4 @@ def test_a_session_that_runs_meanwhile_keeps_its_checkpoints(tmp_path: Path):
     finally:
         lock.release()
     assert b"first once" not in stored(rookery)
-    assert "Put back 1 file: b.txt." in rookery.run("rewind", second, "--last", "-y").stdout
+    assert "Restored 1 file: b.txt." in rookery.run("rewind", second, "--last", "-y").stdout

@@ -53,9 +53,9 @@ class TestFork:
         keep_family(Path.cwd())
         assert run(["fork", PARENT[:8], "--at", "6"]) == 0
         text = capsys.readouterr().out
-        assert "A call was under way at event 6, so the fork ends before it, at 5." in text
+        assert "A call was running at event 6, so the fork ends before it, at 5." in text
         [new] = {one.id for one in store().list() if one.title == "Change the world"} - {PARENT}
-        assert f"Go on with: rookery --session-id {new}" in text
+        assert f"Continue with: rookery --session-id {new}" in text
 
     @pytest.mark.parametrize(
         "arguments", [["--at", "99"], ["--at", "0"], ["--at", "x"], ["zzzzzzzz"]], ids=" ".join

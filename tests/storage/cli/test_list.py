@@ -62,7 +62,7 @@ def test_sessions_of_this_folder_are_listed_newest_first(printed: Callable[..., 
         "s2\t1970-01-01T00:00:10+00:00\tcompleted\tCache",
         "s1\t1970-01-01T00:00:00+00:00\topen\tFix the parser",
     ]
-    assert printed("-w", "..") == "There are no sessions here.\n"
+    assert printed("-w", "..") == "No sessions in this folder.\n"
 
 
 @pytest.mark.usefixtures("three_sessions")
@@ -174,7 +174,7 @@ class TestAtATerminal:
         row, empty, hint = terminal.screen.splitlines()
         assert row == f"{session['id'][:8]}  just now  completed  code  Fix the cache Fix the …"
         assert len(row) == 60
-        assert (empty, hint) == ("", "Go on with: rookery --session-id ID")
+        assert (empty, hint) == ("", "Continue with: rookery --session-id ID")
         assert "\x1b" not in terminal.raw
 
     def test_those_of_all_folders_are_shown_with_their_folder(self, rookery: Installed):
@@ -199,7 +199,7 @@ class TestAtATerminal:
 
 
 def test_without_sessions_it_says_so(printed: Callable[..., str]):
-    assert printed() == "There are no sessions here.\n"
+    assert printed() == "No sessions in this folder.\n"
     assert json.loads(printed("--format", "json"))["sessions"] == []
 
 

@@ -50,7 +50,7 @@ def test_an_id_or_its_beginning_names_a_session(store: TaskStore, given: str, me
         ("", "'' is too short for a session id; give at least 4 characters of it."),
         (
             "38e5",
-            f"38e5 fits several sessions: {ONE[:-1]}, {TWIN[:-1]}. Give more characters.",
+            f"38e5 matches several sessions: {ONE[:-1]}, {TWIN[:-1]}. Give more characters.",
         ),
     ],
 )

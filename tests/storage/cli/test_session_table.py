@@ -47,7 +47,7 @@ def test_columns_stand_below_each_other_and_the_last_line_says_how_to_go_on():
         "a1b2c3d4  3 min ago  open       Fix the parser",
         "38e51f0c  yesterday  completed  Cache",
         "",
-        "Go on with: rookery --session-id ID",
+        "Continue with: rookery --session-id ID",
     ]
 
 

@@ -197,7 +197,7 @@ class TestExport:
         os.mkfifo("pipe")
         for name in ("link", "loose", "folder", "pipe"):
             assert run(["export", PARENT, "-o", name, "--force"]) == 2
-            assert f"{name} is no regular file" in capsys.readouterr().err
+            assert f"{name} is not a regular file" in capsys.readouterr().err
         assert Path("victim").read_text() == "mine"
         assert not Path("nothing").exists()
 

@@ -398,7 +398,7 @@ async def test_a_miss_is_a_mistake_of_the_model(tmp_path: Path, tool: str):
 
 
 def _read_through(text: str) -> int:
-    """What it costs to look at every word of a text once."""
+    """Costs to look at every word of a text once."""
     return sum(len(word) for line in text.split("\n") for word in line.split())
 
 

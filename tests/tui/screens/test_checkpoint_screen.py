@@ -78,7 +78,7 @@ def told(app: DeskApp, kind: type) -> list[Any]:
 async def test_a_step_is_looked_at_and_its_files_are_put_back(tmp_path: Path):
     async with done_task(tmp_path) as (app, pilot, made):
         await app.push_screen(CheckpointScreen(app))
-        await until(pilot, lambda: "Done to files since then: 1 file." in seen(pilot))
+        await until(pilot, lambda: "File changes since then: 1 file." in seen(pilot))
         assert "-one" in seen(pilot).replace(" ", "")
         assert "+two" in seen(pilot).replace(" ", "")
         await pilot.press("f")
@@ -88,14 +88,14 @@ async def test_a_step_is_looked_at_and_its_files_are_put_back(tmp_path: Path):
         await until(pilot, lambda: made.read_text() == "one\n")
         await until(pilot, lambda: told(app, FilesRestored))
         assert told(app, Rewound) == []
-        assert app.toasts == ["Went back: the files."]
+        assert app.toasts == ["Rewound: the files."]
         assert not isinstance(app.screen, CheckpointScreen)
 
 
 async def test_the_conversation_goes_back_and_the_files_stay(tmp_path: Path):
     async with done_task(tmp_path) as (app, pilot, made):
         await app.push_screen(CheckpointScreen(app))
-        await until(pilot, lambda: "Done to files since then" in seen(pilot))
+        await until(pilot, lambda: "File changes since then" in seen(pilot))
         await pilot.press("c")
         await until(pilot, lambda: "The files stay as they are." in seen(pilot))
         await pilot.press("y")
@@ -108,7 +108,7 @@ async def test_what_somebody_else_changed_is_kept_until_it_is_said_twice(tmp_pat
     async with done_task(tmp_path) as (app, pilot, made):
         made.write_text("mine\n")
         await app.push_screen(CheckpointScreen(app))
-        await until(pilot, lambda: "Done to files since then" in seen(pilot))
+        await until(pilot, lambda: "File changes since then" in seen(pilot))
         await pilot.press("f")
         await until(pilot, lambda: "1 file kept" in seen(pilot))
         assert "No file changes." in seen(pilot)
@@ -142,7 +142,7 @@ async def test_a_point_is_named_by_its_number(tmp_path: Path):
         await pilot.press("y")
         await until(pilot, lambda: not made.exists())
         assert await obey("/rewind 4711", app, app)
-        assert app.toasts[-1] == "There is no point 4711. /checkpoints shows all."
+        assert app.toasts[-1] == "No such point: 4711. /checkpoints lists all."
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 48)])
@@ -154,7 +154,7 @@ async def test_diffs_stand_below_the_points_or_beside_them(size: tuple[int, int]
         await until(pilot, lambda: app.view and app.view.queue)
         await app.push_screen(CheckpointScreen(app))
         await until(pilot, lambda: "prices.py  +5 −1" in seen(pilot))
-        row = next(line for line in seen(pilot).splitlines() if "Done to files" in line)
+        row = next(line for line in seen(pilot).splitlines() if "File changes" in line)
         assert ("is a word" in row) is (size[0] == 160)
 
 
@@ -166,7 +166,7 @@ async def test_a_problem_leaves_only_the_way_out():
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.view and app.view.queue)
         await app.push_screen(CheckpointScreen(app))
-        await until(pilot, lambda: "Done to files" in seen(pilot))
+        await until(pilot, lambda: "File changes" in seen(pilot))
         await pilot.press("b")
         await until(pilot, lambda: "The shadow repository is gone." in seen(pilot))
         assert "y go back" not in seen(pilot)
@@ -182,7 +182,7 @@ async def test_a_refusal_leaves_the_question_open():
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.view and app.view.queue)
         await app.push_screen(CheckpointScreen(app))
-        await until(pilot, lambda: "Done to files" in seen(pilot))
+        await until(pilot, lambda: "File changes" in seen(pilot))
         await pilot.press("b")
         await until(pilot, lambda: "y go back" in seen(pilot))
         host.refusal = "The task is at work."

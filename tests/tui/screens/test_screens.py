@@ -269,7 +269,7 @@ async def test_words_that_are_heard_while_they_are_changed_are_not_lost():
         await it.until(lambda: it.app.inserted)
         assert it.app.inserted == ["and mention it in the changelog"]
         assert it.host.sent == []
-        await it.sees("The model has heard everything.")
+        await it.sees("No queued messages.")
 
 
 async def test_costs_are_told_for_every_request_and_every_child():

@@ -105,7 +105,7 @@ async def test_an_earlier_task_is_opened_from_the_input_area():
 async def test_queued_words_are_taken_back_while_the_task_works():
     async with at_work() as (_, pilot, host):
         await pilot.press(*"/queue", "enter")
-        await until(pilot, lambda: "Not heard yet" in seen(pilot))
+        await until(pilot, lambda: "Queued messages" in seen(pilot))
         await pilot.press("d")
         await until(pilot, lambda: host.sent)
         assert host.sent == [EditQueue(task_id="t1", message_id="m1")]

@@ -60,14 +60,14 @@ class _Wish(Struct, frozen=True, kw_only=True):
     type=click.Path(path_type=Path),
     default=".",
     callback=resolve_folder,
-    help="The folder whose last session is meant.",
+    help="The folder whose last session to use.",
 )
-@click.option("--to", type=int, help="The point to go back to; without it they are listed.")
-@click.option("--last", is_flag=True, help="Go back to before the last change of files.")
-@click.option("--files", is_flag=True, help="Only the files; the conversation stays.")
-@click.option("--conversation", is_flag=True, help="Only the conversation; the files stay.")
-@click.option("--overwrite", is_flag=True, help="Also put back files that you changed meanwhile.")
-@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@click.option("--to", type=int, help="The point to rewind to; without it, list them.")
+@click.option("--last", is_flag=True, help="Undo the last change to files.")
+@click.option("--files", is_flag=True, help="Restore only the files.")
+@click.option("--conversation", is_flag=True, help="Rewind only the conversation.")
+@click.option("--overwrite", is_flag=True, help="Also restore files that you changed.")
+@click.option("--dry-run", is_flag=True, help="Show what would happen.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def command(
     session: str | None,
@@ -86,7 +86,7 @@ def command(
     rewound: it is a point like any other.
     """
     if files and conversation:
-        raise SettingsError("--files and --conversation each leave the other out; give one.")
+        raise SettingsError("Give --files or --conversation, not both.")
     if to is not None and last:
         raise SettingsError("Give --to or --last, not both.")
     places = find_places(os.environ)
@@ -117,7 +117,7 @@ def command(
 async def _rewind(past: "Past", wish: _Wish, *, dry_run: bool, sure: bool) -> int:
     to = await _point_meant(past, wish)
     if wish.words:
-        print(f"The conversation goes back to {to}: {_steps_after(past.events, to)} taken back.")
+        print(f"The conversation is rewound to {to}: {_steps_after(past.events, to)} undone.")
     if wish.files and not await _preview_files(past, to, wish):
         return 1
     if dry_run:
@@ -132,7 +132,7 @@ async def _rewind(past: "Past", wish: _Wish, *, dry_run: bool, sure: bool) -> in
     if wish.words:
         past.append(Rewound(to=to))
     if any(point.to >= now for point in points(past.events)):
-        print(f"Done. To take this back: {NAME} rewind {past.task_id} --to {now}")
+        print(f"Done. To undo this: {NAME} rewind {past.task_id} --to {now}")
     return 0
 
 
@@ -156,16 +156,16 @@ def _steps_after(events: Sequence[Event], to: int) -> str:
 async def _preview_files(past: "Past", to: int, wish: _Wish) -> bool:
     plan = await past.rehearse(to, overwrite=wish.overwrite)
     if plan.problem:
-        print(f"The files cannot be put back. {plan.problem}", file=sys.stderr)
+        print(f"The files cannot be restored. {plan.problem}", file=sys.stderr)
         return False
-    print(f"{_count(len(plan.effects), 'file')} to put back." if plan.effects else NO_FILE)
+    print(f"{_count(len(plan.effects), 'file')} to restore." if plan.effects else NO_FILE)
     rows = list(_summary(plan.effects))
     for verb, what in rows[:MOST_SHOWN]:
         print(f"  {verb:9} {harmless_line(what)}")
     if len(rows) > MOST_SHOWN:
         print(f"  … and {len(rows) - MOST_SHOWN} more")
     if plan.kept:
-        print("Left alone, because somebody else has changed them (--overwrite takes them too):")
+        print("Skipped, because someone else changed them (--overwrite restores them too):")
         for path in plan.kept:
             print(f"  {harmless_line(path)}")
     return True
@@ -214,10 +214,10 @@ def _changes_to_undo(events: Sequence[Event]) -> Sequence[int]:
     if found := standing_changes(events):
         return found
     if any(isinstance(event.fact, CheckpointSaved) for event in events):
-        raise SettingsError("No step is left that has changed files.")
+        raise SettingsError("No step is left that changed files.")
     if any(isinstance(e.fact, ToolStarted) and e.fact.changes for e in events):
-        raise SettingsError("Nothing was kept of what this session changed; see checkpoints.use.")
-    raise SettingsError("No step of this session has changed files.")
+        raise SettingsError("This session has no checkpoints; see checkpoints.use.")
+    raise SettingsError("No step of this session changed files.")
 
 
 def _list(known: Sequence[Point]) -> None:
@@ -232,7 +232,7 @@ def _list(known: Sequence[Point]) -> None:
 
 def _confirmed() -> bool:
     if not sys.stdin.isatty():
-        raise SettingsError("Nobody is there to say yes; add -y, or --dry-run to only look.")
+        raise SettingsError("Not interactive: use -y to approve, or --dry-run to look.")
     # the event loop's own handler would not end a wait for input
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -251,8 +251,8 @@ class GitMending:
                 loss.copy.put(file, self._aside)
             os.makedirs(os.path.join(git, "refs"), exist_ok=True)
         except OSError as error:
-            return f"{self._set_aside(loss.copy)} It could not be put back: {error.strerror}."
-        return f"A command destroyed parts of {shown}; put back: {_named(loss.files)}."
+            return f"{self._set_aside(loss.copy)} It could not be restored: {error.strerror}."
+        return f"A command destroyed parts of {shown}; restored: {_named(loss.files)}."
 
     def _set_aside(self, copy: GitCopy) -> str:
         shown = self._shown(copy.git)
@@ -334,7 +334,7 @@ def _make_room(path: str) -> None:
 
 def _said_of(lost: Mapping[str, str]) -> str:
     names = [f"{name} ({commit[:12]})" for name, commit in sorted(lost.items())]
-    return f"While a command ran, a reference went or moved: {_named(names)}."
+    return f"A reference was removed or moved while a command ran: {_named(names)}."
 
 
 def _named(files: Sequence[str], most: int = 3) -> str:

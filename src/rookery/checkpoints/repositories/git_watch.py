@@ -205,8 +205,9 @@ class GitWatch:
         known, self._known = self._known, replace(self._known, unfinished=unfinished)
         if new := sorted(filter(known.of_known, unfinished - known.unfinished)):
             yield (
-                f"A command left behind what git has not brought to its end ({', '.join(new)}). "
-                "Look at it before you use git here: git may refuse to work, or go on with it."
+                f"A command left an unfinished git operation ({', '.join(new)}). "
+                "Check it before you use git here: git may refuse to work, or "
+                "continue it."
             )
 
     def _judge_new(self, known: GitView, now: GitView) -> tuple[GitView, list[str]]:
@@ -219,7 +220,7 @@ class GitWatch:
         for path in sorted(new, key=lambda path: (not is_folder(self._whole(path)), path)):
             if is_harmless(self._whole(path), str(self._root), self._sound(known)):
                 known = known.with_part(now, path)
-                told.append(f"A command made a repository: {path}. Nothing in it is run by git.")
+                told.append(f"A command made a repository: {path}. Git runs no programs in it.")
                 continue
             if gone := moved_from(known, now, path):
                 known = known.with_part(now, path)
@@ -273,8 +274,9 @@ class GitWatch:
     def _done(self, paths: list[str]) -> Iterator[str]:
         if paths:
             yield (
-                f"A command changed what git runs or obeys ({', '.join(paths)}); it was put back, "
-                f"and what it wrote is in {self._aside}."
+                "A command changed files that git runs or reads "
+                f"({', '.join(paths)}); they were restored. The command's versions "
+                f"are in {self._aside}."
             )
 
 
@@ -294,8 +296,8 @@ def _unseen() -> list[str]:
 def _not_done(problems: list[str]) -> Iterator[str]:
     if problems:
         yield (
-            f"A command changed what git runs or obeys, and it could not be put back "
-            f"({'; '.join(problems)}). Look at it before you use git here."
+            "A command changed files that git runs or reads, and they could not be "
+            f"restored ({'; '.join(problems)}). Check them before you use git here."
         )
 
 

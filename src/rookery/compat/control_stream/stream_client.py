@@ -51,7 +51,7 @@ RECOVERY = 8.0
 RESUMING = 2.0
 """The same for a stored task that was opened."""
 
-NO_COMMAND = "No command came. Write one JSON object on each line, beginning with a start."
+NO_COMMAND = "No command was sent. Write one JSON object per line, beginning with a start."
 TOO_LONG = f"stdin command line {{number}}: it is longer than {LONGEST} bytes"
 
 _CODES = {

@@ -29,19 +29,19 @@ REPLY_CONTENTS = {
     "task_completed": "The task is complete.",
     "task_failed": "The task ended without being completed.",
     "task_aborted": "The task was interrupted.",
-    "task_busy": "The task is still at work. Wait for its result, or cancel it.",
-    "task_error": "The task could not go on.",
+    "task_busy": "The task is still running. Wait for its result, or cancel it.",
+    "task_error": "The task could not continue.",
     "responded": "The question was answered.",
-    "queued": "It waits for the model's next request.",
-    "resumed": "The model hears it once the task goes on.",
-    "no_active_task": "There is no task at work.",
+    "queued": "It is queued for the model's next request.",
+    "resumed": "The model gets it when the task continues.",
+    "no_active_task": "No task is running.",
     "no_pending_ask": "No such question is open.",
     "cancel_requested": "The task is being interrupted.",
     "cancel_error": "The task could not be interrupted.",
     "pong": "pong",
     "shutdown_requested": "Shutting down.",
-    "cleared": "There is no task any more.",
-    "invalid_command": "This is no command.",
+    "cleared": "The task was closed.",
+    "invalid_command": "This is not a command.",
     "client_error": "The command could not be carried out.",
 }
 """Every code there is, with what is said if nothing better is known."""
@@ -82,9 +82,9 @@ def _no_images(given: Any) -> str:
     if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
         return "must be a list of strings"
     if len(given) > MOST_IMAGES:
-        return f"holds {len(given)} images; a message takes {MOST_IMAGES}"
+        return f"has {len(given)} images; a message can have {MOST_IMAGES}"
     if any(image_in(each) is None for each in given):
-        return "must hold data URIs: data:image/...;base64,..."
+        return "must be data URIs: data:image/...;base64,..."
     return ""
 
 
@@ -214,7 +214,7 @@ def read_command(line: bytes, number: int) -> StreamCommand:
     if not isinstance(name, str):
         raise bad('there is no string "command"')
     if name not in COMMANDS:
-        raise bad(f'unsupported command "{name[:40]}"; there are {", ".join(COMMANDS)}')
+        raise bad(f'unsupported command "{name[:40]}"; use one of {", ".join(COMMANDS)}')
     for field in (REQUEST_ID, *COMMANDS[name]):
         if field.name not in given:
             if field.required:

@@ -37,9 +37,9 @@ from rookery.core.queries import AskAbout, AskModes
 from rookery.errors import CommandRejected, RookeryError, SettingsError
 from rookery.protocol.host_interface import Host
 
-IGNORED = "What these settings of the start say has no meaning here: {names}."
+IGNORED = "These settings are ignored: {names}."
 NOT_ANY_MORE = "The run was shut down first."
-TAKES_WORDS = "This question takes words. Send them with answer or message."
+TAKES_WORDS = "This question needs text. Send it with answer or message."
 
 
 class _Refused(Exception):
@@ -105,7 +105,7 @@ class Requests:
         """Stop what is being done. Raises `CommandRejected` if it has just ended by itself."""
         async with self._opening:
             if not self._stream.under_way:
-                raise CommandRejected("There is nothing to be stopped.")
+                raise CommandRejected("Nothing is running.")
             again = self._stream.cancelling
             self._stream.cancel(request_id)
             if not again:
@@ -144,9 +144,7 @@ class Requests:
 
     async def _open(self, command: Start, task_id: str, wanted: StartSettings) -> None:
         if task_id in self._known:
-            raise SettingsError(
-                f"Task {task_id} was there before. Leave taskId out, or take another."
-            )
+            raise SettingsError(f"Task {task_id} already exists. Omit taskId, or use another.")
         about = await self._host.query(AskAbout())
         if wanted.mode:
             await self._check_mode(wanted.mode)

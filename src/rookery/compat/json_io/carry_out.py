@@ -29,9 +29,9 @@ from rookery.protocol.host_interface import Host
 
 ALL = 1_000_000
 """More tasks than anybody has."""
-NOTHING_SAID = "Say what to work on: the message has neither a text nor a picture."
-NOTHING_DONE = "Nothing is being done, so there is nothing to stop."
-NOT_HERE = "Task {id} is none of this workspace."
+NOTHING_SAID = "Give a task: the message has neither text nor a picture."
+NOTHING_DONE = "Nothing is running."
+NOT_HERE = "Task {id} does not belong to this workspace."
 
 
 class EngineRequests:
@@ -120,7 +120,7 @@ class EngineRequests:
         before = self._told.root if not self._told.over else ""
         if first.task_id in self._known:
             raise SettingsError(
-                f"Task {first.task_id} was there before. Leave taskId out, or take another."
+                f"Task {first.task_id} already exists. Omit taskId, or use another."
             )
         now = self._now()
         await self._host.send(self._as_wanted(first, settings or self._told.wanted))
@@ -279,7 +279,7 @@ class EngineRequests:
         if problem := approval_problem(settings):
             raise SettingsError(problem)
         if settings.ignored:
-            self._note(f"These settings have no meaning here: {', '.join(settings.ignored)}.")
+            self._note(f"These settings are ignored: {', '.join(settings.ignored)}.")
 
     async def _close(self, task_id: str) -> None:
         with suppress(CommandRejected):  # it has closed itself meanwhile

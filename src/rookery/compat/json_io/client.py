@@ -55,7 +55,7 @@ class ExtensionClient:
             try:
                 message = json.loads(given)
             except (ValueError, RecursionError):
-                self._note("A text that is no JSON was dropped.")
+                self._note("A text that is not JSON was dropped.")
                 return
         if not isinstance(message, dict) or not isinstance(message.get("type"), str):
             self._note("A message without a type was dropped.")

@@ -308,7 +308,7 @@ class MessageProcessor:
     def _take_row(self, message: Wire) -> None:
         row = read_row(message)
         if row is None:
-            self._note("What was to be updated is no message.")
+            self._note("The update is not a message.")
             return
         before = self._store.known
         place = self._store.place(row.ts)

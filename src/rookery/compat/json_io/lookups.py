@@ -35,7 +35,7 @@ from rookery.core.queries import (
 from rookery.errors import CommandRejected, RookeryError, SettingsError
 from rookery.protocol.host_interface import Host
 
-TAKES_WORDS = "This question takes words. Send them as a messageResponse."
+TAKES_WORDS = "This question needs text. Send it as a messageResponse."
 
 
 class EngineAnswers:
@@ -97,7 +97,7 @@ class EngineAnswers:
 
     async def speak(self, text: str, images: tuple[Image, ...]) -> None:
         if not (text.strip() or images):
-            self._note("A message without words was not queued.")
+            self._note("An empty message was not queued.")
             return
         words = Speak(
             task_id=self._listener(), message_id=uuid.uuid4().hex, text=text, images=images
@@ -131,7 +131,7 @@ class EngineAnswers:
         elif request.reply == "message" and request.row is None and not self._told.over:
             await self.speak(request.text, images)
         else:
-            self._note("An answer came to a question that is not open, so it was ignored.")
+            self._note("An answer to a closed question was ignored.")
 
     def _listener(self) -> str:
         at_work = self._told.at_work
@@ -145,9 +145,9 @@ def _is_about(request: wants.Answer, question: WebviewQuestion) -> bool:
     return right_row and request.task_id in ("", question.task_id)
 
 
-NO_TASK = "There is no task. Begin one with newTask."
+NO_TASK = "No task is open. Start one with newTask."
 NO_MESSAGE = "There is no message with this ts. Nothing was changed."
-FIRST_MESSAGE = "The first message cannot be changed. Begin a new task with newTask."
+FIRST_MESSAGE = "The first message cannot be changed. Start a new task with newTask."
 NO_CHECKPOINT = "There is no checkpoint with this ts."
 
 SOURCES = {"user": "global"}
@@ -204,7 +204,7 @@ async def _found(host: Host, told: EngineMessages, request: wants.Request) -> Wi
         case wants.CompareFiles():
             return _difference_list(await host.query(_span(told, request)), request)
         case _:
-            raise SettingsError(f"{type(request).__name__} is nothing that can be looked up.")
+            raise SettingsError(f"{type(request).__name__} cannot be looked up.")
 
 
 def _span(told: EngineMessages, request: wants.CompareFiles) -> AskDifferences:

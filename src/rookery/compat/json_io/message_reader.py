@@ -43,7 +43,7 @@ class BadMessage(Exception):
 def _no_images(given: Any) -> str:
     if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
         return "must be a list of strings"
-    return f"holds more than {MOST_IMAGES} images" if len(given) > MOST_IMAGES else ""
+    return f"has more than {MOST_IMAGES} images" if len(given) > MOST_IMAGES else ""
 
 
 def _no_moment(given: Any) -> str:
@@ -277,12 +277,12 @@ def _finite(text: str) -> float:
     """Python also reads NaN, and takes 1e999 for infinity, with which nothing can be counted."""
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text[:40]} is no finite number")
+        raise ValueError(f"{text[:40]} is not a finite number")
     return number
 
 
 def _bad(number: int, reason: str) -> BadMessage:
-    return BadMessage(f"Line {number} of the input is no message: {reason}.")
+    return BadMessage(f"Line {number} of the input is not a message: {reason}.")
 
 
 def _problem_in(fields: tuple[Field, ...], given: Wire) -> str:

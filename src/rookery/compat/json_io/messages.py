@@ -186,12 +186,12 @@ class EngineMessages:
         self._condensing = ""
 
     def leave(self) -> list[Wire]:
-        """There is no task any more."""
+        """The task was closed."""
         self.drive("")
         self._tasks = {}
         if self._launched:
             return [self._snapshot()]
-        return [event("status", message="There is no task any more.")]
+        return [event("status", message="The task was closed.")]
 
     def created(self, now: int, text: str = "") -> list[Wire]:
         """The task is there since `now`; what is older was there before. `text` is what a new one

@@ -62,10 +62,10 @@ class AgentStateInfo(Struct, frozen=True, kw_only=True):
 
 
 _DESCRIPTIONS = {
-    AgentState.NO_TASK: "There is no task.",
+    AgentState.NO_TASK: "No task is open.",
     AgentState.RUNNING: "The agent is working.",
     AgentState.STREAMING: "The model is answering.",
-    AgentState.WAITING_FOR_INPUT: "The agent waits for your answer.",
+    AgentState.WAITING_FOR_INPUT: "The agent is waiting for your answer.",
     AgentState.IDLE: "The agent has stopped; it is your turn.",
     AgentState.RESUMABLE: "The task was interrupted and can be resumed.",
 }

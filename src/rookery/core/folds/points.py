@@ -19,7 +19,7 @@ from rookery.core.facts import (
 )
 from rookery.core.replies import restored_files
 
-NOTHING_TO_UNDO = "There is nothing to undo: no step is left that changed files."
+NOTHING_TO_UNDO = "Nothing to undo: no step is left that changed files."
 
 
 class Point(Struct, frozen=True):
@@ -94,7 +94,7 @@ def _points(events: Sequence[Event], changing: Collection[int]) -> list[Point]:
                 asked.pop(call_id, None)
             case Rewound(to=to):
                 asked.clear()
-                found.append(Point(before, ts, f"(The conversation went back to {to}.)"))
+                found.append(Point(before, ts, f"(The conversation was rewound to {to}.)"))
             case FilesRestored() as restored if _restored_files(event):
                 touched = event.seq in changing
                 what, paths = f"({restored_files(restored)})", restored.paths

@@ -202,7 +202,7 @@ class Denials:
             case "policy":
                 return f"{NOT_INTERACTIVE} {how_to_allow}"
             case "user":
-                return "You refused the last of them."
+                return "You rejected the last one."
             case _:
                 return last.reason
 
@@ -297,11 +297,11 @@ class GovernanceTally:
     def reason(self) -> str:
         if self._failing and self._checks:
             which = ", ".join(self._failing)
-            return f"The criteria of {self._checks.intent_id} are not met: {which} fails."
+            return f"The criteria of {self._checks.intent_id} are not met: {which} failed."
         if self._outside:
             named = ", ".join(dict.fromkeys(self._outside[:5]))
             return f"A command changed files outside the scope of the intent: {named}."
-        return f"What the task wanted to do last was refused by governance ({self._unresolved})."
+        return f"Governance refused the task's last action ({self._unresolved})."
 
     def as_json(self) -> dict[str, Any] | None:
         if not self.governed:

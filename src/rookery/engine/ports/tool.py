@@ -80,7 +80,7 @@ class Children(Protocol):
 
 
 def not_judged(command: str, cwd: str) -> Judgement:
-    return Judgement(why_not="nothing here knows what commands do")
+    return Judgement(why_not="commands cannot be analysed here")
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):

@@ -46,9 +46,9 @@ _HERE = click.option(
     type=click.Path(path_type=Path),
     default=".",
     callback=resolve_folder,
-    help="The folder whose hooks are meant.",
+    help="The project folder.",
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one document for a program.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group(invoke_without_command=True)
@@ -77,11 +77,11 @@ def list_command(workspace: Path, as_json: bool) -> int:
     for problem in (*map(str, found.problems), *filter(None, [trust.problem])):
         print(visible_line(f"Problem: {problem}"))
     if not found.hooks:
-        print(f"There are no hooks. Yours belong into {_user_file(find_places(os.environ))}.")
+        print(f"No hooks. Put yours into {_user_file(find_places(os.environ))}.")
         return 0
     print("\n".join(_aligned([_row(known, status) for known, status in statuses])))
     if waiting := [known.hook.name for known, status in statuses if not status.may_run]:
-        print(visible_line(f"Look at what does not run with: {NAME} hooks trust {waiting[0]}"))
+        print(visible_line(f"To review and trust one: {NAME} hooks trust {waiting[0]}"))
     return 0
 
 
@@ -94,10 +94,10 @@ def trust_command(name: str, workspace: Path, yes: bool) -> int:
     found, trust = _surroundings(workspace)
     named = [known for known in found.hooks if known.hook.name == name]
     if not named:
-        raise SettingsError(f"There is no hook {name}. See {NAME} hooks list.")
+        raise SettingsError(f"No such hook: {name}. See {NAME} hooks list.")
     waiting = [known for known in named if not trust.accepts(known)]
     if not waiting:
-        print(visible_line(f"{name} is trusted already."))
+        print(visible_line(f"{name} is already trusted."))
     for known in waiting:
         looked_at = trust.covered(known)
         print(visible_line(f"{known.hook.event} hook {name} of {known.file}:"))
@@ -127,10 +127,10 @@ def test_command(
     import anyio
 
     if event not in list(HookEvent):
-        raise SettingsError(f"There is no event {event}. There are: {', '.join(HookEvent)}.")
+        raise SettingsError(f"No such event: {event}. Known: {', '.join(HookEvent)}.")
     said = _object(given)
     if tool and not HookEvent(event).is_about_tool:
-        raise SettingsError(f"{event} is not about a tool, so leave --tool out.")
+        raise SettingsError(f"{event} is not about a tool; do not give --tool.")
     found, trust = _surroundings(workspace)
     settings = _settings(workspace)
     runner = HookRunner(workspace, env_allow=settings.hooks.env_allow)
@@ -192,9 +192,9 @@ def _object(given: str | None) -> dict[str, Any] | None:
     try:
         said = json.loads(sys.stdin.read() if given == "-" else given)
     except ValueError as error:
-        raise SettingsError(f"--input is no JSON: {error}.") from error
+        raise SettingsError(f"--input is not JSON: {error}.") from error
     if not isinstance(said, dict):
-        raise SettingsError('--input is no JSON object, such as {"command": "ls"}.')
+        raise SettingsError('--input must be a JSON object, such as {"command": "ls"}.')
     return said
 
 
@@ -244,7 +244,7 @@ def _told(trial: Trial) -> list[str]:
 def _told_of_run(overheard: Overheard) -> list[str]:
     run, known = overheard.run, overheard.known
     ended = f"exit status {run.status}" if run.status is not None else "no exit status"
-    late = ", ended because it took too long" if run.timed_out else ""
+    late = ", timed out" if run.timed_out else ""
     return [
         visible_line(f"{known.hook.name} ({known.file}): {known.hook.line}"),
         *_quoted("input", overheard.document.decode("ascii")),

@@ -71,7 +71,7 @@ FAULTS = frozenset({"outdated", "uncovered", "orphan"})
     "allowed",
     multiple=True,
     type=click.Choice(sorted(FAULTS)),
-    help="Do not fail because of this state. Repeatable.",
+    help="Allow this state. Repeatable.",
 )
 @common
 def coverage_command(options: CommonOptions, allowed: Sequence[str]) -> int:
@@ -241,7 +241,7 @@ def replace_file(layout: Layout, path: Path, data: bytes) -> None:
         put(path, [data], like=attributes_at(path), mode=0o644)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise NotReplaced(f"{name} cannot be written ({reason}); it is as it was.") from error
+        raise NotReplaced(f"{name} cannot be written ({reason}); it was not changed.") from error
 
 
 def _changed(layout: Layout, name: str, ours: Sequence[str]) -> bool:
@@ -252,7 +252,7 @@ def _changed(layout: Layout, name: str, ours: Sequence[str]) -> bool:
         before = ""
     except (Unreadable, UnicodeDecodeError) as error:
         shown = layout.shown(path)
-        raise RookeryError(f"{shown} is not read, so it was left as it is: {error}.") from error
+        raise RookeryError(f"{shown} was not changed: {error}.") from error
     foreign = set(GIT_LINES[name]) - set(ours)
     lines = before.splitlines()
     after = [line for line in lines if line.strip() not in foreign]
@@ -290,10 +290,10 @@ def init_command(options: CommonOptions) -> int:
     made = init(options.folder, vcs=vcs)
     mended = bring_in_line(Layout(options.folder, options.folder), vcs)
     said = f"created {GOVERNANCE_FOLDER}/ ({', '.join(made)})"
-    brought = [f"brought in line with trace.vcs = {vcs}: {', '.join(mended)}"] if mended else []
+    brought = [f"updated for trace.vcs = {vcs}: {', '.join(mended)}"] if mended else []
     other = "ignore" if vcs == "track" else "track"
     options.say(
-        said if made else f"{GOVERNANCE_FOLDER}/ has all it needs already",
+        said if made else f"{GOVERNANCE_FOLDER}/ is already complete",
         *brought,
         f"ledger: {_LEDGER[vcs]} (change with: {NAME} config set trace.vcs {other})",
     )

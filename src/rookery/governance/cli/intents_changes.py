@@ -49,7 +49,7 @@ from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.scope_patterns import scope_pattern
 
 SHORT_DIGEST = 4
-_REASON = click.option("--reason", default="", help="Why; it is recorded.")
+_REASON = click.option("--reason", default="", help="The reason; it is recorded.")
 
 
 class NotPossible(RookeryError):
@@ -213,7 +213,7 @@ def expand_command(
     intent = governed.sound_intent(intent_id)
     new = tuple(dict.fromkeys(each for each in patterns if each not in intent.owned_scope))
     if not new:
-        options.say(f"{intent.id} has {_quoted(patterns)} in its scope already")
+        options.say(f"{intent.id} already has {_quoted(patterns)} in its scope")
         options.tell({"id": intent.id, "added": [], "revision": intent.revision})
         return 0
 
@@ -289,14 +289,14 @@ def possible_move(command: str, intent: Intent, file: IntentFile) -> Move:
         raise NotPossible(_way_out(command, intent))
     if found.needs_scope and not any(each[:1] != "!" for each in intent.owned_scope):
         raise NotPossible(
-            f"{intent.id} owns no files yet, so nobody could work under it. "
-            f"Give it some with: {NAME} intents expand {intent.id} PATTERN"
+            f"{intent.id} has no scope yet. Add files with: {NAME} intents expand "
+            f"{intent.id} PATTERN"
         )
     unmet = file.unmet(intent) if found.needs_dependencies else ()
     if unmet and file.policy.dependencies == "block":
         raise NotPossible(
-            f"{intent.id} depends on what is not completed: {', '.join(unmet)}. It stays "
-            f"{intent.status}, because the policy says dependencies: block."
+            f"{intent.id} has open dependencies: {', '.join(unmet)}. It stays "
+            f"{intent.status}, because of the policy dependencies: block."
         )
     return found
 
@@ -308,7 +308,7 @@ def _edits(plan: PlannedChange) -> tuple[EditOf, ...]:
 def _way_out(command: str, intent: Intent) -> str:
     step = first_step(command, intent.status)
     if step is None:
-        return f"{intent.id} is {intent.status} already; nothing was changed."
+        return f"{intent.id} is already {intent.status}; nothing was changed."
     arrives = any(each.after is step.after for each in LIFECYCLE if each.command == command)
     run = "run" if arrives else "run first"
     return f"{intent.id} is {intent.status}; {run}: {NAME} intents {step.command} {intent.id}"
@@ -334,7 +334,7 @@ def _tasks(made: MadeChange) -> str:
     """What becomes of tasks that run under the intent."""
     if not made.tasks:
         return ""
-    return f" {counted(made.tasks, 'running task')} will be told."
+    return f" {counted(made.tasks, 'running task')} will be notified."
 
 
 def _quoted(patterns: Sequence[str]) -> str:

@@ -56,16 +56,16 @@ SHORT_REVISION = 12
 
 
 @click.command("check")
-@click.option("--intent", "intent_id", metavar="ID", help="Under which intent.")
-@click.option("--command", "line", metavar="LINE", help="Judge a command line instead of paths.")
-@click.option("--staged", is_flag=True, help="Judge what git is about to commit.")
+@click.option("--intent", "intent_id", metavar="ID", help="The intent.")
+@click.option("--command", "line", metavar="LINE", help="Check a command line instead of paths.")
+@click.option("--staged", is_flag=True, help="Check what git is about to commit.")
 @click.option(
     "--message",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="With --staged: the message of the commit, whose Intent: lines say for which intents.",
+    help="With --staged: the commit message, whose Intent: lines name the intents.",
 )
-@click.option("--range", "revisions", metavar="A..B", help="Judge commits by their Intent: lines.")
+@click.option("--range", "revisions", metavar="A..B", help="Check commits by their Intent: lines.")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @common
 def check_command(
@@ -82,14 +82,14 @@ def check_command(
     if sum(kinds) != 1:
         raise SettingsError("Give paths, or one of --command, --staged and --range.")
     if message and not staged:
-        raise SettingsError("--message is of the commit that --staged judges.")
+        raise SettingsError("--message needs --staged.")
     governed = open_folder(options)
     if revisions is not None:
         return check_range(options, governed, revisions, intent_id)
     if staged:
         return check_staged(options, governed, intent_id, message)
     if intent_id is None:
-        raise SettingsError("Say under which intent: --intent ID.")
+        raise SettingsError("Give an intent: --intent ID.")
     intent = governed.sound_intent(intent_id)
     if line is not None:
         return _check_command(options, governed, intent, line)
@@ -118,7 +118,7 @@ def word(finding: PathFinding) -> str:
 
 def remark(finding: PathFinding) -> str:
     if finding.verdict is PathVerdict.OUT_OF_SCOPE:
-        excluded = f"taken out by {finding.matched}" if finding.matched else ""
+        excluded = f"excluded by {finding.matched}" if finding.matched else ""
         return excluded or (f"nearest: {finding.nearest}" if finding.nearest else "")
     asks = f"(asks first: {finding.reason})" if finding.decision and fine(finding) else ""
     return " ".join(filter(None, (finding.matched, asks))) or finding.reason
@@ -331,8 +331,9 @@ def _of_branch(git: CommittedChanges) -> BranchIntent:
     found = git.branch_intent()
     if found is None:
         raise SettingsError(
-            "Neither the branch nor its last commit names an intent. Say --intent ID, or: "
-            f"git config branch.NAME.description 'Intent: ID' (see {NAME} intents list)."
+            "Neither the branch nor its last commit names an intent. Give --intent "
+            f"ID, or: git config branch.NAME.description 'Intent: ID' (see {NAME} "
+            "intents list)."
         )
     return found
 
@@ -366,7 +367,7 @@ def _problem(governed: GovernedFolder, ids: Sequence[str]) -> str:
         return "no Intent: line"
     missing = [each for each in ids if governed.usable.find(each) is None]
     if missing:
-        return f"there is no {missing[0]}"
+        return f"no such intent: {missing[0]}"
     broken = [each for each in ids if governed.intent(each).id in governed.file.broken]
     return f"{broken[0]} has errors" if broken else ""
 

@@ -59,15 +59,14 @@ class Checked(Struct, frozen=True, kw_only=True):
 
 @click.command("close")
 @click.argument("intent_id", metavar="ID")
-@click.option("--abandon", is_flag=True, help="Give it up instead of completing it.")
-@click.option("--force", is_flag=True, help="Close it without checking anything; needs --reason.")
-@click.option("--reason", default="", help="Why; it is recorded.")
+@click.option("--abandon", is_flag=True, help="Abandon it instead of completing it.")
+@click.option("--force", is_flag=True, help="Close it without checks; needs --reason.")
+@click.option("--reason", default="", help="The reason; it is recorded.")
 @click.option(
     "--met",
     multiple=True,
     metavar="ID",
-    help="You have seen that criterion ID (such as A2) holds, which no command can check. "
-    "Repeatable.",
+    help="Confirm a criterion that no command can check, such as A2. Repeatable.",
 )
 @common
 def close_command(
@@ -81,7 +80,7 @@ def close_command(
     """Complete an intent. Its checks are run first, and each is shown before it runs."""
     governed = open_folder(options)
     if force and not reason.strip():
-        raise SettingsError("--force closes without proof, so it needs --reason.")
+        raise SettingsError("--force needs --reason.")
     if abandon:
         return told(options, moved(governed, "abandon", governed.intent(intent_id), reason))
     intent = governed.sound_intent(intent_id)
@@ -118,7 +117,7 @@ class _Closing:
         if found is None:
             known = ", ".join(each.id for each in self._manual)
             ones = f"They are: {known}." if known else "A command checks each of them."
-            raise SettingsError(f"{said} is no criterion that a person decides. {ones}")
+            raise SettingsError(f"{said} is not a criterion that a person confirms. {ones}")
         return found
 
     def close(self) -> int:
@@ -133,7 +132,7 @@ class _Closing:
         made = self._changing.change(
             "close", lambda file: self._plan(file, checked, held), reason=self._reason
         )
-        tasks = f" {counted(made.tasks, 'running task')} will be told." if made.tasks else ""
+        tasks = f" {counted(made.tasks, 'running task')} will be notified." if made.tasks else ""
         self._options.say(f"{made.after.id} {made.after.status}.{tasks}")
         self._tell(str(made.after.status), checked, unmet)
         return 0
@@ -149,9 +148,9 @@ class _Closing:
         if left and not self._attended:
             spelled = " ".join(f"--met {each}" for each in left)
             raise NotPossible(
-                f"{self._intent.id} stays {self._intent.status}: nobody is here to ask about "
-                f"criterion {', '.join(left)}. Say that it holds with {spelled}, or give "
-                "--force --reason."
+                f"{self._intent.id} stays {self._intent.status}: not interactive, and "
+                f"criterion {', '.join(left)} needs a person. Confirm it with "
+                f"{spelled}, or give --force --reason."
             )
 
     def _insist_on_trust(self) -> None:
@@ -167,7 +166,7 @@ class _Closing:
                 f"{self._intent.id} stays {self._intent.status}: its checks come from a folder "
                 f"that is not trusted, so none was run. Trust it with: {NAME} trust"
             )
-        print("This folder is not trusted, and closing runs what it says:", *commands, sep="\n")
+        print("This folder is not trusted, and closing runs its checks:", *commands, sep="\n")
         if not _agreed("run it? [y/N] "):
             raise NotPossible(f"{self._intent.id} stays {self._intent.status}: nothing was run.")
 
@@ -259,8 +258,8 @@ class _Closing:
         word."""
         if file is not self._governed.file:
             raise NotPossible(
-                f"The intent file was changed while {self._intent.id} was being closed; it is "
-                "left as it is now. Look at it, and close it again."
+                f"The intent file changed while {self._intent.id} was being closed, "
+                "so it was not closed. Check the file, then close it again."
             )
         return self._intent
 

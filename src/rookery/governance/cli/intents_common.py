@@ -101,16 +101,16 @@ SAID = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 def common_options(command: Callable[..., int]) -> Callable[..., int]:
     """The options that stand before the name of a command of the group, or after it."""
     for option in (
-        click.option("-q", "--quiet", is_flag=True, help="Only the exit code tells."),
+        click.option("-q", "--quiet", is_flag=True, help="Print nothing; use the exit code."),
         click.option("--no-color", "plain", is_flag=True, help="Without colours."),
-        click.option("--json", "as_json", is_flag=True, help="Print one document for a program."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
         click.option(
             "--root",
             "folder",
             type=click.Path(path_type=Path),
             default=".",
             callback=resolve_folder,
-            help="The folder whose intents are meant.",
+            help="The project folder.",
         ),
     ):
         command = option(command)
@@ -157,7 +157,7 @@ class GovernedFolder:
         if not self.file.usable:
             name = self.layout.shown(self.layout.intent_file)
             raise IntentsInvalid(
-                f"{name}: {summary(self.file)} See what is wrong with: {NAME} intents validate"
+                f"{name}: {summary(self.file)} For details: {NAME} intents validate"
             )
         return self.file
 
@@ -165,8 +165,8 @@ class GovernedFolder:
         found = self.usable.find(wanted)
         if found is None:
             known = ", ".join(each.id for each in self.file.intents[:20])
-            there = f"There are: {known}." if known else "There is none yet."
-            raise IntentNotFound(f"There is no intent {wanted}. {there}")
+            there = f"Known: {known}." if known else "There are none yet."
+            raise IntentNotFound(f"No such intent: {wanted}. {there}")
         return found
 
     def sound_intent(self, wanted: str) -> Intent:
@@ -174,8 +174,7 @@ class GovernedFolder:
         found = self.intent(wanted)
         if found.id in self.file.broken:
             raise IntentsInvalid(
-                f"{found.id} has errors, so nothing was done. "
-                f"See what is wrong with: {NAME} intents validate"
+                f"{found.id} has errors, so nothing was done. For details: {NAME} intents validate"
             )
         return found
 
@@ -204,8 +203,7 @@ def open_folder(options: CommonOptions) -> GovernedFolder:
     found = find_layout(options.folder, workspace_of(options.folder))
     if found.layout is None:
         raise NotInitialised(
-            found.notice
-            or f"No intents govern {options.folder}. Begin with them here: {NAME} intents init"
+            found.notice or f"{options.folder} has no intents. To start: {NAME} intents init"
         )
     places = find_places(os.environ)
     return GovernedFolder(replace(found.layout, written=places.host_writes), places)
@@ -245,7 +243,7 @@ def asked(question: str) -> str:
     try:
         return input(question).strip()
     except EOFError as error:
-        raise SettingsError("Nothing was done, because the questions were left.") from error
+        raise SettingsError("Cancelled; nothing was done.") from error
 
 
 def aligned(rows: list[list[str]], *, right: frozenset[int] = frozenset()) -> list[str]:

@@ -62,10 +62,10 @@ class _Shown(Struct, frozen=True, kw_only=True):
     "statuses",
     multiple=True,
     type=click.Choice([str(each) for each in IntentStatus], case_sensitive=False),
-    help="Only those. Repeatable.",
+    help="Filter by status. Repeatable.",
 )
-@click.option("--tag", "tags", multiple=True, help="Only those with this tag. Repeatable.")
-@click.option("--touching", metavar="PATH", help="Only those that may change this file.")
+@click.option("--tag", "tags", multiple=True, help="Filter by tag. Repeatable.")
+@click.option("--touching", metavar="PATH", help="Only intents that may change this file.")
 @common
 def list_command(
     options: CommonOptions, statuses: Sequence[str], tags: Sequence[str], touching: str | None

@@ -42,7 +42,7 @@ from rookery.governance.scope.locations import FilesInScope
 from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.scope_patterns import scope_pattern
 
-_CRITERION = "criterion, how one can tell that it is done; a command is run to find out"
+_CRITERION = "criterion: how to tell that it is done; commands are run"
 USUAL_PREFIX = "INT"
 _NUMBERED = re.compile(r"(?P<prefix>[A-Za-z][A-Za-z0-9_.-]*?)-(?P<number>\d{1,9})")
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
@@ -86,29 +86,34 @@ class Described(Struct, frozen=True, kw_only=True):
 
 
 @click.command("new")
-@click.option("--name", help="What it is about, in a line.")
-@click.option("--id", "intent_id", default="", help="Its id; the next free one if not given.")
+@click.option("--name", help="The name, in one line.")
+@click.option("--id", "intent_id", default="", help="The id; default the next free one.")
 @click.option("--scope", multiple=True, metavar="PATTERN", help="Files it may change. Repeatable.")
 @click.option(
     "--criterion",
     "criteria",
     multiple=True,
     metavar="TEXT",
-    help="How one can tell that it is done; a test command is run to find out. Repeatable.",
+    help="How to tell that it is done; test commands are run. Repeatable.",
 )
 @click.option(
     "--check",
     "checks",
     multiple=True,
     metavar="COMMAND",
-    help="A command whose success shows that it is done. Repeatable.",
+    help="A command that succeeds when it is done. Repeatable.",
 )
 @click.option(
-    "--constraint", "constraints", multiple=True, help="What must not be broken. Repeatable."
+    "--constraint",
+    "constraints",
+    multiple=True,
+    help="A constraint: what must not be broken. Repeatable.",
 )
-@click.option("--description", default="", help="More about it.")
-@click.option("--depends-on", multiple=True, metavar="ID", help="What is to be done before.")
-@click.option("--parent", default="", metavar="ID", help="The intent it is a part of.")
+@click.option("--description", default="", help="A description.")
+@click.option(
+    "--depends-on", multiple=True, metavar="ID", help="Intents that must be completed first."
+)
+@click.option("--parent", default="", metavar="ID", help="The parent intent.")
 @common
 def new_command(
     options: CommonOptions,
@@ -167,7 +172,7 @@ def next_id(file: IntentFile) -> str:
 
 def name_fault(said: str) -> str:
     if not said.strip() or "\n" in said or len(said) > LONGEST_NAME:
-        return f"A name has one line of 1 to {LONGEST_NAME} characters."
+        return f"A name must be one line of 1 to {LONGEST_NAME} characters."
     return ""
 
 
@@ -197,7 +202,7 @@ def _kept_words(described: Described) -> Iterator[None]:
     try:
         yield
     except RookeryError:
-        print("What you typed, as a command:", described.as_command(), sep="\n", file=sys.stderr)
+        print("The same as a command:", described.as_command(), sep="\n", file=sys.stderr)
         raise
 
 
@@ -222,7 +227,7 @@ def _one(what: str, fault: Fault) -> str:
 
 def _several(what: str, fault: Fault) -> tuple[str, ...]:
     found: list[str] = []
-    while said := _one(f"{what} (empty to go on)", lambda said: fault(said) if said else ""):
+    while said := _one(f"{what} (empty to continue)", lambda said: fault(said) if said else ""):
         found.append(said)
     return tuple(found)
 
@@ -254,7 +259,7 @@ def _checked(command: str) -> Criterion:
 def _insist_on_id(intent_id: str) -> None:
     if intent_id and not _ID.fullmatch(intent_id):
         raise SettingsError(
-            f"{intent_id} is no id: it begins with a letter and has letters, digits, . _ or -."
+            f"{intent_id} is not an id: use a letter, then letters, digits, . _ or -."
         )
 
 
@@ -271,7 +276,7 @@ def _insist_on_sense(described: Described) -> None:
 
 def _free_id(file: IntentFile, wanted: str) -> str:
     if wanted and file.find(wanted):
-        raise SettingsError(f"There is an intent {wanted} already; nothing was changed.")
+        raise SettingsError(f"Intent {wanted} already exists; nothing was changed.")
     return wanted or next_id(file)
 
 
@@ -325,4 +330,6 @@ def _matches(files: FilesInScope, pattern: str) -> str:
 
 def _too_long(what: str, said: str, longest: int) -> str:
     much = len(said)
-    return f"{what} has at most {longest} characters; this has {much}." if much > longest else ""
+    return (
+        f"{what} can have at most {longest} characters; this has {much}." if much > longest else ""
+    )

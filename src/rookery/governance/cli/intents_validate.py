@@ -86,10 +86,10 @@ def check_ledger(layout: Layout) -> Iterator[Finding]:
         return
     text = f"{max(1, size // KIB):,} KiB in {layout.shown(layout.ledger)}"
     if _ends_well(end):
-        told = f"{text}; its last record is whole. All of it is looked at by {NAME} trace verify."
+        told = f"{text}; its last record is valid. To check all of it: {NAME} trace verify"
         yield Finding("ledger", Health.OK, told)
     else:
-        broken = f"{text}; its last record is not whole."
+        broken = f"{text}; its last record is damaged."
         yield Finding("ledger", Health.WARN, broken, f"{NAME} trace verify")
 
 
@@ -323,6 +323,6 @@ def _told(problem: Problem, paint: Paint) -> list[str]:
 
 def _broken(governed: GovernedFolder) -> str:
     if not governed.file.usable:
-        return ". No intent can be selected until the file is mended."
+        return ". No intent can be selected until the file is fixed."
     broken = sorted(governed.file.broken)
     return f". Not selectable: {', '.join(broken)}." if broken else ""

@@ -58,8 +58,10 @@ Span = tuple[int, int]
 @click.command("blame")
 @click.argument("where", metavar="FILE[:LINE]")
 @click.option("-L", "span", default="", metavar="A,B", help="Only lines A to B.")
-@click.option("--why", is_flag=True, help="Say what stands behind each call.")
-@click.option("--porcelain", "for_tools", is_flag=True, help="Print lines with tabs, for tools.")
+@click.option("--why", is_flag=True, help="Also show intent, criteria and approval of each call.")
+@click.option(
+    "--porcelain", "for_tools", is_flag=True, help="Print tab-separated lines for programs."
+)
 @ledger_command
 def blame_command(opened: OpenedLedger, where: str, span: str, why: bool, for_tools: bool) -> int:
     """Print who wrote each line of a file: an agent for an intent, a person, or nobody knows.
@@ -115,9 +117,9 @@ def _place(opened: OpenedLedger, where: str) -> tuple[Path, int]:
         (each for each in (Path(named), opened.layout.root / named) if each.is_file()), Path(named)
     ).resolve()
     if not path.is_relative_to(opened.layout.root):
-        raise SettingsError(f"{named} is outside of {opened.layout.root}, whose ledger is asked.")
+        raise SettingsError(f"{named} is outside {opened.layout.root}, whose ledger is used.")
     if not path.is_file():
-        raise CannotAnswer(f"There is no file {named}.", TraceExit.NOT_FOUND)
+        raise CannotAnswer(f"No such file: {named}.", TraceExit.NOT_FOUND)
     return path, line
 
 
@@ -138,7 +140,7 @@ def _text(path: Path) -> str:
             f"{path} cannot be read ({error.strerror}).", TraceExit.NOT_FOUND
         ) from error
     if b"\0" in held:
-        raise CannotAnswer(f"{path} is no text, so it has no lines.", TraceExit.FINDINGS)
+        raise CannotAnswer(f"{path} is not a text file.", TraceExit.FINDINGS)
     return held.decode("utf-8", "replace")
 
 
@@ -171,18 +173,18 @@ for each in (
 
 
 @command.command("log")
-@click.option("-n", "count", type=click.IntRange(min=1), help=f"How many at most ({SHOWN}).")
 @click.option(
-    "--all", "everything", is_flag=True, help="All of them, with the ledger's own housekeeping."
+    "-n", "count", type=click.IntRange(min=1), help=f"Maximum number of records ({SHOWN})."
 )
-@click.option("--intent", default="", help="Only what was done for this intent.")
-@click.option("--task", default="", help="Only what this task did.")
+@click.option("--all", "everything", is_flag=True, help="All records, including the ledger's own.")
+@click.option("--intent", default="", help="Only records of this intent.")
+@click.option("--task", default="", help="Only records of this task.")
 @click.option(
     "--file",
     "file",
     default="",
     metavar="GLOB",
-    help="Only what touched such a file, or wanted to.",
+    help="Only records about this file.",
 )
 @click.option(
     "--kind", type=click.Choice(KINDS), metavar="KIND", help="Only mutation, blocked, ..."
@@ -191,13 +193,15 @@ for each in (
     "--outcome",
     type=click.Choice(get_args(Outcome)),
     metavar="OUTCOME",
-    help="Only what ended so: success, denied, ...",
+    help="Only this outcome: success, denied, ...",
 )
-@click.option("--since", metavar="WHEN", help="Only from then on: 7d, 12h or a date.")
-@click.option("--until", metavar="WHEN", help="Only before then.")
-@click.option("--grep", "text", default="", metavar="TEXT", help="Only what holds this text.")
+@click.option("--since", metavar="WHEN", help="Only records since: 7d, 12h or a date.")
+@click.option("--until", metavar="WHEN", help="Only records before.")
+@click.option(
+    "--grep", "text", default="", metavar="TEXT", help="Only records that contain this text."
+)
 @click.option("--reverse", is_flag=True, help="Oldest first.")
-@click.option("-f", "--follow", is_flag=True, help="Go on as records come, until interrupted.")
+@click.option("-f", "--follow", is_flag=True, help="Wait for new records until interrupted.")
 @ledger_command
 def log_command(
     opened: OpenedLedger,
@@ -239,8 +243,7 @@ def _refuse_unknown(opened: OpenedLedger, intent: str) -> None:
         return
     if next(newest(opened.folder, Query(intent=intent)), None) is None:
         raise CannotAnswer(
-            f"No record matches: there is no intent {intent}. They are listed with: "
-            f"{NAME} intents list",
+            f"No record matches: no such intent {intent}. List them with: {NAME} intents list",
             TraceExit.NOT_FOUND,
         )
 
@@ -256,7 +259,7 @@ def _follow(opened: OpenedLedger, query: Query, most: int | None) -> NoReturn:
     known = {record.id for record in last}
     new = (each for each in coming if query.matches(each) and each.id not in known)
     _print_each(opened, new, columns, page=1)
-    raise AssertionError("A ledger is followed for ever.")
+    raise AssertionError("--follow has no end.")
 
 
 def _newest(opened: OpenedLedger, query: Query, most: int | None) -> Iterator[TracedRecord]:
@@ -329,19 +332,19 @@ def _record_and_before(opened: OpenedLedger, id: str) -> tuple[TracedRecord, Tra
 
     if len(id) < SHORTEST_ID:
         raise CannotAnswer(
-            f"{id} is too short for the id of a record; write {SHORTEST_ID} of its digits or more.",
+            f"{id} is too short for a record id; give at least {SHORTEST_ID} characters.",
             TraceExit.NOT_FOUND,
         )
     found = record_and_before(opened.folder, id, most=SEARCHED_BEFORE)
     if found is None:
         raise CannotAnswer(
-            f"There is no record {id}. They are listed with: {NAME} trace log", TraceExit.NOT_FOUND
+            f"No such record: {id}. List them with: {NAME} trace log", TraceExit.NOT_FOUND
         )
     return found
 
 
 @command.command("stats")
-@click.option("--since", metavar="WHEN", help="Only from then on: 7d, 12h or a date.")
+@click.option("--since", metavar="WHEN", help="Only records since: 7d, 12h or a date.")
 @ledger_command
 def stats_command(opened: OpenedLedger, since: str | None) -> int:
     """Print what was done, refused and approved, and where the lines went."""

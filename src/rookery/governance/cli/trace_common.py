@@ -75,8 +75,9 @@ class OpenedLedger:
             return self.heads.read()
         except ValueError as error:
             raise StorageError(
-                f"{self.heads.path} cannot be used ({error}), so a cut-off end would not be found. "
-                f"Check with another by `{NAME} trace verify --checkpoint FILE`, or remove it."
+                f"{self.heads.path} cannot be used ({error}), so a cut-off end would "
+                f"not be noticed. Use another with `{NAME} trace verify --checkpoint "
+                "FILE`, or remove it."
             ) from error
 
     def recording(self) -> Recording:
@@ -101,11 +102,11 @@ def ledger_command(run: Callable[..., int]) -> Callable[..., int]:
         type=click.Path(path_type=Path),
         default=".",
         callback=resolve_folder,
-        help="The folder whose ledger is meant.",
+        help="The project folder.",
     )
-    @click.option("--json", "as_json", is_flag=True, help="Print it for a program.")
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     @click.option("--no-color", is_flag=True, help="Print without colours.")
-    @click.option("-q", "--quiet", is_flag=True, help="Print nothing that is not asked for.")
+    @click.option("-q", "--quiet", is_flag=True, help="Print less.")
     @functools.wraps(run)
     def answered(root: Path, as_json: bool, no_color: bool, quiet: bool, **given: Any) -> int:
         try:
@@ -172,7 +173,9 @@ def _layout(root: Path) -> Layout:
     if layout := find_ledger(root):
         return layout
     raise CannotAnswer(
-        f"There is no folder {GOVERNANCE_FOLDER} in {root}, so nothing is recorded here. Make one "
-        f"with: {NAME} intents init",
+        (
+            f"No folder {GOVERNANCE_FOLDER} in {root}, so nothing is recorded here. "
+            f"Create one with: {NAME} intents init"
+        ),
         TraceExit.NOT_INITIALISED,
     )

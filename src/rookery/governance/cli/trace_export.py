@@ -48,7 +48,7 @@ def recover_command(opened: OpenedLedger) -> int:
         entries = f"{found.put_away} entr{'y' if found.put_away == 1 else 'ies'} of the journal"
         opened.say(f"{entries} nobody here wrote; put away in .orchestration/.state/quarantine.")
     if not (found.changed or found.unchanged or found.known):
-        opened.say("No call was cut off.")
+        opened.say("No call was interrupted.")
     else:
         opened.say(
             f"{counted(found.changed, 'call')} had changed something and "
@@ -72,13 +72,13 @@ def seal_command(opened: OpenedLedger) -> int:
     if opened.as_json:
         print(json.dumps({"sealed": names}))
     else:
-        opened.say(f"Sealed {', '.join(names)}." if names else "There is nothing to seal.")
+        opened.say(f"Sealed {', '.join(names)}." if names else "Nothing to seal.")
     return TraceExit.FINE
 
 
 @click.command("prune")
 @click.option("--before", "before", required=True, metavar="WHEN", help="90d, or a date.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @ledger_command
 def prune_command(opened: OpenedLedger, before: str, dry_run: bool, yes: bool) -> int:
@@ -96,12 +96,14 @@ def prune_command(opened: OpenedLedger, before: str, dry_run: bool, yes: bool) -
     told = f"{counted(len(names), 'file')} with {counted(records, 'record')}"
     if not verified(opened.folder, known=opened.known_head(), keys=opened.heads.trace_keys).whole:
         raise CannotAnswer(
-            "Nothing was removed, because the ledger does not verify, and what is removed could "
-            "not be examined later. Run `rookery trace verify` to see what is wrong.",
+            (
+                "Nothing was removed, because the ledger is not valid. Run `rookery "
+                "trace verify` for details."
+            ),
             TraceExit.FINDINGS,
         )
     if names and not dry_run:
-        if not yes and not confirmed(f"Remove {told} for good?"):
+        if not yes and not confirmed(f"Remove {told} permanently?"):
             opened.say("Nothing was removed.")
             return TraceExit.FINDINGS
         prune(opened.recording().ledger, segments, task_id=TASK)
@@ -109,7 +111,7 @@ def prune_command(opened: OpenedLedger, before: str, dry_run: bool, yes: bool) -
         print(json.dumps({"files": names, "records": records, "removed": not dry_run}))
     else:
         would = "would be removed" if dry_run else "removed"
-        opened.say(f"{told} {would}: {', '.join(names)}" if names else "Nothing is as old as that.")
+        opened.say(f"{told} {would}: {', '.join(names)}" if names else "Nothing is that old.")
     return TraceExit.FINE
 
 
@@ -130,12 +132,15 @@ FORMATS = ("agent-trace",)
 
 @click.command("export")
 @click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="agent-trace", help="In which form."
+    "--format", "form", type=click.Choice(FORMATS), default="agent-trace", help="The format."
 )
-@click.option("--intent", default="", help="Only what was done for this intent.")
-@click.option("--strip", is_flag=True, help="Leave out what is only ours.")
+@click.option("--intent", default="", help="Only records of this intent.")
+@click.option("--strip", is_flag=True, help="Leave out our own fields.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="The file to write; else it is printed."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="The file to write; default standard output.",
 )
 @ledger_command
 def export_command(
@@ -199,11 +204,13 @@ def install_hooks_command(opened: OpenedLedger) -> int:
         case "installed":
             opened.say(f"Installed {folder / HOOK}.")
         case "there":
-            opened.say(f"{folder / HOOK} does it already.")
+            opened.say(f"{folder / HOOK} is already installed.")
         case "foreign":
             raise CannotAnswer(
-                f"There is another {HOOK} hook, which is as it was. Add this line to "
-                f"{folder / HOOK}: {HOOK_LINE}",
+                (
+                    f"There is another {HOOK} hook, which was not changed. Add this line "
+                    f"to {folder / HOOK}: {HOOK_LINE}"
+                ),
                 TraceExit.FINDINGS,
             )
     return TraceExit.FINE
@@ -221,7 +228,7 @@ def _needed_history(opened: OpenedLedger) -> GitHistory:
     history = history_of(opened.layout.root)
     if history is None:
         raise CannotAnswer(
-            f"{opened.layout.root} is in no git repository, or git is not installed.",
+            f"{opened.layout.root} is not in a git repository, or git is not installed.",
             TraceExit.NOT_FOUND,
         )
     return history
@@ -239,7 +246,7 @@ def _counts(found: Finalised) -> dict[str, int]:
 
 def _told(found: Finalised) -> str:
     if not found.placed:
-        return f"no line is known to the ledger ({found.unknown} are not), so there is no note"
+        return f"the ledger knows none of {found.unknown} lines, so there is no note"
     rest = f"{found.edited} were edited since, {found.unknown} are not known"
     gone = f"; {found.dropped} recorded lines are not in it" if found.dropped else ""
     noted = f"{counted(found.lines, 'line')} of {counted(len(found.placed), 'record')} noted"

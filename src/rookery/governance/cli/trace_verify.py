@@ -35,23 +35,23 @@ class RememberedHead(Struct, frozen=True, kw_only=True):
 
 
 @click.command("verify")
-@click.option("--since", metavar="WHEN", help="Pass over sealed files that end before.")
-@click.option("--expect", default="", metavar="STATE", help="A state that it must have reached.")
-@click.option("--require-chain", is_flag=True, help="Allow no records of other writers.")
-@click.option("--strict", is_flag=True, help="Let warnings count: the exit code is 3 then.")
-@click.option("--fix-tail", is_flag=True, help="First mend a last line that was cut off.")
+@click.option("--since", metavar="WHEN", help="Skip sealed files that end before.")
+@click.option("--expect", default="", metavar="STATE", help="A state that the ledger must contain.")
+@click.option("--require-chain", is_flag=True, help="Refuse records of other writers.")
+@click.option("--strict", is_flag=True, help="Exit with 3 if there are warnings.")
+@click.option("--fix-tail", is_flag=True, help="First repair a damaged last line.")
 @click.option(
     "--checkpoint",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Compare with a heads.json or a state that was kept elsewhere.",
+    help="Compare with a heads.json or a state kept elsewhere.",
 )
-@click.option("--accept", is_flag=True, help="Take the ledger as it is from now on; asks first.")
+@click.option("--accept", is_flag=True, help="Accept the ledger as it is now; asks first.")
 @click.option(
     "--script",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write out the script that checks a ledger without this product, and do nothing else.",
+    help="Write the stand-alone script that verifies a ledger, and exit.",
 )
 @ledger_command
 def verify_command(
@@ -69,7 +69,7 @@ def verify_command(
     if script:
         return _write_script(opened, script)
     if fix_tail and mend_tail(opened.recording().ledger, task_id=TASK):
-        opened.say("The last line was mended.")
+        opened.say("The last line was repaired.")
     known = _known(opened, checkpoint)
     report = verified(
         opened.folder,
@@ -112,7 +112,7 @@ def _known(opened: OpenedLedger, checkpoint: Path | None) -> RememberedHead:
     except ValueError:
         if found := _STATE.search(text):
             return RememberedHead(state=found[1])
-    raise SettingsError(f"{checkpoint} holds neither heads nor a state of a ledger.")
+    raise SettingsError(f"{checkpoint} has neither heads nor a state of a ledger.")
 
 
 def _day_noted(heads: str) -> str:
@@ -151,13 +151,11 @@ def _accepted(opened: OpenedLedger, report: Report) -> int:
         opened.say("Nothing was accepted: records are damaged, and would stay so.")
         return TraceExit.FINDINGS
     if not sys.stdin.isatty():
-        raise SettingsError(
-            "Nobody is there to say yes. Only a person at a terminal accepts a loss."
-        )
-    if not confirmed("Forget the heads that this ledger no longer holds, and go on from here?"):
+        raise SettingsError("Not interactive: only a person at a terminal can accept a loss.")
+    if not confirmed("Forget the heads that are missing from this ledger, and continue from here?"):
         return TraceExit.FINDINGS
     opened.heads.accept(opened.recording().ledger.tail())
-    opened.say("The ledger is taken as it is now.")
+    opened.say("The ledger was accepted as it is now.")
     return TraceExit.FINE
 
 

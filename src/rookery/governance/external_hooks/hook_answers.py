@@ -264,7 +264,7 @@ def _document(run: HookRun) -> Mapping[str, Any] | None:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        why = "is longer than can be read" if run.cut else "is no proper JSON"
+        why = "is longer than can be read" if run.cut else "is not valid JSON"
         raise _Unreadable(why) from error
     if not isinstance(document, Mapping):
         raise _Unreadable("is not a JSON object")

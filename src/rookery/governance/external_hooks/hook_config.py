@@ -143,9 +143,9 @@ def matcher(text: str) -> Matcher:
         try:
             _compiled(text)
         except (re.error, OverflowError, RecursionError) as error:
-            raise FaultyMatcher(f"the matcher is no regular expression ({error})") from error
+            raise FaultyMatcher(f"the matcher is not a regular expression ({error})") from error
         if _may_take_for_ever(text):
-            raise FaultyMatcher("the matcher repeats what repeats itself, which may take for ever")
+            raise FaultyMatcher("the matcher has nested repetition, which could run forever")
     return Matcher(text)
 
 
@@ -154,14 +154,14 @@ def read_hooks(document: object, *, imported: bool = False) -> HookFile:
     version, and may say anything else beside its hooks."""
     problems: list[ConfigProblem] = []
     if not isinstance(document, Mapping):
-        return HookFile(problems=(ConfigProblem("", "it is no JSON object"),))
+        return HookFile(problems=(ConfigProblem("", "it must be a JSON object"),))
     version = document.get("version", VERSION)
     if not imported and (version != VERSION or isinstance(version, bool)):
-        text = f"version {_brief(version)} is not known here, only {VERSION}; no hook of it runs"
+        text = f"version {_brief(version)} is not supported, only {VERSION}; none of its hooks runs"
         return HookFile(problems=(ConfigProblem("version", text),))
     events = document.get("hooks", {})
     if not isinstance(events, Mapping):
-        return HookFile(problems=(ConfigProblem("hooks", "it is no JSON object"),))
+        return HookFile(problems=(ConfigProblem("hooks", "it must be a JSON object"),))
     hooks = [
         hook for event, groups in events.items() for hook in _of_event(event, groups, problems)
     ]
@@ -202,10 +202,10 @@ def _may_take_for_ever(text: str) -> bool:
 def _of_event(event: str, groups: object, problems: list[ConfigProblem]) -> list[HookCommand]:
     where = f"hooks.{event}"
     if event not in list(HookEvent):
-        problems.append(ConfigProblem(where, f"there is no event {_brief(event)}; it is skipped"))
+        problems.append(ConfigProblem(where, f"unknown event {_brief(event)}; it is skipped"))
         return []
     if not isinstance(groups, Sequence) or isinstance(groups, str):
-        problems.append(ConfigProblem(where, "it is no list of groups; it is skipped"))
+        problems.append(ConfigProblem(where, "it must be a list of groups; it is skipped"))
         return []
     found: list[HookCommand] = []
     for at, group in enumerate(groups):
@@ -237,7 +237,7 @@ def _entries(
         if isinstance(entry, Mapping):
             yield position, entry
         else:
-            problems.append(ConfigProblem(position, "it is no JSON object; it is skipped"))
+            problems.append(ConfigProblem(position, "it must be a JSON object; it is skipped"))
 
 
 def _hook(
@@ -247,7 +247,7 @@ def _hook(
     if kind in UNSUPPORTED:
         raise _Faulty(f"{where}.type", f"hooks of type {kind} are not supported; it is skipped")
     if kind != "command":
-        raise _Faulty(f"{where}.type", f"there is no type {_brief(kind)}; it is skipped")
+        raise _Faulty(f"{where}.type", f"unknown type {_brief(kind)}; it is skipped")
     return HookCommand(
         event=event,
         name=_name(entry, where) or usual,
@@ -268,7 +268,7 @@ def _hook(
 def _text(entry: Mapping[str, Any], key: str, where: str) -> str:
     said = entry.get(key, "")
     if not isinstance(said, str):
-        raise _Faulty(f"{where}.{key}", f"{key} is no text; the hook is skipped")
+        raise _Faulty(f"{where}.{key}", f"{key} must be text; the hook is skipped")
     return said
 
 
@@ -285,14 +285,14 @@ def _name(entry: Mapping[str, Any], where: str) -> str:
 def _yes_or_no(entry: Mapping[str, Any], key: str, where: str, *, usual: bool) -> bool:
     said = entry.get(key, usual)
     if not isinstance(said, bool):
-        raise _Faulty(f"{where}.{key}", f"{key} is true or false; the hook is skipped")
+        raise _Faulty(f"{where}.{key}", f"{key} must be true or false; the hook is skipped")
     return said
 
 
 def _command(entry: Mapping[str, Any], where: str) -> str:
     said = _text(entry, "command", where)
     if not said.strip() or "\0" in said:
-        raise _Faulty(f"{where}.command", "it names no command; the hook is skipped")
+        raise _Faulty(f"{where}.command", "command is missing; the hook is skipped")
     return said
 
 
@@ -301,14 +301,14 @@ def _args(entry: Mapping[str, Any], where: str) -> tuple[str, ...] | None:
     if said is None:
         return None
     if not isinstance(said, list) or not all(isinstance(each, str) for each in said):
-        raise _Faulty(f"{where}.args", "args is no list of texts; the hook is skipped")
+        raise _Faulty(f"{where}.args", "args must be a list of texts; the hook is skipped")
     return tuple(said)
 
 
 def _matcher(group: Mapping[str, Any], where: str) -> Matcher:
     said = group.get("matcher") or ""
     if not isinstance(said, str):
-        raise _Faulty(f"{where}.matcher", "the matcher is no text; the hook is skipped")
+        raise _Faulty(f"{where}.matcher", "the matcher must be text; the hook is skipped")
     try:
         return matcher(said)
     except FaultyMatcher as error:
@@ -344,7 +344,7 @@ def _on_failure(entry: Mapping[str, Any], where: str) -> OnFailure:
     said = [entry[key] for key in ("on_failure", "onFailure") if key in entry]
     for key in ("on_failure", "onFailure"):
         if entry.get(key, OnFailure.WARN) not in (OnFailure.WARN, OnFailure.BLOCK):
-            raise _Faulty(f"{where}.{key}", f"{key} is warn or block; the hook is skipped")
+            raise _Faulty(f"{where}.{key}", f"{key} must be warn or block; the hook is skipped")
     if _yes_or_no(entry, "failClosed", where, usual=False) or OnFailure.BLOCK in said:
         return OnFailure.BLOCK
     return OnFailure.WARN if said else OnFailure.UNSAID
@@ -353,14 +353,16 @@ def _on_failure(entry: Mapping[str, Any], where: str) -> OnFailure:
 def _dialect(entry: Mapping[str, Any], where: str) -> Dialect:
     said = entry.get("dialect", Dialect.CLAUDE)
     if said not in list(Dialect):
-        raise _Faulty(f"{where}.dialect", "dialect is claude or native; the hook is skipped")
+        raise _Faulty(f"{where}.dialect", "dialect must be claude or native; the hook is skipped")
     return Dialect(said)
 
 
 def _env(entry: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:
     said = entry.get("env") or {}
     if not isinstance(said, Mapping) or not all(map(_can_be_set, said.items())):
-        raise _Faulty(f"{where}.env", "env is no object of names and texts; the hook is skipped")
+        raise _Faulty(
+            f"{where}.env", "env must be an object of names and texts; the hook is skipped"
+        )
     return tuple(sorted(said.items()))
 
 

@@ -212,9 +212,9 @@ def _read(source: _Source, workspace: Path) -> FoundHooks:
     except Unreadable as error:
         return _unusable(source, str(error))
     except (UnicodeDecodeError, RecursionError):
-        return _unusable(source, "it is no JSON text; none of its hooks runs")
+        return _unusable(source, "it is not JSON text; none of its hooks runs")
     except json.JSONDecodeError as error:
-        why = f"it is no JSON (line {error.lineno}: {error.msg}); none of its hooks runs"
+        why = f"it is not JSON (line {error.lineno}: {error.msg}); none of its hooks runs"
         return _unusable(source, why)
     file = read_hooks(document, imported=source.kind is HookSource.IMPORTED)
     return FoundHooks(

@@ -124,7 +124,7 @@ class HookProcess:
             stdout=self._output.text,
             stderr=self._errors.text,
             timed_out=self._timed_out,
-            trouble=f"wrote more than {FLOOD // MIB} MiB and was ended" if self._flooded else "",
+            trouble=f"wrote more than {FLOOD // MIB} MiB and was stopped" if self._flooded else "",
             cut=self._output.cut or self._errors.cut,
             garbled=not self._output.is_text,
             seconds=anyio.current_time() - began,

@@ -234,7 +234,7 @@ class ExternalHooks:
         if self._holds <= MOST_HOLDS:
             return verdict
         self._holds = 0
-        warning = f"Hooks held the turn open {MOST_HOLDS} times in a row; it ends now all the same."
+        warning = f"Hooks continued the turn {MOST_HOLDS} times in a row; it ends now."
         self._tell(warning)
         return HookVerdict(warnings=(*verdict.warnings, warning))
 

@@ -108,8 +108,8 @@ class HookTrust:
             return "the folder is not trusted"
         if status is TrustStatus.MODIFIED:
             changes = ", ".join(self.difference(known, self.covered(known)))[:LONGEST_CHANGES]
-            return f"it has changed since it was trusted ({changes})"
-        return "nobody has trusted it yet"
+            return f"it changed since you trusted it ({changes})"
+        return "you have not trusted it yet"
 
     def difference(self, known: KnownHook, now: Covered) -> tuple[str, ...]:
         """What changed since it was trusted; all there is to look at if it never was."""
@@ -159,7 +159,7 @@ class HookTrust:
         with open(handle, "rb") as opened:
             there = os.fstat(handle)
             if not stat.S_ISREG(there.st_mode) or there.st_uid != os.geteuid():
-                raise self._unusable("it is no file of yours")
+                raise self._unusable("it is not your file")
             if there.st_mode & 0o022:
                 raise self._unusable("others can write it")
             data = opened.read(LARGEST)
@@ -170,8 +170,8 @@ class HookTrust:
 
     def _unusable(self, why: str) -> StorageError:
         return StorageError(
-            f"{self._file} cannot be used ({why}), so no hook of the project is trusted. Move it "
-            "away and trust them anew."
+            f"{self._file} cannot be used ({why}), so no hook of the project is "
+            "trusted. Move it away and trust them again."
         )
 
     def _write(self, accepted: list[_Accepted]) -> None:
@@ -256,16 +256,16 @@ def from_json(said: Any) -> Covered:
         definition, files = said["definition"], said["files"]
         pairs = [*definition.items(), *files.items()]
     except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError("it holds no definition") from error
+        raise ValueError("it has no definition") from error
     if not all(isinstance(key, str) and isinstance(text, str) for key, text in pairs):
-        raise ValueError("it holds something else than texts")
+        raise ValueError("it has values that are not text")
     return Covered(tuple(definition.items()), tuple(sorted(files.items())))
 
 
 def _accepted(said: Any) -> _Accepted:
     names = said["file"], said["event"], said["name"]
     if not all(isinstance(each, str) for each in names):
-        raise ValueError("a name is no text")
+        raise ValueError("a name is not text")
     return _Accepted(*names, from_json(said))
 
 

@@ -164,7 +164,9 @@ class NodeReader:
                 raise ValueError(text)
             return datetime.fromisoformat(text.upper().replace(" ", "T"))
         except ValueError:
-            self.note("E213", node, path, "this is no time", 'write it like "2026-03-31T00:00:00Z"')
+            self.note(
+                "E213", node, path, "this is not a time", 'write it like "2026-03-31T00:00:00Z"'
+            )
             return None
 
     def items(self, node: Node | None, path: str, *, most: int = 1000) -> Sequence[Node]:

@@ -42,7 +42,7 @@ def check_together(
             "W313",
             listed,
             "active_intents",
-            f"{len(running)} intents are in progress, and {most_in_progress} are meant to be",
+            f"{len(running)} intents are in progress; the limit is {most_in_progress}",
         )
 
 
@@ -94,7 +94,7 @@ def _by_id(read: Sequence[Read], reading: NodeReader) -> dict[str, Read]:
                     "E202",
                     each.at("id"),
                     "id",
-                    f"{intent_id} is the id of an intent in line {first.node.line} too",
+                    f"{intent_id} is also the id of an intent in line {first.node.line}",
                     "give one of them another id",
                 )
     return by_id
@@ -113,7 +113,7 @@ def _check_dependencies(
         for at, (name, node) in enumerate(zip(each.intent.depends_on, nodes, strict=False)):
             if name and name.lower() not in by_id:
                 about.note(
-                    "E209", node, f"depends_on[{at}]", f"there is no {name}", "name an intent"
+                    "E209", node, f"depends_on[{at}]", f"no such intent: {name}", "name an intent"
                 )
     for cycle in _cycles(graph):
         said = " -> ".join(by_id[one].intent.id for one in (*cycle, cycle[0]))
@@ -140,7 +140,9 @@ def _check_parents(read: Sequence[Read], by_id: Mapping[str, Read], reading: Nod
         about, at = reading.about(each.intent.id), each.at("parent")
         parent = by_id.get(each.intent.parent.lower())
         if parent is None:
-            about.note("E211", at, "parent", f"there is no {each.intent.parent}", "name an intent")
+            about.note(
+                "E211", at, "parent", f"no such intent: {each.intent.parent}", "name an intent"
+            )
         elif each.intent.id.lower() in cyclic:
             what = f"{each.intent.id} is its own ancestor"
             about.note("E211", at, "parent", what, "remove one of the parents")
@@ -153,7 +155,7 @@ def _check_scope_of(child: Read, parent: Read, about: NodeReader, comparisons: A
     if not comparisons.take(_ways(mine) * _ways(its)):
         what = "there are too many patterns to compare with its parent's"
     elif not inside(mine, its):
-        what = f"it reaches outside the scope of {parent.intent.id}"
+        what = f"it goes beyond the scope of {parent.intent.id}"
     else:
         return
     fix = f"stay inside {', '.join(its[:5])}"

@@ -25,8 +25,9 @@ class ContextTooLarge(ValueError):
 
     def __init__(self, intent_id: str, size: int, budget: int) -> None:
         super().__init__(
-            f"{intent_id} takes {size} characters to describe, and {budget} are allowed: shorten "
-            "its description, constraints or criteria, or raise governance.context_chars."
+            f"The description of {intent_id} has {size} characters; {budget} are "
+            "allowed. Shorten its description, constraints or criteria, or raise "
+            "governance.context_chars."
         )
         self.size = size
 

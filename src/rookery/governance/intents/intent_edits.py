@@ -131,7 +131,7 @@ class IntentWriter:
         def check() -> None:
             kp("intents.written")
             if path.read_bytes() != before:
-                raise self._not_written("somebody else is changing it")
+                raise self._not_written("another process is changing it")
             note_write(self._layout.written, path, after)
 
         try:
@@ -141,7 +141,7 @@ class IntentWriter:
         kp("intents.renamed")
 
     def _not_written(self, why: str) -> IntentsNotWritten:
-        return IntentsNotWritten(f"{self._name} was left as it is: {why}.")
+        return IntentsNotWritten(f"{self._name} was not changed: {why}.")
 
 
 class CannotEdit(RookeryError):
@@ -278,7 +278,7 @@ def _found(root: MapNode, intent_id: str) -> MapNode:
         its = node.get("id") if isinstance(node, MapNode) else None
         if isinstance(node, MapNode) and isinstance(its, TextNode) and its.text == intent_id:
             return node
-    raise CannotEdit(f"There is no {intent_id} in the intent file; nothing was changed.")
+    raise CannotEdit(f"No {intent_id} in the intent file; nothing was changed.")
 
 
 def _spelled(text: str) -> str:

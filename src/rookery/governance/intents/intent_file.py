@@ -161,7 +161,7 @@ def _id(node: MapNode, at: int, reading: NodeReader) -> str:
             "E201",
             its,
             "id",
-            "an id has letters, digits, and _ . - after the first letter, at most 64",
+            "an id has a letter, then letters, digits, _ . or -, at most 64",
             "e.g. id: INT-001",
         )
     elif text and not _USUAL_ID.fullmatch(text):
@@ -221,7 +221,9 @@ def _pattern_is_good(text: str, node: TextNode, path: str, reading: NodeReader) 
         reading.note("E206", node, path, str(error), error.fix)
         return False
     if not reading.alternatives.take(len(pattern.ways)):
-        reading.note("E208", node, path, "the braces of this file stand for too much", "use fewer")
+        reading.note(
+            "E208", node, path, "the braces of this file expand to too many patterns", "use fewer"
+        )
         return False
     if pattern.negated:
         return True
@@ -365,7 +367,7 @@ def summary(file: IntentFile, problems: Sequence[Problem] | None = None) -> str:
         return "No problems."
     counted = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}."
     if not file.usable:
-        return f"{counted} No intent can be selected until the file is mended."
+        return f"{counted} No intent can be selected until the file is fixed."
     broken = [each.id for each in file.intents if each.id in file.broken]
     if not broken:
         return counted

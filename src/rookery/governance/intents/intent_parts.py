@@ -184,7 +184,7 @@ def _verify(node: Node | None, path: str, reading: NodeReader) -> Verify | None:
     cwd = reading.text(fields.get("cwd"), f"{path}.cwd")
     if cwd.startswith(("/", "~")) or ".." in cwd.split("/"):
         at = fields.get("cwd") or fields
-        reading.note("E207", at, f"{path}.cwd", "it lies outside the workspace", "e.g. cwd: tests")
+        reading.note("E207", at, f"{path}.cwd", "it is outside the workspace", "e.g. cwd: tests")
     return Verify(command=command, timeout_s=seconds or DEFAULT_VERIFY_SECONDS, cwd=cwd)
 
 

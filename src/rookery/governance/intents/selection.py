@@ -31,8 +31,8 @@ from rookery.governance.layout import find_layout
 from rookery.governance.project import GovernedProject
 
 MOST_NAMED = 20
-_MAKE = "The user can make one with: rookery intents init"
-_MEND = "What is wrong with it is told by: rookery intents validate"
+_MAKE = "The user can create one with: rookery intents init"
+_MEND = "For details: rookery intents validate"
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
@@ -159,7 +159,7 @@ def select(
     intent = file.find(wanted)
     if intent is None:
         return Refusal(
-            code="REQ-006", message=f"There is no intent {wanted[:64]}. {_choices(choices)}"
+            code="REQ-006", message=f"No such intent: {wanted[:64]}. {_choices(choices)}"
         )
     if intent.id in file.broken:
         return _invalid(file, f"{intent.id} has errors in the intent file. {_MEND}", intent.id)
@@ -254,12 +254,12 @@ def _choices(choices: Sequence[Intent]) -> str:
 def check_selectable(settings: Settings, workspace: Path, intent_id: str) -> None:
     """Raises `IntentNotSelectable` if a run could not work for the intent."""
     if settings.governance.mode == "off":
-        raise IntentNotSelectable("Governance is switched off, so no intent can be worked for.")
+        raise IntentNotSelectable("Governance is turned off, so no intent can be selected.")
     layout = find_layout(workspace, workspace).layout
     if layout is None:
         raise IntentNotSelectable(
-            f"There are no intents here, so {intent_id} cannot be worked for. Make some with: "
-            "rookery intents init"
+            f"This project has no intents, so {intent_id} cannot be selected. Create "
+            "some with: rookery intents init"
         )
     now = datetime.now(UTC)
     found = select(IntentReader(layout).read().file, intent_id, now=now)

@@ -149,7 +149,7 @@ class ActiveFile:
         self.inode, self.size = found.st_ino, found.st_size
         if self.size > LARGEST_FILE:
             self.close()
-            raise UnfitFile(path, f"holds more than {LARGEST_FILE // MIB} MiB")
+            raise UnfitFile(path, f"is larger than {LARGEST_FILE // MIB} MiB")
 
     def close(self) -> None:
         os.close(self.fd)

@@ -235,8 +235,8 @@ def _noted_by_others(history: GitHistory, revision: str) -> list[dict[str, Any]]
         there = list(decoded_objects(history.note_text(note).decode("utf-8")))
     except (ValueError, RecursionError) as error:
         raise StorageError(
-            f"There is a note on {revision[:12]} in refs/notes/{NOTES} that is none of ours, so "
-            "it was left as it is. Remove it to have the commit noted."
+            f"The note on {revision[:12]} in refs/notes/{NOTES} was not written by "
+            "rookery, so it was not changed. Remove it, then run this again."
         ) from error
     return [each for each in there if isinstance(each, dict) and not record_finalised_by(each)]
 

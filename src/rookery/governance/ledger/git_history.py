@@ -62,11 +62,11 @@ class GitHistory:
     def commit(self, name: str) -> Commit:
         """Raises HistoryUnreadable if there is none of that name."""
         if name.startswith("-"):
-            raise HistoryUnreadable(f"{name} is no commit.")
+            raise HistoryUnreadable(f"{name} is not a commit.")
         try:
             revision = self._said("rev-parse", "--verify", "-q", f"{name}^{{commit}}").strip()
         except HistoryUnreadable as error:
-            raise HistoryUnreadable(f"There is no commit {name} here.") from error
+            raise HistoryUnreadable(f"No such commit: {name}.") from error
         parents = self._said("rev-list", "--parents", "-n", "1", revision).split()[1:]
         time = self._said("log", "-1", "--format=%cI", parents[0]).strip() if parents else ""
         return Commit(
@@ -176,7 +176,7 @@ class GitHistory:
                 seconds=seconds,
             )
         except ProgramTimeout as error:
-            raise HistoryUnreadable(f"git {words[0]} took too long.") from error
+            raise HistoryUnreadable(f"git {words[0]} timed out.") from error
         except OSError as error:
             raise HistoryUnreadable(f"git cannot be run ({error.strerror}).") from error
         if answer.status:

@@ -206,7 +206,7 @@ class Ledger:
         lock = self._state / "locks" / "trace"
         try:
             if not self.folder.is_dir():
-                raise unwritable(f"there is no folder {self.folder}")
+                raise unwritable(f"no such folder: {self.folder}")
             with self._guard, exclusive(lock, wait=self._lock_wait):
                 page = self._page()
                 try:

@@ -102,9 +102,9 @@ def held_words(check: TracedRecord | None) -> str:
     if check is None:
         return "never checked"
     if check.outcome == "success":
-        return f"held on {check.time[:10]}"
+        return f"passed on {check.time[:10]}"
     ended = "" if check.exit_code is None else f", exit {check.exit_code}"
-    return f"did not hold on {check.time[:10]}{ended}"
+    return f"failed on {check.time[:10]}{ended}"
 
 
 def blame_rows(lines: Sequence[OwnedLine]) -> Iterator[str]:
@@ -146,7 +146,7 @@ def why_rows(line: OwnedLine, why: Why | None) -> Iterator[str]:
     if line.origin == "edited since":
         yield "  edited    since the call below wrote it; by whom is not recorded"
     call = f" ({record.tool_use_id})" if record.tool_use_id else ""
-    told = " (told by the note of its commit)" if line.noted else ""
+    told = " (from the note of its commit)" if line.noted else ""
     yield f"  call      {record.tool_name or 'unknown'}{call}, record {record.id[:8]}{told}"
     if not record.intent_id:
         yield "  intent    none"
@@ -277,7 +277,7 @@ def _why(
     approved, by = approval_words(record, decision), approver(record, decision)
     intent = intents.find(record.intent_id) if record.intent_id else None
     if intent is None:
-        return Why(approved=approved, approver=by, changed="it is not among the intents now")
+        return Why(approved=approved, approver=by, changed="it was removed")
     criteria = tuple(
         NamedCriterion(
             id=each.id,
@@ -301,7 +301,7 @@ def _changed(record: TracedRecord, intent: Intent, intents: IntentFile) -> str:
         return f"it was revision {record.intent_rev}, and is {intent.revision} now"
     now = digest(intent, intents.policy)
     if record.intent_digest and not now.startswith(record.intent_digest.removeprefix("sha256:")):
-        return "its wording has changed since"
+        return "its wording changed since"
     return ""
 
 

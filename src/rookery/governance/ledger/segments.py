@@ -185,7 +185,7 @@ def _seekable(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _too_large(path: Path, most: int) -> LedgerUnreadable:
-    return LedgerUnreadable(f"{path} holds more than {most // MIB} MiB; move it away")
+    return LedgerUnreadable(f"{path} is larger than {most // MIB} MiB; move it away")
 
 
 class Seal(Struct, frozen=True, kw_only=True):
@@ -263,7 +263,7 @@ def move_sealed(active: Path, last_line: bytes) -> Path:
         raise OSError(errno.ELOOP, f"{folder} is a symbolic link")
     target = folder / segment_name(own["first_time"], own["root"].removeprefix(PREFIX))
     if target.exists():
-        raise OSError(errno.EEXIST, f"there is a sealed file {target} already")
+        raise OSError(errno.EEXIST, f"the sealed file {target} already exists")
     kp("ledger.before_move")
     os.rename(active, target)
     kp("ledger.moved")

@@ -90,7 +90,7 @@ def exclusive(path: Path, *, wait: float = WAIT) -> Iterator[None]:
     fd = _opened(path)
     try:
         if not lock_within(fd, wait):
-            raise busy(f"{path} is held by another process")
+            raise busy(f"{path} is in use by another process")
         yield
     finally:
         os.close(fd)
@@ -109,7 +109,7 @@ def make_state_folder(folder: Path) -> None:
     if stat.S_ISLNK(there):
         raise OSError(errno.ELOOP, f"{folder} is a symbolic link")
     if not stat.S_ISDIR(there):
-        raise OSError(errno.ENOTDIR, f"{folder} is no folder")
+        raise OSError(errno.ENOTDIR, f"{folder} is not a folder")
 
 
 def made_once(path: Path, data: bytes, *, fits: Callable[[Path], bool], mode: int) -> None:
@@ -198,7 +198,7 @@ def _given(path: Path, known: str) -> str:
         wanted = known or secrets.token_hex(8)
         made_once(path, f"{wanted}\n".encode(), fits=fits, mode=0o644)
     except IsADirectoryError as error:
-        raise LedgerUnreadable(f"{path} is no regular file; move it away") from error
+        raise LedgerUnreadable(f"{path} is not a regular file; move it away") from error
     return _own_id(path)
 
 

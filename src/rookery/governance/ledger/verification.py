@@ -34,14 +34,14 @@ from rookery.governance.ledger.verify_ledger import (
 
 _ACCEPT = f"{NAME} trace verify --accept"
 _DAMAGED = (
-    "Restore the file from a copy. To go on without: move agent_trace.jsonl and trace out of "
-    f".orchestration, then accept the loss: {_ACCEPT}"
+    "Restore the file from a copy. To continue without it, move agent_trace.jsonl "
+    f"and trace out of .orchestration, then accept the loss: {_ACCEPT}"
 )
 _OUR_WAYS_OUT = {
     **dict.fromkeys(WAYS_OUT, _DAMAGED),
     "expected": "Restore a ledger that had this state, or compare with the state of this one.",
     "unchained": WAYS_OUT["unchained"],
-    "torn-tail": f"Mend the last line: {NAME} trace verify --fix-tail",
+    "torn-tail": f"Repair the last line: {NAME} trace verify --fix-tail",
     "pruned-by-others": f"Restore what was pruned, or accept the loss: {_ACCEPT}",
 }
 MOST_REFS = 200

@@ -930,7 +930,7 @@ def _regular(name: str) -> Iterator[Any]:
 
     with open(name, "rb", opener=opener) as opened:
         if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-            raise OSError("it is no regular file")
+            raise OSError("it is not a regular file")
         yield opened
 
 

@@ -183,10 +183,12 @@ def _path_refusal(finding: PathFinding, at: CallStanding) -> Refusal:
 
 
 _MESSAGES = {
-    "REQ-001": "{intent} may change {path} only if the user agrees: {why}.",
-    "REQ-008": "{intent} may remove or move {path} only if the user agrees, though it owns it.",
+    "REQ-001": "{intent} may change {path} only with the user's approval: {why}.",
+    "REQ-008": (
+        "{intent} may remove or move {path} only with the user's approval, although it is in scope."
+    ),
     "REQ-014": "{path} is protected: {why}.",
-    "REQ-015": "{path} cannot be judged, so it is not touched: {why}.",
+    "REQ-015": "{path} cannot be checked, so it is not touched: {why}.",
 }
 
 
@@ -270,7 +272,7 @@ def _about_unknown(
     if decision is Decision.ALLOW:
         return
     what = "This command" if action.command else "This tool of a server"
-    why = known.why if known and known.why else "nobody can tell what it writes"
+    why = known.why if known and known.why else "it is not known what it writes"
     yield Objection(
         decision=Decision[at.policy.unknown_targets.upper()],
         refusal=Refusal(

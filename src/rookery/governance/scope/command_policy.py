@@ -73,7 +73,7 @@ def opinion(
 def read_policy(said: Any) -> tuple[CommandPolicy, tuple[str, ...]]:
     """The rules a file holds, and what is wrong with it. Faulty rules that allow are left out."""
     if not isinstance(said, Mapping) or not isinstance(said.get("rules", []), list):
-        return CommandPolicy(), ("the file must hold a list named rules",)
+        return CommandPolicy(), ("the file must have a list named rules",)
     rules: list[CommandRule] = []
     faults: list[str] = []
     for number, entry in enumerate(said.get("rules", [])):
@@ -122,10 +122,10 @@ def _rule(entry: Any) -> CommandRule:
     if not isinstance(entry, Mapping):
         raise ValueError("a rule is a mapping with prefix and decision")
     if unknown := set(entry) - _KEYS:
-        raise ValueError(f"{min(map(str, unknown))} is not known here")
+        raise ValueError(f"{min(map(str, unknown))} is not a known field")
     decision = _DECISIONS.get(str(entry.get("decision")))
     if decision is None:
-        raise ValueError("decision is one of allow, ask, deny")
+        raise ValueError("decision must be allow, ask or deny")
     prefix = entry.get("prefix")
     if not isinstance(prefix, list) or not prefix:
         raise ValueError("prefix is a list of tokens, such as [git, [fetch, pull]]")
@@ -148,7 +148,7 @@ def _alternatives(token: Any) -> tuple[str, ...]:
 def _examples(entry: Mapping[str, Any], key: str) -> tuple[tuple[str, ...], ...]:
     examples = entry.get(key) or []
     if not isinstance(examples, list):
-        raise ValueError(f"{key} is a list of commands")
+        raise ValueError(f"{key} must be a list of commands")
     return tuple(tuple(shlex.split(str(each))) for each in examples)
 
 
@@ -161,7 +161,7 @@ def _failing_examples(rule: CommandRule) -> list[str]:
 def _expressions(said: Mapping[str, Any], key: str) -> tuple[tuple[str, ...], list[str]]:
     sources = said.get(key) or []
     if not isinstance(sources, list):
-        return (), [f"{key} is a list of regular expressions"]
+        return (), [f"{key} must be a list of regular expressions"]
     good: list[str] = []
     faults: list[str] = []
     for source in map(str, sources):

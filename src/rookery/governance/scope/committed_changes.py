@@ -76,7 +76,7 @@ class CommittedChanges:
         top = next((each for each in (here, *here.parents) if (each / ".git").exists()), None)
         program = find_own_program("git", here)
         if top is None or not program:
-            raise GitUnread(f"{here} lies in no git repository, or there is no git.")
+            raise GitUnread(f"{here} is not in a git repository, or git is not installed.")
         self.top = top
         self._layout = layout
         self._program = program
@@ -100,7 +100,7 @@ class CommittedChanges:
     def commits(self, revisions: str) -> tuple[CommittedChange, ...]:
         """Of a range such as `main..topic`, oldest first."""
         if revisions.startswith("-") or ".." not in revisions:
-            raise GitUnread(f"{revisions} is no range of commits, such as main..HEAD.")
+            raise GitUnread(f"{revisions} is not a range of commits, such as main..HEAD.")
         said = self._run("rev-list", "--reverse", "--topo-order", revisions, "--").decode()
         return tuple(map(self._commit, said.split()))
 

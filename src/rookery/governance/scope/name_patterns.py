@@ -148,7 +148,7 @@ def alternatives(text: str) -> list[str]:
             open_ones += [current[:start] + body + current[end + 1 :] for body in bodies]
         if len(done) + len(open_ones) > MOST_ALTERNATIVES:
             raise PatternError(
-                f"a pattern may stand for {MOST_ALTERNATIVES} alternatives at most",
+                f"a pattern can have at most {MOST_ALTERNATIVES} alternatives",
                 "use several patterns",
             )
     return done[::-1]

@@ -99,14 +99,14 @@ def permission_rule(text: str) -> PermissionRule:
     if not said.strip():
         raise PatternError("the specifier is empty", f'write "{parts["tool"]}" for every call')
     if said.startswith("!"):
-        raise PatternError("a rule cannot be turned round with !", "put it into another list")
+        raise PatternError("a rule cannot be negated with !", "put it into another list")
     if all(traits_of(tool).takes_command for tool in tools):
         return PermissionRule(text, tools, Form.COMMANDS, command=_command(said.strip()))
     if all(traits_of(tool).takes_paths for tool in tools):
         grants, forbids = scope_pattern(said), scope_pattern(said, floating=True)
         return PermissionRule(text, tools, Form.PATHS, grants=grants, forbids=forbids)
     raise PatternError(
-        f"{parts['tool']} has neither a command nor a path, so the rule never fits",
+        f"{parts['tool']} has neither a command nor a path, so the rule never matches",
         f'write "{parts["tool"]}"',
     )
 
@@ -193,9 +193,7 @@ def _tools(name: str) -> tuple[str, ...]:
         return (normal,)
     if meant := tuple(tool for tool, traits in known_tools().items() if name in traits.names):
         return meant
-    raise PatternError(
-        f"there is no tool {name}, so the rule never fits", "name a tool that is there"
-    )
+    raise PatternError(f"no such tool: {name}, so the rule never matches", "name a known tool")
 
 
 def _mcp_pattern(name: str) -> str:

@@ -172,14 +172,14 @@ def _entry(
         try:
             until = date.fromisoformat(limited["day"])
         except ValueError:
-            return None, problem("E213", "this is no day", "write it like until=2026-12-31")
+            return None, problem("E213", "this is not a date", "write it like until=2026-12-31")
     if any(sign in BIDIRECTIONAL or sign < " " for sign in line):
-        return None, problem("E206", "it has a character that controls something", "remove it")
+        return None, problem("E206", "it has a control character", "remove it")
     intent_id = _intent_id(said, known)
     if intent_id is not None:
         entry = Exemption(line=line, number=number, intent_id=intent_id, until=until)
         if intent_id not in known:
-            return entry, problem("W301", f"there is no intent {intent_id}")
+            return entry, problem("W301", f"no such intent: {intent_id}")
     else:
         bare = said.removeprefix("!").removeprefix("path:")
         if wrong := floating_fault(bare):
@@ -194,7 +194,7 @@ def _entry(
     if entry.over(now):
         return entry, problem("W310", f"{said} was exempt until {until}")
     unknown = entry.pattern and _LIKE_AN_ID.fullmatch(entry.pattern)
-    return entry, problem("W301", f"there is no intent {said}") if unknown else None
+    return entry, problem("W301", f"no such intent: {said}") if unknown else None
 
 
 def _intent_id(said: str, known: Collection[str]) -> str | None:

@@ -30,7 +30,7 @@ _METADATA_FOLDERS = (".git", ".hg", ".jj", ".svn")
 _ALWAYS_PROTECTED = {
     folded(GOVERNANCE_FOLDER): "it decides what an intent may do",
     folded(PROJECT_FOLDER): "it decides what the agent may do",
-    **dict.fromkeys(map(folded, _METADATA_FOLDERS), "it is the version control's own"),
+    **dict.fromkeys(map(folded, _METADATA_FOLDERS), "it belongs to version control"),
 }
 _DELETIONS = {"allow": Decision.NONE, "ask": Decision.ASK, "deny": Decision.DENY}
 MOST_NAMED = 8

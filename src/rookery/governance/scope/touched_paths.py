@@ -33,8 +33,8 @@ _PATH_NAMES = frozenset(
 )
 _OF_MANY_THINGS = frozenset({"from", "to", "source", "target", "uri"})
 _UNREADABLE = {
-    "nul": "it holds a NUL character",
-    "control_char": "it holds characters that cannot be seen",
+    "nul": "it has a NUL character",
+    "control_char": "it has invisible characters",
 }
 MOST_COMMANDS = 500
 """Of a line with more of them, not all were looked at."""
@@ -152,7 +152,7 @@ def displaced(action: Action, layout: Layout, intent_id: str) -> Refusal | None:
     for change in action.changes:
         at = str(layout.workspace / change.path)
         if realpath(at) != at:
-            why = "it leads somewhere else than it did a moment ago"
+            why = "its target changed meanwhile"
             return _refusal(change.path, "path_changed", why, intent_id)
     return None
 
@@ -245,7 +245,7 @@ def _unknown(judgement: Judgement, targets: Sequence[ReachTarget]) -> str:
     if judgement.why_not:
         return judgement.why_not
     if judgement.too_deep or len(judgement.commands) > MOST_COMMANDS:
-        return "it has more commands than can be looked at"
+        return "it has too many commands to check"
     if judgement.network:
         return "it uses the network"
     told = {each.path for each in targets}

@@ -105,8 +105,8 @@ async def _manage(options: ManagerOptions, places: Places) -> int:
         return await _use_the_one_that_runs(options, links)
     if options.pair:
         raise SettingsError(
-            f"No manager of this project runs that a device could be paired with. Start one with "
-            f"{options.again} --host, or --behind-tunnel."
+            "No manager of this project is running that devices can reach. Start one "
+            f"with {options.again} --host, or --behind-tunnel."
         )
     page = PageFiles()
     if not page.is_built and options.open:
@@ -122,11 +122,11 @@ async def _manage(options: ManagerOptions, places: Places) -> int:
 async def _use_the_one_that_runs(options: ManagerOptions, links: "Links") -> int:
     if options.pair and not links.pairing_url:
         raise SettingsError(
-            f"The manager that runs (process {links.pid}) is reached from this machine only. End "
+            f"The running manager (process {links.pid}) serves this machine only. End "
             "it, and start it with --host or --behind-tunnel."
         )
     if not options.as_json:
-        tell(f"A manager of this project runs already, as process {links.pid}.")
+        tell(f"A manager of this project is already running, as process {links.pid}.")
     announce(links, as_json=options.as_json)
     if options.pair:
         show_pairing(links.pairing_url)
@@ -243,7 +243,7 @@ async def _welcome(options: ManagerOptions, plan: "ListenPlan", server: "WebServ
         show_pairing(links.pairing_url)
     announce(links, as_json=options.as_json)
     if not options.as_json:
-        tell(f"Ctrl-C ends it, and sessions run on. A new link, any time: {options.again}")
+        tell(f"Ctrl-C ends it; sessions keep running. For a new link: {options.again}")
     if options.open:
         await open_browser(links.launch_url)
 
@@ -260,7 +260,7 @@ async def _part(options: ManagerOptions, manager: "Manager") -> None:
         await manager.supervisor.stop_all()
     else:
         run = "runs" if number == 1 else "run"
-        tell(f"{named} {run} on. To stop them: {NAME} sessions stop-all")
+        tell(f"{named} {run} on. To stop: {NAME} sessions stop-all")
 
 
 def _heeded() -> list[signal.Signals]:
@@ -286,9 +286,9 @@ command = click.Command(
     "manager",
     callback=_run,
     help=(
-        "Open the Agent Manager of a project: a page on which sessions are started, watched and "
-        "answered. It is served to this machine only, unless --host or --behind-tunnel is given. "
-        "Sessions run on when it ends."
+        "Open the Agent Manager of a project in your browser, to start, watch and "
+        "answer sessions. It serves this machine only, unless --host or "
+        "--behind-tunnel is given. Sessions keep running when it ends."
     ),
     params=[
         click.Option(
@@ -296,22 +296,20 @@ command = click.Command(
             type=click.Path(path_type=Path),
             default=".",
             callback=resolve_folder,
-            help="The project whose sessions are meant.",
+            help="The project folder.",
         ),
         click.Option(
             ["--port"],
             type=click.IntRange(0, 65535),
             default=0,
-            help="Where to listen; 0 takes any port that is free.",
+            help="The port; 0 takes any free one.",
         ),
         click.Option(["--no-open"], is_flag=True, help="Do not open a browser."),
-        click.Option(["--json", "as_json"], is_flag=True, help="Print the link for a program."),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON."),
         click.Option(
             ["--stop-sessions"], is_flag=True, help="Stop all sessions when the manager ends."
         ),
-        click.Option(
-            ["--host"], help="Let paired devices reach it at this address of this machine, too."
-        ),
+        click.Option(["--host"], help="Also serve paired devices at this address of this machine."),
         click.Option(
             ["--tls"], is_flag=True, help="With --host: encrypt, with a certificate made here."
         ),
@@ -326,13 +324,17 @@ command = click.Command(
         click.Option(
             ["--behind-tunnel"],
             metavar="URL",
-            help="Let paired devices reach it through a tunnel that ends here, at this https URL.",
+            help="Serve paired devices through a tunnel to this machine, at this https URL.",
         ),
         click.Option(
-            ["--plain-text"], is_flag=True, help="With --host: do not encrypt. Others can read."
+            ["--plain-text"],
+            is_flag=True,
+            help="With --host: do not encrypt. Others can read everything.",
         ),
         click.Option(
-            ["--pair"], is_flag=True, help="Show a code for another device, if it runs already."
+            ["--pair"],
+            is_flag=True,
+            help="Show a code for another device; the manager must be running.",
         ),
     ],
 )
@@ -363,7 +365,7 @@ async def open_browser(link: str) -> None:
     """Only where there is a screen: a browser in this terminal would be in the way."""
     has_screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     if not has_screen and sys.platform != "darwin":
-        tell("There is no screen here to open a browser on.")
+        tell("There is no display to open a browser on.")
         return
     import webbrowser
 

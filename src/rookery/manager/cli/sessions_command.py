@@ -93,9 +93,9 @@ async def do_command(client: ManagerClient, request: str) -> int:
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SettingsError(f"That is no JSON: {error}.") from error
+        raise SettingsError(f"That is not JSON: {error}.") from error
     if not isinstance(fields, dict):
-        raise SettingsError('A request is an object, such as {"kind": "list_sessions"}.')
+        raise SettingsError('A request must be an object, such as {"kind": "list_sessions"}.')
     if clause := repeated_field(text):
         raise SettingsError(f"The request {clause} Nothing was done.")
     print(as_json(await client.do(request_from_json(fields))), flush=True)
@@ -130,7 +130,7 @@ def devices_group() -> None:
 _HEADINGS = {
     "Look": "list inbox show follow wait",
     "Work": "start send approve reject answer cancel resume retry stop-all trust switch mail",
-    "Review and take over": "diff comment revert compare apply merge finish worktrees",
+    "Review and apply": "diff comment revert compare apply merge finish worktrees",
     "Look after": "rename mark-read archive remove fork export checkpoints restore",
     "Look up": "models modes branches paths intents trace blame settings devices do",
 }

@@ -90,14 +90,14 @@ class ManagerClient:
             )
         match fitting:
             case []:
-                raise SettingsError(f"No session here begins with {given}. See {NAME} sessions.")
+                raise SettingsError(f"No session begins with {given}. See {NAME} sessions.")
             case [only]:
                 return only
             case _:
                 short = short_ids(each.session_id for each in everyone)
                 named = [short[each.session_id] for each in fitting]
                 raise SettingsError(
-                    f"{given} fits several sessions: {some(named)}. Give more characters."
+                    f"{given} matches several sessions: {some(named)}. Give more characters."
                 )
 
     async def worktree(self, given: str) -> WorktreeRow:
@@ -112,7 +112,9 @@ class ManagerClient:
                 session = await self.session(given)
             case several:
                 branches = some([harmless_line(each.branch) for each in several])
-                raise SettingsError(f"{given} fits several worktrees: {branches}. Name the branch.")
+                raise SettingsError(
+                    f"{given} matches several worktrees: {branches}. Give the branch."
+                )
         if not session.worktree_id:
             raise SettingsError(f"Session {given} works in the project itself, not in a worktree.")
         return next(each for each in there if each.id == session.worktree_id)
@@ -137,9 +139,7 @@ def words_of(given: str) -> str:
     """Words from the command line, or all of standard input for a dash."""
     said = sys.stdin.read() if given == "-" else given
     if not said.strip():
-        raise SettingsError(
-            "There are no words. Give them as an argument, or - and standard input."
-        )
+        raise SettingsError("The text is missing. Give it as an argument, or - for standard input.")
     return as_utf8(said)
 
 
@@ -151,10 +151,10 @@ workspace_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.opt
     type=click.Path(path_type=Path),
     default=".",
     callback=resolve_folder,
-    help="The project whose sessions are meant.",
+    help="The project folder.",
 )
 json_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "--json", "as_json", is_flag=True, help="Print the answer for a program."
+    "--json", "as_json", is_flag=True, help="Print JSON."
 )
 one_session: Callable[[Callable[..., Any]], Callable[..., Any]] = click.argument(
     "session", metavar="ID"
@@ -186,7 +186,7 @@ def _command(body: Body, *, stays: bool) -> Callable[..., int]:
                 # whoever only looks on goes on with the next manager
                 if not stays or isinstance(error, NoManager):
                     raise Disconnected(
-                        f"{error} Whether anything was done shows in: {NAME} sessions"
+                        f"{error} To see whether anything was done: {NAME} sessions"
                     ) from error
 
     return command

@@ -62,7 +62,9 @@ async def show_command(client: ManagerClient, session: str) -> int:
 
 @click.command("follow")
 @one_session
-@click.option("--tail", type=click.IntRange(1, 2_000), default=200, help="Begin so many rows back.")
+@click.option(
+    "--tail", type=click.IntRange(1, 2_000), default=200, help="Start this many rows back."
+)
 @for_a_while
 async def follow_command(client: ManagerClient, session: str, tail: int) -> int:
     """Print what happens in a session until it rests."""
@@ -86,7 +88,7 @@ async def follow_command(client: ManagerClient, session: str, tail: int) -> int:
 
 @click.command("wait")
 @click.argument("sessions", nargs=-1, required=True, metavar="ID...")
-@click.option("--timeout", "patience", type=Seconds(min=0), help="Seconds after which to give up.")
+@click.option("--timeout", "patience", type=Seconds(min=0), help="Give up after this many seconds.")
 @for_a_while
 async def wait_command(
     client: ManagerClient, sessions: Sequence[str], patience: float | None
@@ -292,9 +294,9 @@ def _how_it_rests(row: SessionRow) -> str:
     id = short(row.session_id)
     match row.state:
         case SessionState.WAITING_APPROVAL:
-            return f"asks for leave: {NAME} sessions approve {id}, or reject {id}"
+            return f"needs approval: {NAME} sessions approve {id}, or reject {id}"
         case SessionState.WAITING_INPUT:
-            return f"asks something: {NAME} sessions answer {id} TEXT"
+            return f"has a question: {NAME} sessions answer {id} TEXT"
         case SessionState.ERROR:
             why = f" ({harmless(row.failure.text)})" if row.failure else ""
             return f"has failed{why}. Try again: {NAME} sessions retry {id}"

@@ -64,7 +64,7 @@ _WORDS = {
 
 @click.command("list")
 @click.argument("words", nargs=-1)
-@click.option("--archived", is_flag=True, help="Also those that were put away.")
+@click.option("--archived", is_flag=True, help="Also archived sessions.")
 @with_manager
 async def list_command(client: ManagerClient, words: Sequence[str], archived: bool) -> int:
     """Print the sessions, those at work first. With WORDS only those that hold all of them."""
@@ -154,8 +154,10 @@ def _none_here(client: ManagerClient) -> str:
     for above in client.folder.parents:
         if number := sessions_kept(manager_folder(client.places, above)):
             folder = harmless_line(shlex.quote(str(above)))
-            return f"There are no sessions here; {folder} has {number}: {NAME} sessions -w {folder}"
-    return f'There are no sessions here. Start one: {NAME} sessions start "your task"'
+            return (
+                f"No sessions in this project; {folder} has {number}: {NAME} sessions -w {folder}"
+            )
+    return f'No sessions in this project. Start one: {NAME} sessions start "your task"'
 
 
 _YES = [each for each in CHOICES if reply_of(each) == "yes"]
@@ -166,16 +168,16 @@ _WAYS: Mapping[Choice, str] = {
     "halt": "reject --halt:",
 }
 _ts_option = click.option(
-    "--ts", type=int, help="Which of its questions, as the inbox tells; else the oldest."
+    "--ts", type=int, help="The id of the question, from the inbox; default the oldest."
 )
 
 
 @click.command("approve")
 @one_session
-@click.option("--note", default="", help="Words for the model besides.")
-@click.option("--always", is_flag=True, help="Also from now on, as the question offers it.")
-@click.option("--choice", type=click.Choice(_YES), help="How far a yes to governance goes.")
-@click.option("--digest", help="Approve only what has this digest, as the inbox tells it.")
+@click.option("--note", default="", help="A message for the model.")
+@click.option("--always", is_flag=True, help="Also from now on, if the question offers it.")
+@click.option("--choice", type=click.Choice(_YES), help="How far an approval of governance goes.")
+@click.option("--digest", help="Approve only this digest, from the inbox.")
 @_ts_option
 @with_manager
 async def approve_command(
@@ -191,8 +193,8 @@ async def approve_command(
     row = await _question(client, session, ts, SessionState.WAITING_APPROVAL)
     if digest is not None and digest != row.digest:
         raise CommandRejected(
-            f"Session {short(row.session_id)} asks for something else by now, so nothing was "
-            f"approved. Look again: {NAME} sessions inbox"
+            f"Session {short(row.session_id)} now asks for something else, so nothing "
+            f"was approved. Read it again: {NAME} sessions inbox"
         )
     if not client.as_json:
         print("\n".join(lines_of(row, client.paint)), flush=True)
@@ -241,7 +243,7 @@ def _answer_to(row: InboxRow, said: str) -> str:
     """The words, or what the question offers under their number."""
     offered = suggestions(row.text) if row.ask == AskKind.FOLLOWUP else []
     if offered and said.strip().isdecimal() and not 1 <= int(said) <= len(offered):
-        raise SettingsError(f"The question offers 1 to {len(offered)}, so nothing was answered.")
+        raise SettingsError(f"Choose 1 to {len(offered)}. Nothing was answered.")
     return chosen(said, offered).answer
 
 
@@ -258,17 +260,16 @@ async def _question(
     if not fitting:
         id = short(session.session_id)
         if state:
-            raise SettingsError(f"Session {id} asks for nothing that could be approved now.")
+            raise SettingsError(f"Session {id} has nothing to approve.")
         raise SettingsError(
-            f"Session {id} asks nothing now. To say something all the same: "
-            f"{NAME} sessions send {id} TEXT"
+            f"Session {id} has no open question. To send a message: {NAME} sessions send {id} TEXT"
         )
     return fitting[0]
 
 
 def inbox_lines(rows: Sequence[InboxRow], paint: Paint) -> Iterator[str]:
     if not rows:
-        yield "Nobody waits for you."
+        yield "The inbox is empty."
     for row in rows:
         yield _head(row, paint)
         yield from lines_of(row, paint)
@@ -315,11 +316,11 @@ def _unsaid(row: InboxRow) -> str:
     """Of what nobody has put into words."""
     match row.state:
         case SessionState.COMPLETED:
-            return "It is done and has not said what it came to."
+            return "It is done and gave no result."
         case SessionState.ERROR:
-            return "It has failed and has not said why."
+            return "It failed and gave no reason."
         case _:
-            return row.ask.replace("_", " ") or "What it asks is not known here yet."
+            return row.ask.replace("_", " ") or "The question has not arrived yet."
 
 
 def _subject(row: InboxRow) -> str:

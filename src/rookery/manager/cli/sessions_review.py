@@ -58,7 +58,7 @@ _scope_option = click.option(
     "--scope",
     type=click.Choice(["branch", "staged", "unstaged", "session"]),
     default="branch",
-    help="Compared with what; usually with where the branch began.",
+    help="What to compare with; default the start of the branch.",
 )
 
 
@@ -87,8 +87,8 @@ async def diff_command(
 @click.command("comment")
 @one_session
 @click.argument("notes", nargs=-1, required=True, metavar="PATH:LINE TEXT...")
-@click.option("--old", is_flag=True, help="The lines are those of the text before the change.")
-@click.option("--words", default="", help="What else to say, before the comments.")
+@click.option("--old", is_flag=True, help="Line numbers are those before the change.")
+@click.option("--words", default="", help="A message before the comments.")
 @with_manager
 async def comment_command(
     client: ManagerClient, session: str, notes: Sequence[str], old: bool, words: str
@@ -106,7 +106,7 @@ async def comment_command(
 @click.command("revert")
 @one_session
 @click.argument("path")
-@click.option("--digest", help="Only if the file still has this digest, as diff --json tells it.")
+@click.option("--digest", help="Only if the file still has this digest, from diff --json.")
 @with_manager
 async def revert_command(client: ManagerClient, session: str, path: str, digest: str | None) -> int:
     """Put one file back as it was. What it held is kept under a reference."""
@@ -116,7 +116,7 @@ async def revert_command(client: ManagerClient, session: str, path: str, digest:
     if file is None:
         raise SettingsError(f"{path} is not changed. See {NAME} sessions diff {session}.")
     if digest not in (None, file.digest):
-        raise CommandRejected(f"{path} has changed since, so it was left as it is. Look again.")
+        raise CommandRejected(f"{path} changed since, so it was not reverted. Look again.")
     request = RevertFile(session_id=row.session_id, path=path, digest=file.digest)
     return await client.carry_out(request, f"Reverted {harmless_line(path)}.")
 
@@ -129,7 +129,7 @@ async def compare_command(client: ManagerClient, which: str) -> int:
     groups = {each.group_id for each in await client.sessions() if each.group_id}
     group = which if which in groups else (await client.session(which)).group_id
     if not group:
-        raise SettingsError(f"Session {which} is no version of several.")
+        raise SettingsError(f"Session {which} is not one of several versions.")
     versions = await client.do(CompareVersions(group_id=group))
     notes = [f"{short(each.session_id)}: {harmless(each.note)}" for each in versions if each.note]
     client.tell(versions, [*aligned([_HEAD, *map(_version, versions)]), *notes])
@@ -180,7 +180,7 @@ def _line(line: DiffLine) -> str:
 def _comment(place: str, text: str, *, old: bool) -> Comment:
     path, colon, line = place.rpartition(":")
     if not colon or not path or not line.isdecimal():
-        raise SettingsError(f"{place} names no line. Write PATH:LINE.")
+        raise SettingsError(f"{place} is not a line. Write PATH:LINE.")
     return Comment(path=path, line=int(line), text=text, old=old)
 
 
@@ -201,11 +201,13 @@ def _version(version: Version) -> list[str]:
 
 @click.command("restore")
 @one_session
-@click.option("--to", type=int, required=True, metavar="NUMBER", help="As checkpoints tells it.")
-@click.option("--files/--no-files", default=True, help="Put files back; this is usual.")
-@click.option("--conversation", is_flag=True, help="Also forget what was said since.")
-@click.option("--overwrite", is_flag=True, help="Also what somebody else has changed since.")
-@click.option("--dry-run", is_flag=True, help="Only say what would happen to files.")
+@click.option(
+    "--to", type=int, required=True, metavar="NUMBER", help="The number from `checkpoints`."
+)
+@click.option("--files/--no-files", default=True, help="Restore files; the default.")
+@click.option("--conversation", is_flag=True, help="Also rewind the conversation.")
+@click.option("--overwrite", is_flag=True, help="Also files that someone else changed since.")
+@click.option("--dry-run", is_flag=True, help="Show what would happen to files.")
 @with_manager
 async def restore_command(
     client: ManagerClient,
@@ -218,7 +220,7 @@ async def restore_command(
 ) -> int:
     """Go back to an earlier moment of a session."""
     if not (files or conversation):
-        raise SettingsError("Say what to go back with: --files, --conversation, or both.")
+        raise SettingsError("Give --files, --conversation, or both.")
     row = await client.session(session)
     if dry_run:
         rehearsal = await client.do(
@@ -233,15 +235,15 @@ async def restore_command(
         conversation=conversation,
         overwrite=overwrite,
     )
-    return await client.carry_out(request, f"{short(row.session_id)} is back at {to}.")
+    return await client.carry_out(request, f"{short(row.session_id)} was rewound to {to}.")
 
 
 def _rehearsed(told: RestoreRehearsal) -> Iterator[str]:
     for verb, paths in (
-        ("would be put back", told.written),
+        ("would be restored", told.written),
         ("would be removed", told.removed),
-        ("would stay, as somebody else has changed it", told.kept),
-        ("was never kept", told.unsaved),
+        ("would be skipped, because someone else changed it", told.kept),
+        ("was never saved", told.unsaved),
     ):
         yield from (f"{harmless_line(path)} {verb}" for path in paths)
     if told.problem:
@@ -253,7 +255,7 @@ def _rehearsed(told: RestoreRehearsal) -> Iterator[str]:
 @click.command("apply")
 @_one_worktree
 @click.argument("paths", nargs=-1)
-@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@click.option("--dry-run", is_flag=True, help="Show what would happen.")
 @with_manager
 async def apply_command(
     client: ManagerClient, which: str, paths: Sequence[str], dry_run: bool
@@ -271,8 +273,8 @@ async def apply_command(
 
 @click.command("remove")
 @_one_worktree
-@click.option("--delete-branch", is_flag=True, help="Also the branch, and what only it holds.")
-@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@click.option("--delete-branch", is_flag=True, help="Also delete the branch and its commits.")
+@click.option("--dry-run", is_flag=True, help="Show what would happen.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask first.")
 @with_manager
 async def remove_command(
@@ -300,11 +302,11 @@ async def agree_command(client: ManagerClient, digest: str) -> int:
     found = [row for row in await client.do(ListScripts()) if row.digest.startswith(digest)]
     if len({row.digest for row in found}) != 1 or len(digest) < SHORTEST_DIGEST:
         raise SettingsError(
-            f"No script has the digest {digest}. See {NAME} sessions worktrees scripts."
+            f"No script with the digest {digest}. See {NAME} sessions worktrees scripts."
         )
     names = " and ".join(harmless_line(row.name) for row in found)
     request = AgreeScript(digest=found[0].digest)
-    return await client.carry_out(request, f"{names} may run as it is.")
+    return await client.carry_out(request, f"{names} may run now.")
 
 
 def _plan(plan: Plan) -> Iterator[str]:

@@ -43,21 +43,21 @@ MOST_VERSIONS = 4
 @click.option(
     "--versions",
     type=click.IntRange(1, MOST_VERSIONS),
-    help="So many answers to the same prompt, each in a worktree.",
+    help="Number of answers to the same prompt, each in a worktree.",
 )
 @click.option(
     "-m",
     "--model",
     "models",
     multiple=True,
-    help="The model, as provider/model or plain; of several each version gets one.",
+    help="The model, as provider/model or plain; several are shared among versions.",
 )
 @click.option("-M", "--mode", default="", help="The mode to start in.")
-@click.option("--base", default="", help="What the new branch begins at.")
-@click.option("--branch", default="", help="The branch to work on, there already or new.")
+@click.option("--base", default="", help="The start of the new branch.")
+@click.option("--branch", default="", help="The branch to work on, existing or new.")
 @click.option("--in", "worktree_id", help="The worktree of this session, branch or id.")
-@click.option("--label", default="", help="What the session is called.")
-@click.option("--image", "images", multiple=True, metavar="FILE", help="A picture to look at.")
+@click.option("--label", default="", help="The name of the session.")
+@click.option("--image", "images", multiple=True, metavar="FILE", help="A picture for the model.")
 @click.option("--ask", is_flag=True, help="Ask before every change.")
 @click.option("--intent", default="", help="The intent to work for, such as INT-001.")
 @with_manager
@@ -75,7 +75,7 @@ async def start_command(
     """Start a session, which runs on by itself. The prompt - is read from standard input."""
     wanted = versions or max(1, len(models))
     if len(models) > 1 and len(models) != wanted:
-        raise SettingsError(f"There are {len(models)} models for {wanted} versions. Name as many.")
+        raise SettingsError(f"There are {len(models)} models for {wanted} versions. Give as many.")
     apart = worktree or wanted > 1 or named["branch"] or named["base"] or worktree_id
     request = StartSessions(
         prompt=words_of(prompt),
@@ -119,18 +119,15 @@ def _told(started: Started, waiting: Collection[str]) -> Iterator[str]:
     """What should be known besides the ids, which a script takes from standard output."""
     for session_id in started.session_ids:
         if session_id in waiting:
-            yield (
-                f"{short(session_id)} waits for its turn: as many sessions work already as "
-                "manager.running_limit allows."
-            )
+            yield (f"{short(session_id)} is queued: manager.running_limit sessions are running.")
     yield from map(harmless, (*started.notes, *started.failed))
     if started.session_ids:
-        yield f"See how it goes: {NAME} sessions follow {short(started.session_ids[0])}"
+        yield f"To watch it: {NAME} sessions follow {short(started.session_ids[0])}"
 
 
 @click.command("fork")
 @one_session
-@click.option("--ts", type=int, help="With what came up to the row of this time; else all of it.")
+@click.option("--ts", type=int, help="Copy only up to the row of this time.")
 @with_manager
 async def fork_command(client: ManagerClient, session: str, ts: int | None) -> int:
     """Start a second session that begins as this one did."""
@@ -162,7 +159,7 @@ async def mail_list_command(client: ManagerClient, session: str) -> int:
     unheard = await _unheard(client, row.session_id)
     lines = [*map(_mail, row.mail), *map(_queued, unheard)]
     told = {"mail": row.mail, "queue": unheard}
-    client.tell(told, lines or ["Everything was heard."])
+    client.tell(told, lines or ["No queued messages."])
     return Exit.DONE
 
 
@@ -203,7 +200,7 @@ async def settings_command(
     found = await client.do(ReadSettings())
     wanted = tuple(each for each in found if key in (None, each.key))
     if not wanted:
-        raise SettingsError(f"There is no setting {key} here.")
+        raise SettingsError(f"No such setting: {key}.")
     rows = [[each.key, each.value, each.source, each.summary] for each in wanted]
     client.tell(wanted, aligned(rows))
     return Exit.DONE

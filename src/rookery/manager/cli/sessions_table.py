@@ -161,7 +161,7 @@ def table(row: Callable[[Any], list[str]], nothing: str, head: list[str] | None 
 
 def _most(limit: int, usual: int) -> click.Option:
     kind = click.IntRange(1, limit)
-    return click.Option(["--most"], type=kind, default=usual, help="At most so many.")
+    return click.Option(["--most"], type=kind, default=usual, help="Maximum number.")
 
 
 def _exported(answer: Exported, client: ManagerClient) -> list[str]:
@@ -176,18 +176,18 @@ def _checkpoint(row: CheckpointRow) -> str:
 
 
 def _checkpoints(found: Iterable[CheckpointRow], client: ManagerClient) -> list[str]:
-    return list(map(_checkpoint, found)) or ["There is nothing to go back to."]
+    return list(map(_checkpoint, found)) or ["There is nothing to rewind."]
 
 
 def _importable(found: Importables, client: ManagerClient) -> list[str]:
     branches = [f"branch  {harmless_line(each)}" for each in found.branches]
     folders = [f"folder  {harmless_line(each)}" for each in found.worktrees]
-    return [*branches, *folders] or ["There is nothing to import."]
+    return [*branches, *folders] or ["Nothing to import."]
 
 
 def _kept(found: Iterable[KeptWork], client: ManagerClient) -> list[str]:
     lines = [f"{harmless_line(each.ref)}  {harmless_line(each.about)}" for each in found]
-    return lines or ["Nothing is kept."]
+    return lines or ["No saved work."]
 
 
 def _scripts(found: Iterable[ScriptRow], client: ManagerClient) -> list[str]:
@@ -197,7 +197,7 @@ def _scripts(found: Iterable[ScriptRow], client: ManagerClient) -> list[str]:
 def _script(row: ScriptRow) -> Iterator[str]:
     """All of its text, with nothing in it that one would not see."""
     digest = harmless_line(row.digest[:SHORTEST_DIGEST])
-    until = f"is not run before: {NAME} sessions worktrees agree {digest}"
+    until = f"runs only after: {NAME} sessions worktrees agree {digest}"
     yield f"{visible_line(row.path)} {'may run as it is.' if row.agreed else until}"
     yield from (f"  {line}" for line in plainly_visible(row.text).split("\n"))
 
@@ -240,12 +240,12 @@ def _no_switch(request: asked.SwitchSession) -> str:
     wanted = (request.mode, request.model, request.intent, request.auto_approve)
     if any(each is not None for each in wanted):
         return ""
-    return "Say what to change: --mode, --model, --intent, --auto or --ask."
+    return "Give what to change: --mode, --model, --intent, --auto or --ask."
 
 
 def _not_one(request: asked.ImportWork) -> str:
     one = bool(request.branch) != bool(request.folder)
-    return "" if one else "Give --branch or --folder, one of them."
+    return "" if one else "Give either --branch or --folder."
 
 
 SPECS = (
@@ -325,13 +325,13 @@ SPECS = (
         options={"most": _most(1000, 20), "session_id": _IN_SESSION},
         lines=table(lambda each: [each.path + "/" * each.folder], "Nothing fits."),
     ),
-    CommandSpec("intents", asked.ListIntents, lines=table(_intent, "There are no intents here.")),
+    CommandSpec("intents", asked.ListIntents, lines=table(_intent, "This project has no intents.")),
     CommandSpec(
         "trace",
         asked.ReadTrace,
         options={
-            "intent": "Only what was done for this one.",
-            "path": "Only what was done to this file.",
+            "intent": "Only records of this intent.",
+            "path": "Only records of this file.",
             "most": _most(10_000, 100),
             "session_id": _IN_SESSION,
         },
@@ -351,7 +351,9 @@ SPECS = (
         asked.FinishWorktree,
         options={
             "message": click.Option(
-                ["-m", "--message"], default="", help="For the commit; else the agent is asked."
+                ["-m", "--message"],
+                default="",
+                help="The commit message; without it the agent writes one.",
             )
         },
         done="Committed to {branch}.",
@@ -374,7 +376,7 @@ SPECS = (
         refuse=_not_one,
         lines=_one_worktree,
     ),
-    CommandSpec("worktrees recreate", asked.RecreateWorktree, done="{branch} is there again."),
+    CommandSpec("worktrees recreate", asked.RecreateWorktree, done="{branch} was restored."),
     CommandSpec("worktrees kept", asked.ListKept, lines=_kept),
     CommandSpec("worktrees bring-back", asked.BringBack, lines=_one_worktree),
     CommandSpec("worktrees run", asked.RunScript, done="Runs in {path}."),

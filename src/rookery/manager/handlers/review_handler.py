@@ -95,7 +95,7 @@ def _end(line: ChangedLine, *, ends_differ: bool) -> str:
 MOST_CONTEXT = 1_000_000
 COMMENTED: tuple[Scope, ...] = ("branch", "unstaged", "staged", "session")
 """Where the line of a comment is looked for."""
-NO_REPOSITORY = "There is no git repository here, so what the session itself has changed is shown."
+NO_REPOSITORY = "This is not a git repository: showing the session's own changes."
 LONGEST_QUOTE = 300
 """Characters of a line that are quoted."""
 Steps: TypeAlias = tuple[tuple[str, str], ...]
@@ -202,7 +202,7 @@ class ReviewHandler:
                 continue
             return quoted_line(diff, comment)
         raise CommandRejected(
-            f"{comment.path} has no changes any more, so nothing was sent; look again."
+            f"{comment.path} is no longer changed, so nothing was sent; look again."
         )
 
     async def _compare(self, request: CompareVersions) -> tuple[Version, ...]:
@@ -253,7 +253,7 @@ class ReviewHandler:
     def _find(self, session_id: str) -> ShownSession:
         if shown := self._supervisor.session(session_id):
             return shown
-        raise CommandRejected(f"There is no session {session_id} here.")
+        raise CommandRejected(f"No such session: {session_id}.")
 
 
 def _data_uri(picture: ShownPicture | None) -> str:
@@ -268,7 +268,7 @@ def quoted_line(diff: TextDiff, comment: Comment) -> str:
     lines = text.split("\n")
     if not 1 <= comment.line <= len(lines):
         raise CommandRejected(
-            f"{comment.path} has no line {comment.line} any more, so nothing was sent; look again."
+            f"{comment.path} no longer has line {comment.line}, so nothing was sent; look again."
         )
     return lines[comment.line - 1].rstrip("\r")[:LONGEST_QUOTE]
 
@@ -303,7 +303,7 @@ class SessionReviews:
         files = await self._files(session_id)
         program = self._git(session_id)
         if not program:
-            raise CommandRejected("There is no git to compare lines with; install it.")
+            raise CommandRejected("git is needed to compare lines; install it.")
         return await anyio.to_thread.run_sync(
             lambda: _refused(lambda: diff_of_session(program, files, path, context=context))
         )
@@ -324,8 +324,8 @@ class SessionReviews:
             files = await session_files(self._snapshots(place, limits), steps)
         except (StorageError, OSError) as error:
             raise CommandRejected(
-                f"Not all checkpoints of this session are there any more ({error}); look at what "
-                "its branch has instead."
+                f"Some checkpoints of this session were removed ({error}); compare "
+                "with its branch instead."
             ) from error
         self._read = (session_id, steps, files)
         return files

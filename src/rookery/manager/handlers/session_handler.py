@@ -242,7 +242,7 @@ class ForkHandler:
         cut = self._dependencies.fork(source, fork_id, at=at, now=time.time_ns() // 1_000_000)
         if at is None or cut == at:
             return ""
-        return "A call was under way there, so the fork ends before it."
+        return "A call was running there, so the fork ends before it."
 
     async def _export(self, request: ExportSession) -> Exported:
         record, form = self._stored(request.session_id), request.format
@@ -251,7 +251,7 @@ class ForkHandler:
         exported = Exported(name=_file_name(record, form), text=whole(text))
         if len(msgspec.json.encode(exported)) > LONGEST_DOCUMENT:
             raise CommandRejected(
-                "The session is too long to be handed over in one piece. Write it to a file with: "
+                "The session is too long to send at once. Write it to a file with: "
                 f"{NAME} export {session_id} --format {form} -o FILE"
             )
         return exported
@@ -259,7 +259,7 @@ class ForkHandler:
     def _stored(self, session_id: str) -> SessionRecord:
         shown = self._sessions.session(session_id)
         if shown is None:
-            raise CommandRejected(f"There is no session {session_id} here.")
+            raise CommandRejected(f"No such session: {session_id}.")
         if not self._sessions.tasks.exists(session_id):
             raise CommandRejected("Nothing has been said in this session yet.")
         return shown.record

@@ -51,7 +51,7 @@ _OFFERED = (
 OFFERED: tuple[Key, ...] = tuple(tuple(key.split(".")) for row in _OFFERED for key in row.split())
 """In the order in which they are shown."""
 HEEDED_LATER: dict[Key, str] = {
-    ("manager", "running_limit"): "The manager heeds it when it is started the next time.",
+    ("manager", "running_limit"): "It takes effect when the manager is restarted.",
 }
 _TYPES: dict[Any, Type] = {
     bool: "bool",
@@ -111,10 +111,7 @@ class SettingsHandler:
 def _offered(name: str) -> Key:
     key = tuple(name.split("."))
     if key not in OFFERED:
-        raise SettingsError(
-            f"{shown(name)} is not among the settings that are changed here. Others are changed "
-            f"with: {NAME} config set"
-        )
+        raise SettingsError(f"{shown(name)} cannot be changed here. Use: {NAME} config set")
     return key
 
 

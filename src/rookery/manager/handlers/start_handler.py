@@ -43,8 +43,8 @@ TRUSTED = ("--trust",)
 """In a worktree of a trusted project one works as in the project. Whether the project still is
 trusted is looked at before each process is started."""
 SET_UP_AT_ONCE = 2
-CANCELLED = "It was cancelled before it began."
-KEPT = "Its worktree {} holds files already, so it is kept; remove it if you do not need it."
+CANCELLED = "It was cancelled before it started."
+KEPT = "Its worktree {} already has files, so it is kept; remove it if you do not need it."
 
 
 class StartedGroup(Struct, frozen=True, kw_only=True):
@@ -119,7 +119,7 @@ class StartHandler:
         names = [each.record.name for each in shown if each.flags.is_active]
         if not names:
             return ()
-        return (f"Others work in the same files now: {', '.join(names)}.",)
+        return (f"Other sessions work in the same folder: {', '.join(names)}.",)
 
     async def _start_apart(self, request: StartSessions) -> Started:
         versions = request.versions
@@ -127,7 +127,7 @@ class StartHandler:
         is_there = bool(request.branch) and request.branch in known
         if is_there and versions > 1:
             raise CommandRejected(
-                f"{request.branch} is there already; several versions need a new branch each."
+                f"{request.branch} already exists; several versions need a new branch each."
             )
         group_id = secrets.token_hex(8) if versions > 1 else ""
         sessions = [
@@ -227,7 +227,7 @@ class _StartProgress:
     @property
     def told(self) -> Started:
         sessions = self.beginning.sessions
-        some = f"{len(self.begun)} of {len(sessions)} versions have begun."
+        some = f"{len(self.begun)} of {len(sessions)} versions have started."
         return Started(
             session_ids=tuple(each for each in sessions if each in self.begun),
             notes=(*((some,) if self.failed else ()), *dict.fromkeys(self.notes)),

@@ -38,9 +38,9 @@ SECONDS_AFTER_A_NOTE = 2.0
 """A restore that notes something either goes on record at once, or not at all."""
 SECONDS_TO_SETTLE = 5.0
 """In which a session that has gone back rests again."""
-AT_WORK = "The session is working. Cancel it or wait until it rests, then go back."
-STILL_AT_IT = "The files are still being put back; the session tells when that is done."
-WORDS_STAYED = "The conversation stayed as it is."
+AT_WORK = "The session is working. Cancel it or wait, then rewind."
+STILL_AT_IT = "The files are still being restored; the session reports when it is done."
+WORDS_STAYED = "The conversation was not changed."
 LONGEST_TITLE = 300
 
 
@@ -129,7 +129,7 @@ class UndoHandler:
 
     async def _restore(self, request: RestoreSession) -> Done:
         if not (request.files or request.conversation):
-            raise CommandRejected("Say what is to go back: the files, the conversation or both.")
+            raise CommandRejected("Choose what to rewind: the files, the conversation or both.")
         host = await self._host_at_rest(request.session_id)
         notes = await self._gone_back(host, request)
         await self._see(request.session_id)
@@ -176,8 +176,8 @@ class UndoHandler:
             async with aclosing(_facts(host, task_id, after)) as facts:
                 async for fact in facts:
                     if isinstance(fact, Rewound):
-                        return f"The conversation went back to event {fact.to}."
-        return "The conversation is still to go back; the session tells when it has."
+                        return f"The conversation was rewound to event {fact.to}."
+        return "The conversation is still being rewound; the session reports when it is done."
 
     async def _host_at_rest(self, session_id: str) -> Host:
         shown = self._find(session_id)
@@ -188,7 +188,7 @@ class UndoHandler:
     def _find(self, session_id: str) -> ShownSession:
         if shown := self._hosts.session(session_id):
             return shown
-        raise CommandRejected(f"There is no session {session_id} here.")
+        raise CommandRejected(f"No such session: {session_id}.")
 
     async def _last_event(self, session_id: str) -> int:
         return len(await anyio.to_thread.run_sync(self._log, session_id))

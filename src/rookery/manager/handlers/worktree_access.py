@@ -34,8 +34,8 @@ from rookery.platform.paths import visible
 
 GITS_AT_ONCE = 3
 _NOT_HERE = (
-    "This session was to work in a worktree, and that was never made. The session is kept; start "
-    "another with the same words."
+    "The worktree of this session was never created. The session is kept; start "
+    "another with the same prompt."
 )
 
 T = TypeVar("T")
@@ -98,11 +98,11 @@ class WorktreeAccess:
         """Whoever works in a worktree can write what is noted of it, also another one's id."""
         found = [each for each in await self.listed() if each.worktree.id == worktree_id]
         if not found:
-            raise CommandRejected(f"There is no worktree {worktree_id} here.")
+            raise CommandRejected(f"No such worktree: {worktree_id}.")
         if len(found) > 1:
             places = ", ".join(visible(each.worktree.path) for each in found)
             raise CommandRejected(
-                f"Several worktrees say that they are {worktree_id}, so nothing was done: {places}."
+                f"Several worktrees have the id {worktree_id}, so nothing was done: {places}."
             )
         return found[0]
 
@@ -118,7 +118,9 @@ class WorktreeAccess:
                 return each.worktree
         if removed := await self.removed(session_id):
             raise CommandRejected(removed)
-        raise CommandRejected(f"{place}, where this session works, is no worktree of this project.")
+        raise CommandRejected(
+            f"{place}, where this session works, is not a worktree of this project."
+        )
 
     async def removed(self, session_id: str) -> str:
         """That the worktree of a session was removed and where its work is, if so."""
@@ -136,7 +138,7 @@ class WorktreeAccess:
         """The folder that a session works in."""
         if place := self._place(session_id):
             return place
-        raise CommandRejected(f"There is no session {session_id} here that has begun.")
+        raise CommandRejected(f"No started session: {session_id}.")
 
     def sessions_in(self, worktree: Worktree) -> tuple[str, ...]:
         """The sessions that work in it, or did."""
@@ -163,8 +165,8 @@ class WorktreeAccess:
             return None if belongs_here else _NOT_HERE
         if not self.is_trusted:
             return (
-                f"{self.project} is not trusted any more, so nothing runs in its worktrees. The "
-                f"session is kept; to go on with it: {NAME} trust"
+                f"{self.project} is no longer trusted, so nothing runs in its "
+                f"worktrees. The session is kept; to continue it: {NAME} trust"
             )
         if str(place) in self.closed:
             return f"The worktree {place.name} is being removed. The session is kept."
@@ -179,29 +181,29 @@ class WorktreeAccess:
             case WorktreeState.READY:
                 return None
             case (WorktreeState.MISSING | WorktreeState.LOST) as state if not record.worktree_id:
-                is_there = (
-                    f" Its branch {branch} is there." if state is WorktreeState.MISSING else ""
-                )
+                is_there = f" Its branch {branch} exists." if state is WorktreeState.MISSING else ""
                 return (
-                    f"The worktree {place.name} was removed.{is_there}{self._kept_of(place)} The "
-                    "session can be read; start another to go on."
+                    f"The worktree {place.name} was "
+                    f"removed.{is_there}{self._kept_of(place)} The session can be "
+                    "read; start another to continue."
                 )
             case WorktreeState.MISSING:
                 return (
-                    f"The worktree {place} is gone, and its branch {branch} is there. The session "
-                    "is kept: recreate its worktree, then resume it."
+                    f"The worktree {place} was removed, but its branch {branch} "
+                    "exists. The session is kept: recreate its worktree, then resume "
+                    "it."
                 )
             case WorktreeState.LOST:
                 return (
-                    f"The worktree {place} and its branch {branch} are gone. The session "
-                    "can be read, but it has no place to go on in."
+                    f"The worktree {place} and its branch {branch} were removed. The "
+                    "session can be read, but not continued."
                 )
             case WorktreeState.UNFINISHED:
-                return f"The worktree {place} was not made to its end. Remove it and start again."
+                return f"The worktree {place} is incomplete. Remove it and start again."
             case _:
                 return (
-                    f"{place} is not a worktree of this project any more. `git worktree repair` "
-                    "mends it; then resume the session."
+                    f"{place} is no longer a worktree of this project. Run `git "
+                    "worktree repair`, then resume the session."
                 )
 
     def _kept_of(self, place: Path) -> str:
@@ -213,7 +215,7 @@ class WorktreeAccess:
         if not (mine := [each.ref for each in keeps if each.ref.startswith(begins)]):
             return ""
         return (
-            f" What was not committed is kept; bring it back with: {NAME} sessions worktrees "
+            f" Uncommitted work is saved; restore it with: {NAME} sessions worktrees "
             f"bring-back {mine[-1]} BRANCH."
         )
 

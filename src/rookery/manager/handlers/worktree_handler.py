@@ -53,7 +53,7 @@ from rookery.manager.worktrees.worktree_values import (
 )
 from rookery.platform.paths import visible
 
-UNPLANNED = "Look first at what it would do, and give back the token of that plan."
+UNPLANNED = "Get the plan first, and send its token."
 
 
 class WorktreeHandler:
@@ -127,7 +127,7 @@ class WorktreeHandler:
     async def _recreate(self, request: RecreateWorktree) -> Done:
         found = await self._access.find(request.worktree_id)
         if found.state is WorktreeState.READY:
-            return Done(notes=(f"{found.worktree.branch} is there already.",))
+            return Done(notes=(f"{found.worktree.branch} already exists.",))
         resumed = await self._access.done(partial(self._operations.resume, found.worktree))
         return Done(notes=resumed.notes)
 
@@ -189,7 +189,7 @@ class WorktreeHandler:
         else:
             folder = Path(request.folder)
             if not folder.is_absolute():
-                raise CommandRejected(f"{request.folder} is no absolute path of a folder.")
+                raise CommandRejected(f"{request.folder} is not an absolute path of a folder.")
             made = await self._access.done(partial(self._operations.import_worktree, folder))
         return self._row(Listed(worktree=made.worktree, state=WorktreeState.READY))
 
@@ -213,8 +213,8 @@ class WorktreeHandler:
         if not self._agreed.knows(script):
             shown = Path(script.path).relative_to(project)
             raise CommandRejected(
-                f"Nobody has agreed to {shown} as it is now. Look at it: "
-                f"{NAME} sessions worktrees scripts"
+                f"You have not agreed to {shown} as it is now. Read it: {NAME} "
+                "sessions worktrees scripts"
             )
         self._scripts.start(found.worktree, script)
         return Done(notes=(f"Its output goes to {self._scripts.log(found.worktree)}.",))
@@ -240,7 +240,7 @@ class WorktreeHandler:
     async def _agree(self, request: AgreeScript) -> Done:
         self._access.demand_trust()
         self._agreed.agree_to(request.digest)
-        return Done(notes=("It is run as it is now; if it changes, you are asked anew.",))
+        return Done(notes=("It runs as it is now; if it changes, you are asked again.",))
 
     async def _list_branches(self, request: ListBranches) -> tuple[str, ...]:
         return tuple(await self._access.done(self._operations.branches))

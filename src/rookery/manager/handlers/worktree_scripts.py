@@ -86,7 +86,7 @@ class AgreedScripts:
         that any more, and `StorageError` if it could not be kept."""
         shown = [each.script for each in self.offered() if each.script.digest == digest]
         if not shown:
-            raise CommandRejected("There is no such script any more; look again.")
+            raise CommandRejected("The script has changed or was removed; look again.")
         new = self._known_as(shown[0])
         self._kept.update(lambda kept: [*(old for old in kept if old != new), new])
 
@@ -124,7 +124,7 @@ class RunScripts:
         """A script that was agreed to. Raises `CommandRejected` if one runs already, and
         `StorageError` if it cannot be started."""
         if self.runs(worktree):
-            raise CommandRejected(f"The run script of {worktree.branch} is running already.")
+            raise CommandRejected(f"The run script of {worktree.branch} is already running.")
         private_folder(self._folder)
         try:
             process = self._spawned(worktree, script)
@@ -235,7 +235,7 @@ class SettingUp:
         if not self._agreed.knows(script):
             shown = Path(script.path).relative_to(project)
             look = f"{NAME} sessions worktrees scripts"
-            return [f"{shown} was not run, as nobody has agreed to it as it is now: {look}"]
+            return [f"{shown} was not run, because you have not agreed to it as it is now: {look}"]
         lines = _OutputLines()
         run = await run_setup(
             script,

@@ -128,8 +128,7 @@ class Removing:
         plan = await self._access.done(partial(self._operations.plan_removal, worktree))
         if plan.token != token:
             raise CommandRejected(
-                "Something has changed since you were shown what would be removed, so nothing "
-                "was. Look again."
+                "Something changed since you saw the plan, so nothing was removed. Look again."
             )
         self._access.closed.add(worktree.path)
         try:
@@ -142,7 +141,7 @@ class Removing:
         finally:
             self._access.closed.discard(worktree.path)
         if isinstance(removed, Forgotten):
-            return Done(notes=(f"{worktree.path} is yours, so it was only forgotten.",))
+            return Done(notes=(f"{worktree.path} is your own, so its files were kept.",))
         self._supervisor.group.start_soon(self._clear, removed)
         gone = f"The branch {worktree.branch} was deleted." if removed.branch_deleted else ""
         kept = removed.keep.told if removed.keep else ""

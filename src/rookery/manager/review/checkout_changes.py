@@ -24,7 +24,7 @@ from rookery.manager.worktrees.worktree_values import Worktree
 
 _STATUS = ("status", "--porcelain=v2", "--branch", "-z", "--no-renames", "--untracked-files=all")
 _WORDS_BEFORE_PATH = {b"1": 8, b"u": 10, b"?": 1}
-_UNRELATED = "It has no commit in common with where it comes from; everything counts as new."
+_UNRELATED = "It has no commit in common with its base; everything counts as new."
 LARGEST_COMPARED = "1m"
 MOST_RENAMES = 1000
 _WORDS = (

@@ -80,7 +80,7 @@ def changes_of(checkout: Checkout, scope: GitScope) -> Review:
     files = list(listed(checkout, scope, found.files[:MOST_LISTED]))
     more = len(found.files) - len(files)
     notes = [
-        *([f"{more} files more have changed, which are not listed."] if more else []),
+        *([f"{more} more changed files are not listed."] if more else []),
         *checkout.notes,
         *(f"{visible(path)} is a repository of its own; it is not shown." for path in found.nested),
         *_marked(checkout),
@@ -115,7 +115,7 @@ def find_change(checkout: Checkout, scope: GitScope, path: str) -> ListedFile:
     )
     for found in listed(checkout, scope, chosen):
         return found
-    raise InTheWay(Code.NOTHING_TO_DO, f"{path} has no changes here any more; look again.", [path])
+    raise InTheWay(Code.NOTHING_TO_DO, f"{path} is no longer changed; look again.", [path])
 
 
 def diff_of(checkout: Checkout, scope: GitScope, path: str, *, context: int) -> TextDiff:
@@ -229,7 +229,7 @@ def _marked(checkout: Checkout) -> Iterator[str]:
     if conflicts:
         yield f"In conflict: {_named(list(conflicts))}."
     if hidden:
-        yield f"Git was told to overlook changes of these, so they are not shown: {_named(hidden)}."
+        yield f"Git ignores changes of these, so they are not shown: {_named(hidden)}."
 
 
 def _named(paths: list[str]) -> str:
@@ -265,13 +265,13 @@ def _about(old: Side, new: Side) -> str:
 def _sizes(old: Side, new: Side) -> str:
     before = f"{old.size} bytes" if old.is_there else "not there"
     now = f"{new.size} bytes" if new.is_there else "not there"
-    return f"Not a text: {before} before, {now} now."
+    return f"Not text: {before} before, {now} now."
 
 
 def _too_much(old: Side, new: Side) -> str:
     if max(old.size, new.size) <= LARGEST_SHOWN:
         return "It cannot be read."
-    return f"Too large to be shown: {old.size} bytes before, {new.size} bytes now."
+    return f"Too large to show: {old.size} bytes before, {new.size} bytes now."
 
 
 def _picture(side: Side) -> ShownPicture | None:

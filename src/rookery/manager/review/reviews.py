@@ -137,7 +137,7 @@ def diff_of_session(
     found = find_file(files, path)
     shown = _shown(program, found)
     if found.large:
-        return TextDiff(file=shown, note="Too large to be shown, or no plain file.")
+        return TextDiff(file=shown, note="Too large to show, or not a plain file.")
     return diff_of_sides(program, shown, _side(found.old), _side(found.new), context=context)
 
 
@@ -145,7 +145,7 @@ def find_file(files: Sequence[SessionFile], path: str) -> SessionFile:
     for each in files:
         if each.path == path:
             return each
-    raise InTheWay(Code.NOTHING_TO_DO, f"This session has not changed {path}.", [path])
+    raise InTheWay(Code.NOTHING_TO_DO, f"This session did not change {path}.", [path])
 
 
 def _shown(program: str, file: SessionFile) -> ChangedFile:
@@ -177,7 +177,7 @@ def _named(data: bytes | None) -> bytes:
 LARGEST = 20 * MIB
 _UNDOABLE: tuple[GitScope, ...] = ("branch", "unstaged")
 _FOLDER_RIGHTS = 0o755
-_NOT_AS_SHOWN = "is not what you were shown any more, so it stays as it is; look again."
+_NOT_AS_SHOWN = "changed since you saw it, so it was not reverted; look again."
 
 
 class Reverted(Struct, frozen=True, kw_only=True):
@@ -233,7 +233,7 @@ def revert(checkout: Checkout, path: str, digest: str) -> Reverted:
         _demand_proper(raw)
         demand_no_filter(checkout.git, _places(raw))
         changes = list(_changes(checkout, raw))
-        about = f"{path} before it was put back"
+        about = f"{path} before it was reverted"
         kept = keep_files(project, _places(raw), about, git=checkout.git, name=checkout.name)
         faults.kp("review.kept")
         _write(checkout, raw, changes, kept)
@@ -253,7 +253,7 @@ def revert_to(checkout: Checkout, path: str, *, now: bytes | None, then: bytes |
         mode = there.mode if there else stat.S_IFREG | 0o644
         after = Version(_blob(then), mode) if then is not None else None
         changes = [*(_folders(root, path) if after else ()), Effect(path, there, after)]
-        about = f"{path} before it was put back"
+        about = f"{path} before it was reverted"
         kept = keep_files(checkout.project, [path], about, git=checkout.git, name=checkout.name)
         faults.kp("review.kept")
         _put(checkout, path, changes, lambda _: then or b"", kept)
@@ -291,9 +291,7 @@ def _digests(checkout: Checkout, scope: GitScope, raw: RawChange) -> Iterator[st
 
 def _demand_proper(raw: RawChange) -> None:
     if raw.is_module:
-        raise InTheWay(
-            Code.NOT_KEPT, f"{raw.path} is a submodule; put it back with git.", [raw.path]
-        )
+        raise InTheWay(Code.NOT_KEPT, f"{raw.path} is a submodule; revert it with git.", [raw.path])
     for path in _places(raw):
         if proper(path) is None:
             raise InTheWay(Code.OUTSIDE, f"{path!r} is no path inside the worktree.", [path])
@@ -311,7 +309,7 @@ def _changes(checkout: Checkout, raw: RawChange) -> Iterator[Effect]:
         now = version_at(root, path, LARGEST)
         if is_unknown(now) or is_folder(now):
             raise InTheWay(
-                Code.NOT_KEPT, f"{path} is a folder or too large; put it back with git.", [path]
+                Code.NOT_KEPT, f"{path} is a folder or too large; revert it with git.", [path]
             )
         then = _old_version(raw, now) if path == back and raw.old_mode else None
         if then:

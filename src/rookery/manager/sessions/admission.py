@@ -110,7 +110,7 @@ class Preparations:
         """The id of a session that will be started. Its workspace counts for nothing before it is
         launched. Raises `CommandRejected` or `StorageError`, and then there is none."""
         if not (wish.prompt.strip() or wish.images):
-            raise CommandRejected("Say what to work on.")
+            raise CommandRejected("Give a task.")
         check(UserMessage(text=wish.prompt, images=wish.images))
         session_id = str(uuid.uuid4())
         session = self._supervisor.add(record_of(wish, session_id))
@@ -187,5 +187,5 @@ class Preparations:
         session = self._supervisor.find(session_id)
         if not session.is_preparing:
             self._wishes.pop(session_id, None)
-            raise CommandRejected("The session was cancelled before it began.")
+            raise CommandRejected("The session was cancelled before it started.")
         return session

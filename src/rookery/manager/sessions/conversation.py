@@ -30,10 +30,10 @@ from rookery.protocol.jsonrpc import Disconnected, RpcError
 
 SECONDS_TO_CONNECT = 5.0
 """That an answer waits for a connection which was lost, or is not there yet."""
-NOT_SENT = "The session's process does not answer now. Nothing was sent; try again."
+NOT_SENT = "The session's process does not answer. Nothing was sent; try again."
 NOT_CONFIRMED = (
-    "The session's process does not say whether it has heard that. If it has, the question goes "
-    "away; if not, answer again."
+    "The session's process did not confirm your answer. If it arrived, the question "
+    "disappears; if not, answer again."
 )
 
 
@@ -302,7 +302,7 @@ class SessionConversation:
             row = task.row(ask_ts)
             if row and row.type == "ask" and not row.answered:
                 return task, row
-        raise CommandRejected("That question was answered already.")
+        raise CommandRejected("That question was already answered.")
 
     async def _say(self, command: Answer | Cancel) -> None:
         if not self._host:

@@ -160,7 +160,7 @@ def _acted(session: Session, event: Event, signal: Signal) -> MachineStep:
         case ProcessExit(code=code, signal=by):
             left = replace(session, last_exit=LastExit(code=code, signal=by))
             return MachineStep(_closed(left, signal, _failure_of_end(session, event)))
-    raise TypeError(f"{type(event).__name__} is no event of a session.")
+    raise TypeError(f"{type(event).__name__} is not an event of a session.")
 
 
 def _failure_of_end(session: Session, event: ProcessExit) -> Failure:

@@ -38,7 +38,7 @@ _BEGINNING = "manager-"
 MOST_RETRIES = 3
 SHOWN = 20
 """How many are remembered after they were sent."""
-NOT_AS_SHOWN = "The question has changed since you saw it. Nothing was sent; read it again."
+NOT_AS_SHOWN = "The question changed since you saw it. Nothing was sent; read it again."
 _NO_QUESTIONS = (Signal.ACTIVITY, Signal.ASK_RESUME_TASK, Signal.ASK_RESUME_COMPLETED_TASK)
 AnswerEvent = ApproveEvent | RejectEvent | SendEvent
 
@@ -77,14 +77,14 @@ def images_of(letter: UserMessage) -> tuple[Image, ...]:
 def check(letter: UserMessage) -> UserMessage:
     """The letter, if its pictures are some. Raises `CommandRejected` with what is wrong."""
     if len(letter.images) > MOST:
-        raise CommandRejected(f"A message takes {MOST} pictures at most. Leave some out.")
+        raise CommandRejected(f"A message can have at most {MOST} pictures. Remove some.")
     images_of(letter)
     return letter
 
 
 def _image(uri: str) -> Image:
     if not (found := _DATA_URI.fullmatch(uri)):
-        raise CommandRejected("Pictures are given as data URIs: data:image/...;base64,...")
+        raise CommandRejected("Give pictures as data URIs: data:image/...;base64,...")
     return Image(media_type=found[1].lower(), data=found[2])
 
 
@@ -169,7 +169,7 @@ class MessageQueue:
         for each in self.mail:
             if each.number == number:
                 return each
-        raise CommandRejected("There is no such message.")
+        raise CommandRejected("No such message.")
 
     def _put(self, mail: QueuedMessage) -> None:
         self.mail = tuple(mail if each.number == mail.number else each for each in self.mail)

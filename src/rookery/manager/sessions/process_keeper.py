@@ -137,7 +137,7 @@ class ProcessKeeper:
     async def answer(self, answer: AnswerOrder, terms: Terms) -> None:
         """Raises `CommandRejected` if nobody waits for that, `Disconnected` if it was not sent."""
         if not self._conversation:
-            raise CommandRejected("The session's process is not there. Try again.")
+            raise CommandRejected("The session's process has ended. Try again.")
         with anyio.move_on_after(self._timings.answer):
             await self._conversation.answer(answer, terms)
             return
@@ -193,8 +193,7 @@ class ProcessKeeper:
             raise StorageError(obstacle)
         if not (launch := self._folder.launch()):
             raise StorageError(
-                "It is not known here how this session is to be run, so it can only be read. "
-                "Start a new one."
+                "This session has no start options, so it can only be read. Start a new one."
             )
         return start(
             self._folder,
@@ -291,7 +290,7 @@ class ProcessKeeper:
         if session.state is SessionState.CREATING:
             self._owner.take(CreationTimeout(generation=generation, text=said))
             return
-        text = f"The agent did not take the session up in time. Retry. {said}"
+        text = f"The agent did not open the session in time. Retry. {said}"
         self._owner.take(ProcessError(generation=generation, text=text))
         await self._end(process)
 

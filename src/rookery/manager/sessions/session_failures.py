@@ -55,14 +55,13 @@ _ASK_KINDS = {
 _GENERIC = {
     ErrorKind.API: "The request to the model failed. Retry, or cancel the session.",
     ErrorKind.AUTH: "The provider refused the key. Sign in, then retry.",
-    ErrorKind.PAYMENT: "The provider wants to be paid first. Add credit or choose another model, "
-    "then retry.",
+    ErrorKind.PAYMENT: "The provider requires payment. Add credit or change the model, then retry.",
     ErrorKind.MODEL: "The provider does not have this model. Choose another, then retry.",
     ErrorKind.MISTAKES: "The agent made too many mistakes in a row. Guide it, or retry.",
 }
 NO_KEY = 3
 """How a process ends that has no key for its model."""
-_NONE_CHOSEN = re.compile(r"No model was chosen|Name one of the models")
+_NONE_CHOSEN = re.compile(r"No model was chosen|Choose a model of")
 _ERROR = re.compile(r"^Error: ", re.M)
 _STATUS = re.compile(r"(?:^|[:(])\s*(40[123])\b")
 _NO_MODEL = re.compile(r"(?:^|:)\s*404\b.*\bmodel\b|\bmodel\b[^.]{0,80}\bnot found\b", re.I | re.S)
@@ -101,8 +100,7 @@ def failure_of_beginning(code: int | None, log: str) -> Failure:
 def failure_of_exit(code: int | None, signal: int | None) -> Failure:
     return Failure(
         kind=ErrorKind.CRASH,
-        text=f"The agent {_how(code, signal)}. What it did is kept. Resume to go on, or read the "
-        "log.",
+        text=f"The agent {_how(code, signal)}. Its work is kept. Resume it, or read the log.",
     )
 
 
@@ -117,7 +115,7 @@ def _how(code: int | None, signal: int | None) -> str:
     """Of a process that another manager had started, only that it ended is known."""
     if signal is not None:
         return f"was ended by signal {signal}"
-    return "ended, nobody saw how" if code is None else f"ended with code {code}"
+    return "ended with an unknown status" if code is None else f"ended with code {code}"
 
 
 def _kind_of_text(text: str) -> ErrorKind:

@@ -218,8 +218,8 @@ class Workspaces:
         workspace = Path(self.launch_of(session_id).workspace)
         if not workspace.is_dir():
             raise CommandRejected(
-                f"{workspace}, where this session works, is not there. If it was a worktree, "
-                "recreate it first."
+                f"{workspace}, where this session works, does not exist. If it was a "
+                "worktree, recreate it first."
             )
         return workspace
 
@@ -228,5 +228,5 @@ class Workspaces:
         of the project."""
         launch = self._folders.of(session_id).launch()
         if launch is None or launch.project != str(self._project):
-            raise CommandRejected(f"There is no session {session_id} here.")
+            raise CommandRejected(f"No such session: {session_id}.")
         return launch

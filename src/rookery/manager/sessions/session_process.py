@@ -115,8 +115,8 @@ def start(
     `StorageError` if there can be none; then there is none."""
     if not Path(launch.workspace).is_dir():
         raise StorageError(
-            f"The folder {launch.workspace} is gone. The session is kept; it goes on once the "
-            "folder is there again."
+            f"The folder {launch.workspace} was removed. The session is kept; it can "
+            "continue once the folder exists again."
         )
     private_folder(folder.path)
     arguments = [sys.executable, "-P", "-m", NAME, "serve", "--socket", str(folder.socket)]

@@ -97,8 +97,8 @@ class SessionStore:
             put(self.file, [_spelled(self._content)])
         except OSError as error:
             raise StorageError(
-                f"{self.file} cannot be written ({reason(error)}). What was saved before is kept; "
-                "make room or make it writable."
+                f"{self.file} cannot be written ({reason(error)}). What was saved "
+                "before is kept. Free some space or make it writable."
             ) from error
         self._respelled.clear()
         self.unsaved = False
@@ -152,8 +152,8 @@ class SessionStore:
             os.close(lock)
             self.is_held_elsewhere = True
             self.read_only = (
-                "Another manager of this project is running, so here sessions can only be looked "
-                "at. Use that one, or end it."
+                "Another manager of this project is running, so sessions are "
+                "read-only here. Use that one, or end it."
             )
             return -1
         for left in path.parent.glob(f"{STATE_FILE}.*{UNFINISHED}"):
@@ -166,7 +166,7 @@ class SessionStore:
             content = {"version": VERSION, "sessions": {}}
         if content["version"] > VERSION and not self.read_only:
             self.read_only = (
-                f"{self.file} was written by a later version, so here it can only be looked at. "
+                f"{self.file} was written by a later version and is read-only here. "
                 "Upgrade to change anything."
             )
         self._content = content
@@ -180,7 +180,7 @@ class SessionStore:
             if record and record.session_id == key:
                 yield record
             else:
-                self._notice(f"Session {key} in {self.file} cannot be read; it is left as it is.")
+                self._notice(f"Session {key} in {self.file} cannot be read; it was not changed.")
 
     def _read(self) -> dict[str, Any] | None:
         """What the file holds; None if there is none, or none that counts."""
@@ -213,8 +213,8 @@ class SessionStore:
             self.read_only = f"{self.file} is damaged and cannot be moved ({reason(error)})."
             return
         self._notice(
-            f"{self.file} was damaged. It was moved to {aside.name}, and the list was put together "
-            "again from what the sessions themselves tell."
+            f"{self.file} was damaged. It was moved to {aside.name}, and the list was "
+            "rebuilt from the sessions."
         )
 
 

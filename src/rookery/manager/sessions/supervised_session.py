@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 
 SECONDS_AT_HAND = 60.0
 """For which a process that somebody asked for is kept."""
-NO_PROCESS = "No process of this session runs, so that cannot be done now. Resume it first."
-TOO_LATE = "That cannot be done now: the session has moved on. Look at it again."
+NO_PROCESS = "This session is not running, so that cannot be done now. Resume it first."
+TOO_LATE = "That cannot be done now: the session's state changed. Look at it again."
 
 
 class SupervisedSession:
@@ -248,7 +248,7 @@ class SupervisedSession:
         async with self._one_act:
             await self.recall()
             if self.is_queued or self.is_preparing:
-                raise CommandRejected("The session has not begun yet. Wait until it has.")
+                raise CommandRejected("The session has not started yet. Wait until it has.")
             if self.keeper.is_ending:
                 await self.until(lambda: not self.keeper.has_process)
             if not self.session.process_open:

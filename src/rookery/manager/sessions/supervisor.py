@@ -144,7 +144,7 @@ class Supervisor:
         then there is none."""
         self._check_writable()
         if not (wish.prompt.strip() or wish.images):
-            raise CommandRejected("Say what to work on.")
+            raise CommandRejected("Give a task.")
         check(UserMessage(text=wish.prompt, images=wish.images))
         session_id = str(uuid.uuid4())
         folder = self._folders.of(session_id)
@@ -163,10 +163,10 @@ class Supervisor:
         Raises `CommandRejected` if there is no such task, or a session for it."""
         self._check_writable()
         if session_id in self._sessions:
-            raise CommandRejected(f"There is a session {session_id} already.")
+            raise CommandRejected(f"Session {session_id} already exists.")
         folder, launch = self._folders.of(session_id), launch_of(wish, self.project)
         if not (found := found_again(folder, launch, self.tasks)):
-            raise CommandRejected(f"There is no stored task {session_id}.")
+            raise CommandRejected(f"No stored session {session_id}.")
         folder.keep_launch(launch)
         wished = record_of(wish, session_id)
         record = replace(
@@ -187,7 +187,7 @@ class Supervisor:
         """Words for a session: an answer to the question of `ask_ts`, or for later."""
         check(UserMessage(text=text, images=images))
         if not (text.strip() or images):
-            raise CommandRejected("There is nothing in that message.")
+            raise CommandRejected("The message is empty.")
         await self._act(session_id, SendEvent(text=text, images=images, ask_ts=ask_ts))
 
     async def approve(
@@ -355,7 +355,7 @@ class Supervisor:
         self._check_writable()
         if found := self._sessions.get(session_id):
             return found
-        raise CommandRejected(f"There is no session {session_id} here.")
+        raise CommandRejected(f"No such session: {session_id}.")
 
     def _check_writable(self) -> None:
         if self.read_only:

@@ -90,7 +90,7 @@ class Devices:
     def pair(self, name: str) -> tuple[str, str]:
         """The id of a new device, and its token, which nobody else will ever be told."""
         if len(self._kept) >= DEVICES:
-            raise CommandRejected(f"{DEVICES} devices are paired already. Revoke one of them.")
+            raise CommandRejected(f"{DEVICES} devices are already paired. Revoke one of them.")
         device_id, token, now = secrets.token_hex(16), new_token(), self._now()
         self._put(
             _Kept(
@@ -116,7 +116,7 @@ class Devices:
     def revoke(self, device_id: str) -> str:
         """The name of the device, which is let in no more."""
         if device_id not in self._kept:
-            raise CommandRejected("There is no such device. See which there are.")
+            raise CommandRejected("No such device. List the devices.")
         rest = {each: kept for each, kept in self._kept.items() if each != device_id}
         self._write(rest)
         name = self._kept[device_id].name
@@ -139,8 +139,8 @@ class Devices:
             put(self._file, [msgspec.json.encode(list(kept.values()))])
         except OSError as error:
             raise StorageError(
-                f"{self._file} cannot be written ({reason(error)}). The paired devices are as "
-                "they were."
+                f"{self._file} cannot be written ({reason(error)}). The paired "
+                "devices were not changed."
             ) from error
 
 
@@ -172,7 +172,7 @@ class DeviceHandler:
     async def _revoke(self, request: RevokeDevice) -> Done:
         name = self._devices.revoke(request.id)
         self._send_away(request.id)
-        return Done(notes=(f"{name} is let in no more.",))
+        return Done(notes=(f"{name} was revoked.",))
 
 
 def _read(file: Path) -> list[_Kept]:

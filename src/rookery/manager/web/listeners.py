@@ -56,7 +56,7 @@ class Certificate(Struct, frozen=True):
             context.load_cert_chain(self.certificate, self.key, password=_no_password)
         except (OSError, ValueError) as error:
             raise SettingsError(
-                f"{self.certificate} and {self.key} are no certificate and its key ({error})."
+                f"{self.certificate} and {self.key} are not a certificate and its key ({error})."
             ) from error
         return context
 
@@ -125,12 +125,11 @@ class ListenOptions(Struct, frozen=True, kw_only=True):
             raise SettingsError(f"Give one of {_PROTECTIONS}, or --plain-text.")
         if self._ways and not self.host:
             raise SettingsError(
-                "How connections are encrypted counts only with --host: this machine's own address "
-                "needs nothing of it."
+                "Encryption options need --host: this machine's own address needs none."
             )
         if self.host and self.behind_tunnel:
             raise SettingsError(
-                "A tunnel ends at this machine's own address. Leave out --host, or --behind-tunnel."
+                "A tunnel uses this machine's address. Give --host or --behind-tunnel, not both."
             )
 
     def _certificate(self, certificates: Path, address: Address) -> Certificate:
@@ -159,7 +158,7 @@ def sockets_at(port: int, outside: Address | None) -> Iterator[Sockets]:
         if opened:
             break
     else:
-        raise SettingsError("No port is free at all addresses. Name one with --port.")
+        raise SettingsError("No port is free at all addresses. Give one with --port.")
     try:
         yield opened
     finally:
@@ -174,12 +173,12 @@ def address_of(name: str) -> Address | None:
     try:
         found = socket.getaddrinfo(name, 0, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise SettingsError(f"--host: nobody knows the address of {name}.") from error
+        raise SettingsError(f"--host: cannot resolve {name}.") from error
     address = ipaddress.ip_address(str(found[0][4][0]).partition("%")[0])
     if address.is_unspecified:
         raise SettingsError(
-            f"--host {name} would open the manager to every network that this machine is in. Name "
-            "the one address to use, such as 192.168.1.5."
+            f"--host {name} would open the manager to every network of this machine. "
+            "Give one address, such as 192.168.1.5."
         )
     return None if address.is_loopback else Address(name.lower(), str(address))
 
@@ -293,14 +292,14 @@ def _opened(port: int, outside: Address | None) -> Sockets | None:
         return Sockets(found, inside, there[-1] if outside else None)
     except _NotHere as error:
         _close(there)
-        raise SettingsError(f"--host: {error} is no address of this machine.") from error
+        raise SettingsError(f"--host: {error} is not an address of this machine.") from error
     except OSError as error:
         _close(there)
         if port == 0 and error.errno == errno.EADDRINUSE:
             return None
         raise SettingsError(
-            f"Nobody can listen at port {port} ({error.strerror or error}). Name another with "
-            "--port, or 0 for any that is free."
+            f"Cannot listen on port {port} ({error.strerror or error}). Give another "
+            "with --port, or 0 for any free one."
         ) from error
 
 
@@ -335,7 +334,7 @@ def _origin(said: str) -> str:
     origin = said.lower().rstrip("/")
     if not _TUNNEL.fullmatch(origin):
         raise SettingsError(
-            "--behind-tunnel takes the address that the tunnel is reached at, such as "
-            "https://name.example, without a path. It has to begin with https."
+            "--behind-tunnel needs the address of the tunnel, such as "
+            "https://name.example, without a path. It must begin with https."
         )
     return origin.removesuffix(":443")

@@ -294,8 +294,10 @@ def told_plainly(plan: ListenPlan, server: WebServer) -> list[str]:
     lines = [f"Paired devices reach it at {server.outside_url}, encrypted."]
     if plan.certificate.self_made:
         lines += [
-            "The certificate was made here, so a browser warns of it once. Go on only if it shows "
-            "this SHA-256 fingerprint:",
+            (
+                "The certificate was made here, so a browser warns once. Continue only "
+                "if it shows this SHA-256 fingerprint:"
+            ),
             plan.certificate.fingerprint,
         ]
     return lines

@@ -56,8 +56,7 @@ def apply(
         if agreed not in (None, plan.token):
             raise InTheWay(
                 Code.CHANGED,
-                "Something has changed since you were shown what would be applied, so nothing was; "
-                "look again.",
+                "Something changed since you saw the plan, so nothing was applied; look again.",
                 plan.paths,
             )
         patch = project.git.run(*_PATCH, plan.before, plan.after).out
@@ -123,7 +122,7 @@ def _planned(project: Project, worktree: Worktree, only: Sequence[str]) -> Apply
             break
         touched = (*touched, *more)  # a file that was moved is changed where it is now
     if not names:
-        raise InTheWay(Code.NOTHING_TO_DO, "The project has all of these changes already.")
+        raise InTheWay(Code.NOTHING_TO_DO, "The project already has all of these changes.")
     return ApplyPlan(
         worktree=worktree, paths=names, before=before, after=after, notes=changes.notes
     )
@@ -179,8 +178,10 @@ def _merged(git: Git, changes: Changes, before: str) -> str:
     except Conflict as error:
         raise InTheWay(
             Code.CONFLICT,
-            "These changes do not fit the project, which stays as it is: "
-            f"{', '.join(error.paths)}.",
+            (
+                "These changes conflict with the project, which was not changed: "
+                f"{', '.join(error.paths)}."
+            ),
             error.paths,
         ) from error
 

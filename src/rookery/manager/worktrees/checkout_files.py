@@ -226,7 +226,7 @@ def _changed(
             now = Stored(found.mode, id_of(folder / path, found.mode, algorithm))
         except OSError as error:
             raise InTheWay(
-                Code.NOT_KEPT, f"{path} cannot be read ({error.strerror}); see to that.", [path]
+                Code.NOT_KEPT, f"{path} cannot be read ({error.strerror}); fix that first.", [path]
             ) from error
         if committed.get(path) != now:
             yield path, now

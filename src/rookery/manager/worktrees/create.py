@@ -173,7 +173,7 @@ def start_point(
         return StartPoint(branch=branch, commit=here, remote=remote, notes=notes)
     if base and (named := project.git.commit(base)):
         return StartPoint(branch=base, commit=named)
-    raise InTheWay(Code.BASE_NOT_FOUND, f"There is no branch {branch} to begin with; name another.")
+    raise InTheWay(Code.BASE_NOT_FOUND, f"No such branch: {branch}; give another.")
 
 
 def free_block(place: str, taken: Collection[PortBlock]) -> PortBlock | None:
@@ -198,7 +198,7 @@ def check_out(project: Project, folder: Path, branch: str, *, commit: str = "") 
         code = error.obstacle.code
         raise InTheWay(
             Code.CREATE_FAILED if code is Code.GIT_FAILED else code,
-            f"The worktree for {branch} could not be made: {error}",
+            f"The worktree for {branch} could not be created: {error}",
         ) from error
 
 
@@ -206,7 +206,7 @@ def noted(project: Project, worktree: Worktree) -> Worktree:
     """Note what is known of a worktree where git has it."""
     found = registered_at(project, Path(worktree.path))
     if not found:
-        raise InTheWay(Code.CREATE_FAILED, f"git did not make the worktree {worktree.path}.")
+        raise InTheWay(Code.CREATE_FAILED, f"git did not create the worktree {worktree.path}.")
     note(found.admin, worktree)
     return worktree
 

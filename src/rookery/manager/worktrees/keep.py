@@ -91,7 +91,7 @@ def survey(project: Project, git: Git) -> WorkSurvey:
     if contents.nested:
         raise InTheWay(
             Code.NOT_KEPT,
-            f"{contents.nested[0]} is a repository of its own; move it out of the worktree first.",
+            f"{contents.nested[0]} is a nested repository; move it out of the worktree first.",
             contents.nested,
         )
     if contents.unreadable:
@@ -168,7 +168,7 @@ def keep(git: Git, name: str, about: str, work: Uncommitted) -> Keep:
     lacking = [path for path, now in work.changed.items() if held.get(path) != now]
     if not commit or lacking:
         raise InTheWay(
-            Code.CHANGED, "Files changed while they were kept; stop what writes there.", lacking
+            Code.CHANGED, "Files changed while they were saved; stop what writes there.", lacking
         )
     faults.kp("worktree.kept")
     return Keep(ref=ref, commit=commit, about=about)
@@ -332,7 +332,9 @@ def _data(to: IO[bytes], path: Path, mode: str) -> None:
         while left:
             data = file.read(min(left, 1024 * 1024))
             if not data:
-                raise InTheWay(Code.CHANGED, f"{path} was cut while it was kept.", [str(path)])
+                raise InTheWay(
+                    Code.CHANGED, f"{path} was truncated while it was saved.", [str(path)]
+                )
             to.write(data)
             left -= len(data)
     to.write(b"\n")

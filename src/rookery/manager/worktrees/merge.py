@@ -81,7 +81,7 @@ def stage_all(git: Git, **variables: str) -> tuple[str, ...]:
     given = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
     words = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
     git.run(*words, given=given, variables=variables)
-    return tuple(f"{each} is a repository of its own and was left out." for each in ours)
+    return tuple(f"{each} is a nested repository and was left out." for each in ours)
 
 
 def demand_no_filter(git: Git, paths: Sequence[str]) -> None:
@@ -126,7 +126,7 @@ def merge(project: Project, worktree: Worktree) -> Merged:
     with project.alone():
         tip = project.git.commit(f"refs/heads/{worktree.branch}")
         if not tip:
-            raise InTheWay(Code.BRANCH_NOT_FOUND, f"There is no branch {worktree.branch} any more.")
+            raise InTheWay(Code.BRANCH_NOT_FOUND, f"The branch {worktree.branch} was removed.")
         if state_of(project, worktree) is WorktreeState.READY:
             _demand_committed(git_of(project, worktree), worktree)
         _demand_parent(project, worktree)
@@ -196,7 +196,7 @@ def _try(project: Project, worktree: Worktree, tip: str) -> list[str]:
     git = project.git
     if git.succeeds("merge-base", "--is-ancestor", tip, "HEAD"):
         raise InTheWay(
-            Code.NOTHING_TO_DO, f"{worktree.parent_branch} has all of {worktree.branch} already."
+            Code.NOTHING_TO_DO, f"{worktree.parent_branch} already has all of {worktree.branch}."
         )
     try:
         tree = merged_tree(git, "HEAD", tip)

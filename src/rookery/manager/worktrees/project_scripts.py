@@ -98,7 +98,7 @@ async def run_setup(
     kills its warden is ended with all that could be its own, and that could be they."""
     if script.digest != approved:
         return SetupRun(
-            output="", trouble=f"{script.path} has not been agreed to as it is now; look at it."
+            output="", trouble=f"You have not agreed to {script.path} as it is now; read it."
         )
     try:
         process = guarded(
@@ -183,6 +183,6 @@ def _trouble(process: GuardedProcess, after: float) -> str:
     if process.failure or not process.pid:
         return "The set-up script could not be started."
     if process.status is None:
-        return "The set-up script ended, nobody saw how."
+        return "The set-up script ended with an unknown status."
     code = os.waitstatus_to_exitcode(process.status)
     return f"The set-up script ended with status {code}." if code else ""

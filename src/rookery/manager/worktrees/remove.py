@@ -108,19 +108,19 @@ def delete(folder: Path) -> None:
     assert folder.name.startswith(DELETING)
     shutil.rmtree(folder, onerror=_made_writable)
     if os.path.lexists(folder):
-        raise InTheWay(Code.LOCKED, f"{folder} could not be deleted; all that counts is kept.")
+        raise InTheWay(Code.LOCKED, f"{folder} could not be deleted; your work is saved.")
 
 
 def _removable(project: Project, worktree: Worktree) -> Registered:
     folder = Path(worktree.path)
     within = folder.parent == project.place and not project.place.is_symlink()
     if not within or project.place.parent.is_symlink() or folder.name.startswith("."):
-        raise InTheWay(Code.OUTSIDE, f"{folder} is not in {project.place}; it stays as it is.")
+        raise InTheWay(Code.OUTSIDE, f"{folder} is not in {project.place}; it was not changed.")
     found = registered_at(project, folder)
     if not found or not is_folder(str(folder)):
         raise InTheWay(
             Code.BROKEN,
-            f"{folder} is not a worktree of this project any more; it stays as it is.",
+            f"{folder} is no longer a worktree of this project; it was not changed.",
         )
     if found.locked:
         raise InTheWay(Code.LOCKED, f"{folder} is locked; `git worktree unlock` frees it.")
@@ -151,7 +151,7 @@ def _kept(project: Project, git: Git, found: Registered, plan: RemovalPlan | Non
         more = [path for path in now.left_out if plan and path not in plan.left_out]
         if more:
             raise InTheWay(
-                Code.CHANGED, f"{more[0]} has come since you were asked; look again.", more
+                Code.CHANGED, f"{more[0]} is new since you were asked; look again.", more
             )
         if now.work:
             about = f"{found.folder.name} when it was removed"
@@ -174,7 +174,7 @@ def _gone_on(project: Project, away: Path) -> tuple[Keep | None, Path]:
     if not found:
         raise InTheWay(
             Code.BROKEN,
-            f"{away} was being removed, and git does not know it any more; look at it yourself.",
+            f"{away} was being removed, and git no longer knows it; check it yourself.",
         )
     return _kept(project, project.git.at(found.admin, away), found, None), _all_kept(away)
 

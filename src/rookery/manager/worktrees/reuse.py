@@ -54,7 +54,7 @@ def dismissed(project: Project, found: Registered) -> Keep | None:
     """Have git forget a worktree whose folder is gone, once what was staged there is kept."""
     if any(first_name(each) == found.folder for each in half_removed(project)):
         raise InTheWay(
-            Code.UNFINISHED, f"The removal of {found.folder} was broken off; recover it first."
+            Code.UNFINISHED, f"The removal of {found.folder} was interrupted; recover it first."
         )
     if found.locked:
         raise InTheWay(Code.LOCKED, f"{found.folder} is locked; `git worktree unlock` frees it.")
@@ -72,7 +72,7 @@ def bring_back(project: Project, ref: str, *, branch: str, label: str = "") -> C
     with project.alone():
         kept = project.git.commit(ref) if ref.startswith(KEEP_REFS) else ""
         if not kept:
-            raise InTheWay(Code.BRANCH_NOT_FOUND, f"Nothing is kept as {ref}.")
+            raise InTheWay(Code.BRANCH_NOT_FOUND, f"No saved work under {ref}.")
         parents = project.git.said("rev-list", "--parents", "-n", "1", kept).split()[1:]
         base = parents[0] if parents else kept
         project.make_place()
@@ -115,7 +115,7 @@ def import_branch(
         folder = project.place / folder_name(branch)
         if folder.exists() or folder.is_symlink():
             raise InTheWay(
-                Code.PATH_EXISTS, f"{folder} is there already; move it away first.", [str(folder)]
+                Code.PATH_EXISTS, f"{folder} already exists; move it away first.", [str(folder)]
             )
         notes = large_files(project, tip)
         project.make_place()
@@ -137,7 +137,7 @@ def import_worktree(
         place = folder.parent.resolve() / folder.name
         found = registered_at(project, place)
         if not found or common_folder(str(place)) != str(project.common):
-            raise InTheWay(Code.BROKEN, f"{place} is no worktree of this project.")
+            raise InTheWay(Code.BROKEN, f"{place} is not a worktree of this project.")
         known = noted_of(found.admin)
         if known:
             return Created(worktree=known, base=_head(project, known))
@@ -167,7 +167,7 @@ def _found_on(project: Project, fetching: Fetching, branch: str) -> str:
         if project.git.commit(f"refs/remotes/{remote}/{branch}"):
             return remote
     raise InTheWay(
-        Code.BRANCH_NOT_FOUND, f"There is no branch {branch}, neither here nor on a remote."
+        Code.BRANCH_NOT_FOUND, f"No such branch: {branch}, neither here nor on a remote."
     )
 
 
@@ -219,10 +219,12 @@ def _made_again(project: Project, worktree: Worktree) -> Resumed:
     folder = Path(worktree.path)
     if worktree.imported:
         raise InTheWay(
-            Code.MISSING, f"The imported worktree {folder} is gone; make it again yourself."
+            Code.MISSING, f"The imported worktree {folder} was removed; create it again yourself."
         )
     if folder.parent != project.place or folder.parent.is_symlink():
-        raise InTheWay(Code.OUTSIDE, f"{folder} is not in {project.place}; nothing is made there.")
+        raise InTheWay(
+            Code.OUTSIDE, f"{folder} is not in {project.place}; nothing is created there."
+        )
     if holder := holder_of(project, worktree.branch):
         raise InTheWay(
             Code.BRANCH_CHECKED_OUT, f"{worktree.branch} is checked out in {holder}; free it there."

@@ -68,7 +68,7 @@ class Project:
         own = self.folder / ".git"
         self.program = find_own_program("git", self.folder)
         if not self.program:
-            raise InTheWay(Code.GIT_NOT_FOUND, "There is no git to be found; install it.")
+            raise InTheWay(Code.GIT_NOT_FOUND, "git is not installed.")
         found = str(own) if is_folder(str(own)) else common_folder(str(self.folder))
         if not found:
             raise InTheWay(
@@ -107,7 +107,7 @@ class Project:
         try:
             if not lock_within(descriptor, wait):
                 raise InTheWay(
-                    Code.LOCKED, "Somebody else works on the worktrees of this project; wait."
+                    Code.LOCKED, "Another process uses the worktrees of this project; wait."
                 )
             yield
         finally:
@@ -193,21 +193,23 @@ def git_of(project: Project, worktree: Worktree) -> Git:
     if state in (WorktreeState.MISSING, WorktreeState.LOST):
         raise InTheWay(
             Code.MISSING,
-            f"The worktree {worktree.path} is gone; resume it to make it again from its branch."
+            (
+                f"The worktree {worktree.path} was removed; resume the session to "
+                "recreate it from its branch."
+            )
             if state is WorktreeState.MISSING
-            else f"The worktree {worktree.path} and its branch {worktree.branch} are gone.",
+            else f"The worktree {worktree.path} and its branch {worktree.branch} were removed.",
         )
     found = registered_at(project, Path(worktree.path))
     if state is WorktreeState.UNFINISHED:
         raise InTheWay(
             Code.UNFINISHED,
-            f"The worktree {worktree.path} was not made to its end; remove it and start again.",
+            f"The worktree {worktree.path} is incomplete; remove it and start again.",
         )
     if state is WorktreeState.BROKEN or found is None:
         raise InTheWay(
             Code.BROKEN,
-            f"{worktree.path} is not a worktree of this project any more; `git worktree repair` "
-            "mends it.",
+            f"{worktree.path} is no longer a worktree of this project; run `git worktree repair`.",
         )
     return project.git.at(found.admin, found.folder)
 

@@ -154,7 +154,7 @@ class Keep(Struct, frozen=True, kw_only=True):
 
     @property
     def told(self) -> str:
-        return f"What was not committed is kept as {self.ref}."
+        return f"Uncommitted work is saved as {self.ref}."
 
 
 class Finished(Struct, frozen=True, kw_only=True):
@@ -212,10 +212,10 @@ class RemovalPlan(Struct, frozen=True, kw_only=True):
     @property
     def told(self) -> str:
         files = counted(len(self.to_keep), "uncommitted file")
-        kept = " (to be kept)" if self.to_keep else ""
+        kept = " (will be saved)" if self.to_keep else ""
         commits = f", {counted(self.unmerged_commits, 'unmerged commit')}"
         said = files + kept + (commits if self.unmerged_commits else "")
-        gone = f"; gone for good: {', '.join(self.left_out)}" if self.left_out else ""
+        gone = f"; will be lost: {', '.join(self.left_out)}" if self.left_out else ""
         return f"{self.worktree.branch}: {said}{gone}."
 
 

@@ -33,9 +33,9 @@ _HERE = click.option(
     "--workspace",
     type=click.Path(path_type=Path, exists=True, file_okay=False, resolve_path=True),
     default=".",
-    help="The folder whose servers are meant.",
+    help="The project folder.",
 )
-_PROJECT = click.option("--project", is_flag=True, help="In the project's file, not in yours.")
+_PROJECT = click.option("--project", is_flag=True, help="Use the project's file, not yours.")
 
 
 class ServersFile:
@@ -65,7 +65,7 @@ class ServersFile:
         table = self._table()
         servers = table.setdefault(SERVERS, {})
         if name in servers:
-            raise SettingsError(f"{self.path} has a server {name} already; remove it first.")
+            raise SettingsError(f"{self.path} already has a server {name}; remove it first.")
         servers[name] = definition
         self._write(table)
         return parsed.doubts
@@ -88,7 +88,7 @@ class ServersFile:
             raise SettingsError(f"{self.path} cannot be read ({reason(error)}).") from error
         except (ValueError, RecursionError) as error:
             raise SettingsError(
-                f"{self.path} is no valid JSON ({error}), so nothing was changed; correct it."
+                f"{self.path} is not valid JSON ({error}), so nothing was changed; correct it."
             ) from error
         if not isinstance(table, dict) or not isinstance(table.get(SERVERS, {}), dict):
             raise SettingsError(
@@ -115,7 +115,7 @@ class ServersFile:
         """The file itself, wherever links lead; for a project only inside it."""
         place = self.path.resolve()
         if self._root and not place.is_relative_to(self._root.resolve()):
-            raise SettingsError(f"{self.path} leads out of the project, so it is left alone.")
+            raise SettingsError(f"{self.path} leads out of the project, so it is not changed.")
         return place
 
 
@@ -129,7 +129,7 @@ def command(ctx: click.Context) -> int:
 
 @command.command("list")
 @_HERE
-@click.option("--json", "as_json", is_flag=True, help="Print them for a program.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(workspace: Path, as_json: bool) -> int:
     """Print the configured servers and how they last were. Nothing is started."""
     from rookery.mcp.overview import overview
@@ -174,16 +174,24 @@ def test_command(name: str, workspace: Path) -> int:
 @command.command("add")
 @click.argument("name")
 @click.argument("program", nargs=-1, metavar="[-- COMMAND ARGS...]", type=click.UNPROCESSED)
-@click.option("--url", help="Where a server is that is no program.")
+@click.option("--url", help="The address of a server.")
 @click.option(
     "--transport",
     type=click.Choice(["streamable-http", "sse"]),
     default="streamable-http",
-    help="How to speak to the url.",
+    help="The transport of the url.",
 )
-@click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="For the program.")
-@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="For the url.")
-@click.option("--timeout", type=float, help="Seconds that a call may take; 60 if not given.")
+@click.option(
+    "--env",
+    "environment",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An environment variable for the program.",
+)
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header for the url."
+)
+@click.option("--timeout", type=float, help="Seconds for a call; default 60.")
 @_PROJECT
 @_HERE
 def add_command(
@@ -237,7 +245,7 @@ def remove_command(name: str, project: bool, workspace: Path) -> int:
             return 0
     elsewhere = [file for file in (files if project else theirs) if name in file.names()]
     hint = f" It is in {elsewhere[0].path}." if elsewhere else f" See {NAME} mcp list."
-    raise SettingsError(f"There is no server {name} in that file.{hint}")
+    raise SettingsError(f"No server {name} in that file.{hint}")
 
 
 async def _tested(name: str, workspace: Path) -> list[str]:
@@ -301,7 +309,7 @@ def _file(workspace: Path, *, project: bool) -> ServersFile:
 def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
     pairs = [pair.partition("=") for pair in given]
     if any(not name or not equals for name, equals, _ in pairs):
-        raise SettingsError(f"{option} is given as NAME=VALUE.")
+        raise SettingsError(f"Give {option} as NAME=VALUE.")
     return {name: text for name, _, text in pairs}
 
 

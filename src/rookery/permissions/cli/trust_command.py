@@ -39,25 +39,25 @@ BROUGHT = {
 """What a folder may hold that is applied once it is trusted."""
 
 WHAT_TRUST_MEANS = (
-    "Do you trust this folder? Until then nothing in it is run or changed,\n"
+    "Do you trust this folder? Until you do, nothing in it is run or changed,\n"
     "and its own settings are not applied."
 )
 ERASE_LINE = "\r\x1b[K"
-STAYS_UNTRUSTED = f"Not trusted: it is only read. To change that: {NAME} trust"
+STAYS_UNTRUSTED = f"Not trusted: read-only. To trust it: {NAME} trust"
 
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path), default=".")
-@click.option("--list", "listing", is_flag=True, help="Show what is trusted and allowed for good.")
-@click.option("--forget", is_flag=True, help="No longer trust the folder.")
-@click.option("--forget-rules", is_flag=True, help="Forget what is always allowed, everywhere.")
+@click.option("--list", "listing", is_flag=True, help="List trusted folders and saved rules.")
+@click.option("--forget", is_flag=True, help="Stop trusting the folder.")
+@click.option("--forget-rules", is_flag=True, help="Delete all saved rules.")
 def command(path: Path, listing: bool, forget: bool, forget_rules: bool) -> int:
     """Trust a folder: what is in it may be run and changed, and its own settings apply.
 
     Folders in it, above it or put in its place later need trust of their own.
     """
     if listing + forget + forget_rules > 1:
-        raise SettingsError("Give --list, --forget or --forget-rules, not several of them.")
+        raise SettingsError("Give only one of --list, --forget and --forget-rules.")
     places = find_places(os.environ)
     store = TrustStore(places.trust_file)
     if listing:
@@ -82,7 +82,7 @@ def ask_trust(
     if problem := store.problem:
         print(visible_line(problem), file=out)
     if refusal := never_trusted(root):
-        print(visible_line(f"{refusal} Until then it is only read."), file=out)
+        print(visible_line(f"{refusal} Until then it is read-only."), file=out)
         return False
     if typed := _typed_before(out):
         (keep or partial(_say_unused, out))(typed)
@@ -107,7 +107,7 @@ def _agreed(out: TextIO) -> bool:
         word = answer.strip().lower()
         if word in {"y", "yes", "n", "no"}:
             return word in {"y", "yes"}
-        print("Say y or n; Ctrl-D leaves:", end=" ", file=out, flush=True)
+        print("Answer y or n; Ctrl-D exits:", end=" ", file=out, flush=True)
     print(file=out)
     if sys.stdin.isatty():
         raise click.exceptions.Exit(0)
@@ -150,17 +150,17 @@ def _typed_before(out: TextIO) -> str:
 
 
 def _say_unused(out: TextIO, typed: str) -> None:
-    print(visible_line(f"Typed before the question, and not used: {typed}"), file=out)
+    print(visible_line(f"Typed before the question and not used: {typed}"), file=out)
 
 
 def _trust(store: TrustStore, path: Path) -> list[str]:
     if not path.is_dir():
-        raise SettingsError(f"There is no folder {path} to trust.")
+        raise SettingsError(f"No such folder: {path}.")
     from rookery.app.project_tools import agree_to_servers, agree_to_tools
 
     root = path.resolve()
     if store.trusts(root):
-        return [f"{root} is trusted already.", *agree_to_tools(root)]
+        return [f"{root} is already trusted.", *agree_to_tools(root)]
     if refusal := never_trusted(root):
         raise SettingsError(refusal)
     if found := brought_by(root):
@@ -168,7 +168,7 @@ def _trust(store: TrustStore, path: Path) -> list[str]:
     store.trust(root)
     agree_to_servers(root)
     agree_to_tools(root)
-    return [f"{root} is trusted. To take that back: {NAME} trust --forget"]
+    return [f"{root} is trusted. To undo: {NAME} trust --forget"]
 
 
 def _forget(store: TrustStore, path: Path, places: Places) -> list[str]:
@@ -176,27 +176,27 @@ def _forget(store: TrustStore, path: Path, places: Places) -> list[str]:
     forgotten = f"{root} {'is no longer' if known else 'was not'} trusted."
     allowed = [rule for rule in _rules(places) if rule.workspace.path == str(root)]
     kept = (
-        f"What is always allowed there is kept, should it be trusted again ({len(allowed)}). "
-        f"To forget that, there and everywhere: {NAME} trust --forget-rules"
+        f"Its rules ({len(allowed)}) are kept in case you trust it again. To delete "
+        f"all rules: {NAME} trust --forget-rules"
     )
     return [forgotten, kept] if allowed else [forgotten]
 
 
 def _forget_rules(places: Places) -> list[str]:
     count = clear_rules(places.rules_file)
-    return [f"Rules forgotten: {count}." if count else "There were no rules to forget."]
+    return [f"Rules deleted: {count}." if count else "There were no rules to delete."]
 
 
 def _list(store: TrustStore, places: Places) -> list[str]:
     folders = [
         f"trusted since {_day(kept.since)}: {kept.folder.path}"
-        + ("" if kept.still_there else " (gone or replaced since, so it counts for nothing)")
+        + ("" if kept.still_there else " (removed or replaced since: no longer trusted)")
         for kept in store.all()
     ]
     allowed = [f"allowed until {_day(rule.expires)}: {rule.words}" for rule in _rules(places)]
     both = (store.problem, problem_with_rules(places.rules_file))
     problems = [problem for problem in both if problem]
-    return [*problems, *folders, *allowed] or ["No folder is trusted, and no rule is kept."]
+    return [*problems, *folders, *allowed] or ["No trusted folders and no rules."]
 
 
 def _rules(places: Places) -> list[AllowRule]:

@@ -127,7 +127,7 @@ def tracked_blobs(index: bytes) -> Iterator[tuple[bytes, str]]:
     """The files that an index lists, and what git calls their content."""
     version, count = int.from_bytes(index[4:8], "big"), int.from_bytes(index[8:_HEAD], "big")
     if index[:4] != b"DIRC" or version not in (2, 3, 4):
-        raise ValueError("it is no index")
+        raise ValueError("it is not an index")
     flags_at = 40 + _hash_size(index)
     path, at = b"", _HEAD
     for _ in range(count):

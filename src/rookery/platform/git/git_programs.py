@@ -172,7 +172,7 @@ def _of_rebase(repository: _Repository, words: Sequence[str]) -> Iterator[str]:
         return
     for line in text.splitlines():
         if found := _TO_RUN.match(line):
-            yield f"the rebase goes on to run: {_short(found[1])}"
+            yield f"the rebase runs: {_short(found[1])}"
 
 
 def _short(text: str) -> str:

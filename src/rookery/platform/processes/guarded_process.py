@@ -166,11 +166,11 @@ def guarded(
     except OSError as error:
         raise not_started(error.errno) from error
     except ValueError as error:
-        raise ToolError("The command holds characters that no shell can be given.") from error
+        raise ToolError("The command has characters that cannot be passed to a shell.") from error
 
 
 def not_started(number: int | None) -> ToolError:
-    reason = os.strerror(number) if number else "the shell was gone before it ran"
+    reason = os.strerror(number) if number else "the shell ended before it ran"
     return ToolError(f"The command could not be started: {reason}.")
 
 

@@ -155,7 +155,7 @@ def _check(parts: Sequence[bytes]) -> None:
     """Refuse what the system would not start. Its own refusal would come too late: a command is
     told to have started before it can do anything, such as kill its warden."""
     if any(b"\0" in part for part in parts):
-        raise ValueError("a word holds a null character")
+        raise ValueError("a word has a null character")
     longest = LONGEST_WORD_PAGES * os.sysconf("SC_PAGE_SIZE")
     whole = sum(len(part) + WORD_OVERHEAD for part in parts)
     if whole > max(USUAL_SPACE, os.sysconf("SC_ARG_MAX")) or any(

@@ -99,7 +99,7 @@ def export_command(slugs: tuple[str, ...], output: Path | None, workspace: Path)
         with output.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise SettingsError(f"{output} exists already. Nothing was written.") from None
+        raise SettingsError(f"{output} already exists. Nothing was written.") from None
     except OSError as error:
         raise SettingsError(f"{output} could not be written: {reason(error)}.") from error
     print(harmless(f"Wrote {', '.join(slugs)} to {output}."))
@@ -222,7 +222,7 @@ def _insist_on_free_places(folder: Path, found: Sequence[HandedOn], *, shared: b
         for rule in each.rules:
             place = folder / f"rules-{each.mode.slug}" / rule.path
             if place.exists() or place.is_symlink():
-                raise SettingsError(f"{place} exists already. Nothing was changed.")
+                raise SettingsError(f"{place} already exists. Nothing was changed.")
             above = takewhile(lambda parent: parent != folder, place.parents)
             if link := next((parent for parent in above if shared and parent.is_symlink()), None):
                 raise SettingsError(f"{link} is a symbolic link. Nothing was changed.")

@@ -45,16 +45,16 @@ from rookery.core.facts import (
 from rookery.core.folds.points import NOTHING_TO_UNDO, last_change, points
 
 HELP = """\
-/undo            take back the last change of files, and what was said since
-/rewind          the points one can go back to; /rewind N goes there
-/files N         put back only the files
-/bg              let the running command run on; /stop ends it
-/mode NAME       go on in another mode; without a name, which there are
-/model NAME      go on with another model; without a name, which there are
-/intent ID       have it work for another intent; without an id, which there are
-/approve on|off  act without asking, or ask before acting
-/queue           what the model has not heard yet; /queue drop N takes it back
-/condense        have the conversation summarised"""
+/undo            undo the last change to files and the conversation since
+/rewind          list the points to rewind to; /rewind N goes there
+/files N         restore only the files
+/bg              move the running command to the background; /stop ends it
+/mode NAME       switch the mode; without a name, list them
+/model NAME      switch the model; without a name, list them
+/intent ID       select another intent; without an id, list them
+/approve on|off  turn auto-approve on or off
+/queue           list queued messages; /queue drop N removes one
+/condense        summarise the conversation"""
 
 _NAMES = ("help", *(line.split()[0].removeprefix("/") for line in HELP.splitlines()), "stop")
 _COMMAND = re.compile(r"/(?P<name>[a-z][a-z0-9_-]*)(?=\s|$)")
@@ -78,7 +78,7 @@ def no_such_command(line: str, known: Collection[str]) -> str:
         return f"/{found['name']} works only while a task is open."
     near = get_close_matches(found["name"], known, n=3) or sorted(known)[:MOST_NAMED]
     there = ", ".join(f"/{name}" for name in near)
-    return f"There is no /{found['name']}." + (f" There is: {there}." if there else "")
+    return f"No such command: /{found['name']}." + (f" Known: {there}." if there else "")
 
 
 class Vocabulary(Struct, frozen=True, kw_only=True):
@@ -107,14 +107,14 @@ class LineOutcome(Struct, frozen=True):
 
 def list_modes(modes: Sequence[str], now: str) -> str:
     shown = [f"{each} (now)" if each == now else each for each in modes]
-    return f"Say /mode and one of: {', '.join(shown)}."
+    return f"Use /mode with one of: {', '.join(shown)}."
 
 
 def list_models(models: Sequence[tuple[str, str]], now: str) -> str:
     rows = [
         f"  {provider} {model}{'  (now)' if model == now else ''}" for provider, model in models
     ]
-    return "\n".join([*rows, "Say /model and a name, or PROVIDER NAME."])
+    return "\n".join([*rows, "Use /model with a name, or PROVIDER NAME."])
 
 
 class SlashLines:
@@ -221,7 +221,7 @@ class SlashLines:
         if name in doings:
             return doings[name](rest.strip())
         wrong = no_such_command(line, {*dict(self._vocabulary.commands), *_NAMES})
-        return LineOutcome(words=f"{wrong} /help shows all.") if wrong else None
+        return LineOutcome(words=f"{wrong} /help lists all.") if wrong else None
 
     def _help(self) -> str:
         rows = [f"  /{name}  {what}".rstrip() for name, what in self._vocabulary.commands]
@@ -231,7 +231,7 @@ class SlashLines:
         modes = self._vocabulary.modes
         if mode in modes:
             return LineOutcome((SwitchMode(task_id=self._task_id, mode=mode),))
-        wrong = f"There is no mode {mode}. " if mode else ""
+        wrong = f"No such mode: {mode}. " if mode else ""
         return LineOutcome(words=wrong + list_modes(modes, self._mode))
 
     def _switch_model(self, wanted: str) -> LineOutcome:
@@ -247,19 +247,21 @@ class SlashLines:
     def _select_intent(self, intent_id: str) -> LineOutcome:
         known = self._vocabulary.intents
         if not known:
-            return LineOutcome(words="There are no intents to work for here; see: rookery intents")
+            return LineOutcome(words="This project has no intents. See: rookery intents")
         if intent_id:
             wanted = "" if intent_id == NONE else intent_id
             return LineOutcome((SelectIntent(task_id=self._task_id, intent_id=wanted),))
-        rows = [f"  {each}  {what}" for each, what in (*known, (NONE, "work for no intent"))]
-        now = f"It works for {self._intent}." if self._intent else "It works for none."
+        rows = [f"  {each}  {what}" for each, what in (*known, (NONE, "select no intent"))]
+        now = (
+            f"The selected intent is {self._intent}." if self._intent else "No intent is selected."
+        )
         return LineOutcome(words="\n".join([now, *rows]))
 
     def _switch_approval(self, word: str) -> LineOutcome:
         if word in ("on", "off"):
             return LineOutcome((SwitchApproval(task_id=self._task_id, automatic=word == "on"),))
-        how = "acts without asking" if self.automatic else "asks before it acts"
-        return LineOutcome(words=f"It {how}. Say /approve on or /approve off.")
+        how = "auto-approve" if self.automatic else "asks before it acts"
+        return LineOutcome(words=f"Now: {how}. Use /approve on or /approve off.")
 
     def _about_queue(self, wish: str) -> LineOutcome:
         waiting = list(self._waiting())
@@ -268,9 +270,9 @@ class SlashLines:
             task_id, message_id, _ = waiting[int(number) - 1]
             return LineOutcome((EditQueue(task_id=task_id, message_id=message_id),))
         if not waiting:
-            return LineOutcome(words="The model has heard everything.")
+            return LineOutcome(words="No queued messages.")
         rows = [f"{at:>3}. {_first_line(text)}" for at, (_, _, text) in enumerate(waiting, 1)]
-        return LineOutcome(words="\n".join([*rows, "Take one back: /queue drop NUMBER"]))
+        return LineOutcome(words="\n".join([*rows, "To remove one: /queue drop NUMBER"]))
 
     def _waiting(self) -> Iterator[tuple[str, str, str]]:
         """What was said to this task or to one that works for it, and was not heard yet."""
@@ -299,9 +301,9 @@ class SlashLines:
             return self._back(int(to), files=files, words=words)
         known = points(self._events)
         rows = [f"{point.to:>5}  {_first_line(point.what)}" for point in known[-20:]]
-        wrong = [f"There is no point {to}."] if to else []
+        wrong = [f"No such point: {to}."] if to else []
         return LineOutcome(
-            words="\n".join([*rows, *wrong, "Go back to before a step: /rewind NUMBER"])
+            words="\n".join([*rows, *wrong, "To rewind to before a step: /rewind NUMBER"])
         )
 
     def _back(self, to: int, *, files: bool, words: bool) -> LineOutcome:
@@ -323,7 +325,7 @@ class SlashLines:
         if self._offer:
             return LineOutcome((Answer(task_id=self._task_id, ask_id=self._offer, reply=reply),))
         if self._waited_for:
-            return LineOutcome(words="The command has only just begun. Say it again in a moment.")
+            return LineOutcome(words="The command has only just started. Try again in a moment.")
         if reply == "no" and self._detached:
             return LineOutcome((StopCommand(task_id=self._task_id, call_id=self._detached[-1]),))
         return LineOutcome(words="No command is running.")

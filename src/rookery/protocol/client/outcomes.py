@@ -22,7 +22,7 @@ from rookery.core.replies import sentence_in
 from rookery.protocol.client.attend import Display, Fate, Leave, Response, RunEnd, Say
 from rookery.protocol.client.question_text import OfferedAnswer, ceiling, followup, suggestions
 
-DECIDE_YOURSELF = "Not interactive: the user cannot answer. Decide yourself and go on."
+DECIDE_YOURSELF = "Not interactive: the user cannot answer. Decide yourself and continue."
 NOT_APPROVED = (
     "Not interactive: this needs approval, so it was skipped. Do without it, or finish. "
     "Do not claim that it was done."
@@ -106,7 +106,7 @@ class Unattended:
     def _reason(self, asked: Asked) -> str:
         match asked.ask:
             case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
-                return f"{ceiling(asked.text)} Raise it, then go on with --continue."
+                return f"{ceiling(asked.text)} Raise it, then run again with --continue."
             case AskKind.MISTAKE_LIMIT_REACHED if self._troubles.refusals:
                 return f"{asked.text} It was refused: {sentence_in(self._troubles.refused)}"
             case _:

@@ -32,7 +32,7 @@ async def load_pictures(
     problems: list[dict[str, str]] = []
     for one in given:
         if one.startswith("data:"):
-            image, problem = image_in(one), "It is no picture as a base64 data URI."
+            image, problem = image_in(one), "It is not a picture as a base64 data URI."
         else:
             read = partial(_read, os.path.join(workspace, one))
             image, problem = await anyio.to_thread.run_sync(read)
@@ -47,12 +47,12 @@ def _read(path: str) -> tuple[Image | None, str]:
     """A picture, or why there is none. What is no regular file may never end, so it is not read."""
     try:
         if not os.path.isfile(path):
-            return None, "There is no such file."
+            return None, "No such file."
         with open(path, "rb") as file:
             data = file.read(MOST + 1)
     except (OSError, ValueError) as error:
         return None, f"It cannot be read ({error})."
     shown = picture(data[:MOST], Sight(sees=True, most=MOST), complete=len(data) <= MOST)
     if shown is None:
-        return None, "It is no picture."
+        return None, "It is not a picture."
     return shown.image, shown.words

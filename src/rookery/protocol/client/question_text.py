@@ -47,9 +47,9 @@ def chosen(answer: str, offered: list[OfferedAnswer]) -> OfferedAnswer:
 
 _CEILINGS = {
     "requests": "This task has made {count:.0f} requests, which is its limit (max_requests).",
-    "cost": "This task has come to its limit of ${count:.2f} (max_cost).",
-    "tokens": "This task has come to its limit of {count:,.0f} tokens (max_tokens).",
-    "seconds": "This task has come to its limit of {minutes:.3g} minutes of work (max_minutes).",
+    "cost": "This task has reached its limit of ${count:.2f} (max_cost).",
+    "tokens": "This task has reached its limit of {count:,.0f} tokens (max_tokens).",
+    "seconds": "This task has reached its limit of {minutes:.3g} minutes of work (max_minutes).",
 }
 
 

@@ -30,8 +30,10 @@ from rookery.storage.keys import (
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="PROVIDER | status [PROVIDER] | logout PROVIDER")
-@click.option("--file", "in_file", is_flag=True, help="Keep the key in a file, not in the keyring.")
-@click.option("-v", "--verbose", is_flag=True, help="With status: say more.")
+@click.option(
+    "--file", "in_file", is_flag=True, help="Store the key in a file, not in the keyring."
+)
+@click.option("-v", "--verbose", is_flag=True, help="With status: print more.")
 @format_option
 def command(words: Sequence[str], in_file: bool, verbose: bool, form: str) -> int:
     """Keep the key of a provider, say which keys there are, or remove one.
@@ -50,8 +52,8 @@ def command(words: Sequence[str], in_file: bool, verbose: bool, form: str) -> in
             return _log_in(_known(provider), keys_file, in_file=in_file)
         case _:
             raise SettingsError(
-                f"Write {NAME} auth PROVIDER, {NAME} auth status or {NAME} auth logout PROVIDER. "
-                f"Providers: {', '.join(KEY_VARIABLES)}."
+                f"Use {NAME} auth PROVIDER, {NAME} auth status or {NAME} auth logout "
+                f"PROVIDER. Providers: {', '.join(KEY_VARIABLES)}."
             )
 
 
@@ -78,7 +80,7 @@ def _log_in(provider: str, keys_file: Path, *, in_file: bool) -> int:
     print(_kept(provider, usable_key(key), keys_file, in_file=in_file))
     variable = key_variable(provider, os.environ)
     if os.environ.get(variable):
-        print(f"note: {variable} is set too, and is used instead.")
+        print(f"note: {variable} is also set and is used instead.")
     return 0
 
 
@@ -91,20 +93,20 @@ def _kept(provider: str, key: str, keys_file: Path, *, in_file: bool) -> str:
             save_key(keys_file, provider, key)
             return f"{_in_file(provider, keys_file)} (Not in a keyring: {error}.)"
         forget_key(keys_file, provider)
-        return f"The key for {provider} is kept in the system's keyring ({name})."
+        return f"The key for {provider} is stored in the system keyring ({name})."
     save_key(keys_file, provider, key)
     try:
         forget_in_keyring(keys_file, provider)
     except NoKeyring as error:
         raise SettingsError(
-            f"The key is in {keys_file}, but one in the system's keyring is used first and cannot "
-            f"be removed: {error}."
+            f"The key is in {keys_file}, but one in the system keyring comes first "
+            f"and cannot be removed: {error}."
         ) from error
     return _in_file(provider, keys_file)
 
 
 def _in_file(provider: str, keys_file: Path) -> str:
-    return f"The key for {provider} is kept in {keys_file}, which only you can read."
+    return f"The key for {provider} is stored in {keys_file}, which only you can read."
 
 
 def _log_out(provider: str, keys_file: Path) -> int:
@@ -112,13 +114,15 @@ def _log_out(provider: str, keys_file: Path) -> int:
         gone = [forget_in_keyring(keys_file, provider), forget_key(keys_file, provider)]
     except NoKeyring as error:
         raise SettingsError(
-            f"The key for {provider} is in the system's keyring, and cannot be removed: {error}. "
-            "Unlock the keyring, then do it again."
+            f"The key for {provider} is in the system keyring and cannot be removed: "
+            f"{error}. Unlock the keyring, then try again."
         ) from error
-    print(f"The key for {provider} is removed." if any(gone) else f"No key for {provider} is kept.")
+    print(
+        f"The key for {provider} was removed." if any(gone) else f"No key for {provider} is stored."
+    )
     variable = key_variable(provider, os.environ)
     if os.environ.get(variable):
-        print(f"note: {variable} is still set, and is used.")
+        print(f"note: {variable} is still set and is used.")
     return 0
 
 
@@ -140,7 +144,7 @@ def _status(providers: Sequence[str], keys_file: Path, verbose: bool, form: str)
     for each in standings if verbose or len(providers) == 1 else found:
         print(f"{each.provider}\t{each.source or f'no key ({each.variable})'}")
     if not found and len(providers) > 1:
-        print(f"There is no key. Keep one with: {NAME} auth PROVIDER")
+        print(f"No key. Store one with: {NAME} auth PROVIDER")
     if verbose:
         print(_places(keys_file))
     return 0 if found else 1

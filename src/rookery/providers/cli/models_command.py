@@ -93,9 +93,11 @@ def _text(offers: Mapping[str, list[str]], default: ModelChoice | None, trouble:
         [
             *lines,
             "",
-            "These are the models known for the providers you have a key for, and those of "
-            "servers on this machine; -m takes others too.",
+            (
+                "Models of the providers you have a key for, and of servers on this "
+                "machine. -m accepts others too."
+            ),
             *([f"note: {trouble}"] if trouble else []),
-            f'Use one with: {NAME} --provider {provider} -m {model} "your task"',
+            f'To use one: {NAME} --provider {provider} -m {model} "your task"',
         ]
     )

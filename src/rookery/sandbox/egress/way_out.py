@@ -182,7 +182,7 @@ class CommandProxy:
             try:
                 await self._serve_handed(await self._handed())
             except Exception:
-                _debug.exception("a command's way out broke down")
+                _debug.exception("a command's network proxy failed")
             finally:
                 self._shut_door()
 

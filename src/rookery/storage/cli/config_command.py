@@ -65,9 +65,9 @@ _HERE = click.option(
     type=click.Path(path_type=Path),
     default=".",
     callback=resolve_folder,
-    help="The folder that is meant.",
+    help="The project folder.",
 )
-_PROJECT = click.option("--project", is_flag=True, help="In the project's file, not in yours.")
+_PROJECT = click.option("--project", is_flag=True, help="Use the project's file, not yours.")
 EDITORS = ("nano", "vim", "vi")
 LONGEST_ALIGNED = 24
 """A value that is longer, such as a list, does not push the origins of all others away."""
@@ -192,15 +192,15 @@ def edit_command(project: bool, workspace: Path) -> int:
         while problem := _edited(copy, file, project=project):
             print(f"Error: {harmless(problem)}", file=sys.stderr)
             if not (sys.stdin.isatty() and confirmed("Edit it again?")):
-                raise SettingsError(f"{file} is as it was.")
+                raise SettingsError(f"{file} was not changed.")
         after = text_of(copy)
     if after == before:
-        _say(f"{file} is as it was.")
+        _say(f"{file} was not changed.")
         return 0
     change_settings(
         file, lambda present: _over(before, after, present=present, file=file), shared=project
     )
-    _say(f"{file} is changed.")
+    _say(f"{file} was changed.")
     return 0
 
 
@@ -212,8 +212,7 @@ def _over(before: str, after: str, *, present: str, file: Path) -> str:
     kept = folder / f"settings-edited-{secrets.token_hex(4)}.toml"
     put(kept, [after.encode()])
     raise SettingsError(
-        f"{file} was changed while you edited it, so it stays as it is now; what you wrote is "
-        f"kept in {kept}."
+        f"{file} was changed while you edited it, so your version was saved to {kept} instead."
     )
 
 
@@ -254,8 +253,8 @@ def _insist_that_it_tightens(key: Key, wanted: Any) -> None:
         present = getattr(present, name)
     if loosens(key, wanted, present):
         raise SettingsError(
-            f"A project can only {PROJECT_MAY[key]}, and {spelled(key)} is {spoken(present)} "
-            f"for you, so {shown(wanted)} would not be heard."
+            f"A project can only {PROJECT_MAY[key]}, and {spelled(key)} is "
+            f"{spoken(present)} for you, so {shown(wanted)} would be ignored."
         )
 
 
@@ -276,7 +275,7 @@ def _edited(copy: Path, file: Path, *, project: bool) -> str:
     except OSError as error:
         raise SettingsError(f"The editor cannot be started: {error.strerror}.") from error
     if done.returncode:
-        raise SettingsError(f"The editor ended with {done.returncode}, so {file} is as it was.")
+        raise SettingsError(f"The editor exited with {done.returncode}, so {file} was not changed.")
     mine = find_places(os.environ).settings_file
     try:
         if project:
@@ -294,11 +293,11 @@ def _editor(environ: Mapping[str, str]) -> Sequence[str]:
             try:
                 return shlex.split(words)
             except ValueError as error:
-                raise SettingsError(f"{variable} is no command: {words}") from error
+                raise SettingsError(f"{variable} is not a command: {words}") from error
     for name in EDITORS:
         if program := shutil.which(name):
             return [program]
-    raise SettingsError("There is no editor; set VISUAL or EDITOR to one.")
+    raise SettingsError("No editor found; set VISUAL or EDITOR.")
 
 
 def _say(text: str) -> None:
@@ -378,12 +377,12 @@ def _why_not(key: Key, said: Any, workspace: Path) -> str:
     if said is None:
         return ""
     if not TrustStore(places.trust_file).trusts(workspace):
-        return f"not heard: you do not trust this folder, see {NAME} trust"
+        return f"ignored: you do not trust this folder, see {NAME} trust"
     refused = find_settings(places.settings_file, workspace, {}, {}).refused
     about = [sentence for sentence in refused if f"{spelled(key)} " in sentence]
     if about:
-        return f"not heard: {about[0].partition(': ')[2].rstrip('.')}"
+        return f"ignored: {about[0].partition(': ')[2].rstrip('.')}"
     mine = _said(places.settings_file, key)
     may = PROJECT_MAY.get(key)
     looser = may and mine is not None and loosens(key, said, mine)
-    return f"not heard: a project can only {may}" if looser else ""
+    return f"ignored: a project can only {may}" if looser else ""

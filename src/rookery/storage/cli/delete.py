@@ -45,7 +45,9 @@ class _Done(Struct, frozen=True, kw_only=True):
 @click.command()
 @click.argument("sessions", nargs=-1)
 @workspace_option
-@click.option("--older-than", metavar="AGE", help="Those not touched for so long: 12h, 30d, 8w.")
+@click.option(
+    "--older-than", metavar="AGE", help="Delete sessions not used for this long: 12h, 30d, 8w."
+)
 @click.option("--all", "every", is_flag=True, help="All sessions of the workspace.")
 @click.option("--everywhere", is_flag=True, help="With --older-than or --all: every workspace.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
@@ -63,9 +65,9 @@ def command(
     somebody is working on is not deleted.
     """
     if bool(sessions) + bool(older_than) + every != 1:
-        raise SettingsError("Name sessions, or give either --older-than or --all.")
+        raise SettingsError("Name sessions, or give --older-than or --all.")
     if everywhere and sessions:
-        raise SettingsError("--everywhere goes with --older-than or --all.")
+        raise SettingsError("--everywhere needs --older-than or --all.")
     store = TaskStore(find_places(os.environ))
     everyone = store.list()
     if sessions:
@@ -80,7 +82,7 @@ def command(
         return 0
     if not yes:
         _name(families, everyone)
-        if not confirmed(f"Delete {_told(families)} for good?"):
+        if not confirmed(f"Delete {_told(families)} permanently?"):
             print("Nothing was deleted.")
             return 1
     done = _delete(store, families)

@@ -60,8 +60,8 @@ class ListFormat(StrEnum):
     help="Whose.",
 )
 @click.option("--all", "everywhere", is_flag=True, help="Sessions of all workspaces.")
-@click.option("--search", metavar="WORDS", help="Only sessions in which all these words occur.")
-@click.option("--format", "form", default=None, metavar="json|text", help="How to print them.")
+@click.option("--search", metavar="WORDS", help="Only sessions that contain all these words.")
+@click.option("--format", "form", default=None, metavar="json|text", help="The output format.")
 @click.option("-k", "--api-key", "key", callback=_hidden, hidden=True)
 @click.option("-e", "--extension", hidden=True)
 @click.option("-d", "--debug", is_flag=True, hidden=True)
@@ -101,7 +101,7 @@ def command(
     elif what is not None:
         print("".join(f"{_spare_line(session)}\n" for session in sessions), end="")
     elif not sessions:
-        print("There are no sessions here." if search is None else "Nothing was found.")
+        print("No sessions in this folder." if search is None else "Nothing was found.")
     elif sys.stdout.isatty():
         known_ids = [session.id for session in store.list()]
         print(table(sessions, snippets, known_ids, table_style(places, folders=here is None)))
@@ -246,7 +246,7 @@ def _when(ts: int) -> str:
     type=click.Path(path_type=Path),
     default=".",
     callback=resolve_folder,
-    help="The folder whose sessions are searched.",
+    help="The folder whose sessions to search.",
 )
 @click.option("--all", "everywhere", is_flag=True, help="Search the sessions of all workspaces.")
 @format_option
@@ -255,7 +255,7 @@ def search_command(words: Sequence[str], workspace: Path, everywhere: bool, form
     if there are none."""
     wanted = as_utf8(" ".join(words))
     if not wanted.strip():
-        raise SettingsError("Say which words to search for.")
+        raise SettingsError("Give words to search for.")
     places = find_places(os.environ)
     store = TaskStore(places)
     found = store.search(wanted, None if everywhere else str(workspace))

@@ -62,7 +62,7 @@ from rookery.storage.summary import TaskSummary
 @workspace_option
 @click.option("--json", "facts", is_flag=True, help="Print its facts, one JSON object per line.")
 @click.option("--tree", is_flag=True, help="Print only the session and its sub-tasks.")
-@click.option("--thinking", is_flag=True, help="Also print how the model reasoned.")
+@click.option("--thinking", is_flag=True, help="Also print the model's reasoning.")
 def show_command(
     session: str | None, workspace: Path, facts: bool, tree: bool, thinking: bool
 ) -> int:
@@ -155,7 +155,7 @@ Family: TypeAlias = Sequence[tuple[int, TaskSummary]]
     "form",
     type=click.Choice(get_args(Form), case_sensitive=False),
     default="markdown",
-    help="A document to read, all facts for a program, or a page for a browser.",
+    help="A document, all facts for a program, or a web page.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.")
 @click.option("--force", is_flag=True, help="Replace the file if there is one.")
@@ -201,9 +201,7 @@ def _write(file: Path, text: str, *, force: bool) -> None:
         with open(os.open(file, flags, PRIVATE_FILE), "wb") as stream:
             stream.write(data)
     except FileExistsError as error:
-        raise SettingsError(
-            f"There already is a file {file}; add --force to replace it."
-        ) from error
+        raise SettingsError(f"{file} already exists; add --force to replace it.") from error
     except OSError as error:
         raise SettingsError(f"{file} cannot be written: {reason(error)}.") from error
 
@@ -211,7 +209,7 @@ def _write(file: Path, text: str, *, force: bool) -> None:
 def _insist_on_a_file(file: Path) -> None:
     """A link leads to what nobody named, and what is no file does not keep what it is told."""
     if not stat.S_ISREG(file.lstat().st_mode):
-        raise SettingsError(f"{file} is no regular file, so it is not replaced; take another name.")
+        raise SettingsError(f"{file} is not a regular file and is not replaced; use another name.")
 
 
 def _object(store: TaskStore, one: TaskSummary) -> dict[str, Any]:
@@ -253,7 +251,7 @@ def _heading(one: TaskSummary, depth: int) -> str:
 @click.command()
 @click.argument("session", required=False)
 @workspace_option
-@click.option("--at", type=int, metavar="EVENT", help="Only what was up to there.")
+@click.option("--at", type=int, metavar="EVENT", help="Copy only up to this event.")
 @format_option
 def fork_command(session: str | None, workspace: Path, at: int | None, form: str) -> int:
     """Make a second session of what a session is now, or was after an event; without one, of the
@@ -269,9 +267,9 @@ def fork_command(session: str | None, workspace: Path, at: int | None, form: str
         print(json.dumps({"id": task_id, "from": source, "at": cut}))
         return 0
     if at is not None and cut != at:
-        print(f"A call was under way at event {at}, so the fork ends before it, at {cut}.")
-    print(f"Session {task_id} is what {source} was at event {cut}.")
-    print(f"Go on with: {NAME} --session-id {task_id}")
+        print(f"A call was running at event {at}, so the fork ends before it, at {cut}.")
+    print(f"Session {task_id} is a copy of {source} at event {cut}.")
+    print(f"Continue with: {NAME} --session-id {task_id}")
     return 0
 
 
@@ -279,9 +277,9 @@ EVERY = "all"
 
 
 @click.command()
-@click.option("--stop", metavar="ID|all", help="End a command and all it started.")
+@click.option("--stop", metavar="ID|all", help="End a command and all its processes.")
 @click.option("--keep", metavar="ID", help="Let a command outlive its session.")
-@click.option("--json", "as_json", is_flag=True, help="Print them for a program.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def ps_command(stop: str | None, keep: str | None, as_json: bool) -> int:
     """Print the commands that run now and have run for a while, oldest first.
 
@@ -296,7 +294,7 @@ def ps_command(stop: str | None, keep: str | None, as_json: bool) -> int:
         print(f"Ended {counted(len(chosen), 'command')}.")
     elif keep is not None:
         commands.keep(_running_command(running, keep))
-        print(f"It goes on when its session ends. End it with: {NAME} ps --stop {keep}")
+        print(f"It continues when its session ends. To end it: {NAME} ps --stop {keep}")
     elif as_json:
         print(json.dumps({"commands": [_command_row(one) for one in running]}))
     elif running:

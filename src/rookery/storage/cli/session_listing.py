@@ -38,7 +38,7 @@ workspace_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.opt
     type=click.Path(path_type=Path),
     default=".",
     callback=resolve_folder,
-    help="The folder whose last session is meant if none is named.",
+    help="The folder whose last session to use if none is named.",
 )
 
 format_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
@@ -46,7 +46,7 @@ format_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option
     "form",
     type=click.Choice(["text", "json"], case_sensitive=False),
     default="text",
-    help="How to print it.",
+    help="The output format.",
 )
 
 SHORT = 8
@@ -102,7 +102,7 @@ def table(
     columns = zip(*(_columns(row, style) for row in rows), strict=True)
     widths = [max(map(cells_of, column)) for column in columns]
     lines = [line for row in rows for line in _lines(row, widths, style)]
-    return "\n".join([*lines, "", f"Go on with: {NAME} --session-id ID"])
+    return "\n".join([*lines, "", f"Continue with: {NAME} --session-id ID"])
 
 
 def family_tree(sessions: Sequence[TaskSummary]) -> Iterator[tuple[int, TaskSummary]]:
@@ -215,7 +215,7 @@ def paint_for_output(places: Places) -> Paint:
 def confirmed(question: str) -> bool:
     """Whether whoever sits at the terminal says yes."""
     if not sys.stdin.isatty():
-        raise SettingsError("Nobody is there to say yes; add -y.")
+        raise SettingsError("Not interactive: use -y to approve.")
     try:
         return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
@@ -246,24 +246,24 @@ def full_id(store: TaskStore, given: str) -> str:
         case _:
             named = [short for one, short in short_ids(known).items() if one in fitting]
             shown = ", ".join(named[:MOST_NAMED]) + (", …" if len(named) > MOST_NAMED else "")
-            raise SettingsError(f"{given} fits several sessions: {shown}. Give more characters.")
+            raise SettingsError(f"{given} matches several sessions: {shown}. Give more characters.")
 
 
 def chosen_session(
-    store: TaskStore, given: str | None, workspace: Path, wish: str = "go on with"
+    store: TaskStore, given: str | None, workspace: Path, wish: str = "continue"
 ) -> str:
     """The session that is meant: the one given, or else the last one of the workspace. `wish` is
     what somebody wants to do with it."""
     if given is not None:
         task_id = full_id(store, given)
         if not store.exists(task_id):
-            raise SettingsError(f"There is no session {task_id}. See {NAME} list.")
+            raise SettingsError(f"No such session: {task_id}. See {NAME} list.")
         return task_id
     sessions = store.list(str(workspace))
     if not sessions:
         raise SettingsError(
-            f"There is no session to {wish} in {workspace}. See those of other folders with "
-            f'{NAME} list --all, or start one here: {NAME} "your task"'
+            f"No session to {wish} in {workspace}. See other folders with {NAME} list "
+            f'--all, or start one here: {NAME} "your task"'
         )
     return _root_of(sessions[0], {session.id: session for session in sessions}).id
 

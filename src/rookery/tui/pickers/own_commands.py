@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Do = Callable[["App[Any]", Controller, str], Awaitable[None]]
 _BEFORE_A_TASK = ("/mode ", "/model ", "/intent ", "/approve ")
 """What can be chosen for the next task."""
-NO_TASK = "No task is open. Say what to do, or pick one with /tasks."
+NO_TASK = "No session is open. Type a task, or choose a session with /tasks."
 
 
 class OwnCommand(Struct, frozen=True):
@@ -163,7 +163,7 @@ async def _go_back(app: "App[Any]", controller: Controller, to: str, back: "Back
     if point:
         app.push_screen(RestoreScreen(controller, point, back))
     else:
-        controller.toast(f"There is no point {to}. /checkpoints shows all.", "warning")
+        controller.toast(f"No such point: {to}. /checkpoints lists all.", "warning")
 
 
 async def _copy(app: "App[Any]", controller: Controller, words: str) -> None:
@@ -250,28 +250,28 @@ async def _heard(controller: Controller, task_id: str, line: str) -> LineOutcome
 
 
 OWN = (
-    OwnCommand("new", "begin another task", _new),
+    OwnCommand("new", "start a new session", _new),
     OwnCommand("help", "all keys and commands", _help),
-    OwnCommand("tasks", "earlier tasks: open, look for words, delete", _tasks),
-    OwnCommand("mode", "go on in another mode", _mode, "[NAME]"),
-    OwnCommand("model", "go on with another model", _model, "[[PROVIDER] NAME]"),
-    OwnCommand("approve", "act without asking, or ask before acting", _line("approve"), "on|off"),
-    OwnCommand("undo", "take back the last change of files, and what was said since", _undo),
-    OwnCommand("checkpoints", "what was done when; go back", _checkpoints),
-    OwnCommand("rewind", "go back: conversation and files", _rewind, "[N]"),
-    OwnCommand("files", "put back only the files", _files, "[N]"),
-    OwnCommand("intent", "have it work for another intent", _intent, "[ID]"),
-    OwnCommand("queue", "what the model has not heard yet", _queue, "[drop N]"),
-    OwnCommand("tree", "the tasks that work for this one", _tree),
-    OwnCommand("todos", "what is to be done", _todos),
-    OwnCommand("cost", "what was used, request by request", _cost),
-    OwnCommand("condense", "have the conversation summarised", _line("condense")),
-    OwnCommand("bg", "let the running command run on", _line("bg")),
+    OwnCommand("tasks", "earlier sessions: open, search, delete", _tasks),
+    OwnCommand("mode", "switch the mode", _mode, "[NAME]"),
+    OwnCommand("model", "switch the model", _model, "[[PROVIDER] NAME]"),
+    OwnCommand("approve", "turn auto-approve on or off", _line("approve"), "on|off"),
+    OwnCommand("undo", "undo the last change to files and the conversation since", _undo),
+    OwnCommand("checkpoints", "list the steps and rewind to one", _checkpoints),
+    OwnCommand("rewind", "rewind conversation and files", _rewind, "[N]"),
+    OwnCommand("files", "restore only the files", _files, "[N]"),
+    OwnCommand("intent", "select another intent", _intent, "[ID]"),
+    OwnCommand("queue", "queued messages", _queue, "[drop N]"),
+    OwnCommand("tree", "sub-tasks", _tree),
+    OwnCommand("todos", "to-do list", _todos),
+    OwnCommand("cost", "cost of each request", _cost),
+    OwnCommand("condense", "summarise the conversation", _line("condense")),
+    OwnCommand("bg", "move the running command to the background", _line("bg")),
     OwnCommand("stop", "end the running command", _line("stop")),
     OwnCommand("paste", "attach the picture in the clipboard", _paste),
-    OwnCommand("copy", "copy what is marked, or the last answer", _copy),
+    OwnCommand("copy", "copy the selection or the last answer", _copy),
     OwnCommand("export", "write the conversation to a file", _export, "[FILE]"),
-    OwnCommand("theme", "dark or light", _theme),
-    OwnCommand("quit", "leave; the task is kept", _quit),
+    OwnCommand("theme", "switch between dark and light", _theme),
+    OwnCommand("quit", "exit; the session is kept", _quit),
 )
 _NAMED = {each.name: each for each in OWN} | {"exit": OwnCommand("exit", "leave", _quit)}

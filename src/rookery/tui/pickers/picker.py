@@ -40,9 +40,9 @@ class Trigger(Struct, frozen=True):
 
 TRIGGERS = (
     Trigger("/", "commands"),
-    Trigger("@", "names a file or a folder, anywhere in a line"),
+    Trigger("@", "completes a file or a folder, anywhere in a line"),
     Trigger("!", "runs a command in your own shell"),
-    Trigger("#", "looks for words in earlier tasks"),
+    Trigger("#", "searches earlier sessions"),
     Trigger("?", "keys and what they do"),
 )
 
@@ -154,15 +154,15 @@ def in_two_columns(label: str, detail: str, first: int, width: int, theme: Theme
 _MENTION_WORDS = tuple(
     Choice(label=name, detail=what, insert=f"@{name} ")
     for name, what in (
-        ("git-changes", "what is not committed yet"),
-        ("problems", "what the workspace's tools complain about"),
-        ("terminal", "what commands wrote last"),
+        ("git-changes", "uncommitted changes"),
+        ("problems", "problems reported by the workspace's tools"),
+        ("terminal", "output of the last command"),
     )
 )
 
 
 class PathPicker(Picker):
-    NOTHING = "No file fits."
+    NOTHING = "No matching file."
 
     async def candidates(self, text: str) -> Sequence[Choice]:
         letters = text.removeprefix("/").replace("\\", "")
@@ -210,7 +210,7 @@ class HistoryPicker(Picker):
 
     PAUSE = 0.1
     MOST = 15
-    NOTHING = "No task holds these words."
+    NOTHING = "No matching session."
 
     async def candidates(self, text: str) -> Sequence[Choice]:
         found = await self._controller.ask(AskTasks(words=text.strip(), most=4 * self.MOST))
@@ -255,7 +255,7 @@ class CommandPicker(Picker):
     """Picking one of the client's own does it; another one is typed, for there may be more to
     say."""
 
-    NOTHING = "There is no such command."
+    NOTHING = "No such command."
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)

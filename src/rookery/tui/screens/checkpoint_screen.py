@@ -39,8 +39,8 @@ class RestoreScreen(ReadingScreen[bool]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "go_back", "go back"),
-        Binding("o", "overwrite", "also over changes of others"),
-        Binding("escape", "close", "leave it as it is"),
+        Binding("o", "overwrite", "overwrite changes of others"),
+        Binding("escape", "close", "cancel"),
     ]
     DEFAULT_CSS = "RestoreScreen > .frame { max-width: 100; max-height: 30; }"
 
@@ -55,7 +55,7 @@ class RestoreScreen(ReadingScreen[bool]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.call(f"Take back {self._back.value}?")
+        self.call(f"Rewind {self._back.value}?")
         self._rehearse()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -79,7 +79,7 @@ class RestoreScreen(ReadingScreen[bool]):
             do_latest(self, self._ask)
 
     async def _ask(self) -> None:
-        self.tell("looking what would change")
+        self.tell("checking what would change")
         try:
             self._rehearsal = await self._controller.ask(
                 AskRehearsal(task_id=self._task_id, to=self._point.to, overwrite=self._overwrite)
@@ -117,8 +117,8 @@ class RestoreScreen(ReadingScreen[bool]):
     def _said(self) -> str:
         plan = self._rehearsal
         if self._back is Back.WORDS or (plan and (plan.written or plan.removed)):
-            return f"Went back: {self._back.value}."
-        words = f"Went back: {Back.WORDS.value}. " if self._back is Back.BOTH else ""
+            return f"Rewound: {self._back.value}."
+        words = f"Rewound: {Back.WORDS.value}. " if self._back is Back.BOTH else ""
         return f"{words}{NO_FILE_PUT_BACK}"
 
     @property
@@ -155,7 +155,7 @@ def drawn_rehearsal(
     yield from indented([cut(what, width - 2)], Text("  "), Text("  "))
     if back is not Back.FILES:
         yield Text()
-        yield from wrapped(Text("The model forgets this and all that came after it."), width)
+        yield from wrapped(Text("The model forgets this and everything after it."), width)
     if back is Back.WORDS:
         yield from wrapped(Text("The files stay as they are.", quiet), width)
         return
@@ -174,9 +174,9 @@ def drawn_rehearsal(
         yield Text("No file changes.", quiet)
     yield from _paths("written back", rehearsal.written, theme.good, "←", width, theme)
     yield from _paths("removed", rehearsal.removed, theme.bad, "−", width, theme)
-    kept = "kept, with what somebody else has changed since"
+    kept = "kept, because it was changed since by someone else"
     yield from _paths(kept, rehearsal.kept, theme.careful, "=", width, theme)
-    unsaved = "not on record, so not to be brought back"
+    unsaved = "not stored, so it cannot be restored"
     yield from _paths(unsaved, rehearsal.unsaved, theme.careful, "?", width, theme)
 
 
@@ -240,7 +240,7 @@ class CheckpointScreen(ReadingScreen[None]):
             return
         self._events = len(events)
         found = points(events)[::-1]
-        self.list.show(found, nothing="There is nothing to go back to yet.")
+        self.list.show(found, nothing="There is nothing to rewind yet.")
         self.tell(counted(len(found), "point"))
         self._show_changes()
 
@@ -275,7 +275,7 @@ class CheckpointScreen(ReadingScreen[None]):
             problem = ""
         except CommandRejected as refusal:
             found, problem = (), str(refusal)
-        heading = "Done to files in this step" if step else "Done to files since then"
+        heading = "File changes in this step" if step else "File changes since then"
         self.write(
             lambda width: list(drawn_changes(heading, found, problem, width, theme_of(self)))
         )

@@ -53,11 +53,11 @@ class QueueScreen(SideScreen[None]):
     """While words are being changed they may be heard: that is told, and nothing is lost. Nor is
     it by one Esc: the second one drops the change."""
 
-    TITLE_WORDS = "Not heard yet"
+    TITLE_WORDS = "Queued messages"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,e", "change", "change"),
         Binding("d,delete", "take_back", "take back"),
-        Binding("enter,ctrl+s", "keep", "keep the change"),
+        Binding("enter,ctrl+s", "keep", "save the change"),
         *MOVING,
     ]
     DEFAULT_CSS = """
@@ -94,7 +94,7 @@ class QueueScreen(SideScreen[None]):
     def _look(self) -> None:
         now = waiting(self._controller)
         if now != self.list.items or not now:
-            self.list.show(now, nothing="The model has heard everything.")
+            self.list.show(now, nothing="No queued messages.")
             self.tell(str(len(now)))
             self.change_keys()
 
@@ -126,7 +126,7 @@ class QueueScreen(SideScreen[None]):
         }:
             self._controller.insert(text)
             self._controller.toast(
-                "It was heard meanwhile. Your change is in the input area.", "warning"
+                "The model has already read it. Your change is in the input.", "warning"
             )
         else:
             await self._send(words, text if text.strip() else None)
@@ -154,7 +154,7 @@ class QueueScreen(SideScreen[None]):
             self._stop_changing()
         else:
             self._warned = True
-            self._controller.toast("Enter keeps the change; Esc again drops it.", "warning")
+            self._controller.toast("Enter saves the change; Esc again discards it.", "warning")
 
 
 def _drawn(words: Waiting, width: int, theme: Theme) -> Text:
@@ -172,8 +172,8 @@ class ModelScreen(ListScreen[KnownModel]):
     """Shows at once what is known; what servers on this machine offer comes when it is found."""
 
     TITLE_WORDS = "Model"
-    NOTHING = "No model fits. Another one can be named: /model PROVIDER NAME"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "go on with it")]
+    NOTHING = "No matching model. To use another: /model PROVIDER NAME"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "use it")]
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)
@@ -261,7 +261,7 @@ MOST_MODES = 200
 
 class ModeScreen(ListScreen[KnownMode]):
     TITLE_WORDS = "Mode"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "go on in it")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "switch to it")]
 
     async def find(self, words: str) -> Sequence[KnownMode]:
         known = await self._controller.ask(AskModes())
@@ -314,8 +314,8 @@ class IntentScreen(ListScreen[KnownIntent]):
     """Those that cannot be selected are shown with what is wrong with them."""
 
     TITLE_WORDS = "Intent"
-    NOTHING = "There are no intents to work for here; see: rookery intents"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "work for it")]
+    NOTHING = "This project has no intents. See: rookery intents"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "select it")]
 
     async def find(self, words: str) -> Sequence[KnownIntent]:
         known = await self._controller.ask(AskIntents())

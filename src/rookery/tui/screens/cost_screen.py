@@ -80,7 +80,7 @@ def account(events: Sequence[Event]) -> Account:
 
 
 class CostScreen(ReadingScreen[None]):
-    TITLE_WORDS = "What it cost"
+    TITLE_WORDS = "Cost"
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)
@@ -104,12 +104,12 @@ class CostScreen(ReadingScreen[None]):
         self._requests = requests
         self.write_on(lambda width: drawn_accounts(accounts, width, theme_of(self)))
         total = summed(each.sum for each in accounts)
-        self.tell(f"{money(total.cost or 0.0)} in all")
+        self.tell(f"{money(total.cost or 0.0)} in total")
 
 
 def drawn_accounts(accounts: Sequence[Account], width: int, theme: Theme) -> list[Text]:
     if not any(each.spendings for each in accounts):
-        return [Text("Nothing was used yet.", theme.ink(theme.quiet))]
+        return [Text("No requests yet.", theme.ink(theme.quiet))]
     lines = [_row("time", "model", ("in", "cached", "out"), "cost", width, theme.ink(theme.quiet))]
     for each in accounts:
         if len(accounts) > 1:

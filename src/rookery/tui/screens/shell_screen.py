@@ -45,7 +45,7 @@ LONGEST_TOLD = 12_000
 class ShellEnding(Enum):
     ENDED = "ended"
     STOPPED = "stopped"
-    TOO_LONG = "took too long"
+    TOO_LONG = "timed out"
     NOT_STARTED = "not started"
 
 
@@ -222,7 +222,7 @@ class ShellScreen(ReadingScreen[None]):
     user puts it into a message."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,i", "insert", "put it into the message"),
+        Binding("enter,i", "insert", "add it to the message"),
         Binding("escape", "stop", "stop"),
         Binding("escape", "close", "close"),
     ]
@@ -260,7 +260,7 @@ class ShellScreen(ReadingScreen[None]):
         """What has come since the last one; the end stays in sight for who looks at it."""
         seconds = int(time.monotonic() - self._begun)
         if self._end is None:
-            self.tell(f"runs for {seconds} s")
+            self.tell(f"running for {seconds} s")
         if not self._news:
             return
         self._news = False

@@ -38,7 +38,7 @@ MOVING: list[BindingType] = [
 class ListScreen(SideScreen[None], Generic[T]):
     """`find` looks up the rows for what is typed, `take` does what Enter or a click wants."""
 
-    INVITATION: ClassVar[str] = "Type to narrow down"
+    INVITATION: ClassVar[str] = "Type to filter"
     NOTHING: ClassVar[str] = "Nothing fits."
     BINDINGS: ClassVar[list[BindingType]] = MOVING
 
@@ -122,8 +122,8 @@ DETAIL_LINES = 3
 
 class TaskListScreen(ListScreen[KnownTask]):
     TITLE_WORDS = "Tasks"
-    INVITATION = "Words that a task holds"
-    NOTHING = "No task of this workspace holds these words."
+    INVITATION = "Search"
+    NOTHING = "No matching session in this workspace."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "take", "open"),
         Binding("ctrl+d", "delete", "delete", priority=True),
@@ -168,15 +168,15 @@ class TaskListScreen(ListScreen[KnownTask]):
 
     def action_delete(self) -> None:
         if task := self.list.marked:
-            what = f"“{_title(task)}” and all that is on record of it. Files stay as they are."
-            asking = ConfirmScreen(self._controller, "Delete this task?", what)
+            what = f"“{_title(task)}” and everything stored of it. Your files stay."
+            asking = ConfirmScreen(self._controller, "Delete this session?", what)
             self.app.push_screen(asking, lambda yes: self._deleted(task, yes=bool(yes)))
 
     async def _deleted(self, task: KnownTask, *, yes: bool) -> None:
         if not yes:
             return
         if task.task_id == self._controller.task_id:
-            self._controller.toast("This task is open. Begin a new one first (/new).", "warning")
+            self._controller.toast("This session is open. Start a new one first (/new).", "warning")
         elif await self._controller.send(DeleteTask(task_id=task.task_id)):
             self._controller.toast("Deleted.", "success")
             self.look_again()

@@ -158,7 +158,7 @@ class TreeScreen(SideScreen[None]):
     async def _show(self) -> None:
         controller = self._controller
         if controller.task_id is None:
-            self.list.show((), nothing="No task is open.")
+            self.list.show((), nothing="No session is open.")
             return
         tasks = tasks_told_of(controller)
         try:
