@@ -180,7 +180,12 @@ class Project:
         return str(Path(f"/proc/{pid}/fd/0").readlink())
 
     def environ_of(self, pid: int) -> list[str]:
-        return Path(f"/proc/{pid}/environ").read_text().split("\0")
+        """Empty for a moment while the process is started, so that is waited for."""
+        deadline = time.monotonic() + PATIENCE
+        while not (given := Path(f"/proc/{pid}/environ").read_text()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return given.split("\0")
 
 
 class Watched:

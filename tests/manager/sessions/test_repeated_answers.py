@@ -1,6 +1,7 @@
 """An answer is given again to the same question, and to no other."""
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.message import Message
 from rookery.errors import CommandRejected
@@ -42,6 +43,15 @@ def test_only_the_same_question_gets_the_answer(before: Message, now: Message | 
         return
     assert now
     assert again == (ApproveEvent(ask_ts=9), Terms(digest=now.digest, always=True))
+
+
+def test_the_question_itself_is_known_again_whatever_its_time():
+    """A row that was streamed is older than the question in it; told again, it is not."""
+    asked = replace(BEFORE, ask_id="a")
+    held = held_answer(YES, Terms(), asked)
+    assert held.answers(replace(asked, ts=9))
+    assert not held.answers(replace(asked, ts=9, ask_id="b"))
+    assert not held.answers(None)
 
 
 def test_an_answer_to_what_was_not_shown_is_refused():

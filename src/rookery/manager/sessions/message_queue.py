@@ -63,6 +63,11 @@ class HeldAnswer(Struct, frozen=True):
             return None
         return replace(self.event, ask_ts=row.ts), replace(self.terms, digest=row.digest)
 
+    def answers(self, row: Message | None) -> bool:
+        """Whether this is the very question that was answered. Its row may have another time when
+        it is told again: while it was streamed, the row was there before the question."""
+        return row is not None and row.ask_id == self.question.ask_id
+
     def ends_with(self, said: Event) -> TypeGuard[AgentAsked | ApiReqStarted]:
         """Whether the answer is given now or never. A process also tells what was before."""
         if not isinstance(said, AgentAsked | ApiReqStarted) or said.ts <= self.question.ts:

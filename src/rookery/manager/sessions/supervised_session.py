@@ -340,10 +340,13 @@ class SupervisedSession:
     def hear(self, task: FollowedTask, event: TaskEvent) -> None:
         usage = task.view.usage
         for said in task.hear(event):
+            asked = task.row(said.ts) if isinstance(said, AgentAsked) else None
+            if self._held and self._held.answers(asked):
+                continue  # its past, told again
             if self.session.saw_session_created or self._moves_at_once(said):
                 self.take(said)
             if self._held and self._held.ends_with(said):
-                self._give_held(task.row(said.ts) if isinstance(said, AgentAsked) else None)
+                self._give_held(asked)
         if task.view.usage != usage:
             self.keep()
         self._supervisor.changed(self.id)
