@@ -183,7 +183,7 @@ async def test_another_model_goes_on_with_the_task(tmp_path: Path):
     [
         (SwitchModel(task_id="t", provider="nobody", model="x"), "no provider 'nobody'"),
         (OpenTask(task_id="t9", text="x", provider="nobody", model="x"), "no provider 'nobody'"),
-        (SwitchModel(task_id="t", provider="anthropic", model="x"), "no key for anthropic"),
+        (SwitchModel(task_id="t", provider="anthropic", model="x"), "No key for anthropic"),
         (SwitchMode(task_id="t", mode="dream"), "There is no mode 'dream'"),
         (SwitchApproval(task_id="u", automatic=True), "Task u is not open"),
     ],
@@ -253,7 +253,7 @@ async def test_what_is_no_name_is_no_model(tmp_path: Path, model: str):
 async def test_a_workspace_that_is_gone_is_told_in_a_sentence_and_leaves_no_task(tmp_path: Path):
     async with opened(tmp_path) as host:
         (tmp_path / "work").rename(tmp_path / "elsewhere")
-        with pytest.raises(StorageError, match=r"The folder .*/work cannot be opened \(No such"):
+        with pytest.raises(StorageError, match=r"Cannot open the folder .*/work \(No such"):
             await host.send(OpenTask(task_id="t", text="Make it."))
         assert await host.query(AskTasks()) == ()
         (tmp_path / "elsewhere").rename(tmp_path / "work")
@@ -269,5 +269,5 @@ async def test_a_task_that_was_closed_is_not_opened_by_its_id_again(tmp_path: Pa
         await host.send(CloseTask(task_id="t"))
         with anyio.fail_after(20):
             [event async for event in host.follow("t")]
-        with pytest.raises(CommandRejected, match=r"was closed\. Reopen it, or take another id"):
+        with pytest.raises(CommandRejected, match=r"was closed\. Reopen it, or use another id"):
             await host.send(OpenTask(task_id="t", text="Make another."))

@@ -30,7 +30,7 @@ def test_each_provider_has_its_variable(tmp_path: Path, provider: str, variable:
     choice = choose_model(wanted, {variable: KEY}, tmp_path / "keys", None)
     assert choice.key
     assert (choice.provider, choice.key.reveal(), choice.key.source) == (called, KEY, variable)
-    with pytest.raises(NoKey, match=f"There is no key for {called}"):
+    with pytest.raises(NoKey, match=f"No key for {called}"):
         choose_model(wanted, {"OTHER_API_KEY": KEY}, tmp_path / "keys", None)
 
 

@@ -222,10 +222,10 @@ def test_folders_are_private_and_can_be_written(here: Path, home: Path):
     found = examined(here)["data folder"]
     data.chmod(0o700)
     assert found.health is Health.BAD
-    assert found.text == f"{data} cannot be written."
+    assert found.text == f"{data} is not writable."
     shutil.rmtree(data)
     data.write_text("")
-    assert examined(here)["data folder"].text == f"{data} is no folder."
+    assert examined(here)["data folder"].text == f"{data} is not a folder."
 
 
 @pytest.mark.parametrize(
@@ -261,9 +261,9 @@ def test_ignore_files_are_named(here: Path):
 
 
 def test_sessions_are_counted_and_the_damaged_ones_named(here: Path, home: Path):
-    assert examined(here)["sessions"].text == "0 kept, none damaged."
+    assert examined(here)["sessions"].text == "0 stored, none damaged."
     keep_session("good")
-    assert examined(here)["sessions"] == Finding("sessions", Health.OK, "1 kept, none damaged.")
+    assert examined(here)["sessions"] == Finding("sessions", Health.OK, "1 stored, none damaged.")
     torn = keep_session("torn") / "journal.jsonl"
     torn.write_bytes(torn.read_bytes()[:-10])
     keep_session("open").chmod(0o755)

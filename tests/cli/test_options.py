@@ -56,7 +56,7 @@ PLAIN = Options(
 STREAM = {"stdin_prompt_stream": True, "output_format": "stream-json", "words": ()}
 
 IN_ORDER: list[tuple[str, dict[str, Any], str]] = [
-    ("1", {"prompt_file": Path("nowhere"), "words": ()}, "There is no file nowhere to read"),
+    ("1", {"prompt_file": Path("nowhere"), "words": ()}, "No such prompt file: nowhere."),
     (
         "1-twice",
         {"prompt_file": Path(__file__)},
@@ -68,7 +68,7 @@ IN_ORDER: list[tuple[str, dict[str, Any], str]] = [
     ("4", {"create_with_session_id": ID, "resume_last": True}, "--create-with-session-id starts"),
     ("4-id", {"create_with_session_id": ID, "session_id": ID}, "--create-with-session-id starts"),
     ("5", {"session_id": ID, "resume_last": True}, "Give --session-id or --continue, not both."),
-    ("own-ephemeral", {"ephemeral": True, "resume_last": True}, "--ephemeral keeps nothing"),
+    ("own-ephemeral", {"ephemeral": True, "resume_last": True}, "--ephemeral deletes the session"),
     ("7", {"consecutive_mistake_limit": -1}, "--consecutive-mistake-limit is 0 or more, not -1"),
     ("8", {"provider": "nobody"}, "There is no provider 'nobody'. There are: anthropic, "),
     ("10", {"workspace": Path("/nowhere")}, "No such folder: /nowhere. Give one with -w."),

@@ -30,7 +30,7 @@ class TestModels:
         assert "openai\tgpt-" in text
         assert "anthropic\t" not in text
         assert "To use one: rookery --provider openai -m gpt-" in text
-        assert "models known for the providers you have a key for" in text
+        assert "Models of the providers you have a key for" in text
         assert "sk-secret" not in text
 
     def test_programs_get_them_by_provider(self, capsys: Captured, monkeypatch: pytest.MonkeyPatch):
@@ -67,7 +67,7 @@ class TestModels:
         text = capsys.readouterr().out
         assert "anthropic\tclaude" in text
         assert "\tdefault" not in text
-        assert "note: There is no key for openai. Set OPENAI_API_KEY, or run: rookery auth" in text
+        assert "note: No key for openai. Set OPENAI_API_KEY, or run: rookery auth" in text
 
     def test_a_server_on_this_machine_may_offer_none(self, capsys: Captured):
         assert run(["models"]) == 0
@@ -102,7 +102,7 @@ class TestSettings:
     def test_a_misspelled_variable_is_told(self, capsys: Captured, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setenv("ROOKERY_MODLE", "x")
         assert run(["settings"]) == 0
-        note = "note: ROOKERY_MODLE sets nothing; did you mean ROOKERY_MODEL?\n"
+        note = "note: ROOKERY_MODLE is not a setting; did you mean ROOKERY_MODEL?\n"
         assert note in capsys.readouterr().out
 
 

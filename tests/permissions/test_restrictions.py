@@ -61,8 +61,8 @@ CASES = [
     pytest.param(reading("{top}"), ASK, "outside the workspace: {top}", id="folder"),
     pytest.param(reading("out"), ASK, "outside the workspace: {top}/other.txt", id="link"),
     pytest.param(changing("{top}/x"), ASK, "outside the workspace: {top}/x", id="write"),
-    pytest.param(reading("a.key"), DENY, "kept from you by the user", id="read"),
-    pytest.param(changing("new.KEY"), DENY, "kept from you by the user", id="write"),
+    pytest.param(reading("a.key"), DENY, "hidden from you by the user", id="read"),
+    pytest.param(changing("new.KEY"), DENY, "hidden from you by the user", id="write"),
     pytest.param(reading("{top}/home/.ssh/id"), DENY, "credentials", id="read"),
     pytest.param(changing("{top}/home/.ssh/id"), DENY, "credentials", id="write"),
     pytest.param(reading("/etc/shadow"), DENY, "credentials", id="system"),
@@ -160,4 +160,4 @@ async def test_nobody_is_asked_about_a_command_that_only_reads_what_is_kept_back
     told = await ruling(files, action)
     assert told.decision is decision
     if decision is DENY:
-        assert told.reasons[0].startswith("my.key is kept from you by the user;")
+        assert told.reasons[0].startswith("my.key is hidden from you by the user;")

@@ -55,7 +55,7 @@ async def said(events: Sequence[Event], action: Action) -> str:
     return " ".join(ruling.reasons)
 
 
-CHANGED, UNREAD, PARTLY, FINE = "has changed since", "have not read it", "only part of", ""
+CHANGED, UNREAD, PARTLY, FINE = "changed since", "have not read it", "only part of", ""
 CASES = [
     ([], "1", False, FINE, "an exact edit of a file that was never read"),
     ([], "1", True, UNREAD, "a whole file that was never read"),
@@ -167,7 +167,7 @@ async def tolerating(
 async def test_an_exact_edit_of_other_lines_is_told_to_both():
     ruling = await tolerating("2", searched={"a.txt": ("a\n",)})
     assert ruling.decision is Decision.NONE
-    assert "a.txt has changed since the model read it" in ruling.notes[0]
+    assert "a.txt changed since the model read it" in ruling.notes[0]
     assert "-c\n+C" in ruling.told[0]
 
 
@@ -200,7 +200,7 @@ async def test_one_file_that_may_not_be_edited_holds_up_the_others():
     action = Action(title="Edit", perform=perform, changes=changes, searched=pieces)
     events = log(*shown("1"), *shown("1", path="b.txt"))
     ruling = await StaleGuard(lambda: events, TEXTS.get, tolerates=by_policy).before(CALL, action)
-    assert ruling.reasons[0].startswith("b.txt has changed")
+    assert ruling.reasons[0].startswith("b.txt changed")
 
 
 async def test_after_an_edit_of_a_stale_file_the_rest_of_it_is_not_known():

@@ -163,9 +163,9 @@ MISSING = json.dumps({"status": "error", "message": "No such file: a.py."})
         ),
         (
             [finished(NO_ENTRY, Ending.DENIED)],
-            ["  ✗ not done: use b.txt instead"],
+            ["  ✗ skipped: use b.txt instead"],
         ),
-        ([finished(replies.denied(), Ending.DENIED)], ["  ✗ not done"]),
+        ([finished(replies.denied(), Ending.DENIED)], ["  ✗ skipped"]),
         ([finished(MISSING, Ending.FAILED)], ["  ✗ No such file: a.py."]),
         ([finished(replies.failed(""), Ending.FAILED)], ["  ✗ failed"]),
         ([finished("x" * 600, Ending.FAILED)], ["  ✗ " + "x" * 499 + "…"]),
@@ -216,7 +216,7 @@ MISSING = json.dumps({"status": "error", "message": "No such file: a.py."})
         ([TaskFailed(message="It broke.")], ["✗ The task failed: It broke."]),
         (
             [allowed("Run rm a"), finished(NO_ENTRY, Ending.DENIED)],
-            ["✗ Run rm a: not done: use b.txt instead"],
+            ["✗ Run rm a: skipped: use b.txt instead"],
         ),
         (
             [
@@ -225,7 +225,7 @@ MISSING = json.dumps({"status": "error", "message": "No such file: a.py."})
                 finished(code=0),
                 finished(NO_ENTRY, Ending.DENIED),
             ],
-            ["● Run rm a", "  ✗ not done: use b.txt instead"],
+            ["● Run rm a", "  ✗ skipped: use b.txt instead"],
         ),
         (
             [CommandDetached(call_id="c", command="npm\n\x1b[8mdev", artifact="a")],

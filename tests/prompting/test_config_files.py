@@ -57,7 +57,7 @@ def test_a_link_that_stays_inside_is_followed_under_its_own_name(bench: ConfigBe
 def test_a_link_that_leads_out_is_left_out_and_named(bench: ConfigBench, target: str):
     file = bench.put(target, "secret")
     bench.link("rules/a.md", file)
-    problem = f"rules/a.md is left out: it leads out of the workspace, to {file}."
+    problem = f"rules/a.md is skipped: it leads out of the workspace, to {file}."
     assert names(bench) == ([], [problem])
     scan = ConfigScan()
     assert project(bench).text(str(bench.root / "rules/a.md"), scan) == ""
@@ -70,7 +70,7 @@ def test_credentials_inside_the_workspace_are_not_read(bench: ConfigBench):
     bench.link("rules/a.md", bench.root / "project/.ssh/id_rsa")
     scan = ConfigScan()
     assert projects_folder(inside).files("rules", scan) == []
-    assert scan.problems == ["rules/a.md is left out: it holds credentials."]
+    assert scan.problems == ["rules/a.md is skipped: it holds credentials."]
 
 
 def test_a_folder_that_leads_out_is_left_out(bench: ConfigBench):
@@ -87,7 +87,7 @@ def test_what_is_kept_from_the_agent_is_not_read(bench: ConfigBench):
     bench.link("rules/a.md", "../private/a.md")
     found, problems = names(bench)
     assert found == []
-    assert "kept from the agent" in problems[0]
+    assert "hidden from the agent" in problems[0]
 
 
 def test_links_in_a_circle_end(bench: ConfigBench):
@@ -175,7 +175,7 @@ def test_a_pipe_is_neither_opened_nor_waited_for(bench: ConfigBench):
     os.mkfifo(bench.root / "rules/pipe.md")
     found, problems = names(bench)
     assert found == ["a.md"]
-    assert problems == ["rules/pipe.md is left out: it is not a regular file."]
+    assert problems == ["rules/pipe.md is skipped: it is not a regular file."]
     scan = ConfigScan()
     assert project(bench).text(str(bench.root / "rules/pipe.md"), scan) == ""
     assert scan.problems

@@ -109,14 +109,14 @@ async def test_an_image_is_shown_to_a_model_that_sees(bench: Bench):
     bench.context = replace(bench.context, sees_images=False)
     outcome = await attached(bench, "@/x.png")
     assert outcome.images == ()
-    assert "cannot see images" in outcome.text
+    assert "does not accept images" in outcome.text
 
 
 async def test_a_missing_file_becomes_a_note(bench: Bench):
     (mention,) = find_mentions("@/none.py")
     with pytest.raises(ToolError) as raised:
         await attached(bench, "@/none.py")
-    assert note(mention, raised.value).startswith('<file_content path="none.py">\n(There is no')
+    assert note(mention, raised.value).startswith('<file_content path="none.py">\n(No such file')
 
 
 async def test_what_is_kept_back_is_marked_so_for_the_gate(bench: Bench):

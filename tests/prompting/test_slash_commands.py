@@ -89,7 +89,7 @@ def test_a_command_is_called_as_its_link_if_that_stays_inside(bench: ConfigBench
     bench.link(".roo/commands/there.md", bench.outside / "how.md")
     found = read(bench)
     assert [command.name for command in found.commands] == ["here", "init"]
-    assert "there.md is left out: it leads out of the workspace" in found.problems[0]
+    assert "there.md is skipped: it leads out of the workspace" in found.problems[0]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_faulty_command_is_left_out_and_named(bench: ConfigBench, text: str):
     bench.put(".roo/commands/x.md", text)
     found = read(bench)
     assert found.commands == (INIT,)
-    assert found.problems[0].startswith("The command .roo/commands/x.md is left out: ")
+    assert found.problems[0].startswith("The command .roo/commands/x.md is skipped: ")
 
 
 @pytest.mark.parametrize("target", [".", "..", "../..", "../../src"])
@@ -121,7 +121,7 @@ def test_links_in_circles_hold_nothing_up(bench: ConfigBench, target: str):
             "---\nno end",
             "The command .roo/commands/x.md is skipped: its front matter has no closing ---.",
         ),
-        (b"\0\1\2", ".roo/commands/x.md is left out: it is not a text file."),
+        (b"\0\1\2", ".roo/commands/x.md is skipped: it is not a text file."),
     ],
 )
 def test_a_name_without_a_command_is_known_with_the_reason(

@@ -167,7 +167,7 @@ def test_an_unknown_field_of_a_known_fact_is_ignored():
     ],
 )
 def test_what_is_no_event_is_refused(text: bytes):
-    with pytest.raises(ValueError, match="no event"):
+    with pytest.raises(ValueError, match="not an event"):
         event_from_json(text)
 
 

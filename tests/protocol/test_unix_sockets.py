@@ -94,8 +94,8 @@ async def test_a_socket_whose_server_lives_is_refused_in_one_sentence(tmp_path: 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("file", "something else than a socket"),
-        ("folder", "something else than a socket"),
+        ("file", "is not a socket"),
+        ("folder", "is not a socket"),
         ("no/such/folder/s", "No such file or directory"),
         ("x" * 120, "path too long"),
     ],
@@ -114,7 +114,7 @@ async def test_a_place_that_is_refused_is_left_as_it_was(tmp_path: Path, name: s
     work = tmp_path / "work"
     work.mkdir()
     (work / "file").write_text("mine")
-    with pytest.raises(SettingsError, match="something else than a socket"):
+    with pytest.raises(SettingsError, match="is not a socket"):
         async with unix_listener(work / name):
             pass
     assert (os.listdir(tmp_path), os.listdir(work)) == (["work"], ["file"])
@@ -140,7 +140,7 @@ async def test_where_one_of_ours_listens_its_lock_stays(tmp_path: Path):
 
 
 async def test_the_root_is_no_place_for_a_socket():
-    with pytest.raises(SettingsError, match="something else than a socket"):
+    with pytest.raises(SettingsError, match="is not a socket"):
         async with unix_listener(Path("/")):
             pass
 

@@ -160,7 +160,7 @@ def test_a_journal_damaged_from_its_first_line_is_left_alone(tmp_path: Path):
     before = contents(tmp_path / "t")
     with pytest.raises(StorageError, match="from its first line"):
         Journal.open(tmp_path / "t")
-    with pytest.raises(StorageError, match="already is a task t"):
+    with pytest.raises(StorageError, match="Session t already exists"):
         Journal.create(tmp_path / "t")
     assert contents(tmp_path / "t") == before
 
@@ -186,7 +186,7 @@ def test_a_creation_that_was_interrupted_can_be_repeated(left: bytes | None, tmp
     folder.mkdir(mode=0o700)
     if left is not None:
         (folder / JOURNAL).write_bytes(left)
-        with pytest.raises(StorageError, match="never begun"):
+        with pytest.raises(StorageError, match="never started"):
             Journal.open(folder)
     assert store(folder, [opened()]) == list(read_events(folder))
     assert [aside.read_bytes() for aside in folder.glob("journal.torn-*")] == ([left] * bool(left))

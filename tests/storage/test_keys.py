@@ -126,9 +126,15 @@ def test_a_pipe_or_folder_is_refused_without_waiting(tmp_path: Path):
         (f'x = "{SECRET}"\n' + "#\n" * 40_000, " is too large for a file of keys; shorten it."),
         (f'anthropic = ["{SECRET}"]', ": anthropic must be a key in quotes."),
         (f'["{SECRET}!"]', ": one of its names must be a key in quotes."),
-        (f'anthropic = "{SECRET} {SECRET}"', " holds characters that no key has; copy it again."),
-        (f'anthropic = "{SECRET}\\n{SECRET}"', " holds characters that no key has; copy it again."),
-        (f'anthropic = "{SECRET}é"', " holds characters that no key has; copy it again."),
+        (
+            f'anthropic = "{SECRET} {SECRET}"',
+            " is empty or has characters that no key has; copy it again.",
+        ),
+        (
+            f'anthropic = "{SECRET}\\n{SECRET}"',
+            " is empty or has characters that no key has; copy it again.",
+        ),
+        (f'anthropic = "{SECRET}é"', " is empty or has characters that no key has; copy it again."),
     ],
 )
 def test_no_complaint_repeats_a_key(file: Path, text: str | bytes, complaint: str):

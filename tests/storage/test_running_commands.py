@@ -121,7 +121,7 @@ def test_a_process_that_took_its_number_is_left_alone(
 ):
     listed = enter(commands, warden.pid)
     for act in (commands.stop, commands.keep):
-        with pytest.raises(StorageError, match="has ended already"):
+        with pytest.raises(StorageError, match="has already ended"):
             act(replace(listed, born=listed.born - 1))
     assert warden.poll() is None
 

@@ -480,7 +480,7 @@ UNSOUND = {
     ),
     "command that did not run on": (
         with_files(*[CommandEnded(call_id="c1", text="ended")] * 2),
-        "ends a command of call c1 that did not run on",
+        "ends an unknown background command of call c1",
     ),
     "after the end": (
         with_files(TaskClosed(), UserSpoke(message_id="m", text="wait")),

@@ -141,12 +141,12 @@ def test_these_files_are_fine(user_file: Path, text: str):
         ),
         ("max_cost = nan", "max_cost must be a number of at least 0, not nan."),
         ("max_cost = inf", "max_cost must be a number of at least 0, not a number so large."),
-        ("model = ''", 'model must be a text that is not empty, not "".'),
-        ("model = 2020-01-01", "model must be a text that is not empty, not a date or time."),
-        ("[model]\na = 1", "model must be a text that is not empty, not a table."),
-        ("model = ['x']", "model must be a text that is not empty, not a list."),
+        ("model = ''", 'model must be a non-empty text, not "".'),
+        ("model = 2020-01-01", "model must be a non-empty text, not a date or time."),
+        ("[model]\na = 1", "model must be a non-empty text, not a table."),
+        ("model = ['x']", "model must be a non-empty text, not a list."),
         ("approval = 'yes'", 'approval must be "ask" or "auto", not "yes".'),
-        ("mode = ''", 'mode must be a text that is not empty, not "".'),
+        ("mode = ''", 'mode must be a non-empty text, not "".'),
         (
             "[context]\nprompt = 'short'",
             'context.prompt must be "auto", "full" or "compact", not "short".',
@@ -336,14 +336,14 @@ def test_a_variable_sets(user_file: Path, variable: str, text: str, value: Setti
 @pytest.mark.parametrize(
     ("environ", "notes"),
     [
-        (["ROOKERY_MODLE"], ["ROOKERY_MODLE sets nothing; did you mean ROOKERY_MODEL?"]),
-        (["ROOKERY_Model"], ["ROOKERY_Model sets nothing; unset it."]),
-        (["ROOKERY_HOEM"], ["ROOKERY_HOEM sets nothing; did you mean ROOKERY_HOME?"]),
+        (["ROOKERY_MODLE"], ["ROOKERY_MODLE is not a setting; did you mean ROOKERY_MODEL?"]),
+        (["ROOKERY_Model"], ["ROOKERY_Model is not a setting; unset it."]),
+        (["ROOKERY_HOEM"], ["ROOKERY_HOEM is not a setting; did you mean ROOKERY_HOME?"]),
         (
             ["ROOKERY_ZEBRA", "ROOKERY_COLOUR"],
             [
-                "ROOKERY_COLOUR sets nothing; did you mean ROOKERY_UI_COLOUR?",
-                "ROOKERY_ZEBRA sets nothing; unset it.",
+                "ROOKERY_COLOUR is not a setting; did you mean ROOKERY_UI_COLOUR?",
+                "ROOKERY_ZEBRA is not a setting; unset it.",
             ],
         ),
         (["ROOKERY_HOME", "ROOKERY_KILLPOINT", "ROOKERY_KILLPOINT_LOG"], []),

@@ -57,7 +57,7 @@ class HeldHost(PlayedHost):
             case ReopenTask(task_id="t7") | DeleteTask(task_id="t7"):
                 raise StorageError(HELD)
             case SwitchModel(model="nosuch"):
-                raise CommandRejected("There is no key for nosuch.")
+                raise CommandRejected("No key for nosuch.")
             case _:
                 await super().send(command)
 
@@ -224,7 +224,7 @@ async def test_what_can_be_chosen_is_listed_before_the_first_task(line: str, sho
 async def test_a_model_that_the_host_refuses_is_refused_at_once():
     async with beginning() as played:
         assert not await played.app.send(SwitchModel(task_id="", provider="x", model="nosuch"))
-        await played.see("There is no key for nosuch.")
+        await played.see("No key for nosuch.")
         assert "nosuch" not in played.lines[0]
 
 

@@ -58,7 +58,7 @@ def test_this_folder_is_trusted_and_forgotten(here: Path, store: TrustStore, cap
     assert capsys.readouterr().out == (f"{here} is trusted. To undo: rookery trust --forget\n")
     assert store.trusts(here)
     trust(str(here))
-    assert capsys.readouterr().out == f"{here} is trusted already.\n"
+    assert capsys.readouterr().out == f"{here} is already trusted.\n"
     trust("--forget")
     assert capsys.readouterr().out == f"{here} is no longer trusted.\n"
     assert not store.trusts(here)

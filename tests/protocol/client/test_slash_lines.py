@@ -187,7 +187,7 @@ class TestGoingBack:
     def test_undo_after_an_undo_does_not_bring_the_change_back(self):
         restored = FilesRestored(to=1, before="b", after="a", paths=("a",), count=1)
         slash = watching(opened(), *step("c1", "Edit a", at=2), restored)
-        assert slash.hear("/undo").words.startswith("There is nothing to undo")
+        assert slash.hear("/undo").words.startswith("Nothing to undo")
 
     @pytest.mark.parametrize("facts", [[], [opened()], [opened(), *step("c", "x", changed=False)]])
     def test_without_a_change_there_is_nothing_to_undo(self, facts: list[Fact]):
@@ -341,7 +341,7 @@ class TestChoices:
         assert slash.automatic
         told = slash.hear("/approve maybe")
         assert told
-        assert (told.commands, told.words[:24]) == ((), "Auto-approve is on. ")
+        assert (told.commands, told.words[:19]) == ((), "Auto-approve is on.")
 
     def test_what_an_earlier_run_was_allowed_says_nothing_about_this_one(self):
         stored = numbered([opened(), ApprovalSwitched(automatic=True)])

@@ -69,8 +69,8 @@ class TestGet:
             ("moed", "No such setting: `moed`; did you mean `mode`? See rookery config list."),
             ("zzz", "No such setting: `zzz`. See rookery config list."),
             ("ui", "`ui` is a section"),
-            ("", "There is no setting"),
-            ("models.<id>.window", "There is no setting"),
+            ("", "No such setting"),
+            ("models.<id>.window", "No such setting"),
         ],
     )
     def test_what_is_no_setting_is_one_sentence(self, name: str, sentence: str, capsys: Captured):
@@ -228,7 +228,7 @@ class TestEdit:
 
     def test_what_is_valid_replaces_the_file(self, file: Path, editor: Path, capsys: Captured):
         editor.write_text('mode = "debug"\n')
-        assert said(capsys, "edit") == f"{file} is changed.\n"
+        assert said(capsys, "edit") == f"{file} was changed.\n"
         assert file.read_text() == 'mode = "debug"\n'
         assert said(capsys, "edit") == f"{file} was not changed.\n"
 
@@ -314,9 +314,7 @@ def test_without_a_word_settings_are_listed(file: Path, capsys: Captured):
 
 
 def test_a_mode_that_there_is_not_is_not_kept(file: Path, capsys: Captured):
-    assert "No such mode: 'bogus' here. There are: code," in said(
-        capsys, "set", "mode", "bogus", code=2
-    )
+    assert "No such mode: 'bogus'. There are: code," in said(capsys, "set", "mode", "bogus", code=2)
     assert file.read_text() == MINE
     said(capsys, "set", "mode", "architect")
     assert 'mode = "architect"' in file.read_text()

@@ -260,8 +260,8 @@ class SlashLines:
     def _switch_approval(self, word: str) -> LineOutcome:
         if word in ("on", "off"):
             return LineOutcome((SwitchApproval(task_id=self._task_id, automatic=word == "on"),))
-        how = "auto-approve" if self.automatic else "asks before it acts"
-        return LineOutcome(words=f"Now: {how}. Use /approve on or /approve off.")
+        now = "on" if self.automatic else "off"
+        return LineOutcome(words=f"Auto-approve is {now}. Use /approve on or /approve off.")
 
     def _about_queue(self, wish: str) -> LineOutcome:
         waiting = list(self._waiting())
