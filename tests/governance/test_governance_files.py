@@ -179,7 +179,7 @@ def test_init_follows_no_link(tmp_path: Path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / ".orchestration").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RookeryError, match="nothing was made"):
+    with pytest.raises(RookeryError, match="nothing was created"):
         init(tmp_path / "work")
     assert list((tmp_path / "elsewhere").iterdir()) == []
 

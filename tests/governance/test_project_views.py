@@ -180,9 +180,9 @@ async def test_a_worktree_that_is_gone_is_not_taken_for_the_project(project: Pat
     stranger = session_in(project.parent, project)
     desk = desk_of(project)
     for request in (ReadTrace(session_id=session_id), BlameFile(path=JWT, session_id=session_id)):
-        with pytest.raises(CommandRejected, match="is not there"):
+        with pytest.raises(CommandRejected, match="does not exist"):
             await desk.do(request)
-    with pytest.raises(CommandRejected, match="no session"):
+    with pytest.raises(CommandRejected, match="No such session"):
         await desk.do(ReadTrace(session_id=stranger))
 
 

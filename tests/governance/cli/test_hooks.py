@@ -100,7 +100,7 @@ def test_trusting_shows_what_would_run_and_then_what_changed(printed, work: Path
     assert "file scan.sh (sha256 " in first
     assert "scan is trusted as it is now." in first
     assert "  trusted  " in printed("list")
-    assert printed("trust", "scan") == "scan is trusted already.\n"
+    assert printed("trust", "scan") == "scan is already trusted.\n"
     (work / "scan.sh").write_text("exit 2\n")
     assert "  modified  " in printed("list")
     again = printed("trust", "scan", "-y")
@@ -118,10 +118,10 @@ def test_trust_is_kept_outside_of_the_workspace(printed, home: Path, work: Path)
 
 def test_without_a_yes_nothing_is_trusted(printed, work: Path):
     define(project_file(work), {"command": "x", "name": "scan"})
-    with pytest.raises(SettingsError, match="add -y"):
+    with pytest.raises(SettingsError, match="use -y"):
         printed("trust", "scan")
     assert "untrusted" in printed("list")
-    with pytest.raises(SettingsError, match="There is no hook nope"):
+    with pytest.raises(SettingsError, match="No such hook: nope"):
         printed("trust", "nope")
 
 
@@ -202,10 +202,10 @@ def test_every_event_has_a_sample(printed, home: Path, event: HookEvent):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["Nope"], "There is no event Nope"),
+        (["Nope"], "No such event: Nope"),
         (["Stop", "--tool", "Bash"], "not about a tool"),
-        (["PreToolUse", "--input", "{"], "--input is no JSON"),
-        (["PreToolUse", "--input", "[]"], "--input is no JSON object"),
+        (["PreToolUse", "--input", "{"], "--input is not JSON"),
+        (["PreToolUse", "--input", "[]"], "--input must be a JSON object"),
     ],
 )
 def test_what_makes_no_sense_is_said(printed, arguments: list[str], said: str):

@@ -57,7 +57,7 @@ def test_init_brings_gits_files_in_line_with_the_setting_and_keeps_other_lines(
     assert ignored.read_text() == ".state/\nmine.txt\n"
     attributes = intents.folder / ".gitattributes"
     assert attributes.read_text() == "agent_trace.jsonl merge=union\n"
-    assert "brought in line" not in intents("init")
+    assert "updated for" not in intents("init")
     set_to(intents, "ignore")
     assert intents.json("init")["changed"] == [".gitignore", ".gitattributes"]
     assert ignored.read_text() == ".state/\nmine.txt\nagent_trace.jsonl\ntrace/\n"
@@ -347,7 +347,7 @@ def test_unmet_dependencies_are_noted_or_refused_as_the_policy_says(
 def test_running_tasks_are_counted(governed: IntentsBench) -> None:
     layout = Layout(governed.root, governed.root)
     Leases(layout).take("t-1", "INT-001", ["src/auth/**"], now=datetime.now(UTC))
-    assert governed("pause", "INT-001") == "INT-001 PAUSED. 1 running task will be told.\n"
+    assert governed("pause", "INT-001") == "INT-001 PAUSED. 1 running task will be notified.\n"
 
 
 def test_expand_adds_the_pattern_and_nothing_else(governed: IntentsBench) -> None:
@@ -447,13 +447,13 @@ def test_new_asks_field_by_field(terminal: Typing) -> None:
             ("name: ", ""),
             ("A name must be one line of 1 to 200 characters.\nname: ", "Rate limiting"),
             ("description (may be empty): ", ""),
-            ("(empty to go on): ", "../limits/**"),
+            ("(empty to continue): ", "../limits/**"),
             ("../limits/**: ", "src/limits/**"),
-            ("(empty to go on): ", ""),
+            ("(empty to continue): ", ""),
             ("constraint, what must not be broken (empty to continue): ", "Stay small."),
-            ("(empty to go on): ", ""),
-            ("a command is run to find out (empty to continue): ", "pytest -q"),
-            ("(empty to go on): ", ""),
+            ("(empty to continue): ", ""),
+            ("commands are run (empty to continue): ", "pytest -q"),
+            ("(empty to continue): ", ""),
         ):
             session.wait_for(question)
             session.type(answer)
@@ -470,11 +470,11 @@ def test_new_gives_back_what_was_typed_if_it_cannot_be_written(terminal: Typing)
         for question, answer in (
             ("name: ", "Rate limiting"),
             ("description (may be empty): ", "More."),
-            ("(empty to go on): ", "src/limits/**"),
-            ("(empty to go on): ", ""),
-            ("(empty to go on): ", ""),
-            ("(empty to go on): ", "pytest -q"),
-            ("(empty to go on): ", ""),
+            ("(empty to continue): ", "src/limits/**"),
+            ("(empty to continue): ", ""),
+            ("(empty to continue): ", ""),
+            ("(empty to continue): ", "pytest -q"),
+            ("(empty to continue): ", ""),
         ):
             session.wait_for(question)
             session.type(answer)

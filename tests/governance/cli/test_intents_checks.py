@@ -116,7 +116,7 @@ def test_close_while_somebody_edits_the_file_is_refused_and_loses_nothing(
     settings = intents.home / "config" / "settings.toml"
     settings.write_text('[sandbox]\nuse = "off"\n', encoding="utf-8")
     intents("close", "INT-001", "--met", "2", code=1)
-    assert "was changed while INT-001 was being closed" in intents.err
+    assert "changed while INT-001 was being closed" in intents.err
     assert "status: IN_PROGRESS" in intents.text
     assert ("# mine" if edit == "comment" else "Another pooling") in intents.text
     assert "COMPLETED" not in intents.text.split("INT-003")[0].split("INT-001")[1]
@@ -349,7 +349,7 @@ def test_check_range_takes_each_commits_intent_from_its_trailer(
     out = repository("check", "--range", "HEAD~5..HEAD", code=1)
     assert f"{bad[:12]}  INT-001  0 files in scope, 1 outside" in out
     assert f"{none[:12]}  no Intent: line: none" in out
-    assert f"{gone[:12]}  there is no INT-999: gone" in out
+    assert f"{gone[:12]}  no such intent: INT-999: gone" in out
     assert f"{rules[:12]}  no files of an intent" in out
     assert out.endswith("5 commits, 3 with findings\n")
 
@@ -392,7 +392,7 @@ def test_validate_lists_every_file(governed: IntentsBench) -> None:
 def test_validate_of_hooks_says_whether_they_are_trusted(governed: IntentsBench) -> None:
     hooks = governed.folder / "hooks.json"
     hooks.write_text("{", encoding="utf-8")
-    assert "it is no JSON" in governed("validate", code=1)
+    assert "it is not JSON" in governed("validate", code=1)
     hook = {"matcher": "*", "hooks": [{"type": "command", "command": "true"}]}
     hooks.write_text(json.dumps({"hooks": {"PreToolUse": [hook]}}), encoding="utf-8")
     assert ".orchestration/hooks.json: 1 hook, 1 untrusted\n" in governed("validate")

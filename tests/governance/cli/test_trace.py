@@ -220,7 +220,7 @@ def test_without_records_there_are_no_figures(home: Path, capsys: Captured):
 
 def test_an_intent_that_nobody_knows_is_not_found(work: TracedWorkspace, capsys: Captured):
     assert trace("log", "--intent", "INT-099") == TraceExit.NOT_FOUND
-    assert "No record matches: no such intent: INT-099" in capsys.readouterr().err
+    assert "No record matches: no such intent INT-099" in capsys.readouterr().err
     work.note(kind="lesson", intent_id="INT-099")
     assert trace("log", "--intent", "INT-099") == 0
     assert trace("log", "--intent", "INT-099", "--kind", "blocked") == 0, "it was worked for"
@@ -275,7 +275,7 @@ def test_what_is_no_time_is_refused(work: TracedWorkspace, when: str):
 COMMANDS = {
     "the log": (["log", "-n", "1"], TraceExit.FINE, "src/auth/jwt.py"),
     "whole": (["verify"], TraceExit.FINE, "chain      ok"),
-    "no such record": (["show", "ffffffff"], TraceExit.NOT_FOUND, "There is no record ffffffff"),
+    "no such record": (["show", "ffffffff"], TraceExit.NOT_FOUND, "No such record: ffffffff"),
     "no time": (["log", "--since", "x"], 2, "no point in time"),
     "no such command": (["nonsense"], 2, "nonsense"),
     "not governed": (["log", "--root", "/"], TraceExit.NOT_INITIALISED, "rookery intents init"),

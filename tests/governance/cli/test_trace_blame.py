@@ -93,12 +93,12 @@ def test_whether_each_criterion_held_is_told_by_its_newest_check(
 
     day = json.loads(work.lines[-1])["timestamp"][:10]
     assert f"tests/auth; failed on {day}, exit 1)" in checked("failure", 1)
-    assert f"tests/auth; held on {day})" in checked("success", 0)
+    assert f"tests/auth; passed on {day})" in checked("success", 0)
     other = checked("failure", 1, intent_id="INT-002")
-    assert f"tests/auth; held on {day})" in other, "another intent's check says nothing of it"
+    assert f"tests/auth; passed on {day})" in other, "another intent's check says nothing of it"
     assert trace("blame", f"{JWT}:3", "--json") == 0
     (line,) = json.loads(capsys.readouterr().out)["lines"]
-    assert [each["held"] for each in line["why"]["criteria"]] == [f"held on {day}", None]
+    assert [each["held"] for each in line["why"]["criteria"]] == [f"passed on {day}", None]
 
 
 APPROVALS = {
@@ -195,7 +195,7 @@ def test_the_note_of_a_commit_speaks_where_the_ledger_is_gone(
     work.active.unlink()
     assert origins(capsys, JWT) == [ADA, *[RECORDED] * 3, ADA, RECORDED, ADA, ADA]
     assert trace("blame", f"{JWT}:3") == 0
-    assert "told by the note of its commit" in capsys.readouterr().out
+    assert "from the note of its commit" in capsys.readouterr().out
 
 
 def test_a_file_in_a_repository_above_is_found(

@@ -127,7 +127,7 @@ def test_what_others_noted_stays(work: TracedWorkspace):
         assert trace("finalize") == 0
         assert [each["id"] == "x" for each in notes(work)] == [True, False]
     work.git("notes", "--ref=agent-trace", "add", "-f", "-m", "no record", revision)
-    with pytest.raises(StorageError, match="none of ours"):
+    with pytest.raises(StorageError, match="not written by rookery"):
         trace("finalize")
     assert work.git("notes", "--ref=agent-trace", "show", revision) == "no record"
 
@@ -159,7 +159,7 @@ def test_outside_of_a_repository_nothing_is_noted(home: Path, capsys: Captured):
     TracedWorkspace(Path.cwd())
     assert trace("finalize") == TraceExit.NOT_FOUND
     assert trace("install-hooks") == TraceExit.NOT_FOUND
-    assert "no git repository" in capsys.readouterr().err
+    assert "not in a git repository" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ def test_a_file_is_sealed_and_the_ledger_goes_on(work: TracedWorkspace, capsys: 
     (name,) = told(capsys, "seal")["sealed"]
     assert (work.root / name).exists()
     assert trace("seal") == 0
-    assert "nothing to seal" in capsys.readouterr().out
+    assert "Nothing to seal" in capsys.readouterr().out
     work.agent_writes("src/auth/more.py", "more = 1\n")
     assert trace("verify") == 0
 
@@ -196,6 +196,6 @@ def test_a_broken_ledger_is_not_pruned(work: TracedWorkspace, capsys: Captured):
 
 def test_nobody_is_there_to_say_yes(work: TracedWorkspace):
     sealed = sealed_twice(work)
-    with pytest.raises(SettingsError, match="add -y"):
+    with pytest.raises(SettingsError, match="use -y"):
         trace("prune", "--before", LATER)
     assert all(path.exists() for path in sealed)

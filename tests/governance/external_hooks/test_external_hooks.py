@@ -373,7 +373,7 @@ async def test_a_hook_of_the_project_runs_once_it_was_looked_at(bench: Bench):
     assert (await hooks.before_tool(write("a"))).code == "HOOK-001"
     bench.script("guard.sh", "exit 0")
     assert (await hooks.before_tool(write("a"))).decision is HookDecision.NONE
-    assert "it has changed since it was trusted (file tools/guard.sh" in bench.told[-1]
+    assert "it changed since you trusted it (file tools/guard.sh" in bench.told[-1]
 
 
 async def test_a_guard_that_was_changed_blocks_instead(bench: Bench):

@@ -140,7 +140,7 @@ def test_an_unreadable_answer_holds_no_turn_open():
     answer = said("{not json", HookEvent.STOP)
     assert (answer.opinion, answer.warning) == (
         HookOpinion.NONE,
-        "The hook guard gave an answer that is no proper JSON.",
+        "The hook guard gave an answer that is not valid JSON.",
     )
 
 

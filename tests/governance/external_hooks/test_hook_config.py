@@ -88,13 +88,13 @@ def test_every_spelling_of_a_block_is_heard(entry: dict[str, Any]):
 
 
 FAULTY = {
-    "no command": ({}, "command", "names no command"),
-    "blank command": ({"command": "  "}, "command", "names no command"),
+    "no command": ({}, "command", "command is missing"),
+    "blank command": ({"command": "  "}, "command", "command is missing"),
     "http": ({"type": "http", "url": "http://x"}, "type", "type http are not supported"),
     "prompt": ({"type": "prompt", "prompt": "?"}, "type", "type prompt are not supported"),
     "agent": ({"type": "agent"}, "type", "type agent are not supported"),
     "mcp_tool": ({"type": "mcp_tool"}, "type", "type mcp_tool are not supported"),
-    "unknown type": ({"type": ["x"]}, "type", "there is no type"),
+    "unknown type": ({"type": ["x"]}, "type", "unknown type"),
     "milliseconds": ({"command": "x", "timeout": 30_000}, "timeout", "write 30;"),
     "too short": ({"command": "x", "timeout": 0}, "timeout", "from 1 to 3600"),
     "not a number": ({"command": "x", "timeout": "20"}, "timeout", "from 1 to 3600"),
@@ -102,14 +102,14 @@ FAULTY = {
     "nan": ({"command": "x", "timeout": float("nan")}, "timeout", "from 1 to 3600"),
     "long name": ({"command": "x", "name": "n" * 65}, "name", "at most 64"),
     "name of two lines": ({"command": "x", "name": "a\nb"}, "name", "not one line"),
-    "args": ({"command": "x", "args": "y"}, "args", "no list of texts"),
+    "args": ({"command": "x", "args": "y"}, "args", "must be a list of texts"),
     "env": ({"command": "x", "env": {"A": 1}}, "env", "names and texts"),
     "env name": ({"command": "x", "env": {"A=B": "1"}}, "env", "names and texts"),
     "on_failure": ({"command": "x", "on_failure": ["block"]}, "on_failure", "warn or block"),
     "dialect": ({"command": "x", "dialect": {}}, "dialect", "claude or native"),
     "async": ({"command": "x", "async": "yes"}, "async", "true or false"),
     "if": ({"command": "x", "if": "Nonsense(("}, "if", "a rule is Tool"),
-    "if of no tool": ({"command": "x", "if": "no_such_tool"}, "if", "there is no tool"),
+    "if of no tool": ({"command": "x", "if": "no_such_tool"}, "if", "no such tool"),
 }
 
 

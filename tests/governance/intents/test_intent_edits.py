@@ -181,7 +181,7 @@ def test_a_new_intent_is_added_at_the_end(text: str, intent: Intent):
 
 
 def test_what_has_no_place_is_refused():
-    with pytest.raises(CannotEdit, match="no INT-999"):
+    with pytest.raises(CannotEdit, match="No INT-999"):
         after(COMMENTED, "INT-999", AddScope("a"))
     with pytest.raises(CannotEdit, match="not a list"):
         after(
@@ -326,7 +326,7 @@ def test_a_save_during_the_write_wins(tmp_path: Path):
         layout.intent_file.write_text(second)
         return start(file)
 
-    with pytest.raises(IntentsNotWritten, match="somebody else"):
+    with pytest.raises(IntentsNotWritten, match="another process"):
         writer(layout).change(seen, (), decide)
     assert layout.intent_file.read_text() == second
     assert sorted(each.name for each in layout.folder.iterdir()) == [

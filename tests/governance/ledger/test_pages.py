@@ -219,12 +219,12 @@ def test_rows_of_lines_are_no_wider_than_a_screen():
 
 
 CHECKS = {
-    "held": ({"outcome": "success", "command": {"text": "x", "exit_code": 0}}, "held on"),
+    "held": ({"outcome": "success", "command": {"text": "x", "exit_code": 0}}, "passed on"),
     "did not": (
         {"outcome": "failure", "command": {"text": "x", "exit_code": 3}},
-        "did not hold on",
+        "failed on",
     ),
-    "was cut off": ({"outcome": "interrupted", "command": {"text": "x"}}, "did not hold on"),
+    "was cut off": ({"outcome": "interrupted", "command": {"text": "x"}}, "failed on"),
 }
 
 
