@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from rookery.governance.ledger.ledger_reader import Query, oldest
-from rookery.governance.ledger.ledger_recording import hash_of_file
+from rookery.governance.ledger.recovery import hash_of_file
 from rookery.governance.ledger.verify_ledger import exit_code, told
 from support import sample_ledgers
 from support.chance import new_seed

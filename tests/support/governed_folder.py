@@ -10,8 +10,9 @@ import pytest
 from rookery.cli import main
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import Query, oldest
-from rookery.governance.ledger.ledger_recording import Recording, hash_of_file
+from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.records import LedgerEntry, TracedFile, Writer
+from rookery.governance.ledger.recovery import hash_of_file
 from rookery.governance.ledger.traced import TracedRecord
 from rookery.governance.ledger.verification import verified
 from rookery.permissions.trust import TrustStore

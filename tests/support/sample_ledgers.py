@@ -8,8 +8,9 @@ from typing import Any
 from rookery.core.facts import CallPermitted, Event, FileBefore, TaskOpened
 from rookery.engine.event_log import EventLog
 from rookery.governance.ledger.ledger_file import Flush, Ledger
-from rookery.governance.ledger.ledger_recording import Recording, hash_of_file
+from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.records import FileHash, LedgerEntry, TracedFile, Writer, line_change
+from rookery.governance.ledger.recovery import hash_of_file
 from rookery.governance.ledger.state_files import KnownHeads
 from rookery.governance.ledger.verification import verified
 from rookery.governance.ledger.verify_ledger import Report

@@ -8,8 +8,9 @@ from typing import Any
 from rookery.governance.cli.trace import command
 from rookery.governance.layout import governed_places
 from rookery.governance.ledger.ledger_file import Flush
-from rookery.governance.ledger.ledger_recording import Recording, hash_of_file
+from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.records import LedgerEntry, TracedFile, Writer, line_change
+from rookery.governance.ledger.recovery import hash_of_file
 from rookery.governance.ledger.state_files import KnownHeads
 from rookery.platform.user_folders import find_places
 from support.intent_files import SPEC_EXAMPLE, laid_out

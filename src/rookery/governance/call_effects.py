@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Effect,
+    FilesRestored,
     Noted,
     OutOfScopeWritten,
     Reminded,
@@ -238,10 +239,19 @@ class CallEffects:
         traced = traced_files({path: None for path in paths}, now)
         call = ToolCall(id="", name="")
         entry = self._records.entry("rewind", call, None)
-        files = tuple(replace(each, before=None, ranges=()) for each in traced)
-        more = {"removed": [path for path in paths if now[path] is None]}
+        events = reversed(self._log.events)
+        await (
+            self._records.settle_rest()
+        )  # in order: what comes after the newest record was cut off
         await self._records.note(
-            replace(entry, outcome="success", files=files, contributor="human", more=more)
+            replace(
+                entry,
+                outcome="success",
+                files=tuple(replace(each, before=None, ranges=()) for each in traced),
+                contributor="human",
+                log_seq=next(e.seq for e in events if isinstance(e.fact, FilesRestored)),
+                more={"removed": [path for path in paths if now[path] is None]},
+            )
         )
 
 

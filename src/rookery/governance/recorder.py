@@ -31,8 +31,9 @@ from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.storage import TaskLog
 from rookery.errors import RookeryError, StorageError
 from rookery.governance.ledger.ledger_reader import newest
-from rookery.governance.ledger.ledger_recording import EventsOf, RecoveredCalls
+from rookery.governance.ledger.ledger_recording import EventsOf
 from rookery.governance.ledger.records import LedgerEntry, RelatedLink, TracedFile
+from rookery.governance.ledger.recovery import RecoveredCalls
 from rookery.governance.ledger.state_files import LedgerUnwritable
 from rookery.governance.project import GovernedProject
 from rookery.governance.record_fields import (

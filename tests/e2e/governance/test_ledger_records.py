@@ -149,6 +149,20 @@ def test_going_back_in_a_killed_session_records_first_what_it_had_done(governed:
     assert governed.is_whole()
 
 
+@pytest.mark.parametrize("instant", ["restore.done", "journal.written", "journal.synced", ""])
+def test_a_rewind_that_is_in_the_journal_is_on_record_once(governed: Governed, instant: str):
+    governed.play([choose()], [write(JWT, "x = 2\n")])
+    killed = {"ROOKERY_KILLPOINT": f"{instant}:1"} if instant else {}
+    governed.rookery.run("rewind", "--last", "--files", "-y", **killed)
+    journals = governed.rookery.home.rglob("journal.jsonl")
+    restored = sum(text.count("files_restored") for text in map(Path.read_text, journals))
+    assert restored == (instant != "restore.done")
+    gone_on_with(governed)
+    gone_on_with(governed)
+    assert governed.kinds().count("rewind") == restored
+    assert governed.is_whole()
+
+
 @pytest.mark.parametrize("killed", [True, False])
 def test_nobody_goes_back_while_it_cannot_be_recorded(governed: Governed, killed: bool):
     if killed:

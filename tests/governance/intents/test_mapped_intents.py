@@ -5,8 +5,8 @@ from pathlib import Path
 from rookery.governance.intents.intent import Intent, IntentStatus
 from rookery.governance.intents.intent_map import intent_map, map_text
 from rookery.governance.layout import Layout
-from rookery.governance.ledger.ledger_recording import hash_of_file
 from rookery.governance.ledger.records import LineRange, TracedFile
+from rookery.governance.ledger.recovery import hash_of_file
 from rookery.governance.ledger.traced import TracedRecord
 from support.intent_files import laid_out
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from rookery.core.facts import Ending, ToolFinished
+from rookery.core.facts import Ending, FilesRestored, ToolFinished
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import oldest
-from rookery.governance.ledger.ledger_recording import RecoveredCalls, hash_of_file
 from rookery.governance.ledger.records import LedgerEntry
+from rookery.governance.ledger.recovery import RecoveredCalls, hash_of_file
 from rookery.governance.ledger.state_files import LedgerUnwritable, kept_key
 from rookery.governance.ledger.traced import TracedRecord
 from rookery.governance.ledger.verify_ledger import exit_code
@@ -96,6 +96,25 @@ def test_what_is_recorded_already_is_not_recorded_twice(bench: LedgerBench, seal
             recording.ledger.seal("t-1")
     assert recovered(bench) == RecoveredCalls(known=1)
     assert len(records(bench)) == 1
+
+
+def test_a_rewind_without_a_record_is_recovered_once(bench: LedgerBench):
+    with bench.task() as task:
+        seq = task.begin("c1", "a.txt", "b.txt")
+        (bench.root / "a.txt").write_text("a")
+        bench.recording().note(change("t-1", 1, tool_use_id="c1", log_seq=seq))
+        back = FilesRestored(to=1, before="x", after="y", paths=("a.txt", "b.txt"), count=3)
+        task.log.append(back)
+        task.log.append(FilesRestored(to=1, before="y", after="y", paths=("a.txt",)))
+    assert recovered(bench) == RecoveredCalls(changed=1, known=1)
+    [record] = [record for record in oldest(bench.folder) if record.kind == "rewind"]
+    assert [(file.path, file.op) for file in record.files] == [
+        ("a.txt", "create"),
+        ("b.txt", "delete"),
+    ]
+    assert record.raw["metadata"]["orchestration"]["unknown_targets"] is True
+    assert recovered(bench) == RecoveredCalls()
+    assert exit_code(bench.report()) == 0
 
 
 def test_a_name_that_is_said_again_is_another_call(bench: LedgerBench):

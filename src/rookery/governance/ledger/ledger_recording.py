@@ -5,34 +5,35 @@ all the same: the task stays among the open ones until the ledger is flushed, so
 comes next compares its journal with the ledger.
 
 A task's journal says of each governed call that it is about to be made, and how its files are
-(`CallPermitted`). The record of the call names that event. The calls after the newest event that
-is on record were cut off: they are compared with the disk and recorded as they are found.
+(`CallPermitted`), and of each rewind which files it restored (`FilesRestored`). The record names
+that event. What comes after the newest event that is on record was cut off: it is compared with
+the disk and recorded as it is found.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from hashlib import sha256
-from hmac import compare_digest, digest
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.facts import CallPermitted, Ending, Event, FileBefore, TaskOpened, ToolFinished
-from rookery.core.limits import MIB
+from rookery.core.facts import (
+    Event,
+)
 from rookery.governance.ledger.ledger_file import Appended, Flush, Ledger
 from rookery.governance.ledger.ledger_reader import Query, newest, newest_call
 from rookery.governance.ledger.records import (
-    FileDeed,
-    FileHash,
     LedgerEntry,
-    TracedFile,
     Writer,
-    new_ulid,
+)
+from rookery.governance.ledger.recovery import (
+    RecoveredCalls,
+    record_old_journal,
+    recorded_after,
+    recovered_entry,
+    unknown_calls,
 )
 from rookery.governance.ledger.secrets_filter import SecretsFilter
 from rookery.governance.ledger.state_files import (
@@ -40,177 +41,11 @@ from rookery.governance.ledger.state_files import (
     OpenTasks,
     exclusive,
     key_at,
-    make_state_folder,
-    unwritable,
 )
 from rookery.governance.ledger.traced import TracedRecord
-from rookery.platform.disk import UnfitFile, whole_file
 
 EventsOf = Callable[[str], Sequence[Event] | None]
 """The events of a task; None while a process works on it, and none at all if it was deleted."""
-_BLOCK = 1024 * 1024
-LARGEST_ENTRY = 16 * MIB
-
-
-class RecoveredCalls(Struct, frozen=True, kw_only=True):
-    """How many calls were found to have changed something, nothing, or to be recorded already, and
-    how many entries of an old call journal were put away because nobody here wrote them."""
-
-    changed: int = 0
-    unchanged: int = 0
-    known: int = 0
-    put_away: int = 0
-
-    def sentences(self) -> Iterator[str]:
-        if self.put_away:
-            what = f"{self.put_away} notes of calls that nobody here wrote were put away"
-            yield f"{what}: .orchestration/.state/quarantine"
-        if left := self.changed + self.unchanged:
-            many = "a call that was" if left == 1 else f"{left} calls that were"
-            yield f"The ledger now tells of {many} cut off."
-
-    def __add__(self, other: "RecoveredCalls") -> "RecoveredCalls":
-        return RecoveredCalls(
-            changed=self.changed + other.changed,
-            unchanged=self.unchanged + other.unchanged,
-            known=self.known + other.known,
-            put_away=self.put_away + other.put_away,
-        )
-
-
-def permitted_after(since: int, events: Sequence[Event]) -> list[Event]:
-    return [each for each in events[since:] if isinstance(each.fact, CallPermitted)]
-
-
-def _of_unknown_calls(task_id: str) -> LedgerEntry:
-    """The task was deleted, or kept nothing: nobody can tell any more what it did last."""
-    more = {"unknown_targets": True, "reason": "journal_missing"}
-    return LedgerEntry(kind="recovered", task_id=task_id, outcome="interrupted", more=more)
-
-
-def hash_of_file(path: Path) -> FileHash | None:
-    """The file's raw bytes; None if there is no file to be read."""
-    mark, size = sha256(), 0
-    try:
-        if not path.is_file():
-            return None
-        with open(path, "rb") as file:
-            while block := file.read(_BLOCK):
-                mark.update(block)
-                size += len(block)
-    except FileNotFoundError:
-        return None
-    return FileHash(sha256=mark.hexdigest(), size=size)
-
-
-def _entry(task_id: str, event: Event, events: Sequence[Event], root: Path) -> LedgerEntry | None:
-    """None for a call that came to its end without having changed anything."""
-    call = event.fact
-    assert isinstance(call, CallPermitted)
-    files = tuple(filter(None, (_difference(root, file) for file in call.files)))
-    changed = bool(files) or call.unknown_targets
-    if not changed and _has_ended(call.call_id, events[event.seq :]):
-        return None
-    opened = events[0].fact
-    return LedgerEntry(
-        kind="recovered" if changed else "blocked",
-        task_id=task_id,
-        parent_task_id=(isinstance(opened, TaskOpened) and opened.parent) or "",
-        intent_id=call.intent_id,
-        intent_rev=call.intent_rev,
-        intent_digest=call.intent_digest,
-        tool_name=call.tool,
-        tool_use_id=call.call_id,
-        input_digest=call.input_digest,
-        scope=call.scope,
-        outcome="interrupted",
-        files=files,
-        log_seq=event.seq,
-        more={"unknown_targets": True} if call.unknown_targets else None,
-    )
-
-
-def _has_ended(call_id: str, events: Sequence[Event]) -> bool:
-    return any(
-        isinstance(event.fact, ToolFinished)
-        and event.fact.call_id == call_id
-        and event.fact.ending is not Ending.UNKNOWN
-        for event in events
-    )
-
-
-def _difference(root: Path, file: FileBefore) -> TracedFile | None:
-    before = FileHash(sha256=file.sha256, size=file.size) if file.sha256 else None
-    place = root / file.path
-    try:
-        if not place.resolve().is_relative_to(root.resolve()):
-            return None  # a call may name any path: it leads nowhere else
-        after = hash_of_file(place)
-    except (OSError, ValueError):  # nothing can have that name, or nobody may look
-        if before is None:
-            return None
-        return TracedFile(path=file.path, op="modify", before=before, attribution="interrupted")
-    if after == before:
-        return None
-    deed: FileDeed = "modify"
-    if before is None:
-        deed = "create"
-    elif after is None:
-        deed = "delete"
-    return TracedFile(
-        path=file.path, op=deed, before=before, after=after, attribution="interrupted"
-    )
-
-
-# ── the call journal of the first version ───────────────────────────────────────────────
-
-
-def record_old_journal(ledger: Ledger, folder: Path, key: bytes) -> RecoveredCalls:
-    """Earlier versions kept calls that were begun in the workspace. What bears the mark of our key
-    is recorded as interrupted; all else may have come with a clone and is put away, once."""
-    if not os.path.lexists(folder):
-        return RecoveredCalls()
-    try:
-        make_state_folder(folder)
-        paths = list(folder.iterdir())
-        calls = {path: call for path in paths if (call := _old_call(path, key))}
-        if any(map(_is_at_work, calls.values())):
-            return RecoveredCalls()
-        for path, call in calls.items():
-            ledger.append(_old_entry(call))
-            path.unlink()
-        quarantine = folder.with_name("quarantine")
-        make_state_folder(quarantine)
-        folder.rename(quarantine / f"journal-{new_ulid()}")
-    except OSError as error:
-        raise unwritable(error.strerror or str(error)) from error
-    return RecoveredCalls(changed=len(calls), put_away=len(paths) - len(calls))
-
-
-def _old_call(path: Path, key: bytes) -> dict[str, Any] | None:
-    try:
-        said = json.loads(whole_file(path, largest=LARGEST_ENTRY))
-        mark = str(said.pop("mark")).encode()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, UnfitFile):
-        return None
-    own = digest(key, json.dumps(said, sort_keys=True).encode(), sha256).hex().encode()
-    return said if key and compare_digest(own, mark) else None
-
-
-def _is_at_work(call: dict[str, Any]) -> bool:
-    """Whether the process may still be there: an earlier version that has not been closed yet."""
-    with suppress(ProcessLookupError):
-        os.kill(int(call["owner"]["pid"]), 0)
-        return True
-    return False
-
-
-def _old_entry(call: dict[str, Any]) -> LedgerEntry:
-    names = ("task_id", "parent_task_id", "intent_id", "intent_rev", "intent_digest", "tool_name")
-    told = {name: call[name] for name in (*names, "tool_use_id", "input_digest", "scope")}
-    more = {"unknown_targets": True, "targets": [each["path"] for each in call["targets"]]}
-    return LedgerEntry(kind="recovered", outcome="interrupted", more=more, **told)
-
 
 LONGEST_RECOVERY = 30.0
 """Seconds for which another process that recovers is waited for."""
@@ -306,17 +141,19 @@ class Recording:
         entries = self._missing(task_id, events, root)
         for entry in entries:
             self.ledger.append(entry)
-        changed = sum(entry.kind == "recovered" for entry in entries)
-        known = max(len(permitted_after(self._since(task_id), events)) - len(entries), 0)
+        changed = sum(entry.kind != "blocked" for entry in entries)
+        known = max(len(recorded_after(self._since(task_id), events)) - len(entries), 0)
         return RecoveredCalls(changed=changed, unchanged=len(entries) - changed, known=known)
 
     def _missing(self, task_id: str, events: Sequence[Event], root: Path) -> list[LedgerEntry]:
         """What is to be recorded of the calls of a task that the ledger does not tell of."""
         if not events:
-            return [_of_unknown_calls(task_id)]
-        permitted = permitted_after(self._since(task_id), events)
-        reached = newest_call(self.ledger.folder, task_id, self._keys()) if permitted else 0
-        entries = (_entry(task_id, each, events, root) for each in permitted if each.seq > reached)
+            return [unknown_calls(task_id)]
+        begun = recorded_after(self._since(task_id), events)
+        reached = newest_call(self.ledger.folder, task_id, self._keys()) if begun else 0
+        entries = (
+            recovered_entry(task_id, each, events, root) for each in begun if each.seq > reached
+        )
         return [entry for entry in entries if entry]
 
     def _keys(self) -> list[bytes]:
@@ -330,7 +167,7 @@ class Recording:
     def _left_open(self, events_of: EventsOf, own: str = "") -> set[str]:
         if self._open and self._open.are_known:
             return set(self._open.names())
-        return {own} if own and permitted_after(0, events_of(own) or ()) else set()
+        return {own} if own and recorded_after(0, events_of(own) or ()) else set()
 
     def _events(self, task_id: str, events_of: EventsOf, own: str = "") -> Sequence[Event] | None:
         """None while somebody works on the task."""
