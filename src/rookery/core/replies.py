@@ -80,6 +80,7 @@ LOOPING = "The model keeps calling {tool} with the same arguments. What should i
 REFUSED_AGAIN = (
     "The model made the same call {times} times, and it was refused each time. Should it continue?"
 )
+STOPPED_BY_HOOK = "A hook stopped the task: "
 STOPPED_BY_USER = (
     "The user stopped this command before it ended. What it had done until then stays done."
 )

@@ -109,7 +109,7 @@ class Context:
         self.size = size(request, self._scale.weight)
         if self._tokens(self.size) > self._room(gear).request:
             await self.condense("auto", beside=text_weight(request.now))
-            if self._log.state.failure:
+            if self._log.state.failure or self._log.state.interrupted:
                 return None
             await self._turnstile.wait()
             request = replace(self._request(gear), now=now)

@@ -252,7 +252,7 @@ class Task:
             case Complete(result):
                 self.log.append(CompletionOffered(result=result, spoken=True))
             case Shorten(message):
-                if not await self._context.leave_out():
+                if not await self._context.leave_out() and not self.log.state.interrupted:
                     await self.dialogue.ask(AskKind.API_REQ_FAILED, message)
             case Repair():
                 self.log.append(Noted(text=HISTORY_REPAIRED))

@@ -67,6 +67,7 @@ async def tool_turn(
     halts = False
     try:
         outcome = await _carried_out(call, log, gate, undo, tools, ctx, hide)
+        halts = outcome.halts
     except ToolError as error:
         outcome = _refusal(error)
         halts = isinstance(error, Denied) and error.halts
@@ -79,11 +80,11 @@ async def tool_turn(
         outcome = Outcome(text=failed(reason), ending=Ending.FAILED)
     log.append(finished(call, outcome, hide))
     await undo.after(call.id)
+    if (paths := undo.intruders(call.id)) and await gate.may_put_back(call, paths):
+        await undo.put_back(call.id, paths)
     if halts:
         log.append(StepCancelled())
         return
-    if (paths := undo.intruders(call.id)) and await gate.may_put_back(call, paths):
-        await undo.put_back(call.id, paths)
     if outcome.blocked and await gate.may_reach(call, outcome.blocked):
         log.append(Reminded(text=ALLOWED_NOW.format(", ".join(outcome.blocked))))
 
@@ -127,9 +128,8 @@ async def _carried_out(
             await gate.governance.ended(call, action, None)
         raise
     except ToolError as error:
-        told = gate.told(call, error)
-        await gate.governance.ended(call, action, _refusal(told))
-        raise told from error
+        refusal = _refusal(gate.told(call, error))
+        return await gate.governance.ended(call, action, refusal) or refusal
     kp("tool.performed")
     written = await texts_of(ctx.files, action)
     outcome = await gate.report(call, action, outcome)

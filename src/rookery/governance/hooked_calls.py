@@ -6,7 +6,7 @@ They are looked for when a task begins, and nothing of this is loaded where ther
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
 
@@ -16,6 +16,7 @@ from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement
 from rookery.core.facts import (
     HOOK_CHECK,
+    Answered,
     Asked,
     CriteriaChecked,
     CriterionCheck,
@@ -23,8 +24,11 @@ from rookery.core.facts import (
     Noted,
     Reminded,
     RequestStarted,
+    StepCancelled,
+    UserSpoke,
 )
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.replies import STOPPED_BY_HOOK
 from rookery.core.rulings import Ruling, ask
 from rookery.core.settings import Settings
 from rookery.engine.ports.actions import Outcome
@@ -101,7 +105,8 @@ class HookedCalls:
         text = outcome.text if verdict.new_output is None else verdict.new_output
         objection = verdict.reason if verdict.decision in ("deny", "halt") else ""
         added = [self._contexts.pop(call.id, ""), verdict.context, objection]
-        return replace(outcome, text="\n\n".join([text, *filter(None, added)]))
+        whole = "\n\n".join([text, *filter(None, added)])
+        return replace(outcome, text=whole, halts=verdict.decision == "halt")
 
     async def began(self, *, new: bool) -> None:
         await self._event("SessionStart", {"source": "startup" if new else "resume"})
@@ -147,6 +152,8 @@ class HookedCalls:
     async def condensing(self, trigger: str) -> str:
         """Why the conversation must stay as it is; empty if it need not."""
         verdict = await self._event("PreCompact", {"trigger": trigger, "custom_instructions": ""})
+        if verdict.decision == "halt":
+            self._log.append(StepCancelled())
         if verdict.decision in ("deny", "halt"):
             return verdict.reason or "The hook gave no reason."
         return ""
@@ -154,11 +161,32 @@ class HookedCalls:
     async def claims_to_be_done(self, *, child: bool, said: str) -> None:
         """A hook may find that there is more to do."""
         event = "SubagentStop" if child else "Stop"
+        held, spoken_since = self._last_hold()
+        if spoken_since:
+            self._hooks.begin_turn()
         verdict = await self._event(event, {"last_assistant_message": said})
-        if verdict.decision in ("deny", "halt"):
-            check = CriterionCheck(id=HOOK_CHECK, text=verdict.reason, state="failed")
-            self._log.append(CriteriaChecked(intent_id="", checks=(check,)))
+        if verdict.decision == "deny":
+            self._record_hold("failed", verdict.reason)
             self._log.append(Reminded(text=f"[automatic] A hook of the user's: {verdict.reason}"))
+        elif held and not verdict.code:
+            self._record_hold("passed", "")
+
+    def _record_hold(self, state: Literal["failed", "passed"], reason: str) -> None:
+        check = CriterionCheck(id=HOOK_CHECK, text=reason, state=state)
+        self._log.append(CriteriaChecked(intent_id="", checks=(check,)))
+
+    def _last_hold(self) -> tuple[bool, bool]:
+        """Whether a hook held the turn open last time, and whether the user spoke since."""
+        spoken = False
+        for event in reversed(self._log.events):
+            match event.fact:
+                case CriteriaChecked(by_hook=True, failed=failed):
+                    return failed, spoken
+                case UserSpoke():
+                    spoken = True
+                case Answered(by="user", text=text) if text.strip():
+                    spoken = True
+        return False, spoken
 
     async def tell(self, name: str, fields: dict[str, Any]) -> None:
         """Of something that nobody can object to."""
@@ -177,6 +205,8 @@ class HookedCalls:
     def _show(self, verdict: "HookVerdict") -> None:
         for message in verdict.system_messages:
             self._log.append(Noted(text=message))
+        if verdict.decision == "halt":
+            self._log.append(Noted(text=f"{STOPPED_BY_HOOK}{verdict.reason}"))
 
 
 _UNHEARD = (AskCategory.NON_BLOCKING,)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from llm_server import Gate, LlmServer, Part, call, finish, say
+from rookery.core.asks import AskKind
 from rookery.core.facts import Asked, Condensed, Noted
 from support.control_stream_client import Driver
-from support.governed_session import Governed, at, choose, write
+from support.governed_session import Governed, at, choose, read, write
 from support.json_io_client import JsonIo
 from support.terminal_session import PATIENCE
 
@@ -193,3 +194,85 @@ def test_a_turn_is_held_open_as_often_as_documented(ungoverned: Governed):
     hears(ungoverned, "Stop", "Nearly")
     ungoverned.play(*([finish(f"Nearly {at}.")] for at in range(5)), [finish("Done.")])
     assert len(heard(ungoverned)) == 6
+
+
+STOPS = {"continue": False, "stopReason": "That is enough."}
+
+
+def says(governed: Governed, answer: dict[str, Any], event: str, matcher: str = "") -> None:
+    """A hook that is heard of in `ran` and always gives the same answer."""
+    governed.put("tools/answer.json", json.dumps(answer))
+    line = 'echo x >> ran; cat "$CLAUDE_PROJECT_DIR"/tools/answer.json'
+    hooked(governed, line, event=event, matcher=matcher)
+
+
+@pytest.mark.parametrize("event", ["Stop", "SubagentStop"])
+def test_a_hook_that_stops_everything_does_not_keep_the_turn_going(
+    ungoverned: Governed, event: str
+):
+    says(ungoverned, {**STOPS, "decision": "block", "reason": "more"}, event)
+    child = call("new_task", mode="code", message="Do a part.", todos=None)
+    told = ungoverned.play(*([child],) if event == "SubagentStop" else (), [finish("Part done.")])
+    assert ungoverned.text("ran") == "x\n"
+    assert len(told.requests) == (3 if event == "SubagentStop" else 1)
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse"])
+def test_a_hook_can_stop_a_run_before_or_after_a_call(ungoverned: Governed, event: str):
+    says(ungoverned, STOPS, event, "Write")
+    told = ungoverned.alone([write("a.txt")], [write("b.txt")])
+    assert ungoverned.there("a.txt") is (event == "PostToolUse")
+    assert not ungoverned.there("b.txt")
+    assert len(told.requests) == 1
+    assert (told.exit_code, told.stderr) == (
+        20,
+        "Error: A hook stopped the task: That is enough.\n",
+    )
+
+
+def test_a_hook_can_stop_the_task_instead_of_condensing(ungoverned: Governed):
+    says(ungoverned, STOPS, "PreCompact")
+    asks = call("ask_followup_question", question="Which?", follow_up=[{"text": "This"}])
+    with ungoverned.attended([asks], [finish()]) as person:
+
+        def condense(asked: Any) -> str:
+            person.condense_soon()
+            return ""
+
+        told = person.follow(condense, "yes", "message This")
+    assert AskKind.RESUME_TASK in [asked.ask for asked in told.of(Asked)]
+    assert not told.of(Condensed)
+
+
+@pytest.mark.parametrize("holds", [1, 100])
+def test_a_run_succeeds_once_the_hook_lets_the_turn_end(ungoverned: Governed, holds: int):
+    line = f'echo x >> ran; test "$(wc -l < ran)" -gt {holds} || {{ echo untested >&2; exit 2; }}'
+    hooked(ungoverned, line, event="Stop")
+    told = ungoverned.alone(*([finish(f"Done {at}.")] for at in range(9)))
+    if holds == 1:
+        assert (told.exit_code, told.stderr) == (0, "")
+        return
+    assert told.exit_code == 20, told.stderr
+    assert told.output["error"] == "A hook still did not let the turn end: untested"
+
+
+def test_a_turn_is_counted_anew_when_the_user_has_spoken(ungoverned: Governed):
+    hears(ungoverned, "Stop", "Nearly")
+    asks = call("ask_followup_question", question="Which?", follow_up=[{"text": "This"}])
+    ungoverned.play([finish("Nearly.")], [asks], [finish("Done.")], book=["message other"])
+    assert [each["stop_hook_active"] for each in heard(ungoverned)] == [False, False]
+
+
+def test_the_model_hears_what_a_hook_says_of_a_call_that_failed(ungoverned: Governed):
+    ungoverned.put("a.txt", "old\n")
+    events = {
+        "PermissionRequest": "cat; echo other > a.txt",
+        "PostToolUseFailure": "echo 'run the generator' >&2; exit 2",
+    }
+    hooked(ungoverned, "true")
+    config = {event: [{"hooks": [{"command": line}]}] for event, line in events.items()}
+    file = ungoverned.rookery.home / "config" / "hooks.json"
+    file.write_text(json.dumps({"hooks": config}), encoding="utf-8")
+    told = ungoverned.play([read("a.txt")], [write("a.txt")], book=["yes"], flags=())
+    assert ungoverned.text("a.txt") == "other\n"
+    assert "run the generator" in told.results[-1]

@@ -347,7 +347,7 @@ class CriteriaChecked(Lasting, frozen=True, kw_only=True):
     @property
     def by_hook(self) -> bool:
         """Not a criterion but a hook says so. Hooks count for themselves how often they may."""
-        return self.failed and all(each.id == HOOK_CHECK for each in self.checks)
+        return bool(self.checks) and all(each.id == HOOK_CHECK for each in self.checks)
 
 
 SessionFact: TypeAlias = (

@@ -230,6 +230,8 @@ class GovernanceTally:
         self._outside: list[str] = []
         self._state_id = ""
         self._checks: CriteriaChecked | None = None
+        self._held = ""
+        """Why a hook did not want the turn to end, as long as it still does not."""
         self._changing: set[str] = set()
         self._others: set[str] = set()
         """Calls that may change files without saying which."""
@@ -266,6 +268,8 @@ class GovernanceTally:
                 self._approvals += 1
             case OutOfScopeWritten(paths=paths):
                 self._outside.extend(paths)
+            case CriteriaChecked(by_hook=True, failed=failed, checks=checks):
+                self._held = checks[0].text if failed else ""
             case CriteriaChecked(state_id=state_id):
                 self._checks = fact
                 self._state_id = state_id
@@ -284,7 +288,7 @@ class GovernanceTally:
             return "trace_failed"
         if self._observed:
             return ""
-        if self._failing:
+        if self._failing or self._held:
             return "criteria_failed"
         return "governance_refused" if self._unresolved or self._outside else ""
 
@@ -298,6 +302,8 @@ class GovernanceTally:
         if self._failing and self._checks:
             which = ", ".join(self._failing)
             return f"The criteria of {self._checks.intent_id} are not met: {which} failed."
+        if self._held:
+            return f"A hook still did not let the turn end: {self._held}"
         if self._outside:
             named = ", ".join(dict.fromkeys(self._outside[:5]))
             return f"A command changed files outside the scope of the intent: {named}."

@@ -214,8 +214,8 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, intent=None, unread_intent=False, distrusted=distrusted)
         case ScopeGranted():
             return replace(state, grants=(*state.grants, fact))
-        case CriteriaChecked(by_hook=True):
-            return replace(state, completion=None)
+        case CriteriaChecked(by_hook=True, failed=failed):
+            return replace(state, completion=None) if failed else state
         case CriteriaChecked(failed=True) if state.failed_checks < PATIENCE_WITH_CHECKS:
             times = state.failed_checks + 1
             return replace(state, completion=None, failed_checks=times)

@@ -35,6 +35,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """It was refused, and might have changed something."""
     blocked: tuple[str, ...] = ()
     """Hosts that it tried to reach and may not, as `host:port`."""
+    halts: bool = False
+    """A hook wants the task to stop after it."""
 
 
 class Action(Struct, frozen=True, kw_only=True, dict=True):

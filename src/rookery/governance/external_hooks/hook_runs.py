@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.governance.external_hooks.hook_answers import (
+    BLOCKED,
     FAILED,
     HookAnswer,
     HookDecision,
@@ -132,12 +133,14 @@ class ExternalHooks:
         event = HookEvent.POST_TOOL_USE_FAILURE if response.failed else HookEvent.POST_TOOL_USE
         return await self._about(event, call, action_summary, response=response)
 
+    def begin_turn(self) -> None:
+        """The user spoke: nothing was held open yet since."""
+        self._holds = 0
+
     async def event(self, name: HookEvent | str, fields: Mapping[str, Any]) -> HookVerdict:
         """Anything that is not about a tool. For `Stop` a denial means that the turn goes on, with
         the reason as what the model is told."""
         event = HookEvent(name)
-        if event is HookEvent.USER_PROMPT_SUBMIT:
-            self._holds = 0
         if not self.any_for(event):
             return HookVerdict()
         stops = event in (HookEvent.STOP, HookEvent.SUBAGENT_STOP)
@@ -236,7 +239,7 @@ class ExternalHooks:
         self._holds = 0
         warning = f"Hooks continued the turn {MOST_HOLDS} times in a row; it ends now."
         self._tell(warning)
-        return HookVerdict(warnings=(*verdict.warnings, warning))
+        return HookVerdict(code=BLOCKED, warnings=(*verdict.warnings, warning))
 
 
 class Invocation(Struct, frozen=True):

@@ -10,6 +10,7 @@ from rookery.core.facts import (
     Asked,
     Ending,
     Event,
+    Noted,
     PromptRefused,
     RequestFailed,
     RequestStarted,
@@ -18,7 +19,7 @@ from rookery.core.facts import (
 )
 from rookery.core.failures import FailureKind
 from rookery.core.folds.run_tallies import Denials, GovernanceTally
-from rookery.core.replies import sentence_in
+from rookery.core.replies import STOPPED_BY_HOOK, sentence_in
 from rookery.protocol.client.attend import Display, Fate, Leave, Response, RunEnd, Say
 from rookery.protocol.client.question_text import OfferedAnswer, ceiling, followup, suggestions
 
@@ -68,6 +69,8 @@ class Unattended:
             case ask if ask in ASKED_AGAIN and self._troubles.prompt_refused:
                 reason = f"A hook refused the message: {self._troubles.prompt_refused}"
                 return Leave(reason, "governance_refused")
+            case AskKind.RESUME_TASK if self._troubles.stopped:
+                return Leave(self._troubles.stopped, "governance_refused")
             case AskKind.COMPLETION_RESULT:
                 return Say("yes", by="policy")
             case AskKind.FOLLOWUP:
@@ -192,6 +195,8 @@ class Troubles:
         """Why the last of them was."""
         self.prompt_refused = ""
         """Why a hook refused what the user said, if nothing was sent since."""
+        self.stopped = ""
+        """That a hook stopped the task, and why, if nothing was sent since."""
         self.governance = GovernanceTally()
         self.denials = Denials()
         self._changing: set[str] = set()
@@ -203,7 +208,9 @@ class Troubles:
             case RequestFailed() as failure:
                 self.failure = failure
             case RequestStarted():
-                self.prompt_refused = ""
+                self.prompt_refused = self.stopped = ""
+            case Noted(text=text) if text.startswith(STOPPED_BY_HOOK):
+                self.stopped = text
             case PromptRefused(reason=reason):
                 self.prompt_refused = reason
             case ToolStarted(call_id=call_id) as started if not started.harmless:
