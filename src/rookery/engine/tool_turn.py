@@ -128,8 +128,8 @@ async def _carried_out(
             await gate.governance.ended(call, action, None)
         raise
     except ToolError as error:
-        refusal = _refusal(gate.told(call, error))
-        return await gate.governance.ended(call, action, refusal) or refusal
+        outcome = _refusal(gate.told(call, error))
+        return await gate.governance.ended(call, action, outcome) or outcome
     kp("tool.performed")
     written = await texts_of(ctx.files, action)
     outcome = await gate.report(call, action, outcome)
