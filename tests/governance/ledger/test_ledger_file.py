@@ -20,7 +20,12 @@ import pytest
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.records import LedgerEntry, TracedFile
 from rookery.governance.ledger.segments import compress, newest_first, oldest_first
-from rookery.governance.ledger.state_files import KnownHeads, LedgerUnwritable, workspace_key
+from rookery.governance.ledger.state_files import (
+    KnownHeads,
+    LedgerUnreadable,
+    LedgerUnwritable,
+    workspace_key,
+)
 from rookery.governance.ledger.verify_ledger import KnownHead, exit_code
 from support.sample_ledgers import LedgerBench, change
 from support.warm_programs import run_program, start_program
@@ -574,6 +579,13 @@ def test_a_workspace_is_known_by_its_place_though_its_id_is_not_right(
     assert named.read_text().strip() == new[:16]
     named.write_text(f"{old[:16]}\n", encoding="utf-8")
     assert workspace_key(space / ".state", space, kept) == old
+
+
+def test_a_linked_state_folder_is_refused_in_a_sentence(tmp_path: Path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".state").symlink_to("elsewhere")
+    with pytest.raises(LedgerUnreadable, match="is a symbolic link. Nothing in it was changed"):
+        workspace_key(tmp_path / ".state", tmp_path, tmp_path / "kept")
 
 
 @pytest.mark.parametrize("text", ["../../../x", "a/b", "", "\0"])

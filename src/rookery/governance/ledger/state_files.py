@@ -188,17 +188,19 @@ def _last_noted(folder: Path) -> float:
 
 def _given(path: Path, known: str) -> str:
     """Write the known id, or a new one, into the workspace in place of whatever is there."""
-    make_state_folder(path.parent)
 
     def fits(there: Path) -> bool:
         own = _own_id(there)
         return own == known if known else bool(own)
 
     try:
+        make_state_folder(path.parent)
         wanted = known or secrets.token_hex(8)
         made_once(path, f"{wanted}\n".encode(), fits=fits, mode=0o644)
     except IsADirectoryError as error:
         raise LedgerUnreadable(f"{path} is not a regular file; move it away") from error
+    except OSError as error:
+        raise LedgerUnreadable(error.strerror or str(error)) from error
     return _own_id(path)
 
 
