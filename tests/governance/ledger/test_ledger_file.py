@@ -584,7 +584,7 @@ def test_a_workspace_is_known_by_its_place_though_its_id_is_not_right(
 def test_a_linked_state_folder_is_refused_in_a_sentence(tmp_path: Path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / ".state").symlink_to("elsewhere")
-    with pytest.raises(LedgerUnreadable, match="is a symbolic link. Nothing in it was changed"):
+    with pytest.raises(LedgerUnreadable, match="symbolic link"):
         workspace_key(tmp_path / ".state", tmp_path, tmp_path / "kept")
 
 
