@@ -256,7 +256,7 @@ def test_a_torn_tail_that_cannot_be_kept_aside_is_not_cut_off(small_disk: Path):
     with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
         (small_disk / "ballast").write_bytes(bytes(64 * 1024))
     before = contents(small_disk / "t")
-    with pytest.raises(StorageError, match="could not be set aside"):
+    with pytest.raises(StorageError, match="could not be saved"):
         Journal.open(small_disk / "t")
     assert contents(small_disk / "t") == before
 

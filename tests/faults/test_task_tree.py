@@ -104,7 +104,7 @@ def subjects(name: str) -> Iterator[str]:
 
 
 SUBJECTS = list(subjects(ROOT))
-ALLOW, GO_ON = "Allow this? ", "Go on? "
+ALLOW, GO_ON = "Approve? ", "Continue? "
 
 
 @pytest.mark.parametrize("seed", range(8 if TORTURE else 1))

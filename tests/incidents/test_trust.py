@@ -93,7 +93,7 @@ def test_the_question_of_trust_comes_first_silence_is_no_yes(stranger: World):
             assert server.requests == []
             assert list(stranger.effects()) == []
             terminal.type("")
-            terminal.wait_for("Say y or n")
+            terminal.wait_for("Answer y or n")
             assert server.requests == []
             terminal.type("n")
             terminal.wait_for("Not trusted")

@@ -1,7 +1,7 @@
 """The real command on a real pseudo-terminal, as a person uses it.
 
     with TerminalSession(["rookery", "fix it"], cwd=folder, environ=environ) as terminal:
-        terminal.wait_for("Allow this?")
+        terminal.wait_for("Approve?")
         terminal.type("y")
         assert terminal.exit_code() == 0
 
