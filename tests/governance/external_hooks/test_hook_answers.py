@@ -102,6 +102,13 @@ UNREADABLE = {
     "specific output is a text": {"hookSpecificOutput": "deny"},
     "new input is a number": {"decision": "block", "hookSpecificOutput": {"updatedInput": 7}},
     "continue is a text": {"continue": "false"},
+    "several objects": '{"decision": "approve"}\n{"decision": "block"}',
+    "a repeated key": '{"decision": "block", "decision": "approve"}',
+    "a repeated key inside": '{"hookSpecificOutput": {"updatedInput": {"a": 1, "a": 2}}}',
+    "text before it": 'Welcome!\n{"decision": "block"}',
+    "a warning before it": 'warn {x}\n  {"hookSpecificOutput": {}}\nDone.',
+    "the form of another event": {"hookSpecificOutput": {"decision": {"behavior": "deny"}}},
+    "a decision outside": {"permissionDecision": "deny"},
 }
 
 
@@ -120,6 +127,10 @@ def test_an_unreadable_answer_of_a_guard_is_a_refusal(out: Any, on_failure: OnFa
         (HookEvent.USER_PROMPT_SUBMIT, "{not json"),
         (HookEvent.USER_PROMPT_SUBMIT, {"decision": "no"}),
         (HookEvent.PERMISSION_REQUEST, {"hookSpecificOutput": {"decision": "deny"}}),
+        (HookEvent.PERMISSION_REQUEST, {"hookSpecificOutput": {"permissionDecision": "deny"}}),
+        (HookEvent.PERMISSION_REQUEST, {"hookSpecificOutput": {"behavior": "deny"}}),
+        (HookEvent.PERMISSION_REQUEST, {"decision": {"behavior": "deny"}}),
+        (HookEvent.USER_PROMPT_SUBMIT, {"hookSpecificOutput": {"permissionDecision": "deny"}}),
         (HookEvent.PERMISSION_REQUEST, {"hookSpecificOutput": {"decision": {"behaviour": "deny"}}}),
         (
             HookEvent.PRE_TOOL_USE,
@@ -178,6 +189,18 @@ def test_the_older_form(word: str | None, opinion: HookOpinion):
 def test_the_newer_form_counts_where_both_are_given():
     both = {"decision": "approve", **own(permissionDecision="deny")}
     assert said(both).opinion is HookOpinion.DENY
+    both = {"decision": "approve", **own(permissionDecision="ask")}
+    assert said(both).opinion is HookOpinion.ASK
+
+
+def test_a_refusal_counts_in_either_form():
+    both = {"decision": "block", "reason": "no", **own(permissionDecision="allow")}
+    assert (said(both).opinion, said(both).reason) == (HookOpinion.DENY, "no")
+
+
+@pytest.mark.parametrize("text", ["All {fine}.", 'Wrote:\n{"a": 1}', "{}", "x\n{" * 1000])
+def test_text_that_only_looks_like_an_answer_is_text(text: str):
+    assert said(text).opinion is HookOpinion.NONE
 
 
 def test_continue_false_stops_the_task_with_the_reason():

@@ -182,6 +182,11 @@ MATCHES = [
     ("^Notebook", ["NotebookEdit"], True),
     ("Edit.*", ["NotebookEdit"], True),
     ("Edit", [], False),
+    ("Edit | Write", ["Write"], True),
+    (" Bash\n", ["Bash"], True),
+    (" ", ["Bash"], True),
+    ("|", ["Bash"], True),
+    ("__delete$", ["mcp__" + "x" * 200 + "__delete"], True),
 ]
 
 

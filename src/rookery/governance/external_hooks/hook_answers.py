@@ -38,6 +38,15 @@ _GUARDS = frozenset(
 )
 """Events whose hooks decide whether something is done at all."""
 _TEXT_IS_CONTEXT = frozenset({HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT})
+_DECIDING = ("permissionDecision", "decision", "behavior")
+_OWN_FORM = {
+    HookEvent.PRE_TOOL_USE: "permissionDecision",
+    HookEvent.PERMISSION_REQUEST: "decision",
+}
+"""Which key of `hookSpecificOutput` decides."""
+_CONSENT = (None, "allow", "approve", {"behavior": "allow"})
+_ANSWERS = frozenset({"continue", "decision", "hookSpecificOutput"})
+_JSON_LINE = re.compile(r"^[ \t]*\{", re.MULTILINE)
 _LONGEST_REASON = 4_000
 _JSON_BEGINS = re.compile(r"[\[\s\0]*\{")
 """Zeros are in front of it in UTF-16."""
@@ -260,14 +269,35 @@ def _document(run: HookRun) -> Mapping[str, Any] | None:
     text = run.stdout.removeprefix("\ufeff").strip()
     only_blanks = bool(run.stdout) and not text
     if not _JSON_BEGINS.match(text) and not (only_blanks and run.cut):
+        if _has_answer_inside(text):
+            raise _Unreadable("has other text before its JSON")
         return None
     try:
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
         why = "is longer than can be read" if run.cut else "is not valid JSON"
         raise _Unreadable(why) from error
     if not isinstance(document, Mapping):
         raise _Unreadable("is not a JSON object")
+    return document
+
+
+def _has_answer_inside(text: str) -> bool:
+    """Whether a line of plain text begins an answer, as after a greeting from a shell profile."""
+    begins = _JSON_LINE.search(text)
+    if not begins:
+        return False
+    try:
+        document, _ = json.JSONDecoder().raw_decode(text, begins.end() - 1)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(document, Mapping) and not _ANSWERS.isdisjoint(document)
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        raise ValueError("a key is repeated")
     return document
 
 
@@ -304,14 +334,15 @@ def _own_part(hook: HookCommand, document: Mapping[str, Any]) -> Mapping[str, An
         raise _Unreadable("has a hookSpecificOutput that is not an object")
     if own.get("hookEventName", hook.event) == hook.event:
         return own
-    decision = own.get("permissionDecision", own.get("decision"))
-    if decision not in (None, "allow", "approve", {"behavior": "allow"}):
+    if any(own.get(key) not in _CONSENT for key in _DECIDING):
         raise _Unreadable(f"is for another event: {str(own['hookEventName'])[:40]}")
     return {}
 
 
 def _decided(hook: HookCommand, document: Mapping[str, Any], own: Mapping[str, Any]) -> HookAnswer:
+    _demand_no_misplaced(hook, document, own)
     decision, reason = document.get("decision"), _text(document, "reason")
+    older = _with_decision(hook, decision, reason)
     updated = own.get("updatedInput")
     if hook.event is HookEvent.PRE_TOOL_USE and "permissionDecision" in own:
         decision, reason = own["permissionDecision"], _text(own, "permissionDecisionReason")
@@ -321,12 +352,28 @@ def _decided(hook: HookCommand, document: Mapping[str, Any], own: Mapping[str, A
             raise _Unreadable("has a decision without a behavior")
         decision, reason = asked["behavior"], _text(asked, "message")
         updated = asked.get("updatedInput")
-    answer = _with_decision(hook, decision, reason)
+    newer = _with_decision(hook, decision, reason)
+    # who contradicts itself has refused
+    answer = older if HookOpinion.DENY is older.opinion > newer.opinion else newer
     if updated is not None and hook.event in (HookEvent.PRE_TOOL_USE, HookEvent.PERMISSION_REQUEST):
         if not isinstance(updated, Mapping):
             raise _Unreadable("has an updatedInput that is not an object")
         answer = replace(answer, updated_input=updated)
     return answer
+
+
+def _demand_no_misplaced(
+    hook: HookCommand, document: Mapping[str, Any], own: Mapping[str, Any]
+) -> None:
+    """A guard that refuses in the form of another event has refused all the same."""
+    if hook.event not in _GUARDS:
+        return
+    expected = _OWN_FORM.get(hook.event, "")
+    said = [(key, own.get(key)) for key in _DECIDING if key != expected]
+    said += [(key, document.get(key)) for key in _DECIDING if key != "decision"]
+    for key, decision in said:
+        if decision not in _CONSENT:
+            raise _Unreadable(f"has {key} in a place where it means nothing")
 
 
 def _with_decision(hook: HookCommand, decision: object, reason: str) -> HookAnswer:

@@ -22,7 +22,7 @@ LONGEST = 500
 MOST_REPEATS = 3
 """Of one alternative. Each multiplies the steps by the length of a name."""
 LONGEST_MATCHED = 128
-_NAMES = re.compile(r"[A-Za-z0-9_\-|,]+")
+_NAMES = re.compile(r"[A-Za-z0-9_\-|,\s]+")
 _EVERYTHING = ("", "*")
 _BETWEEN = re.compile(r"[|,]")
 _NOT_REPEATED = ("", "(", "*", "+", "?", "}")
@@ -47,10 +47,11 @@ class Matcher(Struct, frozen=True):
         if self.text in _EVERYTHING:
             return True
         if _NAMES.fullmatch(self.text):
-            wanted = {name for name in _BETWEEN.split(self.text) if name}
-            return not wanted.isdisjoint(names)
+            wanted = {name.strip() for name in _BETWEEN.split(self.text)} - {""}
+            return not wanted or not wanted.isdisjoint(names)
         pattern = _compiled(self.text)
-        return any(pattern.search(name[:LONGEST_MATCHED]) for name in names)
+        # who guards is asked once too often rather than once too seldom
+        return any(len(name) > LONGEST_MATCHED or pattern.search(name) for name in names)
 
 
 class HookEvent(StrEnum):
