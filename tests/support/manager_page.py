@@ -252,7 +252,7 @@ class Tab:
         self.button("Send", exact=True).click()
 
     def menu(self, item: str) -> None:
-        self.button("More", exact=True).click()
+        self.button("More actions", exact=True).click()
         self.page.get_by_role("menuitem", name=item, exact=True).click()
 
     def overflow(self) -> int:

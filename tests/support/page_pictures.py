@@ -119,7 +119,7 @@ def draw(browser: Browser, manager: Manager, named: dict[str, str]) -> None:
             save(tab, f"inbox-{theme}")
     with looking(browser, manager, **WIDE) as tab:
         tab.go("new")
-        tab.page.get_by_label("To-do list").fill("Show prices with the currency's sign")
+        tab.page.get_by_label("Prompt").fill("Show prices with the currency's sign")
         tab.page.get_by_role("radio", name="2").check()
         save(tab, "new-agent")
         tab.open(named["version"], "review")
@@ -129,7 +129,7 @@ def draw(browser: Browser, manager: Manager, named: dict[str, str]) -> None:
         file.get_by_role("button", name="Add comment").click()
         save(tab, "review")
         tab.go(f"versions/{named['group']}")
-        expect(tab.page.get_by_role("button", name="Keep this one").last).to_be_enabled()
+        expect(tab.page.get_by_role("button", name="Keep this version").last).to_be_enabled()
         expect(tab.page.locator(".file-versions table")).to_have_count(2)
         save(tab, "versions")
         tab.go("governance")

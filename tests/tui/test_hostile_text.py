@@ -104,7 +104,7 @@ def test_an_argument_named_tool_is_not_taken_for_the_tool(tool: object):
 def test_a_question_that_is_nested_too_deep_is_plain_text():
     deep = "[" * 200_000
     assert followup(deep) == (deep, [])
-    assert ceiling(deep) == "The limit for this task is reached."
+    assert ceiling(deep) == "This session has reached its limit."
 
 
 def test_a_suggestion_tells_the_mode_it_goes_on_in():

@@ -35,7 +35,7 @@ describe("WEB-3 the code in the address", () => {
 
   it("that was used already says so, and gives nothing", async () => {
     vi.stubGlobal("fetch", answering(401, {}));
-    await expect(exchange({ how: "launch", code: "c" })).rejects.toThrow("used already");
+    await expect(exchange({ how: "launch", code: "c" })).rejects.toThrow("already used");
     expect(storedToken()).toBeNull();
   });
 });

@@ -28,8 +28,8 @@ export async function exchange({ how, code }: Code): Promise<void> {
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(body),
   }).catch(() => null);
-  if (!answer) throw new Error("The manager cannot be reached. Is `rookery manager` still running?");
-  if (!answer.ok) throw new Error("This link was used already, or is too old. Each opens the page once.");
+  if (!answer) throw new Error("Cannot reach the manager. Is `rookery manager` still running?");
+  if (!answer.ok) throw new Error("This link has expired or was already used. Each link works once.");
   const { token } = (await answer.json()) as { token: string };
   // a paired phone keeps its token; a launched page has its own for as long as its tab is open
   (how === "pair" ? localStorage : sessionStorage).setItem(TOKEN, token);

@@ -28,9 +28,9 @@ export function alertsPossible(): boolean {
 
 /** Must be called from a click: browsers ask for leave only then. Gives why it did not work. */
 export async function switchAlerts(on: boolean): Promise<string> {
-  if (on && !alertsPossible()) return "This browser shows notifications only over https or on this machine.";
+  if (on && !alertsPossible()) return "This browser shows notifications only over https or on localhost.";
   if (on && (await Notification.requestPermission()) !== "granted") {
-    return "The browser does not allow notifications for this page. Allow them in its settings.";
+    return "Notifications are blocked for this page. Allow them in the browser’s settings.";
   }
   alertsOn.value = on;
   keep(KEY, on);
@@ -82,10 +82,10 @@ function sentenceOf(row: InboxRow): string {
     case "waiting_input":
       return "Has a question for you.";
     case "completed":
-      return "Is done.";
+      return "Done.";
     case "error":
-      return "Has failed.";
+      return "Failed.";
     default:
-      return "Needs you.";
+      return "Needs your attention.";
   }
 }

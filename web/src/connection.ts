@@ -7,7 +7,7 @@ export { Refused } from "./rpc";
 
 /** UTF-16 units; the server takes frames of a MiB, and each unit is at most three bytes. */
 const LONGEST_FRAME = 300_000;
-const TOO_LARGE = "This is too large to be sent. Leave some pictures out, or send smaller ones.";
+const TOO_LARGE = "This message is too large. Remove some images, or use smaller ones.";
 
 export const connection = new Connection(openSocket, storedToken);
 
@@ -38,6 +38,6 @@ async function upload(body: string): Promise<unknown> {
   if (answer.status === 401) connection.refuse();
   if (answer.status === 413) throw new Refused(TOO_LARGE);
   const told = (await answer.json().catch(() => ({}))) as { error?: Refusal };
-  if (!answer.ok) throw new Refused(told.error?.message ?? `The manager refused this (${answer.status}).`);
+  if (!answer.ok) throw new Refused(told.error?.message ?? `The manager refused the request (${answer.status}).`);
   return told;
 }

@@ -26,7 +26,7 @@ export function lazy<P extends object>(fetch: () => Promise<{ default: Component
       return (
         <div class="page-body">
           <Notice tone="bad" icon="alert">
-            This part of the page could not be fetched. Is the manager still running?{" "}
+            This part of the page could not be loaded. Is the manager still running?{" "}
             <Button compact onClick={() => setFailed(false)}>
               Try again
             </Button>

@@ -22,9 +22,9 @@ const NORMAL_CLOSE = 1000;
 const CLOSED_AS_STRANGER = new Set([1008, 4001, 4401, 4403]);
 
 export const UNREACHABLE =
-  "The manager cannot be reached just now. Nothing was sent; try again once the page is connected.";
+  "Cannot reach the manager. Nothing was sent; try again when the page is connected.";
 export const BROKEN_OFF =
-  "The connection broke before the answer came. See whether it was done before you try again.";
+  "The connection was lost before the answer arrived. Check what happened before you try again.";
 
 /** `shut` means that this page has no access any more, and only a new link helps. */
 export type Status = "connecting" | "open" | "lost" | "shut";

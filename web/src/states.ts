@@ -22,7 +22,7 @@ const LOOKS: Record<State, Look> = {
   stopped: { words: "Stopped", tone: "usual", icon: "stop" },
 };
 
-const UNKNOWN: Look = { words: "Something new", tone: "usual", icon: "question" };
+const UNKNOWN: Look = { words: "Unknown", tone: "usual", icon: "question" };
 
 export function lookOf(state: State): Look {
   return LOOKS[state] ?? UNKNOWN;

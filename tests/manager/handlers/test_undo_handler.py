@@ -72,9 +72,9 @@ async def test_the_moments_of_a_session_are_what_was_said_and_what_changed_files
         session_id = await written(project, watched)
         rows = await desk_of(project, watched).do(ListCheckpoints(session_id=session_id))
         assert [(row.title, row.paths) for row in rows] == [
-            ("at the start: Write it", ()),
-            ("before Create made.txt", ("made.txt",)),
-            ("before Run echo two > made.txt; echo new > other.txt", ("made.txt", "other.txt")),
+            ("Start: Write it", ()),
+            ("Before: Create made.txt", ("made.txt",)),
+            ("Before: Run echo two > made.txt; echo new > other.txt", ("made.txt", "other.txt")),
         ]
         assert [row.seq for row in rows] == sorted(row.seq for row in rows)
         assert [row.ts for row in rows] == sorted(row.ts for row in rows)
@@ -241,12 +241,12 @@ def test_each_change_belongs_to_the_moment_before_it():
     )
     told = {each.row.title: (each.row.paths, each.steps) for each in moments(events)}
     assert told == {
-        "at the start: do it": ((), ()),
-        "before Run a": ((), (("a-before", "a-after"),)),
-        "before you said: go on": ((), ()),
-        "before Run b": ((), (("b-before", "b-after"),)),
-        "before Run c": ((), ()),
-        "before Edit d": (("d.txt",), ()),
+        "Start: do it": ((), ()),
+        "Before: Run a": ((), (("a-before", "a-after"),)),
+        "Before your message: go on": ((), ()),
+        "Before: Run b": ((), (("b-before", "b-after"),)),
+        "Before: Run c": ((), ()),
+        "Before: Edit d": (("d.txt",), ()),
     }
 
 
@@ -256,6 +256,6 @@ def test_titles_are_one_line_of_a_bounded_length_with_nothing_hidden():
         Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text="c\u200b"),
     )
     first, second = (each.row.title for each in moments(events))
-    assert first.startswith("at the start: a b <U+202E>x")
+    assert first.startswith("Start: a b <U+202E>x")
     assert len(first) == LONGEST_TITLE
-    assert second == "before you said: c<U+200B>"
+    assert second == "Before your message: c<U+200B>"

@@ -223,7 +223,7 @@ async def test_removing_stops_whoever_works_there_and_keeps_what_is_not_committe
         pid = int((folder / "pid").read_text())
         put(folder, {"new.txt": b"precious\n"})
         plan = await at.do(PlanRemoval(worktree_id=row.id))
-        assert "Still running there, and ended first: Write it now, its run script." in plan.text
+        assert "Will be stopped first: Write it now, its run script." in plan.text
         assert plan.paths == ("new.txt", "pid")
         put(folder, {"another.txt": b"came later\n"})
         with pytest.raises(CommandRejected, match="has changed since"):

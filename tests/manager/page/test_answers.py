@@ -54,7 +54,7 @@ def test_what_is_longer_than_the_screen_is_read_before_it_is_approved(tab: Tab, 
     tab.open(session)
     ask = tab.ask(re.compile("long.txt"))
     approve = ask.get_by_role("button", name="Approve")
-    to_end = ask.get_by_role("button", name="Read to the end first")
+    to_end = ask.get_by_role("button", name="Scroll to the end first")
     expect(to_end).to_be_visible()
     # for half a second nothing can be approved, which is long over for the page when this is
     tab.page.evaluate("new Promise((done) => setTimeout(done, 1_000))")
@@ -87,7 +87,7 @@ def test_a_rejection_tells_the_model_why(tab: Tab, manager: Manager):
     tab.open(session)
     ask = tab.ask("Run this command?")
     ask.get_by_role("button", name="Reject").click()
-    ask.get_by_label("Why not").fill("It is still needed")
+    ask.get_by_label("Reason for rejecting").fill("It is still needed")
     ask.get_by_role("button", name="Reject").click()
     assert "It is still needed" in last_words(manager.model.heard("Delete it", 2))
     expect(tab.conversation).to_contain_text("Left it.")
@@ -96,7 +96,7 @@ def test_a_rejection_tells_the_model_why(tab: Tab, manager: Manager):
 def test_questions_are_answered_by_words_and_by_a_suggestion(tab: Tab, manager: Manager):
     session = manager.start("Ask me twice", [question()], [question()], [finish("Thanks.")])
     tab.open(session)
-    ask = tab.ask("The agent asks")
+    ask = tab.ask("Question from the agent")
     expect(ask).to_contain_text(QUESTION)
     expect(tab.message).to_be_focused()
     tab.send("Neither: Crowns")
@@ -179,7 +179,7 @@ def test_the_keys_lead_to_the_question_and_answer_it(tab: Tab, manager: Manager)
             break
     expect(approve).to_be_focused()
     keys.press("?")
-    dialog = tab.page.get_by_role("dialog", name="Keys")
+    dialog = tab.page.get_by_role("dialog", name="Keyboard shortcuts")
     expect(dialog).to_be_visible()
     keys.press("a")  # not while a dialog is open
     keys.press("Escape")

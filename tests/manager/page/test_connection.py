@@ -14,7 +14,7 @@ from support.manager_page import Manager, Project, Tab, Tabs, Window, managed, u
 from support.network_relay import Relay
 from support.scripted_model import Model
 
-LOST = "The manager cannot be reached"
+LOST = "Cannot reach the manager"
 NO_CONNECTION = ("WebSocket connection to",)
 """What a browser itself says of a socket that fails."""
 
@@ -33,7 +33,7 @@ def test_a_link_opens_the_page_once_and_does_not_stay_in_the_address(tabs: Tabs)
     expect(first.page.get_by_role("complementary", name="Sessions")).to_be_visible()
     assert "launch" not in first.page.url
     second = tabs.open(link)
-    expect(second.page.get_by_role("main")).to_contain_text("This link was used already")
+    expect(second.page.get_by_role("main")).to_contain_text("This link has expired")
 
 
 def test_a_frozen_manager_is_noticed_and_loses_nothing(
@@ -43,7 +43,7 @@ def test_a_frozen_manager_is_noticed_and_loses_nothing(
     session = manager.start("Hold on", [say("Before, ", middle, "after."), finish("Kept.")])
     tab.open(session)
     expect(tab.conversation).to_contain_text("Before")
-    banner = tab.page.get_by_role("status").filter(has_text="The manager does not respond")
+    banner = tab.page.get_by_role("status").filter(has_text="The manager is not responding")
     expect(banner).to_have_count(0)
     os.kill(manager.process.pid, signal.SIGSTOP)
     journal = TaskStore(project.places).folder(session) / JOURNAL

@@ -20,8 +20,8 @@ def test_a_session_is_started_from_the_form_and_streams(tab: Tab, manager: Manag
             finish("Told."),
         ],
     )
-    tab.page.get_by_role("link", name="New agent").first.click()
-    tab.page.get_by_label("To-do list").fill("Explain rounding")
+    tab.page.get_by_role("link", name="New session").first.click()
+    tab.page.get_by_label("Prompt").fill("Explain rounding")
     tab.button("Start").click()
     middle.wait_until_reached(PATIENCE)
     expect(tab.conversation).to_contain_text("Prices are")
@@ -44,11 +44,11 @@ def test_a_session_is_started_from_the_form_and_streams(tab: Tab, manager: Manag
 def test_the_form_says_what_is_missing_and_keeps_what_was_written(tab: Tab):
     tab.go("new")
     tab.button("Start").click()
-    expect(tab.page.get_by_role("alert")).to_contain_text("Write what is to be done")
-    tab.page.get_by_label("To-do list").fill("Half a thought")
+    expect(tab.page.get_by_role("alert")).to_contain_text("Write a prompt")
+    tab.page.get_by_label("Prompt").fill("Half a thought")
     tab.go("inbox")
     tab.go("new")
-    expect(tab.page.get_by_label("To-do list")).to_have_value("Half a thought")
+    expect(tab.page.get_by_label("Prompt")).to_have_value("Half a thought")
 
 
 def test_a_session_is_stopped_and_resumed(tab: Tab, manager: Manager):
@@ -99,16 +99,16 @@ def test_a_message_is_queued_edited_and_taken_back(tab: Tab, manager: Manager):
     session = manager.start("Be busy", [say("Working ", busy, "on it."), finish()], [finish()])
     tab.open(session)
     busy.wait_until_reached(PATIENCE)
-    waiting = tab.page.get_by_role("list", name="Messages that wait").get_by_role("listitem")
+    waiting = tab.page.get_by_role("list", name="Queued messages").get_by_role("listitem")
     tab.send("Mind the tests")
     expect(waiting).to_contain_text(["Mind the tests"])
     tab.send("And the docs")
     expect(waiting).to_have_count(2)
     waiting.first.get_by_role("button", name="Edit").click()
-    waiting.first.get_by_label("The message").fill("Mind the linter")
+    waiting.first.get_by_label("Queued message").fill("Mind the linter")
     waiting.first.get_by_role("button", name="Save").click()
     expect(waiting.first).to_contain_text("Mind the linter")
-    waiting.last.get_by_role("button", name="Take back").click()
+    waiting.last.get_by_role("button", name="Delete").click()
     expect(waiting).to_have_count(1)
     busy.open()
     heard = last_words(manager.model.heard("Be busy", 2))

@@ -142,7 +142,7 @@ def test_on_the_way_up_no_row_is_missing_doubled_or_moved(long: Tab):
     assert told["most"] < MOST_DRAWN
     assert told["steps"] >= SMALL_STEPS
     assert told["moved"] < TOLERANCE
-    tab.button("Jump to newest").click()
+    tab.button("Jump to latest").click()
     expect(tab.conversation.get_by_text(LAST)).to_be_in_viewport()
     assert drawn(tab) < MOST_DRAWN
 
@@ -164,15 +164,15 @@ def test_an_opened_row_is_open_when_one_comes_back(long: Tab):
 def test_a_row_with_the_focus_or_a_selection_stays_in_the_document(long: Tab):
     tab = long
     row = tab.conversation.locator(".answer").last
-    row.get_by_role("button", name="Copy the text").focus()
+    row.get_by_role("button", name="Copy text").focus()
     row.locator(".prose").evaluate("words => getSelection().selectAllChildren(words)")
     go_up(tab)
-    assert tab.page.evaluate("document.activeElement.getAttribute('aria-label')") == "Copy the text"
+    assert tab.page.evaluate("document.activeElement.getAttribute('aria-label')") == "Copy text"
     assert "divides" in tab.page.evaluate("String(getSelection())")
     assert drawn(tab) < MOST_DRAWN
     tab.page.keyboard.press("Tab")
     name = "document.activeElement.getAttribute('aria-label')"
-    assert tab.page.evaluate(name) == "Fork a new session from here"
+    assert tab.page.evaluate(name) == "Fork from here"
     expect(row).to_be_in_viewport()
     tab.page.evaluate("getSelection().removeAllRanges()")
 
@@ -191,10 +191,10 @@ def test_the_end_is_followed_until_somebody_scrolls_up(tab: Tab, manager: Manage
     left = "box => Math.round(box.scrollHeight - box.clientHeight - box.scrollTop)"
     until(lambda: tab.conversation.evaluate(left) <= 1, "the end")
     tab.conversation.evaluate("box => { box.scrollTop -= 500; }")
-    expect(tab.button("Jump to newest")).to_be_visible()
+    expect(tab.button("Jump to latest")).to_be_visible()
     place = tab.conversation.evaluate("box => box.scrollTop")
     second.open()
     expect(tab.state).to_contain_text("Done")
     assert abs(tab.conversation.evaluate("box => box.scrollTop") - place) < TOLERANCE
-    tab.button("Jump to newest").click()
+    tab.button("Jump to latest").click()
     until(lambda: tab.conversation.evaluate(left) <= 1, "the end")

@@ -30,7 +30,7 @@ def off(price: float, by: int) -> float:
 COLOURS: tuple[Colours, ...] = ("light", "dark")
 PLACES = {
     "inbox": "Inbox",
-    "new": "New agent",
+    "new": "New session",
     "worktrees": "Worktrees",
     "governance": "Governance",
     "settings": "Settings",
@@ -111,10 +111,10 @@ def test_dark_and_light_are_as_the_system_wants_and_can_be_chosen(tabs: Tabs):
     tab = tabs.open(colours="dark")
     ground = "getComputedStyle(document.body).backgroundColor.match(/[\\d.]+/g).map(Number)"
     until(lambda: max(tab.page.evaluate(ground)[:3]) < 90, "a dark ground")
-    tab.button("Light", exact=True).click()
+    tab.button("Light theme", exact=True).click()
     until(lambda: min(tab.page.evaluate(ground)[:3]) > 200, "a light ground")
     tab.page.reload()
-    expect(tab.button("Dark", exact=True)).to_be_visible()
+    expect(tab.button("Dark theme", exact=True)).to_be_visible()
     until(lambda: min(tab.page.evaluate(ground)[:3]) > 200, "a light ground")
 
 
@@ -149,22 +149,22 @@ def test_roles_say_what_everything_is(tab: Tab, manager: Manager):
     expect(page.get_by_role("log", name="Conversation")).to_be_visible()
     expect(page.get_by_role("heading", level=1, name="Look for roles")).to_have_count(1)
     expect(tab.state).to_have_role("status")
-    more = tab.button("More", exact=True)
+    more = tab.button("More actions", exact=True)
     more.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("menuitem").first).to_be_focused()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Escape")
     expect(more).to_be_focused()
-    tab.menu("Model, mode, approval")
-    dialog = page.get_by_role("dialog", name="How it goes on")
+    tab.menu("Session settings…")
+    dialog = page.get_by_role("dialog", name="Session settings")
     expect(dialog).to_be_visible()
     dialog.get_by_role("button", name="Cancel").click()
     expect(more).to_be_focused()
     page.reload()
     expect(page.get_by_role("log", name="Conversation")).to_be_visible()
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("main")).to_be_focused()
 
@@ -201,7 +201,7 @@ def test_what_means_harm_does_none(tab: Tab, manager: Manager, project: Project)
         assert tab.page.locator("a[href^='javascript:' i]").count() == 0
         assert "\u202e" not in tab.page.locator("body").inner_text()
     tab.open(session)
-    tab.ask("The agent asks").get_by_role("button", name="gnp").click()
+    tab.ask("Question from the agent").get_by_role("button", name="gnp").click()
     expect(tab.state).to_contain_text("Done")
     assert too_wide(tab.page) == []
     tab.page.remove_listener("request", ask)
@@ -214,4 +214,4 @@ def test_a_heap_of_marks_does_not_freeze_the_page(tab: Tab, manager: Manager):
     manager.at(session, "waiting_input")
     tab.open(session)
     expect(tab.conversation.locator(".unseen").first).to_contain_text("marks more")
-    expect(tab.ask("The agent asks")).to_be_visible()
+    expect(tab.ask("Question from the agent")).to_be_visible()

@@ -13,7 +13,7 @@ def test_a_session_is_renamed_and_put_into_the_archive(tab: Tab, manager: Manage
     session = manager.start("An odd name", [finish()])
     tab.open(session)
     tab.button("An odd name").click()
-    field = tab.page.get_by_label("Name of the session")
+    field = tab.page.get_by_label("Session name")
     expect(field).to_be_focused()
     field.fill("Cents")
     field.press("Enter")
@@ -25,7 +25,7 @@ def test_a_session_is_renamed_and_put_into_the_archive(tab: Tab, manager: Manage
     expect(side.get_by_role("link", name="Cents")).to_have_count(0)
     side.get_by_role("button", name="Archived 1").click()
     expect(side.get_by_role("link", name="Cents")).to_be_visible()
-    tab.menu("Take out of the archive")
+    tab.menu("Unarchive")
     expect(side.get_by_role("button", name="Archived")).to_have_count(0)
     assert manager.rows()[session]["name"] == "Cents"
 
@@ -62,7 +62,7 @@ def test_a_session_is_forked_from_a_row(tab: Tab, manager: Manager):
     expect(tab.state).to_contain_text("Done")
     said = tab.conversation.locator(".row", has_text="A good start.")
     said.hover()
-    said.get_by_role("button", name="Fork a new session from here").click()
+    said.get_by_role("button", name="Fork from here").click()
     expect(tab.page).not_to_have_url(re.compile(session))
     expect(tab.conversation).to_contain_text("A good start.")
     expect(tab.conversation).not_to_contain_text("Old end.")
@@ -87,10 +87,10 @@ def test_files_go_back_to_a_checkpoint(tab: Tab, manager: Manager, project: Proj
     expect(tab.state).to_contain_text("Done")
     assert made.read_text() == "second\n"
     tab.menu("Checkpoints")
-    moments = tab.page.get_by_role("list", name="Moments, the newest first").get_by_role("listitem")
+    moments = tab.page.get_by_role("list", name="Checkpoints, newest first").get_by_role("listitem")
     expect(moments).not_to_have_count(0)
     moments.first.get_by_role("button").click()
-    dialog = tab.page.get_by_role("dialog", name="Go back to this moment?")
+    dialog = tab.page.get_by_role("dialog", name="Restore this checkpoint?")
     expect(dialog).to_contain_text("kept.txt")
     assert made.read_text() == "second\n"
     dialog.get_by_role("button", name=re.compile("files", re.IGNORECASE)).click()
@@ -107,7 +107,7 @@ def test_a_setting_is_changed_and_given_back(tab: Tab, manager: Manager, project
         return str(row["value"])
 
     tab.go("settings")
-    tab.page.get_by_label("Find a setting").fill("running_limit")
+    tab.page.get_by_label("Search settings").fill("running_limit")
     field = tab.page.locator(".setting input")
     expect(field).to_have_value("5")
     field.fill("0")
@@ -119,6 +119,6 @@ def test_a_setting_is_changed_and_given_back(tab: Tab, manager: Manager, project
     expect(tab.page.get_by_text(re.compile(r"^Saved "))).to_be_visible()
     assert limit() == "3"
     assert "running_limit = 3" in project.places.settings_file.read_text()
-    tab.button("Use the usual value").click()
+    tab.button("Reset to default").click()
     expect(field).to_have_value("5")
     until(lambda: limit() == "5", "the usual limit")

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rookery.core.message import Message
 from rookery.manager.rendering import markdown_html as markdown
 from rookery.manager.rendering import safe_html as code
 from rookery.manager.rendering.markdown_html import (
@@ -17,6 +18,7 @@ from rookery.manager.rendering.markdown_html import (
     units,
 )
 from rookery.manager.rendering.safe_html import LANGUAGES, lines_of
+from rookery.manager.rendering.session_rows import markdown_of
 from support.html_check import looked_at
 
 EXAMPLES = 500 if os.environ.get("ROOKERY_TORTURE") else 120
@@ -342,3 +344,15 @@ def test_what_has_no_blanks_can_be_broken_all_the_same():
     (block,) = rendered(f"{'A' * 1200} <b> {'B' * 300}")
     broken = f"{'A' * 500}<wbr>{'A' * 500}<wbr>{'A' * 200}"
     assert block.strip() == f"<p>{broken} &lt;b&gt; {'B' * 300}</p>"
+
+
+def test_a_limit_is_rendered_as_its_sentence():
+    row = Message(
+        ts=1,
+        type="ask",
+        ask="auto_approval_max_req_reached",
+        content='{"type": "cost", "count": 1.5}',
+    )
+    text = markdown_of(row)
+    assert text == "This session has reached its limit of $1.50 (max_cost)."
+    assert html(text).strip() == f"<p>{text}</p>"

@@ -27,7 +27,7 @@ export function Approval({ ask, keys }: { ask: Ask; keys: boolean }) {
   return (
     <>
       <AskHead ask={ask} icon={ask.governance ? "flag" : "hand"} />
-      <div class="ask-scroll" ref={read.box} onScroll={read.look} tabIndex={0} role="group" aria-label="What it would do">
+      <div class="ask-scroll" ref={read.box} onScroll={read.look} tabIndex={0} role="group" aria-label="Requested action">
         <AskBody ask={ask} />
       </div>
       {otherNotes(ask).map((note) => (
@@ -52,23 +52,23 @@ export function Approval({ ask, keys }: { ask: Ask; keys: boolean }) {
           </Button>
           {choices.includes("task") && (
             <Button disabled={!ready} onClick={() => (wider.value = "task")}>
-              For this task …
+              For this session…
             </Button>
           )}
           {choices.includes("expand") && (
             <Button disabled={!ready} onClick={() => (wider.value = "expand")}>
-              Add to the scope …
+              Add to scope…
             </Button>
           )}
           {ask.rule && (
             <Button disabled={!ready} onClick={() => (wider.value = "always")}>
-              Always …
+              Always allow…
             </Button>
           )}
           <span class="grow" />
           {!read.whole && (
             <Button kind="plain" icon="arrowDown" onClick={read.toEnd}>
-              Read to the end first
+              Scroll to the end first
             </Button>
           )}
           <Button kind="danger" icon="cross" disabled={busy} onClick={() => (rejecting.value = true)}>
@@ -76,7 +76,7 @@ export function Approval({ ask, keys }: { ask: Ask; keys: boolean }) {
           </Button>
           {choices.includes("halt") && (
             <Button kind="danger" icon="stop" disabled={busy} onClick={() => answer(() => reject(ask, "", "halt"))}>
-              No, and stop
+              Reject and stop
             </Button>
           )}
         </div>
@@ -96,16 +96,16 @@ function WiderYes(props: {
   const { ask, wider, ready, back, yes } = props;
   const question = ask.governance;
   const told = {
-    always: { words: "From now on this is no longer asked about:", what: ask.rule, do: "Keep this rule and allow" },
+    always: { words: "Actions that match this rule will no longer ask:", what: ask.rule, do: "Save rule and allow" },
     task: {
-      words: "For the rest of this task this counts as within the scope:",
+      words: "For the rest of this session, this counts as in scope:",
       what: question?.grant ?? "",
-      do: "Allow for this task",
+      do: "Allow for this session",
     },
     expand: {
-      words: `This becomes part of the scope of ${question?.intent_id ?? "the intent"}:`,
+      words: `This will be added to the scope of ${question?.intent_id ?? "the intent"}:`,
       what: question?.pattern ?? "",
-      do: "Add it and allow",
+      do: "Add to scope and allow",
     },
   }[wider];
   const how = wider === "always" ? { always: true } : { choice: wider };
@@ -149,8 +149,8 @@ function Reason(props: { ask: Ask; busy: boolean; send: (reason: string) => void
         ref={field}
         class="input"
         rows={2}
-        aria-label="Why not, and what instead"
-        placeholder="Why not, and what to do instead (may stay empty)"
+        aria-label="Reason for rejecting"
+        placeholder="Why not, and what to do instead (optional)"
         value={words.value}
         onInput={(event) => (words.value = event.currentTarget.value)}
         onKeyDown={onKeyDown}

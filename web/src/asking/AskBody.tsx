@@ -44,7 +44,7 @@ function Governance({ question }: { question: IntentQuestion }) {
       {question.intent_id && (
         <p>
           <b>{line(question.intent_id)}</b>
-          {line(name)} owns {question.scope.length ? <Patterns of={question.scope} /> : "nothing"}
+          {line(name)} owns {question.scope.length ? <Patterns of={question.scope} /> : "no paths"}
         </p>
       )}
       {question.reasons.map((reason) => (
@@ -57,7 +57,7 @@ function Governance({ question }: { question: IntentQuestion }) {
           <thead>
             <tr>
               <th>Path</th>
-              <th>What</th>
+              <th>Operation</th>
               <th>Verdict</th>
             </tr>
           </thead>
@@ -70,8 +70,7 @@ function Governance({ question }: { question: IntentQuestion }) {
       )}
       {question.analysis && (
         <p class="quiet small">
-          What is known of the command: {line(question.analysis)};{" "}
-          {question.sandboxed ? "in the sandbox" : "not in a sandbox"}.
+          Command analysis: {line(question.analysis)}; {question.sandboxed ? "sandboxed" : "not sandboxed"}.
         </p>
       )}
     </div>
@@ -83,8 +82,8 @@ function Target({ target }: { target: AskedTarget }) {
     <tr>
       <td class="mono">
         {line(target.path)}
-        {target.real_path && <div class="ask-real">really {line(target.real_path)}</div>}
-        {target.nearest && <div class="quiet small">nearest in scope: {line(target.nearest)}</div>}
+        {target.real_path && <div class="ask-real">resolves to {line(target.real_path)}</div>}
+        {target.nearest && <div class="quiet small">closest path in scope: {line(target.nearest)}</div>}
       </td>
       <td>{line(target.op)}</td>
       <td>

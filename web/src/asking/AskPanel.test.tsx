@@ -99,7 +99,7 @@ describe("an approval", () => {
     await click(place, "Always");
     expect(place.querySelector(".ask-rule")!.textContent).toBe("npm test, in this project");
     expect(manager.asked).toEqual([]);
-    await click(place, "Keep this rule");
+    await click(place, "Save rule");
     expect(manager.of("approve_action")).toMatchObject([{ always: true, digest: "d7" }]);
   });
 
@@ -133,15 +133,15 @@ describe("a rejection", () => {
 describe("a question of governance", () => {
   it("tells intent, reasons, targets and what they really are", async () => {
     const place = await seen(ask("command", { text: "rm build", governance: GOVERNED, notes: ["build is outside."] }));
-    for (const words of ["INT-1", "Cents", "build is outside.", "out of scope", "really /real/build"]) {
+    for (const words of ["INT-1", "Cents", "build is outside.", "out of scope", "resolves to /real/build"]) {
       expect(place.textContent).toContain(words);
     }
     expect(place.textContent!.split("build is outside.")).toHaveLength(2);
   });
 
   it.each([
-    ["For this task", "build/x", "Allow for this task", "task"],
-    ["Add to the scope", "build/**", "Add it and allow", "expand"],
+    ["For this session", "build/x", "Allow for this session", "task"],
+    ["Add to scope", "build/**", "Add to scope and allow", "expand"],
   ])("%s shows what that allows first", async (offer, what, yes, choice) => {
     const place = await seen(ask("command", { text: "rm build", governance: GOVERNED }));
     await click(place, offer);
@@ -152,7 +152,7 @@ describe("a question of governance", () => {
 
   it("can be answered with no and an end", async () => {
     const place = await seen(ask("command", { text: "rm build", governance: GOVERNED }));
-    await click(place, "No, and stop");
+    await click(place, "Reject and stop");
     expect(manager.of("reject_action")).toMatchObject([{ choice: "halt" }]);
   });
 });
@@ -177,14 +177,14 @@ describe("other questions", () => {
   it("an agent that is stuck can be given a hint", async () => {
     const place = await seen(ask("mistake_limit_reached", { text: "Stuck." }));
     await type(place.querySelector("textarea")!, "Look in b.py");
-    await click(place, "Send the hint");
+    await click(place, "Send hint");
     expect(manager.of("send_words")).toMatchObject([{ text: "Look in b.py", ask_ts: 7 }]);
   });
 
   it("a limit can be gone beyond, or not", async () => {
-    const place = await seen(ask("auto_approval_max_req_reached", { text: '{"type":"requests","count":5}' }));
+    const place = await seen(ask("auto_approval_max_req_reached", { html: ["<p>This session has made 5 requests.</p>"] }));
     expect(place.textContent).toContain("has made 5 requests");
-    await click(place, "Go on");
+    await click(place, "Continue");
     expect(manager.of("approve_action")).toHaveLength(1);
   });
 });

@@ -45,13 +45,13 @@ function Limit({ ask, keys }: { ask: Ask; keys: boolean }) {
   return (
     <>
       <AskHead ask={ask} icon="alert" />
-      <p class="ask-words">{harmless(wordsOf(ask))}</p>
+      <Words ask={ask} />
       <div class="ask-buttons">
         <Button kind="primary" icon="play" disabled={!seen || busy} onClick={yes}>
-          Go on {keys && <Key>a</Key>}
+          Continue {keys && <Key>a</Key>}
         </Button>
         <Button disabled={busy} onClick={() => answer(() => reject(ask, ""))}>
-          Leave it
+          Stop
         </Button>
       </div>
     </>
@@ -93,19 +93,19 @@ function Failure({ ask }: { ask: Ask }) {
   const isAboutKey = list.value.rows.get(ask.session_id)?.failure?.kind === "auth";
   return (
     <>
-      <AskHead ask={ask} icon="alert" words={isAboutKey ? "The provider refused the key" : undefined} />
+      <AskHead ask={ask} icon="alert" words={isAboutKey ? "The provider rejected the key" : undefined} />
       <Words ask={ask} />
       {isAboutKey && (
         <p class="quiet">
-          Sign in with <code>rookery auth</code>, then try again: the agent reads the key anew.
+          Set a new key with <code>rookery auth</code>, then try again.
         </p>
       )}
       {stuck && (
         <textarea
           class="input"
           rows={2}
-          aria-label="A hint for the agent"
-          placeholder="A hint for the agent (may stay empty)"
+          aria-label="Hint for the agent"
+          placeholder="Hint for the agent (optional)"
           value={hint.value}
           onInput={(event) => (hint.value = event.currentTarget.value)}
         />
@@ -117,7 +117,7 @@ function Failure({ ask }: { ask: Ask }) {
           busy={busy}
           onClick={() => answer(() => (hint.value.trim() ? say(ask, hint.value.trim()) : tryAgain(ask)))}
         >
-          {hint.value.trim() ? "Send the hint" : "Try again"}
+          {hint.value.trim() ? "Send hint" : "Try again"}
         </Button>
       </div>
     </>

@@ -1,6 +1,6 @@
 /** A question that somebody has to answer, wherever it was found, and how it can be answered. */
 import type { InboxRow, IntentQuestion, Row } from "../protocol";
-import { ceilingOf, followupOf, objectIn } from "../transcript/reading";
+import { followupOf, objectIn } from "../transcript/reading";
 
 export interface Ask {
   session_id: string;
@@ -74,15 +74,15 @@ export function headOf(ask: Ask): string {
       if (ask.ask === "command") return "Run this command?";
       return ask.title ? `${ask.title.replace(/\?$/, "")}?` : "Allow this?";
     case "limit":
-      return "A limit is reached";
+      return "Limit reached";
     case "question":
-      return "The agent asks";
+      return "Question from the agent";
     case "stuck":
       return "The agent is stuck";
     case "failure":
-      return ask.ask === "payment_required_prompt" ? "The provider wants to be paid" : "The request failed";
+      return ask.ask === "payment_required_prompt" ? "The provider requires payment" : "The request failed";
     case "rest":
-      return ask.ask === "completion_result" ? "It is done" : "It has stopped";
+      return ask.ask === "completion_result" ? "Done" : "Stopped";
   }
 }
 
@@ -90,7 +90,7 @@ export function headOf(ask: Ask): string {
 export function wordsOf(ask: Ask): string {
   switch (formOf(ask.ask)) {
     case "limit":
-      return ceilingOf(ask.text);
+      return ""; // the sentence comes rendered
     case "question":
       return followupOf(ask.text).question;
     case "failure": {

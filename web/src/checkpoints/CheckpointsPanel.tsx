@@ -1,4 +1,4 @@
-/** The moments of a session that one can go back to. */
+/** The checkpoints of a session. */
 import { useEffect, useState } from "preact/hooks";
 
 import { counted, moment } from "../format";
@@ -25,21 +25,21 @@ export default function CheckpointsPanel({ session_id }: { session_id: string })
     <Sheet
       title={`Checkpoints${row ? `: ${line(row.name)}` : ""}`}
       before={
-        <LinkButton kind="plain" icon="left" label="Back to the session" href={hrefOf({ page: "session", session_id })} />
+        <LinkButton kind="plain" icon="left" label="Back to session" href={hrefOf({ page: "session", session_id })} />
       }
-      tools={<Button kind="plain" icon="retry" label="Look again" onClick={checkpoints.again} />}
+      tools={<Button kind="plain" icon="retry" label="Refresh" onClick={checkpoints.again} />}
     >
       {row?.flags.is_active && (
-        <Notice icon="info">The agent is at work. Stop it before you go back to an earlier moment.</Notice>
+        <Notice icon="info">The agent is working. Stop it before you restore a checkpoint.</Notice>
       )}
-      <Answer of={checkpoints} waiting="Looking for moments to go back to…">
+      <Answer of={checkpoints} waiting="Loading checkpoints…">
         {(moments) =>
           moments.length === 0 ? (
             <Empty icon="history">
-              <p>There is no moment to go back to yet. One is kept before each change.</p>
+              <p>No checkpoints yet. One is saved before each change.</p>
             </Empty>
           ) : (
-            <ol class="moments" aria-label="Moments, the newest first">
+            <ol class="moments" aria-label="Checkpoints, newest first">
               {[...moments]
                 .sort((one, other) => other.seq - one.seq)
                 .map((checkpoint) => (
@@ -82,8 +82,8 @@ function Moment({ checkpoint, choose }: { checkpoint: CheckpointRow; choose: () 
           )}
         </div>
       </div>
-      <Button compact icon="history" label={`Go back to: ${line(title)}`} onClick={choose}>
-        Go back…
+      <Button compact icon="history" label={`Restore: ${line(title)}`} onClick={choose}>
+        Restore…
       </Button>
     </li>
   );

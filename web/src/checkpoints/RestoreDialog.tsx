@@ -1,4 +1,4 @@
-/** Goes back to a moment, after it was rehearsed what that would do to which files. */
+/** Restores a checkpoint, after showing which files would change. */
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";
@@ -38,7 +38,7 @@ export function RestoreDialog({
     doing.run(async () => {
       setProblem("");
       const done = await request("restore_session", { session_id: sessionId, to, ...choice });
-      tellDone(done, `Went back to: ${line(checkpoint.title)}.`);
+      tellDone(done, `Restored: ${line(checkpoint.title)}.`);
       restored();
     });
   const { answer } = rehearsal;
@@ -46,7 +46,7 @@ export function RestoreDialog({
 
   return (
     <Dialog
-      title="Go back to this moment?"
+      title="Restore this checkpoint?"
       close={close}
       wide
       foot={
@@ -70,7 +70,7 @@ export function RestoreDialog({
         <span class="quiet small">{moment(checkpoint.ts)}</span>
       </p>
       <fieldset class="restore-ways">
-        <legend class="spoken">What goes back</legend>
+        <legend class="spoken">What to restore</legend>
         {WAYS.map(({ words, files, conversation }) => (
           <label key={words} class="checked">
             <input
@@ -83,10 +83,10 @@ export function RestoreDialog({
           </label>
         ))}
       </fieldset>
-      <Answer of={rehearsal} waiting="Rehearsing, without changing anything…">
+      <Answer of={rehearsal} waiting="Checking what would change…">
         {(told) => <Consequences rehearsal={told} choice={choice} change={setChoice} />}
       </Answer>
-      <p class="quiet small">The present is kept first, as a moment that you can come back to.</p>
+      <p class="quiet small">The current state is saved as a checkpoint first.</p>
       {problem && (
         <Notice tone="bad" icon="alert">
           {problem}
@@ -131,7 +131,7 @@ function Consequences({
             checked={choice.overwrite}
             onChange={(event) => change({ ...choice, overwrite: event.currentTarget.checked })}
           />
-          <span>Put back also what somebody else has changed since.</span>
+          <span>Also restore files that someone else changed since.</span>
         </label>
       )}
     </>

@@ -11,10 +11,10 @@ const TALK: Choice = { files: false, conversation: true, overwrite: false };
 
 describe("what going back would do", () => {
   it.each([
-    [SOME, FILES, "2 files are written, 1 file is removed, 1 file is kept, and the conversation stays as it is."],
-    [SOME, BOTH, "2 files are written, 1 file is removed, 1 file is kept, and the conversation goes back to this moment."],
-    [SOME, TALK, "No file is touched, and the conversation goes back to this moment."],
-    [NOTHING, FILES, "All files are already as they were, and the conversation stays as it is."],
+    [SOME, FILES, "2 files are restored, 1 file is deleted, 1 file is left unchanged, and the conversation is not changed."],
+    [SOME, BOTH, "2 files are restored, 1 file is deleted, 1 file is left unchanged, and the conversation is rewound to this point."],
+    [SOME, TALK, "No file is changed, and the conversation is rewound to this point."],
+    [NOTHING, FILES, "All files already match this checkpoint, and the conversation is not changed."],
   ])("%#", (rehearsal, choice, words) => {
     expect(summary(rehearsal, choice)).toBe(words);
   });
@@ -40,8 +40,8 @@ describe("what going back would do", () => {
 
 it("says on the button what it does", () => {
   expect([FILES, BOTH, TALK].map(buttonWords)).toEqual([
-    "Put the files back",
-    "Go back with files and conversation",
-    "Go back in the conversation only",
+    "Restore files",
+    "Restore files and conversation",
+    "Restore conversation",
   ]);
 });

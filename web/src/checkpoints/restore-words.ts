@@ -1,4 +1,4 @@
-/** What going back would do, in plain words, before anything is done. */
+/** What restoring a checkpoint would do, in words. */
 import type { RestoreRehearsal } from "../protocol";
 
 export interface Choice {
@@ -17,15 +17,15 @@ export interface Consequence {
 export function consequences(rehearsal: RestoreRehearsal, choice: Choice): readonly Consequence[] {
   if (!choice.files) return [];
   const all: Consequence[] = [
-    { heading: "Written as they were", paths: rehearsal.written, tone: "plain" },
-    { heading: "Removed, because they did not exist yet", paths: rehearsal.removed, tone: "careful" },
+    { heading: "Restored to their earlier content", paths: rehearsal.written, tone: "plain" },
+    { heading: "Deleted, because they did not exist yet", paths: rehearsal.removed, tone: "careful" },
     {
-      heading: "Kept as they are now, because somebody else changed them",
+      heading: "Left unchanged, because someone else changed them",
       paths: rehearsal.kept,
       tone: "plain",
     },
     {
-      heading: "Not in any checkpoint, so they cannot be put back",
+      heading: "Not in any checkpoint, so they cannot be restored",
       paths: rehearsal.unsaved,
       tone: "careful",
     },
@@ -35,19 +35,19 @@ export function consequences(rehearsal: RestoreRehearsal, choice: Choice): reado
 
 /** One sentence for the whole of it. */
 export function summary(rehearsal: RestoreRehearsal, choice: Choice): string {
-  const files = choice.files ? filesWords(rehearsal) : "No file is touched";
+  const files = choice.files ? filesWords(rehearsal) : "No file is changed";
   const talk = choice.conversation
-    ? "the conversation goes back to this moment"
-    : "the conversation stays as it is";
+    ? "the conversation is rewound to this point"
+    : "the conversation is not changed";
   return `${files}, and ${talk}.`;
 }
 
 function filesWords(rehearsal: RestoreRehearsal): string {
   const parts: string[] = [];
-  if (rehearsal.written.length > 0) parts.push(`${number(rehearsal.written)} written`);
-  if (rehearsal.removed.length > 0) parts.push(`${number(rehearsal.removed)} removed`);
-  if (rehearsal.kept.length > 0) parts.push(`${number(rehearsal.kept)} kept`);
-  if (parts.length === 0) return "All files are already as they were";
+  if (rehearsal.written.length > 0) parts.push(`${number(rehearsal.written)} restored`);
+  if (rehearsal.removed.length > 0) parts.push(`${number(rehearsal.removed)} deleted`);
+  if (rehearsal.kept.length > 0) parts.push(`${number(rehearsal.kept)} left unchanged`);
+  if (parts.length === 0) return "All files already match this checkpoint";
   return parts.join(", ");
 }
 
@@ -61,7 +61,7 @@ export function changesAnything(rehearsal: RestoreRehearsal, choice: Choice): bo
 }
 
 export function buttonWords(choice: Choice): string {
-  if (choice.files && choice.conversation) return "Go back with files and conversation";
-  if (choice.conversation) return "Go back in the conversation only";
-  return "Put the files back";
+  if (choice.files && choice.conversation) return "Restore files and conversation";
+  if (choice.conversation) return "Restore conversation";
+  return "Restore files";
 }

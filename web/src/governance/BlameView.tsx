@@ -44,7 +44,7 @@ export function BlameView({
             class="input mono"
             type="search"
             list={offered}
-            placeholder="Path of a file"
+            placeholder="File path"
             spellcheck={false}
             autocapitalize="off"
             value={typed}
@@ -57,9 +57,9 @@ export function BlameView({
           ))}
         </datalist>
         {worktrees.length > 0 && (
-          <Field label="As it is in">
+          <Field label="Checkout">
             <select class="input" value={sessionId} onChange={(event) => setSessionId(event.currentTarget.value)}>
-              <option value="">The project</option>
+              <option value="">Project</option>
               {worktrees.map((row) => (
                 <option key={row.session_id} value={row.session_id}>
                   {line(row.name)}
@@ -76,7 +76,7 @@ export function BlameView({
         <Blame key={`${sessionId} ${path}`} round={round} path={path} sessionId={sessionId} trace={trace} />
       ) : (
         <Empty icon="file">
-          <p>Name a file to see who wrote each of its lines, and for what.</p>
+          <p>Enter a file path to see who wrote each line, and for which intent.</p>
         </Empty>
       )}
     </>
@@ -107,15 +107,15 @@ function Blame(props: { round: number; path: string; sessionId: string; trace: (
   const blamed = useAnswer("blame_file", { path, session_id: sessionId });
   useLooking(blamed.again, round);
   return (
-    <Answer of={blamed} waiting="Reading who wrote what…">
+    <Answer of={blamed} waiting="Loading blame…">
       {(lines) =>
         lines.length === 0 ? (
           <Empty icon="file">
-            <p>The file has no lines.</p>
+            <p>This file is empty.</p>
           </Empty>
         ) : (
           <>
-            <p class="quiet small">{coverage(lines)} are in the ledger. The others were written by somebody else.</p>
+            <p class="quiet small">{coverage(lines)} are in the ledger. The rest were written without a record.</p>
             <ol class="blame" aria-label={`Lines of ${line(path)}`}>
               {parts(lines).map((part) => (
                 <BlamedPart key={part.from} part={part} trace={trace} />
@@ -166,7 +166,7 @@ function WrittenBy({ by, trace }: { by: BlamedLine; trace: (intent: string) => v
       </dl>
       {by.intent && (
         <Button compact kind="plain" icon="list" onClick={() => trace(by.intent)}>
-          Trace of this intent
+          Show trace
         </Button>
       )}
     </details>

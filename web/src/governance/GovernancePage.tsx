@@ -33,7 +33,7 @@ export default function GovernancePage() {
   return (
     <Sheet
       title="Governance"
-      tools={<Button kind="plain" icon="retry" label="Look again" onClick={() => setRound((was) => was + 1)} />}
+      tools={<Button kind="plain" icon="retry" label="Refresh" onClick={() => setRound((was) => was + 1)} />}
     >
       <Tabs tabs={TABS} chosen={view} choose={setView} label="Governance">
         <div class="sheet">

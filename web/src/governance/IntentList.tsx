@@ -20,12 +20,12 @@ export function IntentList({ trace, round }: { trace: (intent: string) => void; 
   const intents = useAnswer("list_intents", {});
   useLooking(intents.again, round);
   return (
-    <Answer of={intents} waiting="Reading the intents…">
+    <Answer of={intents} waiting="Loading intents…">
       {(rows) =>
         rows.length === 0 ? (
           <Empty icon="shield">
             <p>
-              This project has no intents. With <code>rookery intents</code> you say what agents may change, and why.
+              This project has no intents. Use <code>rookery intents</code> to define what agents may change, and why.
             </p>
           </Empty>
         ) : (
@@ -51,7 +51,7 @@ function Intent({ intent, trace }: { intent: IntentRow; trace: () => void }) {
         {intent.name && <span class="mono quiet small">{line(intent.id)}</span>}
         <span class="grow" />
         <Button compact icon="list" onClick={trace}>
-          {counted(intent.writes, "write")}
+          {counted(intent.writes, "change")}
         </Button>
       </div>
       {intent.problem && (
@@ -59,8 +59,8 @@ function Intent({ intent, trace }: { intent: IntentRow; trace: () => void }) {
           {line(inWords(intent.problem))}
         </Notice>
       )}
-      <Part name="May change" entries={intent.scope} none="Nothing." mono />
-      <Part name="Is done when" entries={intent.criteria} none="No criterion is written down." />
+      <Part name="Scope" entries={intent.scope} none="No paths." mono />
+      <Part name="Acceptance criteria" entries={intent.criteria} none="No criteria." />
     </li>
   );
 }

@@ -48,22 +48,22 @@ export function TraceList({
   return (
     <>
       <Filters filter={filter} change={change} />
-      <Answer of={{ ...trace, answer: rows }} waiting="Reading the ledger…">
+      <Answer of={{ ...trace, answer: rows }} waiting="Loading the ledger…">
         {(records) =>
           records.length === 0 ? (
             <Empty icon="list">
-              <p>{isEverything(filter) ? "Nothing was recorded yet." : "No record fits the filter."}</p>
+              <p>{isEverything(filter) ? "Nothing recorded yet." : "No records match the filter."}</p>
             </Empty>
           ) : (
             <>
-              <ol class="trace" aria-label="Records, the newest first">
+              <ol class="trace" aria-label="Records, newest first">
                 {records.map((record) => (
                   <TraceRecord key={record.id} record={record} blame={blame} />
                 ))}
               </ol>
               {records.length >= MOST_RECORDS && (
                 <p class="quiet small">
-                  These are the newest {MOST_RECORDS}. Filter, or use <code>rookery trace log</code>, to see older ones.
+                  Showing the newest {MOST_RECORDS} records. For older ones, filter or run <code>rookery trace log</code>.
                 </p>
               )}
               {mayBeMore(records.length, most) && (
@@ -138,7 +138,7 @@ function Filters({ filter, change }: { filter: TraceFilter; change: (filter: Tra
             change(EVERYTHING);
           }}
         >
-          Clear
+          Clear filters
         </Button>
       )}
     </div>

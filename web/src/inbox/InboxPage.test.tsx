@@ -66,7 +66,7 @@ describe("the inbox", () => {
   ] as const)("offers no way on for one whose worktree was removed: %s", async (state, row) => {
     tell({ state, ...row }, { branch: "agent/sum", state });
     const place = await drawn(<InboxPage />);
-    expect(place.textContent).toContain("Its worktree was removed");
+    expect(place.textContent).toContain("The worktree was removed");
     expect(buttons(place)).not.toContain("Retry");
     expect(place.querySelector("textarea")).toBeNull();
   });

@@ -47,11 +47,11 @@ function Quiet() {
   return (
     <Empty icon="checkCircle">
       <p>
-        <b>Nobody waits for you.</b>
+        <b>Nothing needs your attention.</b>
       </p>
-      <p>{active ? `${counted(active, "session")} at work.` : "No session is at work."}</p>
+      <p>{active ? `${counted(active, "session")} running.` : "No sessions are running."}</p>
       <LinkButton kind="primary" icon="plus" href={hrefOf({ page: "new" })}>
-        New agent
+        New session
       </LinkButton>
     </Empty>
   );
@@ -73,7 +73,7 @@ function CardHead({ session_id, task_id, name, state, ts }: InboxRow) {
       <time class="quiet small" title={moment(ts)}>
         {ago(ts, now.value)}
       </time>
-      <LinkButton kind="plain" compact icon="right" label="Open the session" href={hrefOf({ page: "session", session_id })} />
+      <LinkButton kind="plain" compact icon="right" label="Open session" href={hrefOf({ page: "session", session_id })} />
     </div>
   );
 }
@@ -119,7 +119,7 @@ function RestBody({ ask, row, session }: { ask: Ask; row: InboxRow; session: Ses
     <>
       {row.state === "completed" && (
         <Button icon="check" onClick={() => void attempt("mark_read", { session_id })}>
-          Seen
+          Mark as read
         </Button>
       )}
       <LinkButton icon="diff" href={hrefOf({ page: "review", session_id })}>
@@ -130,7 +130,7 @@ function RestBody({ ask, row, session }: { ask: Ask; row: InboxRow; session: Ses
   return (
     <>
       {(row.html.length > 0 || row.text) && (
-        <div class="inbox-result" tabIndex={0} role="group" aria-label="What it came to">
+        <div class="inbox-result" tabIndex={0} role="group" aria-label="Result">
           <Prose row={{ text: row.html.length ? "" : row.text, html: row.html as string[] }} />
         </div>
       )}
@@ -140,7 +140,7 @@ function RestBody({ ask, row, session }: { ask: Ask; row: InboxRow; session: Ses
           <div class="ask-buttons">{acts}</div>
         </>
       ) : (
-        <ReplyField label="Say what else is to be done" send={(text) => say(ask, text)}>
+        <ReplyField label="What next?" send={(text) => say(ask, text)}>
           {acts}
         </ReplyField>
       )}
@@ -155,7 +155,7 @@ function FailedBody({ row, session }: { row: InboxRow; session: SessionRow | und
     <>
       {session && session.prompt !== session.name && <p class="inbox-prompt">{harmless(session.prompt)}</p>}
       <Notice tone="bad" icon="alert">
-        <div class="failure-words">{harmless(row.text || session?.failure?.text || "It has failed.")}</div>
+        <div class="failure-words">{harmless(row.text || session?.failure?.text || "The session failed.")}</div>
       </Notice>
       {ended && <WorktreeRemoved />}
       <div class="ask-buttons">
@@ -163,7 +163,7 @@ function FailedBody({ row, session }: { row: InboxRow; session: SessionRow | und
         <LinkButton icon="right" href={hrefOf({ page: "session", session_id })}>
           Open
         </LinkButton>
-        {session?.unread && <Button onClick={() => void attempt("mark_read", { session_id })}>Seen</Button>}
+        {session?.unread && <Button onClick={() => void attempt("mark_read", { session_id })}>Mark as read</Button>}
         {ended && (
           <Button icon="archive" onClick={() => void archive(session)}>
             Archive

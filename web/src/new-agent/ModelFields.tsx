@@ -32,12 +32,12 @@ export function ModelFields({
     <>
       <div class="field-pair">
         <Field
-          label={form.versions > 1 ? "Model of all versions" : "Model"}
+          label={form.versions > 1 ? "Model for all versions" : "Model"}
           hint={chosen && modelNote(chosen)}
           problem={models.problem}
         >
           <ModelSelect
-            none={withName("The usual model", usual.model)}
+            none={withName("Default", usual.model)}
             models={known}
             chosen={form.model}
             choose={(model) => change({ model })}
@@ -45,7 +45,7 @@ export function ModelFields({
         </Field>
         <Field label="Mode" hint={mode && line(mode.when_to_use)} problem={modes.problem}>
           <select class="input" value={form.mode} onChange={(event) => change({ mode: event.currentTarget.value })}>
-            <option value="">{withName("The usual mode", usual.mode)}</option>
+            <option value="">{withName("Default", usual.mode)}</option>
             {(modes.answer ?? []).map((each) => (
               <option key={each.slug} value={each.slug}>
                 {line(each.name)}
@@ -59,7 +59,7 @@ export function ModelFields({
           {form.models.slice(0, form.versions).map((model, at) => (
             <Field key={at} label={`Version ${at + 1}`}>
               <ModelSelect
-                none="As above"
+                none="Same as above"
                 models={known}
                 chosen={model}
                 choose={(name) => change(withModel(form, at, name))}

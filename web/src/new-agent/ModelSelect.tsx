@@ -44,7 +44,7 @@ export function ModelSelect({
           value={chosen}
           onInput={(event) => choose(event.currentTarget.value.trim())}
         />
-        <Button icon="list" label="Choose from the list" onClick={leave} />
+        <Button icon="list" label="Choose from list" onClick={leave} />
       </div>
     );
   }
@@ -56,7 +56,7 @@ export function ModelSelect({
     <select {...field} class="input" value={chosen} onChange={(event) => take(event.currentTarget.value)}>
       <option value="">{none}</option>
       {own.length > 0 && (
-        <optgroup label="Used before">
+        <optgroup label="Recently used">
           {own.map((name) => (
             <option key={name} value={name}>
               {line(name)}
@@ -75,7 +75,7 @@ export function ModelSelect({
             ))}
         </optgroup>
       ))}
-      <option value={ANOTHER}>Another model…</option>
+      <option value={ANOTHER}>Other model…</option>
     </select>
   );
 }

@@ -76,7 +76,7 @@ export default function NewAgentPage() {
     });
 
   return (
-    <Sheet title="New agent">
+    <Sheet title="New session">
       <form
         class="new-agent"
         onSubmit={(event) => {
@@ -101,12 +101,12 @@ export default function NewAgentPage() {
             choices={VERSIONS.map((id) => ({ id, words: id }))}
             chosen={String(form.versions) as (typeof VERSIONS)[number]}
             choose={(id) => change({ versions: Number(id) })}
-            hint={form.versions > 1 ? "The same prompt several times, to keep the best answer." : undefined}
+            hint={form.versions > 1 ? "Runs the prompt several times, so that you can keep the best result." : undefined}
           />
         </div>
         <ModelFields form={form} change={change} models={models} modes={modes} usual={usualOf(settings.answer ?? [])} />
         <div class="field-pair">
-          <Field label="Label" hint="What the list calls it; its own name if it is empty.">
+          <Field label="Name" hint="Leave empty to take it from the prompt.">
             <input
               class="input"
               value={form.label}
@@ -118,15 +118,15 @@ export default function NewAgentPage() {
         </div>
         <div class="field">
           <Switch on={form.autoApprove === true} change={(autoApprove) => change({ autoApprove })}>
-            Approve actions without asking
+            Auto-approve
           </Switch>
           {form.autoApprove ? (
             <Notice tone="careful" icon="alert">
-              It will change files and run commands without asking you first. What your settings forbid stays
-              forbidden, and you can stop it at any time.
+              The agent changes files and runs commands without asking. Dangerous actions still ask, and you can stop it
+              at any time.
             </Notice>
           ) : (
-            <div class="field-hint">It waits for your yes before it changes a file or runs a command.</div>
+            <div class="field-hint">The agent asks before it changes a file or runs a command.</div>
           )}
         </div>
         <div class="new-agent-foot">
@@ -137,12 +137,12 @@ export default function NewAgentPage() {
           )}
           {!trusted && !problem && (
             <Notice tone="careful" icon="shield">
-              {NOT_TRUSTED} Say above that you trust it first.
+              {NOT_TRUSTED} Trust it above.
             </Notice>
           )}
           <div class="new-agent-acts">
             <span class="quiet small new-agent-keys">
-              <Key>{COMMAND}</Key> <Key>Enter</Key> starts it
+              <Key>{COMMAND}</Key> <Key>Enter</Key> to start
             </span>
             <Button kind="primary" icon="play" type="submit" busy={doing.busy} disabled={!trusted}>
               {startWords(form)}
@@ -166,9 +166,9 @@ function IntentField({
   if (intents.length === 0) return null;
   const chosen = intents.find((intent) => intent.id === form.intent);
   return (
-    <Field label="Intent" hint={chosen && `May change ${chosen.scope.map(line).join(", ") || "nothing yet"}.`}>
+    <Field label="Intent" hint={chosen && `Scope: ${chosen.scope.map(line).join(", ") || "no paths"}`}>
       <select class="input" value={form.intent} onChange={(event) => change({ intent: event.currentTarget.value })}>
-        <option value="">None chosen</option>
+        <option value="">None</option>
         {intents.map((intent) => (
           <option key={intent.id} value={intent.id}>
             {line(`${intent.id} ${intent.name}`)}
@@ -193,7 +193,7 @@ function tell(started: Started, versions: number): void {
   for (const note of started.notes) toast(note);
   if (started.failed.length === 0) return;
   const why = started.failed.join(" ");
-  toast(`${started.session_ids.length} of ${versions} versions were started. ${why}`, "bad");
+  toast(`${started.session_ids.length} of ${versions} versions started. ${why}`, "bad");
 }
 
 /** To the session, or to the comparison of the versions if the list knows it already. */

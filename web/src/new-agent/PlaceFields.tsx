@@ -18,19 +18,19 @@ export function PlaceFields({ form, change }: { form: Form; change: (some: Parti
   return (
     <>
       <Choices
-        label="Where it works"
+        label="Run in"
         choices={[
-          { id: "local", words: "In the project", disabled: form.versions > 1 },
-          { id: "worktree", words: "In a worktree" },
+          { id: "local", words: "Project", disabled: form.versions > 1 },
+          { id: "worktree", words: "Worktree" },
         ]}
         chosen={where}
         choose={(id) => change({ where: id })}
         hint={
           where === "local"
-            ? "It changes the files of your checkout."
+            ? "Changes files in your checkout."
             : form.versions > 1
-              ? "Each version has a worktree and a branch of its own."
-              : "It has a checkout of its own; yours stays as it is until you apply its changes."
+              ? "Each version gets its own worktree and branch."
+              : "The agent gets its own checkout. Yours does not change until you apply the changes."
         }
       />
       {where === "worktree" && <WorktreeFields form={form} change={change} />}
@@ -44,7 +44,7 @@ function WorktreeFields({ form, change }: { form: Form; change: (some: Partial<F
   return (
     <div class="new-place">
       {form.versions === 1 && (
-        <Choices label="On" choices={ORIGINS} chosen={origin} choose={(id) => change({ origin: id })} />
+        <Choices label="Start from" choices={ORIGINS} chosen={origin} choose={(id) => change({ origin: id })} />
       )}
       {branches.problem && (
         <Notice tone="careful" icon="alert">
@@ -53,15 +53,15 @@ function WorktreeFields({ form, change }: { form: Form; change: (some: Partial<F
       )}
       {origin === "new-branch" && (
         <div class="field-pair">
-          <Field label="Begins at">
+          <Field label="Base branch">
             <BranchSelect
-              none="The project’s main branch"
+              none="Main branch of the project"
               branches={branches.answer ?? []}
               chosen={form.base}
               choose={(base) => change({ base })}
             />
           </Field>
-          <Field label="Name of the branch" hint="Made from the prompt if it is empty.">
+          <Field label="Branch name" hint="Leave empty to make one from the prompt.">
             <input
               class="input"
               value={form.branch}
@@ -119,8 +119,8 @@ function WorktreeField({ form, change }: { form: Form; change: (some: Partial<Fo
   return (
     <Field
       label="Worktree"
-      hint="Its other sessions share its files and its branch."
-      problem={worktrees.problem || (worktrees.answer && ready.length === 0 ? "There is no worktree yet." : "")}
+      hint="Sessions in the same worktree share its files and branch."
+      problem={worktrees.problem || (worktrees.answer && ready.length === 0 ? "No worktrees yet." : "")}
     >
       <select
         class="input"

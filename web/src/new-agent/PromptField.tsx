@@ -45,8 +45,8 @@ export function PromptField({
         ref={field}
         class="prompt-words"
         rows={7}
-        aria-label="What is to be done"
-        placeholder="What is to be done? @ names a file."
+        aria-label="Prompt"
+        placeholder="What should the agent do? Type @ to mention a file."
         value={prompt}
         {...naming.attributes}
         onInput={(event) => {
@@ -68,10 +68,10 @@ export function PromptField({
       <div class="prompt-foot">
         {images.map((uri, at) => (
           <span key={at} class="prompt-picture">
-            <img src={uri} alt={`Picture ${at + 1}`} />
+            <img src={uri} alt={`Image ${at + 1}`} />
             <button
               type="button"
-              aria-label={`Leave out picture ${at + 1}`}
+              aria-label={`Remove image ${at + 1}`}
               onClick={() => showPictures(images.filter((_, other) => other !== at))}
             >
               <Icon name="cross" />
@@ -80,7 +80,7 @@ export function PromptField({
         ))}
         {images.length < MOST_IMAGES && (
           <Button compact kind="plain" icon="image" onClick={() => picker.current?.click()}>
-            Add picture
+            Add image
           </Button>
         )}
         <input

@@ -30,18 +30,18 @@ beforeEach(() => localStorage.clear());
 
 describe("what is wrong with the form", () => {
   it.each([
-    ["nothing written", form({ prompt: " \n" }), "Write what is to be done, or add a picture."],
+    ["nothing written", form({ prompt: " \n" }), "Write a prompt, or add an image."],
     ["a picture is enough", form({ prompt: "", images: ["data:"] }), null],
-    ["a long label", form({ label: "x".repeat(41) }), "A label has at most 40 characters. Shorten it."],
+    ["a long label", form({ label: "x".repeat(41) }), "A name can have at most 40 characters."],
     [
       "no branch chosen",
       form({ where: "worktree", origin: "existing-branch" }),
-      "Choose the branch to work on.",
+      "Choose a branch.",
     ],
     [
       "no worktree chosen",
       form({ where: "worktree", origin: "existing-worktree" }),
-      "Choose the worktree to work in.",
+      "Choose a worktree.",
     ],
     ["local needs no branch", form({ origin: "existing-branch" }), null],
     ["versions make their branches", form({ origin: "existing-branch", versions: 2 }), null],
@@ -138,7 +138,7 @@ describe("what is remembered", () => {
 
 it("says of a model what one chooses by", () => {
   expect(modelNote(model("a", { window: 200_000, price_in: 3, price_out: 15 }))).toBe(
-    "200k tokens, $3 in, $15 out per million",
+    "200k tokens, $3 in, $15 out per million tokens",
   );
   expect(modelNote(model("a"))).toBe("");
 });

@@ -60,17 +60,17 @@ export function originOf(form: Form): Origin {
 /** What has to be changed before it can be started, in one sentence. */
 export function problemOf(form: Form): string | null {
   if (form.prompt.trim() === "" && form.images.length === 0) {
-    return "Write what is to be done, or add a picture.";
+    return "Write a prompt, or add an image.";
   }
   if (form.label.length > LONGEST_LABEL) {
-    return `A label has at most ${LONGEST_LABEL} characters. Shorten it.`;
+    return `A name can have at most ${LONGEST_LABEL} characters.`;
   }
   if (whereItRuns(form) === "local") return null;
   if (originOf(form) === "existing-branch" && form.existingBranch === "") {
-    return "Choose the branch to work on.";
+    return "Choose a branch.";
   }
   if (originOf(form) === "existing-worktree" && form.worktreeId === "") {
-    return "Choose the worktree to work in.";
+    return "Choose a worktree.";
   }
   return null;
 }
@@ -122,13 +122,13 @@ export function modelNote(model: KnownModel): string {
   const notes: string[] = [];
   if (model.window > 0) notes.push(`${Math.round(model.window / 1000)}k tokens`);
   if (model.price_in != null && model.price_out != null) {
-    notes.push(`$${model.price_in} in, $${model.price_out} out per million`);
+    notes.push(`$${model.price_in} in, $${model.price_out} out per million tokens`);
   }
   return notes.join(", ");
 }
 
 export function startWords(form: Form): string {
-  return form.versions === 1 ? "Start agent" : `Start ${form.versions} versions`;
+  return form.versions === 1 ? "Start session" : `Start ${form.versions} versions`;
 }
 
 /** What is offered again next time: how one works, not what one asked for or allowed. */

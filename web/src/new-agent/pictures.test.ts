@@ -13,7 +13,7 @@ it("reads pictures as data URIs", async () => {
 it("takes four at most, and says so", async () => {
   const { images, problems } = await withFiles(["1", "2", "3"], [picture("a.png"), picture("b.png")]);
   expect(images).toHaveLength(4);
-  expect(problems).toEqual(["A prompt takes 4 pictures at most."]);
+  expect(problems).toEqual(["A message can have at most 4 images."]);
 });
 
 it("leaves out what is no picture or too large, and takes the rest", async () => {
@@ -21,7 +21,7 @@ it("leaves out what is no picture or too large, and takes the rest", async () =>
   const { images, problems } = await withFiles([], [picture("a.svg", "image/svg+xml"), large, picture("b.png")]);
   expect(images).toHaveLength(1);
   expect(problems).toEqual([
-    "a.svg is no picture that can be sent (PNG, JPEG, GIF or WebP).",
+    "a.svg is not a supported image (PNG, JPEG, GIF or WebP).",
     "large.png is larger than 5 MB.",
   ]);
 });

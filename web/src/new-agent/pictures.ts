@@ -17,13 +17,13 @@ export async function withFiles(images: readonly string[], files: readonly File[
   const problems = files.flatMap((file) => problemWith(file) ?? []);
   const fitting = files.filter((file) => problemWith(file) === null);
   const room = MOST_IMAGES - images.length;
-  if (fitting.length > room) problems.push(`A prompt takes ${MOST_IMAGES} pictures at most.`);
+  if (fitting.length > room) problems.push(`A message can have at most ${MOST_IMAGES} images.`);
   const read = await Promise.all(fitting.slice(0, room).map(dataUri));
   return { images: [...images, ...read], problems };
 }
 
 function problemWith(file: File): string | null {
-  if (!TYPES.includes(file.type)) return `${file.name} is no picture that can be sent (PNG, JPEG, GIF or WebP).`;
+  if (!TYPES.includes(file.type)) return `${file.name} is not a supported image (PNG, JPEG, GIF or WebP).`;
   if (file.size > MOST_BYTES) return `${file.name} is larger than 5 MB.`;
   return null;
 }
@@ -32,7 +32,7 @@ function dataUri(file: File): Promise<string> {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
     reader.onload = () => resolve(String(reader.result));
-    reader.onerror = () => reject(new Error(`${file.name} could not be read.`));
+    reader.onerror = () => reject(new Error(`Cannot read ${file.name}.`));
     reader.readAsDataURL(file);
   });
 }

@@ -58,7 +58,7 @@ function Writing({ draft, commenting }: { draft: Draft; commenting: Commenting }
         class="input"
         rows={3}
         aria-label={`Comment on ${wordsFor(draft)}`}
-        placeholder="What should be different here?"
+        placeholder="What should change here?"
         value={text}
         onInput={(event) => type(event.currentTarget.value)}
         onBlur={keepNow}
@@ -71,7 +71,7 @@ function Writing({ draft, commenting }: { draft: Draft; commenting: Commenting }
         }}
       />
       <div class="comment-foot">
-        <span class="quiet small grow">Kept until you send all comments together.</span>
+        <span class="quiet small grow">Not sent until you send all comments.</span>
         <Button compact kind="plain" onClick={drop}>
           Delete
         </Button>

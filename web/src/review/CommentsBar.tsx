@@ -39,7 +39,7 @@ export function CommentsBar({
   const dropAll = async () => {
     const sure = await confirm({
       title: "Delete all comments?",
-      words: `${counted(drafts.length, "comment")} that were not sent would be lost.`,
+      words: `${counted(drafts.length, "unsent comment")} will be deleted.`,
       yes: "Delete",
       danger: true,
     });
@@ -47,7 +47,7 @@ export function CommentsBar({
   };
 
   return (
-    <section class="comments-bar" aria-label="Comments that were not sent">
+    <section class="comments-bar" aria-label="Unsent comments">
       {open && (
         <div class="comments-open">
           <ul class="comments-list">
@@ -63,8 +63,8 @@ export function CommentsBar({
           <textarea
             class="input"
             rows={2}
-            aria-label="Words for all of it"
-            placeholder="Words for all of it, if you like"
+            aria-label="Message with the comments"
+            placeholder="Message with the comments (optional)"
             value={text}
             onInput={(event) => setText(event.currentTarget.value)}
           />
@@ -72,12 +72,12 @@ export function CommentsBar({
       )}
       {problem && (
         <Notice tone="bad" icon="alert">
-          {problem} The comments are kept.
+          {problem} Your comments are kept.
         </Notice>
       )}
       <div class="line-of">
         <Button kind="plain" icon={open ? "down" : "up"} aria-expanded={open} onClick={() => setOpen(!open)}>
-          {counted(drafts.length, "comment")} not sent
+          {counted(drafts.length, "unsent comment")}
         </Button>
         <span class="grow" />
         {open && (
@@ -86,7 +86,7 @@ export function CommentsBar({
           </Button>
         )}
         <Button kind="primary" icon="send" busy={doing.busy} onClick={send}>
-          Send to the agent
+          Send to agent
         </Button>
       </div>
     </section>
@@ -96,12 +96,12 @@ export function CommentsBar({
 /** What became of those that were sent. */
 function Sent({ count, sessionId }: { count: number; sessionId: string }) {
   return (
-    <section class="comments-bar" aria-label="Comments that were sent">
+    <section class="comments-bar" aria-label="Sent comments">
       <div class="line-of">
         <Icon name="check" />
         <span class="grow">{counted(count, "comment")} sent to the agent.</span>
         <LinkButton compact href={hrefOf({ page: "session", session_id: sessionId })}>
-          See the conversation
+          View conversation
         </LinkButton>
       </div>
     </section>

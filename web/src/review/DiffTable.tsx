@@ -29,7 +29,7 @@ export function DiffTable(props: DiffProps) {
   const { path, lines, view } = props;
   const pieces = useMemo(() => piecesOf(rowsOf(lines, view)), [lines, view]);
   return (
-    <table class={`review-diff ${view}`} aria-label={`Changes of ${line(path)}`} onKeyDown={steer}>
+    <table class={`review-diff ${view}`} aria-label={`Changes in ${line(path)}`} onKeyDown={steer}>
       <colgroup>
         {view === "unified" ? (
           <>
@@ -108,12 +108,12 @@ function Row(props: RowProps) {
 
 function Gap({ at, lines, view, filling, fill }: RowProps & { at: number }) {
   const hidden = hiddenLines(lines, at);
-  const words = hidden === null ? "Show the lines that follow" : `Show ${hidden} unchanged lines`;
+  const words = hidden === null ? "Show following lines" : `Show ${hidden} unchanged lines`;
   return (
     <tr class="review-gap">
       <td colSpan={COLUMNS[view]}>
         <button type="button" class="gap-button" aria-busy={filling === at} disabled={filling !== null} onClick={() => fill(at)}>
-          {filling === at ? "Reading…" : hidden === 1 ? "Show 1 unchanged line" : words}
+          {filling === at ? "Loading…" : hidden === 1 ? "Show 1 unchanged line" : words}
         </button>
       </td>
     </tr>

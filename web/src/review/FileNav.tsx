@@ -32,7 +32,7 @@ export function FileNav({
         class="input"
         type="search"
         placeholder="Filter files"
-        aria-label="Filter files by words of their path, or by +added, +removed, +renamed, +image"
+        aria-label="Filter files by path, or by +added, +removed, +renamed, +image"
         value={words}
         onInput={(event) => filter(event.currentTarget.value)}
       />
@@ -44,7 +44,7 @@ export function FileNav({
           <li key={file.path}>
             <button type="button" class={seen(file) ? "nav-file seen" : "nav-file"} onClick={() => go(file.path)}>
               <FileName file={file} />
-              {commented.has(file.path) && <span class="nav-comment" title="Has comments that were not sent" />}
+              {commented.has(file.path) && <span class="nav-comment" title="Has unsent comments" />}
               <Counts file={file} />
             </button>
           </li>

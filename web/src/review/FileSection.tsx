@@ -83,7 +83,7 @@ export function FileSection(props: FileProps) {
           </label>
         )}
         {props.revert && (
-          <Button compact kind="plain" icon="history" label={`Put ${line(file.path)} back`} onClick={props.revert} />
+          <Button compact kind="plain" icon="history" label={`Revert ${line(file.path)}`} onClick={props.revert} />
         )}
       </header>
       {open && (near ? <FileBody {...props} /> : <Reserved lines={file.added + file.removed} />)}
@@ -117,7 +117,7 @@ function FileBody({ sessionId, scope, file, view, commenting }: FileProps) {
   if (!diff) {
     return (
       <div class="file-note">
-        <Spinner label={`Reading ${line(file.path)}`} />
+        <Spinner label={`Loading ${line(file.path)}`} />
       </div>
     );
   }
@@ -126,7 +126,7 @@ function FileBody({ sessionId, scope, file, view, commenting }: FileProps) {
     <>
       {lost.length > 0 && (
         <div class="file-note">
-          <p class="quiet small">On lines that have changed since:</p>
+          <p class="quiet small">Comments on lines that have changed since:</p>
           {lost.map((draft) => (
             <CommentBox key={keyOf(draft)} draft={draft} commenting={commenting} />
           ))}

@@ -1,4 +1,4 @@
-/** What a session has changed: to read it, to comment on it, to put files back, to apply it. */
+/** What a session has changed: read it, comment on it, revert files, apply it. */
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { request } from "../connection";
@@ -33,10 +33,10 @@ const WHILE_WORKING = 5_000;
 const WHILE_RESTING = 30_000;
 
 const SCOPES: readonly { readonly id: Scope; readonly words: string; readonly title: string }[] = [
-  { id: "branch", words: "Branch", title: "Everything since the branch began" },
-  { id: "staged", words: "Staged", title: "What is staged" },
-  { id: "unstaged", words: "Unstaged", title: "What is not staged" },
-  { id: "session", words: "Session", title: "What this session changed" },
+  { id: "branch", words: "Branch", title: "All changes on the branch" },
+  { id: "staged", words: "Staged", title: "Staged changes" },
+  { id: "unstaged", words: "Unstaged", title: "Unstaged changes" },
+  { id: "session", words: "Session", title: "Changes made by this session" },
 ];
 
 export default function ReviewPage({ session_id }: { session_id: string }) {
@@ -77,7 +77,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
   return (
     <div class="review">
       <header class="page-head">
-        <LinkButton kind="plain" icon="left" label="Back to the session" href={hrefOf({ page: "session", session_id })} />
+        <LinkButton kind="plain" icon="left" label="Back to session" href={hrefOf({ page: "session", session_id })} />
         <div class="grow">
           <h1 class="cut">Review{row ? `: ${line(row.name)}` : ""}</h1>
           <Summary row={row} review={review.answer} />
@@ -87,7 +87,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
         )}
       </header>
       <div class="review-tools">
-        <div class="choice-bar" role="group" aria-label="Which changes">
+        <div class="choice-bar" role="group" aria-label="Changes to show">
           {SCOPES.map(({ id, words: name, title }) => (
             <button
               key={id}
@@ -108,13 +108,13 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
             icon={view === "split" ? "list" : "columns"}
             onClick={() => chooseView(view === "split" ? "unified" : "split")}
           >
-            {view === "split" ? "One column" : "Side by side"}
+            {view === "split" ? "Unified" : "Split"}
           </Button>
         )}
-        <Button kind="plain" icon="retry" label="Look again" busy={review.loading && !review.answer} onClick={review.again} />
+        <Button kind="plain" icon="retry" label="Refresh" busy={review.loading && !review.answer} onClick={review.again} />
       </div>
       <div class="review-body" ref={body}>
-        <Answer of={review} waiting="Looking what has changed…">
+        <Answer of={review} waiting="Loading changes…">
           {(answer) => (
             <>
               {row && isWithoutItsWorktree(row) && <WorktreeRemoved />}
@@ -140,7 +140,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
                     go={go}
                   />
                   <div class="review-files">
-                    {files.length === 0 && <Empty icon="search">No file fits the filter.</Empty>}
+                    {files.length === 0 && <Empty icon="search">No files match the filter.</Empty>}
                     {files.map((file) => (
                       <ReviewedFile
                         key={`${scope} ${file.path}`}
@@ -254,17 +254,17 @@ async function revertFile(sessionId: string, file: ChangedFile, reverted: () => 
   const path = line(file.path);
   const added = file.kind === "added";
   const sure = await confirm({
-    title: added ? `Remove ${path}?` : `Put ${path} back?`,
+    title: added ? `Delete ${path}?` : `Revert ${path}?`,
     words: added
-      ? "It was not there before, so it is removed. What it holds is kept in the repository and can be brought back."
-      : "It becomes what it was before. What it holds now is kept in the repository and can be brought back.",
-    yes: added ? "Remove" : "Put back",
+      ? "The agent added this file. A copy is kept under Worktrees, Saved work."
+      : "The file gets its earlier content. A copy of the current one is kept under Worktrees, Saved work.",
+    yes: added ? "Delete" : "Revert",
     danger: true,
   });
   if (!sure) return;
   try {
     const done = await request("revert_file", { session_id: sessionId, path: file.path, digest: file.digest });
-    tellDone(done, added ? `Removed ${path}.` : `${path} is as it was before.`);
+    tellDone(done, added ? `Deleted ${path}.` : `Reverted ${path}.`);
   } catch (error) {
     complain(error);
   }
@@ -272,16 +272,16 @@ async function revertFile(sessionId: string, file: ChangedFile, reverted: () => 
 }
 
 function nothingHere(scope: Scope, row: SessionRow | undefined): string {
-  if (row && isWithoutItsWorktree(row)) return "What it had changed went with its worktree.";
-  const working = row?.flags.is_active ? " The agent is at work; this follows what it does." : "";
+  if (row && isWithoutItsWorktree(row)) return "Its changes were removed with its worktree.";
+  const working = row?.flags.is_active ? " The agent is working; this page updates." : "";
   switch (scope) {
     case "staged":
-      return `Nothing is staged.${working}`;
+      return `No staged changes.${working}`;
     case "unstaged":
-      return `Nothing is changed that is not staged.${working}`;
+      return `No unstaged changes.${working}`;
     case "session":
-      return `This session has changed no file.${working}`;
+      return `This session has not changed any files.${working}`;
     case "branch":
-      return `Nothing has changed since the branch began.${working}`;
+      return `No changes on this branch.${working}`;
   }
 }

@@ -26,8 +26,8 @@ export function WorktreeActs({
       if (await mergeWorktree(row.worktree_id!, row.branch)) changed();
     });
   const items: MenuItem[] = [
-    { words: "Commit everything…", icon: "flag", act: () => show("finish"), disabled: !row.flags.can_finish_to_branch },
-    { words: "Merge the branch…", icon: "branch", act: merge, disabled: doing.busy },
+    { words: "Commit all changes…", icon: "flag", act: () => show("finish"), disabled: !row.flags.can_finish_to_branch },
+    { words: "Merge branch…", icon: "branch", act: merge, disabled: doing.busy },
     { words: "All worktrees", icon: "folder", href: hrefOf({ page: "worktrees" }), apart: true },
   ];
   return (
@@ -35,7 +35,7 @@ export function WorktreeActs({
       <Button kind="primary" icon="check" onClick={() => show("apply")}>
         {marked > 0 ? `Apply ${counted(marked, "file")}…` : "Apply…"}
       </Button>
-      <Menu label="More for this worktree" items={items} />
+      <Menu label="More actions" items={items} />
     </>
   );
 }

@@ -17,7 +17,7 @@ export function useReviewKeys(body: { current: HTMLElement | null }, files: read
       const focused = document.activeElement;
       const button = focused?.matches(".line-button") ? focused : firstChangedLine(body.current!);
       if (button instanceof HTMLElement) button.click();
-      else toast("Open a file to comment on one of its lines.");
+      else toast("Open a file to comment on its lines.");
     },
   });
 }

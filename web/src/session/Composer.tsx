@@ -77,10 +77,10 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
         <div class="composer-pictures">
           {images.value.map((uri, at) => (
             <span key={at} class="composer-picture">
-              <img src={uri} alt={`Picture ${at + 1}`} />
+              <img src={uri} alt={`Image ${at + 1}`} />
               <button
                 type="button"
-                aria-label={`Leave out picture ${at + 1}`}
+                aria-label={`Remove image ${at + 1}`}
                 onClick={() => (images.value = images.value.filter((_, other) => other !== at))}
               >
                 <Icon name="cross" />
@@ -110,7 +110,7 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
           onKeyDown={onKeyDown}
         />
         {enabled && images.value.length < MOST_IMAGES && (
-          <Button kind="plain" icon="image" label="Add pictures" onClick={() => picker.current?.click()} />
+          <Button kind="plain" icon="image" label="Add images" onClick={() => picker.current?.click()} />
         )}
         <Button kind="primary" icon="send" label="Send" busy={busy.value} disabled={!sendable} onClick={() => void send()} />
         <input
@@ -140,21 +140,21 @@ export function withoutSent(words: string, sent: string): string {
 export function invitation({ state, flags }: Pick<SessionRow, "state" | "flags">): string {
   switch (state) {
     case "creating":
-      return "Say something; it is delivered once the session has started";
+      return "Type a message; it is delivered when the session starts";
     case "streaming":
-      return "Say something; the agent hears it with its next step";
+      return "Type a message; the agent reads it at its next step";
     case "waiting_approval":
-      return "No; say what to do instead";
+      return "Reject, and say what to do instead";
     case "waiting_input":
-      return "Write your answer";
+      return "Type your answer";
     case "completed":
-      return "Say what else is to be done";
+      return "What next?";
     case "error":
-      if (flags.can_guide_text) return "A hint for the agent";
-      return flags.show_resume_button ? "It has failed; resume it first" : "It has failed; retry it first";
+      if (flags.can_guide_text) return "Hint for the agent";
+      return flags.show_resume_button ? "The session failed; resume it first" : "The session failed; retry it first";
     case "paused":
     case "stopped":
-      return "Say how to go on, or resume";
+      return "Say how to continue, or resume";
     case "idle":
       return "";
   }

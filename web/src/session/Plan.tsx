@@ -14,7 +14,7 @@ export function Plan({ todos }: { todos: readonly Todo[] }) {
     <div class="plan">
       <button type="button" class="plan-head" aria-expanded={open.value} onClick={() => (open.value = !open.value)}>
         <Icon name="todo" />
-        <progress class="plan-bar" value={done} max={todos.length} aria-label="Done of the plan" />
+        <progress class="plan-bar" value={done} max={todos.length} aria-label="To-do items done" />
         <b>
           {done}/{todos.length}
         </b>

@@ -52,7 +52,7 @@ export function SessionHead({ row, parts }: { row: SessionRow; parts: Parts }) {
             Review
           </LinkButton>
         </span>
-        <Menu label="More" items={moreItems(row, () => (renaming.value = true), () => (switching.value = true))} />
+        <Menu label="More actions" items={moreItems(row, () => (renaming.value = true), () => (switching.value = true))} />
       </div>
       <Facts row={row} parts={parts} change={() => (switching.value = true)} />
       {switching.value && <SwitchDialog row={row} parts={parts} close={() => (switching.value = false)} />}
@@ -94,15 +94,15 @@ function moreItems(row: SessionRow, rename: () => void, change: () => void): Men
       icon: "columns",
       href: hrefOf({ page: "versions", group_id: row.group_id }),
     },
-    { words: "Model, mode, approval", icon: "gear", act: change, apart: true },
+    { words: "Session settings…", icon: "gear", act: change, apart: true },
     { words: "Rename", icon: "pencil", act: rename },
     row.flags.show_resume_button && { words: "Resume", icon: "play", act: () => resume(row) },
     { words: "Fork", icon: "fork", act: () => void fork(session_id) },
     { words: "Export as Markdown", icon: "download", act: () => void exportAs(session_id, "markdown"), apart: true },
     { words: "Export as HTML", icon: "download", act: () => void exportAs(session_id, "html") },
     { words: "Export as JSON", icon: "download", act: () => void exportAs(session_id, "json") },
-    { words: row.archived ? "Take out of the archive" : "Archive", icon: "archive", act: () => void archive(row), apart: true },
-    { words: "Remove from the list", icon: "trash", act: () => void remove(row), danger: true },
+    { words: row.archived ? "Unarchive" : "Archive", icon: "archive", act: () => void archive(row), apart: true },
+    { words: "Remove from list…", icon: "trash", act: () => void remove(row), danger: true },
   ];
   return items.filter((item) => item !== false);
 }
@@ -129,7 +129,7 @@ function Rename({ row, done }: { row: SessionRow; done: () => void }) {
     <input
       ref={field}
       class="input session-rename"
-      aria-label="Name of the session; empty gives it its own name back"
+      aria-label="Session name; leave empty to take it from the prompt"
       onBlur={() => void save()}
       onKeyDown={(event) => {
         if (event.key === "Enter") event.currentTarget.blur();
@@ -153,8 +153,8 @@ function Facts({ row, parts, change }: { row: SessionRow; parts: Parts; change: 
         <StateBadge row={row} />
       </li>
       <li>
-        <button type="button" class="fact-button" onClick={change} title="Change model, mode or approval">
-          {model ? line(model) : "usual model"} · {line(parts.mode || row.mode || "usual mode")}
+        <button type="button" class="fact-button" onClick={change} title="Session settings: model, mode, auto-approve">
+          {model ? line(model) : "default model"} · {line(parts.mode || row.mode || "default mode")}
         </button>
       </li>
       {row.branch && (
@@ -166,7 +166,7 @@ function Facts({ row, parts, change }: { row: SessionRow; parts: Parts; change: 
       {row.group_id && (
         <li>
           <LinkButton compact icon="columns" href={hrefOf({ page: "versions", group_id: row.group_id })}>
-            {version && `Version ${version}, `}one of several versions: compare
+            {version ? `Version ${version}: compare` : "Compare versions"}
           </LinkButton>
         </li>
       )}
@@ -189,10 +189,10 @@ function Facts({ row, parts, change }: { row: SessionRow; parts: Parts; change: 
             type="button"
             class={`fact-button automatic ${row.flags.show_auto_mode_warning ? "warns" : ""}`}
             onClick={change}
-            title="Actions are allowed without a question. Click to change."
+            title="The agent acts without asking. Click to change."
           >
             <Badge tone="careful" icon="bolt">
-              Acts without asking
+              Auto-approve
             </Badge>
           </button>
         </li>
@@ -200,7 +200,7 @@ function Facts({ row, parts, change }: { row: SessionRow; parts: Parts; change: 
       {row.unresponsive && (
         <li>
           <Badge tone="bad" icon="alert">
-            Does not respond
+            Not responding
           </Badge>
         </li>
       )}

@@ -74,13 +74,13 @@ function NoSession() {
   if (!listTold.value) {
     return (
       <Empty icon="list">
-        <Spinner label="Loading the session" />
+        <Spinner label="Loading session" />
       </Empty>
     );
   }
   return (
     <Empty icon="question">
-      <p>This session is not in the list any more.</p>
+      <p>This session is no longer in the list.</p>
       <LinkButton href={hrefOf({ page: "home" })}>All sessions</LinkButton>
     </Empty>
   );
@@ -93,7 +93,7 @@ function SubTaskHead({ row }: { row: SessionRow }) {
         <LinkButton
           kind="plain"
           icon="left"
-          label="Back to the session"
+          label="Back to session"
           href={hrefOf({ page: "session", session_id: row.session_id })}
         />
         <h1 class="session-title cut">Sub-task of {line(row.name)}</h1>
@@ -111,7 +111,7 @@ function End({ row, view }: { row: SessionRow; view: TaskView }) {
     <>
       {!view.told.value && ended === null && (
         <div class="working">
-          <Spinner label="Loading the conversation" /> Loading
+          <Spinner label="Loading conversation" /> Loading
         </div>
       )}
       {ended && (
@@ -129,8 +129,8 @@ function End({ row, view }: { row: SessionRow; view: TaskView }) {
       )}
       {row.state === "paused" && view.told.value && !isOpen(view) && (
         <Notice icon="pause">
-          No process of the agent runs, for example because the machine was restarted. What was finished is kept:
-          resume, or say how to go on.
+          The agent is not running, for example because the computer was restarted. Finished work is kept. Resume the
+          session, or say how to continue.
         </Notice>
       )}
       {row.failure && !isToldBelow(view) && <FailureNotice row={row} began={rows.length > 0} />}
@@ -174,7 +174,7 @@ function FailureNotice({ row, began }: { row: SessionRow; began: boolean }) {
       {row.logs.length > 0 && (
         <details class="logs" open={!began && !row.logs.some((each) => each.includes(row.failure!.text))}>
           <summary>
-            <Icon name="terminal" /> The last lines of its log
+            <Icon name="terminal" /> Last lines of the log
           </summary>
           <pre>{harmless(uncoloured(row.logs.join("\n")))}</pre>
         </details>

@@ -42,20 +42,20 @@ export function SwitchDialog({ row, parts, close }: { row: SessionRow; parts: Pa
 
   return (
     <Dialog
-      title="How it goes on"
+      title="Session settings"
       close={close}
       foot={
         <>
           <Button onClick={close}>Cancel</Button>
           <Button kind="primary" busy={busy.value} onClick={() => void save()}>
-            Change
+            Save
           </Button>
         </>
       }
     >
       <Field label="Model">
         <ModelSelect
-          none={`${line(parts.model || row.model || "as it is")} (no change)`}
+          none={`${line(parts.model || row.model || "current model")} (no change)`}
           models={models.value}
           chosen={chosen.value.model}
           choose={(model) => set({ model })}
@@ -74,7 +74,7 @@ export function SwitchDialog({ row, parts, close }: { row: SessionRow; parts: Pa
       {intents.value.length > 0 && (
         <Field label="Intent">
           <select class="input" value={chosen.value.intent} onChange={(event) => set({ intent: event.currentTarget.value })}>
-            {!before.intent && <option value="">none</option>}
+            {!before.intent && <option value="">None</option>}
             {intents.value.map((intent) => (
               <option key={intent.id} value={intent.id} disabled={intent.problem !== ""}>
                 {intent.id} {intent.name}
@@ -84,7 +84,7 @@ export function SwitchDialog({ row, parts, close }: { row: SessionRow; parts: Pa
         </Field>
       )}
       <Switch on={chosen.value.auto_approve} change={(on) => set({ auto_approve: on })}>
-        Act without asking. Limits, protected files and forbidden commands hold all the same.
+        Auto-approve. Limits, protected files and denied commands still apply.
       </Switch>
     </Dialog>
   );

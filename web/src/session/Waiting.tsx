@@ -9,12 +9,12 @@ import { harmless } from "../visible";
 
 type Queued = NonNullable<Parts["queue"]>[number];
 
-/** Words that were not heard yet: on their way to the process, or there and waiting for the model. */
+/** Messages that the model has not read: not delivered yet, or queued for its next request. */
 export function Waiting({ row, queue }: { row: SessionRow; queue: readonly Queued[] }) {
   const underway = row.mail.filter((mail) => mail.state !== "sent");
   if (!underway.length && !queue.length) return null;
   return (
-    <ul class="waiting" aria-label="Messages that wait">
+    <ul class="waiting" aria-label="Queued messages">
       {queue.map((queued) => (
         <QueuedMessage key={queued.message_id} session_id={row.session_id} queued={queued} />
       ))}
@@ -40,7 +40,7 @@ function QueuedMessage({ session_id, queued }: { session_id: string; queued: Que
     () => () => {
       const written = editing.peek();
       if (written === null || written === queued.text || busy.peek()) return;
-      toast("The agent heard the message before your change to it was saved.", "bad");
+      toast("The agent read the message before your edit was saved.", "bad");
     },
     [],
   );
@@ -64,16 +64,16 @@ function QueuedMessage({ session_id, queued }: { session_id: string; queued: Que
   }
   return (
     <li class="waiting-item">
-      <Badge icon="clock">not heard yet</Badge>
+      <Badge icon="clock">queued</Badge>
       <span class="grow cut">
-        {harmless(queued.text)} {queued.images.length > 0 && <i>{counted(queued.images.length, "picture")}</i>}
+        {harmless(queued.text)} {queued.images.length > 0 && <i>{counted(queued.images.length, "image")}</i>}
       </span>
       <Button compact kind="plain" icon="pencil" label="Edit" onClick={() => (editing.value = queued.text)} />
       <Button
         compact
         kind="plain"
         icon="cross"
-        label="Take back"
+        label="Delete"
         onClick={() => void attempt("edit_queued", { session_id, message_id, text: null })}
       />
     </li>
@@ -91,7 +91,7 @@ function EditedWords(props: { words: string; write: (words: string) => void; sav
       ref={field}
       class="input"
       rows={2}
-      aria-label="The message"
+      aria-label="Queued message"
       value={props.words}
       onInput={(event) => props.write(event.currentTarget.value)}
       onKeyDown={(event) => {
@@ -110,7 +110,7 @@ function UnderWay({ session_id, mail }: { session_id: string; mail: MailRow }) {
   return (
     <li class={`waiting-item ${mail.state}`}>
       <Badge icon={failed ? "alert" : "mail"} tone={failed ? "bad" : "usual"}>
-        {{ queued: "queued", sending: "sending", sent: "sent", failed: "not delivered" }[mail.state]}
+        {{ queued: "waiting to be sent", sending: "sending", sent: "sent", failed: "not delivered" }[mail.state]}
       </Badge>
       <span class="grow">
         <span class="cut waiting-words">{harmless(mail.text)}</span>

@@ -5,8 +5,8 @@ import { Notice } from "../ui";
 export function WorktreeRemoved() {
   return (
     <Notice tone="careful" icon="branch">
-      Its worktree was removed, so it cannot go on there. What was committed is on its branch if that was kept; what was
-      not is under <a href={hrefOf({ page: "worktrees" })}>Worktrees, Kept work</a>.
+      The worktree was removed, so this session cannot continue. Commits are on its branch, unless that was deleted.
+      Uncommitted work is under <a href={hrefOf({ page: "worktrees" })}>Worktrees, Saved work</a>.
     </Notice>
   );
 }

@@ -39,16 +39,16 @@ export async function exportAs(session_id: string, format: NonNullable<ExportSes
 export async function archive({ session_id, archived, name }: SessionRow): Promise<void> {
   const done = await attempt("archive_session", { session_id, archived: !archived });
   if (!done) return;
-  if (archived) return toast("Back in the list.");
+  if (archived) return toast("Unarchived.");
   const undo = () => void attempt("archive_session", { session_id, archived: false });
   toast(`Archived “${line(name)}”.`, "usual", { words: "Undo", act: undo });
 }
 
 export async function remove({ session_id, name, flags }: SessionRow): Promise<void> {
-  const running = flags.is_active ? " Its process is ended." : "";
+  const running = flags.is_active ? " Its process is stopped." : "";
   const sure = await confirm({
     title: "Remove this session from the list?",
-    words: `“${name}” goes off the list.${running} Its conversation stays in the history of tasks, and its worktree stays as it is.`,
+    words: `“${name}” is removed from the list.${running} Its conversation and its worktree are kept.`,
     yes: "Remove",
     danger: true,
   });

@@ -2,10 +2,10 @@ import type { Row, SessionRow } from "../protocol";
 
 /** What an agent is busy with, told from its last row. */
 export function workInWords(last: Row | null, silence: number, session: SessionRow, asks = false): string {
-  if (session.queued) return "Waits for its turn. It starts when a session at work is done or needs you.";
+  if (session.queued) return "Queued. It starts when a running session finishes or needs you.";
   if (session.state === "creating") return session.step ? `Starting: ${session.step}` : "Starting";
-  if (asks) return "Starting the agent again; it gets your answer when it asks the same";
-  if (silence) return `Waiting for the model for ${Math.round(silence)} s`;
+  if (asks) return "Restarting the agent; it gets your answer when it asks again";
+  if (silence) return `Waiting for the model (${Math.round(silence)} s)`;
   switch (last?.say ?? last?.ask) {
     case "reasoning":
       return "Thinking";
@@ -19,7 +19,7 @@ export function workInWords(last: Row | null, silence: number, session: SessionR
     case "command_output":
       return "Running a command";
     case "api_req_retry_delayed":
-      return "Waiting to try again";
+      return "Waiting to retry";
     case "api_req_started":
       return "Waiting for the model";
     default:

@@ -80,7 +80,7 @@ function Facts({ row }: { row: SessionRow }) {
     <>
       {failed > 0 && <span class="session-fact bad">{failed} not delivered</span>}
       {row.todo_stats && row.todo_stats.total > 0 && (
-        <span class="session-fact" title="Done of its plan">
+        <span class="session-fact" title="To-do items done">
           {row.todo_stats.done}/{row.todo_stats.total}
         </span>
       )}

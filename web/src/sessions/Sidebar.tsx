@@ -70,7 +70,7 @@ function Head() {
         <span>Inbox</span>
         <Count of={waiting} label="waiting" />
       </a>
-      <a class="button primary square side-new" href={hrefOf({ page: "new" })} aria-label="New agent" title="New agent (c)">
+      <a class="button primary square side-new" href={hrefOf({ page: "new" })} aria-label="New session" title="New session (c)">
         <Icon name="plus" />
       </a>
     </header>
@@ -81,7 +81,7 @@ function Listed({ words }: { words: string }) {
   if (!listTold.value) {
     return (
       <Empty icon="list">
-        <Spinner label="Loading the sessions" />
+        <Spinner label="Loading sessions" />
       </Empty>
     );
   }
@@ -98,12 +98,12 @@ function Listed({ words }: { words: string }) {
 }
 
 function NothingListed({ searched }: { searched: boolean }) {
-  if (searched) return <Empty icon="search">No session holds all of these words.</Empty>;
+  if (searched) return <Empty icon="search">No sessions match.</Empty>;
   return (
     <Empty icon="rook">
       <p>No sessions yet.</p>
       <a class="button primary" href={hrefOf({ page: "new" })}>
-        <Icon name="plus" /> New agent
+        <Icon name="plus" /> New session
       </a>
     </Empty>
   );
@@ -124,7 +124,7 @@ function Foot({ showHelp }: { showHelp: () => void }) {
       {blocked > 0 && (
         <span
           class="small side-blocked"
-          title={`${counted(blocked, "request")} without a valid link, e.g. of a tab from before a restart. None of them did anything.`}
+          title={`Blocked ${counted(blocked, "request")} without a valid link, for example from a tab opened before a restart.`}
         >
           <Icon name="shield" /> {blocked}
           <span class="spoken"> blocked requests</span>
@@ -133,7 +133,7 @@ function Foot({ showHelp }: { showHelp: () => void }) {
       {limit !== undefined && (
         <span
           class="small quiet"
-          title={`${running} of at most ${limit} sessions work${queued ? `, ${queued} ${queued === 1 ? "waits" : "wait"} in the queue` : ""}.`}
+          title={`${running} of at most ${limit} sessions running${queued ? `, ${queued} queued` : ""}`}
         >
           {running}/{limit}
           {queued > 0 && ` +${queued}`}
@@ -151,10 +151,10 @@ function Foot({ showHelp }: { showHelp: () => void }) {
         kind="plain"
         compact
         icon={dark ? "sun" : "moon"}
-        label={dark ? "Light" : "Dark"}
+        label={dark ? "Light theme" : "Dark theme"}
         onClick={() => chooseTheme(dark ? "light" : "dark")}
       />
-      <Button kind="plain" compact icon="keyboard" label="Keys (?)" onClick={showHelp} />
+      <Button kind="plain" compact icon="keyboard" label="Keyboard shortcuts (?)" onClick={showHelp} />
     </footer>
   );
 }

@@ -12,20 +12,20 @@ export function DeviceList() {
   const revoke = async (device: Device) => {
     const sure = await confirm({
       title: `Revoke ${line(device.name)}?`,
-      words: "It is shut out at once and has to be paired anew to come back.",
+      words: "It loses access immediately and must be paired again.",
       yes: "Revoke",
       danger: true,
     });
     if (!sure) return;
-    if (await attempt("revoke_device", { id: device.id })) toast(`${line(device.name)} is shut out.`, "good");
+    if (await attempt("revoke_device", { id: device.id })) toast(`Revoked ${line(device.name)}.`, "good");
     devices.again();
   };
   return (
-    <Answer of={devices} waiting="Looking for devices…">
+    <Answer of={devices} waiting="Loading devices…">
       {(all) =>
         all.length === 0 ? (
           <p class="quiet">
-            None. Start <code>rookery manager --host ADDRESS</code> and scan the code that it shows to use a phone.
+            No paired devices. To use a phone, start <code>rookery manager --host ADDRESS</code> and scan its code.
           </p>
         ) : (
           <ul class="devices">

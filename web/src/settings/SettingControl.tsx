@@ -19,7 +19,7 @@ export function SettingControl({ row, saved }: { row: SettingRow; saved: () => v
     doing.run(async () => {
       setProblem("");
       const done = await request("change_setting", { key: row.key, value });
-      const said = value === null ? `${nameIn(row)} has its usual value again.` : `Saved ${nameIn(row)}.`;
+      const said = value === null ? `Reset ${nameIn(row)} to its default.` : `Saved ${nameIn(row)}.`;
       toast([said, ...done.notes].join(" "), "good");
       saved();
     });
@@ -44,7 +44,7 @@ export function SettingControl({ row, saved }: { row: SettingRow; saved: () => v
           <code>{row.key}</code> · {line(sourceWords(row.source))}
           {!isUsual(row) && (
             <Button compact kind="plain" icon="retry" busy={doing.busy} onClick={() => change(null)}>
-              Use the usual value
+              Reset to default
             </Button>
           )}
         </p>
@@ -111,7 +111,7 @@ function Control({ id, row, text, write, commit, invalid }: ControlProps) {
         {...shared}
         class="input mono"
         rows={Math.min(Math.max(text.split("\n").length, 2), 8)}
-        placeholder="One on each line"
+        placeholder="One per line"
         spellcheck={false}
         value={text}
         onInput={(event) => write(event.currentTarget.value)}

@@ -17,7 +17,7 @@ import "./settings.css";
 const NOTIFYING: readonly string[] = [PAGE_NOTIFIES, "ui.notify"];
 
 const THEMES: readonly { readonly id: Theme; readonly words: string }[] = [
-  { id: "system", words: "As the system" },
+  { id: "system", words: "System" },
   { id: "light", words: "Light" },
   { id: "dark", words: "Dark" },
 ];
@@ -26,8 +26,8 @@ export default function SettingsPage() {
   return (
     <Sheet title="Settings">
       <section class="card" aria-labelledby="settings-page">
-        <h2 id="settings-page">This page</h2>
-        <Choices label="Colours" choices={THEMES} chosen={theme.value} choose={chooseTheme} />
+        <h2 id="settings-page">Appearance</h2>
+        <Choices label="Theme" choices={THEMES} chosen={theme.value} choose={chooseTheme} />
       </section>
       <Settings />
       <section class="card" aria-labelledby="settings-devices">
@@ -35,7 +35,7 @@ export default function SettingsPage() {
         <DeviceList />
       </section>
       <section class="card" aria-labelledby="settings-keys">
-        <h2 id="settings-keys">Keys</h2>
+        <h2 id="settings-keys">Keyboard shortcuts</h2>
         <ShortcutTable />
       </section>
     </Sheet>
@@ -49,7 +49,7 @@ function Notifications({ rows, saved }: { rows: readonly SettingRow[]; saved: ()
     <section class="card" aria-labelledby="settings-notifications">
       <h2 id="settings-notifications">Notifications</h2>
       <Switch on={alertsOn.value && !off} disabled={off} change={alerts}>
-        This browser notifies me when a session needs me and I look elsewhere
+        Notify me in this browser when a session needs me and the page is in the background
       </Switch>
       {rows.map((row) => (
         <SettingControl
@@ -78,20 +78,20 @@ function Settings() {
       <input
         class="input"
         type="search"
-        placeholder="Find a setting"
-        aria-label="Find a setting"
+        placeholder="Search settings"
+        aria-label="Search settings"
         value={words}
         onInput={(event) => setWords(event.currentTarget.value)}
       />
       <p class="quiet small">
-        Changes are saved to your own settings at once. A project may be stricter than you, never more lenient.
+        Changes are saved to your user settings immediately. A project can be stricter, never more lenient.
       </p>
-      <Answer of={settings} waiting="Reading the settings…">
+      <Answer of={settings} waiting="Loading settings…">
         {(rows) => {
           const fitting = found(rows, words);
           const groups = grouped(fitting.filter((row) => !NOTIFYING.includes(row.key)));
           const notifying = fitting.filter((row) => NOTIFYING.includes(row.key));
-          if (fitting.length === 0) return <p class="quiet">No setting fits.</p>;
+          if (fitting.length === 0) return <p class="quiet">No settings match.</p>;
           return (
             <>
               {notifying.length > 0 && <Notifications rows={notifying} saved={settings.again} />}

@@ -56,13 +56,13 @@ describe("what a control shows", () => {
 describe("what was typed", () => {
   it.each([
     [row("int", 5), " 12 ", { json: "12" }],
-    [row("int", 5), "1.5", { problem: "This takes a whole number." }],
+    [row("int", 5), "1.5", { problem: "Enter a whole number." }],
     [row("int", 5), "", { json: "null" }],
     [row("str", "x"), "", { json: '""' }],
     [row("str", null), "", { json: "null" }],
     [{ ...row("str", "x"), choices: ["x", "y"] }, "", { json: "null" }],
     [row("float", 5), "1.5", { json: "1.5" }],
-    [row("float", 5), "x", { problem: "This takes a number." }],
+    [row("float", 5), "x", { problem: "Enter a number." }],
     [row("float", 5), " ", { json: "null" }],
     [row("bool", false), "true", { json: "true" }],
     [row("str", ""), ' "x" ', { json: '" \\"x\\" "' }],
@@ -82,6 +82,6 @@ describe("what was typed", () => {
 });
 
 it("says where a value comes from", () => {
-  expect(sourceWords("default")).toBe("Usual value");
+  expect(sourceWords("default")).toBe("Default");
   expect(sourceWords("user")).toBe("Set in user");
 });

@@ -38,8 +38,8 @@ export function titleOf(name: string): string {
 
 /** Those whose key would not say what they are beside others. */
 const NAMES: Readonly<Record<string, string>> = {
-  "manager.notify": "Pages may notify at all",
-  "ui.notify": "In the terminal",
+  "manager.notify": "Browser notifications",
+  "ui.notify": "Terminal notifications",
 };
 
 /** What stands beside the control: the key without the part that the group says. */
@@ -84,12 +84,12 @@ export function typed(row: SettingRow, text: string): Typed {
       if (text.trim() === "") return NOTHING_CHOSEN;
       return /^[+-]?\d+$/.test(text.trim())
         ? { json: String(Number(text)) }
-        : { problem: "This takes a whole number." };
+        : { problem: "Enter a whole number." };
     case "float":
       if (text.trim() === "") return NOTHING_CHOSEN;
       return Number.isFinite(Number(text))
         ? { json: String(Number(text)) }
-        : { problem: "This takes a number." };
+        : { problem: "Enter a number." };
     case "str":
       return text === "" && isChosenOrNothing(row) ? NOTHING_CHOSEN : { json: JSON.stringify(text) };
     case "list":
@@ -120,7 +120,7 @@ export function isUsual(row: SettingRow): boolean {
 }
 
 export function sourceWords(source: string): string {
-  return source === "default" ? "Usual value" : `Set in ${source}`;
+  return source === "default" ? "Default" : `Set in ${source}`;
 }
 
 function parsed(text: string): unknown {

@@ -18,10 +18,10 @@ export function NoAccess() {
             {problem}
           </Notice>
         )}
-        {hadAccess && <p>The manager was started again, or no longer lets this page in. Its old link has ended.</p>}
-        <p>Run this in your project; it opens the page with a link that works once:</p>
+        {hadAccess && <p>The manager was restarted, or this page lost access. Its old link no longer works.</p>}
+        <p>Run this in your project. It opens the page with a link that works once:</p>
         <pre class="no-access-command">rookery manager</pre>
-        <p>Your sessions run on meanwhile; nothing is lost.</p>
+        <p>Your sessions keep running; nothing is lost.</p>
         <p class="quiet small">
           On a phone, scan the code that <code>rookery manager --host …</code> shows in the terminal.
         </p>

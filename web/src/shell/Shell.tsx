@@ -21,7 +21,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
   return (
     <div class={`shell at-${route.value.page}`}>
       <a class="skip" href="#main" onClick={skip}>
-        Skip to the content
+        Skip to content
       </a>
       <div class="above-all">
         <ConnectionBanner />
@@ -53,11 +53,11 @@ function ConnectionBanner() {
         <div class="banner">
           <span class="spinner" />
           <span class="grow">
-            The manager cannot be reached. Sessions go on without this page, which tries again by itself. If the manager
-            was ended, start it again with <code>rookery manager</code>: it opens a new page.
+            Cannot reach the manager; reconnecting. Sessions keep running. If the manager was stopped, run{" "}
+            <code>rookery manager</code>: it opens a new page.
           </span>
           <button type="button" class="banner-button" onClick={() => connection.nudge()}>
-            Try now
+            Reconnect now
           </button>
         </div>
       )}
@@ -65,8 +65,8 @@ function ConnectionBanner() {
         <div class="banner">
           <span class="spinner" />
           <span class="grow">
-            The manager does not respond; it may be frozen or busy. What is shown may be old. Sessions go on, and what you
-            do here is done once it responds.
+            The manager is not responding. This page may be out of date. Sessions keep running, and what you do here takes
+            effect when the manager responds.
           </span>
         </div>
       )}

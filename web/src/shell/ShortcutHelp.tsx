@@ -3,7 +3,7 @@ import { Dialog, Key } from "../ui";
 
 export function ShortcutHelp({ close }: { close: () => void }) {
   return (
-    <Dialog title="Keys" close={close} wide>
+    <Dialog title="Keyboard shortcuts" close={close} wide>
       <ShortcutTable />
     </Dialog>
   );

@@ -22,7 +22,7 @@ it("TRUST a project is trusted by its very path, which is shown", async () => {
   tell(false);
   const place = await drawn(<Trust />);
   expect(place.textContent).toContain("/home/ada/sums");
-  await click(place, "trust it");
+  await click(place, "Trust this project");
   expect(manager.of("trust_project")).toEqual([{ kind: "trust_project", path: "/home/ada/sums" }]);
 });
 

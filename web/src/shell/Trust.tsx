@@ -4,7 +4,7 @@ import { overview } from "../store";
 import { Button, Notice } from "../ui";
 import { line } from "../visible";
 
-export const NOT_TRUSTED = "This project is not trusted yet: an agent would run and change things in it.";
+export const NOT_TRUSTED = "This project is not trusted yet. Look through it first: an agent runs commands and changes files in it.";
 
 /** Nothing is started in a project that nobody has looked through. */
 export function Trust() {
@@ -23,7 +23,7 @@ export function Trust() {
           {NOT_TRUSTED} <code>{line(project)}</code>
         </p>
         <Button icon="check" busy={busy.value} onClick={() => void trust()}>
-          I have looked through it: trust it
+          Trust this project
         </Button>
       </Notice>
     </div>

@@ -96,7 +96,7 @@ function CallBody({ row, payload }: { row: Row; payload: Payload }) {
     return (
       <Folded
         key={String(undone)}
-        words={undone ? "What it would have changed" : "Changes"}
+        words={undone ? "Proposed changes" : "Changes"}
         body={() => <DiffText diff={diff} />}
         open={!undone}
       />

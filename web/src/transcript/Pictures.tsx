@@ -13,7 +13,7 @@ export function Pictures({ images }: { images: readonly Picture[] | undefined })
     <div class="pictures">
       {images.map((image, at) => {
         const address = addressOf(image);
-        const name = `Picture ${at + 1}`;
+        const name = `Image ${at + 1}`;
         if (!address) {
           return (
             <span key={at} class="badge">
@@ -34,7 +34,7 @@ export function Pictures({ images }: { images: readonly Picture[] | undefined })
         );
       })}
       {shown.value && (
-        <Dialog title="Picture" wide close={() => (shown.value = null)}>
+        <Dialog title="Image" wide close={() => (shown.value = null)}>
           <img class="picture-large" src={shown.value} alt="" />
         </Dialog>
       )}

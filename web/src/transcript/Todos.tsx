@@ -3,7 +3,7 @@ import { Icon } from "../ui";
 import { line } from "../visible";
 
 const SIGNS = { completed: "checkCircle", in_progress: "play", pending: "clock" } as const;
-const WORDS = { completed: "done", in_progress: "being done", pending: "to do" };
+const WORDS = { completed: "done", in_progress: "in progress", pending: "to do" };
 
 export function TodoItems({ todos }: { todos: readonly Todo[] }) {
   return (

@@ -94,7 +94,7 @@ export function Transcript({
       {windowing.reading.value && (
         <div class="jump">
           <Button icon="arrowDown" onClick={() => windowing.toEnd()}>
-            Jump to newest
+            Jump to latest
           </Button>
         </div>
       )}
@@ -112,10 +112,10 @@ function Beginning({ earlier, fetching, more }: { earlier: number; fetching: boo
   return (
     <div class="beginning">
       {fetching ? (
-        <Spinner label="Fetching earlier rows" />
+        <Spinner label="Loading earlier messages" />
       ) : (
         <Button kind="plain" compact icon="up" onClick={more}>
-          {counted(earlier, "earlier row")}
+          {counted(earlier, "earlier message")}
         </Button>
       )}
     </div>

@@ -164,7 +164,7 @@ describe("a call that was not carried out", () => {
     expect(place.textContent).toContain(words);
     expect(place.textContent).not.toContain("+2");
     expect(place.querySelector(".diff-text")).toBeNull();
-    await click(place, "What it would have changed");
+    await click(place, "Proposed changes");
     expect(place.querySelector(".diff-text")).not.toBeNull();
   });
 

@@ -76,7 +76,7 @@ function UserRow({ row, fork }: RowProps) {
         <div class="said-words">{cut ? `${words.slice(0, LONG_WORDS)}…` : words}</div>
         {cut && (
           <Button kind="plain" compact onClick={() => (whole.value = true)}>
-            Show all of it
+            Show all
           </Button>
         )}
         <Pictures images={row.images} />
@@ -99,8 +99,8 @@ function RowActions({ row, fork }: { row: Row; fork: (ts: number) => void }) {
   return (
     <div class="row-actions">
       <time class="small quiet">{clock(row.ts)}</time>
-      <Button kind="plain" compact icon="copy" label="Copy the text" onClick={() => void copy(row.text ?? "")} />
-      <Button kind="plain" compact icon="fork" label="Fork a new session from here" onClick={() => fork(row.ts)} />
+      <Button kind="plain" compact icon="copy" label="Copy text" onClick={() => void copy(row.text ?? "")} />
+      <Button kind="plain" compact icon="fork" label="Fork from here" onClick={() => fork(row.ts)} />
     </div>
   );
 }
@@ -110,7 +110,7 @@ async function copy(text: string): Promise<void> {
     await navigator.clipboard.writeText(text);
     toast("Copied.");
   } catch {
-    toast("The browser does not let this page copy.", "bad");
+    toast("The browser did not allow copying.", "bad");
   }
 }
 
@@ -124,7 +124,7 @@ function ThoughtRow({ row }: RowProps) {
     <div class="thought-box">
       <button type="button" class="fold" aria-expanded={open.value} onClick={() => (open.value = !open.value)}>
         <Icon name={open.value ? "down" : "right"} />
-        {row.partial ? "Thinking …" : "Thought"}
+        {row.partial ? "Thinking…" : "Thought"}
         {!open.value && !row.partial && <span class="thought-line cut">{words.slice(0, 200)}</span>}
       </button>
       {open.value ? <Prose row={row} /> : row.partial && <div class="thought-newest">{newest}</div>}
@@ -188,9 +188,9 @@ function RequestRow({ row }: RowProps) {
     cost !== null && cost > 0 && money(cost),
     cancelled && "interrupted",
   ];
-  if (!tokensIn && !tokensOut) return <div class="slim">Interrupted before an answer came</div>;
+  if (!tokensIn && !tokensOut) return <div class="slim">Interrupted before the answer</div>;
   return (
-    <div class="slim" title={`One request to ${model}`}>
+    <div class="slim" title={`Request to ${model}`}>
       {facts.filter(Boolean).join(" · ")}
     </div>
   );
@@ -201,7 +201,7 @@ function TroubleRow({ row }: RowProps) {
   return (
     <div class="trouble-box" role="note">
       <Icon name="alert" />
-      <div class="trouble-words">{harmless(text || "Something went wrong.").trim()}</div>
+      <div class="trouble-words">{harmless(text || "Unknown error.").trim()}</div>
     </div>
   );
 }
@@ -236,14 +236,14 @@ function QuestionRow({ row }: RowProps) {
 function SummaryRow({ row }: RowProps) {
   const open = useFold("open");
   const summary = row.text ?? "";
-  const words = summary ? "the older part was summarised" : "the older part is left out";
+  const words = summary ? "Earlier messages were condensed" : "Earlier messages were left out";
   return (
     <>
       <div class="divider">
         <span>{words}</span>
         {summary && (
           <Button kind="plain" compact aria-expanded={open.value} onClick={() => (open.value = !open.value)}>
-            {open.value ? "Hide" : "Show"} the summary
+            {open.value ? "Hide" : "Show"} summary
           </Button>
         )}
       </div>
@@ -255,7 +255,7 @@ function SummaryRow({ row }: RowProps) {
 function CheckpointRow({ session_id }: RowProps) {
   return (
     <div class="slim checkpoint">
-      <a href={hrefOf({ page: "checkpoints", session_id })} title="Checkpoint: files can be put back as they were here">
+      <a href={hrefOf({ page: "checkpoints", session_id })} title="Checkpoint: restore files to this point">
         <Icon name="history" />
         <span>checkpoint</span>
       </a>
@@ -270,7 +270,7 @@ function NoteRow({ row }: RowProps) {
       <div class="note-box">
         {row.partial ? <Spinner /> : <Icon name="clock" />}
         <span>
-          {harmless(reason)} {seconds && row.partial && <b>Trying again in {seconds} s.</b>}
+          {harmless(reason)} {seconds && row.partial && <b>Retrying in {seconds} s.</b>}
         </span>
       </div>
     );

@@ -2,7 +2,6 @@ import { describe, expect, it } from "vitest";
 import type { Row } from "../protocol";
 import { diffLines } from "./diff-lines";
 import {
-  ceilingOf,
   delayOf,
   familyOf,
   followupOf,
@@ -103,13 +102,6 @@ describe("other texts", () => {
     expect(delayOf("Busy.\n<retry_timer>12</retry_timer>")).toEqual({ reason: "Busy.", seconds: "12" });
     expect(delayOf("Busy.")).toEqual({ reason: "Busy.", seconds: "" });
   });
-  it.each([
-    ['{"type":"requests","count":20}', "This task has made 20 requests, which is its limit (max_requests)."],
-    ['{"type":"cost","count":1.5}', "This task has come to its limit of $1.50 (max_cost)."],
-    ['{"type":"seconds","count":90}', "This task has come to its limit of 1.5 minutes of work (max_minutes)."],
-    ["nonsense", "The limit for this task is reached."],
-  ])("a limit is a sentence: %s", (text, sentence) => expect(ceilingOf(text)).toBe(sentence));
-
   it("what was not rendered yet is the rest", () => {
     expect(restOf({ text: "One.\n\nTwo", html: ["<p>One.</p>"], html_upto: 6 })).toBe("Two");
     expect(restOf({ text: "One." })).toBe("One.");

@@ -175,20 +175,6 @@ export function delayOf(said: string | null | undefined): Delay {
   return { reason: reason.trim(), seconds: timer.split("</retry_timer>")[0]!.trim() };
 }
 
-const CEILINGS: Record<string, (count: number) => string> = {
-  requests: (count) => `This task has made ${count} requests, which is its limit (max_requests).`,
-  cost: (count) => `This task has come to its limit of $${count.toFixed(2)} (max_cost).`,
-  tokens: (count) => `This task has come to its limit of ${count.toLocaleString()} tokens (max_tokens).`,
-  seconds: (count) => `This task has come to its limit of ${+(count / 60).toPrecision(3)} minutes of work (max_minutes).`,
-};
-
-/** Which limit a task has come to, as a sentence. */
-export function ceilingOf(said: string | null | undefined): string {
-  const { type, count } = objectIn(said);
-  const sentence = CEILINGS[text(type)];
-  return sentence && typeof count === "number" ? sentence(count) : "The limit for this task is reached.";
-}
-
 /** A text is shown as what was rendered of it, and the rest as it is. */
 export function restOf(row: Pick<Row, "text" | "html" | "html_upto">): string {
   return row.html?.length ? (row.text ?? "").slice(row.html_upto ?? 0) : (row.text ?? "");

@@ -28,7 +28,7 @@ it("the diffs of one file stand beside each other, and who left it alone says so
   const place = await drawn(<FileVersions versions={versions} files={files} />);
   await vi.waitFor(() => expect(place.querySelectorAll("table")).toHaveLength(2));
   expect(texts(place, "strong")).toEqual(["Version 1", "Version 2", "Version 3", "Version 4"]);
-  expect(texts(place, "p")).toEqual(["This version leaves the file as it is.", "Its worktree was removed."]);
+  expect(texts(place, "p")).toEqual(["Not changed in this version.", "The worktree was removed."]);
   expect(texts(place, "table:first-of-type tr").slice(0, 3)).toEqual(["3 unchanged lines", "4−old", "4+new"]);
   expect(manager.of("read_diff").map((asked) => [asked.session_id, asked.path])).toEqual([["a", "a.py"], ["b", "a.py"]]);
 

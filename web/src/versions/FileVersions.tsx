@@ -22,9 +22,9 @@ export function FileVersions({ versions, files }: { versions: readonly Version[]
   const path = listed.find((file) => file.path === wanted)?.path ?? listed[0]?.path;
   if (path === undefined) return null;
   return (
-    <section class="file-versions" aria-label="One file, version by version">
+    <section class="file-versions" aria-label="Compare a file">
       <div class="file-versions-head">
-        <h2>One file, version by version</h2>
+        <h2>Compare a file</h2>
         <select class="input" value={path} onChange={(event) => setWanted(event.currentTarget.value)} aria-label="File">
           {listed.map((file) => (
             <option key={file.path} value={file.path}>
@@ -50,7 +50,7 @@ function Columns({ versions, files, path }: Compared) {
   const fileOf = (version: Version) => files.get(version.session_id)?.find((file) => file.path === path) ?? null;
   if (!phone) {
     return (
-      <div class="file-columns" tabIndex={0} role="group" aria-label={`${line(path)}, version by version`}>
+      <div class="file-columns" tabIndex={0} role="group" aria-label={`${line(path)} in each version`}>
         {versions.map((version, at) => (
           <section key={version.session_id} class="file-column" aria-label={nameOf(version, at)}>
             <header class="file-column-head">
@@ -84,8 +84,8 @@ function nameOf(version: Version, at: number): string {
 }
 
 function Made({ version, path, file }: { version: Version; path: string; file: ChangedFile | null }) {
-  if (version.worktree_id === "") return <p class="file-note quiet">Its worktree was removed.</p>;
-  if (!file) return <p class="file-note quiet">This version leaves the file as it is.</p>;
+  if (version.worktree_id === "") return <p class="file-note quiet">The worktree was removed.</p>;
+  if (!file) return <p class="file-note quiet">Not changed in this version.</p>;
   return <Diff session_id={version.session_id} path={path} digest={file.digest} />;
 }
 
@@ -102,7 +102,7 @@ function Diff({ session_id, path, digest }: { session_id: string; path: string; 
             {diff.problem}
           </Notice>
         ) : (
-          <Spinner label={`Reading ${line(path)}`} />
+          <Spinner label={`Loading ${line(path)}`} />
         )}
       </div>
     );
@@ -112,7 +112,7 @@ function Diff({ session_id, path, digest }: { session_id: string; path: string; 
     <>
       {note && <p class="file-note quiet">{note}</p>}
       {lines.length > 0 && (
-        <table class="review-diff" aria-label={`Changes of ${line(path)}`}>
+        <table class="review-diff" aria-label={`Changes in ${line(path)}`}>
           <colgroup>
             <col class="line-cell-column" />
             <col />

@@ -43,8 +43,8 @@ export function RemoveOthersDialog({
         }
       }
       const removed = wanted.length - failed.length;
-      const look = { words: "Kept work", act: () => go({ page: "worktrees" }) };
-      if (removed > 0) toast(`Removed ${counted(removed, "version")}. What was not committed is under Kept work.`, "good", look);
+      const look = { words: "Saved work", act: () => go({ page: "worktrees" }) };
+      if (removed > 0) toast(`Removed ${counted(removed, "version")}. Uncommitted work is under Saved work.`, "good", look);
       if (failed.length === 0) return close();
       setProblems(failed);
     });
@@ -56,7 +56,7 @@ export function RemoveOthersDialog({
       wide
       foot={
         <>
-          <Button onClick={close}>Keep them all</Button>
+          <Button onClick={close}>Keep all</Button>
           <Button kind="danger" icon="trash" busy={doing.busy} disabled={wanted.length === 0} onClick={remove}>
             Remove {counted(wanted.length, "version")}
           </Button>
@@ -64,9 +64,9 @@ export function RemoveOthersDialog({
       }
     >
       <p>
-        {line(winner.name)} was applied to the project. If the others are removed, their sessions are stopped and their
-        folders go. Nothing is lost: what they committed stays on their branches, and what they did not commit is kept
-        under <a href={hrefOf({ page: "worktrees" })}>Worktrees, Kept work</a>, from where it can be brought back.
+        {line(winner.name)} was applied to the project. Removing the others stops their sessions and deletes their folders.
+        Nothing is lost: commits stay on their branches, and uncommitted work is kept under{" "}
+        <a href={hrefOf({ page: "worktrees" })}>Worktrees, Saved work</a>.
       </p>
       {shown.map((version) => (
         <OtherVersion
@@ -112,7 +112,7 @@ function OtherVersion({
         />
         <strong>{line(version.name)}</strong>
       </label>
-      <Answer of={plan} waiting="Looking what is in it…">
+      <Answer of={plan} waiting="Checking the worktree…">
         {(answer) => (
           <>
             <p class="plan-text">{harmless(shortened(answer.text))}</p>

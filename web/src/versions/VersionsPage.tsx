@@ -59,7 +59,7 @@ export default function VersionsPage({ group_id }: { group_id: string }) {
         {(answer) =>
           answer.length === 0 ? (
             <Empty icon="columns">
-              <p>There are no versions here any more.</p>
+              <p>These versions no longer exist.</p>
             </Empty>
           ) : (
             <Comparison
@@ -120,7 +120,7 @@ function Comparison(props: Omit<Compared, "files">) {
 
 function ComparedBeside({ versions, kept, keep, files }: Compared) {
   return (
-    <div class="versions" tabIndex={0} role="region" aria-label="Comparison of the versions">
+    <div class="versions" tabIndex={0} role="region" aria-label="Version comparison">
       <table>
         <thead>
           <tr>
@@ -159,7 +159,7 @@ function ComparedBeside({ versions, kept, keep, files }: Compared) {
 
 function ComparedBelow({ versions, kept, keep, files }: Compared) {
   return (
-    <ul class="cards" aria-label="Comparison of the versions">
+    <ul class="cards" aria-label="Version comparison">
       {versions.map((version) => (
         <li key={version.session_id} class="card">
           <h2>
@@ -205,10 +205,10 @@ function measures(versions: readonly Version[], files: FilesByVersion): Measured
   );
   return [
     { name: "State", show: (version) => <StateBadge version={version} /> },
-    { name: "Model", show: (version) => <span class="mono">{line(version.model) || "usual"}</span> },
+    { name: "Model", show: (version) => <span class="mono">{line(version.model) || "default"}</span> },
     { name: "Changes", show: (version) => <Changes version={version} /> },
     { name: "Files", show: (version) => <Files version={version} files={files} /> },
-    { name: "Cost", show: marked("cost", "least", (version) => money(version.cost)) },
+    { name: "Cost", show: marked("cost", "lowest", (version) => money(version.cost)) },
     { name: "Tokens", show: marked("tokens", "fewest", (version) => tokens(version.tokens)) },
     { name: "Time", show: marked("seconds", "fastest", (version) => duration(version.seconds * 1000)) },
     { name: "Result", show: (version) => <Result text={version.result} /> },
@@ -246,7 +246,7 @@ const FILES_SHOWN = 12;
 function Files({ version, files }: { version: Version; files: FilesByVersion }) {
   const { session_id } = version;
   const changed = files.get(session_id);
-  if (version.worktree_id === "") return <span class="quiet">Not known any more</span>;
+  if (version.worktree_id === "") return <span class="quiet">Unknown</span>;
   if (!changed) return <span class="quiet">…</span>;
   if (changed.length === 0) return <span class="quiet">None</span>;
   return (
@@ -293,7 +293,7 @@ function Result({ text: told }: { text: string }) {
       <p class="version-result">{harmless(whole ? text.trim() : start)}</p>
       {start !== text.trim() && (
         <Button compact kind="plain" aria-expanded={whole} onClick={() => setWhole(!whole)}>
-          {whole ? "Less" : "More"}
+          {whole ? "Show less" : "Show more"}
         </Button>
       )}
     </>
@@ -306,7 +306,7 @@ function Acts({ version, keep }: { version: Version; keep: () => void }) {
   return (
     <div class="version-acts">
       <Button kind="primary" icon="check" disabled={why !== null} onClick={keep}>
-        Keep this one
+        Keep this version
       </Button>
       {why && <span class="quiet small">{why}</span>}
       <LinkButton icon="diff" href={hrefOf({ page: "review", session_id })}>

@@ -37,9 +37,9 @@ describe("keeping one", () => {
   it.each([
     [version("a"), null],
     [version("a", { state: "stopped" }), null],
-    [version("a", { state: "streaming" }), "It is still at work."],
-    [version("a", { worktree_id: "" }), "Its worktree was removed."],
-    [version("a", { stats: { ...NONE, files: 0 } }), "It has changed nothing."],
+    [version("a", { state: "streaming" }), "Still working."],
+    [version("a", { worktree_id: "" }), "The worktree was removed."],
+    [version("a", { stats: { ...NONE, files: 0 } }), "No changes."],
   ])("%#", (one, why) => {
     expect(whyNotKept(one)).toBe(why);
   });

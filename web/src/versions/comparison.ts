@@ -20,9 +20,9 @@ export function least(versions: readonly Version[], measure: Measure): ReadonlyS
 
 /** Why a version cannot be kept now, or null. */
 export function whyNotKept(version: Version): string | null {
-  if (version.worktree_id === "") return "Its worktree was removed.";
-  if (isAtWork(version)) return "It is still at work.";
-  if (version.stats.files === 0) return "It has changed nothing.";
+  if (version.worktree_id === "") return "The worktree was removed.";
+  if (isAtWork(version)) return "Still working.";
+  if (version.stats.files === 0) return "No changes.";
   return null;
 }
 

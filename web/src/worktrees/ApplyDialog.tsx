@@ -46,7 +46,7 @@ export function ApplyDialog({
         paths: [...chosen],
         token,
       });
-      tellDone(done, `Applied the changes of ${name} to the project.`);
+      tellDone(done, `Applied ${name} to the project.`);
       applied();
     });
   const lookAgain = () => {
@@ -65,11 +65,11 @@ export function ApplyDialog({
           <Button onClick={close}>Cancel</Button>
           {(problem || (plan.answer?.conflicts.length ?? 0) > 0) && (
             <Button icon="retry" busy={plan.loading} onClick={lookAgain}>
-              Look again
+              Check again
             </Button>
           )}
           {rest && (
-            <Button onClick={() => setChosen(rest)}>Leave conflicts out ({counted(rest.length, "file")})</Button>
+            <Button onClick={() => setChosen(rest)}>Skip conflicts ({counted(rest.length, "file")})</Button>
           )}
           <Button
             kind="primary"
@@ -83,7 +83,7 @@ export function ApplyDialog({
         </>
       }
     >
-      <Answer of={plan} waiting="Trying it out, without changing anything…">
+      <Answer of={plan} waiting="Checking what would change…">
         {(answer) => <ApplyPlan plan={answer} />}
       </Answer>
       {problem && (
@@ -120,11 +120,11 @@ export function ApplyPlan({ plan }: { plan: Plan }) {
       <PathList paths={plan.conflicts} label="Conflicts" />
       {inConflict && (
         <p class="quiet small">
-          In the project these files are not as they were when the agent began: they were changed there, or are there
-          without being committed. Commit them, move them away or undo the changes, then look again; or leave them out.
+          These files changed in the project after the agent started, or are not committed there. Commit, move or revert
+          them, then check again. Or skip them.
         </p>
       )}
-      {!inConflict && <PathList paths={plan.paths} label="Files that would be written" />}
+      {!inConflict && <PathList paths={plan.paths} label="Files to write" />}
     </>
   );
 }

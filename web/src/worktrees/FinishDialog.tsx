@@ -24,13 +24,13 @@ export function FinishDialog({
     doing.run(async () => {
       setProblem("");
       const done = await request("finish_worktree", { worktree_id: worktreeId, message: message.trim() });
-      tellDone(done, `Committed everything to ${branch}.`);
+      tellDone(done, `Committed all changes to ${branch}.`);
       finished();
     });
 
   return (
     <Dialog
-      title={`Commit everything to ${branch}`}
+      title={`Commit all changes to ${branch}`}
       close={close}
       foot={
         <>
@@ -42,8 +42,8 @@ export function FinishDialog({
       }
     >
       <Field
-        label="Message"
-        hint="Leave it empty and the agent is asked to commit with a message of its own. After a minute without one a plain message is used."
+        label="Commit message"
+        hint="Leave empty to let the agent write it. If it does not commit within a minute, a default message is used."
       >
         <textarea
           class="input"

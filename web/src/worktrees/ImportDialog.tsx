@@ -30,7 +30,7 @@ export function ImportDialog({ close, imported }: { close: () => void; imported:
 
   return (
     <Dialog
-      title="Import work"
+      title="Import a branch or worktree"
       close={close}
       foot={
         <>
@@ -45,14 +45,14 @@ export function ImportDialog({ close, imported }: { close: () => void; imported:
         <legend class="spoken">What to import</legend>
         <label class="checked">
           <input type="radio" name="import" checked={what === "branch"} onChange={() => choose("branch")} />
-          <span>A branch: it gets a worktree of its own.</span>
+          <span>A branch. It gets its own worktree.</span>
         </label>
         <label class="checked">
           <input type="radio" name="import" checked={what === "folder"} onChange={() => choose("folder")} />
-          <span>The folder of a worktree you made. It stays yours and is never deleted from here.</span>
+          <span>A worktree that you made. Its folder is never deleted from here.</span>
         </label>
       </fieldset>
-      <Answer of={importable} waiting="Looking what there is…">
+      <Answer of={importable} waiting="Loading branches and worktrees…">
         {(answer) => <Choice what={what} from={answer} chosen={chosen} choose={setChosen} />}
       </Answer>
       {problem && (
@@ -77,7 +77,7 @@ function Choice({
 }) {
   const names = what === "branch" ? from.branches : from.worktrees;
   if (names.length === 0) {
-    return <p class="quiet">{what === "branch" ? "Every branch has a worktree." : "There is no other worktree."}</p>;
+    return <p class="quiet">{what === "branch" ? "Every branch already has a worktree." : "There are no other worktrees."}</p>;
   }
   return (
     <Field label={what === "branch" ? "Branch" : "Folder"}>

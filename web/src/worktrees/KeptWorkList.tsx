@@ -1,4 +1,4 @@
-/** Work that was kept when its worktree or file went, and how it is brought back. */
+/** Work saved when a worktree was removed or a file reverted, and how to restore it. */
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";
@@ -19,14 +19,14 @@ export function KeptWorkList({ broughtBack }: { broughtBack: () => void }) {
   };
   return (
     <section class="cards" aria-labelledby="kept-work">
-      <h2 id="kept-work">Kept work</h2>
+      <h2 id="kept-work">Saved work</h2>
       <p class="quiet small">
-        What was not committed when a worktree was removed or a file was put back is kept in the repository.
+        Uncommitted work is saved in the repository when a worktree is removed or a file is reverted.
       </p>
-      <Answer of={kept} waiting="Looking what was kept…">
+      <Answer of={kept} waiting="Loading saved work…">
         {(all) =>
           all.length === 0 ? (
-            <p class="quiet">Nothing was kept so far.</p>
+            <p class="quiet">No saved work.</p>
           ) : (
             <ul class="kept-list">
               {all.map((work) => (
@@ -38,7 +38,7 @@ export function KeptWorkList({ broughtBack }: { broughtBack: () => void }) {
                     </div>
                   </div>
                   <Button compact icon="history" onClick={() => setWanted(work)}>
-                    Bring back
+                    Restore…
                   </Button>
                 </li>
               ))}
@@ -59,24 +59,24 @@ function BringBackDialog({ work, close, done }: { work: KeptWork; close: () => v
     doing.run(async () => {
       setProblem("");
       const row = await request("bring_back", { ref: work.ref, branch: branch.trim() });
-      toast(`It is back, in the worktree ${nameOf(row)}.`, "good");
+      toast(`Restored into the worktree ${nameOf(row)}.`, "good");
       done();
     });
   return (
     <Dialog
-      title="Bring kept work back"
+      title="Restore saved work"
       close={close}
       foot={
         <>
           <Button onClick={close}>Cancel</Button>
           <Button kind="primary" busy={doing.busy} disabled={branch.trim() === ""} onClick={bring}>
-            Bring back
+            Restore
           </Button>
         </>
       }
     >
       <p>{line(work.about || keptName(work.ref))}</p>
-      <Field label="New branch" hint="It gets a worktree of its own. What was kept stays kept." problem={problem}>
+      <Field label="New branch" hint="The work is restored into a new worktree. The saved copy is kept." problem={problem}>
         <input
           class="input"
           value={branch}
@@ -86,7 +86,7 @@ function BringBackDialog({ work, close, done }: { work: KeptWork; close: () => v
           onKeyDown={(event) => event.key === "Enter" && branch.trim() && void bring()}
         />
       </Field>
-      {doing.busy && <Notice icon="clock">Making the worktree…</Notice>}
+      {doing.busy && <Notice icon="clock">Creating the worktree…</Notice>}
     </Dialog>
   );
 }

@@ -36,7 +36,7 @@ export function RemovalDialog({
         token,
         delete_branch: deleteBranch,
       });
-      tellDone(done, worktree.imported ? `Forgot ${name}; its folder is still there.` : `Removed ${name}.`);
+      tellDone(done, worktree.imported ? `Removed ${name} from the list. Its folder is kept.` : `Removed ${name}.`);
       removed();
     });
   const lookAgain = () => {
@@ -46,12 +46,12 @@ export function RemovalDialog({
 
   return (
     <Dialog
-      title={`${removalVerb(worktree)} ${name}`}
+      title={`Remove ${name}${worktree.imported ? " from the list" : ""}`}
       close={close}
       foot={
         <>
           <Button onClick={close}>Cancel</Button>
-          {problem && <Button onClick={lookAgain}>Look again</Button>}
+          {problem && <Button onClick={lookAgain}>Check again</Button>}
           <Button
             kind="danger"
             icon="trash"
@@ -64,17 +64,16 @@ export function RemovalDialog({
         </>
       }
     >
-      <Answer of={plan} waiting="Looking what is in it…">
+      <Answer of={plan} waiting="Checking the worktree…">
         {(answer) => (
           <>
             <p class="plan-text">{harmless(shortened(answer.text))}</p>
-            <PathList paths={answer.conflicts} label="In the way" />
-            <PathList paths={answer.paths} label="Files concerned" />
+            <PathList paths={answer.paths} label="Affected files" />
           </>
         )}
       </Answer>
       {!worktree.imported && (
-        <p class="quiet small">What is not committed is kept, and can be brought back below under Kept work.</p>
+        <p class="quiet small">Uncommitted work is kept below under Saved work.</p>
       )}
       {!worktree.imported && worktree.branch && (
         <label class="checked">
@@ -84,7 +83,7 @@ export function RemovalDialog({
             onChange={(event) => setDeleteBranch(event.currentTarget.checked)}
           />
           <span>
-            Delete the branch <code>{worktree.branch}</code> too. Otherwise it is kept.
+            Also delete the branch <code>{worktree.branch}</code>.
           </span>
         </label>
       )}
@@ -99,8 +98,8 @@ export function RemovalDialog({
 
 function reallyDelete(branch: string): Promise<boolean> {
   return confirm({
-    title: "Delete the branch too?",
-    words: `Commits that are only on ${branch} will be on no branch any more.`,
+    title: "Delete the branch?",
+    words: `Commits that are only on ${branch} will no longer be on any branch.`,
     yes: "Delete branch",
     danger: true,
   });

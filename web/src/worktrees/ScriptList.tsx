@@ -13,24 +13,24 @@ export const SCRIPTS = "scripts-of-this-project";
 
 const ABOUT: Readonly<Record<string, string>> = {
   "setup-script": "Prepares each new worktree.",
-  "run-script": "Runs what is in a worktree: “Run script” starts it there.",
+  "run-script": "Starts the program in a worktree, when you choose “Run script”.",
 };
 
 export function ScriptList({ scripts }: { scripts: Asked<readonly ScriptRow[]> }) {
   return (
     <section class="cards" aria-labelledby={SCRIPTS}>
       <h2 id={SCRIPTS} tabIndex={-1}>
-        Scripts of this project
+        Project scripts
       </h2>
       <p class="quiet small">
-        A project may bring a program that prepares worktrees and one that runs what is in them. Each runs only after you
-        have agreed to its text, and no longer when a letter of it has changed.
+        A project can have a script that prepares new worktrees and one that starts its program. Each runs only after you
+        allow its exact content. If it changes, you must allow it again.
       </p>
-      <Answer of={scripts} waiting="Looking for scripts…">
+      <Answer of={scripts} waiting="Loading scripts…">
         {(rows) =>
           rows.length === 0 ? (
             <p class="quiet">
-              It brings none. They would be <code>.rookery/setup-script</code> and <code>.rookery/run-script</code>.
+              No scripts. Add <code>.rookery/setup-script</code> or <code>.rookery/run-script</code>.
             </p>
           ) : (
             <ul class="cards">
@@ -51,7 +51,7 @@ function Script({ row, changed }: { row: ScriptRow; changed: () => void }) {
   const name = line(row.name);
   const agree = () =>
     doing.run(async () => {
-      tellDone(await request("agree_script", { digest: row.digest }), `You have agreed to ${name}.`);
+      tellDone(await request("agree_script", { digest: row.digest }), `Allowed ${name}.`);
       changed();
     });
   return (
@@ -60,29 +60,29 @@ function Script({ row, changed }: { row: ScriptRow; changed: () => void }) {
         <h3>{name}</h3>
         {row.agreed ? (
           <Badge tone="good" icon="check">
-            Agreed to
+            Allowed
           </Badge>
         ) : (
           <Badge tone="careful" icon="alert">
-            Not agreed to yet
+            Not allowed yet
           </Badge>
         )}
         <span class="quiet small mono cut">{line(row.path)}</span>
         <span class="grow" />
         <Button compact kind="plain" icon={open ? "down" : "right"} aria-expanded={open} onClick={() => setOpen(!open)}>
-          Its text
+          Content
         </Button>
       </div>
       {ABOUT[row.name] && <p class="quiet small">{ABOUT[row.name]}</p>}
       {open && (
-        <pre class="script-text" tabIndex={0} aria-label={`Text of ${name}`}>
+        <pre class="script-text" tabIndex={0} aria-label={`Content of ${name}`}>
           {plain(row.text)}
         </pre>
       )}
       {!row.agreed && (
         <div>
           <Button kind="primary" icon="check" disabled={!open} busy={doing.busy} onClick={agree}>
-            I have read it: it may run
+            Allow it to run
           </Button>
         </div>
       )}

@@ -44,7 +44,7 @@ export function WorktreeCard({
       changed();
     });
   const recreate = () =>
-    act(async () => tellDone(await request("recreate_worktree", { worktree_id: worktree.id }), `Made ${name} again.`));
+    act(async () => tellDone(await request("recreate_worktree", { worktree_id: worktree.id }), `Recreated ${name}.`));
 
   return (
     <li class="card worktree" aria-label={name}>
@@ -58,7 +58,7 @@ export function WorktreeCard({
         {worktree.imported && <Badge>Imported</Badge>}
         {worktree.running && (
           <Badge tone="good" icon="play">
-            Run script is running
+            Script running
           </Badge>
         )}
       </div>
@@ -69,7 +69,7 @@ export function WorktreeCard({
           {line(worktree.path)}
         </span>
         {runScript && worktree.first_port > 0 && (
-          <span title="Its scripts are told this number, so that worktrees do not get in each other's way.">
+          <span title="First port for scripts in this worktree (WORKTREE_PORT)">
             ports from {worktree.first_port}
           </span>
         )}
@@ -87,7 +87,7 @@ export function WorktreeCard({
       <div class="line-of">
         {words.offers.includes("recreate") && (
           <Button kind="primary" icon="retry" busy={doing.busy} onClick={recreate}>
-            Make it again
+            Recreate
           </Button>
         )}
         {words.offers.includes("remove") && (
@@ -106,7 +106,7 @@ export function WorktreeCard({
               Apply…
             </Button>
             <RunButton worktree={worktree} script={runScript} busy={doing.busy} act={act} />
-            <Menu label={`More for ${name}`} items={more(worktree, setShown, act)} />
+            <Menu label={`More actions for ${name}`} items={more(worktree, setShown, act)} />
           </>
         )}
       </div>
@@ -136,7 +136,7 @@ function more(
 ): MenuItem[] {
   const merge = () => act(() => mergeWorktree(worktree.id, worktree.branch));
   return [
-    { words: "Commit everything…", icon: "flag", act: () => show("finish") },
+    { words: "Commit all changes…", icon: "flag", act: () => show("finish") },
     { words: `Merge into ${worktree.parent_branch || "its parent"}…`, icon: "branch", act: merge },
     { words: `${removalVerb(worktree)}…`, icon: "trash", danger: true, apart: true, act: () => show("remove") },
   ];
@@ -155,8 +155,8 @@ function RunButton({
   act: (work: () => Promise<unknown>) => void;
 }) {
   const about = { worktree_id: worktree.id };
-  const start = async () => tellDone(await request("run_script", about), "The run script was started.");
-  const stop = async () => tellDone(await request("stop_script", about), "The run script was stopped.");
+  const start = async () => tellDone(await request("run_script", about), "Run script started.");
+  const stop = async () => tellDone(await request("stop_script", about), "Run script stopped.");
   if (worktree.running) {
     return (
       <Button icon="stop" busy={busy} onClick={() => act(stop)}>
@@ -168,7 +168,7 @@ function RunButton({
   if (!script.agreed) {
     return (
       <Button icon="eye" onClick={showScripts}>
-        Look at the run script…
+        Review run script…
       </Button>
     );
   }
@@ -201,9 +201,9 @@ function Stats({ worktreeId }: { worktreeId: string }) {
 }
 
 function SessionsOf({ worktree }: { worktree: WorktreeRow }) {
-  if (worktree.sessions.length === 0) return <div class="quiet small">No session works in it.</div>;
+  if (worktree.sessions.length === 0) return <div class="quiet small">No sessions.</div>;
   return (
-    <ul class="line-of small" aria-label="Sessions in it">
+    <ul class="line-of small" aria-label="Sessions in this worktree">
       <li class="quiet" aria-hidden="true">
         {worktree.sessions.length === 1 ? "Session" : "Sessions"}
       </li>

@@ -35,13 +35,13 @@ export default function WorktreesPage() {
         </Button>
       }
     >
-      <Answer of={worktrees} waiting="Looking for worktrees…">
+      <Answer of={worktrees} waiting="Loading worktrees…">
         {(rows) =>
           rows.length === 0 ? (
             <Empty icon="branch">
-              <p>There are no worktrees. An agent that runs in one leaves your checkout alone.</p>
+              <p>No worktrees. A session in a worktree does not change your checkout.</p>
               <LinkButton href="#/new" icon="plus">
-                New agent
+                New session
               </LinkButton>
             </Empty>
           ) : (

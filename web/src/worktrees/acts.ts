@@ -27,11 +27,11 @@ export async function mergeWorktree(worktreeId: string, branch: string): Promise
 
 export function mergeWords(into: string, stats: { ahead: number; uncommitted: number }): string {
   const { ahead, uncommitted } = stats;
-  const commits = ahead > 0 ? `${counted(ahead, "commit")} ${ahead === 1 ? "is" : "are"} merged` : "It has no commits to merge";
+  const commits = ahead > 0 ? `${counted(ahead, "commit")} will be merged` : "There are no commits to merge";
   const left =
     uncommitted > 0
-      ? ` ${counted(uncommitted, "file")} with uncommitted changes ${uncommitted === 1 ? "is" : "are"} left out; use “Commit everything” first to include them.`
+      ? ` ${counted(uncommitted, "file")} with uncommitted changes ${uncommitted === 1 ? "is" : "are"} not included; use “Commit all changes” first to include them.`
       : "";
-  const needs = ` Nothing is done unless ${into} is checked out in the project and has no uncommitted changes.`;
+  const needs = ` ${into} must be checked out in the project, without uncommitted changes.`;
   return `${commits}${ahead > 0 ? ` into ${into} in the project` : ""}.${left}${needs}`;
 }

@@ -54,8 +54,8 @@ describe("statistics", () => {
 
 describe("a plan to apply", () => {
   it.each([
-    [plan({}), "There is nothing to apply", false],
-    [plan({ paths: ["a"] }), "1 file would be written to the project", true],
+    [plan({}), "Nothing to apply", false],
+    [plan({ paths: ["a"] }), "1 file will be written to the project", true],
     [plan({ paths: ["a", "b"], conflicts: ["a: changed here too"] }), "1 conflict: nothing was changed", false],
   ])("%j", (said, heading, can) => {
     expect(applyHeading(said)).toBe(heading);
@@ -92,8 +92,8 @@ it("names a worktree by its label, else its branch", () => {
   expect(nameOf({ label: "l", branch: "b" })).toBe("l");
 });
 
-it("forgets what was imported, removes what was made", () => {
-  expect(removalVerb({ imported: true })).toBe("Forget");
+it("only unlists what was imported, removes what was made", () => {
+  expect(removalVerb({ imported: true })).toBe("Remove from list");
   expect(removalVerb({ imported: false })).toBe("Remove");
 });
 

@@ -14,23 +14,23 @@ export const STATE_WORDS: Readonly<Record<WorktreeRow["state"], StateWords>> = {
   missing: {
     word: "Folder missing",
     sentence:
-      "Its folder is gone, its branch is still there. Sessions in it cannot go on until it is made again.",
+      "The folder is missing, the branch still exists. Recreate it to continue its sessions.",
     offers: ["recreate", "remove"],
   },
   lost: {
     word: "Lost",
-    sentence: "Its folder and its branch are gone, so it cannot be made again.",
+    sentence: "The folder and the branch are gone, so it cannot be recreated.",
     offers: ["remove"],
   },
   broken: {
     word: "Broken",
     sentence:
-      "There is a folder, but it is no worktree of this repository any more. Nothing in it was touched.",
+      "The folder is no longer a worktree of this repository. Nothing in it was changed.",
     offers: ["remove"],
   },
   unfinished: {
     word: "Unfinished",
-    sentence: "It was interrupted while it was being made. No session has worked in it.",
+    sentence: "Creating it was interrupted. No session has worked in it.",
     offers: ["recreate", "remove"],
   },
 };
@@ -74,8 +74,8 @@ export function applyHeading(plan: Plan): string {
   if (plan.conflicts.length > 0) {
     return `${counted(plan.conflicts.length, "conflict")}: nothing was changed`;
   }
-  if (plan.paths.length === 0) return "There is nothing to apply";
-  return `${counted(plan.paths.length, "file")} would be written to the project`;
+  if (plan.paths.length === 0) return "Nothing to apply";
+  return `${counted(plan.paths.length, "file")} will be written to the project`;
 }
 
 export function canApply(plan: Plan): boolean {
@@ -83,10 +83,10 @@ export function canApply(plan: Plan): boolean {
 }
 
 export function removalVerb(worktree: Pick<WorktreeRow, "imported">): string {
-  return worktree.imported ? "Forget" : "Remove";
+  return worktree.imported ? "Remove from list" : "Remove";
 }
 
-/** The short name of kept work: what comes after the last known part of its reference. */
+/** The short name of saved work: what comes after the last known part of its reference. */
 export function keptName(ref: string): string {
   return ref.replace(/^refs\/[^/]+\/keep\//, "");
 }

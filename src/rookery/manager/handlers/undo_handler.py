@@ -246,8 +246,8 @@ def moments(events: Sequence[Event]) -> list[Moment]:
 def _when(place: int, point: Point) -> str:
     """Whoever goes back there undoes what the moment is named after, but for the task itself."""
     if place == 0 and point.by_user:
-        return "at the start: "
-    return "before you said: " if point.by_user else "before "
+        return "Start: "
+    return "Before your message: " if point.by_user else "Before: "
 
 
 def _unnamed(point: Point) -> bool:

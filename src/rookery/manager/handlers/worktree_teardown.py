@@ -116,7 +116,7 @@ class Removing:
     async def plan(self, worktree: Worktree) -> Plan:
         found = await self._access.done(partial(self._operations.plan_removal, worktree))
         running = self._running(worktree)
-        stops = [f"Still running there, and ended first: {', '.join(running)}."] if running else []
+        stops = [f"Will be stopped first: {', '.join(running)}."] if running else []
         return Plan(
             text=" ".join([visible(found.told), *stops]),
             paths=tuple(map(visible, found.to_keep)),

@@ -20,6 +20,7 @@ from rookery.manager.sessions.session_record import QueuedMessage, same_fields
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_summary import SessionQuestion, ShownSession
 from rookery.manager.shown_rows import InboxRow, MailRow, SessionRow
+from rookery.protocol.client.question_text import ceiling
 
 SECONDS_AT_ONCE = 0.025
 """Of work, after which what was made so far is told."""
@@ -30,7 +31,7 @@ WORDS_SHOWN = 2_000
 LINES_SHOWN, LINE_SHOWN = 50, 500
 """Of a log, and of each of its lines."""
 _MARKDOWN = frozenset(
-    ("text", "reasoning", "completion_result", "user_feedback", "followup", "condense_context")
+    ("text", "reasoning", "completion_result", "user_feedback", "condense_context")
 )
 
 
@@ -129,9 +130,13 @@ def inbox_row(question: SessionQuestion) -> InboxRow:
 
 def markdown_of(row: Message) -> str | None:
     """The Markdown that a row says; None if it says none."""
-    if (row.ask or row.say) not in _MARKDOWN:
-        return None
-    return question_in(row.text) if row.ask == "followup" else row.text
+    match row.ask or row.say:
+        case "followup":
+            return question_in(row.text)
+        case "auto_approval_max_req_reached":
+            return ceiling(row.text or "")
+        case kind:
+            return row.text if kind in _MARKDOWN else None
 
 
 def question_in(text: str | None) -> str | None:
