@@ -312,7 +312,7 @@ def open_hooks(
     trust = HookTrust(hook_trust_file(workspace, places), workspace, workspace_trusted=trusted)
     runner = HookRunner(workspace, env_allow=settings.hooks.env_allow, wardens=wardens)
     governed = workspace / GOVERNANCE_FOLDER
-    texts = governed / ".state" if governed.is_dir() else places.state / "hooks"
+    texts = governed / ".state" if governed.is_dir() else places.state.resolve() / "hooks"
     hooks = ExternalHooks(
         HookDesk(found, trust, runner, texts),
         situation=situation,

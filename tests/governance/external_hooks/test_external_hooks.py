@@ -3,6 +3,7 @@
 import json
 import textwrap
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -453,6 +454,21 @@ async def test_a_long_context_is_cut_and_the_whole_is_kept(bench: Bench, kept: b
         (file,) = (bench.root / ".state" / LONG_CONTEXTS).iterdir()
         assert f"all of it is in {file}]" in note
         assert file.read_text() == "x" * 30_000
+
+
+@pytest.mark.parametrize("link", ["folder", "file"])
+async def test_a_long_context_is_not_written_through_a_link(bench: Bench, link: str):
+    bench.state = bench.root / ".state"
+    text = "x" * 30_000
+    kept = bench.state / LONG_CONTEXTS / f"{sha256(text.encode()).hexdigest()[:16]}.txt"
+    outside = bench.root.parent / "outside"
+    outside.mkdir()
+    place, target = (kept, outside / "rc") if link == "file" else (kept.parent, outside)
+    place.parent.mkdir(parents=True)
+    place.symlink_to(target)
+    hooks = bench.hooks("head -c 30000 /dev/zero | tr '\\0' x", event="UserPromptSubmit")
+    await hooks.event("UserPromptSubmit", {"prompt": "x"})
+    assert not list(outside.iterdir())
 
 
 async def test_a_permission_request_says_what_would_be_asked(bench: Bench):

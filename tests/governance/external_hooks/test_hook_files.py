@@ -202,10 +202,45 @@ def test_any_change_makes_it_pending_again(project: Project, change: dict[str, A
     assert project.status is TrustStatus.MODIFIED
 
 
+def test_a_command_may_name_a_folder(project: Project):
+    project.define("sh tools/scan.sh tools")
+    project.accept()
+    assert project.status is TrustStatus.TRUSTED
+
+
 def test_a_script_that_appears_later_is_noticed(project: Project):
     project.script.unlink()
     project.accept()
     project.script.write_text("rm -rf /\n")
+    assert project.status is TrustStatus.MODIFIED
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd tools && ./scan.sh",
+        'cd "$CLAUDE_PROJECT_DIR/tools" && sh scan.sh',
+        "(cd tools/sub && sh ../scan.sh)",
+        'D=tools; sh "$D/scan.sh"',
+        'sh "$(git rev-parse --show-toplevel)/tools/scan.sh"',
+        "sh `pwd`/tools/scan.sh",
+        "sh ~/work/tools/scan.sh",
+        'sh "$HOME"/work/tools/scan.sh',
+        "make lint",
+        "cd web && npm run lint",
+    ],
+)
+def test_a_file_is_noticed_however_the_command_names_it(
+    project: Project, command: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", str(project.root.parent))
+    (project.root / "tools" / "sub").mkdir()
+    project.define(command)
+    file = {"make": "Makefile", "npm": "web/package.json"}
+    name = next((file[word] for word in command.split() if word in file), "tools/scan.sh")
+    put(project.root / name, "before\n")
+    project.accept()
+    put(project.root / name, "after\n")
     assert project.status is TrustStatus.MODIFIED
 
 

@@ -26,6 +26,7 @@ from rookery.governance.external_hooks.hook_answers import HookRun
 from rookery.governance.external_hooks.hook_config import HookCommand
 from rookery.governance.external_hooks.hook_files import FoundHooks, KnownHook, TrustStatus
 from rookery.governance.external_hooks.hook_trust import PROJECT_VARIABLES, HookTrust
+from rookery.platform.disk import put
 from rookery.platform.processes.command_environment import command_environment
 from rookery.platform.processes.guarded_process import GuardedProcess, guarded, not_started
 from rookery.platform.processes.own_programs import find_own_program
@@ -354,9 +355,11 @@ class HookDesk:
         data = text.encode("utf-8", "replace")
         folder = self._state / LONG_CONTEXTS
         path = folder / f"{sha256(data).hexdigest()[:16]}.txt"
+        if os.path.realpath(folder) != str(folder):  # the agent can write there, links too
+            return ""
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+            put(path, [data], durable=False)
         except OSError:
             return ""
         return str(path)

@@ -9,12 +9,13 @@ import json
 import os
 import re
 import shlex
-import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from hashlib import file_digest as opened_digest
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
-from posixpath import isabs, normpath, relpath
+from posixpath import basename, expanduser, isabs, join, normpath, relpath
 from typing import Any
 
 from msgspec import Struct
@@ -23,17 +24,31 @@ from rookery.core.limits import MIB
 from rookery.errors import StorageError
 from rookery.governance.external_hooks.hook_config import HookCommand, OnFailure
 from rookery.governance.external_hooks.hook_files import HookSource, KnownHook, TrustStatus
-from rookery.platform.disk import put
+from rookery.platform.disk import put, regular_file
 from rookery.platform.locks import file_lock
 
 LARGEST = 4 * MIB
 LONGEST_CHANGES = 500
 UNREADABLE = "unreadable"
-_CHUNK = 1 * MIB
 PROJECT_VARIABLES = ("CLAUDE_PROJECT_DIR", "ROOKERY_PROJECT_DIR")
 _VARIABLE = re.compile(r"\$(?:\{(\w+)(?:[:?-][^}]*)?\}|(\w+))")
 _LOOSE = re.compile(r"[\s\"'`;&|<>(){}]+")
 LONGEST_PATH = 4096
+MOST_FOLDERS = 20
+"""That a command names, in which its other words are looked for."""
+_PACKAGE = ("package.json",)
+IMPLIED: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("make", "gmake"), ("GNUmakefile", "makefile", "Makefile")),
+    **dict.fromkeys(("npm", "npx", "yarn", "pnpm", "bun"), _PACKAGE),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "task": ("Taskfile.yml", "Taskfile.yaml"),
+    "rake": ("Rakefile", "rakefile"),
+    "composer": ("composer.json",),
+    "tox": ("tox.ini",),
+    "nox": ("noxfile.py",),
+    "pre-commit": (".pre-commit-config.yaml",),
+}
+"""Files with the commands that a program runs."""
 _TOLD_ON_FAILURE = {
     OnFailure.UNSAID: "warn",
     OnFailure.WARN: "warn, also without an answer",
@@ -140,7 +155,11 @@ class HookTrust:
     def _files(self, known: KnownHook) -> Iterator[tuple[str, str]]:
         spellings = dict.fromkeys((str(self._workspace), str(self._workspace.resolve())))
         for root in spellings:
-            for path in named_paths(known.hook, root):
+            named = named_paths(known.hook, root)
+            folders = [path for path in named if (self._workspace / path).is_dir()]
+            # a script may be named from within a folder that the command goes to
+            inside = (named_paths(known.hook, root, at) for at in folders[:MOST_FOLDERS])
+            for path in dict.fromkeys((*named, *chain.from_iterable(inside))):
                 if digest := file_digest(self._workspace / path):
                     yield path, digest
 
@@ -151,14 +170,14 @@ class HookTrust:
 
     def _read(self) -> list[_Accepted]:
         try:
-            handle = os.open(self._file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            handle = regular_file(Path(os.path.realpath(self._file)))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             raise self._unusable(error.strerror or str(error)) from error
         with open(handle, "rb") as opened:
             there = os.fstat(handle)
-            if not stat.S_ISREG(there.st_mode) or there.st_uid != os.geteuid():
+            if there.st_uid != os.geteuid():
                 raise self._unusable("it is not your file")
             if there.st_mode & 0o022:
                 raise self._unusable("others can write it")
@@ -182,18 +201,13 @@ class HookTrust:
 def file_digest(path: Path) -> str:
     """Of a file's content; empty if there is no file."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = regular_file(Path(os.path.realpath(path)))
     except PermissionError:
         return UNREADABLE
     except OSError:
         return ""
-    whole = sha256()
     with open(handle, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return ""
-        while data := opened.read(_CHUNK):
-            whole.update(data)
-    return whole.hexdigest()
+        return opened_digest(opened, "sha256").hexdigest()
 
 
 def covered(hook: HookCommand, files: Mapping[str, str]) -> Covered:
@@ -213,15 +227,16 @@ def covered(hook: HookCommand, files: Mapping[str, str]) -> Covered:
     return Covered(tuple(definition.items()), tuple(sorted(files.items())))
 
 
-def named_paths(hook: HookCommand, root: str) -> tuple[str, ...]:
-    """Every path inside of the workspace that a word of the command may mean, relative to it.
-    Which of them are files only the disk knows."""
-    return paths_in(_words(hook), root)
+def named_paths(hook: HookCommand, root: str, folder: str = "") -> tuple[str, ...]:
+    """Every path inside of the workspace that a word of the command may mean if it runs in
+    `folder`, relative to the workspace. Which of them are files only the disk knows."""
+    return paths_in(_words(hook), root, folder)
 
 
-def paths_in(words: Iterable[str], root: str) -> tuple[str, ...]:
+def paths_in(words: Iterable[str], root: str, folder: str = "") -> tuple[str, ...]:
     """The same for the words of any program line."""
-    found = (_inside(text, root) for word in words for text in _readings(word))
+    readings = (text for word in words for text in _readings(word))
+    found = (_inside(plain, root, folder) for text in readings for plain in _plain(text, root))
     return tuple(dict.fromkeys(path for path in found if path))
 
 
@@ -294,25 +309,39 @@ def _words(hook: HookCommand) -> Iterator[str]:
 
 
 def _readings(word: str) -> Iterator[str]:
-    """A word as it is, what follows its `=`, and the words of a script within it."""
+    """A word as it is, what follows its `=`, the words of a script within it, and files that a
+    program reads without their being named."""
     yield word
+    yield from IMPLIED.get(basename(word), ())
     if "=" in word:
         yield word.partition("=")[2]
     if _LOOSE.search(word):
-        yield from (part for part in _LOOSE.split(word) if part)
+        for part in filter(None, _LOOSE.split(word)):
+            yield part
+            yield from IMPLIED.get(basename(part), ())
 
 
-def _inside(text: str, root: str) -> str:
+def _plain(text: str, root: str) -> Iterator[str]:
+    """With variables and `~` as far as they are known, and what follows those that are not: the
+    rest of `$(git rev-parse --show-toplevel)/tools/scan.sh` too is a path in the workspace."""
+    known = _VARIABLE.sub(lambda found: _value(found, root), text)
+    yield expanduser(known)
+    if rest := _VARIABLE.sub("", text).lstrip("/"):
+        yield rest
+
+
+def _inside(plain: str, root: str, folder: str) -> str:
     """The path relative to the workspace; empty if it is none in there."""
-    plain = _VARIABLE.sub(lambda found: _value(found, root), text)
     if not plain or len(plain) > LONGEST_PATH or "\0" in plain:
         return ""
-    path = normpath(plain if isabs(plain) else f"{root}/{plain}")
+    path = normpath(plain if isabs(plain) else join(root, folder, plain))
     return relpath(path, root) if path.startswith(f"{root.rstrip('/')}/") else ""
 
 
 def _value(found: "re.Match[str]", root: str) -> str:
     name = found[1] or found[2]
+    if name == "HOME":
+        return expanduser("~")
     return root if name in (*PROJECT_VARIABLES, "PWD") else found[0]
 
 
