@@ -22,6 +22,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from support.disk_waits import skip_disk_waits
+
 PR_SET_CHILD_SUBREAPER = 36
 SECONDS = 120
 """Far more than any run takes; whatever is still there then will never end by itself."""
@@ -119,6 +121,7 @@ def import_everything() -> None:
 
     import rookery
 
+    skip_disk_waits()
     for module in pkgutil.walk_packages(rookery.__path__, "rookery."):
         if "demo" not in module.name:
             importlib.import_module(module.name)

@@ -21,6 +21,7 @@ import traceback
 from functools import cache
 from typing import TypeAlias
 
+from support.disk_waits import skip_disk_waits
 from support.warm_start import LARGEST_REQUEST, WarmProcess
 
 Process: TypeAlias = WarmProcess | subprocess.Popen[bytes]
@@ -99,6 +100,7 @@ def _server() -> socket.socket:
 
 def _serve() -> None:
     link = socket.socket(fileno=os.dup(0))
+    skip_disk_waits()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who wait
     while True:
         body, descriptors, _, _ = socket.recv_fds(link, LARGEST_REQUEST, 8)

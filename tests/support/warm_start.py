@@ -32,6 +32,7 @@ from functools import cache
 from typing import Any, NoReturn, Self
 
 from support.command_server import import_everything
+from support.disk_waits import TORTURE
 from support.warm_sessions import (
     LOCALE,
     ROOM_FOR_A_NAME,
@@ -183,6 +184,7 @@ def _starter() -> socket.socket:
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.pathsep.join([*_product(), _TESTS]),
             **LOCALE,
+            **{name: value for name, value in os.environ.items() if name == TORTURE},
         },
         cwd="/",
         start_new_session=True,
