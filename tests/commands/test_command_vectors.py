@@ -14,12 +14,13 @@ VECTORS: dict[str, Any] = yaml.safe_load(
     (Path(__file__).parents[1] / "vectors" / "commands.yaml").read_text(encoding="utf-8")
 )
 DENIED = tuple(VECTORS["denied"])
-ROWS = [
+GROUPS = [
     pytest.param(
-        group["verdict"], line, id=f"{group['covers'].split()[0]} {group['verdict']} {line}"
+        group["verdict"],
+        group["lines"].rstrip("\n").split("\n"),
+        id=f"{group['covers']}: {group['verdict']}",
     )
     for group in VECTORS["groups"]
-    for line in group["lines"].rstrip("\n").split("\n")
 ]
 
 
@@ -33,17 +34,22 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("verdict", "line"), ROWS)
-async def test_every_line_gets_its_verdict(here: Bench, verdict: str, line: str):
+@pytest.mark.parametrize(("verdict", "lines"), GROUPS)
+async def test_every_line_gets_its_verdict(here: Bench, verdict: str, lines: list[str]):
+    for line in lines:
+        await demand(here, verdict, line)
+
+
+async def demand(here: Bench, verdict: str, line: str) -> None:
     command = here.spelled(line)
     judged = here.judge(command, "")
     if verdict == "deny":
-        assert await decision(judged, command, deny=DENIED) is Decision.DENY
+        assert await decision(judged, command, deny=DENIED) is Decision.DENY, line
         return
     ruled = await decision(judged, command)
     said = "dangerous" if judged.dangers else {Decision.ALLOW: "allow"}.get(ruled, "ask")
-    assert said == verdict, (judged.dangers, judged.why_not, judged.notes, judged.commands)
-    assert (judged.plain is not None) == (verdict == "allow")
+    assert said == verdict, (line, judged.dangers, judged.why_not, judged.notes, judged.commands)
+    assert (judged.plain is not None) == (verdict == "allow"), line
     if verdict == "dangerous":
-        assert ruled is Decision.ASK
-        assert await decision(judged, command, allow=("*",)) is Decision.ASK
+        assert ruled is Decision.ASK, line
+        assert await decision(judged, command, allow=("*",)) is Decision.ASK, line

@@ -1,4 +1,5 @@
 import unicodedata
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -59,18 +60,18 @@ hooks/update.py
 """
 
 
-@pytest.mark.parametrize("path", PROTECTED.split())
 @pytest.mark.parametrize("new", [True, False])
-def test_every_row_of_the_table_holds_at_any_depth(path: str, new: bool):
-    for variant in (path, f"deep/er/{path}", f"./{path}", f"/home/ada/{path}", path.upper()):
-        assert protected(variant, new=new), variant
+@pytest.mark.parametrize("variant", ["{}", "deep/er/{}", "./{}", "/home/ada/{}"])
+def test_every_row_of_the_table_holds_at_any_depth(variant: str, new: bool):
+    missed = [p for p in PROTECTED.split() if not protected(variant.format(p), new=new)]
+    assert missed == []
 
 
-@pytest.mark.parametrize("path", PROTECTED.split())
 @pytest.mark.parametrize(
     "disguise",
     [
         pytest.param(str.swapcase, id="case"),
+        pytest.param(str.upper, id="upper case"),
         pytest.param(lambda path: unicodedata.normalize("NFD", path), id="composition"),
         pytest.param(lambda path: path.replace("s", "\u017f"), id="another s"),
         pytest.param(lambda path: path.replace("k", "\u212a"), id="another k"),
@@ -79,15 +80,15 @@ def test_every_row_of_the_table_holds_at_any_depth(path: str, new: bool):
         pytest.param(lambda path: path.replace("/", "//"), id="slashes"),
     ],
 )
-def test_no_spelling_gets_around_the_table(path: str, disguise: object):
-    assert callable(disguise)
-    assert protected(disguise(path), new=False)
+def test_no_spelling_gets_around_the_table(disguise: Callable[[str], str]):
+    paths = PROTECTED.split()
+    assert [path for path in paths if not protected(disguise(path), new=False)] == []
+    assert [path for path in paths if not protected(disguise(path), new=True)] == []
 
 
-@pytest.mark.parametrize("path", ORDINARY.split())
 @pytest.mark.parametrize("new", [True, False])
-def test_ordinary_files_are_not_protected(path: str, new: bool):
-    assert protected(path, new=new) == ""
+def test_ordinary_files_are_not_protected(new: bool):
+    assert [path for path in ORDINARY.split() if protected(path, new=new)] == []
 
 
 @pytest.mark.parametrize("path", ["setup.py", "tests/conftest.py", "CONFTEST.PY"])

@@ -99,13 +99,8 @@ def test_the_quoted_table_is_complete():
     assert set(TABLE) == set(Signal)
 
 
-@pytest.mark.parametrize(
-    ("signal", "state", "shown"), CELLS, ids=[f"{a} in {b}" for a, b, _ in CELLS]
-)
-def test_the_table_says_what_the_specification_says(
-    signal: Signal, state: SessionState, shown: str
-):
-    assert str(cell(signal, state)) == shown
+def test_the_table_says_what_the_specification_says():
+    assert [(a, b, str(cell(a, b))) for a, b, _ in CELLS] == CELLS
 
 
 def asks_of(signal: Signal) -> list[Event]:
@@ -181,12 +176,16 @@ def expected(shown: str, state: SessionState, *, created: bool, asked: bool) -> 
 
 @pytest.mark.parametrize("created", [True, False], ids=["C", "no C"])
 @pytest.mark.parametrize("asked", [True, False], ids=["A", "no A"])
-@pytest.mark.parametrize(
-    ("signal", "state", "shown"), CELLS, ids=[f"{a} in {b}" for a, b, _ in CELLS]
-)
-def test_the_machine_does_what_the_table_says(
-    signal: Signal, state: SessionState, shown: str, created: bool, asked: bool
-):
+@pytest.mark.parametrize("signal", Signal)
+def test_the_machine_does_what_the_table_says(signal: Signal, created: bool, asked: bool):
+    for row, state, shown in CELLS:
+        if row is signal:
+            demand_cell(signal, state, shown, created=created, asked=asked)
+
+
+def demand_cell(
+    signal: Signal, state: SessionState, shown: str, *, created: bool, asked: bool
+) -> None:
     if signal is Signal.CREATION_TIMEOUT and created:
         shown = "·"  # 7.3: the timer is for the announcement, which has come
     if state is SessionState.IDLE:
