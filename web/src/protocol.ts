@@ -7,7 +7,7 @@ export interface ListSessions {
   archived?: boolean;
 }
 
-/** List what sessions wait for: questions first, then failures, then results. */
+/** List what needs you: questions, then failures, then results. */
 export interface ListQuestions {
   kind: "list_questions";
 }
@@ -36,7 +36,7 @@ export interface TrustProject {
   path: string;
 }
 
-/** Send a message to a session, which reads it as soon as it can. - reads standard input. */
+/** Send a message to a session. - reads standard input. */
 export interface SendWords {
   kind: "send_words";
   session_id: string;
@@ -64,71 +64,71 @@ export interface RejectAction {
   choice?: "task" | "expand" | "halt" | null;
 }
 
-/** Stop what a session does. It can be resumed. */
+/** Stop a session. It can be resumed. */
 export interface CancelSession {
   kind: "cancel_session";
   session_id: string;
 }
 
-/** Resume a session, with a message if you like. */
+/** Resume a session, optionally with a message. */
 export interface ResumeSession {
   kind: "resume_session";
   session_id: string;
   text?: string;
 }
 
-/** Try again what a session has failed at. */
+/** Retry a session that failed. */
 export interface RetrySession {
   kind: "retry_session";
   session_id: string;
 }
 
-/** End a session and take it off the list. Its history stays. */
+/** Stop a session and remove it from the list. Its conversation is kept. */
 export interface RemoveSession {
   kind: "remove_session";
   session_id: string;
 }
 
-/** End the processes of all sessions. What they were doing can be resumed. */
+/** Stop all sessions. They can be resumed. */
 export interface StopAll {
   kind: "stop_all";
 }
 
-/** Rename a session. Without a LABEL it gets its own name back. */
+/** Rename a session. Without a LABEL, name it after its prompt. */
 export interface RenameSession {
   kind: "rename_session";
   session_id: string;
   label?: string;
 }
 
-/** Archive a session, so that it is no longer listed. */
+/** Archive a session, so that it is not listed. */
 export interface ArchiveSession {
   kind: "archive_session";
   session_id: string;
   archived?: boolean;
 }
 
-/** Note that you have seen what a session came to. */
+/** Mark a session as read. */
 export interface MarkRead {
   kind: "mark_read";
   session_id: string;
 }
 
-/** Send a message again that did not arrive. */
+/** Resend a message that was not delivered. */
 export interface RetryMail {
   kind: "retry_mail";
   session_id: string;
   number: number;
 }
 
-/** Discard a message that did not arrive. */
+/** Discard a message that was not delivered. */
 export interface DiscardMail {
   kind: "discard_mail";
   session_id: string;
   number: number;
 }
 
-/** Change a queued message; without TEXT it is discarded. */
+/** Edit a queued message. Without TEXT, discard it. */
 export interface EditQueued {
   kind: "edit_queued";
   session_id: string;
@@ -136,7 +136,7 @@ export interface EditQueued {
   text?: string | null;
 }
 
-/** Change mode, model, intent or approval of a session from now on. */
+/** Change the mode, model, intent or auto-approve of a session. */
 export interface SwitchSession {
   kind: "switch_session";
   session_id: string;
@@ -153,14 +153,14 @@ export interface ForkSession {
   ts?: number | null;
 }
 
-/** Export a session as a document. Look before you pass it on. */
+/** Export a session as a document. Check it before you share it. */
 export interface ExportSession {
   kind: "export_session";
   session_id: string;
   format?: "markdown" | "json" | "html";
 }
 
-/** List the checkpoints that one can go back to, newest last. */
+/** List the checkpoints, newest last. */
 export interface ListCheckpoints {
   kind: "list_checkpoints";
   session_id: string;
@@ -183,12 +183,12 @@ export interface RestoreSession {
   overwrite?: boolean;
 }
 
-/** List the models that a session could be started with. */
+/** List the available models. */
 export interface ListModels {
   kind: "list_models";
 }
 
-/** List the modes that a session could be started in. */
+/** List the available modes. */
 export interface ListModes {
   kind: "list_modes";
 }
@@ -198,7 +198,7 @@ export interface ListBranches {
   kind: "list_branches";
 }
 
-/** List files and folders that fit some LETTERS, the best first. */
+/** List files and folders that match LETTERS, best first. */
 export interface FindPaths {
   kind: "find_paths";
   letters?: string;
@@ -211,19 +211,19 @@ export interface ListWorktrees {
   kind: "list_worktrees";
 }
 
-/** Count what is in a worktree that the branch it came from does not have. */
+/** Show how a worktree differs from its base branch. */
 export interface ReadStats {
   kind: "read_stats";
   worktree_id: string;
 }
 
-/** Create the missing folder of a worktree again, from its branch. */
+/** Recreate the missing folder of a worktree from its branch. */
 export interface RecreateWorktree {
   kind: "recreate_worktree";
   worktree_id: string;
 }
 
-/** Commit everything in a worktree to its branch. */
+/** Commit all changes in a worktree to its branch. */
 export interface FinishWorktree {
   kind: "finish_worktree";
   worktree_id: string;
@@ -244,7 +244,7 @@ export interface ApplyWorktree {
   token?: string;
 }
 
-/** Merge a worktree's branch into the one it came from. */
+/** Merge a worktree's branch into its base branch. */
 export interface MergeWorktree {
   kind: "merge_worktree";
   worktree_id: string;
@@ -263,24 +263,24 @@ export interface RemoveWorktree {
   delete_branch?: boolean;
 }
 
-/** List branches and folders that could be imported. */
+/** List branches and worktrees that can be imported. */
 export interface ListImportable {
   kind: "list_importable";
 }
 
-/** Import work that was begun elsewhere: a branch, or a worktree. */
+/** Import a branch or an existing worktree. */
 export interface ImportWork {
   kind: "import_work";
   branch?: string;
   folder?: string;
 }
 
-/** List work that was kept when a worktree was removed or a file reverted. */
+/** List work saved when a worktree was removed or a file reverted. */
 export interface ListKept {
   kind: "list_kept";
 }
 
-/** Put kept work into a new worktree, on a new BRANCH. */
+/** Restore saved work into a new worktree on a new BRANCH. */
 export interface BringBack {
   kind: "bring_back";
   ref: string;
@@ -299,7 +299,7 @@ export interface StopScript {
   worktree_id: string;
 }
 
-/** List the programs that the project brings for its worktrees. */
+/** Print the project's scripts for worktrees. */
 export interface ListScripts {
   kind: "list_scripts";
 }
@@ -360,7 +360,7 @@ export interface ListIntents {
   kind: "list_intents";
 }
 
-/** List what was done and recorded, newest first. */
+/** List the records of the ledger, newest first. */
 export interface ReadTrace {
   kind: "read_trace";
   intent?: string;
@@ -369,7 +369,7 @@ export interface ReadTrace {
   most?: number;
 }
 
-/** Show for each line of a file for which intent it was written. */
+/** Show the intent of each line of a file. */
 export interface BlameFile {
   kind: "blame_file";
   path: string;
@@ -387,7 +387,7 @@ export interface ChangeSetting {
   value?: string | null;
 }
 
-/** List the devices that were paired. */
+/** List paired devices. */
 export interface ListDevices {
   kind: "list_devices";
 }

@@ -50,7 +50,7 @@ class ListSessions(Asking[Listing], frozen=True, kw_only=True):
 
 
 class ListQuestions(Asking[tuple[InboxRow, ...]], frozen=True, kw_only=True):
-    """List what sessions wait for: questions first, then failures, then results."""
+    """List what needs you: questions, then failures, then results."""
 
 
 class StartSessions(Asking[Started], frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ class TrustProject(Asking[Done], frozen=True, kw_only=True):
 
 
 class SendWords(Asking[Done], frozen=True, kw_only=True):
-    """Send a message to a session, which reads it as soon as it can. - reads standard input."""
+    """Send a message to a session. - reads standard input."""
 
     session_id: str
     text: str
@@ -109,70 +109,70 @@ class RejectAction(Asking[Done], frozen=True, kw_only=True):
 
 
 class CancelSession(Asking[Done], frozen=True, kw_only=True):
-    """Stop what a session does. It can be resumed."""
+    """Stop a session. It can be resumed."""
 
     session_id: str
 
 
 class ResumeSession(Asking[Done], frozen=True, kw_only=True):
-    """Resume a session, with a message if you like."""
+    """Resume a session, optionally with a message."""
 
     session_id: str
     text: str = ""
 
 
 class RetrySession(Asking[Done], frozen=True, kw_only=True):
-    """Try again what a session has failed at."""
+    """Retry a session that failed."""
 
     session_id: str
 
 
 class RemoveSession(Asking[Done], frozen=True, kw_only=True):
-    """End a session and take it off the list. Its history stays."""
+    """Stop a session and remove it from the list. Its conversation is kept."""
 
     session_id: str
 
 
 class StopAll(Asking[Done], frozen=True, kw_only=True):
-    """End the processes of all sessions. What they were doing can be resumed."""
+    """Stop all sessions. They can be resumed."""
 
 
 class RenameSession(Asking[Done], frozen=True, kw_only=True):
-    """Rename a session. Without a LABEL it gets its own name back."""
+    """Rename a session. Without a LABEL, name it after its prompt."""
 
     session_id: str
     label: str = ""
 
 
 class ArchiveSession(Asking[Done], frozen=True, kw_only=True):
-    """Archive a session, so that it is no longer listed."""
+    """Archive a session, so that it is not listed."""
 
     session_id: str
     archived: bool = True
 
 
 class MarkRead(Asking[Done], frozen=True, kw_only=True):
-    """Note that you have seen what a session came to."""
+    """Mark a session as read."""
 
     session_id: str
 
 
 class RetryMail(Asking[Done], frozen=True, kw_only=True):
-    """Send a message again that did not arrive."""
+    """Resend a message that was not delivered."""
 
     session_id: str
     number: int
 
 
 class DiscardMail(Asking[Done], frozen=True, kw_only=True):
-    """Discard a message that did not arrive."""
+    """Discard a message that was not delivered."""
 
     session_id: str
     number: int
 
 
 class EditQueued(Asking[Done], frozen=True, kw_only=True):
-    """Change a queued message; without TEXT it is discarded."""
+    """Edit a queued message. Without TEXT, discard it."""
 
     session_id: str
     message_id: str
@@ -180,7 +180,7 @@ class EditQueued(Asking[Done], frozen=True, kw_only=True):
 
 
 class SwitchSession(Asking[Done], frozen=True, kw_only=True):
-    """Change mode, model, intent or approval of a session from now on."""
+    """Change the mode, model, intent or auto-approve of a session."""
 
     session_id: str
     mode: str | None = None
@@ -197,14 +197,14 @@ class ForkSession(Asking[Started], frozen=True, kw_only=True):
 
 
 class ExportSession(Asking[Exported], frozen=True, kw_only=True):
-    """Export a session as a document. Look before you pass it on."""
+    """Export a session as a document. Check it before you share it."""
 
     session_id: str
     format: Literal["markdown", "json", "html"] = "markdown"
 
 
 class ListCheckpoints(Asking[tuple[CheckpointRow, ...]], frozen=True, kw_only=True):
-    """List the checkpoints that one can go back to, newest last."""
+    """List the checkpoints, newest last."""
 
     session_id: str
 
@@ -226,11 +226,11 @@ class RestoreSession(Asking[Done], frozen=True, kw_only=True):
 
 
 class ListModels(Asking[tuple[KnownModel, ...]], frozen=True, kw_only=True):
-    """List the models that a session could be started with."""
+    """List the available models."""
 
 
 class ListModes(Asking[tuple[KnownMode, ...]], frozen=True, kw_only=True):
-    """List the modes that a session could be started in."""
+    """List the available modes."""
 
 
 class ListBranches(Asking[tuple[str, ...]], frozen=True, kw_only=True):
@@ -238,7 +238,7 @@ class ListBranches(Asking[tuple[str, ...]], frozen=True, kw_only=True):
 
 
 class FindPaths(Asking[tuple[FoundPath, ...]], frozen=True, kw_only=True):
-    """List files and folders that fit some LETTERS, the best first."""
+    """List files and folders that match LETTERS, best first."""
 
     letters: str = ""
     session_id: str = ""
@@ -250,19 +250,19 @@ class ListWorktrees(Asking[tuple[WorktreeRow, ...]], frozen=True, kw_only=True):
 
 
 class ReadStats(Asking[WorktreeStats], frozen=True, kw_only=True):
-    """Count what is in a worktree that the branch it came from does not have."""
+    """Show how a worktree differs from its base branch."""
 
     worktree_id: str
 
 
 class RecreateWorktree(Asking[Done], frozen=True, kw_only=True):
-    """Create the missing folder of a worktree again, from its branch."""
+    """Recreate the missing folder of a worktree from its branch."""
 
     worktree_id: str
 
 
 class FinishWorktree(Asking[Done], frozen=True, kw_only=True):
-    """Commit everything in a worktree to its branch."""
+    """Commit all changes in a worktree to its branch."""
 
     worktree_id: str
     message: str = ""
@@ -282,7 +282,7 @@ class ApplyWorktree(Asking[Done], frozen=True, kw_only=True):
 
 
 class MergeWorktree(Asking[Done], frozen=True, kw_only=True):
-    """Merge a worktree's branch into the one it came from."""
+    """Merge a worktree's branch into its base branch."""
 
     worktree_id: str
 
@@ -300,22 +300,22 @@ class RemoveWorktree(Asking[Done], frozen=True, kw_only=True):
 
 
 class ListImportable(Asking[Importables], frozen=True, kw_only=True):
-    """List branches and folders that could be imported."""
+    """List branches and worktrees that can be imported."""
 
 
 class ImportWork(Asking[WorktreeRow], frozen=True, kw_only=True):
-    """Import work that was begun elsewhere: a branch, or a worktree."""
+    """Import a branch or an existing worktree."""
 
     branch: str = ""
     folder: str = ""
 
 
 class ListKept(Asking[tuple[KeptWork, ...]], frozen=True, kw_only=True):
-    """List work that was kept when a worktree was removed or a file reverted."""
+    """List work saved when a worktree was removed or a file reverted."""
 
 
 class BringBack(Asking[WorktreeRow], frozen=True, kw_only=True):
-    """Put kept work into a new worktree, on a new BRANCH."""
+    """Restore saved work into a new worktree on a new BRANCH."""
 
     ref: str
     branch: str
@@ -334,7 +334,7 @@ class StopScript(Asking[Done], frozen=True, kw_only=True):
 
 
 class ListScripts(Asking[tuple[ScriptRow, ...]], frozen=True, kw_only=True):
-    """List the programs that the project brings for its worktrees."""
+    """Print the project's scripts for worktrees."""
 
 
 class AgreeScript(Asking[Done], frozen=True, kw_only=True):
@@ -384,7 +384,7 @@ class ListIntents(Asking[tuple[IntentRow, ...]], frozen=True, kw_only=True):
 
 
 class ReadTrace(Asking[tuple[TraceRow, ...]], frozen=True, kw_only=True):
-    """List what was done and recorded, newest first."""
+    """List the records of the ledger, newest first."""
 
     intent: str = ""
     path: str = ""
@@ -393,7 +393,7 @@ class ReadTrace(Asking[tuple[TraceRow, ...]], frozen=True, kw_only=True):
 
 
 class BlameFile(Asking[tuple[BlamedLine, ...]], frozen=True, kw_only=True):
-    """Show for each line of a file for which intent it was written."""
+    """Show the intent of each line of a file."""
 
     path: str
     session_id: str = ""
@@ -411,7 +411,7 @@ class ChangeSetting(Asking[Done], frozen=True, kw_only=True):
 
 
 class ListDevices(Asking[tuple[Device, ...]], frozen=True, kw_only=True):
-    """List the devices that were paired."""
+    """List paired devices."""
 
 
 class RevokeDevice(Asking[Done], frozen=True, kw_only=True):

@@ -253,7 +253,7 @@ def test_what_a_model_says_is_not_obeyed_by_the_terminal(shell: Shell):
 @plays(SPEAKS_LONG)
 def test_all_sessions_are_stopped_and_one_is_resumed(shell: Shell):
     first, second = shell.start(), shell.start()
-    assert shell.run("stop-all") == (0, "All sessions are stopped.\n", "")
+    assert shell.run("stop-all") == (0, "Stopped all sessions.\n", "")
     assert shell.states() == {first: "stopped", second: "stopped"}
     assert shell.left() == []
     assert shell.run("resume", first)[0] == 0

@@ -72,8 +72,8 @@ class _Group(click.Group):
 @workspace_option
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> int:
-    """Start, watch, answer and look after sessions that run by themselves, each with a process of
-    its own. A session is named by the beginning of its id. Without a command they are listed."""
+    """Manage sessions that run in the background, each in its own process. Name a session by the
+    beginning of its id. Without a command, list the sessions."""
     said = {name: held for name, held in given.items() if ctx.get_parameter_source(name) in SAID}
     ctx.default_map = {name: _for_all_in(each, said) for name, each in command.commands.items()}
     return 0 if ctx.invoked_subcommand else int(ctx.invoke(listing.list_command, **given))
@@ -88,7 +88,7 @@ def _for_all_in(found: click.Command, said: dict[str, Any]) -> dict[str, Any]:
 @click.argument("request", metavar="JSON")
 @with_manager
 async def do_command(client: ManagerClient, request: str) -> int:
-    """Make any request, written as JSON, and print its answer. - reads standard input."""
+    """Send any request as JSON and print the answer. - reads standard input."""
     text = words_of(request)
     try:
         fields = json.loads(text)
@@ -114,25 +114,25 @@ class _MailGroup(click.Group):
 
 @click.group("mail", cls=_MailGroup)
 def mail_group() -> None:
-    """Messages that a session has not read yet. With an ID they are listed."""
+    """Manage queued messages. With an ID, list them."""
 
 
 @click.group("worktrees")
 def worktrees_group() -> None:
-    """The checkouts that sessions work in. One is named by its branch, its id, or a session."""
+    """Manage the worktrees of sessions. Name one by its branch, its id, or a session."""
 
 
 @click.group("devices")
 def devices_group() -> None:
-    """Phones and other machines that were paired with the manager."""
+    """Manage paired phones and other devices."""
 
 
 _HEADINGS = {
-    "Look": "list inbox show follow wait",
-    "Work": "start send approve reject answer cancel resume retry stop-all trust switch mail",
+    "Watch": "list inbox show follow wait",
+    "Run": "start send approve reject answer cancel resume retry stop-all trust switch mail",
     "Review and apply": "diff comment revert compare apply merge finish worktrees",
-    "Look after": "rename mark-read archive remove fork export checkpoints restore",
-    "Look up": "models modes branches paths intents trace blame settings devices do",
+    "Manage": "rename mark-read archive remove fork export checkpoints restore",
+    "Project and settings": "models modes branches paths intents trace blame settings devices do",
 }
 
 

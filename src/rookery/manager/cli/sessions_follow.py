@@ -51,7 +51,7 @@ _GRAVEST = (Exit.AUTH, Exit.BUDGET, Exit.STALLED, Exit.FAILED, Exit.NEEDS_HUMAN)
 @one_session
 @with_manager
 async def show_command(client: ManagerClient, session: str) -> int:
-    """Print how a session is and what it waits for."""
+    """Show the state of a session and what it waits for."""
     row = await client.session(session)
     asked = [each for each in await client.do(ListQuestions()) if each.session_id == row.session_id]
     client.tell(
@@ -63,11 +63,11 @@ async def show_command(client: ManagerClient, session: str) -> int:
 @click.command("follow")
 @one_session
 @click.option(
-    "--tail", type=click.IntRange(1, 2_000), default=200, help="Start this many rows back."
+    "--tail", type=click.IntRange(1, 2_000), default=200, help="Start this many messages back."
 )
 @for_a_while
 async def follow_command(client: ManagerClient, session: str, tail: int) -> int:
-    """Print what happens in a session until it rests."""
+    """Print a session as it works, until it finishes or needs you."""
     row = await client.session(session)
     transcript = click.get_current_context().ensure_object(FollowedTranscript)
     async with anyio.create_task_group() as group:
@@ -93,7 +93,7 @@ async def follow_command(client: ManagerClient, session: str, tail: int) -> int:
 async def wait_command(
     client: ManagerClient, sessions: Sequence[str], patience: float | None
 ) -> int:
-    """Wait until sessions rest. The exit code is 0 if all are completed, and 6 if one asks."""
+    """Wait until sessions finish or need you. Exits with 0 if all are done, 6 if one asks."""
     wanted = [(await client.session(each)).session_id for each in sessions]
     rows: list[SessionRow] = []
     with anyio.move_on_after(patience) as waiting:

@@ -64,10 +64,10 @@ _WORDS = {
 
 @click.command("list")
 @click.argument("words", nargs=-1)
-@click.option("--archived", is_flag=True, help="Also archived sessions.")
+@click.option("--archived", is_flag=True, help="Include archived sessions.")
 @with_manager
 async def list_command(client: ManagerClient, words: Sequence[str], archived: bool) -> int:
-    """Print the sessions, those at work first. With WORDS only those that hold all of them."""
+    """List the sessions, active ones first. With WORDS, only those that contain all of them."""
     listing = await client.do(ListSessions(words=" ".join(words), archived=archived))
     sums = _sums(listing.overview, bool(words)) or _none_here(client)
     client.tell(listing, [*_table(listing.sessions, client.paint), sums])
@@ -168,15 +168,19 @@ _WAYS: Mapping[Choice, str] = {
     "halt": "reject --halt:",
 }
 _ts_option = click.option(
-    "--ts", type=int, help="The id of the question, from the inbox; default the oldest."
+    "--ts", type=int, help="The id of the question, from the inbox. Default: the oldest."
 )
 
 
 @click.command("approve")
 @one_session
 @click.option("--note", default="", help="A message for the model.")
-@click.option("--always", is_flag=True, help="Also from now on, if the question offers it.")
-@click.option("--choice", type=click.Choice(_YES), help="How far an approval of governance goes.")
+@click.option("--always", is_flag=True, help="Also save the rule, if the question offers one.")
+@click.option(
+    "--choice",
+    type=click.Choice(_YES),
+    help="For governance: allow for the session, or expand the scope.",
+)
 @click.option("--digest", help="Approve only this digest, from the inbox.")
 @_ts_option
 @with_manager
@@ -189,7 +193,7 @@ async def approve_command(
     digest: str | None,
     ts: int | None,
 ) -> int:
-    """Say yes to what a session asks for, which is printed."""
+    """Approve what a session asks for, and print it."""
     row = await _question(client, session, ts, SessionState.WAITING_APPROVAL)
     if digest is not None and digest != row.digest:
         raise CommandRejected(
@@ -212,13 +216,13 @@ async def approve_command(
 @click.command("reject")
 @one_session
 @click.argument("reason", default="")
-@click.option("--halt", is_flag=True, help="Also stop the task, where governance asks.")
+@click.option("--halt", is_flag=True, help="For governance: also stop the session.")
 @_ts_option
 @with_manager
 async def reject_command(
     client: ManagerClient, session: str, reason: str, halt: bool, ts: int | None
 ) -> int:
-    """Say no to what a session asks for. The model is told the reason."""
+    """Reject what a session asks for. The model gets the reason."""
     row = await _question(client, session, ts, SessionState.WAITING_APPROVAL)
     request = RejectAction(
         session_id=row.session_id, ask_ts=row.ts, text=reason, choice="halt" if halt else None
@@ -232,7 +236,7 @@ async def reject_command(
 @_ts_option
 @with_manager
 async def answer_command(client: ManagerClient, session: str, text: str, ts: int | None) -> int:
-    """Answer a question. A number picks what the question offers; - reads standard input."""
+    """Answer a question. A number picks a suggestion; - reads standard input."""
     row = await _question(client, session, ts)
     said = _answer_to(row, words_of(text))
     request = SendWords(session_id=row.session_id, text=said, ask_ts=row.ts)

@@ -58,7 +58,7 @@ _scope_option = click.option(
     "--scope",
     type=click.Choice(["branch", "staged", "unstaged", "session"]),
     default="branch",
-    help="What to compare with; default the start of the branch.",
+    help="The changes to show. Default: all on the branch.",
 )
 
 
@@ -66,12 +66,14 @@ _scope_option = click.option(
 @one_session
 @click.argument("path", required=False)
 @_scope_option
-@click.option("--context", type=click.IntRange(0, 1000), default=3, help="Lines around a change.")
+@click.option(
+    "--context", type=click.IntRange(0, 1000), default=3, help="Lines of context around a change."
+)
 @with_manager
 async def diff_command(
     client: ManagerClient, session: str, path: str | None, scope: Scope, context: int
 ) -> int:
-    """Print what a session has changed, or one file of it line by line."""
+    """Show the files that a session changed, or the diff of one."""
     row = await client.session(session)
     if path is None:
         review = await client.do(ReviewChanges(session_id=row.session_id, scope=scope))
@@ -87,13 +89,13 @@ async def diff_command(
 @click.command("comment")
 @one_session
 @click.argument("notes", nargs=-1, required=True, metavar="PATH:LINE TEXT...")
-@click.option("--old", is_flag=True, help="Line numbers are those before the change.")
-@click.option("--words", default="", help="A message before the comments.")
+@click.option("--old", is_flag=True, help="Line numbers refer to the old file.")
+@click.option("--words", default="", help="A message to send with the comments.")
 @with_manager
 async def comment_command(
     client: ManagerClient, session: str, notes: Sequence[str], old: bool, words: str
 ) -> int:
-    """Comment on lines that a session has changed, all in one message."""
+    """Send comments on changed lines, in one message."""
     if len(notes) % 2:
         raise SettingsError("Give each comment as PATH:LINE and its text.")
     pairs = zip(notes[::2], notes[1::2], strict=True)
@@ -109,7 +111,7 @@ async def comment_command(
 @click.option("--digest", help="Only if the file still has this digest, from diff --json.")
 @with_manager
 async def revert_command(client: ManagerClient, session: str, path: str, digest: str | None) -> int:
-    """Put one file back as it was. What it held is kept under a reference."""
+    """Revert one file. A copy of its content is saved."""
     row = await client.session(session)
     review = await client.do(ReviewChanges(session_id=row.session_id))
     file = next((each for each in review.files if each.path == path), None)
@@ -125,7 +127,7 @@ async def revert_command(client: ManagerClient, session: str, path: str, digest:
 @click.argument("which", metavar="ID|GROUP")
 @with_manager
 async def compare_command(client: ManagerClient, which: str) -> int:
-    """Print the versions of one prompt side by side. Any of their sessions names them."""
+    """Compare the versions of one prompt. Name them by any of their sessions."""
     groups = {each.group_id for each in await client.sessions() if each.group_id}
     group = which if which in groups else (await client.session(which)).group_id
     if not group:
@@ -204,10 +206,12 @@ def _version(version: Version) -> list[str]:
 @click.option(
     "--to", type=int, required=True, metavar="NUMBER", help="The number from `checkpoints`."
 )
-@click.option("--files/--no-files", default=True, help="Restore files; the default.")
+@click.option("--files/--no-files", default=True, help="Restore files. Default: yes.")
 @click.option("--conversation", is_flag=True, help="Also rewind the conversation.")
-@click.option("--overwrite", is_flag=True, help="Also files that someone else changed since.")
-@click.option("--dry-run", is_flag=True, help="Show what would happen to files.")
+@click.option(
+    "--overwrite", is_flag=True, help="Also restore files that someone else changed since."
+)
+@click.option("--dry-run", is_flag=True, help="Show which files would change.")
 @with_manager
 async def restore_command(
     client: ManagerClient,
@@ -218,7 +222,7 @@ async def restore_command(
     overwrite: bool,
     dry_run: bool,
 ) -> int:
-    """Go back to an earlier moment of a session."""
+    """Restore a checkpoint of a session."""
     if not (files or conversation):
         raise SettingsError("Give --files, --conversation, or both.")
     row = await client.session(session)
@@ -260,7 +264,7 @@ def _rehearsed(told: RestoreRehearsal) -> Iterator[str]:
 async def apply_command(
     client: ManagerClient, which: str, paths: Sequence[str], dry_run: bool
 ) -> int:
-    """Bring a worktree's changes into the project. If there are conflicts nothing is changed."""
+    """Apply a worktree's changes to the project. On conflicts, nothing is changed."""
     row = await client.worktree(which)
     plan = await client.do(PlanApply(worktree_id=row.id, paths=tuple(paths)))
     if dry_run or not plan.token:
@@ -280,7 +284,7 @@ async def apply_command(
 async def remove_command(
     client: ManagerClient, which: str, delete_branch: bool, dry_run: bool, yes: bool
 ) -> int:
-    """Stop a worktree's sessions and remove its folder. Uncommitted work is kept."""
+    """Remove a worktree and stop its sessions. Uncommitted work is saved."""
     row = await client.worktree(which)
     plan = await client.do(PlanRemoval(worktree_id=row.id))
     if dry_run:
@@ -298,7 +302,7 @@ async def remove_command(
 @click.argument("digest")
 @with_manager
 async def agree_command(client: ManagerClient, digest: str) -> int:
-    """Let a script of the project run as it is now. Its DIGEST is printed by scripts."""
+    """Allow a project script to run. `scripts` prints its DIGEST."""
     found = [row for row in await client.do(ListScripts()) if row.digest.startswith(digest)]
     if len({row.digest for row in found}) != 1 or len(digest) < SHORTEST_DIGEST:
         raise SettingsError(

@@ -39,27 +39,27 @@ MOST_VERSIONS = 4
 
 @click.command("start")
 @click.argument("prompt")
-@click.option("--worktree", is_flag=True, help="Work in a worktree with a branch of its own.")
+@click.option("--worktree", is_flag=True, help="Work in a new worktree with its own branch.")
 @click.option(
     "--versions",
     type=click.IntRange(1, MOST_VERSIONS),
-    help="Number of answers to the same prompt, each in a worktree.",
+    help="Run the prompt this many times, each in a worktree.",
 )
 @click.option(
     "-m",
     "--model",
     "models",
     multiple=True,
-    help="The model, as provider/model or plain; several are shared among versions.",
+    help="The model, as provider/model or plain. Repeat it for each version.",
 )
 @click.option("-M", "--mode", default="", help="The mode to start in.")
-@click.option("--base", default="", help="The start of the new branch.")
+@click.option("--base", default="", help="The base of the new branch.")
 @click.option("--branch", default="", help="The branch to work on, existing or new.")
-@click.option("--in", "worktree_id", help="The worktree of this session, branch or id.")
+@click.option("--in", "worktree_id", help="Work in this worktree: a branch, an id or a session.")
 @click.option("--label", default="", help="The name of the session.")
-@click.option("--image", "images", multiple=True, metavar="FILE", help="A picture for the model.")
+@click.option("--image", "images", multiple=True, metavar="FILE", help="An image for the model.")
 @click.option("--ask", is_flag=True, help="Ask before every change.")
-@click.option("--intent", default="", help="The intent to work for, such as INT-001.")
+@click.option("--intent", default="", help="The intent, such as INT-001.")
 @with_manager
 async def start_command(
     client: ManagerClient,
@@ -72,7 +72,7 @@ async def start_command(
     ask: bool,
     **named: str,
 ) -> int:
-    """Start a session, which runs on by itself. The prompt - is read from standard input."""
+    """Start a session in the background. The prompt - reads standard input."""
     wanted = versions or max(1, len(models))
     if len(models) > 1 and len(models) != wanted:
         raise SettingsError(f"There are {len(models)} models for {wanted} versions. Give as many.")
@@ -127,10 +127,10 @@ def _told(started: Started, waiting: Collection[str]) -> Iterator[str]:
 
 @click.command("fork")
 @one_session
-@click.option("--ts", type=int, help="Copy only up to the row of this time.")
+@click.option("--ts", type=int, help="Copy only up to this message.")
 @with_manager
 async def fork_command(client: ManagerClient, session: str, ts: int | None) -> int:
-    """Start a second session that begins as this one did."""
+    """Start a new session with a copy of this conversation."""
     row = await client.session(session)
     started = await client.do(ForkSession(session_id=row.session_id, ts=ts))
     client.tell(started, started.session_ids)
@@ -143,7 +143,7 @@ async def fork_command(client: ManagerClient, session: str, ts: int | None) -> i
 @click.command("trust")
 @with_manager
 async def trust_command(client: ManagerClient) -> int:
-    """Trust the project, so that sessions can be started in it."""
+    """Trust the project, so that sessions can start in it."""
     project = (await client.do(ListSessions())).overview.project
     return await client.carry_out(
         TrustProject(path=project), f"{harmless_line(project)} is trusted."
@@ -154,7 +154,7 @@ async def trust_command(client: ManagerClient) -> int:
 @one_session
 @with_manager
 async def mail_list_command(client: ManagerClient, session: str) -> int:
-    """Print the words that a session has not heard: on their way, or in its queue."""
+    """List messages that a session has not read yet."""
     row = await client.session(session)
     unheard = await _unheard(client, row.session_id)
     lines = [*map(_mail, row.mail), *map(_queued, unheard)]
@@ -186,12 +186,12 @@ def _mail(row: MailRow) -> str:
 @click.command("settings")
 @click.argument("key", required=False)
 @click.argument("value", required=False)
-@click.option("--reset", is_flag=True, help="Restore the default.")
+@click.option("--reset", is_flag=True, help="Reset to the default.")
 @with_manager
 async def settings_command(
     client: ManagerClient, key: str | None, value: str | None, reset: bool
 ) -> int:
-    """Print the settings that matter here. With a VALUE one is changed in your user settings."""
+    """Print the settings of the manager. With a VALUE, change one in your user settings."""
     if key is not None and (reset or value is not None):
         if reset and value is not None:
             raise SettingsError("Give a VALUE or --reset, not both.")

@@ -146,7 +146,7 @@ def _fields_of(request: Any) -> Iterator[tuple[str, Any]]:
 
 
 _WORKTREE_HEAD = ["ID", "BRANCH", "STATE", "FROM", "SESSIONS", "FOLDER"]
-_IN_SESSION = "In the folder of this session."
+_IN_SESSION = "In the workspace of this session."
 
 
 def table(row: Callable[[Any], list[str]], nothing: str, head: list[str] | None = None) -> Lines:
@@ -176,7 +176,7 @@ def _checkpoint(row: CheckpointRow) -> str:
 
 
 def _checkpoints(found: Iterable[CheckpointRow], client: ManagerClient) -> list[str]:
-    return list(map(_checkpoint, found)) or ["There is nothing to rewind."]
+    return list(map(_checkpoint, found)) or ["No checkpoints yet."]
 
 
 def _importable(found: Importables, client: ManagerClient) -> list[str]:
@@ -198,7 +198,7 @@ def _script(row: ScriptRow) -> Iterator[str]:
     """All of its text, with nothing in it that one would not see."""
     digest = harmless_line(row.digest[:SHORTEST_DIGEST])
     until = f"runs only after: {NAME} sessions worktrees agree {digest}"
-    yield f"{visible_line(row.path)} {'may run as it is.' if row.agreed else until}"
+    yield f"{visible_line(row.path)} {'is allowed to run.' if row.agreed else until}"
     yield from (f"  {line}" for line in plainly_visible(row.text).split("\n"))
 
 
@@ -263,19 +263,19 @@ SPECS = (
         asked.RemoveSession,
         done=f"Removed {{id}}. Its history: {NAME} show {{id}}",
     ),
-    CommandSpec("stop-all", asked.StopAll, done="All sessions are stopped."),
+    CommandSpec("stop-all", asked.StopAll, done="Stopped all sessions."),
     CommandSpec("rename", asked.RenameSession, arguments=("label",), done="Renamed {id}."),
     CommandSpec(
         "archive",
         asked.ArchiveSession,
         options={
             "archived": click.Option(
-                ["--undo", "archived"], flag_value=False, default=True, help="List it again."
+                ["--undo", "archived"], flag_value=False, default=True, help="Unarchive it."
             )
         },
-        done=lambda request: f"{{id}} is {'archived' if request.archived else 'listed again'}.",
+        done=lambda request: f"{{id}} is {'archived' if request.archived else 'unarchived'}.",
     ),
-    CommandSpec("mark-read", asked.MarkRead, done="{id} is read."),
+    CommandSpec("mark-read", asked.MarkRead, done="Marked {id} as read."),
     CommandSpec(
         "switch",
         asked.SwitchSession,
@@ -290,15 +290,15 @@ SPECS = (
             ),
         },
         refuse=_no_switch,
-        done="Switched {id}.",
+        done="Changed {id}.",
     ),
-    CommandSpec("mail retry", asked.RetryMail, done="It is sent again."),
-    CommandSpec("mail discard", asked.DiscardMail, done="It is discarded."),
+    CommandSpec("mail retry", asked.RetryMail, done="Sent again."),
+    CommandSpec("mail discard", asked.DiscardMail, done="Discarded."),
     CommandSpec(
         "mail edit",
         asked.EditQueued,
         arguments=("text",),
-        done=lambda request: "Changed." if request.text else "It is discarded.",
+        done=lambda request: "Changed." if request.text else "Discarded.",
     ),
     CommandSpec(
         "export",
@@ -310,20 +310,20 @@ SPECS = (
     CommandSpec(
         "models",
         asked.ListModels,
-        lines=table(lambda each: [each.provider, each.model], "There is none."),
+        lines=table(lambda each: [each.provider, each.model], "None."),
     ),
     CommandSpec(
         "modes",
         asked.ListModes,
-        lines=table(lambda each: [each.slug, each.name], "There is none."),
+        lines=table(lambda each: [each.slug, each.name], "None."),
     ),
-    CommandSpec("branches", asked.ListBranches, lines=table(lambda each: [each], "There is none.")),
+    CommandSpec("branches", asked.ListBranches, lines=table(lambda each: [each], "None.")),
     CommandSpec(
         "paths",
         asked.FindPaths,
         arguments=("letters",),
         options={"most": _most(1000, 20), "session_id": _IN_SESSION},
-        lines=table(lambda each: [each.path + "/" * each.folder], "Nothing fits."),
+        lines=table(lambda each: [each.path + "/" * each.folder], "No files match."),
     ),
     CommandSpec("intents", asked.ListIntents, lines=table(_intent, "This project has no intents.")),
     CommandSpec(
@@ -335,16 +335,16 @@ SPECS = (
             "most": _most(10_000, 100),
             "session_id": _IN_SESSION,
         },
-        lines=table(_record, "Nothing is recorded."),
+        lines=table(_record, "Nothing recorded yet."),
     ),
     CommandSpec(
         "blame",
         asked.BlameFile,
         options={"session_id": _IN_SESSION},
-        lines=table(_blamed, "There is no line."),
+        lines=table(_blamed, "This file is empty."),
     ),
-    CommandSpec("devices list", asked.ListDevices, lines=table(_device, "No device is paired.")),
-    CommandSpec("devices revoke", asked.RevokeDevice, done="{id} is revoked."),
+    CommandSpec("devices list", asked.ListDevices, lines=table(_device, "No paired devices.")),
+    CommandSpec("devices revoke", asked.RevokeDevice, done="Revoked {id}."),
     CommandSpec("merge", asked.MergeWorktree, done="Merged {branch}.", notes_instead=True),
     CommandSpec(
         "finish",
@@ -362,7 +362,7 @@ SPECS = (
     CommandSpec(
         "worktrees list",
         asked.ListWorktrees,
-        lines=table(_worktree, "There is no worktree.", _WORKTREE_HEAD),
+        lines=table(_worktree, "No worktrees.", _WORKTREE_HEAD),
     ),
     CommandSpec("worktrees stats", asked.ReadStats, lines=lambda stats, client: [stats_of(stats)]),
     CommandSpec("worktrees importable", asked.ListImportable, lines=_importable),
@@ -371,15 +371,15 @@ SPECS = (
         asked.ImportWork,
         options={
             "branch": "A branch to work on in a new worktree.",
-            "folder": "A worktree that is there already.",
+            "folder": "The folder of an existing worktree.",
         },
         refuse=_not_one,
         lines=_one_worktree,
     ),
-    CommandSpec("worktrees recreate", asked.RecreateWorktree, done="{branch} was restored."),
+    CommandSpec("worktrees recreate", asked.RecreateWorktree, done="Recreated {branch}."),
     CommandSpec("worktrees kept", asked.ListKept, lines=_kept),
     CommandSpec("worktrees bring-back", asked.BringBack, lines=_one_worktree),
-    CommandSpec("worktrees run", asked.RunScript, done="Runs in {path}."),
-    CommandSpec("worktrees stop", asked.StopScript, done="Stopped."),
+    CommandSpec("worktrees run", asked.RunScript, done="Run script started in {path}."),
+    CommandSpec("worktrees stop", asked.StopScript, done="Run script stopped."),
     CommandSpec("worktrees scripts", asked.ListScripts, lines=_scripts),
 )
