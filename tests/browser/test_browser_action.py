@@ -148,7 +148,7 @@ async def test_without_network_pages_reach_this_machine_only(bench: Bench, site:
     ],
 )
 async def test_other_schemes_are_not_opened(bench: Bench, url: str):
-    with pytest.raises(BadArguments, match="begin with http"):
+    with pytest.raises(BadArguments, match="Only http:// and https://"):
         await bench.prepare("navigate", url=url)
 
 

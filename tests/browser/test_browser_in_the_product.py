@@ -54,13 +54,13 @@ def test_a_page_of_this_machine_that_was_allowed_is_used_without_more_questions_
         LlmServer([launch], [click], [finish("Seen.")]) as server,
         rookery.terminal(*at(server), "click it", TMPDIR=str(left)) as terminal,
     ):
-        terminal.wait_for("Allow this?")
+        terminal.wait_for("Approve?")
         terminal.type("y")
         shown = terminal.wait_for("Seen.")
         terminal.wait_for("[Enter accepts")
         terminal.type("")
         assert terminal.exit_code() == 0
-    assert "Allow this?" not in shown
+    assert "Approve?" not in shown
     assert "title: Welcome" in heard(server.requests[1])
     assert "[error] bad luck" in heard(server.requests[1])
     assert "[log] clicked" in heard(server.requests[2])
