@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from rookery.cli.main import run
-from rookery.core.failures import FailureKind
+from rookery.core.limits import FailureKind
 from rookery.platform.user_folders import find_places
 from rookery.providers.registry import BASE_URLS, KEY_VARIABLES, NAMES
 from rookery.providers.scripted import read_script

@@ -14,7 +14,7 @@ RookeryError             its text is for a reader, and says what to do next
 Anything else that escapes is a bug, and is allowed to look like one.
 """
 
-from rookery.core.failures import FailureKind
+from rookery.core.limits import FailureKind
 
 
 class RookeryError(Exception):

@@ -12,8 +12,8 @@ import pytest
 from rookery.browser.browser_action import KnownOrigins
 from rookery.browser.browser_session import AS_ROOT, BrowserSession
 from rookery.browser.find_browser import NO_BROWSER, NO_EXTRA, find_browser
+from rookery.core.asks import Ruling, allow
 from rookery.core.blocks import ToolCall
-from rookery.core.rulings import Ruling, allow
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.errors import ToolError
 from support.browser_site import Bench

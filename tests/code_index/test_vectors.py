@@ -20,8 +20,8 @@ from rookery.code_index.store import (
     signature,
     unpacked,
 )
-from rookery.core.failures import FailureKind
 from rookery.core.indexed_code import fused
+from rookery.core.limits import FailureKind
 from rookery.errors import ProviderError
 
 from .conftest import Shelf, ask, paths

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rookery.core.rulings import Decision
+from rookery.core.asks import Decision
 from support.command_project import Bench, bench, decision
 
 VECTORS: dict[str, Any] = yaml.safe_load(

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from rookery.commands.judge import CommandJudge
 from rookery.commands.lookups import ProgramPath
 from rookery.commands.nested_commands import whole_line
+from rookery.core.asks import Decision
 from rookery.core.command_lines import Deed, Pipeline, PlainCommand, Target
 from rookery.core.limits import KIB, Limits
-from rookery.core.rulings import Decision
 from rookery.engine.ports.actions import Action
 from rookery.workspace.files import WorkspaceFiles
 from support.command_project import Bench, bench, decision, never

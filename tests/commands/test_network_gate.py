@@ -7,10 +7,10 @@ import pytest
 
 from rookery.commands.plain_line import plain
 from rookery.commands.rules import NetworkGate
+from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement
 from rookery.core.hosts import covered, entries
-from rookery.core.rulings import Decision
 from rookery.engine.ports.actions import Action, Outcome, Permit
 
 pytestmark = pytest.mark.anyio

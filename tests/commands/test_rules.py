@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from rookery.commands.rules import CommandRules, faulty_entries
+from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
-from rookery.core.rulings import Decision
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from support.command_project import Bench, bench, decision
 

@@ -1,6 +1,6 @@
 import pytest
 
-from rookery.core.credential_paths import (
+from rookery.core.protected_paths import (
     CREDENTIAL_PLACES,
     SYSTEM_CREDENTIALS,
     credential,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.pictures import ImageFacts, image_facts
+from rookery.core.blocks import ImageFacts, image_facts
 
 SIZE = (800, 600)
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", *SIZE) + b"\x08\x02\0\0\0"

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.instructions import quoted
-from rookery.core.mentions import (
+from rookery.core.instructions import (
     PIPED_TEXT,
     find_commands,
     find_mentions,
     mention_of,
     points_somewhere,
+    quoted,
     rendered,
 )
 

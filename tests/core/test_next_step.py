@@ -33,9 +33,8 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
-from rookery.core.failures import CAP_SECONDS, FailureKind, delay_before_retry
 from rookery.core.folds.task_state import TaskState, fold
-from rookery.core.limits import Limits
+from rookery.core.limits import CAP_SECONDS, FailureKind, Limits, delay_before_retry
 from rookery.core.next_step import (
     Ask,
     CallModel,

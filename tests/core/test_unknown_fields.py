@@ -3,7 +3,7 @@
 import pytest
 from msgspec import Struct
 
-from rookery.core.unknown_fields import (
+from rookery.core.commands import (
     misspelled_field,
     repeated_field,
     unknown_field,

@@ -7,11 +7,11 @@ import anyio.lowlevel
 import pytest
 from msgspec.structs import replace
 
+from rookery.core.asks import allow, ask
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement
 from rookery.core.commands import Answer
 from rookery.core.facts import Asked, Noted, TaskOpened
-from rookery.core.rulings import allow, ask
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate

@@ -27,9 +27,8 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
-from rookery.core.failures import FailureKind
 from rookery.core.folds.history import Turn, history
-from rookery.core.limits import Limits
+from rookery.core.limits import FailureKind, Limits
 from rookery.core.next_step import CallModel, Remind, Shorten, TurnRules, next_step
 from rookery.core.tokens import weight
 from rookery.engine.context import Context, Equipment, size

@@ -8,11 +8,11 @@ import anyio.lowlevel
 import pytest
 
 from rookery.commands.plain_line import plain
+from rookery.core.asks import Decision, Ruling, allow, ask, deny, strictest
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement
 from rookery.core.commands import Answer
 from rookery.core.facts import Asked, Ending, TaskOpened, ToolFinished, ToolStarted
-from rookery.core.rulings import Decision, Ruling, allow, ask, deny, strictest
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import REFUSED_BEFORE, Gate

@@ -34,8 +34,7 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
-from rookery.core.failures import FailureKind
-from rookery.core.limits import Limits
+from rookery.core.limits import FailureKind, Limits
 from rookery.core.next_step import TurnRules
 from rookery.core.replies import CALL_TAKEN_BACK, EMPTY_ANSWER, NO_TOOL_USED, denied, user_message
 from rookery.engine.engine import MOST_QUEUED, Engine

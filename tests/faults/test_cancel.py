@@ -26,9 +26,9 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
-from rookery.core.failures import FailureKind
 from rookery.core.folds.history import Turn, history
 from rookery.core.folds.transcript import Transcript
+from rookery.core.limits import FailureKind
 from rookery.core.replies import STOPPED_BY_USER
 from rookery.core.undo_plan import steps_since
 from rookery.engine.engine import Engine

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.core.rulings import Decision
+from rookery.core.asks import Decision
 from rookery.errors import RookeryError
 from rookery.governance.intents.leases import Leases
 from rookery.governance.layout import Layout, find_layout, init, nested_roots

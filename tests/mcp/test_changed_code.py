@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from llm_server import LlmServer, call, finish
+from rookery.core.asks import Decision, Ruling
 from rookery.core.blocks import ToolCall
-from rookery.core.rulings import Decision, Ruling
 from rookery.mcp.hub import McpHub
 from rookery.mcp.server_guard import ServerGuard
 from rookery.mcp.server_programs import A_TICK

@@ -11,10 +11,9 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.asks import AskKind
+from rookery.core.asks import AskKind, Decision
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Noted
-from rookery.core.rulings import Decision
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.mcp.agreements import ConfigFiles

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from rookery.core.facts import Noted, OutputStreamed
-from rookery.core.secret_mask import HIDDEN
+from rookery.core.text.output_preview import HIDDEN
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, ToolError
 from rookery.mcp import received, use_mcp_tool

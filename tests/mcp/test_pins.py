@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, call, finish
+from rookery.core.asks import Decision, strictest
 from rookery.core.blocks import ToolCall
-from rookery.core.rulings import Decision, strictest
 from rookery.engine.ports.actions import Action
 from rookery.errors import ToolError
 from rookery.mcp.agreements import Pins

@@ -2,9 +2,8 @@
 
 import pytest
 
-from rookery.core.asks import AskKind
+from rookery.core.asks import AskKind, Decision
 from rookery.core.blocks import ToolCall
-from rookery.core.rulings import Decision
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.mcp.offered_tools import prompt_action

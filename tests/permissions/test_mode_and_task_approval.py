@@ -4,10 +4,10 @@ import hashlib
 
 import pytest
 
+from rookery.core.asks import Decision, strictest
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
 from rookery.core.modes import BUILT_IN, find_mode
-from rookery.core.rulings import Decision, strictest
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.permissions.approval import ApprovalGate
 from rookery.permissions.restrictions import ModeLimits

@@ -2,10 +2,10 @@
 
 import pytest
 
+from rookery.core.asks import Decision, Ruling
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
 from rookery.core.modes import BUILT_IN, Group, Mode, find_mode
-from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.errors import BadArguments
 from rookery.permissions.restrictions import ModeLimits

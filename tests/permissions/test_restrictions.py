@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from rookery.core.asks import Decision, Ruling
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed, Judgement, Target
 from rookery.core.facts import Change
 from rookery.core.limits import Limits
-from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.permissions.restrictions import Restrictions
 from rookery.workspace.files import WorkspaceFiles

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from rookery.core.asks import Decision, Ruling
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Change,
@@ -15,7 +16,6 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
-from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.permissions.stale_files import StaleGuard
 

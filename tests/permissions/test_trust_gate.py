@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
+from rookery.core.asks import Ruling, deny
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement, Pipeline, PlainCommand
 from rookery.core.facts import Change
-from rookery.core.rulings import Ruling, deny
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.permissions.restrictions import NOT_TRUSTED, TrustGate
 

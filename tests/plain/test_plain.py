@@ -47,7 +47,7 @@ from rookery.core.facts import (
     UserSpoke,
     Waiting,
 )
-from rookery.core.failures import FailureKind
+from rookery.core.limits import FailureKind
 from rookery.core.text.output_preview import gap
 from rookery.plain.display import LAST_LINES, LINE_LENGTH, OUTPUT_LINES, PlainDisplay
 from rookery.plain.screen import Screen

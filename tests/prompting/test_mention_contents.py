@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from rookery.commands.judge import CommandJudge
 from rookery.core.facts import Ending
+from rookery.core.instructions import find_mentions
 from rookery.core.limits import KIB, Limits
-from rookery.core.mentions import find_mentions
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.errors import Denied, ToolError
 from rookery.prompting.mention_contents import (

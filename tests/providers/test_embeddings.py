@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rookery.core.failures import FailureKind
+from rookery.core.limits import FailureKind
 from rookery.errors import ProviderError
 from rookery.providers.embeddings import LONGEST_WAIT, EndpointEmbedder
 

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from rookery.core.facts import StopReason, Usage
-from rookery.core.failures import FailureKind
+from rookery.core.limits import FailureKind
 from rookery.engine.ports.model import (
     CallChunk,
     Chunk,

@@ -18,9 +18,8 @@ from msgspec.structs import replace
 import llm_server
 from llm_server import LlmServer, html, keepalives, nobody_home, redirect, say, status, trailing
 from rookery.core.blocks import Text
-from rookery.core.failures import FailureKind
 from rookery.core.folds.history import Turn
-from rookery.core.limits import Limits
+from rookery.core.limits import FailureKind, Limits
 from rookery.engine.ports.model import ModelRequest, SilenceChunk, StopChunk, TextChunk
 from rookery.errors import ProviderError
 from rookery.providers.registry import open_provider

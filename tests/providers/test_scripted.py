@@ -7,8 +7,8 @@ import pytest
 
 from rookery.core.blocks import Text, Thinking, ToolCall
 from rookery.core.facts import StopReason, Usage
-from rookery.core.failures import FailureKind
 from rookery.core.folds.history import Turn
+from rookery.core.limits import FailureKind
 from rookery.engine.ports.model import (
     CallChunk,
     ModelRequest,

@@ -36,7 +36,7 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
-from rookery.core.failures import FailureKind
+from rookery.core.limits import FailureKind
 from rookery.errors import StorageError
 from rookery.platform.user_folders import Places, find_places
 from rookery.storage.sessions import TaskStore

@@ -18,9 +18,9 @@ import msgspec
 
 from rookery.browser.browser_action import BrowserAction
 from rookery.browser.browser_session import BrowserSession, BrowserTimeouts
+from rookery.core.blocks import image_facts
 from rookery.core.hosts import web_address
 from rookery.core.limits import Limits
-from rookery.core.pictures import image_facts
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.commands import Artifacts, Shell
 from rookery.engine.ports.files import Files, Finder

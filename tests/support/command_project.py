@@ -9,10 +9,10 @@ from msgspec import Struct
 from rookery.commands.judge import CommandJudge
 from rookery.commands.program_tables import readers
 from rookery.commands.rules import CommandRules
+from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement
 from rookery.core.limits import Limits
-from rookery.core.rulings import Decision
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.workspace.files import WorkspaceFiles
 

@@ -10,10 +10,10 @@ import anyio.from_thread
 import anyio.to_thread
 
 from rookery.checkpoints.checkpoints import ShadowCheckpoints
+from rookery.core.asks import Ruling
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
 from rookery.core.limits import Limits
-from rookery.core.rulings import Ruling
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.checkpoints import Checkpoint
 from rookery.engine.ports.model import Chunk, ModelRequest

@@ -44,7 +44,7 @@ from rookery.core.facts import (
     Waiting,
     next_event,
 )
-from rookery.core.failures import FailureKind
+from rookery.core.limits import FailureKind
 
 
 def log(*facts: Fact, start: int = 1000) -> list[Event]:

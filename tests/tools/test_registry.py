@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from rookery.core.asks import Ruling, deny
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change, Ending, ToolFinished, ToolStarted
 from rookery.core.limits import Limits
-from rookery.core.rulings import Ruling, deny
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.errors import Denied
 from rookery.tools.registry import all_tools

@@ -28,7 +28,7 @@ from rookery.core.facts import (
     StepCancelled,
     TextStreamed,
 )
-from rookery.core.failures import FailureKind
+from rookery.core.limits import FailureKind
 from rookery.core.queries import AskModels, KnownModel
 from rookery.errors import CommandRejected, StorageError
 from rookery.tui.app import FullScreen, Opening

@@ -34,7 +34,7 @@ from rookery.core.queries import (
     KnownTask,
     RestoreRehearsal,
 )
-from rookery.core.text.line_diff import line_diff
+from rookery.core.text.text_lines import line_diff
 from rookery.engine.engine import Engine
 from rookery.errors import CommandRejected, RookeryError, SettingsError
 from rookery.storage.sessions import TaskStore

@@ -34,8 +34,8 @@ from rookery.app.task_factory import make_task
 from rookery.app.tool_table import use_declared_tools
 from rookery.core.command_lines import Judgement
 from rookery.core.queries import About
-from rookery.core.secret_mask import Hiding
 from rookery.core.settings import Settings
+from rookery.core.text.output_preview import Hiding
 from rookery.engine.engine import Engine
 from rookery.engine.ports.tool import Tool
 from rookery.engine.timers import Pace

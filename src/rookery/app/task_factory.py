@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import anyio.lowlevel
 
 from rookery.app.briefing import situation
+from rookery.core.asks import Ruling, joined
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Effect, Noted
 from rookery.core.next_step import TurnRules
-from rookery.core.rulings import Ruling, joined
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.hooks import Hook

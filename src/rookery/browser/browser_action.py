@@ -13,11 +13,9 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
 import msgspec
 
 from rookery.browser.page_views import VIEWPORT, PagePoint, PageView, Spot, described
-from rookery.core.asks import AskKind
-from rookery.core.blocks import ToolCall
+from rookery.core.asks import AskKind, Ruling, allow
+from rookery.core.blocks import Sight, ToolCall, picture
 from rookery.core.hosts import WebAddress, web_address
-from rookery.core.pictures import Sight, picture
-from rookery.core.rulings import Ruling, allow
 from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext

@@ -16,8 +16,8 @@ from rookery.checkpoints.file_restore import PutBack, put_back
 from rookery.checkpoints.file_versions import version_at
 from rookery.checkpoints.quarantine import set_aside
 from rookery.checkpoints.shadow_repository import ShadowRepository, Snapshot, Steps
-from rookery.core.credential_paths import holds_secrets
 from rookery.core.facts import Effect, Version
+from rookery.core.protected_paths import holds_secrets
 from rookery.core.undo_plan import Plan, is_leaf, only_takes_back, plan, worth_telling
 from rookery.engine.ports.checkpoints import Restored
 from rookery.errors import StorageError

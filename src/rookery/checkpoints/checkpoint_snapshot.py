@@ -18,9 +18,8 @@ from rookery.checkpoints.snapshot_selection import (
 )
 from rookery.checkpoints.snapshot_trees import UNSEEN, Trees, uncovered_among
 from rookery.checkpoints.snapshots import FolderSurvey
-from rookery.core.credential_paths import holds_secrets
 from rookery.core.limits import Limits
-from rookery.core.protected_paths import OF_BUILDS, protected
+from rookery.core.protected_paths import OF_BUILDS, holds_secrets, protected
 from rookery.errors import StorageError
 from rookery.platform.git.git_index import GitIndexes
 from rookery.platform.stat_index import Rows, read_index, write_index

@@ -40,8 +40,8 @@ from rookery.checkpoints.snapshot_selection import (
     why_not,
 )
 from rookery.checkpoints.snapshot_trees import FOLDERS_OWN, UNSEEN, Folder, Trees
-from rookery.core.credential_paths import holds_secrets
 from rookery.core.limits import Limits
+from rookery.core.protected_paths import holds_secrets
 from rookery.platform.git.git_index import GitIndexes
 from rookery.platform.git.git_objects import ObjectKind
 from rookery.platform.stat_index import Row, Rows, is_settled, row_of

@@ -12,8 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery.cli.main import FORMATS
-from rookery.core.instructions import quoted
-from rookery.core.mentions import PIPED_TEXT
+from rookery.core.instructions import PIPED_TEXT, quoted
 from rookery.core.text.characters import as_utf8
 from rookery.errors import SettingsError
 

@@ -24,9 +24,9 @@ from rookery.cli.options import FrontEnd, Options
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.facts import Event, RequestStarted, TaskOpened
 from rookery.core.limits import NOT_AT_ALL
-from rookery.core.secret_mask import Hiding
 from rookery.core.settings import Settings
 from rookery.core.text.characters import as_utf8
+from rookery.core.text.output_preview import Hiding
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.permissions.trust import TrustStore, never_trusted

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from rookery.code_index.chunks import chunks, names_of, searchable
 from rookery.code_index.store import IndexedChunk, IndexedFile, NewChunk, Store
 from rookery.code_index.syntax import Embedder, Sources, SyntaxReader
-from rookery.core.credential_paths import holds_secrets
 from rookery.core.indexed_code import Found, Listing, Mark, Source
 from rookery.core.limits import MIB
+from rookery.core.protected_paths import holds_secrets
 from rookery.core.text.characters import is_utf8
 
 LARGEST = MIB

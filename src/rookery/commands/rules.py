@@ -16,10 +16,10 @@ from rookery.commands.program_tables import network_programs, programs_that_reac
 from rookery.commands.programs import known_reader, reading
 from rookery.commands.words import Word, words
 from rookery.commands.wrappers import wrapped
+from rookery.core.asks import Decision, Ruling, allow, ask, deny
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement, Pipeline, PlainCommand, program_name
 from rookery.core.hosts import Host, covered, entries, host, web_address
-from rookery.core.rulings import Decision, Ruling, allow, ask, deny
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.hooks import RuleBook
 

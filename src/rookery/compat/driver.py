@@ -19,9 +19,9 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from rookery.compat.structured_output.writer import JsonWriter, ReaderLeft
+from rookery.core.commands import misspelled_field
 from rookery.core.facts import Event
-from rookery.core.failures import FailureKind
-from rookery.core.unknown_fields import misspelled_field
+from rookery.core.limits import FailureKind
 from rookery.errors import CommandRejected, SettingsError, StorageError
 from rookery.protocol.client.attend import Fate, RunEnd
 from rookery.protocol.client.outcomes import SETTLED_BY_THE_ENGINE

@@ -1,16 +1,21 @@
-"""The questions an agent can stop on, and what each means for its client.
+"""The questions an agent can stop on, what each means for its client, and rulings about calls.
 
 An agent loop stops only by asking. The kind of the ask says what it needs; the category
 says whether the task is waiting, finished, paused or still running; the required action
 says what a client should offer. Questions of governance carry an `IntentQuestion` besides.
+A `Ruling` is an opinion about a tool call; the strictest one holds.
 """
 
 import json
-from collections.abc import Mapping
-from enum import StrEnum
-from typing import Any, Literal, TypeAlias, get_args
+from collections.abc import Iterable, Mapping
+from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+if TYPE_CHECKING:
+    from rookery.core.refusals import Refusal
 
 Reply: TypeAlias = Literal["yes", "no", "message"]
 
@@ -247,3 +252,65 @@ def offered_in(question: str) -> frozenset[str]:
         return frozenset(str(each["answer"]).strip() for each in suggested)
     except (ValueError, KeyError, TypeError, AttributeError):
         return frozenset()
+
+
+class Decision(IntEnum):
+    """From no opinion to the strictest. The greatest of several decisions is the one that holds."""
+
+    NONE = 0
+    ALLOW = 1
+    ASK = 2
+    DENY = 3
+
+
+class Ruling(Struct, frozen=True):
+    """`notes` are for whoever is asked, whoever's opinion leads to that. `refusals` are what the
+    model reads if it comes to nothing, `question` what governance wants to know."""
+
+    decision: Decision = Decision.NONE
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    refusals: "tuple[Refusal, ...]" = ()
+    question: IntentQuestion | None = None
+    told: tuple[str, ...] = ()
+    """What the model reads with the result, if the call is made."""
+
+
+def allow() -> Ruling:
+    return Ruling(Decision.ALLOW)
+
+
+def ask(reason: str) -> Ruling:
+    return Ruling(Decision.ASK, (reason,))
+
+
+def deny(reason: str) -> Ruling:
+    return Ruling(Decision.DENY, (reason,))
+
+
+def joined(rulings: Iterable[Ruling]) -> Ruling:
+    """Several opinions as one: the gravest decision, the reasons of those who share it, and
+    everybody's notes. Where the gravest refuse with a code, the model learns of every problem."""
+    opinions = list(rulings)
+    gravest = max((ruling.decision for ruling in opinions), default=Decision.NONE)
+    reasons = tuple(
+        reason for ruling in opinions if ruling.decision is gravest for reason in ruling.reasons
+    )
+    coded = any(ruling.refusals for ruling in opinions if ruling.decision is gravest)
+    return Ruling(
+        gravest,
+        reasons,
+        tuple(note for ruling in opinions for note in ruling.notes),
+        tuple(each for ruling in opinions for each in ruling.refusals) if coded else (),
+        next((ruling.question for ruling in opinions if ruling.question), None),
+        tuple(text for ruling in opinions for text in ruling.told),
+    )
+
+
+def strictest(rulings: Iterable[Ruling]) -> Ruling:
+    """What holds after all opinions were heard.
+
+    Nobody having an opinion means asking: what no rule allows is not allowed.
+    """
+    ruling = joined(rulings)
+    return ruling if ruling.decision else replace(ruling, decision=Decision.ASK)

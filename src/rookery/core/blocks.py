@@ -1,12 +1,20 @@
-"""What a model reads and writes: the blocks of a turn, whole or with their middle left out."""
+"""What a model reads and writes: the blocks of a turn, whole or with their middle left out.
 
+Pictures are shown to models that see, and described to the others. Type and size are read from
+the header alone. Nothing is decoded: a header is a few bytes at known places, and every place is
+checked to be there before it is read.
+"""
+
+import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import replace
+
+from rookery.core.limits import KIB, MIB
 
 LEFT_OUT = "\n[… {count} characters left out …]\n"
 PICTURE_LEFT_OUT = "[a picture was left out]"
@@ -113,3 +121,209 @@ def _laps(walk: tuple[str, ...], cycle: int) -> int:
     while len(walk) >= cycle * (laps + 2) and walk[-cycle * (laps + 2) :][:cycle] == lap:
         laps += 1
     return laps
+
+
+_MOST_SEGMENTS = 10_000
+_MOST_ENTRIES = 1_000
+_BRANDS = (b"avif", b"avis")
+_BITMAP_HEADERS = frozenset((12, 40, 52, 56, 64, 108, 124))
+_JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_JPEG_ALONE = frozenset((0x01, *range(0xD0, 0xD9)))
+_AVIF_HEADER = 64 * 1024
+
+MOST_PIXELS = 40_000_000
+TOGETHER = 20 * MIB
+"""Bytes of pictures that are shown at once."""
+_SHOWN_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+class ImageFacts(Struct, frozen=True):
+    """`width` and `height` are 0 if the header does not say them, which no whole picture does."""
+
+    name: str
+    media_type: str
+    width: int = 0
+    height: int = 0
+
+    @property
+    def pixels(self) -> int:
+        return self.width * self.height
+
+
+def image_facts(data: bytes) -> ImageFacts | None:
+    """None for what is no picture of a kind that we know."""
+    return next((facts for read in _READERS if (facts := read(data)) is not None), None)
+
+
+def _png(data: bytes) -> ImageFacts | None:
+    if not data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return None
+    there = data[8:16] == b"\0\0\0\rIHDR"
+    return _facts("PNG", "image/png", _big(data, 16, 4) if there else 0, _big(data, 20, 4))
+
+
+def _gif(data: bytes) -> ImageFacts | None:
+    if not data.startswith((b"GIF87a", b"GIF89a")):
+        return None
+    return _facts("GIF", "image/gif", _little(data, 6, 2), _little(data, 8, 2))
+
+
+def _jpeg(data: bytes) -> ImageFacts | None:
+    if not data.startswith(b"\xff\xd8\xff"):
+        return None
+    frame = next((at for marker, at in _segments(data) if marker in _JPEG_FRAMES), None)
+    if frame is None:
+        return ImageFacts("JPEG", "image/jpeg")
+    return _facts("JPEG", "image/jpeg", _big(data, frame + 5, 2), _big(data, frame + 3, 2))
+
+
+def _segments(data: bytes) -> Iterator[tuple[int, int]]:
+    """Markers, and where the length of what follows each of them stands."""
+    at = 2
+    for _ in range(_MOST_SEGMENTS):
+        while data[at : at + 2] == b"\xff\xff":
+            at += 1
+        if len(data) < at + 4 or data[at] != 0xFF:
+            return
+        marker = data[at + 1]
+        if marker in _JPEG_ALONE:
+            at += 2
+            continue
+        yield marker, at + 2
+        at += 2 + max(2, _big(data, at + 2, 2))
+
+
+def _webp(data: bytes) -> ImageFacts | None:
+    if data[:4] != b"RIFF" or data[8:12] != b"WEBP":
+        return None
+    width = height = 0
+    match data[12:16]:
+        case b"VP8 " if data[23:26] == b"\x9d\x01\x2a":
+            width, height = _little(data, 26, 2) & 0x3FFF, _little(data, 28, 2) & 0x3FFF
+        case b"VP8L" if data[20:21] == b"\x2f" and len(data) >= 25:
+            bits = _little(data, 21, 4)
+            width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        case b"VP8X" if len(data) >= 30:
+            width, height = _little(data, 24, 3) + 1, _little(data, 27, 3) + 1
+    return _facts("WebP", "image/webp", width, height)
+
+
+def _bmp(data: bytes) -> ImageFacts | None:
+    header = _little(data, 14, 4)
+    if not data.startswith(b"BM") or header not in _BITMAP_HEADERS:
+        return None
+    if header == 12:
+        return _facts("BMP", "image/bmp", _little(data, 18, 2), _little(data, 20, 2))
+    height = _little(data, 22, 4)
+    return _facts("BMP", "image/bmp", _little(data, 18, 4), min(height, 2**32 - height))
+
+
+def _ico(data: bytes) -> ImageFacts | None:
+    count = _little(data, 4, 2)
+    entries = [data[at : at + 16] for at in range(6, 6 + 16 * count, 16)][:_MOST_ENTRIES]
+    if data[:4] != b"\0\0\1\0" or not entries or len(data) < 6 + 16 * count:
+        return None
+    if any(entry[3] or _little(entry, 12, 4) < 6 + 16 * count for entry in entries):
+        return None
+    width, height = max((entry[0] or 256, entry[1] or 256) for entry in entries)
+    return _facts("ICO", "image/x-icon", width, height)
+
+
+def _tiff(data: bytes) -> ImageFacts | None:
+    if data[:4] not in (b"II*\0", b"MM\0*"):
+        return None
+    number = _little if data[:2] == b"II" else _big
+    directory = number(data, 4, 4)
+    said: dict[int, int] = {}
+    for entry in range(min(number(data, directory, 2), _MOST_ENTRIES)):
+        at = directory + 2 + 12 * entry
+        size = {3: 2, 4: 4}.get(number(data, at + 2, 2), 0)
+        said.setdefault(number(data, at, 2), number(data, at + 8, size))
+    return _facts("TIFF", "image/tiff", said.get(256, 0), said.get(257, 0))
+
+
+def _avif(data: bytes) -> ImageFacts | None:
+    brands = data[8 : max(16, min(_big(data, 0, 4), 256))]
+    if data[4:8] != b"ftyp" or not any(
+        brands[at : at + 4] in _BRANDS for at in range(0, len(brands), 4)
+    ):
+        return None
+    extent = data.find(b"ispe", 0, _AVIF_HEADER)
+    if extent < 0:
+        return ImageFacts("AVIF", "image/avif")
+    return _facts("AVIF", "image/avif", _big(data, extent + 8, 4), _big(data, extent + 12, 4))
+
+
+def _facts(name: str, media_type: str, width: int, height: int) -> ImageFacts:
+    known = width > 0 and height > 0
+    return ImageFacts(name, media_type, *((width, height) if known else (0, 0)))
+
+
+def _big(data: bytes, at: int, size: int) -> int:
+    """The number there, or 0 if the data ends before it does."""
+    there = data[at : at + size]
+    return int.from_bytes(there, "big") if len(there) == size else 0
+
+
+def _little(data: bytes, at: int, size: int) -> int:
+    there = data[at : at + size]
+    return int.from_bytes(there, "little") if len(there) == size else 0
+
+
+_READERS: tuple[Callable[[bytes], ImageFacts | None], ...] = (
+    *(_png, _jpeg, _gif, _webp),
+    *(_bmp, _ico, _tiff, _avif),
+)
+
+
+class Picture(Struct, frozen=True, kw_only=True):
+    """What is said of a picture, and the picture itself if it is shown."""
+
+    words: str
+    image: Image | None = None
+
+
+class Sight(Struct, frozen=True, kw_only=True):
+    """Whether a model sees pictures, how large each may be, and what is left for all."""
+
+    sees: bool
+    most: int
+    room: int = TOGETHER
+
+
+def picture(data: bytes, sight: Sight, *, complete: bool = True) -> Picture | None:
+    """None if it is none. It is `complete` if `data` is all of the file."""
+    facts = image_facts(data)
+    if facts is None:
+        return None
+    words = _words(facts, len(data), complete=complete)
+    if reason := _why_not_shown(facts, len(data), sight, complete=complete):
+        return Picture(words=f"{words}; {reason}")
+    image = Image(media_type=facts.media_type, data=base64.b64encode(data).decode())
+    return Picture(words=words, image=image)
+
+
+def _why_not_shown(facts: ImageFacts, size: int, sight: Sight, *, complete: bool) -> str:
+    if facts.media_type not in _SHOWN_TYPES:
+        return "models do not accept this type"
+    if not sight.sees:
+        return "this model does not accept images"
+    if not facts.pixels:
+        return "its header is damaged, so it is not shown"
+    if size > sight.most or not complete:
+        return f"too large to be shown, the limit is {sight.most // MIB} MiB"
+    if facts.pixels > MOST_PIXELS:
+        return f"too large to be shown, the limit is {MOST_PIXELS // 1_000_000} megapixels"
+    if size > sight.room:
+        return f"not shown, one call shows {TOGETHER // MIB} MiB of images; read it by itself"
+    return ""
+
+
+def _words(facts: ImageFacts, size: int, *, complete: bool) -> str:
+    extent = f", {facts.width}x{facts.height}" if facts.pixels else ""
+    more = "" if complete else "more than "
+    return f"Image, {facts.name}{extent}, {more}{_size(size)}"
+
+
+def _size(size: int) -> str:
+    return f"{size / MIB:.1f} MB" if size >= MIB else f"{-(-size // KIB)} KB"

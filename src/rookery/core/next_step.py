@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall, call_key, times_repeated
 from rookery.core.facts import Ending, RequestFailed, StopReason
-from rookery.core.failures import FailureKind, delay_before_retry
 from rookery.core.folds.task_state import TaskState
-from rookery.core.limits import Limits
+from rookery.core.limits import FailureKind, Limits, delay_before_retry
 from rookery.core.replies import (
     AFTER_COMPLETION,
     AFTER_DELEGATING,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from rookery.core.facts import Change, Ending, Seen
 from rookery.core.replies import AMENDED, AS_SPECIFIED, NOT_AS_SPECIFIED
-from rookery.core.text.line_diff import shown_difference
+from rookery.core.text.text_lines import shown_difference
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.files import Files, FileText
 from rookery.errors import ToolError

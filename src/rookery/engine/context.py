@@ -28,9 +28,9 @@ from rookery.core.facts import (
     live,
     next_event,
 )
-from rookery.core.failures import FailureKind
 from rookery.core.folds.history import Conversation, Turn, history
 from rookery.core.folds.task_state import fold
+from rookery.core.limits import FailureKind
 from rookery.core.replies import (
     CONDENSED,
     LEFT_OUT,

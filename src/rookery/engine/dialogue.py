@@ -27,7 +27,7 @@ from rookery.core.facts import (
     TaskOpened,
     UserSpoke,
 )
-from rookery.core.secret_mask import Hiding
+from rookery.core.text.output_preview import Hiding
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.hooks import UserHooks
 from rookery.errors import CommandRejected

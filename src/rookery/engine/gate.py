@@ -11,12 +11,11 @@ from hashlib import sha256
 
 from msgspec.structs import replace
 
-from rookery.core.asks import AskKind
+from rookery.core.asks import AskKind, Decision, Ruling, strictest
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed, Judgement
 from rookery.core.facts import Answered, Ending
 from rookery.core.replies import AS_SPECIFIED, BLOCKED, EDITED_BESIDE, denied
-from rookery.core.rulings import Decision, Ruling, strictest
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.hooks import Governance, Hook, RuleBook, Ungoverned

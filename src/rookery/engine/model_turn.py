@@ -23,8 +23,7 @@ from rookery.core.facts import (
     Usage,
     Waiting,
 )
-from rookery.core.failures import FailureKind
-from rookery.core.limits import KIB
+from rookery.core.limits import KIB, FailureKind
 from rookery.core.replies import NO_ANSWER
 from rookery.engine.answer_assembler import Assembler
 from rookery.engine.event_log import EventLog

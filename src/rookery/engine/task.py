@@ -44,7 +44,7 @@ from rookery.core.next_step import (
     next_step,
 )
 from rookery.core.replies import HISTORY_REPAIRED, failed
-from rookery.core.text.hidden_characters import marked
+from rookery.core.text.characters import marked
 from rookery.core.undo_plan import commands_running_on
 from rookery.engine.context import Context
 from rookery.engine.dialogue import Dialogue, Prompts

@@ -19,7 +19,7 @@ from rookery.core.limits import Limits
 from rookery.core.next_step import (
     TurnRules,
 )
-from rookery.core.secret_mask import Hiding
+from rookery.core.text.output_preview import Hiding
 from rookery.engine.context import Equipment
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action, Outcome

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from rookery.core.secret_mask import Hiding
+from rookery.core.text.output_preview import Hiding
 from rookery.engine.ports.actions import Permit
 from rookery.engine.ports.commands import Artifact, RunningCommand, Shell
 from rookery.errors import CommandRejected

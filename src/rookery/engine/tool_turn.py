@@ -30,8 +30,8 @@ from rookery.core.facts import (
     ToolStarted,
 )
 from rookery.core.replies import ALLOWED_NOW, STOPPED_BY_USER, approved_with, failed
-from rookery.core.secret_mask import HIDDEN, Hiding
-from rookery.core.text.hidden_characters import hidden_marks, marked, marks_in, texts_in, unmarked
+from rookery.core.text.characters import hidden_marks, marked, marks_in, texts_in, unmarked
+from rookery.core.text.output_preview import HIDDEN, Hiding
 from rookery.core.tool_traits import ToolGroup
 from rookery.engine.amended_files import texts_of, with_amendments
 from rookery.engine.event_log import EventLog

@@ -14,12 +14,11 @@ from typing import Any
 
 import anyio.to_thread
 
-from rookery.core.asks import AskedReason, IntentQuestion
+from rookery.core.asks import AskedReason, Decision, IntentQuestion, Ruling
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import IntentCleared, IntentSelected, Noted, Reminded
 from rookery.core.limits import MIB
 from rookery.core.refusals import DECLINED, Refusal
-from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports.actions import Action
 from rookery.engine.ports.storage import TaskLog
 from rookery.errors import RookeryError

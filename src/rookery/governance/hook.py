@@ -13,6 +13,7 @@ import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
+from rookery.core.asks import Decision, Ruling, allow
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Answered,
@@ -24,7 +25,6 @@ from rookery.core.facts import (
 )
 from rookery.core.governance_mode import EXPAND, SELECT
 from rookery.core.refusals import KINDS, Refusal
-from rookery.core.rulings import Decision, Ruling, allow
 from rookery.core.tool_traits import traits_of
 from rookery.engine.ports.actions import Action, Permit
 from rookery.engine.ports.storage import TaskLog

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec.structs import replace
 
 from rookery import NAME
-from rookery.core.asks import CATEGORY, AskCategory, AskKind
+from rookery.core.asks import CATEGORY, AskCategory, AskKind, Ruling, ask
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement
 from rookery.core.facts import (
@@ -29,7 +29,6 @@ from rookery.core.facts import (
 )
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.replies import STOPPED_BY_HOOK
-from rookery.core.rulings import Ruling, ask
 from rookery.core.settings import Settings
 from rookery.engine.ports.actions import Outcome
 from rookery.engine.ports.storage import TaskLog

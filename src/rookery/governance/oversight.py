@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 import anyio.to_thread
 
+from rookery.core.asks import Ruling, joined
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement
 from rookery.core.facts import (
@@ -26,7 +27,6 @@ from rookery.core.facts import (
 )
 from rookery.core.queries import KnownIntent
 from rookery.core.replies import sentence_in
-from rookery.core.rulings import Ruling, joined
 from rookery.core.settings import Settings
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.checkpoints import Restored

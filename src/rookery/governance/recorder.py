@@ -15,6 +15,7 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.core.asks import Ruling
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Answered,
@@ -26,7 +27,6 @@ from rookery.core.facts import (
     ToolFinished,
 )
 from rookery.core.refusals import KINDS, Refusal, shown
-from rookery.core.rulings import Ruling
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.storage import TaskLog
 from rookery.errors import RookeryError, StorageError

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.unknown_fields import misspelled_field
+from rookery.core.commands import misspelled_field
 from rookery.mcp.variables import (
     Filling,
     Source,

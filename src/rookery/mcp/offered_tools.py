@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
-from rookery.core.instructions import quoted
-from rookery.core.mentions import server_prompt
+from rookery.core.instructions import quoted, server_prompt
 from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import Tool, ToolContext

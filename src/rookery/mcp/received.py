@@ -15,7 +15,7 @@ import anyio
 import msgspec
 
 from rookery.core.limits import MIB
-from rookery.core.secret_mask import Hiding
+from rookery.core.text.output_preview import Hiding
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.failure import CLOSED, ServerFailure, in_words
 

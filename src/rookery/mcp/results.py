@@ -5,11 +5,10 @@ import binascii
 import json
 from typing import TYPE_CHECKING, Any
 
-from rookery.core.blocks import Image
+from rookery.core.blocks import Image, image_facts
 from rookery.core.facts import Ending
 from rookery.core.instructions import quoted
 from rookery.core.limits import KIB, MIB
-from rookery.core.pictures import image_facts
 from rookery.core.text.characters import whole
 from rookery.core.text.output_preview import Preview
 from rookery.engine.ports.actions import Outcome

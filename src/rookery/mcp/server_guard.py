@@ -7,8 +7,8 @@ that the user's own file names.
 
 from collections.abc import Iterator
 
+from rookery.core.asks import Ruling, allow, ask, joined
 from rookery.core.blocks import ToolCall
-from rookery.core.rulings import Ruling, allow, ask, joined
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.mcp.agreements import how_to_agree
 from rookery.mcp.config import Pairs, ServerDefinition, Transport

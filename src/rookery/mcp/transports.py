@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from rookery.core.limits import MIB
-from rookery.core.secret_mask import Hiding
+from rookery.core.text.output_preview import Hiding
 from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.failure import ServerFailure, visible_line
 from rookery.mcp.received import ConnectionEnd, Flood, ServerMessages

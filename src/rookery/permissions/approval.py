@@ -13,11 +13,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rookery.core.asks import AskKind
+from rookery.core.asks import AskKind, Ruling, allow, ask
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed
 from rookery.core.facts import Change
-from rookery.core.rulings import Ruling, allow, ask
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.files import Place
 from rookery.engine.ports.hooks import RuleBook

@@ -10,6 +10,7 @@ command brings it along or a sub-task would be in it.
 
 from collections.abc import Callable, Iterator, Sequence
 
+from rookery.core.asks import Ruling, ask, deny, joined
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed, program_name
 from rookery.core.modes import (
@@ -24,7 +25,6 @@ from rookery.core.modes import (
 )
 from rookery.core.protected_paths import ORDINARY_BY_HAND
 from rookery.core.replies import CREDENTIALS, KEPT_FROM_YOU
-from rookery.core.rulings import Ruling, ask, deny, joined
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.files import Files, Place
 from rookery.errors import BadArguments, ToolError

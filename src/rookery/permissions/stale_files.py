@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 import anyio.to_thread
 from msgspec import Struct
 
+from rookery.core.asks import Decision, Ruling
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Change,
@@ -25,8 +26,7 @@ from rookery.core.facts import (
     live,
 )
 from rookery.core.replies import CHANGED_BESIDE
-from rookery.core.rulings import Decision, Ruling
-from rookery.core.text.line_diff import shown_difference, stands_as_before
+from rookery.core.text.text_lines import shown_difference, stands_as_before
 from rookery.engine.ports.actions import Action, Outcome
 
 

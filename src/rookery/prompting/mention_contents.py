@@ -13,12 +13,10 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.blocks import Image
+from rookery.core.blocks import TOGETHER, Image, Sight, picture
 from rookery.core.facts import Ending, Seen
-from rookery.core.instructions import quoted, revealed
+from rookery.core.instructions import Mention, quoted, revealed
 from rookery.core.limits import KIB
-from rookery.core.mentions import Mention
-from rookery.core.pictures import TOGETHER, Sight, picture
 from rookery.core.text.characters import as_utf8
 from rookery.core.text.output_preview import Cleaner, Preview
 from rookery.core.text.text_lines import Span, passage, rows_of

@@ -10,13 +10,17 @@ from typing import TypeVar
 
 from rookery.core.blocks import Image
 from rookery.core.facts import Gathered, ModeSwitched, Noted, Seen
-from rookery.core.instructions import Skill, SlashCommand, command_text, quoted, skill_text
-from rookery.core.mentions import (
+from rookery.core.instructions import (
     CommandMention,
     Mention,
+    Skill,
+    SlashCommand,
+    command_text,
     find_commands,
     find_mentions,
+    quoted,
     server_prompt,
+    skill_text,
 )
 from rookery.core.replies import sentence_in
 from rookery.engine.ports.actions import Action, Outcome, Permit

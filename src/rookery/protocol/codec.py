@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import fields as fields_of
 
 from rookery.core.blocks import Block
-from rookery.core.commands import Command
+from rookery.core.commands import KIND, Command, unknown_field, unknown_field_within
 from rookery.core.facts import (
     AssistantSpoke,
     Condensed,
@@ -25,7 +25,6 @@ from rookery.core.facts import (
 )
 from rookery.core.queries import Asking, Query
 from rookery.core.text.characters import whole_values
-from rookery.core.unknown_fields import KIND, unknown_field, unknown_field_within
 from rookery.errors import CommandRejected
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ import msgspec
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from rookery.core.unknown_fields import repeated_field
+from rookery.core.commands import repeated_field
 from rookery.errors import CommandRejected, RookeryError, StorageError
 from rookery.protocol.channels import Channel, ChannelEnded, TooLong
 from rookery.protocol.codec import answer_to_json

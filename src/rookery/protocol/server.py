@@ -19,8 +19,8 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from rookery import NAME, VERSION
+from rookery.core.commands import unknown_field
 from rookery.core.queries import Asking
-from rookery.core.unknown_fields import unknown_field
 from rookery.errors import RookeryError
 from rookery.protocol.channels import Channel
 from rookery.protocol.codec import (

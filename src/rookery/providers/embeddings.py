@@ -13,8 +13,7 @@ import httpx2
 import msgspec
 
 from rookery import NAME, VERSION
-from rookery.core.failures import RETRIES, FailureKind
-from rookery.core.limits import MIB, Limits
+from rookery.core.limits import MIB, RETRIES, FailureKind, Limits
 from rookery.errors import ProviderError
 from rookery.providers.provider_errors import Addressee, plain, redacted, refusal
 from rookery.providers.registry import is_loopback

@@ -18,8 +18,7 @@ import httpx2
 from anyio.streams.memory import MemoryObjectSendStream
 
 from rookery import NAME, VERSION
-from rookery.core.failures import FailureKind
-from rookery.core.limits import Limits
+from rookery.core.limits import FailureKind, Limits
 from rookery.engine.ports.model import Chunk
 from rookery.errors import ProviderError
 from rookery.providers.listener import Clocks, HttpAnswer, Item, Listener, Reading

@@ -14,8 +14,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 from msgspec import Struct
 
-from rookery.core.failures import FailureKind
-from rookery.core.limits import Limits
+from rookery.core.limits import FailureKind, Limits
 from rookery.engine.ports.model import (
     CallChunk,
     Chunk,

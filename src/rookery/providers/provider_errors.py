@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.core.failures import KEY_NOT_ACCEPTED, KEY_NOT_GIVEN, FailureKind
+from rookery.core.limits import KEY_NOT_ACCEPTED, KEY_NOT_GIVEN, FailureKind
 from rookery.errors import ProviderError
 
 _SPAN = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]+)s)?(?:([\d.]+)ms)?")

@@ -46,7 +46,7 @@ import yaml
 
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.facts import StopReason, Usage
-from rookery.core.failures import FailureKind
+from rookery.core.limits import FailureKind
 from rookery.engine.ports.model import (
     CallChunk,
     Chunk,

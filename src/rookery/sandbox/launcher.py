@@ -10,10 +10,10 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.core.asks import Ruling
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import GitUse, Plain, PlainCommand
 from rookery.core.protected_paths import IGNORE_FILES, OF_BUILDS, protected
-from rookery.core.rulings import Ruling
 from rookery.core.text.characters import folded, folded_names
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.commands import Launch, WayOut, check_not_narrowed

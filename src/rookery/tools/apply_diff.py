@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import msgspec
 
 from rookery.core.text.characters import as_utf8
-from rookery.core.text.line_diff import line_swap
+from rookery.core.text.text_lines import line_swap
 from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action
 from rookery.engine.ports.tool import ToolContext

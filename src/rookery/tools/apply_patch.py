@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from rookery.core.facts import Change
 from rookery.core.replies import FILES_AS_SPECIFIED
-from rookery.core.text.line_diff import LineDiff, Swap, exact_pieces, line_swap
+from rookery.core.text.text_lines import LineDiff, Swap, exact_pieces, line_swap
 from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.files import FileText

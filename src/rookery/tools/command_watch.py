@@ -17,7 +17,7 @@ from rookery.core.facts import (
 )
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.replies import BLOCKED, OWN_LOCALHOST
-from rookery.core.text.hidden_characters import marked
+from rookery.core.text.characters import marked
 from rookery.core.text.output_preview import Cleaner, Preview, gap
 from rookery.engine.ports.actions import Permit
 from rookery.engine.ports.commands import Artifact, CommandEnd, CommandState, RunningCommand

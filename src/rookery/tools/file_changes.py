@@ -15,7 +15,7 @@ from rookery.core.facts import Change
 from rookery.core.protected_paths import scripts_changed
 from rookery.core.replies import FILE_AS_SPECIFIED
 from rookery.core.text.characters import as_utf8
-from rookery.core.text.line_diff import LineDiff, Swap, exact_pieces, line_diff
+from rookery.core.text.text_lines import LineDiff, Swap, exact_pieces, line_diff
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.files import FileText
 from rookery.engine.ports.tool import ToolContext

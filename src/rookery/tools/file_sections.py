@@ -10,12 +10,10 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core import pictures
-from rookery.core.blocks import Image
+from rookery.core.blocks import TOGETHER, Image, Picture, Sight, picture
 from rookery.core.facts import Seen
 from rookery.core.indexed_code import rest_in_short
 from rookery.core.limits import MIB, Limits
-from rookery.core.pictures import TOGETHER, Picture, Sight
 from rookery.core.text.characters import as_utf8
 from rookery.core.text.text_lines import Passage, Span, joined_spans, passage, rows_of
 from rookery.engine.ports.actions import Permit
@@ -205,7 +203,7 @@ def block_around(
 def _seen_picture(file: FileBytes, ctx: ToolContext, room: int) -> Picture | None:
     """None if it is none. `room` is what is left for pictures in this call."""
     sight = Sight(sees=ctx.sees_images, most=ctx.limits.image_bytes, room=room)
-    return pictures.picture(file.data, sight, complete=bool(file.sha))
+    return picture(file.data, sight, complete=bool(file.sha))
 
 
 def _section(wish: SectionWish, *words: str) -> FileSection:

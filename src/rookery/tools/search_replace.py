@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from rookery.core.text.line_diff import Swap
+from rookery.core.text.text_lines import Swap
 from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action
 from rookery.engine.ports.tool import ToolContext

@@ -21,9 +21,8 @@ import anyio.to_thread
 from anyio.abc import Process
 from msgspec import Struct
 
-from rookery.core.blocks import Image
+from rookery.core.blocks import TOGETHER, Image, Sight, picture
 from rookery.core.limits import MIB
-from rookery.core.pictures import TOGETHER, Sight, picture
 from rookery.core.queries import AskModels
 from rookery.errors import CommandRejected
 from rookery.protocol.client.picture_files import MOST, load_pictures

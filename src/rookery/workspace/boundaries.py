@@ -7,12 +7,14 @@ from itertools import accumulate
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from rookery.core.credential_paths import CREDENTIAL_PLACES, credential, near_credentials
 from rookery.core.protected_paths import (
+    CREDENTIAL_PLACES,
     LIKE_A_REPOSITORY,
     OBEYED_BY_GIT,
     PARTS_OF_A_REPOSITORY,
     completes_repository,
+    credential,
+    near_credentials,
     protected,
 )
 from rookery.engine.ports.files import Place

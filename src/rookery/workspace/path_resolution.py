@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from rookery.core.text.hidden_characters import hidden_marks
+from rookery.core.text.characters import hidden_marks
 from rookery.errors import ToolError
 from rookery.platform.paths import hidden, visible
 

@@ -9,9 +9,9 @@ import pytest
 
 from rookery.checkpoints.repositories.git_watch import GitWatch
 from rookery.commands.git_use import with_git_use
+from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed, Judgement, Target
-from rookery.core.rulings import Decision
 from rookery.engine.ports.actions import Action, Outcome, Permit
 
 pytestmark = pytest.mark.anyio

@@ -36,7 +36,7 @@ from rookery.core.facts import (
     Usage,
     next_event,
 )
-from rookery.core.failures import FailureKind
+from rookery.core.limits import FailureKind
 
 PAGE = Path(__file__).parents[3] / "docs" / "structured-output.md"
 BEGUN = 1_700_000_000_000

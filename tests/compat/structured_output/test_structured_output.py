@@ -38,7 +38,7 @@ from rookery.core.facts import (
     UserSpoke,
     next_event,
 )
-from rookery.core.failures import FailureKind
+from rookery.core.limits import FailureKind
 from rookery.core.replies import NEVER_RUN
 
 Told = dict[str, Any]

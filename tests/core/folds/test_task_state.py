@@ -18,8 +18,8 @@ from rookery.core.facts import (
     Usage,
     next_event,
 )
-from rookery.core.failures import FailureKind
 from rookery.core.folds.task_state import TaskState, fold
+from rookery.core.limits import FailureKind
 from rookery.core.tokens import PER_BYTE
 
 

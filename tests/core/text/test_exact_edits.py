@@ -3,7 +3,7 @@
 import pytest
 
 from rookery.core.text.diff_blocks import DiffBlock, apply
-from rookery.core.text.line_diff import (
+from rookery.core.text.text_lines import (
     COMPARED_LINES,
     Swap,
     exact_pieces,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.text.hidden_characters import marked, unmarked
+from rookery.core.text.characters import marked, unmarked
 
 TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "rm -rf")
 MARKED = [

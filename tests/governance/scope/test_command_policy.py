@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from rookery.core.rulings import Decision
+from rookery.core.asks import Decision
 from rookery.governance.scope.command_policy import opinion, read_policy
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.rulings import Decision
+from rookery.core.asks import Decision
 from rookery.governance.intents.intent import Intent, IntentStatus, Policy
 from rookery.governance.layout import Layout
 from rookery.governance.scope.locations import find_location, ignores_case

@@ -1,6 +1,6 @@
 import pytest
 
-from rookery.core.rulings import Decision
+from rookery.core.asks import Decision
 from rookery.core.tool_traits import known_tools, traits_of
 from rookery.governance.intents.intent import IntentPermissions
 from rookery.governance.scope.name_patterns import PatternError

@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.rulings import Decision
+from rookery.core.asks import Decision
 from rookery.governance.intents.intent import Policy
 from rookery.governance.scope.scope_patterns import scope
 from rookery.governance.scope.scope_verdict import (

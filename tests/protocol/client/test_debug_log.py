@@ -19,7 +19,7 @@ from rookery.core.facts import (
     RequestStarted,
     TaskOpened,
 )
-from rookery.core.secret_mask import Hiding
+from rookery.core.text.output_preview import Hiding
 from rookery.protocol.client.debug_log import open_debug_log
 
 

@@ -14,7 +14,7 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
-from rookery.core.failures import FailureKind
+from rookery.core.limits import FailureKind
 from rookery.protocol.client.attend import Leave, Say
 from rookery.protocol.client.outcomes import (
     DECIDE_YOURSELF,

@@ -5,10 +5,9 @@ from typing import Any, cast
 import pytest
 
 from rookery.app.project_tools import OfferedTools, open_custom_tools
-from rookery.core.asks import AskKind
+from rookery.core.asks import AskKind, Decision
 from rookery.core.blocks import ToolCall
 from rookery.core.limits import Limits
-from rookery.core.rulings import Decision
 from rookery.engine.ports.actions import Action, Permit
 from rookery.engine.ports.tool import Tool
 from rookery.errors import Denied, ToolError

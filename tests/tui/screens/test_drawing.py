@@ -18,7 +18,7 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
-from rookery.core.failures import FailureKind
+from rookery.core.limits import FailureKind
 from rookery.core.queries import (
     AskCommands,
     AskDifferences,

@@ -30,9 +30,9 @@ from rookery.checkpoints.repositories.git_views import (
     is_harmless_worktree,
     moved_from,
 )
+from rookery.core.asks import Ruling, ask
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed, GitUse, Judgement
-from rookery.core.rulings import Ruling, ask
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.platform.descriptors import opened_folder, present
 from rookery.platform.disk import write_new

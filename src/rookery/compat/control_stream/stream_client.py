@@ -41,7 +41,7 @@ from rookery.compat.driver import (
 from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.commands import ReopenTask
 from rookery.core.facts import ChildBegan, Event, RequestFailed
-from rookery.core.failures import FailureKind
+from rookery.core.limits import FailureKind
 from rookery.errors import CommandRejected, RookeryError, StorageError
 from rookery.protocol.client.attend import Fate, RunEnd
 from rookery.protocol.host_interface import Host

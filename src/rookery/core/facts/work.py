@@ -15,7 +15,7 @@ from rookery.core.facts.session import (
     Todo,
     Usage,
 )
-from rookery.core.failures import FailureKind
+from rookery.core.limits import FailureKind
 
 
 class RequestStarted(Lasting, frozen=True, kw_only=True):

@@ -47,9 +47,9 @@ from rookery.core.facts import (
     UserSpoke,
     live,
 )
-from rookery.core.failures import FailureKind
 from rookery.core.folds.run_tallies import limit_in, spent_with, spent_without
-from rookery.core.mentions import points_somewhere
+from rookery.core.instructions import points_somewhere
+from rookery.core.limits import FailureKind
 from rookery.core.tokens import PER_BYTE, learnt, overflow_in
 from rookery.core.tool_traits import DELEGATION
 

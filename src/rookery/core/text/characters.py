@@ -1,4 +1,9 @@
-"""Characters: what cannot be encoded, look-alike punctuation, names that only look different.
+"""Characters: hidden ones, look-alikes, and what cannot be encoded.
+
+Text of others could say to a model what no person sees, so characters that are hidden or reorder
+a line are marked as `<U+200B>`. Left as they are: what joins emoji and letters of scripts that
+need it, selectors behind a sign they fit, direction marks in lines that are written from right to
+left. What overrides the direction is always marked.
 
 Python's text may hold halves of surrogate pairs, from JSON escapes or from bytes that were no
 text; none of them can be encoded. Some file systems treat names as equal that differ in case,
@@ -6,10 +11,163 @@ composition, trailing dots and spaces, or what follows a colon: a rule that comp
 use `folded`, or it can be got around there.
 """
 
+import re
 import unicodedata
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
+from functools import cache, lru_cache
 from typing import Any
+
+INVISIBLE: tuple[tuple[int, int], ...] = (
+    (0x00AD, 0x00AD),
+    (0x034F, 0x034F),
+    (0x061C, 0x061C),
+    (0x115F, 0x1160),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0x200B, 0x200F),
+    (0x2028, 0x202E),
+    (0x2060, 0x206F),
+    (0x2800, 0x2800),
+    (0x3164, 0x3164),
+    (0xFE00, 0xFE0E),
+    (0xFEFF, 0xFEFF),
+    (0xFFA0, 0xFFA0),
+    (0xFFF0, 0xFFFB),
+    (0x1D173, 0x1D17A),
+    (0xE0000, 0xE0FFF),
+)
+"""The first and the last of each kind."""
+JOINER = 0x200D
+"""Between two emoji it makes one of them, and hides nothing."""
+EMOJI = "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f300-\U0001faff"
+"""As an expression has it between brackets."""
+
+
+_ALL = "".join(f"{chr(first)}-{chr(last)}" for first, last in INVISIBLE)
+_HIDDEN = f"[{_ALL}\ufe0f]+"
+_MARK = re.compile(r"<U\+([0-9A-F]{4,6})>")
+_JOINED_SCRIPTS = "\u0600-\u08ff\u0900-\u0dff\u0e00-\u109f\u1780-\u18af\ufb50-\ufdff\ufe70-\ufefe"
+_RIGHT_TO_LEFT = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]"
+_FLAG = (
+    "\U0001f3f4(?:"
+    + "|".join(
+        "".join(chr(0xE0000 + ord(letter)) for letter in code)
+        for code in ("gbeng", "gbsct", "gbwls")
+    )
+    + ")\U000e007f"
+)
+_MAY_JOIN = f"[{EMOJI}\ufe0f{_JOINED_SCRIPTS}]"
+_MAY_BE_SELECTED = (
+    f"[{EMOJI}#*0-9\u00a9\u00ae\u203c-\u3299\u3400-\u9fff\uf900-\ufaff\U0001f000-\U0003ffff]"
+)
+_SELECTORS = "[\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+_MONGOLIAN = "[\u1820-\u18aa]"
+_JOINERS = "\u200c\u200d"
+_DIRECTIONS = "\u200e\u200f\u061c"
+LONGEST_LINE = 4096
+
+
+def marked(text: str) -> str:
+    """The text with hidden characters spelled out, but for those that ordinary text needs."""
+    if text.isascii() or not _made(_HIDDEN).search(text):
+        return text
+    flags = {found.start() + 1 for found in _made(_FLAG).finditer(text)}
+    return _made(_HIDDEN).sub(lambda found: _shown(found, flags), text)
+
+
+def unmarked(text: str, original: str) -> str:
+    """Marks that stand for characters of the original, put back; those that it holds as such are
+    left. A line that was copied whole is as it is there."""
+    lines = _lines_by_mark(original)
+    return "\n".join(
+        lines[line] if line in lines else _MARK.sub(lambda found: _put_back(found, original), line)
+        for line in text.split("\n")
+    )
+
+
+@cache
+def _made(expression: str) -> re.Pattern[str]:
+    """Made when it is needed: most text is plain, and these take long to make."""
+    return re.compile(expression)
+
+
+def _lines_by_mark(original: str) -> dict[str, str]:
+    """Lines by how a model reads them, where that fits only one."""
+    shown: dict[str, set[str]] = {}
+    for line in set(original.replace("\r\n", "\n").split("\n")):
+        shown.setdefault(marked(line), set()).add(line)
+    return {mark: min(lines) for mark, lines in shown.items() if len(lines) == 1}
+
+
+def marks_in(text: str) -> bool:
+    return bool(_MARK.search(text))
+
+
+def hidden_marks(text: str) -> list[str]:
+    """The marks in a text that stand for hidden characters."""
+    found = (match for match in _MARK.finditer(text) if _is_hidden(_character(match)))
+    return list(dict.fromkeys(match[0] for match in found))
+
+
+def _is_hidden(character: str) -> bool:
+    return bool(character) and bool(_made(_HIDDEN).fullmatch(character))
+
+
+def _put_back(found: re.Match[str], original: str) -> str:
+    character = _character(found)
+    meant = _is_hidden(character) and character in original and found[0] not in original
+    return character if meant else found[0]
+
+
+def _character(found: re.Match[str]) -> str:
+    code = int(found[1], 16)
+    return chr(code) if code <= 0x10FFFF else ""
+
+
+def _shown(found: re.Match[str], flags: set[int]) -> str:
+    if found.start() in flags:
+        return found[0]
+    return "".join(_spelled(found, at) for at in range(found.start(), found.end()))
+
+
+def _spelled(found: re.Match[str], at: int) -> str:
+    text = found.string
+    character = text[at]
+    return character if _is_needed(text, at) else f"<U+{ord(character):04X}>"
+
+
+def _is_needed(text: str, at: int) -> bool:
+    """Whether ordinary text has the character in this place, and would look different without."""
+    character, before, after = text[at], text[at - 1 : at], text[at + 1 : at + 2]
+    if character in _JOINERS:
+        return bool(_made(_MAY_JOIN).match(before) and _made(_MAY_JOIN).match(after))
+    if _made(_SELECTORS).match(character):
+        return bool(_made(_MAY_BE_SELECTED).match(before))
+    if character in _DIRECTIONS:
+        return before not in _DIRECTIONS and bool(_made(_RIGHT_TO_LEFT).search(_line(text, at)))
+    if "\u180b" <= character <= "\u180d":
+        return bool(_made(_MONGOLIAN).match(before))
+    return character == "\u2800" and any("\u2801" <= side <= "\u28ff" for side in (before, after))
+
+
+def _line(text: str, at: int) -> str:
+    start = max(text.rfind("\n", 0, at) + 1, at - LONGEST_LINE)
+    end = text.find("\n", at)
+    return text[start : min(end if end >= 0 else len(text), at + LONGEST_LINE)]
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """Every text of the arguments of a call."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for each in value.values():
+                yield from texts_in(each)
+        case list() | tuple():
+            for each in value:
+                yield from texts_in(each)
+
 
 _PLAIN = str.maketrans(
     {

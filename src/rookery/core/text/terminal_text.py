@@ -5,7 +5,7 @@ import unicodedata
 
 from msgspec import Struct
 
-from rookery.core.text.hidden_characters import EMOJI, INVISIBLE, JOINER
+from rookery.core.text.characters import EMOJI, INVISIBLE, JOINER
 
 _KEPT = {"\n", "\t"}
 

@@ -6,9 +6,9 @@ A hook has an opinion and no power: it cannot ask, write or stop anything itself
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
+from rookery.core.asks import Ruling
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Answered, Effect
-from rookery.core.rulings import Ruling
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.checkpoints import Restored
 from rookery.engine.ports.tool import Tool, ToolContext

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.asks import AskedReason, AskedTarget, Choice, IntentQuestion
+from rookery.core.asks import AskedReason, AskedTarget, Choice, Decision, IntentQuestion, Ruling
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import ScopeGranted
 from rookery.core.refusals import KINDS, Refusal, RefusedTarget, scope_refusal
-from rookery.core.rulings import Decision, Ruling
 from rookery.engine.ports.actions import Action
 from rookery.governance.criteria import CHECK_TOOL
 from rookery.governance.intents.intent import Intent, Policy

@@ -12,10 +12,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from rookery.core.asks import Decision
 from rookery.core.findings import Problem
 from rookery.core.limits import KIB
 from rookery.core.path_patterns import path_pattern
-from rookery.core.rulings import Decision
 from rookery.governance.intents.file_nodes import ListNode, MapNode, Node
 from rookery.governance.layout import Layout
 from rookery.governance.yaml_nodes import problems_of, yaml_nodes

@@ -14,7 +14,7 @@ from shlex import join
 
 from msgspec import Struct
 
-from rookery.core.rulings import Decision
+from rookery.core.asks import Decision
 from rookery.core.tool_traits import known_tools, traits_of
 from rookery.governance.intents.intent import IntentPermissions
 from rookery.governance.scope.name_patterns import Name, PatternError, fits, text_pattern

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
+from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed, GitShown, Judgement, Target, program_name
-from rookery.core.rulings import Decision
 from rookery.engine.ports.actions import Action
 from rookery.governance.intents.intent import IntentPermissions
 from rookery.governance.layout import Layout

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from rookery.cli.exit_codes import Exit
-from rookery.core.unknown_fields import repeated_field
+from rookery.core.commands import repeated_field
 from rookery.errors import SettingsError
 from rookery.governance.cli.intents_common import SAID
 from rookery.manager import requests as asked

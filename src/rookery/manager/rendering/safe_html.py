@@ -15,8 +15,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from rookery.core.limits import KIB
-from rookery.core.text.characters import whole
-from rookery.core.text.hidden_characters import EMOJI, INVISIBLE
+from rookery.core.text.characters import EMOJI, INVISIBLE, whole
 
 if TYPE_CHECKING:
     import nh3

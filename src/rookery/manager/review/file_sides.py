@@ -17,8 +17,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery.checkpoints.file_versions import NOT_A_FOLDER, Content, content_of, status_of
+from rookery.core.blocks import image_facts
 from rookery.core.limits import KIB, MIB
-from rookery.core.pictures import image_facts
 from rookery.manager.review.checkout_changes import Checkout, RawChange
 from rookery.manager.shown_rows import LineKind
 from rookery.manager.worktrees.checkout_files import LINK, PLAIN, PROGRAM

@@ -11,7 +11,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from rookery.core.asks import AskKind
-from rookery.core.failures import KEY_NOT_ACCEPTED, KEY_NOT_GIVEN
+from rookery.core.limits import KEY_NOT_ACCEPTED, KEY_NOT_GIVEN
 
 
 class ErrorKind(StrEnum):

@@ -23,8 +23,8 @@ from starlette.routing import Route, Router, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
 from rookery import NAME, VERSION
+from rookery.core.commands import repeated_field
 from rookery.core.queries import Asking
-from rookery.core.unknown_fields import repeated_field
 from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.handlers.router import reply_to_json, request_from_json
 from rookery.manager.web.devices import Guest

@@ -17,8 +17,8 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
-from rookery.core.failures import FailureKind
 from rookery.core.folds.run_tallies import Denials, GovernanceTally
+from rookery.core.limits import FailureKind
 from rookery.core.replies import STOPPED_BY_HOOK, sentence_in
 from rookery.protocol.client.attend import Display, Fate, Leave, Response, RunEnd, Say
 from rookery.protocol.client.question_text import OfferedAnswer, ceiling, followup, suggestions

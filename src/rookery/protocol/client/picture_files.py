@@ -7,9 +7,8 @@ from functools import partial
 
 import anyio.to_thread
 
-from rookery.core.blocks import Image
+from rookery.core.blocks import Image, Sight, picture
 from rookery.core.limits import Limits
-from rookery.core.pictures import Sight, picture
 
 _DATA_URI = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})", re.IGNORECASE)
 PATTERN = "^data:image/[A-Za-z0-9.+-]+;base64,[A-Za-z0-9+/]+={0,2}$"

@@ -15,10 +15,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.core.asks import Ruling, ask
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Ending
-from rookery.core.rulings import Ruling, ask
-from rookery.core.text.hidden_characters import marked
+from rookery.core.text.characters import marked
 from rookery.core.tool_traits import ToolGroup, known_tools
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext

@@ -12,7 +12,7 @@ from textual.app import App, ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
 
-from rookery.core.mentions import mention_of
+from rookery.core.instructions import mention_of
 from rookery.core.queries import (
     AskCommands,
     AskPaths,
