@@ -18,7 +18,7 @@ from rookery.checkpoints.checkpoints import NOT_KEPT, ProtectedFilesOnly, Shadow
 from rookery.core.facts import Effect, Version
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.undo_plan import folder_with
-from rookery.engine.ports.checkpoints import Checkpoint
+from rookery.engine.ports.workspace import Checkpoint
 from rookery.errors import StorageError
 from rookery.platform.stat_index import Rows, read_index, write_index
 from support.warm_programs import Process, start_program

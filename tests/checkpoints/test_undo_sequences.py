@@ -20,7 +20,7 @@ import pytest
 
 from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.limits import Limits
-from rookery.engine.ports.checkpoints import Restored
+from rookery.engine.ports.workspace import Restored
 from rookery.platform.paths import visible
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,7 @@ from rookery.core.limits import Limits
 from rookery.core.text.output_preview import HIDDEN, Hiding
 from rookery.engine.event_log import EventLog
 from rookery.engine.task import Task
-from rookery.engine.task_deps import Attend, TaskDeps
-from rookery.engine.task_shell import HidingShell
+from rookery.engine.task_deps import Attend, HidingShell, TaskDeps
 from rookery.tools.execute_command import TOOL
 from support.stage import Stage, call, finish, run, write
 from support.tool_workspace import Bench

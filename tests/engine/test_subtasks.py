@@ -21,7 +21,7 @@ from rookery.core.facts import (
 )
 from rookery.core.limits import Limits
 from rookery.core.undo_plan import steps_since
-from rookery.engine.ports.checkpoints import Checkpoint
+from rookery.engine.ports.workspace import Checkpoint
 from rookery.errors import StorageError
 from support.stage import TASK, Stage, call, finish, run, write
 

@@ -39,7 +39,7 @@ from rookery.core.next_step import TurnRules
 from rookery.core.replies import CALL_TAKEN_BACK, EMPTY_ANSWER, NO_TOOL_USED, denied, user_message
 from rookery.engine.engine import MOST_QUEUED, Engine
 from rookery.engine.event_log import EventLog
-from rookery.engine.timers import Pace
+from rookery.engine.model_turn import Pace
 from rookery.errors import CommandRejected, ProviderError
 from support.stage import TASK, Stage, call, finish, run, write
 

@@ -14,8 +14,8 @@ from rookery.core.asks import AskKind
 from rookery.core.command_lines import Deed, Judgement, Target
 from rookery.core.facts import Change
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.files import Place
 from rookery.engine.ports.hooks import RuleBook
+from rookery.engine.ports.workspace import Place
 from rookery.errors import CommandRejected, StorageError, ToolError
 from rookery.permissions.approval import (
     LASTS,

@@ -22,9 +22,8 @@ from rookery.core.blocks import image_facts
 from rookery.core.hosts import web_address
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.commands import Artifacts, Shell
-from rookery.engine.ports.files import Files, Finder
 from rookery.engine.ports.tool import ToolContext
+from rookery.engine.ports.workspace import Artifacts, Files, Finder, Shell
 from rookery.errors import ToolError
 
 USUAL = BrowserTimeouts(navigation=60.0, action=30.0, settle=0.1)

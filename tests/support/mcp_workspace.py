@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from rookery.core.facts import Event, Fact
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.commands import Shell
-from rookery.engine.ports.files import Files, Finder
 from rookery.engine.ports.tool import ToolContext
+from rookery.engine.ports.workspace import Files, Finder, Shell
 from rookery.mcp.agreements import agree_to_project
 from rookery.mcp.hub import McpHub, open_hub
 from rookery.mcp.offered_tools import AccessMcpResource

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rookery.engine.ports.commands import Launch
+from rookery.engine.ports.workspace import Launch
 from rookery.sandbox.sandbox import Sandbox
 
 

@@ -15,8 +15,8 @@ from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.checkpoints import Checkpoint
 from rookery.engine.ports.model import Chunk, ModelRequest
+from rookery.engine.ports.workspace import Checkpoint
 from rookery.providers.scripted import MODEL, Scene, performance
 from rookery.workspace.files import WorkspaceFiles
 from support.stage import StageClock

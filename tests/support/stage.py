@@ -29,13 +29,12 @@ from rookery.core.next_step import TurnRules
 from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports.checkpoints import Checkpoints
-from rookery.engine.ports.commands import UnlistedCommands
+from rookery.engine.model_turn import Pace
 from rookery.engine.ports.hooks import Governance, Hook, Ungoverned
 from rookery.engine.ports.tool import ToolContext, not_judged
+from rookery.engine.ports.workspace import Checkpoints, UnlistedCommands
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Act, Attend, TaskDeps
-from rookery.engine.timers import Pace
 from rookery.permissions.approval import AllowRules, ApprovalGate
 from rookery.permissions.protected_changes import protected_paths
 from rookery.platform.user_folders import find_places

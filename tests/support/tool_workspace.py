@@ -17,7 +17,7 @@ from rookery.core.limits import Limits
 from rookery.engine.dialogue import OpenOffer
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import Tool, ToolContext
-from rookery.engine.task_shell import BackgroundCommands
+from rookery.engine.task_deps import BackgroundCommands
 from rookery.storage.sessions import TaskArtifacts
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder

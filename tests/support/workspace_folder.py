@@ -7,8 +7,8 @@ import msgspec
 
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.commands import Artifacts, Shell
 from rookery.engine.ports.tool import Tool, ToolContext
+from rookery.engine.ports.workspace import Artifacts, Shell
 from rookery.tools.registry import all_tools
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder

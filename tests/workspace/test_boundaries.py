@@ -10,7 +10,7 @@ from rookery.core.facts import Change
 from rookery.core.limits import Limits
 from rookery.core.protected_paths import LIKE_A_REPOSITORY
 from rookery.engine.ports.actions import Permit
-from rookery.engine.ports.files import FileText, Place
+from rookery.engine.ports.workspace import FileText, Place
 from rookery.errors import Denied, ToolError
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.files import WorkspaceFiles

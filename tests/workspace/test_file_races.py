@@ -13,7 +13,7 @@ import pytest
 
 from rookery.core.facts import Change
 from rookery.engine.ports.actions import Permit
-from rookery.engine.ports.files import FileText
+from rookery.engine.ports.workspace import FileText
 from rookery.errors import ToolError
 from rookery.workspace.search import WorkspaceFinder, without_ripgrep
 from support.workspace_folder import Workbench, permit_to_read

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rookery.core.facts import Change
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
-from rookery.engine.ports.files import FileBytes, FileText
+from rookery.engine.ports.workspace import FileBytes, FileText
 from rookery.errors import Denied, ToolError
 from rookery.platform.descriptors import content, name_anew, opened_folder
 from rookery.workspace.files import WorkspaceFiles

@@ -1,4 +1,4 @@
-from rookery.engine.ports.files import FileBytes, FileText
+from rookery.engine.ports.workspace import FileBytes, FileText
 from rookery.workspace.files import KnownTexts
 
 

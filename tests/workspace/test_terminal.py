@@ -13,7 +13,7 @@ import pytest
 
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.engine.ports.actions import Permit
-from rookery.engine.ports.commands import CommandEnd, Launch, RunningCommand
+from rookery.engine.ports.workspace import CommandEnd, Launch, RunningCommand
 from rookery.errors import Denied, StorageError, ToolError
 from rookery.platform.processes.command_environment import command_environment
 from rookery.platform.processes.own_programs import find_own_program
@@ -717,7 +717,7 @@ from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.storage.sessions import TaskArtifacts
 from rookery.platform.processes.own_programs import find_own_program
-from rookery.engine.ports.commands import Launch
+from rookery.engine.ports.workspace import Launch
 from rookery.workspace.terminal import Terminal
 
 async def main():

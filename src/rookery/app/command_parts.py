@@ -22,8 +22,8 @@ from rookery.core.settings import Settings
 from rookery.core.undo_plan import approved_by_user, commands_running_on, was_started
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action
-from rookery.engine.ports.commands import Shell
 from rookery.engine.ports.hooks import Hook, RuleBook
+from rookery.engine.ports.workspace import Shell
 from rookery.governance.layout import was_written
 from rookery.permissions.protected_changes import (
     protected_paths,

@@ -37,8 +37,8 @@ from rookery.core.queries import About
 from rookery.core.settings import Settings
 from rookery.core.text.output_preview import Hiding
 from rookery.engine.engine import Engine
+from rookery.engine.model_turn import Pace
 from rookery.engine.ports.tool import Tool
-from rookery.engine.timers import Pace
 from rookery.errors import StorageError
 from rookery.governance.oversight import Oversight
 from rookery.platform.git.git_folders import repository_config

@@ -14,10 +14,9 @@ from rookery.app.local_host import SystemClock, open_checkpoints
 from rookery.core.facts import Event, Fact, TaskOpened
 from rookery.core.settings import Settings
 from rookery.engine.engine import settled_before
-from rookery.engine.event_log import EventLog
-from rookery.engine.ports.checkpoints import Restored
+from rookery.engine.event_log import EventLog, recover
 from rookery.engine.ports.hooks import Governance
-from rookery.engine.subtasks import recover
+from rookery.engine.ports.workspace import Restored
 from rookery.engine.undo import Undo
 from rookery.errors import StorageError
 from rookery.permissions.protected_changes import protected_paths

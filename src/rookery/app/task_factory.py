@@ -19,8 +19,7 @@ from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.hooks import Hook
 from rookery.engine.task import Task
-from rookery.engine.task_deps import Attend, TaskDeps
-from rookery.engine.task_shell import HidingShell
+from rookery.engine.task_deps import Attend, HidingShell, TaskDeps
 from rookery.permissions.approval import AllowRules, ApprovalGate
 from rookery.permissions.restrictions import ModeLimits, Restrictions, TrustGate
 from rookery.permissions.stale_files import StaleGuard

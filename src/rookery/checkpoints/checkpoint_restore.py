@@ -19,7 +19,7 @@ from rookery.checkpoints.shadow_repository import ShadowRepository, Snapshot, St
 from rookery.core.facts import Effect, Version
 from rookery.core.protected_paths import holds_secrets
 from rookery.core.undo_plan import Plan, is_leaf, only_takes_back, plan, worth_telling
-from rookery.engine.ports.checkpoints import Restored
+from rookery.engine.ports.workspace import Restored
 from rookery.errors import StorageError
 from rookery.platform.paths import visible
 

@@ -47,7 +47,7 @@ from rookery.checkpoints.shadow_repository import ShadowRepository, Steps
 from rookery.core.facts import Effect, Version
 from rookery.core.limits import MIB, Limits
 from rookery.core.undo_plan import is_unknown, worth_telling
-from rookery.engine.ports.checkpoints import Checkpoint, Restored
+from rookery.engine.ports.workspace import Checkpoint, Restored
 from rookery.errors import StorageError
 
 T = TypeVar("T")

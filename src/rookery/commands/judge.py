@@ -36,7 +36,7 @@ from rookery.commands.words import (
 from rookery.commands.wrappers import SHELLS, assignment, wrapped
 from rookery.core.command_lines import Deed, Judgement, Plain, Target, program_name
 from rookery.core.limits import KIB
-from rookery.engine.ports.files import EntryFilter, Files
+from rookery.engine.ports.workspace import EntryFilter, Files
 
 LONGEST = 256 * KIB
 MOST_REASONS = 20

@@ -15,7 +15,7 @@ from rookery.commands.programs import CommandEffect, reader_row
 from rookery.commands.words import ParsedLine, Redirection, SimpleCommand, Word
 from rookery.commands.xargs_lines import Fed, as_run, fed
 from rookery.core.command_lines import Pipeline, Plain, PlainCommand
-from rookery.engine.ports.files import Files
+from rookery.engine.ports.workspace import Files
 from rookery.errors import ToolError
 
 MOST_FILES = 400

@@ -21,7 +21,7 @@ from rookery.commands.lookups import (
 from rookery.commands.programs import Operand, Search
 from rookery.commands.words import Word, has_braces, spellings
 from rookery.core.command_lines import Deed, Target
-from rookery.engine.ports.files import EntryFilter, Files, Place
+from rookery.engine.ports.workspace import EntryFilter, Files, Place
 from rookery.errors import ToolError
 
 MOST_COUNTED = 5_000

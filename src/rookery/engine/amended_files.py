@@ -14,7 +14,7 @@ from rookery.core.facts import Change, Ending, Seen
 from rookery.core.replies import AMENDED, AS_SPECIFIED, NOT_AS_SPECIFIED
 from rookery.core.text.text_lines import shown_difference
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.files import Files, FileText
+from rookery.engine.ports.workspace import Files, FileText
 from rookery.errors import ToolError
 
 NOT_SHOWN = "(The changes are not known.)"

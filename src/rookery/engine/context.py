@@ -41,6 +41,7 @@ from rookery.core.replies import (
 )
 from rookery.core.tokens import Scale, TokenRoom, room, text_weight, weight
 from rookery.engine.event_log import EventLog
+from rookery.engine.model_turn import Turnstile
 from rookery.engine.ports.model import (
     ModelRequest,
     Provider,
@@ -49,7 +50,6 @@ from rookery.engine.ports.model import (
     ToolSpec,
     UsageChunk,
 )
-from rookery.engine.timers import Turnstile
 from rookery.errors import ProviderError
 
 Trigger: TypeAlias = Literal["auto", "manual"]

@@ -44,11 +44,10 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.folds.task_state import fold
-from rookery.engine.event_log import EventLog
-from rookery.engine.ports.checkpoints import Restored
-from rookery.engine.ports.storage import LogStore, TaskLogs
+from rookery.engine.event_log import EventLog, end_of, governance_of, record_changes, recover
+from rookery.engine.ports.hooks import LogStore, TaskLogs
 from rookery.engine.ports.tool import ChildEnd, ChildTask
-from rookery.engine.subtasks import end_of, governance_of, record_changes, recover
+from rookery.engine.ports.workspace import Restored
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Attend
 from rookery.errors import CommandRejected, RookeryError, StorageError

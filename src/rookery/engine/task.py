@@ -48,16 +48,13 @@ from rookery.core.text.characters import marked
 from rookery.core.undo_plan import commands_running_on
 from rookery.engine.context import Context
 from rookery.engine.dialogue import Dialogue, Prompts
-from rookery.engine.event_log import EventLog
+from rookery.engine.event_log import EventLog, outcome_of, said_on_going_on
 from rookery.engine.gate import Gate
-from rookery.engine.model_turn import model_turn
+from rookery.engine.model_turn import Turnstile, WorkTime, model_turn
 from rookery.engine.ports.actions import Action, Outcome
-from rookery.engine.ports.checkpoints import Restored
 from rookery.engine.ports.tool import ChildTask, Offer, ToolContext
-from rookery.engine.subtasks import outcome_of, said_on_going_on
-from rookery.engine.task_deps import Attend, TaskDeps
-from rookery.engine.task_shell import BackgroundCommands
-from rookery.engine.timers import Turnstile, WorkTime
+from rookery.engine.ports.workspace import Restored
+from rookery.engine.task_deps import Attend, BackgroundCommands, TaskDeps
 from rookery.engine.tool_turn import finished, reconcile, tool_turn
 from rookery.engine.undo import Undo
 from rookery.errors import CommandRejected, StorageError

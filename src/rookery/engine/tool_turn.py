@@ -37,8 +37,8 @@ from rookery.engine.amended_files import texts_of, with_amendments
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate, shown_text
 from rookery.engine.ports.actions import Action, Outcome
-from rookery.engine.ports.files import Files
 from rookery.engine.ports.tool import Tool, ToolContext
+from rookery.engine.ports.workspace import Files
 from rookery.engine.undo import Undo
 from rookery.errors import BadArguments, Denied, StorageError, ToolError
 from rookery.faults import kp

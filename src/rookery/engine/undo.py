@@ -36,8 +36,8 @@ from rookery.core.undo_plan import (
 )
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action
-from rookery.engine.ports.checkpoints import Checkpoints, Restored
 from rookery.engine.ports.hooks import ChangeRecorder, Ungoverned
+from rookery.engine.ports.workspace import Checkpoints, Restored
 
 MOST_NAMED = 20
 CHANGED = "A command changed protected files"

@@ -20,7 +20,7 @@ from rookery.core.facts import IntentCleared, IntentSelected, Noted, Reminded
 from rookery.core.limits import MIB
 from rookery.core.refusals import DECLINED, Refusal
 from rookery.engine.ports.actions import Action
-from rookery.engine.ports.storage import TaskLog
+from rookery.engine.ports.hooks import TaskLog
 from rookery.errors import RookeryError
 from rookery.governance.intents.intent import Intent, IntentFile, IntentPermissions, digest, expired
 from rookery.governance.intents.intent_changes import (

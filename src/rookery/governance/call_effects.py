@@ -26,8 +26,8 @@ from rookery.core.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.refusals import Refusal
 from rookery.core.undo_plan import commands_running_on
 from rookery.engine.ports.actions import Action, Outcome
-from rookery.engine.ports.checkpoints import Restored
-from rookery.engine.ports.storage import TaskLog
+from rookery.engine.ports.hooks import TaskLog
+from rookery.engine.ports.workspace import Restored
 from rookery.governance.active_intent import InForce
 from rookery.governance.criteria import CHECK_TOOL
 from rookery.governance.intents.intent_changes import IntentDefinition

@@ -21,8 +21,8 @@ from rookery.core.command_lines import GitUse
 from rookery.core.facts import CriterionCheck, Ending
 from rookery.core.limits import KIB
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.commands import Shell
 from rookery.engine.ports.tool import ToolContext
+from rookery.engine.ports.workspace import Shell
 from rookery.errors import ToolError
 from rookery.governance.intents.intent import (
     Criterion,

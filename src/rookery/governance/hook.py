@@ -27,7 +27,7 @@ from rookery.core.governance_mode import EXPAND, SELECT
 from rookery.core.refusals import KINDS, Refusal
 from rookery.core.tool_traits import traits_of
 from rookery.engine.ports.actions import Action, Permit
-from rookery.engine.ports.storage import TaskLog
+from rookery.engine.ports.hooks import TaskLog
 from rookery.errors import CommandRejected, Denied, RookeryError
 from rookery.governance.active_intent import InForce
 from rookery.governance.call_effects import CallEffects, Contents, is_outside

@@ -31,7 +31,7 @@ from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.replies import STOPPED_BY_HOOK
 from rookery.core.settings import Settings
 from rookery.engine.ports.actions import Outcome
-from rookery.engine.ports.storage import TaskLog
+from rookery.engine.ports.hooks import TaskLog
 from rookery.errors import Denied
 from rookery.platform.processes.wardens import Wardens
 from rookery.platform.user_folders import Places

@@ -29,10 +29,9 @@ from rookery.core.queries import KnownIntent
 from rookery.core.replies import sentence_in
 from rookery.core.settings import Settings
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.checkpoints import Restored
-from rookery.engine.ports.hooks import Ungoverned
-from rookery.engine.ports.storage import TaskLog
+from rookery.engine.ports.hooks import TaskLog, Ungoverned
 from rookery.engine.ports.tool import Tool, ToolContext
+from rookery.engine.ports.workspace import Restored
 from rookery.errors import CommandRejected, Denied, RookeryError, StorageError
 from rookery.governance.hooked_calls import HookedCalls, open_hooks
 from rookery.platform.processes.wardens import Wardens

@@ -16,7 +16,7 @@ from rookery.core.facts import Noted
 from rookery.core.limits import MIB
 from rookery.core.queries import KnownIntent
 from rookery.core.settings import Settings
-from rookery.engine.ports.storage import TaskLog
+from rookery.engine.ports.hooks import TaskLog
 from rookery.governance.intents.intent import Intent, Policy, selectable
 from rookery.governance.intents.intent_context import IntentSurroundings, OtherWork, TraceLine
 from rookery.governance.intents.intent_edits import IntentWriter

@@ -28,7 +28,7 @@ from rookery.core.facts import (
 )
 from rookery.core.refusals import KINDS, Refusal, shown
 from rookery.engine.ports.actions import Action, Outcome
-from rookery.engine.ports.storage import TaskLog
+from rookery.engine.ports.hooks import TaskLog
 from rookery.errors import RookeryError, StorageError
 from rookery.governance.ledger.ledger_reader import newest
 from rookery.governance.ledger.ledger_recording import EventsOf

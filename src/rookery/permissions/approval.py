@@ -18,8 +18,8 @@ from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Deed
 from rookery.core.facts import Change
 from rookery.engine.ports.actions import Action, Outcome
-from rookery.engine.ports.files import Place
 from rookery.engine.ports.hooks import RuleBook
+from rookery.engine.ports.workspace import Place
 from rookery.errors import CommandRejected, ToolError
 from rookery.permissions.trust import FolderMark
 from rookery.platform.list_file import KeptList

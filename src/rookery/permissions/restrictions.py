@@ -26,7 +26,7 @@ from rookery.core.modes import (
 from rookery.core.protected_paths import ORDINARY_BY_HAND
 from rookery.core.replies import CREDENTIALS, KEPT_FROM_YOU
 from rookery.engine.ports.actions import Action, Outcome
-from rookery.engine.ports.files import Files, Place
+from rookery.engine.ports.workspace import Files, Place
 from rookery.errors import BadArguments, ToolError
 
 NOT_TRUSTED = (

@@ -20,7 +20,7 @@ from msgspec import Struct
 from rookery.core.instructions import Origin, revealed
 from rookery.core.limits import KIB
 from rookery.core.protected_paths import IGNORE_FILES
-from rookery.engine.ports.files import FileText
+from rookery.engine.ports.workspace import FileText
 from rookery.errors import ToolError
 from rookery.platform.descriptors import content, opened_folder
 from rookery.platform.paths import visible

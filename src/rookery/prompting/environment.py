@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from rookery.core.facts import Todo
 from rookery.core.instructions import quoted
-from rookery.engine.ports.files import Files
+from rookery.engine.ports.workspace import Files
 from rookery.errors import ToolError
 
 _BRANCH = re.compile(r"ref: refs/heads/(?P<name>[^\s\x00-\x1f~^:?*\[\\]{1,200})")

@@ -21,8 +21,8 @@ from rookery.core.text.characters import as_utf8
 from rookery.core.text.output_preview import Cleaner, Preview
 from rookery.core.text.text_lines import Span, passage, rows_of
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.files import FileBytes, FileText
 from rookery.engine.ports.tool import ToolContext
+from rookery.engine.ports.workspace import FileBytes, FileText
 from rookery.errors import Denied, ToolError
 
 ROOM = 64 * KIB

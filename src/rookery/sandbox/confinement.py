@@ -18,7 +18,7 @@ from msgspec import Struct
 from rookery import PROJECT_FOLDER
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.text.characters import folded, folded_names
-from rookery.engine.ports.commands import WayOut
+from rookery.engine.ports.workspace import WayOut
 from rookery.platform.paths import within, within_any
 
 NEVER_WRITABLE = (GOVERNANCE_FOLDER, PROJECT_FOLDER, ".git", ".hg", ".jj", ".svn")

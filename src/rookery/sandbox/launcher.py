@@ -16,8 +16,7 @@ from rookery.core.command_lines import GitUse, Plain, PlainCommand
 from rookery.core.protected_paths import IGNORE_FILES, OF_BUILDS, protected
 from rookery.core.text.characters import folded, folded_names
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.commands import Launch, WayOut, check_not_narrowed
-from rookery.engine.ports.files import EntryFilter
+from rookery.engine.ports.workspace import EntryFilter, Launch, WayOut, check_not_narrowed
 from rookery.platform.git.git_index import GitIndexes
 from rookery.platform.git.git_programs import ObeyedByGit
 from rookery.platform.git.git_runner import git_hardening, hardened, is_git, sub_command

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 
 from rookery import NAME
-from rookery.engine.ports.commands import Launch, WayOut, not_narrowed
+from rookery.engine.ports.workspace import Launch, WayOut, not_narrowed
 from rookery.errors import Denied, ToolError
 from rookery.platform.git.git_folders import (
     NOTE_OF_WORKTREE,

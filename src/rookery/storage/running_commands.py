@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from rookery.core.limits import MIB
 from rookery.core.text.characters import as_utf8
 from rookery.engine.ports.actions import Permit
-from rookery.engine.ports.commands import CommandState, RunningCommand
+from rookery.engine.ports.workspace import CommandState, RunningCommand
 from rookery.errors import StorageError
 from rookery.platform.disk import private_folder, put
 

@@ -16,8 +16,8 @@ from rookery.core.replies import FILES_AS_SPECIFIED
 from rookery.core.text.text_lines import LineDiff, Swap, exact_pieces, line_swap
 from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.files import FileText
 from rookery.engine.ports.tool import ToolContext
+from rookery.engine.ports.workspace import FileText
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.tools.file_changes import (
     ONLY_LINE_ENDS,

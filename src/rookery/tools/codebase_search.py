@@ -9,8 +9,8 @@ from rookery.core.indexed_code import CodeHit, CodeHits
 from rookery.core.limits import KIB
 from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.files import Files
 from rookery.engine.ports.tool import ToolContext
+from rookery.engine.ports.workspace import Files
 from rookery.errors import BadArguments, ToolError
 from rookery.tools.file_changes import is_outside
 

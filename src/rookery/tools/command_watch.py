@@ -20,8 +20,8 @@ from rookery.core.replies import BLOCKED, OWN_LOCALHOST
 from rookery.core.text.characters import marked
 from rookery.core.text.output_preview import Cleaner, Preview, gap
 from rookery.engine.ports.actions import Permit
-from rookery.engine.ports.commands import Artifact, CommandEnd, CommandState, RunningCommand
 from rookery.engine.ports.tool import Offer, ToolContext
+from rookery.engine.ports.workspace import Artifact, CommandEnd, CommandState, RunningCommand
 from rookery.errors import StorageError
 
 OFFER_SECONDS = 2.0

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from rookery.core.text.text_lines import Swap
 from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action
-from rookery.engine.ports.files import FileText
 from rookery.engine.ports.tool import ToolContext
+from rookery.engine.ports.workspace import FileText
 from rookery.errors import BadArguments
 from rookery.tools.file_changes import change_file, existing, explain_miss
 from rookery.tools.threads import beside

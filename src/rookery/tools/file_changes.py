@@ -17,8 +17,8 @@ from rookery.core.replies import FILE_AS_SPECIFIED
 from rookery.core.text.characters import as_utf8
 from rookery.core.text.text_lines import LineDiff, Swap, exact_pieces, line_diff
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.files import FileText
 from rookery.engine.ports.tool import ToolContext
+from rookery.engine.ports.workspace import FileText
 from rookery.errors import BadArguments, ToolError
 from rookery.tools.threads import beside
 

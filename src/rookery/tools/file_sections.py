@@ -17,8 +17,8 @@ from rookery.core.limits import MIB, Limits
 from rookery.core.text.characters import as_utf8
 from rookery.core.text.text_lines import Passage, Span, joined_spans, passage, rows_of
 from rookery.engine.ports.actions import Permit
-from rookery.engine.ports.files import FileBytes, FileText
 from rookery.engine.ports.tool import ToolContext
+from rookery.engine.ports.workspace import FileBytes, FileText
 from rookery.errors import ToolError
 from rookery.tools.documents.document_text import (
     BOUNDS,

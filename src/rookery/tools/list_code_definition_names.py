@@ -10,8 +10,8 @@ from rookery.core.limits import KIB
 from rookery.core.text.characters import as_utf8
 from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.files import FileText
 from rookery.engine.ports.tool import ToolContext
+from rookery.engine.ports.workspace import FileText
 from rookery.errors import ToolError
 from rookery.tools.codebase_search import shown_by
 from rookery.tools.file_changes import is_outside

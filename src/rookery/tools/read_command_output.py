@@ -11,8 +11,8 @@ from rookery.core.limits import KIB
 from rookery.core.text.output_preview import readable
 from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.commands import Artifacts
 from rookery.engine.ports.tool import ToolContext
+from rookery.engine.ports.workspace import Artifacts
 from rookery.errors import BadArguments
 from rookery.tools.threads import beside
 

@@ -12,8 +12,8 @@ from rookery.core.replies import CREDENTIALS, KEPT_FROM_YOU, denied
 from rookery.core.text.text_lines import Span
 from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.files import Place
 from rookery.engine.ports.tool import ToolContext
+from rookery.engine.ports.workspace import Place
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.tools.file_sections import FileSection, IndentationAround, Sections, SectionWish
 

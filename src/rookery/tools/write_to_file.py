@@ -10,8 +10,8 @@ import msgspec
 from rookery.core.text.text_lines import with_ends_of
 from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action
-from rookery.engine.ports.files import FileText
 from rookery.engine.ports.tool import ToolContext
+from rookery.engine.ports.workspace import FileText
 from rookery.tools.file_changes import change_file
 from rookery.tools.threads import beside
 

@@ -17,7 +17,7 @@ from rookery.core.protected_paths import (
     near_credentials,
     protected,
 )
-from rookery.engine.ports.files import Place
+from rookery.engine.ports.workspace import Place
 from rookery.errors import ToolError
 from rookery.platform.hard_links import HardLinks, TooManyEntries
 from rookery.workspace.ignore import IgnoreFiles, IgnoreRules

@@ -18,7 +18,7 @@ from rookery.core.facts import Change
 from rookery.core.limits import MIB, Limits
 from rookery.core.text.characters import caseless
 from rookery.engine.ports.actions import Permit
-from rookery.engine.ports.files import FileBytes, FileText, Place
+from rookery.engine.ports.workspace import FileBytes, FileText, Place
 from rookery.errors import Denied, ToolError
 from rookery.platform.descriptors import content, hash_of, opened_folder, regular_file
 from rookery.workspace.boundaries import Boundaries

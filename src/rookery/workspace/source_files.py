@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rookery.core.indexed_code import Found, Listing, Mark, Source
 from rookery.core.limits import Limits
 from rookery.core.text.characters import as_utf8
-from rookery.engine.ports.files import FileText
+from rookery.engine.ports.workspace import FileText
 from rookery.platform.descriptors import open_folder, present
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.text_files import decoded

@@ -21,7 +21,7 @@ from anyio.lowlevel import checkpoint
 from rookery import faults
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.engine.ports.actions import Permit
-from rookery.engine.ports.commands import (
+from rookery.engine.ports.workspace import (
     Artifact,
     CommandEnd,
     Launch,

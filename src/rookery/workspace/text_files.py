@@ -3,7 +3,7 @@
 import codecs
 import hashlib
 
-from rookery.engine.ports.files import FileBytes, FileText
+from rookery.engine.ports.workspace import FileBytes, FileText
 
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with

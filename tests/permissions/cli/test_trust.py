@@ -8,7 +8,7 @@ import pytest
 
 from rookery.core.command_lines import Judgement
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.files import Place
+from rookery.engine.ports.workspace import Place
 from rookery.errors import SettingsError
 from rookery.permissions.approval import AllowRules
 from rookery.permissions.cli.trust_command import (

@@ -1,17 +1,56 @@
-"""Who has a say in an action: hooks, governance, and the rules that the user has set.
+"""Who has a say in an action: hooks, governance, the user's rules. And the logs they read.
 
 A hook has an opinion and no power: it cannot ask, write or stop anything itself.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from rookery.core.asks import Ruling
 from rookery.core.blocks import ToolCall
-from rookery.core.facts import Answered, Effect
+from rookery.core.facts import Answered, Effect, Event, Fact
+from rookery.core.folds.task_state import TaskState
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.checkpoints import Restored
 from rookery.engine.ports.tool import Tool, ToolContext
+from rookery.engine.ports.workspace import Restored
+
+
+class TaskLog(Protocol):
+    """What has happened in a task, and what is true by now."""
+
+    state: TaskState
+    ended: bool
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """The lasting events."""
+        ...
+
+    def append(self, fact: Fact) -> Event: ...
+    def follow(self, after: int = 0) -> AsyncIterator[Event]: ...
+
+
+class LogStore(Protocol):
+    """Where one task's lasting events are kept."""
+
+    recovered: str
+    """What had to be set aside when the store was opened, in a sentence; usually nothing."""
+
+    def write(self, event: Event) -> None:
+        """Durable when it returns, as far as its fact demands. Raises `StorageError`."""
+        ...
+
+    def read(self) -> list[Event]: ...
+    def close(self) -> None: ...
+
+
+class TaskLogs(Protocol):
+    """The stores of all tasks. All of these raise `StorageError`."""
+
+    def exists(self, task_id: str) -> bool: ...
+    def create(self, task_id: str) -> LogStore: ...
+    def open(self, task_id: str) -> LogStore: ...
+    def delete(self, task_id: str) -> None: ...
 
 
 class Hook(Protocol):

@@ -13,14 +13,15 @@ from rookery.core.indexed_code import Definition
 from rookery.core.limits import Limits
 from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome
-from rookery.engine.ports.commands import (
+from rookery.engine.ports.workspace import (
     Artifacts,
     Background,
     CommandList,
+    Files,
+    Finder,
     Shell,
     UnlistedCommands,
 )
-from rookery.engine.ports.files import Files, Finder
 
 
 class Offer(Protocol):
