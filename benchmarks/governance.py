@@ -21,8 +21,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from run import machine, seconds_of_a_sync, table
 
-from rookery.app.consent import Consent
-from rookery.app.local_host import open_host
+from rookery.app.local_host import Consent, open_host
 from rookery.app.model_choice import ModelChoice
 from rookery.core.commands import OpenTask
 from rookery.core.facts import Asked, AssistantSpoke, RequestStarted, ToolFinished

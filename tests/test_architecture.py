@@ -58,7 +58,7 @@ LIBRARIES = {
 ONE_HOME = {
     r"fcntl\.flock": "platform/locks.py",
     r"os\.replace|mkstemp": "platform/disk.py checkpoints/repositories/git_copies.py",
-    "PR_SET_CHILD_SUBREAPER": "platform/processes/warden.py platform/processes/wardens.py",
+    "PR_SET_CHILD_SUBREAPER": "platform/warden.py platform/wardens.py",
 }
 """What is done in one place only, and where."""
 INPUT_AND_OUTPUT = {

@@ -42,7 +42,7 @@ NOT_YET = {
     "the sandbox": "rookery.sandbox.launcher",
     "the hooks about commands": "rookery.app.command_parts",
     "checkpoints": "rookery.checkpoints.checkpoints",
-    "what git would run": "rookery.platform.git.git_programs",
+    "what git would run": "rookery.platform.git_programs",
     "lookups of mentions": "rookery.prompting.mention_lookup",
     "the browser": "rookery.browser.browser_action",
     "the prompter": "rookery.plain.prompter",

@@ -8,8 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rookery.app.consent import Consent
-from rookery.app.local_host import open_host
+from rookery.app.local_host import Consent, open_host
 from rookery.app.model_choice import ModelChoice, choose_model
 from rookery.core.asks import AskKind
 from rookery.core.commands import (
@@ -39,7 +38,7 @@ from rookery.core.queries import (
 from rookery.core.settings import Settings
 from rookery.errors import CommandRejected, StorageError
 from rookery.platform.user_folders import find_places
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 from rookery.storage.sessions import TaskStore
 
 pytestmark = pytest.mark.anyio

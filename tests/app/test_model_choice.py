@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rookery.app.model_choice import NoKey, choose_model
-from rookery.cli.exit_codes import Exit, exit_code_of
+from rookery.cli.reports import Exit, exit_code_of
 from rookery.core.settings import Settings
 from rookery.errors import SettingsError
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from rookery.browser.find_browser import find_browser
+from rookery.browser.browser_action import find_browser
 from rookery.errors import ToolError
 from support.browser_site import Bench, Site, open_bench
 

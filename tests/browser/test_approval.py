@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from rookery.browser.browser_action import KnownOrigins
+from rookery.browser.browser_action import NO_BROWSER, NO_EXTRA, KnownOrigins, find_browser
 from rookery.browser.browser_session import AS_ROOT, BrowserSession
-from rookery.browser.find_browser import NO_BROWSER, NO_EXTRA, find_browser
 from rookery.core.asks import Ruling, allow
 from rookery.core.blocks import ToolCall
 from rookery.engine.ports.actions import Action, Outcome, Permit
@@ -128,7 +127,7 @@ def test_a_browser_is_found_in_whole_paths_only(tmp_path: Path):
 
 def test_without_the_extra_the_user_is_told_its_name(tmp_path: Path):
     (tmp_path / "msgspec").symlink_to(Path(msgspec.__file__).parent)
-    script = "from rookery.browser.find_browser import find_browser; find_browser('', '')"
+    script = "from rookery.browser.browser_action import find_browser; find_browser('', '')"
     done = _python("-S", "-c", script, packages=tmp_path)
     assert done.stderr.splitlines()[-1].endswith(NO_EXTRA)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rookery.checkpoints.file_versions import version_at
-from rookery.platform.git.git_index import checked_out
+from rookery.platform.git_index import checked_out
 
 WHO = ("-c", "user.name=a", "-c", "user.email=a@example.org")
 

@@ -20,7 +20,7 @@ from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.undo_plan import folder_with
 from rookery.engine.ports.workspace import Checkpoint
 from rookery.errors import StorageError
-from rookery.platform.stat_index import Rows, read_index, write_index
+from rookery.platform.git_index import Rows, read_index, write_index
 from support.warm_programs import Process, start_program
 
 pytestmark = pytest.mark.anyio
@@ -300,7 +300,7 @@ async def test_where_too_much_is_ignored_nothing_is_taken_for_new(
 ):
     ground.put(".gitignore", "build/\n")
     ground.put("build/a/.env", "mine")
-    monkeypatch.setattr("rookery.checkpoints.folder_search.MOST_FOLDERS", 1)
+    monkeypatch.setattr("rookery.checkpoints.snapshot_selection.MOST_FOLDERS", 1)
     checkpoints = ground.open()
     first = await checkpoints.save(None)
     assert any("too much" in told for told in first.skipped)

@@ -8,7 +8,7 @@ import pytest
 
 from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.limits import Limits
-from rookery.platform.git.git_index import GitIndexes, tracked_paths
+from rookery.platform.git_index import GitIndexes, tracked_paths
 from support.access_lists import ACL, NOBODY, acl, restrict, still_restricted
 
 pytestmark = pytest.mark.anyio

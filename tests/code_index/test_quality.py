@@ -23,11 +23,11 @@ where is it decided what the task does next                 core/next_step.py
 fold the events of a task into the conversation the model sees core/folds/history.py
 find the program ripgrep for searching                      workspace/search.py
 rules of .gitignore when walking through folders            workspace/tree.py
-is this path a credential file                              core/credential_paths.py
+is this path a credential file                              core/protected_paths.py
 how long to wait after a rate limit from response headers   providers/provider_errors.py
-parse server sent events                                    providers/sse.py
+parse server sent events                                    providers/wire_format.py
 list the sessions of a workspace on the command line        storage/cli/list.py
-kill a process group when a command times out               platform/processes/warden.py
+kill a process group when a command times out               platform/warden.py
 landlock system calls to confine commands                   sandbox/confine.py
 read text out of pdf and word documents                     tools/documents/document_worker.py
 apply a patch with several files                            tools/apply_patch.py
@@ -41,9 +41,9 @@ full text search over past tasks in sqlite                  storage/index.py
 preview of command output with head and tail                core/text/output_preview.py
 summarise conversation when the context window is full      engine/context.py
 does the user trust this folder                             permissions/trust.py
-detect mime type and size of images                         core/pictures.py
+detect mime type and size of images                         core/blocks.py
 judge whether a shell command is harmless                   commands/judge.py
-models and their prices                                     providers/models.py
+models and their prices                                     providers/registry.py
 """
 
 

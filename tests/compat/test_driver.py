@@ -23,7 +23,7 @@ from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.asks import AskKind
 from rookery.core.commands import OpenTask
 from rookery.core.facts import Event, Noted, TaskOpened
-from rookery.protocol.client.attend import Fate, RunEnd
+from rookery.protocol.attend import Fate, RunEnd
 from support.scripted_host import PlayedHost
 
 pytestmark = pytest.mark.anyio

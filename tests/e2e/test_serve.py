@@ -25,7 +25,7 @@ from rookery.core.commands import Answer, OpenTask, ReopenTask
 from rookery.core.facts import Asked, Event, ModeSwitched
 from rookery.core.queries import AskAbout
 from rookery.protocol.channels import LineChannel
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 from rookery.protocol.jsonrpc import Disconnected
 from rookery.protocol.remote import remote_host
 from rookery.protocol.unix_sockets import unix_channel

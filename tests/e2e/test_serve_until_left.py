@@ -10,7 +10,7 @@ from rookery.core.asks import AskKind
 from rookery.core.commands import CloseTask, OpenTask
 from rookery.core.facts import Asked
 from rookery.core.queries import AskRest
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 from rookery.protocol.remote import remote_host
 from rookery.protocol.unix_sockets import unix_channel
 from support.terminal_session import PATIENCE, Installed

@@ -16,8 +16,8 @@ from rookery.core.facts import Asked
 from rookery.plain.keyboard import Keyboard
 from rookery.plain.prompter import LEFT_AT_PROMPT, Prompter
 from rookery.plain.screen import Screen
-from rookery.protocol.client.attend import Leave, Response, Say
-from rookery.protocol.client.outcomes import DECIDE_YOURSELF
+from rookery.protocol.attend import Leave, Response, Say
+from rookery.protocol.outcomes import DECIDE_YOURSELF
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.platform.attributes import (
+from rookery.platform.descriptors import (
     ACL,
     Attributes,
     NotKept,

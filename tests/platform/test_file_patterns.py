@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pathspec import GitIgnoreSpec
 
-from rookery.platform.patterns import FileRules, file_pattern
+from rookery.platform.paths import FileRules, file_pattern
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_any_pattern_covers_what_pathspec_says_it_does(line: str, path: str):
     ],
 )
 def test_no_pattern_takes_for_ever(line: str, path: str):
-    program = "import sys; from rookery.platform.patterns import FileRules; " + (
+    program = "import sys; from rookery.platform.paths import FileRules; " + (
         "print(FileRules.of_ignore_file(sys.argv[1:2]).cover(sys.argv[2]))"
     )
     source = Path(__file__).parents[2] / "src"

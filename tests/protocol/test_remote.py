@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 from rookery.protocol.remote import remote_host
 from rookery.protocol.server import serve
 from rookery.protocol.unix_sockets import channel_on

@@ -10,14 +10,15 @@ from llm_server import LlmServer, nobody_home
 from rookery.core.facts import Usage
 from rookery.engine.ports.model import ModelInfo
 from rookery.errors import SettingsError
-from rookery.providers.discovery import LocalServer, local_servers
-from rookery.providers.models import cost
 from rookery.providers.registry import (
     BASE_URLS,
     NAMES,
+    LocalServer,
+    cost,
     find_model,
     is_loopback,
     known_models,
+    local_servers,
     open_provider,
 )
 

@@ -11,8 +11,7 @@ from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResu
 from rookery.core.folds.history import Turn
 from rookery.engine.ports.model import ModelInfo, ModelRequest, ToolSpec
 from rookery.providers import anthropic, openai, responses
-from rookery.providers.sse import decode_event, encode_body
-from rookery.providers.turn_text import IMAGE_LEFT_OUT, safe_id
+from rookery.providers.wire_format import IMAGE_LEFT_OUT, decode_event, encode_body, safe_id
 from support.provider_validators import validate_anthropic, validate_chat, validate_responses
 
 PICTURE = Image(media_type="image/png", data="aGk=")

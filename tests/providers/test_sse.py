@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rookery.providers.sse import EventReader, OversizedEvent, decode_event, encode_body
+from rookery.providers.wire_format import EventReader, OversizedEvent, decode_event, encode_body
 
 PLENTY = 1 << 20
 

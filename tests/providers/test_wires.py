@@ -8,8 +8,8 @@ import llm_server
 from llm_server import call, no_usage, redacted, say, stop, think, usage
 from rookery.core.facts import StopReason, Usage
 from rookery.engine.ports.model import CallChunk, StopChunk, TextChunk, ThinkingChunk, UsageChunk
-from rookery.providers.models import find_model
 from rookery.providers.openai import ChatReading
+from rookery.providers.registry import find_model
 
 pytestmark = pytest.mark.anyio
 

@@ -136,8 +136,8 @@ def _work_out_what_is_worked_out_once() -> None:
     """Which the product does when it first needs it, and nearly every run does."""
     from rookery.core.protected_paths import protected
     from rookery.core.settings_reference import all_settings
-    from rookery.platform.processes.command_environment import command_environment
-    from rookery.providers.models import find_model
+    from rookery.platform.command_environment import command_environment
+    from rookery.providers.registry import find_model
 
     all_settings()
     find_model("anthropic", "any", {})

@@ -10,7 +10,7 @@ from typing import Any
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from llm_server import call, finish, gate, say, think, usage
-from rookery.browser.find_browser import find_browser
+from rookery.browser.browser_action import find_browser
 from rookery.manager.web.page_files import HOW_TO_BUILD, PageFiles
 from support.intent_files import SPEC_EXAMPLE, laid_out
 from support.manager_page import Colours, Manager, Project, Tab, Tabs, Window, managed

@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 import anyio
 from anyio.abc import UNIXSocketStream
 
-from rookery.app.consent import Consent
-from rookery.app.local_host import open_host
+from rookery.app.local_host import Consent, open_host
 from rookery.app.model_choice import ModelChoice, choose_model
 from rookery.core.commands import Command
 from rookery.core.facts import Event, Fact
@@ -22,7 +21,7 @@ from rookery.engine.event_log import EventLog
 from rookery.errors import CommandRejected
 from rookery.platform.user_folders import find_places
 from rookery.protocol.channels import Channel, ChannelEnded, memory_channels
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 from rookery.protocol.remote import RemoteHost, remote_host
 from rookery.protocol.server import serve
 from rookery.storage.sessions import TaskStore

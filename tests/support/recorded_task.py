@@ -15,8 +15,7 @@ import anyio
 import pytest
 
 from llm_server import Answer, LlmServer, Recorded, call, finish, say, status, think
-from rookery.app.consent import Consent
-from rookery.app.local_host import SystemClock, open_host
+from rookery.app.local_host import Consent, SystemClock, open_host
 from rookery.app.model_choice import choose_model
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer as Reply

@@ -16,7 +16,7 @@ from rookery.core.facts import Event
 from rookery.core.folds.view import View
 from rookery.core.queries import About, AskAbout, Asking
 from rookery.errors import CommandRejected
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 from rookery.tui.followed_tasks import Following
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import CSS

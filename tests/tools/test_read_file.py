@@ -14,7 +14,7 @@ from rookery.core.facts import Ending, Seen
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Outcome, Permit
 from rookery.errors import BadArguments, Denied, ToolError
-from rookery.workspace.text_files import sha
+from rookery.workspace.files import sha
 from support import sample_documents as samples
 from support.workspace_folder import Workbench
 

@@ -38,7 +38,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.queries import AskAbout, AskPaths, FoundPath
-from rookery.protocol.client.attend import Fate, RunEnd
+from rookery.protocol.attend import Fate, RunEnd
 from support.scripted_host import ABOUT
 from support.tui_scenes import (
     COMMAND,

@@ -24,7 +24,7 @@ from rookery.core.commands import Answer, EditQueue, OpenTask, ReopenTask, Speak
 from rookery.core.facts import Asked, TaskClosed, UserSpoke
 from rookery.core.message import Message
 from rookery.core.queries import AskAbout, AskModels, KnownModel
-from rookery.protocol.client.picture_files import MOST
+from rookery.protocol.picture_files import MOST
 from rookery.tui.app import FullScreen, Opening
 from rookery.tui.attachments import (
     MOST_PICTURES,

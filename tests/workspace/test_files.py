@@ -13,8 +13,7 @@ from rookery.engine.ports.actions import Permit
 from rookery.engine.ports.workspace import FileBytes, FileText
 from rookery.errors import Denied, ToolError
 from rookery.platform.descriptors import content, name_anew, opened_folder
-from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.text_files import decoded
+from rookery.workspace.files import WorkspaceFiles, decoded
 from support.warm_programs import run_program
 from support.workspace_folder import Workbench, permit_to_read
 

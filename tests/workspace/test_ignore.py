@@ -9,9 +9,9 @@ from rookery.core.facts import Change
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.errors import ToolError
-from rookery.platform import hard_links
+from rookery.platform import descriptors
 from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.ignore import IgnoreFiles
+from rookery.workspace.paths import IgnoreFiles
 from rookery.workspace.search import (
     SearchCommand,
     WorkspaceFinder,
@@ -97,7 +97,7 @@ def test_what_an_ignore_file_names_is_ignored_by_any_name(tmp_path: Path, said: 
 def test_a_file_with_hard_links_is_kept_back_if_its_names_cannot_be_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(hard_links, "MOST_ENTRIES", 2)
+    monkeypatch.setattr(descriptors, "MOST_ENTRIES", 2)
     bench = opened(tmp_path, RULES)
     (tmp_path / "hard.py").hardlink_to(tmp_path / "src/a.py")
     assert bench.files.place("hard.py").ignored

@@ -15,8 +15,8 @@ from rookery.core.limits import KIB, MIB, Limits
 from rookery.engine.ports.actions import Permit
 from rookery.engine.ports.workspace import CommandEnd, Launch, RunningCommand
 from rookery.errors import Denied, StorageError, ToolError
-from rookery.platform.processes.command_environment import command_environment
-from rookery.platform.processes.own_programs import find_own_program
+from rookery.platform.command_environment import command_environment
+from rookery.platform.own_programs import find_own_program
 from rookery.workspace.terminal import GATHERING, Terminal
 
 pytestmark = pytest.mark.anyio
@@ -716,7 +716,7 @@ sys.path[:0] = {path!r}
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.storage.sessions import TaskArtifacts
-from rookery.platform.processes.own_programs import find_own_program
+from rookery.platform.own_programs import find_own_program
 from rookery.engine.ports.workspace import Launch
 from rookery.workspace.terminal import Terminal
 

@@ -29,9 +29,9 @@ from rookery.permissions.protected_changes import (
     protected_paths,
     protected_paths_under_mount_sandbox,
 )
-from rookery.platform.git.git_folders import own_repository
-from rookery.platform.git.git_index import checked_out
-from rookery.platform.git.git_programs import git_programs
+from rookery.platform.git_folders import own_repository
+from rookery.platform.git_index import checked_out
+from rookery.platform.git_programs import git_programs
 from rookery.platform.paths import within_any
 from rookery.platform.user_folders import Places
 from rookery.sandbox.confinement import SandboxWishes

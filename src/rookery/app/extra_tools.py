@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import PROJECT_FOLDER
-from rookery.browser.find_browser import find_browser
+from rookery.browser.browser_action import find_browser
 from rookery.core.blocks import ToolCall
 from rookery.core.indexed_code import CodeHits, Definition, Outline
 from rookery.core.limits import Limits

@@ -1,7 +1,7 @@
 """What clients talk to: the engine of one workspace, and what is known around its tasks."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from typing import TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import anyio.to_thread
 from msgspec import Struct
@@ -38,7 +38,9 @@ from rookery.core.text.text_lines import line_diff
 from rookery.engine.engine import Engine
 from rookery.errors import CommandRejected, RookeryError, SettingsError
 from rookery.storage.sessions import TaskStore
-from rookery.storage.summary import TaskSummary
+
+if TYPE_CHECKING:
+    from rookery.storage.summary import TaskSummary
 
 T = TypeVar("T")
 Contents: TypeAlias = Sequence[tuple[str, bytes | None, bytes | None]]
@@ -197,7 +199,7 @@ def _modes(briefing: Briefing) -> Iterator[KnownMode]:
         )
 
 
-def _known(task: TaskSummary) -> KnownTask:
+def _known(task: "TaskSummary") -> KnownTask:
     return KnownTask(
         task_id=task.id,
         title=task.title,

@@ -9,8 +9,7 @@ from typing import TypeVar
 
 import anyio
 
-from rookery.app.consent import Consent
-from rookery.app.local_host import open_host
+from rookery.app.local_host import Consent, open_host
 from rookery.app.model_choice import ModelChoice
 from rookery.core.queries import Asking
 from rookery.core.settings import Settings

@@ -21,7 +21,6 @@ from msgspec import Struct
 
 from rookery import VERSION
 from rookery.app.briefing import Briefing
-from rookery.app.consent import Consent
 from rookery.app.extra_tools import (
     Browsers,
     ExtraTools,
@@ -41,10 +40,10 @@ from rookery.engine.model_turn import Pace
 from rookery.engine.ports.tool import Tool
 from rookery.errors import StorageError
 from rookery.governance.oversight import Oversight
-from rookery.platform.git.git_folders import repository_config
-from rookery.platform.processes.own_programs import find_own_program
-from rookery.platform.processes.wardens import WardensInAdvance
+from rookery.platform.git_folders import repository_config
+from rookery.platform.own_programs import find_own_program
 from rookery.platform.user_folders import Places
+from rookery.platform.wardens import WardensInAdvance
 from rookery.providers.registry import KEY_VARIABLES, OTHER_KEY_VARIABLES
 from rookery.storage.journal import events_of_dead_task
 from rookery.storage.keys import all_keys
@@ -58,6 +57,35 @@ if TYPE_CHECKING:
     from rookery.app.command_parts import CommandParts
     from rookery.checkpoints.checkpoints import ProtectedFilesOnly, ShadowCheckpoints
     from rookery.core.hosts import Host
+
+
+class Consent(Struct, frozen=True, kw_only=True):
+    automatic: bool = False
+    """Actions are allowed without a question."""
+    trusted: bool = False
+    acts_anyway: bool = False
+    """The folder may be worked in, for this run, although it is not trusted."""
+    outside: bool = False
+    protected: bool = False
+    mode: str = ""
+    """The mode that was chosen for this run; nothing if it is only the usual one."""
+    intent: str = ""
+    """The intent that the task works for."""
+    governance_allow: frozenset[str] = frozenset()
+    """Which questions of governance are answered with yes."""
+    attended: bool = True
+    """Somebody can be asked."""
+
+    @property
+    def may_act(self) -> bool:
+        return self.trusted or self.acts_anyway
+
+
+def check_intent(settings: Settings, workspace: Path, intent_id: str) -> None:
+    """Raises `IntentNotSelectable` if a run could not work for the intent."""
+    from rookery.governance.intents.selection import check_selectable
+
+    check_selectable(settings, workspace, intent_id)
 
 
 class SystemClock:

@@ -95,7 +95,7 @@ class Models:
         """The usual model, those known for the keys at hand, and those of servers here."""
         found = usable_models(self._settings, self._usual, self._choose)
         if local:
-            from rookery.providers.discovery import local_servers
+            from rookery.providers.registry import local_servers
 
             servers = await local_servers()
             found += [(server.provider, model) for server in servers for model in server.models]
@@ -226,7 +226,7 @@ def _choice(
 
 async def _what_to_do() -> str:
     """No model is at hand, which is how most people begin."""
-    from rookery.providers.discovery import local_servers
+    from rookery.providers.registry import local_servers
 
     for server in await local_servers():
         if server.models:
@@ -251,7 +251,7 @@ def ways_to_a_model() -> str:
 
 
 def is_known_to_reason(settings: Settings, choice: ModelChoice) -> bool:
-    from rookery.providers.models import takes_budget
+    from rookery.providers.registry import takes_budget
 
     info = find_model(choice.provider, choice.model, settings.models.get(choice.model, {}))
     return bool(info.thinking) or (choice.provider == "anthropic" and takes_budget(info))

@@ -112,7 +112,7 @@ def record_rest(places: Places, store: TaskStore, task_id: str) -> None:
 def drop_files(places: Places, store: TaskStore, gone: Collection[str]) -> str:
     """Drop what checkpoints hold only for the deleted sessions `gone`, and copies of
     repositories; a sentence if that was not possible."""
-    from rookery.checkpoints.checkpoint_upkeep import drop_unneeded
+    from rookery.checkpoints.checkpoint_snapshot import drop_unneeded
     from rookery.checkpoints.repositories.git_copies import drop_copies
 
     drop_copies(places.git_copies)

@@ -1,18 +1,20 @@
-"""The browser tool, and the hook that spares the user repeated questions about it.
+"""The browser tool, the browser it uses, and the hook that spares repeated questions about it.
 
-`BrowserAction` uses one page of a real browser. `KnownOrigins` allows further steps on a page of
-this machine that was allowed once; on other pages whatever the model composes is asked about.
-Both are loaded at every start, so nothing heavy is imported here.
+`BrowserAction` uses one page of a real browser, which is never downloaded. `KnownOrigins` allows
+further steps on a page of this machine that was allowed once; on other pages whatever the model
+composes is asked about. Both are loaded at every start, so nothing heavy is imported here.
 """
 
+import os
 import re
+import shutil
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from rookery.browser.page_views import VIEWPORT, PagePoint, PageView, Spot, described
 from rookery.core.asks import AskKind, Ruling, allow
 from rookery.core.blocks import Sight, ToolCall, picture
 from rookery.core.hosts import WebAddress, web_address
@@ -20,6 +22,48 @@ from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, ToolError
+
+if TYPE_CHECKING:
+    from rookery.browser.page_views import PageView, Spot
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_MAC = (
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+)
+
+NO_EXTRA = (
+    "The browser tool needs the package playwright. Ask the user to run: pip install playwright"
+)
+NO_BROWSER = (
+    "No Chromium or Chrome found on this machine. Ask the user to install one, for "
+    "example Debian's package chromium, or to set browser.path."
+)
+
+
+def find_browser(chosen: str, search: str) -> str:
+    """The program by its whole path: the `chosen` one, or one of those in the folders of
+    `search`. Raises `ToolError` if the extra or the browser is missing."""
+    if find_spec("playwright") is None:
+        raise ToolError(NO_EXTRA)
+    if chosen:
+        return _insist(os.path.expanduser(chosen))
+    folders = [folder for folder in search.split(os.pathsep) if os.path.isabs(folder)]
+    found = (shutil.which(name, path=os.pathsep.join(folders)) for name in PROGRAMS)
+    program = next(filter(None, found), None) or next(filter(os.path.exists, _MAC), None)
+    if program is None:
+        raise ToolError(NO_BROWSER)
+    return program
+
+
+def _insist(program: str) -> str:
+    if os.path.isabs(program) and os.path.isfile(program) and os.access(program, os.X_OK):
+        return program
+    raise ToolError(
+        f"The setting browser.path is {program}, which is not an absolute path to a "
+        "program. Ask the user to correct or remove it."
+    )
+
 
 _KEYS = frozenset(
     (
@@ -75,11 +119,11 @@ class Browser(Protocol):
     def refusal(self, address: WebAddress) -> str: ...
     async def launch(self, address: WebAddress) -> None: ...
     async def navigate(self, address: WebAddress) -> None: ...
-    async def click(self, spot: Spot) -> None: ...
-    async def type(self, text: str, spot: Spot | None) -> None: ...
+    async def click(self, spot: "Spot") -> None: ...
+    async def type(self, text: str, spot: "Spot | None") -> None: ...
     async def press(self, key: str) -> None: ...
     async def scroll(self, screens: int) -> None: ...
-    async def view(self, *, pictured: bool) -> PageView: ...
+    async def view(self, *, pictured: bool) -> "PageView": ...
     async def close(self) -> None: ...
 
 
@@ -221,6 +265,8 @@ class BrowserAction:
         return Action(title=title, perform=perform, payload=_payload(args))
 
     async def _outcome(self, ctx: ToolContext) -> Outcome:
+        from rookery.browser.page_views import described
+
         view = await self._session.view(pictured=ctx.sees_images)
         sight = Sight(sees=ctx.sees_images, most=ctx.limits.image_bytes)
         shown = picture(view.picture, sight) if view.picture else None
@@ -267,7 +313,9 @@ def _address(args: BrowserActionArgs) -> WebAddress:
         raise BadArguments(str(error)) from error
 
 
-def _spot(args: BrowserActionArgs) -> Spot | None:
+def _spot(args: BrowserActionArgs) -> "Spot | None":
+    from rookery.browser.page_views import VIEWPORT, PagePoint
+
     if args.coordinate is None:
         return args.selector or None
     found = _POINT.fullmatch(args.coordinate)
@@ -277,8 +325,8 @@ def _spot(args: BrowserActionArgs) -> Spot | None:
     return PagePoint(int(found[1]), int(found[2]))
 
 
-def _name(spot: Spot) -> str:
-    return f"{spot.x},{spot.y}" if isinstance(spot, PagePoint) else spot[:LONGEST_SHOWN]
+def _name(spot: "Spot") -> str:
+    return spot[:LONGEST_SHOWN] if isinstance(spot, str) else f"{spot.x},{spot.y}"
 
 
 def _payload(args: BrowserActionArgs) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 from msgspec import Struct
 
-from rookery.browser.find_browser import find_browser
+from rookery.browser.browser_action import find_browser
 from rookery.browser.page_views import PagePoint, PageView, Spot, told
 from rookery.browser.reach import BrowserReach, Find
 from rookery.browser.running_browser import (

@@ -7,7 +7,7 @@ from rookery.checkpoints.shadow_repository import ShadowRepository, Steps
 from rookery.checkpoints.snapshot_trees import Folder, Trees, holds_ignored, leaves, version_of
 from rookery.core.facts import Effect, Version
 from rookery.core.undo_plan import is_folder, is_leaf, is_unknown
-from rookery.platform.git.git_objects import ObjectKind
+from rookery.platform.git_objects import ObjectKind
 from rookery.platform.paths import visible
 
 

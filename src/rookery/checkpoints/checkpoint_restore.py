@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,9 +13,7 @@ from msgspec.structs import replace
 from rookery import faults
 from rookery.checkpoints.checkpoint_reader import blob, differences, made_repositories
 from rookery.checkpoints.checkpoint_snapshot import Pause, Taking
-from rookery.checkpoints.file_restore import PutBack, put_back
 from rookery.checkpoints.file_versions import version_at
-from rookery.checkpoints.quarantine import set_aside
 from rookery.checkpoints.shadow_repository import ShadowRepository, Snapshot, Steps
 from rookery.core.facts import Effect, Version
 from rookery.core.protected_paths import holds_secrets
@@ -22,6 +21,9 @@ from rookery.core.undo_plan import Plan, is_leaf, only_takes_back, plan, worth_t
 from rookery.engine.ports.workspace import Restored
 from rookery.errors import StorageError
 from rookery.platform.paths import visible
+
+if TYPE_CHECKING:
+    from rookery.checkpoints.file_restore import PutBack
 
 _NOT_WHOLE = ("Desktop", "Documents", "Downloads")
 _NAMED_FAILURES = 3
@@ -67,6 +69,8 @@ class Restoring:
         )
 
     def restore(self, wish: RestoreRequest, pause: Pause) -> Restored:
+        from rookery.checkpoints.file_restore import put_back
+
         taken_back = self._to_take_back(wish)
         touched = sorted({effect.path for step in taken_back for effect in step})
         before = self._begin(wish, self._taking.take(None, touched, pause).snapshot, taken_back)
@@ -154,6 +158,8 @@ class Restoring:
 
     def _set_aside(self, repositories: Sequence[Effect]) -> tuple[list[Effect], str]:
         """Never destroyed: there may be commits in them that somebody else has made since."""
+        from rookery.checkpoints.file_restore import set_aside
+
         done, told = list[Effect](), list[str]()
         for effect in repositories:
             try:
@@ -199,14 +205,14 @@ def presentable(effects: Sequence[Effect]) -> tuple[Effect, ...]:
     return tuple(Effect(visible(e.path), e.before, e.after) for e in effects)
 
 
-def failures(put: PutBack) -> str:
+def failures(put: "PutBack") -> str:
     if not put.failed:
         return ""
     named = _listed([f"{visible(path)}: {why}" for path, why in put.failed], _NAMED_FAILURES)
     return f"These were not restored ({named}). Fix the cause, then restore again."
 
 
-def kept_aside(put: PutBack) -> str:
+def kept_aside(put: "PutBack") -> str:
     if not put.aside:
         return ""
     named = _listed([f"{visible(path)} to {visible(where)}" for path, where in put.aside], _NAMED)

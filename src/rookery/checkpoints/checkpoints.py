@@ -40,8 +40,9 @@ from rookery.checkpoints.checkpoint_snapshot import (
     Pause,
     SnapshotScope,
     Taking,
+    drop_oldest,
+    forget_damage,
 )
-from rookery.checkpoints.checkpoint_upkeep import drop_oldest, forget_damage
 from rookery.checkpoints.object_store import ObjectStore
 from rookery.checkpoints.shadow_repository import ShadowRepository, Steps
 from rookery.core.facts import Effect, Version

@@ -3,14 +3,17 @@
 Folders are opened up first. Then what is to go goes, then folders are removed, then made, then
 files are put in place, and in the end folders get the rights they shall have. Every path is
 opened step by step without following links, and a file is touched only if it is still what the
-plan was made for.
+plan was made for. What must not be in the workspace is moved aside, and never destroyed.
 """
 
 import errno
 import os
+import secrets
+import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -25,21 +28,104 @@ from rookery.checkpoints.file_versions import (
     put_users_attributes,
     version_in,
 )
-from rookery.checkpoints.quarantine import keep_also, keep_aside, move_aside
 from rookery.core.facts import Effect, Version
 from rookery.core.undo_plan import is_folder, is_leaf, is_unknown
 from rookery.errors import StorageError
-from rookery.platform.attributes import (
+from rookery.platform.descriptors import (
     ACL,
     Attributes,
     NotKept,
     attributes_of,
     keep_attributes,
+    name_anew,
+    opened_folder,
+    present,
     unprivileged,
     without_group,
 )
-from rookery.platform.descriptors import name_anew, opened_folder, present
-from rookery.platform.disk import write_new
+from rookery.platform.disk import pieces_of, write_new
+from rookery.platform.paths import visible
+
+
+def set_aside(root: Path, path: str, aside: Path) -> str:
+    """Move what is at the path, be it a file or a folder; where to. Raises `OSError`."""
+    *folders, name = path.split("/")
+    aside.mkdir(parents=True, exist_ok=True, mode=0o700)
+    away = _away(path)
+    with opened_folder(root, folders) as folder:
+        at = present(folder)
+        try:
+            os.rename(name, aside / away, src_dir_fd=at)
+            return str(aside / away)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+        # first out of git's sight, as copying to another disk takes a while
+        unseen = f".{name.strip('.')}.set-aside-{secrets.token_hex(4)}"
+        os.rename(name, unseen, src_dir_fd=at, dst_dir_fd=at)
+    return _carried(root.joinpath(*folders, unseen), aside / away)
+
+
+def keep_aside(folder: int, name: str, path: str, aside: Path) -> str:
+    """Keep a file that is about to be replaced, under another name; where. It stays where it
+    is, so that at no time there is none. Raises `OSError`.
+    """
+    aside.mkdir(parents=True, exist_ok=True, mode=0o700)
+    there = aside / _away(path)
+    keep_also(folder, name, there)
+    return str(there)
+
+
+def keep_also(folder: int, name: str, there: Path) -> None:
+    """Give a file a second name, or make a copy of it. Raises `OSError`."""
+    there.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        os.link(name, there, src_dir_fd=folder, follow_symlinks=False)
+    except OSError:  # on another disk, or somebody else's: then a copy will do
+        _copy(folder, name, there)
+
+
+def move_aside(folder: int, name: str, there: Path) -> None:
+    """Move a file or a link out of the workspace, to a path of its own. Raises `OSError`."""
+    there.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        os.rename(name, there, src_dir_fd=folder)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        _copy(folder, name, there)
+        os.unlink(name, dir_fd=folder)
+
+
+def _copy(folder: int, name: str, there: Path) -> None:
+    """A pipe or a device holds nothing that could be lost."""
+    mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    if stat.S_ISLNK(mode):
+        os.symlink(os.readlink(name, dir_fd=folder), there)
+    elif stat.S_ISREG(mode):
+        with open(os.open(name, _FILE, dir_fd=folder), "rb") as file:
+            give = partial(os.fchmod, mode=stat.S_IMODE(mode))
+            write_new(there, pieces_of(file), give=give)
+
+
+def _away(path: str) -> str:
+    """A name for it that nobody has, by which its own can still be known."""
+    return f"{'-'.join(visible(path).split('/'))[-60:].lstrip('.')}-{secrets.token_hex(4)}"
+
+
+def _carried(here: Path, there: Path) -> str:
+    """Where it is in the end: what cannot be copied stays under its new name."""
+    try:
+        if here.is_dir() and not here.is_symlink():
+            shutil.copytree(here, there, symlinks=True)
+            shutil.rmtree(here)
+        else:
+            shutil.copy2(here, there, follow_symlinks=False)
+            here.unlink()
+    except OSError:
+        return str(here)
+    return str(there)
+
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CLOSED_FOLDER = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -23,9 +23,8 @@ from rookery.checkpoints.snapshot_trees import FOLDERS_OWN
 from rookery.core.facts import Version
 from rookery.core.limits import KIB, MIB
 from rookery.core.undo_plan import folder_with
-from rookery.platform.attributes import ACL, USERS, extended_of
-from rookery.platform.descriptors import opened_folder
-from rookery.platform.git.git_objects import ObjectKind, object_id
+from rookery.platform.descriptors import ACL, USERS, extended_of, opened_folder
+from rookery.platform.git_objects import ObjectKind, object_id
 
 MOST_OF_A_FILE = 16 * KIB
 """Larger attributes of the user's are not noted."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from rookery import faults
 from rookery.errors import StorageError
 from rookery.platform.disk import sync_folder
-from rookery.platform.git.git_objects import (
+from rookery.platform.git_objects import (
     UNFINISHED,
     ObjectKind,
     Packing,

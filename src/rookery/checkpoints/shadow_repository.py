@@ -24,7 +24,7 @@ from rookery.checkpoints.object_store import ObjectStore
 from rookery.checkpoints.snapshot_trees import Trees, of_root, reachable, root_of
 from rookery.errors import StorageError
 from rookery.platform.disk import UNFINISHED, put
-from rookery.platform.git.git_objects import ObjectKind
+from rookery.platform.git_objects import ObjectKind
 from rookery.platform.locks import open_lock, try_lock
 
 _NOBODY = "0" * 40

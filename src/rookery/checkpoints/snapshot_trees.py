@@ -17,7 +17,7 @@ from rookery.checkpoints.object_store import ObjectStore
 from rookery.core.facts import Version
 from rookery.core.undo_plan import EMPTY_TREE, folder_with
 from rookery.errors import StorageError
-from rookery.platform.git.git_objects import ObjectKind
+from rookery.platform.git_objects import ObjectKind
 
 NO_TREE = b""
 UNCOVERED = bytes.fromhex("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")

@@ -24,9 +24,9 @@ from rookery.checkpoints.file_versions import (
     proper,
     status_of,
 )
-from rookery.checkpoints.folder_search import DEPENDENCIES
 from rookery.checkpoints.object_store import ObjectStore
 from rookery.checkpoints.snapshot_selection import (
+    DEPENDENCIES,
     IGNORE_FILE,
     FollowedPaths,
     IgnoreMemory,
@@ -42,9 +42,8 @@ from rookery.checkpoints.snapshot_selection import (
 from rookery.checkpoints.snapshot_trees import FOLDERS_OWN, UNSEEN, Folder, Trees
 from rookery.core.limits import Limits
 from rookery.core.protected_paths import holds_secrets
-from rookery.platform.git.git_index import GitIndexes
-from rookery.platform.git.git_objects import ObjectKind
-from rookery.platform.stat_index import Row, Rows, is_settled, row_of
+from rookery.platform.git_index import GitIndexes, Row, Rows, is_settled, row_of
+from rookery.platform.git_objects import ObjectKind
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST = 200

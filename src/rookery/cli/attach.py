@@ -13,8 +13,8 @@ import anyio
 import click
 
 from rookery import NAME
-from rookery.cli.exit_codes import Exit, exit_code
 from rookery.cli.main import resolve_folder
+from rookery.cli.reports import Exit, exit_code
 from rookery.cli.serve import socket_for
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Text
@@ -35,7 +35,7 @@ from rookery.plain.keyboard import Keyboard
 from rookery.plain.prompter import LineUse, Prompter
 from rookery.plain.screen import Screen
 from rookery.platform.user_folders import find_places
-from rookery.protocol.client.attend import (
+from rookery.protocol.attend import (
     Display,
     Displays,
     Fate,
@@ -44,11 +44,10 @@ from rookery.protocol.client.attend import (
     Response,
     RunEnd,
     attend,
+    followup,
 )
-from rookery.protocol.client.client_commands import SlashLines, Vocabulary
-from rookery.protocol.client.question_text import followup
-from rookery.protocol.codec import LARGEST_NUMBER
-from rookery.protocol.host_interface import Host
+from rookery.protocol.client_commands import SlashLines, Vocabulary
+from rookery.protocol.codec import LARGEST_NUMBER, Host
 from rookery.protocol.jsonrpc import Disconnected
 from rookery.protocol.remote import NoHost, remote_host
 from rookery.protocol.unix_sockets import unix_channel

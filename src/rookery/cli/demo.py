@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from rookery import NAME
-from rookery.app.consent import Consent
+from rookery.app.local_host import Consent
 from rookery.app.model_choice import ModelChoice
 from rookery.cli.reports import TextReport
 from rookery.cli.run import run_client

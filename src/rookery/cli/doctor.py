@@ -22,7 +22,7 @@ from rookery.core.text.characters import whole_values
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
 from rookery.permissions.trust import TrustStore
-from rookery.platform.processes.own_programs import run_program
+from rookery.platform.own_programs import run_program
 from rookery.platform.user_folders import Places, find_places
 from rookery.providers.cli.models_command import key_variable
 from rookery.storage.keys import (

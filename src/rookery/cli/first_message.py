@@ -13,7 +13,7 @@ from rookery.core.commands import OpenTask
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.plain.keyboard import line_at_once
-from rookery.protocol.client.client_commands import list_models, list_modes
+from rookery.protocol.client_commands import list_models, list_modes
 
 HELP = """\
 /model [PROVIDER] NAME   start with this model; /model lists them

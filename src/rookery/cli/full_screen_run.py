@@ -13,8 +13,8 @@ from rookery.cli.options import Options
 from rookery.cli.run import run_client
 from rookery.cli.run_options import Run
 from rookery.core.text.terminal_text import harmless
-from rookery.protocol.client.attend import Fate, RunEnd
-from rookery.protocol.host_interface import Host
+from rookery.protocol.attend import Fate, RunEnd
+from rookery.protocol.codec import Host
 
 if TYPE_CHECKING:
     from rookery.tui.app import FullScreen

@@ -19,9 +19,8 @@ import anyio
 
 from rookery.app.local_host import open_host
 from rookery.app.model_choice import NoKey
-from rookery.cli.exit_codes import exit_code
 from rookery.cli.options import FrontEnd, Options
-from rookery.cli.reports import children_of, open_report
+from rookery.cli.reports import children_of, exit_code, open_report
 from rookery.cli.run_options import Run, prepare
 from rookery.cli.terminal_run import AttendedTask
 from rookery.core.commands import ReopenTask
@@ -34,8 +33,8 @@ from rookery.platform.user_folders import (
     sweep_temporary_places,
     temporary_places,
 )
-from rookery.protocol.client.attend import Fate, RunEnd
-from rookery.protocol.host_interface import Host
+from rookery.protocol.attend import Fate, RunEnd
+from rookery.protocol.codec import Host
 from rookery.storage.sessions import TaskStore
 
 KILLED_BY = 128
@@ -247,7 +246,7 @@ def run_engine_messages(run: Run, options: Options) -> int:
 def _watcher(run: Run, options: Options, stack: ExitStack) -> Callable[[Event], None]:
     if not options.debug:
         return lambda event: None
-    from rookery.protocol.client.debug_log import open_debug_log
+    from rookery.protocol.debug_log import open_debug_log
 
     return stack.enter_context(open_debug_log(run.places.debug_log, run.hide)).show
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.app.briefing import BUILT_IN_MODES, project_names
-from rookery.app.consent import Consent, check_intent
+from rookery.app.local_host import Consent, check_intent
 from rookery.app.model_choice import (
     ModelChoice,
     choose_model,
@@ -203,7 +203,7 @@ def _check_command(prompt: str, places: Places, workspace: Path, *, trusted: boo
     """A slash and a word that nobody has given a meaning was hardly meant for a model."""
     if not prompt.lstrip().startswith("/"):
         return
-    from rookery.protocol.client.client_commands import looks_like_a_command, no_such_command
+    from rookery.protocol.client_commands import looks_like_a_command, no_such_command
 
     if not looks_like_a_command(prompt):
         return

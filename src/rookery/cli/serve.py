@@ -28,9 +28,9 @@ from rookery.core.queries import AskRest
 from rookery.errors import SettingsError
 from rookery.platform.disk import private_folder, put
 from rookery.platform.user_folders import Places, find_places
+from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.channels import DescriptorStream, LineChannel, let_in
-from rookery.protocol.client.attend import Fate, RunEnd
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 from rookery.protocol.server import new_token, serve
 from rookery.protocol.unix_sockets import channel_on, is_of_our_own, unix_listener
 from rookery.protocol.web_sockets import LOOPBACK, WebCaller, shake_hands

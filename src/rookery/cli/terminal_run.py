@@ -14,7 +14,7 @@ from rookery.core.commands import Cancel, Speak
 from rookery.core.facts import Event
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import CommandRejected
-from rookery.protocol.client.attend import (
+from rookery.protocol.attend import (
     Display,
     Displays,
     Focus,
@@ -24,17 +24,17 @@ from rookery.protocol.client.attend import (
     attend,
     never,
 )
-from rookery.protocol.client.outcomes import (
+from rookery.protocol.codec import Host
+from rookery.protocol.outcomes import (
     RunVerdict,
     Unattended,
     UntilFirstFailure,
     leave_at_failure,
 )
-from rookery.protocol.host_interface import Host
 
 if TYPE_CHECKING:
     from rookery.plain.keyboard import Keyboard
-    from rookery.protocol.client.client_commands import Vocabulary
+    from rookery.protocol.client_commands import Vocabulary
 
 SECONDS_UNTIL_SHOWN = 0.5
 """What was ordered has been done by then, or is not worth waiting for."""
@@ -110,7 +110,7 @@ class AttendedTask:
         assert isinstance(report, TextReport)
         from rookery.plain.keyboard import Keyboard
         from rookery.plain.prompter import LineUse, Prompter
-        from rookery.protocol.client.client_commands import SlashLines
+        from rookery.protocol.client_commands import SlashLines
 
         known = await _vocabulary(run, host)
         slash = SlashLines(run.task_id, run.stored, known, automatic=run.consent.automatic)
@@ -174,7 +174,7 @@ class _News:
 async def _vocabulary(run: Run, host: Host) -> "Vocabulary":
     from rookery.app.briefing import project_names
     from rookery.core.queries import AskIntents, AskModels
-    from rookery.protocol.client.client_commands import Vocabulary
+    from rookery.protocol.client_commands import Vocabulary
 
     known = project_names(run.places, run.workspace, trusted=run.consent.trusted)
     return Vocabulary(

@@ -23,9 +23,9 @@ from rookery.core.commands import misspelled_field
 from rookery.core.facts import Event
 from rookery.core.limits import FailureKind
 from rookery.errors import CommandRejected, SettingsError, StorageError
-from rookery.protocol.client.attend import Fate, RunEnd
-from rookery.protocol.client.outcomes import SETTLED_BY_THE_ENGINE
-from rookery.protocol.host_interface import Host
+from rookery.protocol.attend import Fate, RunEnd
+from rookery.protocol.codec import Host
+from rookery.protocol.outcomes import SETTLED_BY_THE_ENGINE
 
 MIB = 1024 * 1024
 LONGEST = 64 * MIB

@@ -33,8 +33,8 @@ from rookery.core.settings import Settings
 from rookery.engine.ports.actions import Outcome
 from rookery.engine.ports.hooks import TaskLog
 from rookery.errors import Denied
-from rookery.platform.processes.wardens import Wardens
 from rookery.platform.user_folders import Places
+from rookery.platform.wardens import Wardens
 
 if TYPE_CHECKING:
     from rookery.governance.external_hooks.hook_answers import HookVerdict

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rookery.core.findings import Problem
 from contextlib import suppress
 
-from rookery.platform.git.git_objects import ObjectKind, object_id
+from rookery.platform.git_objects import ObjectKind, object_id
 
 
 def note_write(folder: Path | None, path: Path, data: bytes) -> None:

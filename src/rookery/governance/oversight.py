@@ -34,8 +34,8 @@ from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.engine.ports.workspace import Restored
 from rookery.errors import CommandRejected, Denied, RookeryError, StorageError
 from rookery.governance.hooked_calls import HookedCalls, open_hooks
-from rookery.platform.processes.wardens import Wardens
 from rookery.platform.user_folders import Places
+from rookery.platform.wardens import Wardens
 
 if TYPE_CHECKING:
     from rookery.governance.hook import GovernanceHook

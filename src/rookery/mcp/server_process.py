@@ -19,8 +19,8 @@ from rookery.mcp.server_programs import (
     programs_for,
     starting_folder,
 )
-from rookery.platform.processes.own_programs import own_script
-from rookery.platform.processes.wardens import WARDEN
+from rookery.platform.own_programs import own_script
+from rookery.platform.wardens import WARDEN
 
 GRACE = 1.0
 """Seconds a server has to end once its input has ended, and once more when it is asked to."""

@@ -22,7 +22,7 @@ from rookery.engine.ports.hooks import RuleBook
 from rookery.engine.ports.workspace import Place
 from rookery.errors import CommandRejected, ToolError
 from rookery.permissions.trust import FolderMark
-from rookery.platform.list_file import KeptList
+from rookery.platform.disk import KeptList
 
 EMPTY = hashlib.sha256(b"").hexdigest()
 

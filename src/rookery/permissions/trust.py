@@ -18,8 +18,7 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.errors import SettingsError, StorageError
-from rookery.platform.disk import reason
-from rookery.platform.list_file import KeptList
+from rookery.platform.disk import KeptList, reason
 
 _FS_IOC_GETVERSION = 0x80087601
 _AT_EMPTY_PATH, _STATX_BTIME = 0x1000, 0x800

@@ -22,7 +22,7 @@ from rookery.core.facts import (
     Waiting,
 )
 from rookery.core.text.terminal_text import Paint, cells_of
-from rookery.protocol.client.attend import BESIDE_A_QUESTION
+from rookery.protocol.attend import BESIDE_A_QUESTION
 
 
 class SpokenWords:

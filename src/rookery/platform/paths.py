@@ -1,7 +1,174 @@
-"""Paths as text: how they are shown, and which lies in which folder."""
+"""Paths as text: how they are shown, which lies in which folder, and patterns of .gitignore files.
 
+Whoever wrote a repository wrote its patterns, so none may hold the process up. A pattern is
+matched name by name, and in a name what stands behind a star is looked for once, from left to
+right: the time grows with the length of the pattern times that of the path, and no faster.
+"""
+
+import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TypeAlias
+
+from msgspec import Struct
+
+LONGEST = 4096
+"""Longer patterns are refused; no system has longer paths."""
+
+Step: TypeAlias = Callable[[str], object] | None
+"""Whether one name of a path fits; None stands for any number of names, also for none."""
+
+_ANY_DEPTH = re.compile(r"\*{2,}")
+_SPECIAL = re.compile(r"[\\*?\[]")
+_TOKEN = re.compile(
+    r"\\(?P<escaped>.)"
+    r"|(?P<star>\*+)"
+    r"|(?P<one>\?)"
+    r"|\[(?P<unlike>[!^]?)(?P<items>\]?(?:\\.|[^\]\\])*+)\]"
+    r"|(?P<plain>[^\\*?\[])",
+    re.DOTALL,
+)
+_ITEM = re.compile(r"(?:\\(.)|(.))(?:-(?:\\(.)|(.)))?", re.DOTALL)
+
+
+class FilePattern(Struct, frozen=True):
+    steps: tuple[Step, ...]
+    negated: bool = False
+    only_folders: bool = False
+
+    def fits(self, names: Sequence[str], *, is_folder: bool) -> bool:
+        if self.only_folders and not is_folder:
+            return False
+        last = self.steps[-1]
+        return bool(last is None or last(names[-1])) and _fit(self.steps, names)
+
+
+def file_pattern(line: str) -> FilePattern | None:
+    """What a line says; None if it is blank or a comment. Raises `ValueError` if it is faulty."""
+    text = _without_trailing_blanks(line.removesuffix("\r"))
+    if not text or text.startswith("#"):
+        return None
+    if len(text) > LONGEST:
+        raise ValueError(f"it is longer than {LONGEST} characters")
+    said = text.removeprefix("!")
+    way = said.removesuffix("/")
+    names = way.removeprefix("/").split("/")
+    steps = [None if _ANY_DEPTH.fullmatch(name) else _step(name) for name in names]
+    if "/" not in way:
+        steps.insert(0, None)
+    if steps[-1] is None:
+        steps.append(_step("*"))  # what is below a folder is not the folder itself
+    return FilePattern(tuple(steps), negated=said != text, only_folders=way != said)
+
+
+class FileRules(Struct, frozen=True):
+    """Patterns of which the first that fits decides."""
+
+    patterns: tuple[FilePattern, ...]
+
+    @classmethod
+    def of_ignore_file(cls, lines: Iterable[str]) -> "FileRules":
+        """The later line decides; a faulty one is passed over, as git does."""
+        patterns: list[FilePattern] = []
+        for line in lines:
+            with suppress(ValueError):
+                if pattern := file_pattern(line):
+                    patterns.append(pattern)
+        return cls(tuple(reversed(patterns)))
+
+    def opinion(self, names: Sequence[str], *, is_folder: bool) -> bool | None:
+        """Whether what is there under these names is meant; None if no pattern fits."""
+        for pattern in self.patterns:
+            if pattern.fits(names, is_folder=is_folder):
+                return not pattern.negated
+        return None
+
+    def cover(self, path: str) -> bool:
+        """Whether the file, or a folder it is in, is meant."""
+        names = path.split("/")
+        depths = range(1, len(names) + 1)
+        return any(self.opinion(names[:depth], is_folder=depth < len(names)) for depth in depths)
+
+
+def _fit(steps: Sequence[Step], names: Sequence[str]) -> bool:
+    """Whether the steps lead through all of the names.
+
+    Where steps fail, only the latest stretch of free names need grow: whatever an earlier one
+    could gain, the latest can gain too.
+    """
+    at = done = 0
+    free: tuple[int, int] | None = None
+    while done < len(names):
+        step = steps[at] if at < len(steps) else _nothing
+        if step is None:
+            free = at, done
+            at += 1
+        elif step(names[done]):
+            at, done = at + 1, done + 1
+        elif free:
+            free = free[0], free[1] + 1
+            at, done = free[0] + 1, free[1]
+        else:
+            return False
+    return all(step is None for step in steps[at:])
+
+
+def _nothing(_: str) -> bool:
+    return False
+
+
+def _step(name: str) -> Callable[[str], object]:
+    if not name:
+        raise ValueError("a name in it is empty")
+    if not _SPECIAL.search(name):
+        return name.__eq__
+    return re.compile(_regex(name), re.DOTALL).fullmatch
+
+
+def _regex(name: str) -> str:
+    """An expression that never goes back behind a star once it has found what follows it."""
+    pieces = [""]
+    at = 0
+    while at < len(name):
+        token = _TOKEN.match(name, at)
+        if token is None:
+            raise ValueError("a bracket in it is not closed, or a backslash is its end")
+        at = token.end()
+        if token["star"]:
+            pieces.append("")
+        else:
+            pieces[-1] += _one_character(token)
+    if len(pieces) == 1:
+        return pieces[0]
+    first, *inner, last = pieces
+    return first + "".join(f"(?>.*?{piece})" for piece in inner) + f".*{last}"
+
+
+def _one_character(token: re.Match[str]) -> str:
+    if token["one"]:
+        return "."
+    if token["items"] is None:
+        return re.escape(token["escaped"] or token["plain"])
+    ranges = [_range(item) for item in _ITEM.finditer(token["items"])]
+    if not ranges:
+        raise ValueError("the brackets in it are empty")
+    return f"[{'^' if token['unlike'] else ''}{''.join(ranges)}]"
+
+
+def _range(item: re.Match[str]) -> str:
+    first = item[1] or item[2]
+    last = item[3] or item[4] or first
+    if first > last:
+        raise ValueError(f"the range {first}-{last} in it is empty")
+    return f"{re.escape(first)}-{re.escape(last)}"
+
+
+def _without_trailing_blanks(line: str) -> str:
+    kept = line.rstrip(" ")
+    escapes = len(kept) - len(kept.rstrip("\\"))
+    return line[: len(kept) + escapes % 2]
+
 
 _HIDDEN_CHARACTERS = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 

@@ -25,7 +25,7 @@ from rookery.errors import ToolError
 from rookery.platform.descriptors import content, opened_folder
 from rookery.platform.paths import visible
 from rookery.workspace.boundaries import Boundaries
-from rookery.workspace.text_files import decoded
+from rookery.workspace.files import decoded
 
 _SECOND = 1_000_000_000
 _SETTLED = 2 * _SECOND

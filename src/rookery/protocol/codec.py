@@ -7,7 +7,8 @@ is refused: it would do something else than its sender meant.
 """
 
 import re
-from typing import Any, TypeVar, cast, get_args
+from collections.abc import AsyncIterator
+from typing import Any, Protocol, TypeVar, cast, get_args
 
 import msgspec
 from msgspec.structs import fields as fields_of
@@ -28,6 +29,25 @@ from rookery.core.text.characters import whole_values
 from rookery.errors import CommandRejected
 
 T = TypeVar("T")
+
+
+class Host(Protocol):
+    """What a client talks to: an engine in this process, or one behind a wire."""
+
+    async def send(self, command: Command) -> None:
+        """Request something. Raises `CommandRejected` if it cannot be done now."""
+        ...
+
+    def follow(self, task_id: str, after: int = 0) -> AsyncIterator[Event]:
+        """The task's events past `after`: first those there are, then those to come. Raises
+        `CommandRejected` if the task is not open."""
+        ...
+
+    async def query(self, query: Asking[T]) -> T:
+        """Look something up. Raises `CommandRejected` if that cannot be done."""
+        ...
+
+
 Request = TypeVar("Request", bound=msgspec.Struct)
 
 PROTOCOL = 1

@@ -28,11 +28,11 @@ from rookery.protocol.codec import (
     LARGEST_NUMBER,
     PROTOCOL,
     QUERIES,
+    Host,
     answer_to_json,
     command_from_json,
     query_from_json,
 )
-from rookery.protocol.host_interface import Host
 from rookery.protocol.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,

@@ -22,8 +22,8 @@ from rookery.engine.ports.model import (
 )
 from rookery.providers.exchange import Endpoint, Exchange
 from rookery.providers.listener import ReportedError
-from rookery.providers.models import priced, takes_budget
-from rookery.providers.turn_text import (
+from rookery.providers.registry import priced, takes_budget
+from rookery.providers.wire_format import (
     count,
     detail_of_stop,
     sendable,

@@ -15,7 +15,8 @@ import msgspec
 from rookery import NAME, VERSION
 from rookery.core.limits import MIB, RETRIES, FailureKind, Limits
 from rookery.errors import ProviderError
-from rookery.providers.provider_errors import Addressee, plain, redacted, refusal
+from rookery.providers.listener import Addressee
+from rookery.providers.provider_errors import plain, redacted, refusal
 from rookery.providers.registry import is_loopback
 
 TRIES = 3

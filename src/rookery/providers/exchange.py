@@ -21,10 +21,9 @@ from rookery import NAME, VERSION
 from rookery.core.limits import FailureKind, Limits
 from rookery.engine.ports.model import Chunk
 from rookery.errors import ProviderError
-from rookery.providers.listener import Clocks, HttpAnswer, Item, Listener, Reading
-from rookery.providers.provider_errors import Addressee, plain, redacted
+from rookery.providers.listener import Addressee, Clocks, HttpAnswer, Item, Listener, Reading
 from rookery.providers.registry import LOCAL, is_loopback
-from rookery.providers.sse import encode_body
+from rookery.providers.wire_format import encode_body
 
 PIECES_AHEAD = 64
 
@@ -164,6 +163,8 @@ def _moved_to(url: str, response: httpx2.Response, to: Addressee, moves: int) ->
     target = urljoin(url, response.headers.get("location", ""))
     if moves and target != url and _origin(target) == _origin(url):
         return target
+    from rookery.providers.provider_errors import plain
+
     place = plain("{}://{}".format(*_origin(target)[:2]), 200)
     raise ProviderError(
         (
@@ -183,6 +184,8 @@ def _origin(url: str) -> tuple[str, str, int | None]:
 
 def _network_failure(error: Exception, to: Addressee) -> ProviderError:
     """The failure that an error below HTTP stands for."""
+    from rookery.providers.provider_errors import plain, redacted
+
     reason = plain(redacted(str(error), to.secret), 300) or type(error).__name__
     match error:
         case httpx2.ConnectError() if tls := _tls_error(error):

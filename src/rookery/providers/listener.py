@@ -6,7 +6,7 @@ is found out by the second. Neighbouring chunks that came over the network toget
 so that all that is done with a chunk is done once instead of dozens of times.
 """
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
 
@@ -24,8 +24,7 @@ from rookery.engine.ports.model import (
     ThinkingChunk,
 )
 from rookery.errors import ProviderError
-from rookery.providers.provider_errors import Addressee, plain, redacted, refusal, status_named_in
-from rookery.providers.sse import EventReader, OversizedEvent, decode_event
+from rookery.providers.wire_format import EventReader, OversizedEvent, decode_event
 
 ERROR_BODY_BYTES = 64 * 1024
 PAGE_SHOWN = 200
@@ -34,6 +33,20 @@ TAIL_SECONDS = 0.05
 
 _DONE = b"[DONE]"
 _Piece: TypeAlias = TextChunk | CallChunk | ThinkingChunk
+
+
+class Addressee(Struct, frozen=True, kw_only=True):
+    """Who is asked for what: all that the text of a failure needs to name."""
+
+    provider: str
+    model: str
+    host: str
+    secret: str = ""
+    key_source: str = ""
+    known_models: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        return f"Addressee({self.provider!r}, {self.model!r}, {self.host!r})"
 
 
 class Reading(Protocol):
@@ -230,6 +243,8 @@ class Listener:
         kind = answer.headers.get("content-type", "").lower()
         if answer.status < 400 and (kind.startswith("text/event-stream") or not kind):
             return
+        from rookery.providers.provider_errors import plain, refusal
+
         body = await self._beginning_of_body()
         try:
             parsed = decode_event(body)
@@ -261,12 +276,16 @@ class Listener:
                 pass
 
     def _reported(self, error: Any) -> ProviderError:
+        from rookery.providers.provider_errors import refusal, status_named_in
+
         return refusal(self._to, status_named_in(error), {}, error)
 
     def _dropped(self, what: str) -> ProviderError:
         return ProviderError(f"{what} ({self._to.host}).", kind=FailureKind.DROPPED)
 
     def _misplaced(self, what: str, status: int = 0) -> ProviderError:
+        from rookery.providers.provider_errors import redacted
+
         said = redacted(what, self._to.secret)
         return ProviderError(f"{self._to.host} {said}.", kind=FailureKind.MISPLACED, status=status)
 

@@ -26,12 +26,12 @@ from rookery.engine.ports.model import (
 )
 from rookery.providers.exchange import Endpoint, Exchange
 from rookery.providers.listener import ReportedError
-from rookery.providers.models import priced
-from rookery.providers.sse import encode_body
-from rookery.providers.turn_text import (
+from rookery.providers.registry import priced
+from rookery.providers.wire_format import (
     IMAGES_OF_A_RESULT,
     count,
     detail_of_stop,
+    encode_body,
     kept_json,
     rows,
     sendable,

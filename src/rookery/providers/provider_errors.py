@@ -18,6 +18,7 @@ from msgspec import Struct
 from rookery import NAME
 from rookery.core.limits import KEY_NOT_ACCEPTED, KEY_NOT_GIVEN, FailureKind
 from rookery.errors import ProviderError
+from rookery.providers.listener import Addressee
 
 _SPAN = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]+)s)?(?:([\d.]+)ms)?")
 _RESETS = (
@@ -208,20 +209,6 @@ _STATUS_OF_CODE = {
     "insufficient_quota": 429,
     "overloaded_error": 529,
 }
-
-
-class Addressee(Struct, frozen=True, kw_only=True):
-    """Who is asked for what: all that the text of a failure needs to name."""
-
-    provider: str
-    model: str
-    host: str
-    secret: str = ""
-    key_source: str = ""
-    known_models: Sequence[str] = ()
-
-    def __repr__(self) -> str:
-        return f"Addressee({self.provider!r}, {self.model!r}, {self.host!r})"
 
 
 class _ReportedFailure(Struct, frozen=True, kw_only=True):

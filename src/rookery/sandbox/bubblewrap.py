@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from rookery.platform.own_programs import TEMPORARY
 from rookery.platform.paths import within, within_any
-from rookery.platform.processes.own_programs import TEMPORARY
 from rookery.sandbox.confinement import (
     Confinement,
     Narrowed,

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from rookery.core.protected_paths import CREDENTIAL_PLACES, SYSTEM_CREDENTIALS
+from rookery.platform.own_programs import SHARED_CACHES, existing_places
 from rookery.platform.paths import within, within_any
-from rookery.platform.processes.own_programs import SHARED_CACHES, existing_places
 
 SOCKETS = (
     "/run/user",

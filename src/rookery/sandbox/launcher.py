@@ -17,9 +17,9 @@ from rookery.core.protected_paths import IGNORE_FILES, OF_BUILDS, protected
 from rookery.core.text.characters import folded, folded_names
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.workspace import EntryFilter, Launch, WayOut, check_not_narrowed
-from rookery.platform.git.git_index import GitIndexes
-from rookery.platform.git.git_programs import ObeyedByGit
-from rookery.platform.git.git_runner import git_hardening, hardened, is_git, sub_command
+from rookery.platform.git_index import GitIndexes
+from rookery.platform.git_programs import ObeyedByGit
+from rookery.platform.git_runner import git_hardening, hardened, is_git, sub_command
 from rookery.platform.paths import within
 from rookery.sandbox.confinement import NEVER_WRITABLE
 from rookery.sandbox.layers import INTERPRETER

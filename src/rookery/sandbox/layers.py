@@ -24,9 +24,9 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from rookery.platform.own_programs import TEMPORARY, own_script
 from rookery.platform.paths import within
-from rookery.platform.processes.own_programs import TEMPORARY, own_script
-from rookery.platform.processes.wardens import take_orphans_in
+from rookery.platform.wardens import take_orphans_in
 from rookery.sandbox.bubblewrap import Abilities, bubblewrap, mounted
 from rookery.sandbox.confinement import Confinement, Handoff, Narrowed, Network, Spot
 from rookery.sandbox.hidden_places import SOCKET_VARIABLES

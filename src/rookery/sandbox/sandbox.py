@@ -16,7 +16,7 @@ from threading import Lock
 from rookery import NAME
 from rookery.engine.ports.workspace import Launch, WayOut, not_narrowed
 from rookery.errors import Denied, ToolError
-from rookery.platform.git.git_folders import (
+from rookery.platform.git_folders import (
     NOTE_OF_WORKTREE,
     committing_parts,
     common_folder,
@@ -25,8 +25,8 @@ from rookery.platform.git.git_folders import (
     separate_folder,
 )
 from rookery.platform.locks import hold_folder
+from rookery.platform.own_programs import TEMPORARY
 from rookery.platform.paths import within, within_any
-from rookery.platform.processes.own_programs import TEMPORARY
 from rookery.sandbox.bubblewrap import prepare_private
 from rookery.sandbox.confinement import (
     Confinement,

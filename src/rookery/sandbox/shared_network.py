@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 
 from rookery.errors import ToolError
-from rookery.platform.processes.own_programs import own_script
+from rookery.platform.own_programs import own_script
 
 HOLDER = Path(__file__).with_name("network_holder.py")
 READY = b"ready"

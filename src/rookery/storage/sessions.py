@@ -26,14 +26,14 @@ from rookery.core.undo_plan import unsettled
 from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.faults import kp
 from rookery.platform.disk import PRIVATE_FILE, private_folder, put, reason, sync_folder
-from rookery.platform.processes.own_programs import ProgramTimeout, run_program
+from rookery.platform.own_programs import ProgramTimeout, run_program
 from rookery.platform.user_folders import HOME_VARIABLE, Places
 from rookery.storage.journal import Journal, TaskLock, is_locked, read_events
 from rookery.storage.journal_lines import JOURNAL, Blobs, line_from, never_begun
-from rookery.storage.summary import TaskSummary
 
 if TYPE_CHECKING:
     from rookery.storage.index import SearchHit, SessionIndex
+    from rookery.storage.summary import TaskSummary
 
 _TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOMB = ".deleted-"
@@ -81,7 +81,7 @@ class TaskStore:
         """The events of a task one by one, whoever is writing it meanwhile."""
         return read_events(self.folder(task_id))
 
-    def list(self, workspace: str | None = None) -> Sequence[TaskSummary]:
+    def list(self, workspace: str | None = None) -> "Sequence[TaskSummary]":
         """Newest first; of one workspace, or of all."""
         return self._ask(lambda index: index.summaries(workspace))
 

@@ -13,7 +13,7 @@ from typing import Any
 from rookery import NAME
 from rookery.core.settings_reference import Key
 from rookery.errors import SettingsError
-from rookery.platform.attributes import attributes_at
+from rookery.platform.descriptors import attributes_at
 from rookery.platform.disk import PRIVATE_FILE, put, reason
 from rookery.platform.locks import lock
 from rookery.storage.settings_files import LARGEST_FILE, LONGEST_LINE, table_of, text_of

@@ -16,8 +16,8 @@ from textual.worker import WorkerFailed
 from rookery.core.asks import AskKind
 from rookery.core.commands import OpenTask, ReopenTask
 from rookery.core.queries import AskAbout
-from rookery.protocol.client.attend import Fate, RunEnd
-from rookery.protocol.host_interface import Host
+from rookery.protocol.attend import Fate, RunEnd
+from rookery.protocol.codec import Host
 from rookery.tui.ask_panel import AskPanel
 from rookery.tui.attachments import Attachments
 from rookery.tui.composer import Composer, InputMemory, Remembered

@@ -25,7 +25,7 @@ from rookery.core.blocks import TOGETHER, Image, Sight, picture
 from rookery.core.limits import MIB
 from rookery.core.queries import AskModels
 from rookery.errors import CommandRejected
-from rookery.protocol.client.picture_files import MOST, load_pictures
+from rookery.protocol.picture_files import MOST, load_pictures
 from rookery.tui.interfaces import Controller
 from rookery.tui.short_texts import byte_count
 

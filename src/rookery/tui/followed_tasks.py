@@ -35,7 +35,7 @@ from rookery.core.facts import (
 from rookery.core.folds.view import View, see
 from rookery.core.text.output_preview import lines_in_gap
 from rookery.errors import CommandRejected
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 
 BACKLOG = 400
 """Events at once that take long enough for somebody to notice."""

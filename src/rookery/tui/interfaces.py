@@ -13,7 +13,7 @@ from rookery.core.commands import Command
 from rookery.core.facts import Event
 from rookery.core.folds.view import View
 from rookery.core.queries import About, Asking
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 
 T = TypeVar("T")
 ToastKind: TypeAlias = Literal["info", "success", "warning", "error"]

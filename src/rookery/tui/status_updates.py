@@ -11,7 +11,7 @@ from rookery.core.commands import OpenTask, SelectIntent, SwitchApproval, Switch
 from rookery.core.folds.run_tallies import Totals
 from rookery.core.queries import About, AskIntents, KnownIntent
 from rookery.errors import CommandRejected
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import Page
 from rookery.tui.question_queue import Questions

@@ -22,8 +22,8 @@ from rookery.core.facts import Event
 from rookery.core.folds.view import View
 from rookery.core.queries import About, Asking
 from rookery.errors import CommandRejected, StorageError
-from rookery.protocol.client.attend import RunEnd
-from rookery.protocol.host_interface import Host
+from rookery.protocol.attend import RunEnd
+from rookery.protocol.codec import Host
 from rookery.tui.composer import Remembered
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import Page

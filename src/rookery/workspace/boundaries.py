@@ -19,12 +19,11 @@ from rookery.core.protected_paths import (
 )
 from rookery.engine.ports.workspace import Place
 from rookery.errors import ToolError
-from rookery.platform.hard_links import HardLinks, TooManyEntries
-from rookery.workspace.ignore import IgnoreFiles, IgnoreRules
-from rookery.workspace.path_resolution import Located, lexical, locate
+from rookery.platform.descriptors import HardLinks, TooManyEntries
+from rookery.workspace.paths import IgnoreFiles, IgnoreRules, Located, lexical, locate
 
 if TYPE_CHECKING:
-    from rookery.platform.git.git_programs import ObeyedByGit
+    from rookery.platform.git_programs import ObeyedByGit
 
 
 class Boundaries:
@@ -41,7 +40,7 @@ class Boundaries:
 
     @cached_property
     def obeyed_by_git(self) -> "ObeyedByGit":
-        from rookery.platform.git.git_programs import ObeyedByGit
+        from rookery.platform.git_programs import ObeyedByGit
 
         return ObeyedByGit(self.root)
 

@@ -18,9 +18,12 @@ from msgspec import Struct
 from rookery.core.facts import Change
 from rookery.errors import ChangedMeanwhile, ToolError
 from rookery.faults import kp
-from rookery.platform.attributes import Attributes, NotKept, attributes_of, keep_attributes
 from rookery.platform.descriptors import (
+    Attributes,
+    NotKept,
+    attributes_of,
     hash_of,
+    keep_attributes,
     name_anew,
     opened_file,
     opened_folder,

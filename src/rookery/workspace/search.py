@@ -23,13 +23,12 @@ from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.queries import FoundPath
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
+from rookery.platform.own_programs import find_own_program
 from rookery.platform.paths import visible
-from rookery.platform.processes.command_environment import command_environment
-from rookery.platform.processes.own_programs import find_own_program
 from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.found_lines import FoundLines
 
 if TYPE_CHECKING:
+    from rookery.workspace.found_lines import FoundLines
     from rookery.workspace.source_files import Opener, OpenFile
     from rookery.workspace.tree import Tree, TreeEntry
 
@@ -174,7 +173,7 @@ class WorkspaceFinder:
         if _LINE_BREAK.search(regex):
             raise BadArguments("Lines are searched one by one: leave \\n and \\r out of the regex.")
         command = self._command(regex, 1, [os.devnull])
-        environment = command_environment(os.environ, confined=True)
+        environment = _environment()
         process = await anyio.run_process(command, stdin=DEVNULL, check=False, env=environment)
         if process.returncode not in (0, 1):
             said = process.stderr.decode("utf-8", "replace").strip().removeprefix("rg: ")
@@ -189,7 +188,7 @@ class WorkspaceFinder:
             stdout=PIPE,
             stderr=DEVNULL,
             cwd=self._root,
-            env=command_environment(os.environ, confined=True),
+            env=_environment(),
             pass_fds=[file.descriptor for file in files],
         ) as process:
             assert process.stdout is not None
@@ -233,6 +232,7 @@ class _Search:
     """One search under way: which files are still to be looked into, and what was found."""
 
     def __init__(self, tree: "Tree", limits: Limits, glob: str | None) -> None:
+        from rookery.workspace.found_lines import FoundLines
         from rookery.workspace.tree import file_filter
 
         self.found = FoundLines(limits)
@@ -303,7 +303,13 @@ class _SearchedLines:
             self._pieces.clear()
 
 
-async def _take(line: bytes | None, names: Mapping[str, str], found: FoundLines) -> None:
+def _environment() -> Mapping[str, str]:
+    from rookery.platform.command_environment import command_environment
+
+    return command_environment(os.environ, confined=True)
+
+
+async def _take(line: bytes | None, names: Mapping[str, str], found: "FoundLines") -> None:
     if line is None:
         found.oversized += 1
     elif len(line) <= _QUICKLY_READ:

@@ -16,8 +16,7 @@ from rookery.core.limits import Limits
 from rookery.core.text.characters import as_utf8
 from rookery.engine.ports.workspace import FileText
 from rookery.platform.descriptors import open_folder, present
-from rookery.workspace.files import WorkspaceFiles
-from rookery.workspace.text_files import decoded
+from rookery.workspace.files import WorkspaceFiles, decoded
 
 if TYPE_CHECKING:
     from rookery.workspace.tree import Tree

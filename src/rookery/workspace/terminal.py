@@ -30,10 +30,10 @@ from rookery.engine.ports.workspace import (
     check_not_narrowed,
 )
 from rookery.errors import Denied, StorageError, ToolError
-from rookery.platform.processes.command_environment import command_environment
-from rookery.platform.processes.guarded_process import GuardedProcess, guarded, not_started
-from rookery.platform.processes.own_programs import find_own_program
-from rookery.platform.processes.wardens import Wardens
+from rookery.platform.command_environment import command_environment
+from rookery.platform.guarded_process import GuardedProcess, guarded, not_started
+from rookery.platform.own_programs import find_own_program
+from rookery.platform.wardens import Wardens
 
 TAIL = 1 * MIB
 """How much of the end of an oversized output is kept, if the cap allows it."""

@@ -22,7 +22,7 @@ from msgspec import Struct
 from rookery.core.limits import KIB
 from rookery.errors import BadArguments
 from rookery.platform.descriptors import opened_folder, present
-from rookery.platform.patterns import LONGEST, FileRules, file_pattern
+from rookery.platform.paths import LONGEST, FileRules, file_pattern
 from rookery.workspace.boundaries import HiddenEntries
 
 NEVER_OPENED = {"node_modules", ".git", "__pycache__", "venv", "env"}

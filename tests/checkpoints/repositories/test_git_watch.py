@@ -458,7 +458,7 @@ async def test_what_a_person_let_git_leave_half_done_is_nothing_to_be_told_of(wa
 async def test_where_there_are_too_many_folders_to_look_at_the_user_is_asked(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("rookery.checkpoints.folder_search.MOST_FOLDERS", 1)
+    monkeypatch.setattr("rookery.checkpoints.snapshot_selection.MOST_FOLDERS", 1)
     (watched.root / "a").mkdir()
     action = Action(title="Run", perform=perform, command="make")
     ruling = await watched.watch.before(CALL, action)

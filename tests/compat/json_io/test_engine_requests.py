@@ -26,7 +26,7 @@ from rookery.core.facts import (
 )
 from rookery.core.queries import AskTasks, KnownTask
 from rookery.errors import CommandRejected
-from rookery.protocol.client.picture_files import MOST, load_pictures
+from rookery.protocol.picture_files import MOST, load_pictures
 from support.scripted_host import ABOUT, PlayedHost
 
 pytestmark = pytest.mark.anyio

@@ -15,8 +15,8 @@ from rookery.governance.external_hooks import hook_runner
 from rookery.governance.external_hooks.hook_answers import HookRun
 from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent
 from rookery.governance.external_hooks.hook_runner import AT_ONCE, CAPTURE, FLOOD, HookRunner
-from rookery.platform.processes.own_programs import own_script
-from rookery.platform.processes.wardens import WARDEN, WardensInAdvance
+from rookery.platform.own_programs import own_script
+from rookery.platform.wardens import WARDEN, WardensInAdvance
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from rookery import NAME, VERSION
-from rookery.cli.exit_codes import Exit
+from rookery.cli.reports import Exit
 from rookery.governance.cli.trace import KINDS
 from rookery.governance.cli.trace_common import TraceExit
 from rookery.governance.ledger.verify_ledger import leaf_hash

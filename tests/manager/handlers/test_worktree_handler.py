@@ -34,7 +34,7 @@ from rookery.manager.requests import (
 from rookery.manager.shown_rows import WorktreeRow, WorktreeStats
 from rookery.manager.worktrees.worktree_values import WorktreeState
 from rookery.permissions.trust import TrustStore
-from rookery.platform.git.git_folders import NOTE_OF_WORKTREE
+from rookery.platform.git_folders import NOTE_OF_WORKTREE
 from support.manager_project import PATIENCE, SPEAKS_LONG, WRITES, Project
 from support.worktree_folders import git, put
 from support.worktree_requests import DONE, AtDesk, at_desk, killed, until, with_repository, write

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from rookery.browser.find_browser import find_browser
+from rookery.browser.browser_action import find_browser
 from rookery.errors import ToolError
 from rookery.manager.web.page_files import HOW_TO_BUILD, PageFiles
 from support.manager_page import Manager, Project, Tab, Tabs, Window, managed

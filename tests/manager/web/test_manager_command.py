@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from websockets.asyncio.client import connect
 
-from rookery.cli.exit_codes import Exit
+from rookery.cli.reports import Exit
 from rookery.manager.sessions.session_store import manager_folder
 from support.manager_project import WRITES, Project
 from support.text_process import PLAINLY, Started, start_text

@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from rookery.app.consent import Consent
-from rookery.app.local_host import open_host
+from rookery.app.local_host import Consent, open_host
 from rookery.app.model_choice import ModelChoice, choose_model
 from rookery.core.commands import OpenTask
 from rookery.core.facts import FilesRestored, Rewound
 from rookery.core.queries import AskRehearsal, RestoreRehearsal
 from rookery.core.settings import Settings
 from rookery.platform.user_folders import find_places
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 from rookery.storage.sessions import TaskStore
 from rookery.tui.pickers.own_commands import obey
 from rookery.tui.screens.checkpoint_screen import CheckpointScreen, RestoreScreen

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from rookery.checkpoints.quarantine import move_aside
+from rookery.checkpoints.file_restore import move_aside
 from rookery.core.limits import MIB
 
 MOST_COPIED = 1024 * MIB

@@ -19,16 +19,16 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from rookery.checkpoints.folder_search import DEPENDENCIES
 from rookery.checkpoints.repositories.git_copies import GitCopy, files_in
+from rookery.checkpoints.snapshot_selection import DEPENDENCIES
 from rookery.core.limits import MIB
-from rookery.platform.git.git_folders import (
+from rookery.platform.git_folders import (
     common_folder,
     is_folder,
     regular_content,
     separate_folder,
 )
-from rookery.platform.git.git_objects import has_all, has_object, listed_objects
+from rookery.platform.git_objects import has_all, has_object, listed_objects
 
 _POINTS_SOMEWHERE = re.compile(rb"(?:ref: (\S+)|([0-9a-f]{40}|[0-9a-f]{64}))\s*")
 _PACKED = re.compile(rb"(?:[0-9a-f]{40}|[0-9a-f]{64}) (refs/\S+)")

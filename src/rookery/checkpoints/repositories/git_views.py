@@ -14,10 +14,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.checkpoints.folder_search import FolderSearch
+from rookery.checkpoints.snapshot_selection import FolderSearch
 from rookery.core.limits import MIB
 from rookery.platform.descriptors import opened_folder, present
-from rookery.platform.git.git_folders import (
+from rookery.platform.git_folders import (
     committing_parts,
     common_folder,
     entries,

@@ -19,7 +19,7 @@ from threading import Lock
 import anyio.to_thread
 from msgspec.structs import replace
 
-from rookery.checkpoints.quarantine import move_aside, set_aside
+from rookery.checkpoints.file_restore import move_aside, set_aside
 from rookery.checkpoints.repositories.git_repair import GitMending
 from rookery.checkpoints.repositories.git_views import (
     LARGEST,
@@ -36,7 +36,7 @@ from rookery.core.command_lines import Deed, GitUse, Judgement
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.platform.descriptors import opened_folder, present
 from rookery.platform.disk import write_new
-from rookery.platform.git.git_folders import is_folder
+from rookery.platform.git_folders import is_folder
 
 TOO_MANY_FOLDERS = (
     "This workspace has too many folders to check whether the command creates repositories in "

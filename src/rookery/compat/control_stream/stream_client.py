@@ -43,8 +43,8 @@ from rookery.core.commands import ReopenTask
 from rookery.core.facts import ChildBegan, Event, RequestFailed
 from rookery.core.limits import FailureKind
 from rookery.errors import CommandRejected, RookeryError, StorageError
-from rookery.protocol.client.attend import Fate, RunEnd
-from rookery.protocol.host_interface import Host
+from rookery.protocol.attend import Fate, RunEnd
+from rookery.protocol.codec import Host
 
 RECOVERY = 8.0
 """Seconds until a task that was interrupted asks whether to go on."""

@@ -16,7 +16,7 @@ from rookery.compat.structured_output.call_rows import Output, output
 from rookery.core.asks import CHOICES, Choice, Reply, reply_of
 from rookery.core.blocks import Image
 from rookery.core.text.characters import whole_values
-from rookery.protocol.client.picture_files import PATTERN, image_in
+from rookery.protocol.picture_files import PATTERN, image_in
 
 MOST_IMAGES = 20
 UUID_PATTERN = (

@@ -35,7 +35,7 @@ from rookery.core.commands import (
 )
 from rookery.core.queries import AskAbout, AskModes
 from rookery.errors import CommandRejected, RookeryError, SettingsError
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 
 IGNORED = "These settings are ignored: {names}."
 NOT_ANY_MORE = "The run was shut down first."

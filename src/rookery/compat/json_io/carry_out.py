@@ -24,8 +24,8 @@ from rookery.core.blocks import Image
 from rookery.core.commands import CloseTask, Command, OpenTask, ReopenTask
 from rookery.core.queries import AskModes, AskTasks
 from rookery.errors import CommandRejected, RookeryError, SettingsError
-from rookery.protocol.client.picture_files import load_pictures
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
+from rookery.protocol.picture_files import load_pictures
 
 ALL = 1_000_000
 """More tasks than anybody has."""

@@ -44,9 +44,9 @@ from rookery.core.facts import (
 )
 from rookery.core.queries import AskAbout
 from rookery.errors import StorageError
-from rookery.protocol.client.attend import Fate, RunEnd
-from rookery.protocol.client.outcomes import code_of_failure
-from rookery.protocol.host_interface import Host
+from rookery.protocol.attend import Fate, RunEnd
+from rookery.protocol.codec import Host
+from rookery.protocol.outcomes import code_of_failure
 
 TOO_LONG = f"Line {{number}} of the input is longer than {LONGEST} bytes, so it was not read."
 STOPPED = "The run was ended from outside. The task is kept and can be resumed."

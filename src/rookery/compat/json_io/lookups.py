@@ -33,7 +33,7 @@ from rookery.core.queries import (
     KnownModel,
 )
 from rookery.errors import CommandRejected, RookeryError, SettingsError
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 
 TAKES_WORDS = "This question needs text. Send it as a messageResponse."
 

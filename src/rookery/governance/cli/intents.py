@@ -57,7 +57,7 @@ from rookery.governance.layout import GIT_LINES, Layout, LedgerHome, git_lines, 
 from rookery.governance.ledger.ledger_reader import oldest
 from rookery.governance.ledger.statistics import Counted, counted_lines, is_by_product
 from rookery.governance.ledger.traced import TracedRecord, records_on
-from rookery.platform.attributes import attributes_at
+from rookery.platform.descriptors import attributes_at
 from rookery.platform.disk import Unreadable, put, small_file
 from rookery.platform.user_folders import find_places
 from rookery.storage.settings_files import find_settings

@@ -29,9 +29,9 @@ from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.records import Writer
 from rookery.permissions.trust import TrustStore
-from rookery.platform.git.git_runner import read_settings
+from rookery.platform.git_runner import read_settings
 from rookery.platform.locks import LockTimeout
-from rookery.platform.processes.own_programs import find_own_program
+from rookery.platform.own_programs import find_own_program
 from rookery.platform.user_folders import Places, find_places
 from rookery.storage.cli.session_listing import paint_for_output
 from rookery.storage.settings_files import find_settings

@@ -26,11 +26,15 @@ from rookery.governance.external_hooks.hook_answers import HookRun
 from rookery.governance.external_hooks.hook_config import HookCommand
 from rookery.governance.external_hooks.hook_files import FoundHooks, KnownHook, TrustStatus
 from rookery.governance.external_hooks.hook_trust import PROJECT_VARIABLES, HookTrust
+from rookery.platform.command_environment import command_environment
 from rookery.platform.disk import put
+from rookery.platform.guarded_process import GuardedProcess, guarded, not_started
+from rookery.platform.own_programs import find_own_program
 from rookery.platform.processes.command_environment import command_environment
 from rookery.platform.processes.guarded_process import GuardedProcess, guarded, not_started
 from rookery.platform.processes.own_programs import find_own_program
 from rookery.platform.processes.wardens import Wardens
+from rookery.platform.wardens import Wardens
 
 GRACE = 2.0
 """Seconds between asking a hook to end and killing it."""

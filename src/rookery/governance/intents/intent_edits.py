@@ -26,7 +26,7 @@ from rookery.governance.intents.intent import (
 )
 from rookery.governance.intents.intent_file import LARGEST, IntentText, parsed
 from rookery.governance.layout import Layout, note_write
-from rookery.platform.attributes import attributes_at
+from rookery.platform.descriptors import attributes_at
 from rookery.platform.disk import Unreadable, put, small_file
 from rookery.platform.locks import file_lock
 

@@ -19,8 +19,8 @@ from rookery.governance.ledger.git_history import HistoryUnreadable, history_of
 from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.permission_rules import READ, about_reading, permission_rule, withheld
 from rookery.governance.scope.touched_paths import server_paths
-from rookery.platform.git.git_index import GitIndexes
-from rookery.platform.hard_links import HardLinks, TooManyEntries
+from rookery.platform.descriptors import HardLinks, TooManyEntries
+from rookery.platform.git_index import GitIndexes
 
 MOST_LOOKED_AT = 20_000
 TOO_MANY = "it reads too many files to check against the rules about reading"

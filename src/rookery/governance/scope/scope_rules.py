@@ -21,7 +21,7 @@ from rookery.governance.scope.name_patterns import PatternError, alternatives
 from rookery.governance.scope.scope_patterns import scope
 from rookery.governance.scope.scope_verdict import BIDIRECTIONAL, ScopeRules
 from rookery.platform.disk import Unreadable, small_file
-from rookery.platform.patterns import FileRules, file_pattern
+from rookery.platform.paths import FileRules, file_pattern
 
 LARGEST = 256 * KIB
 _UNTIL = re.compile(r"(?P<said>.*?)\s+until=(?P<day>\S*)")

@@ -22,8 +22,8 @@ import click
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.cli.exit_codes import Exit
 from rookery.cli.main import resolve_folder
+from rookery.cli.reports import Exit
 from rookery.cli.run import KILLED_BY
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import SettingsError, StorageError

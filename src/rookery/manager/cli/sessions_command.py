@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from rookery.cli.exit_codes import Exit
+from rookery.cli.reports import Exit
 from rookery.core.commands import repeated_field
 from rookery.errors import SettingsError
 from rookery.governance.cli.intents_common import SAID

@@ -13,8 +13,8 @@ import anyio
 import click
 
 from rookery import NAME
-from rookery.cli.exit_codes import Exit
 from rookery.cli.main import resolve_folder
+from rookery.cli.reports import Exit
 from rookery.core.queries import Asking
 from rookery.core.settings import Settings
 from rookery.core.text.characters import as_utf8, whole_values

@@ -14,7 +14,7 @@ import click
 
 from rookery import NAME
 from rookery.cli.command_line import Seconds
-from rookery.cli.exit_codes import Exit
+from rookery.cli.reports import Exit
 from rookery.core.message import Message
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import CommandRejected

@@ -12,7 +12,7 @@ from datetime import datetime
 import click
 
 from rookery import NAME
-from rookery.cli.exit_codes import Exit
+from rookery.cli.reports import Exit
 from rookery.core.asks import CHOICES, AskKind, Choice, question_lines, reply_of
 from rookery.core.text.terminal_text import (
     Paint,
@@ -42,7 +42,7 @@ from rookery.manager.requests import (
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_store import manager_folder, sessions_kept
 from rookery.manager.shown_rows import InboxRow, Overview, SessionRow
-from rookery.protocol.client.question_text import ceiling, chosen, followup, suggestions
+from rookery.protocol.attend import ceiling, chosen, followup, suggestions
 from rookery.storage.cli.session_listing import age, cut, money, one_line, short_ids
 
 HEAD = ["ID", "STATE", "STARTED", "MODEL", "COST", "NAME"]

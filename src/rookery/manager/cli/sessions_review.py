@@ -9,7 +9,7 @@ from html import unescape
 import click
 
 from rookery import NAME
-from rookery.cli.exit_codes import Exit
+from rookery.cli.reports import Exit
 from rookery.core.queries import RestoreRehearsal
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import CommandRejected, SettingsError

@@ -10,7 +10,7 @@ import anyio.to_thread
 import click
 
 from rookery import NAME
-from rookery.cli.exit_codes import Exit
+from rookery.cli.reports import Exit
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import CommandRejected, SettingsError
 from rookery.governance.cli.intents_common import aligned
@@ -32,7 +32,7 @@ from rookery.manager.requests import (
 from rookery.manager.shown_rows import MailRow, Started
 from rookery.permissions.cli.trust_command import ask_trust
 from rookery.permissions.trust import TrustStore
-from rookery.protocol.client.picture_files import load_pictures
+from rookery.protocol.picture_files import load_pictures
 
 MOST_VERSIONS = 4
 

@@ -13,7 +13,7 @@ from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo, fields
 
 from rookery import NAME
-from rookery.cli.exit_codes import Exit
+from rookery.cli.reports import Exit
 from rookery.core.queries import BlamedLine, IntentRow, TraceRow
 from rookery.core.text.terminal_text import harmless, harmless_line, plainly_visible, visible_line
 from rookery.errors import SettingsError

@@ -51,7 +51,7 @@ from rookery.manager.shown_rows import (
 )
 from rookery.manager.worktrees.worktree_git import InTheWay
 from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
-from rookery.platform.processes.own_programs import find_own_program
+from rookery.platform.own_programs import find_own_program
 
 NO_END = '<span class="unseen">no newline at the end</span>'
 RETURN = '<span class="unseen">CR</span>'

@@ -29,7 +29,7 @@ from rookery.manager.requests import ListCheckpoints, RehearseRestore, RestoreSe
 from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.sessions.session_summary import ShownSession
 from rookery.manager.shown_rows import CheckpointRow, Done
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 
 SECONDS_FOR_PATHS = 3.0
 """What finding out which files commands have changed may take. Moments are shown without, then."""

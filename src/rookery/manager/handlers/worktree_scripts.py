@@ -33,8 +33,7 @@ from rookery.manager.worktrees.project_scripts import (
 )
 from rookery.manager.worktrees.worktree_project import RUN_SCRIPT, SETUP_SCRIPT
 from rookery.manager.worktrees.worktree_values import BranchFate, Obstacle, Removed, Worktree
-from rookery.platform.disk import PRIVATE_FILE, private_folder, put, reason
-from rookery.platform.list_file import KeptList
+from rookery.platform.disk import PRIVATE_FILE, KeptList, private_folder, put, reason
 from rookery.platform.paths import visible
 from rookery.platform.user_folders import Places
 

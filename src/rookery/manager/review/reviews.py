@@ -45,7 +45,7 @@ from rookery.manager.worktrees.worktree_git import InTheWay
 from rookery.manager.worktrees.worktree_project import Project
 from rookery.manager.worktrees.worktree_values import Code, Keep, Worktree
 from rookery.platform.descriptors import opened_folder
-from rookery.platform.git.git_objects import ObjectKind, object_id
+from rookery.platform.git_objects import ObjectKind, object_id
 from rookery.platform.paths import visible
 
 MOST_FILES = 1000

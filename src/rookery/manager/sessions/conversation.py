@@ -25,7 +25,7 @@ from rookery.manager.sessions.session_events import AnswerOrder as AnswerOrder
 from rookery.manager.sessions.session_events import UserMessage
 from rookery.manager.sessions.session_record import QueuedMessage
 from rookery.manager.sessions.session_task import RESUMING, FollowedTask, events_of, host_at
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 from rookery.protocol.jsonrpc import Disconnected, RpcError
 
 SECONDS_TO_CONNECT = 5.0

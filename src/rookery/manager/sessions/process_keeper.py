@@ -28,7 +28,7 @@ from rookery.manager.sessions.session_folders import ProcessMark, SessionFolder
 from rookery.manager.sessions.session_process import ProcessEnd, SessionProcess, start
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_task import RESUMING, FollowedTask
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 
 
 class Owner(ConversationListener, Protocol):

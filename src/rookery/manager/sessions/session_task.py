@@ -39,7 +39,7 @@ from rookery.manager.sessions.session_events import (
 )
 from rookery.manager.sessions.session_events import Event as SessionEvent
 from rookery.manager.sessions.session_states import Signal, ask_signal
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 from rookery.protocol.remote import remote_host
 from rookery.protocol.unix_sockets import unix_channel
 

@@ -48,7 +48,7 @@ from rookery.manager.sessions.session_record import (
 from rookery.manager.sessions.session_states import STATUS_OF, TRUE_IN, WAITING, WORKING
 from rookery.manager.sessions.session_task import RESUMING, FollowedTask
 from rookery.manager.sessions.stored_session import Recollection, rebuilt, with_figures
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 
 if TYPE_CHECKING:
     from rookery.manager.sessions.supervisor import Supervisor

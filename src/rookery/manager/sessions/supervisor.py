@@ -60,7 +60,7 @@ from rookery.manager.sessions.session_summary import (
 from rookery.manager.sessions.stored_session import found_again
 from rookery.manager.sessions.supervised_session import SupervisedSession
 from rookery.platform.user_folders import Places
-from rookery.protocol.host_interface import Host
+from rookery.protocol.codec import Host
 
 
 @asynccontextmanager

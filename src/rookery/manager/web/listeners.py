@@ -23,7 +23,7 @@ from msgspec import Struct
 from rookery import NAME
 from rookery.errors import SettingsError
 from rookery.platform.disk import private_folder, put
-from rookery.platform.processes.own_programs import run_program
+from rookery.platform.own_programs import run_program
 
 _DAYS = 397
 """Longer ones are not taken by all phones."""

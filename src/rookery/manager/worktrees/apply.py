@@ -25,7 +25,7 @@ from rookery.manager.worktrees.merge import (
 from rookery.manager.worktrees.worktree_git import Git, GitCommandFailed, InTheWay, own_index
 from rookery.manager.worktrees.worktree_project import Project, git_of
 from rookery.manager.worktrees.worktree_values import AppliedWork, ApplyPlan, Code, Worktree
-from rookery.platform.attributes import Attributes, attributes_at, keep_attributes
+from rookery.platform.descriptors import Attributes, attributes_at, keep_attributes
 
 _PATCH = ("diff", "--binary", "--full-index", "--no-renames", "--no-color", "--src-prefix=a/")
 

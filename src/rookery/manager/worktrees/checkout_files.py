@@ -19,7 +19,7 @@ from msgspec import Struct
 from rookery.manager.worktrees.worktree_git import Git, InTheWay
 from rookery.manager.worktrees.worktree_project import OWN_FOLDER, Project, git_of
 from rookery.manager.worktrees.worktree_values import Code, Copied, Worktree
-from rookery.platform.git.git_folders import regular_content
+from rookery.platform.git_folders import regular_content
 
 INCLUDE_FILE = ".worktreeinclude"
 _ENVIRONMENT = (".env", ".env.*")

@@ -34,7 +34,7 @@ from rookery.manager.worktrees.worktree_values import (
     WorktreeStep,
     block_order,
 )
-from rookery.platform.processes.own_programs import find_own_program
+from rookery.platform.own_programs import find_own_program
 
 PROTOCOLS = ("https", "ssh")
 FRESH_SECONDS = 60.0

@@ -36,7 +36,7 @@ from rookery.manager.worktrees.checkout_files import (
 from rookery.manager.worktrees.worktree_git import Git, GitCommandFailed, InTheWay
 from rookery.manager.worktrees.worktree_project import Project
 from rookery.manager.worktrees.worktree_values import KEEP_REFS, Code, Keep
-from rookery.platform.git.git_folders import entries, is_folder, regular_content
+from rookery.platform.git_folders import entries, is_folder, regular_content
 
 _IGNORED = "!! "
 

@@ -17,11 +17,11 @@ from rookery.core.limits import KIB, MIB
 from rookery.errors import ToolError
 from rookery.manager.worktrees.worktree_project import OWN_FOLDER, SETUP_SCRIPT
 from rookery.manager.worktrees.worktree_values import Worktree, environment_of
-from rookery.platform.git.git_folders import regular_content
-from rookery.platform.processes.command_environment import command_environment
-from rookery.platform.processes.guarded_process import GuardedProcess, guarded
-from rookery.platform.processes.own_programs import find_own_program
-from rookery.platform.processes.wardens import WaitingWarden, Wardens
+from rookery.platform.command_environment import command_environment
+from rookery.platform.git_folders import regular_content
+from rookery.platform.guarded_process import GuardedProcess, guarded
+from rookery.platform.own_programs import find_own_program
+from rookery.platform.wardens import WaitingWarden, Wardens
 
 LARGEST = 100 * KIB
 

@@ -42,7 +42,7 @@ from rookery.manager.worktrees.worktree_values import (
     Worktree,
     WorktreeState,
 )
-from rookery.platform.git.git_folders import NOTE_OF_WORKTREE, is_folder
+from rookery.platform.git_folders import NOTE_OF_WORKTREE, is_folder
 
 _TRIES = 3
 

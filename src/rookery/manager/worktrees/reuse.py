@@ -38,7 +38,7 @@ from rookery.manager.worktrees.worktree_values import (
     Worktree,
     WorktreeState,
 )
-from rookery.platform.git.git_folders import common_folder
+from rookery.platform.git_folders import common_folder
 
 
 def resume(project: Project, worktree: Worktree) -> Resumed:

@@ -15,7 +15,7 @@ from pathlib import Path
 from rookery import NAME
 from rookery.errors import RookeryError
 from rookery.manager.worktrees.worktree_values import Code, Obstacle
-from rookery.platform.git.git_runner import (
+from rookery.platform.git_runner import (
     GitAnswer,
     git_hardening,
     hardened,
@@ -24,9 +24,9 @@ from rookery.platform.git.git_runner import (
     sub_command,
     without_git_variables,
 )
+from rookery.platform.own_programs import ProgramTimeout
 from rookery.platform.paths import visible
-from rookery.platform.processes.own_programs import ProgramTimeout
-from rookery.platform.processes.plain_runner import NAMED_PROGRAMS
+from rookery.platform.plain_runner import NAMED_PROGRAMS
 
 _OWN = ("core.quotePath=false", "advice.detachedHead=false", "commit.gpgSign=false")
 _DURABLE = ("core.fsync=all", "core.fsyncMethod=fsync", "fastimport.unpackLimit=1")

@@ -25,7 +25,7 @@ from rookery.manager.worktrees.worktree_values import (
     WorktreeState,
 )
 from rookery.platform.disk import put
-from rookery.platform.git.git_folders import (
+from rookery.platform.git_folders import (
     NOTE_OF_WORKTREE,
     common_folder,
     entries,
@@ -33,7 +33,7 @@ from rookery.platform.git.git_folders import (
     regular_content,
 )
 from rookery.platform.locks import lock_within, open_lock
-from rookery.platform.processes.own_programs import find_own_program
+from rookery.platform.own_programs import find_own_program
 
 _LARGEST = 64 * 1024
 _INITIALIZING = b"initializing"

@@ -18,7 +18,7 @@ from rookery import NAME
 from rookery.core.text.terminal_text import cells_of, visible_line
 from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.permissions.trust import TrustStore
-from rookery.platform.attributes import attributes_at
+from rookery.platform.descriptors import attributes_at
 from rookery.platform.disk import private_folder, put, reason
 from rookery.platform.user_folders import Places, find_places
 from rookery.storage.cli.session_listing import GAP, age

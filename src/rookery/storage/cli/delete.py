@@ -13,7 +13,7 @@ import click
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.cli.exit_codes import Exit
+from rookery.cli.reports import Exit
 from rookery.errors import SettingsError, StorageError
 from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_listing import (

@@ -8,7 +8,7 @@ from msgspec import Struct
 from rookery.core.folds.points import NOTHING_TO_UNDO, Point, last_change, points
 from rookery.core.queries import AskCommands, AskIntents, AskModels, AskModes
 from rookery.errors import CommandRejected
-from rookery.protocol.client.client_commands import (
+from rookery.protocol.client_commands import (
     LineOutcome,
     SlashLines,
     Vocabulary,

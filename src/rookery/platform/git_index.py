@@ -1,26 +1,120 @@
-"""Which files git tracks, as its index says: none of those is ignored, whatever ignore files say.
+"""Which files git tracks, and what each file was when it was last read.
 
-No git is run. The index may have been written by anybody, so it is only ever a list of names to
-look for, and one that cannot be understood lists none.
+None of the tracked files is ignored, whatever ignore files say. No git is run. The index may have
+been written by anybody, so it is only ever a list of names to look for, and one that cannot be
+understood lists none.
+
+A stat index is a hint and no record: every line is compared with the file system before it is
+believed, so that any copy will do, an old one, that of another process, or none.
 """
 
 import hashlib
 import os
 import stat
+import struct
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha1
 from pathlib import Path
 
 from msgspec import Struct
 
-from rookery.platform.git.git_folders import common_folder, is_folder, regular_content
-from rookery.platform.git.git_objects import had_object, has_object
-from rookery.platform.stat_index import times_are_settled
+from rookery.platform.disk import put
+from rookery.platform.git_folders import common_folder, is_folder, regular_content
+from rookery.platform.git_objects import had_object, has_object
+
+_HEAD = b"rookery stat index 3\n"
+_ROW = struct.Struct("<QqqQI20s")
+_COUNT = struct.Struct("<I")
+_SETTLED = 2_000_000_000
+"""Nanoseconds after a change from which on another must show in the file's times: file systems
+keep those to two seconds at worst."""
+
+Row = tuple[int, int, int, int, int, bytes]
+"""Size, both times, inode, mode, and the id of the content."""
+Rows = dict[str, dict[str, Row]]
+"""By folder, then by name."""
+
+
+def row_of(status: os.stat_result, blob: bytes) -> Row:
+    return (
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_ino,
+        status.st_mode,
+        blob,
+    )
+
+
+def is_settled(row: Row, began: int) -> bool:
+    """Whether a change since it was read, which was after `began`, could not go unnoticed."""
+    return max(row[1], row[2]) < began - _SETTLED
+
+
+def times_are_settled(status: os.stat_result, began: int) -> bool:
+    """The same, of what has no row."""
+    return max(status.st_mtime_ns, status.st_ctime_ns) < began - _SETTLED
+
+
+def read_index(path: Path) -> Rows:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return {}
+    if data[: len(_HEAD)] != _HEAD or _checksum(data[:-20]) != data[-20:]:
+        return {}
+    return _decoded(data[len(_HEAD) : -20])
+
+
+def write_index(path: Path, rows: Mapping[str, Mapping[str, Row]]) -> None:
+    """Replaced whole. Not synced: a torn index is noticed, and merely costs time."""
+    data = _HEAD + _encoded(rows)
+    put(path, [data, _checksum(data)], durable=False)
+
+
+def _encoded(rows: Mapping[str, Mapping[str, Row]]) -> bytes:
+    names = [name for folder in rows.values() for name in folder]
+    heads = b"\0".join(os.fsencode(folder) for folder in rows)
+    tails = b"\0".join(map(os.fsencode, names))
+    counts = [len(folder) for folder in rows.values()]
+    return b"".join(
+        [
+            struct.pack("<III", len(rows), len(heads), len(tails)),
+            heads,
+            tails,
+            struct.pack(f"<{len(counts)}I", *counts),
+            *(_ROW.pack(*row) for folder in rows.values() for row in folder.values()),
+        ]
+    )
+
+
+def _decoded(data: bytes) -> Rows:
+    folders, heads_size, tails_size = struct.unpack_from("<III", data)
+    if not folders:
+        return {}
+    at = 12 + heads_size
+    heads = os.fsdecode(data[12:at]).split("\0")
+    tails = os.fsdecode(data[at : at + tails_size]).split("\0")
+    at += tails_size
+    counts = struct.unpack_from(f"<{folders}I", data, at)
+    at += _COUNT.size * folders
+    table = list(_ROW.iter_unpack(data[at:]))
+    rows, done = Rows(), 0
+    for head, count in zip(heads, counts, strict=True):
+        rows[head] = dict(zip(tails[done : done + count], table[done : done + count], strict=True))
+        done += count
+    return rows
+
+
+def _checksum(data: bytes) -> bytes:
+    return sha1(data, usedforsecurity=False).digest()
+
 
 _LARGEST = 64 * 1024 * 1024
 _LARGEST_LINK = 4096
-_HEAD = 12
+_HEADER_BYTES = 12
 _EXTENDED = 0x40
 _NO_FILES = (0o040000, 0o160000)
 """Folders that are not checked out, and repositories inside."""
@@ -125,11 +219,14 @@ def tracked_paths(index: bytes) -> list[bytes]:
 
 def tracked_blobs(index: bytes) -> Iterator[tuple[bytes, str]]:
     """The files that an index lists, and what git calls their content."""
-    version, count = int.from_bytes(index[4:8], "big"), int.from_bytes(index[8:_HEAD], "big")
+    version, count = (
+        int.from_bytes(index[4:8], "big"),
+        int.from_bytes(index[8:_HEADER_BYTES], "big"),
+    )
     if index[:4] != b"DIRC" or version not in (2, 3, 4):
         raise ValueError("it is not an index")
     flags_at = 40 + _hash_size(index)
-    path, at = b"", _HEAD
+    path, at = b"", _HEADER_BYTES
     for _ in range(count):
         name = at + flags_at + (4 if index[at + flags_at] & _EXTENDED else 2)
         kept = b""

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from rookery.platform.git.git_folders import common_folder, first_line, separate_folder
-from rookery.platform.git.git_runner import read_settings
+from rookery.platform.command_environment import command_environment
+from rookery.platform.git_folders import common_folder, first_line, separate_folder
+from rookery.platform.git_runner import read_settings
+from rookery.platform.own_programs import find_own_program
 from rookery.platform.paths import within
-from rookery.platform.processes.command_environment import command_environment
-from rookery.platform.processes.own_programs import find_own_program
 
 SECONDS = 5.0
 MOST_NAMED = 12

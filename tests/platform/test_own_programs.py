@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.platform.processes.own_programs import ProgramTimeout, run_program
+from rookery.platform.own_programs import ProgramTimeout, run_program
 
 ECHO = "import sys; data = sys.stdin.buffer.read(); sys.stdout.buffer.write(data); sys.exit(3)"
 WITH_A_CHILD = """

@@ -12,7 +12,7 @@ from rookery.core.commands import Answer, Cancel, CloseTask, OpenTask, Speak
 from rookery.core.facts import Asked, Event, Fact, RequestStarted, StepCancelled, ToolStarted
 from rookery.engine.engine import Engine
 from rookery.engine.ports.model import Chunk, ModelRequest
-from rookery.protocol.client.attend import (
+from rookery.protocol.attend import (
     Displays,
     Fate,
     Interrupts,

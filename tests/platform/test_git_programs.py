@@ -7,7 +7,7 @@ import pytest
 
 from rookery.commands.judge import CommandJudge
 from rookery.core.limits import Limits
-from rookery.platform.git.git_programs import git_programs
+from rookery.platform.git_programs import git_programs
 from rookery.workspace.files import WorkspaceFiles
 
 

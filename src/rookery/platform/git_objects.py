@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from rookery import faults
 from rookery.platform.disk import sync, sync_folder, write_new
-from rookery.platform.git.git_folders import entries, regular_content
+from rookery.platform.git_folders import entries, regular_content
 
 _HEAD = b"\xfftOc\x00\x00\x00\x02"
 _FANOUT_AT = len(_HEAD)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from rookery.platform.processes.own_programs import run_program
+from rookery.platform.own_programs import run_program
 
 NOTHING = "/dev/null"
 

@@ -38,7 +38,7 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
-from rookery.protocol.client.client_commands import (
+from rookery.protocol.client_commands import (
     HELP,
     LineOutcome,
     SlashLines,

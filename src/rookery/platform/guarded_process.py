@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from rookery.errors import ToolError
-from rookery.platform.processes.wardens import WaitingWarden, Wardens, birth, end_orphans
+from rookery.platform.wardens import WaitingWarden, Wardens, birth, end_orphans
 
 READ_SIZE = 64 * 1024
 

@@ -20,7 +20,7 @@ from rookery.core.facts import (
     TaskOpened,
 )
 from rookery.core.text.output_preview import Hiding
-from rookery.protocol.client.debug_log import open_debug_log
+from rookery.protocol.debug_log import open_debug_log
 
 
 def shown(file: Path, *facts: Fact) -> list[str]:

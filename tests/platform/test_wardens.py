@@ -14,8 +14,8 @@ import pytest
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.errors import ToolError
-from rookery.platform.processes.own_programs import own_script
-from rookery.platform.processes.wardens import WaitingWarden, WardensInAdvance
+from rookery.platform.own_programs import own_script
+from rookery.platform.wardens import WaitingWarden, WardensInAdvance
 from rookery.workspace.terminal import Terminal
 
 pytestmark = pytest.mark.anyio
@@ -136,7 +136,7 @@ async def test_nobody_waits_once_they_are_closed(shell: Terminal, wardens: Warde
 PRODUCT = """
 import signal, sys
 sys.path[:0] = {path!r}
-from rookery.platform.processes.wardens import WaitingWarden
+from rookery.platform.wardens import WaitingWarden
 warden = WaitingWarden()  # it ends when nothing holds it any more
 print(warden.process.pid, flush=True)
 signal.pause()

@@ -20,8 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from rookery.platform.processes.own_programs import own_script
-from rookery.platform.processes.warden import PR_SET_CHILD_SUBREAPER, prctl
+from rookery.platform.own_programs import own_script
 
 WARDEN = Path(__file__).with_name("warden.py")
 ORDER_SECONDS = 10.0
@@ -181,6 +180,8 @@ class _Process(NamedTuple):
 
 @cache
 def take_orphans_in() -> None:
+    from rookery.platform.warden import PR_SET_CHILD_SUBREAPER, prctl
+
     prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 

@@ -15,8 +15,8 @@ from rookery.core.facts import (
     ToolStarted,
 )
 from rookery.core.limits import FailureKind
-from rookery.protocol.client.attend import Leave, Say
-from rookery.protocol.client.outcomes import (
+from rookery.protocol.attend import Leave, Say
+from rookery.protocol.outcomes import (
     DECIDE_YOURSELF,
     NOT_APPROVED,
     PATIENCE,

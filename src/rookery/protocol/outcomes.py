@@ -20,8 +20,18 @@ from rookery.core.facts import (
 from rookery.core.folds.run_tallies import Denials, GovernanceTally
 from rookery.core.limits import FailureKind
 from rookery.core.replies import STOPPED_BY_HOOK, sentence_in
-from rookery.protocol.client.attend import Display, Fate, Leave, Response, RunEnd, Say
-from rookery.protocol.client.question_text import OfferedAnswer, ceiling, followup, suggestions
+from rookery.protocol.attend import (
+    Display,
+    Fate,
+    Leave,
+    OfferedAnswer,
+    Response,
+    RunEnd,
+    Say,
+    ceiling,
+    followup,
+    suggestions,
+)
 
 DECIDE_YOURSELF = "Not interactive: the user cannot answer. Decide yourself and continue."
 NOT_APPROVED = (

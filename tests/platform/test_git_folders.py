@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.platform.git.git_folders import common_folder, git_folders, own_repository
+from rookery.platform.git_folders import common_folder, git_folders, own_repository
 
 
 def git(folder: Path, *words: str) -> None:
