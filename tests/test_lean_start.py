@@ -36,7 +36,7 @@ NOT_YET = {
     "the ledger": "rookery.governance.ledger",
     "hooks": "rookery.governance.external_hooks",
     "search and replace": "rookery.core.text.diff_blocks",
-    "patches": "rookery.tools.edits.patch_places",
+    "patches": "rookery.core.text.patch_places",
     "expressions over paths": "rookery.core.path_patterns",
     "the full screen": "textual",
     "the sandbox": "rookery.sandbox.launcher",

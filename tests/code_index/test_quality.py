@@ -31,8 +31,8 @@ kill a process group when a command times out               platform/warden.py
 landlock system calls to confine commands                   sandbox/confine.py
 read text out of pdf and word documents                     tools/documents/document_worker.py
 apply a patch with several files                            tools/apply_patch.py
-search and replace with fuzzy matching of lines             tools/edits/literal_edits.py
-ask the user a follow-up question                           tools/ask_followup_question.py
+search and replace with fuzzy matching of lines             core/text/literal_edits.py
+ask the user a follow-up question                           tools/conversation.py
 take back changes of files to an earlier checkpoint         checkpoints/checkpoint_restore.py
 where are settings files merged and validated               storage/settings_files.py
 API keys stored on disk                                     storage/keys.py

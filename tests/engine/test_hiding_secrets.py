@@ -11,11 +11,13 @@ from rookery.core.text.output_preview import HIDDEN, Hiding
 from rookery.engine.event_log import EventLog
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Attend, HidingShell, TaskDeps
-from rookery.tools.execute_command import TOOL
+from rookery.tools.commands import ExecuteCommand
 from support.stage import Stage, call, finish, run, write
 from support.tool_workspace import Bench
 
 pytestmark = pytest.mark.anyio
+
+TOOL = ExecuteCommand()
 
 KEY = "sk-ant-0123456789abcdef"
 HALVES = f"printf 'A={KEY[:9]}'; sleep 0.1; printf '{KEY[9:]} end'"

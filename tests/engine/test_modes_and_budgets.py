@@ -28,8 +28,7 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Act, Attend
-from rookery.tools.new_task import NewTask
-from rookery.tools.switch_mode import SwitchModeTool
+from rookery.tools.modes import NewTask, SwitchModeTool
 from support.stage import TASK, Stage, StageClock, call, finish, write
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Struct
 
 from llm_server import call
-from rookery.tools.execute_command import ExecuteCommandArgs
+from rookery.tools.commands import ExecuteCommandArgs
 from support.canaries import Visit, World, remove, run
 from support.hostile_repositories import PROGRAM_NAMES, git, project_settings
 

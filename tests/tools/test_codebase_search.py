@@ -13,9 +13,8 @@ from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Permit
 from rookery.engine.ports.tool import Tool
 from rookery.errors import BadArguments, Denied, ToolError
-from rookery.tools.codebase_search import MOST_SHOWN, CodebaseSearch
-from rookery.tools.list_code_definition_names import ListCodeDefinitionNames
 from rookery.tools.registry import spec_of
+from rookery.tools.search import MOST_SHOWN, CodebaseSearch, ListCodeDefinitionNames
 from rookery.workspace.source_files import WorkspaceSources
 from support.workspace_folder import Workbench, permit_for
 

@@ -9,17 +9,17 @@ from rookery.core.facts import CompletionOffered, Todo, TodosChanged
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Outcome
 from rookery.errors import BadArguments
-from rookery.tools import ask_followup_question, attempt_completion, update_todo_list
-from rookery.tools.update_todo_list import checklist
+from rookery.tools.conversation import (
+    AskFollowupQuestion,
+    AttemptCompletion,
+    UpdateTodoList,
+    checklist,
+)
 from support.tool_workspace import Bench
 
 pytestmark = pytest.mark.anyio
 
-ASK, COMPLETE, TODOS = (
-    ask_followup_question.TOOL,
-    attempt_completion.TOOL,
-    update_todo_list.TOOL,
-)
+ASK, COMPLETE, TODOS = AskFollowupQuestion(), AttemptCompletion(), UpdateTodoList()
 
 
 async def test_a_question_is_asked_with_its_suggestions_and_the_answer_is_the_result(

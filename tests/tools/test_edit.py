@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rookery.core.text.literal_edits import replace_text
 from rookery.errors import BadArguments
-from rookery.tools.edits.literal_edits import replace_text
 from support.workspace_folder import Workbench, permit_for
 
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rookery.core.text.literal_edits import Miscounted, Missing, replace_loosely
 from rookery.errors import BadArguments
-from rookery.tools.edits.literal_edits import Miscounted, Missing, replace_loosely
 from support.timeouts import patience
 from support.workspace_folder import Workbench, permit_for
 

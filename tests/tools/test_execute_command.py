@@ -22,11 +22,13 @@ from rookery.core.text.output_preview import lines_in_gap
 from rookery.engine.ports.actions import Outcome, Permit
 from rookery.errors import BadArguments, CommandRejected, Denied, StorageError, ToolError
 from rookery.tools.command_watch import OFFER_SECONDS_WITH_OUTPUT
-from rookery.tools.execute_command import TOOL
+from rookery.tools.commands import ExecuteCommand
 from rookery.workspace.terminal import AsItIsLauncher, Terminal
 from support.tool_workspace import Bench
 
 pytestmark = pytest.mark.anyio
+
+TOOL = ExecuteCommand()
 
 QUICK = Limits(command_grace=0.2)
 

@@ -9,12 +9,14 @@ from msgspec.structs import replace
 from rookery.code_index.syntax import Outliner, SyntaxReader
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
-from rookery.tools.read_file import TOOL
+from rookery.tools.read_file import ReadFile
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.source_files import WorkspaceSources
 from support.tool_workspace import Bench
 
 pytestmark = pytest.mark.anyio
+
+TOOL = ReadFile()
 
 LINES = 40
 TEXT = "".join(f"def number_{n}():\n    return {n}\n" for n in range(LINES))

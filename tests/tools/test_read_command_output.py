@@ -4,10 +4,12 @@ import pytest
 
 from rookery.core.limits import KIB, Limits
 from rookery.errors import BadArguments, ToolError
-from rookery.tools.read_command_output import TOOL
+from rookery.tools.commands import ReadCommandOutput
 from support.tool_workspace import Bench
 
 pytestmark = pytest.mark.anyio
+
+TOOL = ReadCommandOutput()
 
 
 def bench_with(folder: Path, data: bytes) -> Bench:

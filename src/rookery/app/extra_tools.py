@@ -28,8 +28,7 @@ from rookery.mcp.presence import is_configured
 from rookery.platform.user_folders import Places
 from rookery.providers.registry import BASE_URLS, KEY_VARIABLES
 from rookery.storage.keys import find_key
-from rookery.tools.codebase_search import CodebaseSearch
-from rookery.tools.list_code_definition_names import ListCodeDefinitionNames
+from rookery.tools.search import CodebaseSearch, ListCodeDefinitionNames
 from rookery.workspace.files import WorkspaceFiles
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
-"""The tools a model may call, one file each.
+"""The tools a model may call, those of a kind in one file.
 
-A module with a `TOOL` is found by `registry`. `prepare` reads and returns an `Action`; only
-`perform`, behind the gate, changes anything.
+The `TOOLS` of a module are found by `registry`. `prepare` reads and returns an `Action`; only
+`perform` changes something, and only with the permit of the gate.
 """

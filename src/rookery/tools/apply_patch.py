@@ -120,8 +120,8 @@ def _paths(section: "Section") -> Iterator[str]:
 
 async def _step(section: "Section", ctx: ToolContext) -> "_Step | Action":
     """What a section does, or the explanation why it does not fit."""
+    from rookery.core.text.patch_places import explain, patched
     from rookery.core.text.patch_text import Addition, Deletion, Update
-    from rookery.tools.edits.patch_places import explain, patched
 
     match section:
         case Addition(_, path, text):
@@ -265,4 +265,4 @@ def _batched(step: _Step) -> dict[str, Any]:
     }
 
 
-TOOL = ApplyPatch()
+TOOLS = (ApplyPatch(),)

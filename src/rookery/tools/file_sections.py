@@ -20,7 +20,7 @@ from rookery.engine.ports.actions import Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.engine.ports.workspace import FileBytes, FileText
 from rookery.errors import ToolError
-from rookery.tools.documents.document_text import (
+from rookery.tools.document_text import (
     BOUNDS,
     DocumentKind,
     DocumentText,

@@ -80,7 +80,7 @@ class ReadFile:
         return _batch(args, ctx) if args.files else _single(args, args.path or "", ctx)
 
 
-TOOL = ReadFile()
+TOOLS = (ReadFile(),)
 
 
 def span_of(said: Any) -> Span:

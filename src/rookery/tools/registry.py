@@ -9,8 +9,9 @@ import pkgutil
 import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from operator import attrgetter
 from types import ModuleType
-from typing import Any, TypeGuard, cast
+from typing import Any, TypeGuard
 
 import msgspec
 from msgspec.structs import replace
@@ -38,16 +39,19 @@ _FIRST_SENTENCE = re.compile(r".*?\.(?=\s|\Z)", re.DOTALL)
 
 def all_tools() -> dict[str, Tool[Any]]:
     """Those that need nothing but a `ToolContext`."""
-    found = [cast(Tool[Any], module.TOOL) for module in _modules() if hasattr(module, "TOOL")]
-    return {tool.name: tool for tool in found}
+    found = [tool for module in _modules() for tool in getattr(module, "TOOLS", ())]
+    return {tool.name: tool for tool in sorted(found, key=attrgetter("name"))}
 
 
 def declared_tools() -> Iterator[ToolTraits]:
     """What every tool of this folder declares, and names of tools that others have."""
-    for module in _modules():
-        for each in vars(module).values():
-            if getattr(each, "__module__", "") == module.__name__ and _is_tool(each):
-                yield declared_by(each)
+    found = (
+        declared_by(each)
+        for module in _modules()
+        for each in vars(module).values()
+        if getattr(each, "__module__", "") == module.__name__ and _is_tool(each)
+    )
+    yield from sorted(found, key=attrgetter("name"))
     yield from TOOLS_OF_OTHERS
 
 
@@ -58,8 +62,9 @@ def declared_by(tool: Tool[Any] | type[Tool[Any]]) -> ToolTraits:
 
 
 def _modules() -> Iterator[ModuleType]:
-    for name in sorted(module.name for module in pkgutil.iter_modules(tools.__path__)):
-        yield import_module(f"{tools.__name__}.{name}")
+    for module in pkgutil.iter_modules(tools.__path__):
+        if not module.ispkg:
+            yield import_module(f"{tools.__name__}.{module.name}")
 
 
 def _is_tool(found: object) -> TypeGuard[type[Tool[Any]]]:

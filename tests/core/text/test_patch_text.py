@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rookery.core.text.patch_places import Lost, Pointless, explain, patched
 from rookery.core.text.patch_text import (
     Addition,
     Deletion,
@@ -16,7 +17,6 @@ from rookery.core.text.patch_text import (
     Update,
     parse,
 )
-from rookery.tools.edits.patch_places import Lost, Pointless, explain, patched
 from support.timeouts import patience
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))

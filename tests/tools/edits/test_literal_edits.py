@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.tools.edits.literal_edits import runs
+from rookery.core.text.literal_edits import runs
 
 items = st.lists(st.sampled_from("ab"), max_size=20)
 pieces = st.lists(st.sampled_from("ab"), min_size=1, max_size=6)

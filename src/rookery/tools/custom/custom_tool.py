@@ -24,7 +24,7 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import Denied, ToolError
 from rookery.tools.command_watch import first_line
-from rookery.tools.execute_command import TOOL, ExecuteCommandArgs
+from rookery.tools.commands import ExecuteCommand, ExecuteCommandArgs
 from rookery.tools.threads import beside
 
 TYPES = ("string", "integer", "number", "boolean", "array", "object")
@@ -110,7 +110,7 @@ class CustomTool:
     async def prepare(self, args: msgspec.Struct, ctx: ToolContext) -> Action:
         said = json.dumps(msgspec.to_builtins(args), ensure_ascii=False)
         line = f"printf %s {shlex.quote(said)} | {self._program}"
-        run = await TOOL.prepare(ExecuteCommandArgs(command=line), ctx)
+        run = await ExecuteCommand().prepare(ExecuteCommandArgs(command=line), ctx)
         seen = await beside(self._agreement.fingerprint)
         uncovered = await beside(self._agreement.uncovered)
         missing = uncovered or await beside(lambda: self._agreement.missing(seen))

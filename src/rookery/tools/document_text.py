@@ -14,7 +14,7 @@ from msgspec.structs import fields
 
 from rookery.core.limits import MIB
 
-_WORKER = Path(__file__).with_name("document_worker.py")
+_WORKER = Path(__file__).with_name("documents") / "document_worker.py"
 _ARCHIVES = (".docx", ".docm", ".xlsx", ".xlsm")
 _COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _SENTENCE = 1024

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from rookery.core.text.characters import plain_punctuation
 from rookery.core.text.line_places import Adapt, LinePlaces, describe, nearest
+from rookery.core.text.literal_edits import runs
 from rookery.core.text.patch_text import Hunk, PatchRow, Sign, shown
 from rookery.core.text.text_lines import Line, joined, lines_of, rewritten, usual_end
-from rookery.tools.edits.literal_edits import runs
 
 _BLANKS = " \t\r"
 _View: TypeAlias = Callable[[str], str]
