@@ -17,7 +17,7 @@ from rookery.core.commands import Answer, OpenTask
 from rookery.core.message import call_text
 from rookery.core.queries import AskPaths, FoundPath
 from rookery.core.text.terminal_text import approvable, plainly_visible, seen_letters
-from rookery.protocol.attend import ceiling, followup
+from rookery.protocol.codec import ceiling, followup
 from rookery.tui.app import FullScreen, Opening
 from rookery.tui.question_page import QuestionStep, body_of
 from rookery.tui.rows.lines import all_lines

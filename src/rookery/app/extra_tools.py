@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import PROJECT_FOLDER
-from rookery.browser.browser_action import find_browser
 from rookery.core.blocks import ToolCall
 from rookery.core.indexed_code import CodeHits, Definition, Outline
 from rookery.core.limits import Limits
@@ -132,6 +131,8 @@ class Browsers:
         )
 
     def _found(self) -> bool:
+        from rookery.browser.browser_action import find_browser
+
         try:
             return bool(find_browser(self._path, os.environ.get("PATH", "")))
         except ToolError:

@@ -7,8 +7,9 @@ finds the processes of a browser that does not end when asked.
 
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +20,12 @@ from rookery.browser.page_views import VIEWPORT, Happenings
 from rookery.browser.reach import BrowserReach, proxy
 from rookery.browser.watched_page import WatchedPage
 from rookery.errors import ToolError
+from rookery.platform.locks import hold_folder, remove_held_folder, sweep_folders
 
 if TYPE_CHECKING:
     from asyncio import Future
 
     from playwright.async_api import BrowserContext, Page, Playwright, Request, Route
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-
-from rookery.platform.locks import hold_folder, remove_held_folder, sweep_folders
 
 PREFIX = "rookery-browser-"
 LONGEST = 56

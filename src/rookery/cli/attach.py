@@ -44,10 +44,9 @@ from rookery.protocol.attend import (
     Response,
     RunEnd,
     attend,
-    followup,
 )
 from rookery.protocol.client_commands import SlashLines, Vocabulary
-from rookery.protocol.codec import LARGEST_NUMBER, Host
+from rookery.protocol.codec import LARGEST_NUMBER, Host, followup
 from rookery.protocol.jsonrpc import Disconnected
 from rookery.protocol.remote import NoHost, remote_host
 from rookery.protocol.unix_sockets import unix_channel

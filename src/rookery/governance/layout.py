@@ -6,6 +6,7 @@ kept outside of the workspace (`GovernedPlaces`) is there because no agent can r
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -15,13 +16,11 @@ from msgspec import Struct
 from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.errors import RookeryError
 from rookery.platform.disk import put
+from rookery.platform.git_objects import ObjectKind, object_id
 from rookery.platform.user_folders import Places
 
 if TYPE_CHECKING:
     from rookery.core.findings import Problem
-from contextlib import suppress
-
-from rookery.platform.git_objects import ObjectKind, object_id
 
 
 def note_write(folder: Path | None, path: Path, data: bytes) -> None:

@@ -6,43 +6,33 @@ of reaches its `fate`, and its owner is waiting for that.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
-
-from rookery import NAME, VERSION
-from rookery.mcp.catalogue import Catalogue
-from rookery.mcp.config import ServerDefinition, Transport
-from rookery.mcp.failure import ServerFailure, in_words
-from rookery.mcp.received import ConnectionEnd
-from rookery.mcp.server_process import ServerProcess
-from rookery.mcp.server_programs import ServerEnvironment
-from rookery.mcp.transports import last_words, to_program, to_url
-
-if TYPE_CHECKING:
-    from mcp.client._transport import TransportStreams
-    from mcp.client.client import Client
-from collections.abc import Awaitable, Iterable
-from typing import TYPE_CHECKING, TypeVar
-
-import anyio
 from msgspec import Struct
 
+from rookery import NAME, VERSION
 from rookery.core.limits import KIB
 from rookery.mcp.catalogue import (
+    Catalogue,
     PromptArgument,
     PromptOffer,
     ResourceOffer,
     ToolOffer,
 )
-from rookery.mcp.failure import visible, visible_line
-from rookery.mcp.server_programs import LIST_SECONDS
+from rookery.mcp.config import ServerDefinition, Transport
+from rookery.mcp.failure import ServerFailure, in_words, visible, visible_line
+from rookery.mcp.received import ConnectionEnd
+from rookery.mcp.server_process import ServerProcess
+from rookery.mcp.server_programs import LIST_SECONDS, ServerEnvironment
+from rookery.mcp.transports import last_words, to_program, to_url
 
 if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
     from mcp.client.client import Client
 
 

@@ -52,7 +52,8 @@ from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.core.tool_traits import SPEAKING
 from rookery.plain.markdown_stream import MarkdownStream, SpokenWords, StyledSpan
 from rookery.plain.screen import Screen
-from rookery.protocol.attend import BESIDE_A_QUESTION, followup
+from rookery.protocol.attend import BESIDE_A_QUESTION
+from rookery.protocol.codec import followup
 
 OUTPUT_LINES = 18
 """Lines of one command's output that are shown as they come; then only the last ones are."""

@@ -16,16 +16,8 @@ from rookery.core.text.terminal_text import (
 )
 from rookery.plain.keyboard import Keyboard
 from rookery.plain.screen import LEFT_AT_PROMPT, Screen
-from rookery.protocol.attend import (
-    Leave,
-    OfferedAnswer,
-    Response,
-    Say,
-    ceiling,
-    chosen,
-    followup,
-    suggestions,
-)
+from rookery.protocol.attend import Leave, Response, Say
+from rookery.protocol.codec import OfferedAnswer, ceiling, chosen, followup, suggestions
 from rookery.protocol.outcomes import DECIDE_YOURSELF
 
 _YES = {"y", "yes"}

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from rookery.core.message import Message, diff_in
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
-from rookery.protocol.attend import followup
+from rookery.protocol.codec import followup
 
 _BOXES = {"completed": "[x]", "in_progress": "[-]", "pending": "[ ]"}
 _BACKTICKS = re.compile(r"`{3,}")

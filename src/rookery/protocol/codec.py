@@ -1,4 +1,4 @@
-"""Events and commands as JSON, and back.
+"""Events, commands and questions as JSON, and back.
 
 A value is spelled as an object whose `kind` is the snake-case name of its class; an event
 is its fact's object with `seq`, `sub` and `ts` in front. Readers of events ignore fields they do
@@ -6,6 +6,7 @@ not know and keep facts they do not know as `Unrecognised`. A command or a query
 is refused: it would do something else than its sender meant.
 """
 
+import json
 import re
 from collections.abc import AsyncIterator
 from typing import Any, Protocol, TypeVar, cast, get_args
@@ -206,3 +207,60 @@ def _fact_from(fields: dict[str, Any]) -> Fact:
 
 def _block_from(fields: dict[str, Any]) -> Block:
     return cast(Block, msgspec.convert(fields, BLOCKS[fields["kind"]]))
+
+
+class OfferedAnswer(msgspec.Struct, frozen=True):
+    """An answer that a model offers, and the mode it would like to go on in with it."""
+
+    answer: str
+    mode: str = ""
+
+
+def followup(text: str) -> tuple[str, list[str]]:
+    """A follow-up's question and the answers it offers. Plain text is a question without any."""
+    question, offered = _read(text)
+    return question, [each.answer for each in offered]
+
+
+def suggestions(text: str) -> list[OfferedAnswer]:
+    return _read(text)[1]
+
+
+def _read(text: str) -> tuple[str, list[OfferedAnswer]]:
+    try:
+        said = json.loads(text)
+        return str(said["question"]), [_suggestion(each) for each in said.get("suggest", [])]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return text, []
+
+
+def _suggestion(said: Any) -> OfferedAnswer:
+    if isinstance(said, dict):
+        return OfferedAnswer(str(said["answer"]), str(said.get("mode") or ""))
+    return OfferedAnswer(str(said))
+
+
+def chosen(answer: str, offered: list[OfferedAnswer]) -> OfferedAnswer:
+    """The suggestion a bare number picks; any other answer is an answer."""
+    answer = answer.strip()
+    if answer.isdecimal() and 1 <= int(answer) <= len(offered):
+        return offered[int(answer) - 1]
+    return OfferedAnswer(answer)
+
+
+_CEILINGS = {
+    "requests": "This task has made {count:.0f} requests, which is its limit (max_requests).",
+    "cost": "This task has reached its limit of ${count:.2f} (max_cost).",
+    "tokens": "This task has reached its limit of {count:,.0f} tokens (max_tokens).",
+    "seconds": "This task has reached its limit of {minutes:.3g} minutes of work (max_minutes).",
+}
+
+
+def ceiling(text: str) -> str:
+    """Which limit a task has come to, as a sentence."""
+    try:
+        said = json.loads(text)
+        count = float(said["count"])
+        return _CEILINGS[said["type"]].format(count=count, minutes=count / 60)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "The limit for this task is reached."

@@ -32,6 +32,7 @@ from rookery.protocol.attend import (
     followup,
     suggestions,
 )
+from rookery.protocol.codec import OfferedAnswer, ceiling, followup, suggestions
 
 DECIDE_YOURSELF = "Not interactive: the user cannot answer. Decide yourself and continue."
 NOT_APPROVED = (

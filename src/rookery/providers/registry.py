@@ -3,31 +3,27 @@
 Importing this package loads no provider: each is imported when it is opened.
 """
 
-from collections.abc import AsyncIterator, Mapping
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-from msgspec.structs import replace
+import msgspec
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
+from rookery.core.facts import Usage
 from rookery.core.limits import Effort, Limits
 from rookery.engine.ports.model import Chunk, ModelInfo, ModelRequest
 from rookery.errors import SettingsError
 
 if TYPE_CHECKING:
+    import httpx2
+
     from rookery.providers.exchange import Endpoint
-import re
-from collections.abc import Sequence
-from functools import cache
-
-import anyio
-import httpx2
-import msgspec
-from msgspec import Struct
-from msgspec.structs import fields
-
-from rookery.core.facts import Usage
 
 _FILE = Path(__file__).with_name("models.toml")
 _MILLION = 1_000_000
@@ -302,10 +298,13 @@ async def local_servers(
 
     `addresses` are base URLs by provider.
     """
+    import anyio
+    import httpx2
+
     wanted = addresses or {name: BASE_URLS[name] for name in LOCAL}
     found: dict[str, LocalServer] = {}
 
-    async def look(http: httpx2.AsyncClient, provider: str, base_url: str) -> None:
+    async def look(http: "httpx2.AsyncClient", provider: str, base_url: str) -> None:
         with anyio.move_on_after(seconds):
             models = await _models(http, base_url)
             if models is not None:
@@ -320,8 +319,10 @@ async def local_servers(
     return [found[provider] for provider in wanted if provider in found]
 
 
-async def _models(http: httpx2.AsyncClient, base_url: str) -> tuple[str, ...] | None:
+async def _models(http: "httpx2.AsyncClient", base_url: str) -> tuple[str, ...] | None:
     """The ids of the models on offer; None if this is no model server."""
+    import httpx2
+
     text = b""
     try:
         async with http.stream("GET", f"{base_url.rstrip('/')}/models") as response:

@@ -38,7 +38,7 @@ MOST_NAMED = 5
 _NEVER_LEFT_TO_GIT = frozenset(map(folded, NEVER_WRITABLE))
 _WITHOUT_PROTECTED = {"node_modules", "__pycache__"}
 
-RUNNER = Path(__file__).parents[1] / "platform" / "processes" / "plain_runner.py"
+RUNNER = Path(__file__).parents[1] / "platform" / "plain_runner.py"
 
 
 class _Special(Struct, frozen=True):

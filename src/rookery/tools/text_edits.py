@@ -1,13 +1,15 @@
 """Change one file: replace a piece of its text, apply search/replace blocks, or write it whole."""
 
+import re
 from functools import partial
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 from msgspec.structs import replace
 
 from rookery.core.text.characters import as_utf8
-from rookery.core.text.text_lines import Swap, line_swap
+from rookery.core.text.text_lines import Swap, line_swap, with_ends_of
 from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action
 from rookery.engine.ports.tool import ToolContext
@@ -18,10 +20,6 @@ from rookery.tools.threads import beside
 
 if TYPE_CHECKING:
     from rookery.core.text.diff_blocks import Applied
-import re
-from pathlib import PurePosixPath
-
-from rookery.core.text.text_lines import with_ends_of
 
 _FENCE = re.compile(r"```[\w+#.-]*\s*")
 _FENCES_DROPPED = "Only the ``` lines around the content were left out."

@@ -12,7 +12,7 @@ from textual.message import Message
 
 from rookery.core.asks import Choice, Reply, reply_of
 from rookery.core.facts import Asked
-from rookery.protocol.attend import OfferedAnswer, suggestions
+from rookery.protocol.codec import OfferedAnswer, suggestions
 from rookery.tui.question_page import APPROVALS, CHOSEN, CONFIRMING, QuestionStep, answer_letters
 from rookery.tui.shown_question import ShownQuestion
 from rookery.tui.theme import Theme

@@ -6,7 +6,7 @@ from typing import Any
 from rookery.core.asks import AskKind, Reply
 from rookery.core.commands import Command, ReopenTask, SwitchMode
 from rookery.core.queries import AskModes
-from rookery.protocol.attend import chosen, suggestions
+from rookery.protocol.codec import chosen, suggestions
 from rookery.tui.ask_panel import AskPanel
 from rookery.tui.attachments import Attachments
 from rookery.tui.interfaces import Controller

@@ -13,7 +13,7 @@ from rich.text import Text
 from rookery.core.asks import AskedReason, AskedTarget, AskKind, Choice, IntentQuestion
 from rookery.core.facts import Asked
 from rookery.core.text.terminal_text import approvable, harmless, plainly_visible, visible_line
-from rookery.protocol.attend import ceiling, followup, suggestions
+from rookery.protocol.codec import ceiling, followup, suggestions
 from rookery.tui.rows.lines import TAB, Piece, indented, text_pieces, together, wrapped
 from rookery.tui.rows.markdown import GrowingMarkdownLines
 from rookery.tui.rows.tool_calls import diff_pieces, is_edit, payload_in

@@ -9,7 +9,7 @@ from msgspec import Struct
 from rookery.core.asks import AskKind
 from rookery.core.commands import Command
 from rookery.core.text.terminal_text import harmless_line
-from rookery.protocol.attend import suggestions
+from rookery.protocol.codec import suggestions
 from rookery.tui.ask_panel import AskPanel
 from rookery.tui.composer import Composer
 from rookery.tui.interfaces import Controller

@@ -23,8 +23,7 @@ from rookery.core.commands import (
 from rookery.core.facts import Asked, Event
 from rookery.core.folds.view import View
 from rookery.errors import CommandRejected
-from rookery.protocol.attend import OfferedAnswer
-from rookery.protocol.codec import Host
+from rookery.protocol.codec import Host, OfferedAnswer
 from rookery.tui.followed_tasks import Following, Start, WatchedTask
 from rookery.tui.interfaces import Controller
 from rookery.tui.question_page import APPROVALS

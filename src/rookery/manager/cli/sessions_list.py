@@ -42,7 +42,7 @@ from rookery.manager.requests import (
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_store import manager_folder, sessions_kept
 from rookery.manager.shown_rows import InboxRow, Overview, SessionRow
-from rookery.protocol.attend import ceiling, chosen, followup, suggestions
+from rookery.protocol.codec import ceiling, chosen, followup, suggestions
 from rookery.storage.cli.session_listing import age, cut, money, one_line, short_ids
 
 HEAD = ["ID", "STATE", "STARTED", "MODEL", "COST", "NAME"]

@@ -7,7 +7,7 @@ from rich.text import Text
 from textual.strip import Strip
 
 from rookery.core.message import Message
-from rookery.protocol.attend import followup
+from rookery.protocol.codec import followup
 from rookery.tui.rows.lines import (
     Family,
     Piece,
