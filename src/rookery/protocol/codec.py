@@ -249,18 +249,18 @@ def chosen(answer: str, offered: list[OfferedAnswer]) -> OfferedAnswer:
 
 
 _CEILINGS = {
-    "requests": "This task has made {count:.0f} requests, which is its limit (max_requests).",
-    "cost": "This task has reached its limit of ${count:.2f} (max_cost).",
-    "tokens": "This task has reached its limit of {count:,.0f} tokens (max_tokens).",
-    "seconds": "This task has reached its limit of {minutes:.3g} minutes of work (max_minutes).",
+    "requests": "This session has made {count:.0f} requests, which is its limit (max_requests).",
+    "cost": "This session has reached its limit of ${count:.2f} (max_cost).",
+    "tokens": "This session has reached its limit of {count:,.0f} tokens (max_tokens).",
+    "seconds": "This session has reached its limit of {minutes:.3g} minutes of work (max_minutes).",
 }
 
 
 def ceiling(text: str) -> str:
-    """Which limit a task has come to, as a sentence."""
+    """Which limit a session has reached, as a sentence."""
     try:
         said = json.loads(text)
         count = float(said["count"])
         return _CEILINGS[said["type"]].format(count=count, minutes=count / 60)
     except (ValueError, KeyError, TypeError, RecursionError):
-        return "The limit for this task is reached."
+        return "This session has reached its limit."

@@ -20,18 +20,7 @@ from rookery.core.facts import (
 from rookery.core.folds.run_tallies import Denials, GovernanceTally
 from rookery.core.limits import FailureKind
 from rookery.core.replies import STOPPED_BY_HOOK, sentence_in
-from rookery.protocol.attend import (
-    Display,
-    Fate,
-    Leave,
-    OfferedAnswer,
-    Response,
-    RunEnd,
-    Say,
-    ceiling,
-    followup,
-    suggestions,
-)
+from rookery.protocol.attend import Display, Fate, Leave, Response, RunEnd, Say
 from rookery.protocol.codec import OfferedAnswer, ceiling, followup, suggestions
 
 DECIDE_YOURSELF = "Not interactive: the user cannot answer. Decide yourself and continue."

@@ -20,7 +20,7 @@ from rookery.manager.sessions.session_record import QueuedMessage, same_fields
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_summary import SessionQuestion, ShownSession
 from rookery.manager.shown_rows import InboxRow, MailRow, SessionRow
-from rookery.protocol.client.question_text import ceiling
+from rookery.protocol.codec import ceiling
 
 SECONDS_AT_ONCE = 0.025
 """Of work, after which what was made so far is told."""
