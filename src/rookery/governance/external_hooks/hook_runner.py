@@ -30,10 +30,6 @@ from rookery.platform.command_environment import command_environment
 from rookery.platform.disk import put
 from rookery.platform.guarded_process import GuardedProcess, guarded, not_started
 from rookery.platform.own_programs import find_own_program
-from rookery.platform.processes.command_environment import command_environment
-from rookery.platform.processes.guarded_process import GuardedProcess, guarded, not_started
-from rookery.platform.processes.own_programs import find_own_program
-from rookery.platform.processes.wardens import Wardens
 from rookery.platform.wardens import Wardens
 
 GRACE = 2.0
