@@ -74,9 +74,11 @@ SECONDS_UNTIL_ASKED = 0.1
     help="The server's folder.",
 )
 def command(session: str | None, socket: Path | None, workspace: Path) -> int:
-    """Attach to a session that rookery serve runs; without one, list those that run there.
+    """Attach to a session that `rookery serve` runs. Without a session, list those that are
+    running.
 
-    Ctrl-D detaches and leaves the task running. Ctrl-C stops what it does, twice detaches."""
+    Ctrl-D detaches and leaves the session running. Ctrl-C stops its work; twice, it detaches.
+    """
     path = socket or socket_for(find_places(os.environ), workspace)
     try:
         return anyio.run(_attach, path, session)

@@ -33,7 +33,7 @@ STOPPED = 128
 @click.command()
 @click.option("--keep", is_flag=True, help="Keep the demo's repository.")
 def command(keep: bool) -> int:
-    """Watch a scripted model repair a small repository with the real engine and tools."""
+    """Watch a scripted model fix a small repository with the real engine and tools."""
     folder = Path(tempfile.mkdtemp(prefix=f"{NAME}-demo-"))
     workspace = folder.resolve() / "shop"
     try:

@@ -56,8 +56,8 @@ _MARKS = {Health.OK: "✔", Health.WARN: "!", Health.BAD: "✗"}
 )
 @click.option("--json", "for_programs", is_flag=True, help="Print JSON.")
 def command(workspace: Path, for_programs: bool) -> int:
-    """Examine the installation, this folder and what is kept. Nothing is changed, and nothing
-    in the folder is run."""
+    """Check the installation, this folder and the stored sessions. Nothing is changed, and
+    nothing in the folder is run."""
     findings = list(examination(workspace, os.environ))
     if for_programs:
         print(_json(findings))

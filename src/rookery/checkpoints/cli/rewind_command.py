@@ -80,10 +80,10 @@ def command(
     dry_run: bool,
     yes: bool,
 ) -> int:
-    """Take a session back to an earlier point: files, conversation, or both.
+    """Undo: restore files, the conversation, or both to an earlier point.
 
-    What you changed yourself since then stays as it is, and is listed. A rewind can be
-    rewound: it is a point like any other.
+    Files that you changed yourself since then are kept and listed. A rewind can be undone in
+    the same way.
     """
     if files and conversation:
         raise SettingsError("Give --files or --conversation, not both.")

@@ -54,8 +54,8 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.group(invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> int:
-    """Look after hooks: programs that are told what the agent does, and may refuse it. Without a
-    command they are listed."""
+    """Manage hooks: programs that run when the agent does something and can block it. Without a
+    command, list them."""
     return 0 if ctx.invoked_subcommand else int(ctx.invoke(list_command))
 
 
@@ -63,7 +63,7 @@ def command(ctx: click.Context) -> int:
 @_HERE
 @_JSON
 def list_command(workspace: Path, as_json: bool) -> int:
-    """Print the hooks, where they come from, and whether they run. Nothing is started."""
+    """List the hooks, where they come from and whether they run. Nothing is started."""
     found, trust = _surroundings(workspace)
     statuses = [(known, trust.status(known)) for known in found.hooks]
     if as_json:
@@ -90,7 +90,7 @@ def list_command(workspace: Path, as_json: bool) -> int:
 @_HERE
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def trust_command(name: str, workspace: Path, yes: bool) -> int:
-    """Show a project's hook, or what has changed about it, and let it run from now on."""
+    """Show a project's hook, or what changed in it, and allow it to run."""
     found, trust = _surroundings(workspace)
     named = [known for known in found.hooks if known.hook.name == name]
     if not named:
@@ -122,7 +122,7 @@ def trust_command(name: str, workspace: Path, yes: bool) -> int:
 def test_command(
     event: str, tool: str | None, given: str | None, workspace: Path, as_json: bool
 ) -> int:
-    """Run the hooks of an event on a sample, and print what they were told, said and decided.
+    """Run the hooks of an event with sample input and print their input, output and decision.
     Nothing else is done."""
     import anyio
 

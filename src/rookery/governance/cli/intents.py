@@ -75,8 +75,8 @@ FAULTS = frozenset({"outdated", "uncovered", "orphan"})
 )
 @common
 def coverage_command(options: CommonOptions, allowed: Sequence[str]) -> int:
-    """Compare intents with recorded changes: what is proved, what is left behind, what has no
-    reason. Fails if something is outdated, uncovered or an orphan."""
+    """Compare intents with recorded changes: what is verified, what is outdated and what has no
+    intent. Fails if anything is outdated, uncovered or without an intent."""
     governed = open_folder(options)
     found = coverage_of(governed).coverage
     states = {each.state for each in found.intents} | ({"orphan"} if found.orphans else set())
@@ -96,7 +96,7 @@ def coverage_command(options: CommonOptions, allowed: Sequence[str]) -> int:
 @click.command("map")
 @common
 def map_command(options: CommonOptions) -> int:
-    """Print which files and functions each intent lives in, as Markdown. Writes no file."""
+    """Print the files and functions of each intent as Markdown. Writes no file."""
     governed = open_folder(options)
     entries = intent_map(governed.layout, governed.usable.intents, oldest(governed.layout.folder))
     options.say(map_text(entries).rstrip("\n"))
@@ -274,8 +274,8 @@ _LEDGER = {
 @common_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> int:
-    """Say what is to be done, where, and how one can tell that it is done; agents stay inside.
-    Without a command the intents are listed."""
+    """Manage intents: what is to be done, which files it may change and when it is done.
+    Without a command, list them."""
     said = {name: held for name, held in given.items() if ctx.get_parameter_source(name) in SAID}
     ctx.default_map = dict.fromkeys(command.commands, said)
     return 0 if ctx.invoked_subcommand else int(ctx.invoke(list_command))
@@ -284,7 +284,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
 @click.command("init")
 @common
 def init_command(options: CommonOptions) -> int:
-    """Begin to govern a folder: make the files that are needed, and no others."""
+    """Set up governance in a folder: create the files it needs."""
     settings = find_settings(find_places(os.environ).settings_file, None, os.environ, {}).settings
     vcs = settings.trace.vcs
     made = init(options.folder, vcs=vcs)

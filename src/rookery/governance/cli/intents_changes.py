@@ -170,7 +170,7 @@ class Changing:
 @_REASON
 @common
 def start_command(options: CommonOptions, intent_id: str, reason: str) -> int:
-    """Put an intent in progress, so that agents can work under it."""
+    """Start an intent, so that agents can work on it."""
     governed = open_folder(options)
     intent = governed.sound_intent(intent_id)
     made = moved(governed, "start", intent, reason)
@@ -184,7 +184,7 @@ def start_command(options: CommonOptions, intent_id: str, reason: str) -> int:
 @_REASON
 @common
 def pause_command(options: CommonOptions, intent_id: str, reason: str) -> int:
-    """Stop work under an intent. Tasks that run under it lose it."""
+    """Pause an intent. It is deselected in running sessions."""
     governed = open_folder(options)
     return told(options, moved(governed, "pause", governed.intent(intent_id), reason))
 
@@ -194,7 +194,7 @@ def pause_command(options: CommonOptions, intent_id: str, reason: str) -> int:
 @_REASON
 @common
 def reopen_command(options: CommonOptions, intent_id: str, reason: str) -> int:
-    """Take up an intent again that was completed or abandoned."""
+    """Reopen a completed or abandoned intent."""
     governed = open_folder(options)
     return told(options, moved(governed, "reopen", governed.intent(intent_id), reason))
 

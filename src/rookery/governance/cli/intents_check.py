@@ -77,7 +77,7 @@ def check_command(
     revisions: str | None,
     paths: Sequence[str],
 ) -> int:
-    """Say what may be changed under an intent, as the gate would. Nothing is done."""
+    """Check whether a change would be allowed under an intent. Nothing is done."""
     kinds = [bool(paths), line is not None, staged, revisions is not None]
     if sum(kinds) != 1:
         raise SettingsError("Give paths, or one of --command, --staged and --range.")

@@ -77,7 +77,8 @@ def close_command(
     reason: str,
     met: Sequence[str],
 ) -> int:
-    """Complete an intent. Its checks are run first, and each is shown before it runs."""
+    """Complete an intent. Its acceptance criteria are checked first; each command is shown
+    before it runs."""
     governed = open_folder(options)
     if force and not reason.strip():
         raise SettingsError("--force needs --reason.")

@@ -70,7 +70,7 @@ class _Shown(Struct, frozen=True, kw_only=True):
 def list_command(
     options: CommonOptions, statuses: Sequence[str], tags: Sequence[str], touching: str | None
 ) -> int:
-    """Print the intents: those in progress first, closed ones last."""
+    """List the intents: in progress first, closed ones last."""
     governed = open_folder(options)
     found = [
         each
@@ -106,7 +106,7 @@ def scope_shown(intent: Intent) -> str:
 @click.argument("intent_id", metavar="ID")
 @common
 def show_command(options: CommonOptions, intent_id: str) -> int:
-    """Print an intent: its scope, how one can tell that it is done, and what was done under it."""
+    """Show an intent: its scope, its acceptance criteria and the recorded changes."""
     governed = open_folder(options)
     shown = _looked_up(governed, governed.intent(intent_id))
     options.say(*_lines(shown))

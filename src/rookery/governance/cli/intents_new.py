@@ -127,7 +127,7 @@ def new_command(
     depends_on: Sequence[str],
     parent: str,
 ) -> int:
-    """Describe something that is to be done. Without options it asks field by field."""
+    """Create an intent. Without options, it asks for each field."""
     _insist_on_id(intent_id)
     governed = open_folder(options)
     by_answers = name is None and not (scope or criteria or checks or constraints)

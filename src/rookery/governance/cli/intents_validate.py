@@ -155,7 +155,7 @@ class Examined(Struct, frozen=True, kw_only=True):
 @click.option("--strict", is_flag=True, help="Exit with 3 if there are only warnings.")
 @common
 def validate_command(options: CommonOptions, strict: bool) -> int:
-    """Look through the files of governance and list everything that is wrong with them."""
+    """Validate the governance files and list all problems."""
     governed = open_folder(options)
     examined = examined_files(governed)
     problems = [problem for each in examined for problem in each.problems]

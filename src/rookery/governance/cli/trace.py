@@ -64,10 +64,10 @@ Span = tuple[int, int]
 )
 @ledger_command
 def blame_command(opened: OpenedLedger, where: str, span: str, why: bool, for_tools: bool) -> int:
-    """Print who wrote each line of a file: an agent for an intent, a person, or nobody knows.
+    """Show who wrote each line of a file: an agent for an intent, a person, or unknown.
 
-    With a LINE, print also the call that wrote it, the intent and its criteria, and who let the
-    call through. Nothing is guessed.
+    With a LINE, also show the call that wrote it, its intent and criteria, and who approved it.
+    Nothing is guessed.
     """
     from rookery.governance.ledger.git_history import history_of
     from rookery.governance.ledger.line_history import line_history, whys_behind
@@ -156,7 +156,7 @@ SEARCHED_BEFORE = 100_000
 
 @click.group()
 def command() -> None:
-    """Read the ledger of what agents did here, check it, and hand it on."""
+    """Read, verify and export the ledger: the record of what agents did here."""
 
 
 for each in (
@@ -215,7 +215,7 @@ def log_command(
     outcome: str | None,
     **asked: str,
 ) -> int:
-    """Print the records, newest first. Each begins with what `show` finds it by."""
+    """List the records, newest first, each with the id that `show` takes."""
     query = Query(
         since=point_in_time(since),
         until=point_in_time(until),
@@ -317,7 +317,7 @@ def _painted(opened: OpenedLedger, row: str, kind: str) -> str:
 @click.argument("id")
 @ledger_command
 def show_command(opened: OpenedLedger, id: str) -> int:
-    """Print one record. The first digits of its id will do."""
+    """Show one record. The beginning of its id is enough."""
     record, before = _record_and_before(opened, id)
     chain = chain_of(record, before)
     if opened.as_json:
@@ -347,7 +347,7 @@ def _record_and_before(opened: OpenedLedger, id: str) -> tuple[TracedRecord, Tra
 @click.option("--since", metavar="WHEN", help="Only records since: 7d, 12h or a date.")
 @ledger_command
 def stats_command(opened: OpenedLedger, since: str | None) -> int:
-    """Print what was done, refused and approved, and where the lines went."""
+    """Count what was done, refused and approved, and the lines changed."""
     from rookery.governance.ledger.statistics import counted_records
 
     begin = point_in_time(since)

@@ -37,7 +37,7 @@ from rookery.storage.cli.session_listing import confirmed, counted
 @click.command("recover")
 @ledger_command
 def recover_command(opened: OpenedLedger) -> int:
-    """Record the calls that a crash cut off, by comparing what they were about with the disk."""
+    """Record calls that a crash interrupted, by comparing the journal with the files."""
     recording = opened.recording()
     found = recording.recover(opened.layout.root, journal_of)
     recording.close()
@@ -60,7 +60,7 @@ def recover_command(opened: OpenedLedger) -> int:
 @click.command("seal")
 @ledger_command
 def seal_command(opened: OpenedLedger) -> int:
-    """Close the ledger's file for good, and go on with a new one."""
+    """Seal the ledger file and start a new one."""
     from rookery.governance.ledger.segments import sealed_files
 
     ledger = opened.recording().ledger
@@ -82,10 +82,10 @@ def seal_command(opened: OpenedLedger) -> int:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @ledger_command
 def prune_command(opened: OpenedLedger, before: str, dry_run: bool, yes: bool) -> int:
-    """Remove sealed files whose records are all older. What was in them is gone then.
+    """Delete sealed ledger files in which every record is older than a date.
 
-    The ledger keeps a record of what was removed, so that verify can tell it from a loss. To
-    have the present file among them, seal it first.
+    The ledger records what was removed, so that verify can tell it from a loss. To include the
+    current file, seal it first.
     """
     from rookery.governance.ledger.segments import segments_before
     from rookery.governance.ledger.verification import verified
@@ -146,7 +146,7 @@ FORMATS = ("agent-trace",)
 def export_command(
     opened: OpenedLedger, form: str, intent: str, strip: bool, output: Path | None
 ) -> int:
-    """Write the ledger out for other programs, as JSON Lines."""
+    """Export the ledger as JSON Lines."""
     records = oldest(opened.folder, Query(intent=intent))
     write_out(output, agent_trace(records, strip=strip))
     return TraceExit.FINE
@@ -162,10 +162,10 @@ def agent_trace(records: Iterable[TracedRecord], *, strip: bool = False) -> Iter
 @click.argument("commit", default="HEAD")
 @ledger_command
 def finalize_command(opened: OpenedLedger, commit: str) -> int:
-    """Put a note on a commit that says which of its lines were written for which intent.
+    """Add a git note to a commit that says which lines were written for which intent.
 
-    Lines are found by their content, so that a commit that was amended, squashed or rebased can
-    be noted again. What is not found is counted, and never guessed.
+    Lines are matched by content, so a commit that was amended, squashed or rebased can be noted
+    again. Lines that are not found are counted, never guessed.
     """
     from rookery.governance.ledger.commit_notes import finalise, recent_writers
 
@@ -185,9 +185,9 @@ def finalize_command(opened: OpenedLedger, commit: str) -> int:
 @click.command("install-hooks")
 @ledger_command
 def install_hooks_command(opened: OpenedLedger) -> int:
-    """Have every new commit noted: install a hook that runs finalize after it.
+    """Install a git hook that runs finalize after every commit.
 
-    A hook that is there already is left alone, and you are told what to add to it.
+    An existing hook is left alone, and you are told what to add to it.
     """
     from rookery.governance.ledger.commit_notes import HOOK, HOOK_LINE, install_hook
 

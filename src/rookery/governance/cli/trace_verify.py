@@ -65,7 +65,7 @@ def verify_command(
     accept: bool,
     script: Path | None,
 ) -> int:
-    """Check that no record was altered, removed or forged. The exit code is 0 only if so."""
+    """Verify that no record was altered, removed or forged. The exit code is 0 only then."""
     if script:
         return _write_script(opened, script)
     if fix_tail and mend_tail(opened.recording().ledger, task_id=TASK):

@@ -72,8 +72,8 @@ class _Group(click.Group):
 @workspace_option
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> int:
-    """Manage sessions that run in the background, each in its own process. Name a session by the
-    beginning of its id. Without a command, list the sessions."""
+    """Start, follow, answer and manage background sessions, each in its own process. The
+    beginning of a session's id is enough. Without a command, list them."""
     said = {name: held for name, held in given.items() if ctx.get_parameter_source(name) in SAID}
     ctx.default_map = {name: _for_all_in(each, said) for name, each in command.commands.items()}
     return 0 if ctx.invoked_subcommand else int(ctx.invoke(listing.list_command, **given))
@@ -88,7 +88,7 @@ def _for_all_in(found: click.Command, said: dict[str, Any]) -> dict[str, Any]:
 @click.argument("request", metavar="JSON")
 @with_manager
 async def do_command(client: ManagerClient, request: str) -> int:
-    """Send any request as JSON and print the answer. - reads standard input."""
+    """Send any request, given as JSON, and print the answer. - reads standard input."""
     text = words_of(request)
     try:
         fields = json.loads(text)
@@ -114,17 +114,17 @@ class _MailGroup(click.Group):
 
 @click.group("mail", cls=_MailGroup)
 def mail_group() -> None:
-    """Manage queued messages. With an ID, list them."""
+    """Manage messages that a session has not read yet. With an ID, list them."""
 
 
 @click.group("worktrees")
 def worktrees_group() -> None:
-    """Manage the worktrees of sessions. Name one by its branch, its id, or a session."""
+    """Manage the git worktrees of sessions, named by branch, id or session."""
 
 
 @click.group("devices")
 def devices_group() -> None:
-    """Manage paired phones and other devices."""
+    """Manage phones and other machines that are paired with the manager."""
 
 
 _HEADINGS = {

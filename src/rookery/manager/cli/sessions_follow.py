@@ -67,7 +67,7 @@ async def show_command(client: ManagerClient, session: str) -> int:
 )
 @for_a_while
 async def follow_command(client: ManagerClient, session: str, tail: int) -> int:
-    """Print a session as it works, until it finishes or needs you."""
+    """Print what happens in a session until it stops."""
     row = await client.session(session)
     transcript = click.get_current_context().ensure_object(FollowedTranscript)
     async with anyio.create_task_group() as group:
@@ -93,7 +93,8 @@ async def follow_command(client: ManagerClient, session: str, tail: int) -> int:
 async def wait_command(
     client: ManagerClient, sessions: Sequence[str], patience: float | None
 ) -> int:
-    """Wait until sessions finish or need you. Exits with 0 if all are done, 6 if one asks."""
+    """Wait until sessions stop. The exit code is 0 if all completed, and 6 if one asks
+    something."""
     wanted = [(await client.session(each)).session_id for each in sessions]
     rows: list[SessionRow] = []
     with anyio.move_on_after(patience) as waiting:

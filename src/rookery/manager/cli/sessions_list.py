@@ -67,7 +67,7 @@ _WORDS = {
 @click.option("--archived", is_flag=True, help="Include archived sessions.")
 @with_manager
 async def list_command(client: ManagerClient, words: Sequence[str], archived: bool) -> int:
-    """List the sessions, active ones first. With WORDS, only those that contain all of them."""
+    """List the sessions, running ones first. With WORDS, only those that contain all of them."""
     listing = await client.do(ListSessions(words=" ".join(words), archived=archived))
     sums = _sums(listing.overview, bool(words)) or _none_here(client)
     client.tell(listing, [*_table(listing.sessions, client.paint), sums])
@@ -193,7 +193,7 @@ async def approve_command(
     digest: str | None,
     ts: int | None,
 ) -> int:
-    """Approve what a session asks for, and print it."""
+    """Approve what a session asks for, which is printed."""
     row = await _question(client, session, ts, SessionState.WAITING_APPROVAL)
     if digest is not None and digest != row.digest:
         raise CommandRejected(
@@ -236,7 +236,7 @@ async def reject_command(
 @_ts_option
 @with_manager
 async def answer_command(client: ManagerClient, session: str, text: str, ts: int | None) -> int:
-    """Answer a question. A number picks a suggestion; - reads standard input."""
+    """Answer a question. A number picks one of its choices; - reads standard input."""
     row = await _question(client, session, ts)
     said = _answer_to(row, words_of(text))
     request = SendWords(session_id=row.session_id, text=said, ask_ts=row.ts)

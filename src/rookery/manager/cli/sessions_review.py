@@ -73,7 +73,7 @@ _scope_option = click.option(
 async def diff_command(
     client: ManagerClient, session: str, path: str | None, scope: Scope, context: int
 ) -> int:
-    """Show the files that a session changed, or the diff of one."""
+    """Show the files that a session changed, or the diff of one of them."""
     row = await client.session(session)
     if path is None:
         review = await client.do(ReviewChanges(session_id=row.session_id, scope=scope))
@@ -95,7 +95,7 @@ async def diff_command(
 async def comment_command(
     client: ManagerClient, session: str, notes: Sequence[str], old: bool, words: str
 ) -> int:
-    """Send comments on changed lines, in one message."""
+    """Comment on lines that a session changed. All comments go in one message."""
     if len(notes) % 2:
         raise SettingsError("Give each comment as PATH:LINE and its text.")
     pairs = zip(notes[::2], notes[1::2], strict=True)
@@ -111,7 +111,7 @@ async def comment_command(
 @click.option("--digest", help="Only if the file still has this digest, from diff --json.")
 @with_manager
 async def revert_command(client: ManagerClient, session: str, path: str, digest: str | None) -> int:
-    """Revert one file. A copy of its content is saved."""
+    """Revert one file. Its content is kept under a git reference."""
     row = await client.session(session)
     review = await client.do(ReviewChanges(session_id=row.session_id))
     file = next((each for each in review.files if each.path == path), None)
@@ -127,7 +127,7 @@ async def revert_command(client: ManagerClient, session: str, path: str, digest:
 @click.argument("which", metavar="ID|GROUP")
 @with_manager
 async def compare_command(client: ManagerClient, which: str) -> int:
-    """Compare the versions of one prompt. Name them by any of their sessions."""
+    """Compare the versions of one prompt side by side. Name any of their sessions."""
     groups = {each.group_id for each in await client.sessions() if each.group_id}
     group = which if which in groups else (await client.session(which)).group_id
     if not group:
@@ -222,7 +222,7 @@ async def restore_command(
     overwrite: bool,
     dry_run: bool,
 ) -> int:
-    """Restore a checkpoint of a session."""
+    """Restore a session to one of its checkpoints."""
     if not (files or conversation):
         raise SettingsError("Give --files, --conversation, or both.")
     row = await client.session(session)
@@ -264,7 +264,7 @@ def _rehearsed(told: RestoreRehearsal) -> Iterator[str]:
 async def apply_command(
     client: ManagerClient, which: str, paths: Sequence[str], dry_run: bool
 ) -> int:
-    """Apply a worktree's changes to the project. On conflicts, nothing is changed."""
+    """Apply the changes of a worktree to the project. With conflicts, nothing is changed."""
     row = await client.worktree(which)
     plan = await client.do(PlanApply(worktree_id=row.id, paths=tuple(paths)))
     if dry_run or not plan.token:
@@ -284,7 +284,7 @@ async def apply_command(
 async def remove_command(
     client: ManagerClient, which: str, delete_branch: bool, dry_run: bool, yes: bool
 ) -> int:
-    """Remove a worktree and stop its sessions. Uncommitted work is saved."""
+    """Stop the sessions of a worktree and delete its folder. Uncommitted work is kept."""
     row = await client.worktree(which)
     plan = await client.do(PlanRemoval(worktree_id=row.id))
     if dry_run:
@@ -302,7 +302,7 @@ async def remove_command(
 @click.argument("digest")
 @with_manager
 async def agree_command(client: ManagerClient, digest: str) -> int:
-    """Allow a project script to run. `scripts` prints its DIGEST."""
+    """Allow a script of the project to run as it is now. `scripts` prints its DIGEST."""
     found = [row for row in await client.do(ListScripts()) if row.digest.startswith(digest)]
     if len({row.digest for row in found}) != 1 or len(digest) < SHORTEST_DIGEST:
         raise SettingsError(

@@ -72,7 +72,7 @@ async def start_command(
     ask: bool,
     **named: str,
 ) -> int:
-    """Start a session in the background. The prompt - reads standard input."""
+    """Start a session in the background. The prompt - is read from standard input."""
     wanted = versions or max(1, len(models))
     if len(models) > 1 and len(models) != wanted:
         raise SettingsError(f"There are {len(models)} models for {wanted} versions. Give as many.")
@@ -130,7 +130,7 @@ def _told(started: Started, waiting: Collection[str]) -> Iterator[str]:
 @click.option("--ts", type=int, help="Copy only up to this message.")
 @with_manager
 async def fork_command(client: ManagerClient, session: str, ts: int | None) -> int:
-    """Start a new session with a copy of this conversation."""
+    """Copy a session into a new one."""
     row = await client.session(session)
     started = await client.do(ForkSession(session_id=row.session_id, ts=ts))
     client.tell(started, started.session_ids)
@@ -143,7 +143,7 @@ async def fork_command(client: ManagerClient, session: str, ts: int | None) -> i
 @click.command("trust")
 @with_manager
 async def trust_command(client: ManagerClient) -> int:
-    """Trust the project, so that sessions can start in it."""
+    """Trust the project, so that sessions can be started in it."""
     project = (await client.do(ListSessions())).overview.project
     return await client.carry_out(
         TrustProject(path=project), f"{harmless_line(project)} is trusted."
@@ -154,7 +154,7 @@ async def trust_command(client: ManagerClient) -> int:
 @one_session
 @with_manager
 async def mail_list_command(client: ManagerClient, session: str) -> int:
-    """List messages that a session has not read yet."""
+    """List the messages that a session has not read yet."""
     row = await client.session(session)
     unheard = await _unheard(client, row.session_id)
     lines = [*map(_mail, row.mail), *map(_queued, unheard)]

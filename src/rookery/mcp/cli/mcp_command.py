@@ -122,8 +122,8 @@ class ServersFile:
 @click.group(invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> int:
-    """Look after the MCP servers: programs and services that give the agent more tools. Without
-    a command they are listed."""
+    """Manage MCP servers: programs and services that give the agent more tools. Without a
+    command, list them."""
     return 0 if ctx.invoked_subcommand else int(ctx.invoke(list_command))
 
 
@@ -131,7 +131,7 @@ def command(ctx: click.Context) -> int:
 @_HERE
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(workspace: Path, as_json: bool) -> int:
-    """Print the configured servers and how they last were. Nothing is started."""
+    """List the configured servers and their last known state. Nothing is started."""
     from rookery.mcp.overview import overview
 
     found = overview(**_surroundings(workspace))
@@ -158,7 +158,7 @@ def list_command(workspace: Path, as_json: bool) -> int:
 @click.argument("name")
 @_HERE
 def test_command(name: str, workspace: Path) -> int:
-    """Connect to a server, and print its tools or why it does not work."""
+    """Connect to a server and print its tools, or why it does not work."""
     import anyio
 
     try:
@@ -205,7 +205,7 @@ def add_command(
     project: bool,
     workspace: Path,
 ) -> int:
-    """Add a server: a program, or a url. A key is best named as ${env:NAME}."""
+    """Add a server: a program or a URL. Write a key as ${env:NAME}."""
     if bool(program) == bool(url):
         raise SettingsError("Give a command after --, or --url, and not both.")
     definition: dict[str, Any] = {}
@@ -234,7 +234,7 @@ def add_command(
 @_PROJECT
 @_HERE
 def remove_command(name: str, project: bool, workspace: Path) -> int:
-    """Remove a server from your file, or the project's."""
+    """Remove a server from your file, or from the project's."""
     from rookery.mcp.presence import PROJECT_FILES
 
     files = [_file(workspace, project=False)]

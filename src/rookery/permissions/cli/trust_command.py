@@ -52,9 +52,9 @@ STAYS_UNTRUSTED = f"Not trusted: read-only. To trust it: {NAME} trust"
 @click.option("--forget", is_flag=True, help="Stop trusting the folder.")
 @click.option("--forget-rules", is_flag=True, help="Delete all saved rules.")
 def command(path: Path, listing: bool, forget: bool, forget_rules: bool) -> int:
-    """Trust a folder: what is in it may be run and changed, and its own settings apply.
+    """Trust a folder: the agent may run and change what is in it, and its settings apply.
 
-    Folders in it, above it or put in its place later need trust of their own.
+    Folders inside it, above it or put in its place later are not trusted.
     """
     if listing + forget + forget_rules > 1:
         raise SettingsError("Give only one of --list, --forget and --forget-rules.")

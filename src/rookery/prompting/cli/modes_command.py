@@ -69,7 +69,7 @@ def command(ctx: click.Context) -> int:
 @_HERE
 @format_option
 def list_command(workspace: Path, form: str) -> int:
-    """Print the modes and where each comes from."""
+    """List the modes and where each comes from."""
     found = _modes(workspace)
     if form == "json":
         modes = [{"slug": m.slug, "name": m.name, "source": m.source} for m in found.modes]
@@ -89,7 +89,7 @@ def list_command(workspace: Path, form: str) -> int:
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write.")
 @_HERE
 def export_command(slugs: tuple[str, ...], output: Path | None, workspace: Path) -> int:
-    """Print modes with their rules, in the shape that `import` and Roo Code read."""
+    """Print modes with their rules, in the format that `import` and Roo Code read."""
     known = _modes(workspace).modes
     text = exported([_handed_on(slug, known, workspace) for slug in slugs])
     if output is None:
@@ -112,7 +112,7 @@ def export_command(slugs: tuple[str, ...], output: Path | None, workspace: Path)
 @click.option("-y", "--yes", is_flag=True, help="Import without asking.")
 @_HERE
 def import_command(file: Path, project: bool, yes: bool, workspace: Path) -> int:
-    """Add the modes of a file. They are shown first, and replace nothing."""
+    """Import modes from a file. They are shown first, and existing modes are not replaced."""
     found = _read(file)
     folder = workspace / PROJECT_FOLDER if project else find_places(os.environ).config
     target = folder / FILE_NAME

@@ -36,11 +36,11 @@ from rookery.storage.keys import (
 @click.option("-v", "--verbose", is_flag=True, help="With status: print more.")
 @format_option
 def command(words: Sequence[str], in_file: bool, verbose: bool, form: str) -> int:
-    """Keep the key of a provider, say which keys there are, or remove one.
+    """Store a provider's key, show which keys are set, or remove one.
 
-    A key is asked for without being shown, or read from a pipe. It goes into the system's keyring
-    where there is one, else into a file that only you can read. The exit code of status is 0 if
-    there is a key, else 1.
+    The key is typed without being shown, or read from a pipe. It is stored in the system's
+    keyring or, without one, in a file that only you can read. The exit code of status is 0 if a
+    key is set, else 1.
     """
     keys_file = find_places(os.environ).keys_file
     match words:

@@ -24,9 +24,9 @@ from rookery.storage.settings_files import find_settings
 @click.command()
 @click.option("--format", "form", type=click.Choice(["json", "text"]), default="text")
 def command(form: str) -> int:
-    """Print the models known for the providers you have a key for, and those of servers on this
-    machine. The one that a task goes to without -m is marked."""
-    from rookery.providers.registry import local_servers
+    """List the models of the providers you have a key for and of servers on this machine. The
+    default model is marked."""
+    from rookery.providers.discovery import local_servers
 
     places = find_places(os.environ)
     settings = find_settings(places.settings_file, None, os.environ, {}).settings
@@ -64,7 +64,7 @@ def key_variable(provider: str, environ: Mapping[str, str]) -> str:
 
 def described_models(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """What is known of each model that could be called, by its id."""
-    from rookery.providers.registry import local_servers
+    from rookery.providers.discovery import local_servers
 
     places = find_places(environ)
     settings = find_settings(places.settings_file, None, environ, {}).settings

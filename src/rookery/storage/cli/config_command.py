@@ -82,7 +82,7 @@ class Layer(Struct, frozen=True, kw_only=True):
 @click.group(invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> int:
-    """Read and change settings. Without a command they are listed."""
+    """Read and change settings. Without a command, list them."""
     return 0 if ctx.invoked_subcommand else int(ctx.invoke(list_command))
 
 
@@ -90,7 +90,7 @@ def command(ctx: click.Context) -> int:
 @_HERE
 @format_option
 def list_command(workspace: Path, form: str) -> int:
-    """Print every setting, its value and where the value comes from."""
+    """List every setting, its value and where the value comes from."""
     file = find_places(os.environ).settings_file
     found = find_settings(file, workspace, os.environ, {})
     rows = explain(found)
@@ -114,7 +114,7 @@ def list_command(workspace: Path, form: str) -> int:
 @_HERE
 @format_option
 def get_command(name: str, workspace: Path, form: str) -> int:
-    """Print the value of a setting; nothing if none was chosen."""
+    """Print the value of a setting, or nothing if it is not set."""
     key, _ = setting_called(name)
     found = held(key, workspace)
     if form == "json":
@@ -131,9 +131,9 @@ def get_command(name: str, workspace: Path, form: str) -> int:
 @_PROJECT
 @_HERE
 def set_command(name: str, texts: tuple[str, ...], project: bool, workspace: Path) -> int:
-    """Set a setting in your own file. The rest of the file stays as you wrote it.
+    """Change a setting in your user settings. The rest of the file is kept.
 
-    A list is several values, or one such as a,b or ["a", "b"]. A switch is true or false.
+    Give a list as several values, or as a,b or ["a", "b"]. Give a switch as true or false.
     """
     key, setting = setting_called(name)
     wanted = _wanted(key, setting.expected, texts)
@@ -170,7 +170,7 @@ def _insist_on_a_mode(slug: str, workspace: Path) -> None:
 @_PROJECT
 @_HERE
 def unset_command(name: str, project: bool, workspace: Path) -> int:
-    """Remove a setting from your own file, so that the next layer decides it."""
+    """Remove a setting from your user settings."""
     key, _ = setting_called(name)
     file = settings_file(workspace, project=project)
     changed = change_settings(file, lambda text: without(text, key, file), shared=project)
@@ -182,7 +182,7 @@ def unset_command(name: str, project: bool, workspace: Path) -> int:
 @_PROJECT
 @_HERE
 def edit_command(project: bool, workspace: Path) -> int:
-    """Open your settings file in your editor. What is faulty does not replace it."""
+    """Open your user settings in your editor. A file with errors is not saved."""
     file = settings_file(workspace, project=project)
     before = text_of(file)
     with tempfile.TemporaryDirectory(prefix=f"{NAME}-") as folder:
@@ -221,7 +221,7 @@ def _over(before: str, after: str, *, present: str, file: Path) -> str:
 @_HERE
 @format_option
 def explain_command(name: str, workspace: Path, form: str) -> int:
-    """Print what every layer says about a setting, and which of them decides it."""
+    """Show where the value of a setting comes from: every source, and which one applies."""
     key, setting = setting_called(name)
     layers = list(layers_of(key, setting, workspace))
     holds = held(key, workspace)

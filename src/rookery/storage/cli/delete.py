@@ -61,9 +61,8 @@ def command(
     yes: bool,
     form: str,
 ) -> int:
-    """Delete sessions and their sub-tasks for good. Files of the workspace stay as they are; what
-    somebody is working on is not deleted.
-    """
+    """Delete sessions and their sub-tasks permanently. Files in the workspace are not changed.
+    Running sessions are not deleted."""
     if bool(sessions) + bool(older_than) + every != 1:
         raise SettingsError("Name sessions, or give --older-than or --all.")
     if everywhere and sessions:

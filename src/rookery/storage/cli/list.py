@@ -57,7 +57,7 @@ class ListFormat(StrEnum):
     type=click.Path(path_type=Path),
     default=".",
     callback=resolve_folder,
-    help="Whose.",
+    help="The workspace folder.",
 )
 @click.option("--all", "everywhere", is_flag=True, help="Sessions of all workspaces.")
 @click.option("--search", metavar="WORDS", help="Only sessions that contain all these words.")
@@ -251,8 +251,8 @@ def _when(ts: int) -> str:
 @click.option("--all", "everywhere", is_flag=True, help="Search the sessions of all workspaces.")
 @format_option
 def search_command(words: Sequence[str], workspace: Path, everywhere: bool, form: str) -> int:
-    """Find the sessions in which all the words occur, newest first, and where. The exit code is 1
-    if there are none."""
+    """Find sessions that contain all the words, newest first. The exit code is 1 if there are
+    none."""
     wanted = as_utf8(" ".join(words))
     if not wanted.strip():
         raise SettingsError("Give words to search for.")

@@ -66,9 +66,9 @@ from rookery.storage.summary import TaskSummary
 def show_command(
     session: str | None, workspace: Path, facts: bool, tree: bool, thinking: bool
 ) -> int:
-    """Print what was said and done in a session; without one, in the last of this folder.
+    """Print a session; without one, the last session of this folder.
 
-    What was taken back with rewind is left out, except with --json, which prints the whole log.
+    Rewound parts are left out, except with --json, which prints the whole log.
     """
     if facts and tree:
         raise SettingsError("Give --json or --tree, not both.")
@@ -162,9 +162,8 @@ Family: TypeAlias = Sequence[tuple[int, TaskSummary]]
 def export_command(
     session: str | None, workspace: Path, form: Form, output: Path | None, force: bool
 ) -> int:
-    """Write a session and its sub-tasks as one document; without a session, the last one of this
-    folder. What the agent read is in it: look before you pass it on.
-    """
+    """Write a session and its sub-tasks as one document; without a session, the last one of
+    this folder. It contains everything the agent read: check it before you share it."""
     store = TaskStore(find_places(os.environ))
     task_id = chosen_session(store, session, workspace, "export")
     text = session_document(store, task_id, form)
@@ -254,10 +253,10 @@ def _heading(one: TaskSummary, depth: int) -> str:
 @click.option("--at", type=int, metavar="EVENT", help="Copy only up to this event.")
 @format_option
 def fork_command(session: str | None, workspace: Path, at: int | None, form: str) -> int:
-    """Make a second session of what a session is now, or was after an event; without one, of the
-    last session of this folder. Files stay as they are, and so does the session itself.
+    """Copy a session, as it is now or after an event, into a new one; without a session, the
+    last one of this folder. Files and the original session are not changed.
 
-    The events one may want are the numbers that rewind lists.
+    `rewind` lists the numbers of events.
     """
     store = TaskStore(find_places(os.environ))
     source = chosen_session(store, session, workspace, "fork")
@@ -281,9 +280,9 @@ EVERY = "all"
 @click.option("--keep", metavar="ID", help="Let a command outlive its session.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def ps_command(stop: str | None, keep: str | None, as_json: bool) -> int:
-    """Print the commands that run now and have run for a while, oldest first.
+    """List running commands, oldest first.
 
-    A command in the background ends with its session, unless it is kept.
+    A background command ends with its session, unless it is kept.
     """
     commands = CommandRegistry(find_places(os.environ).running)
     running = commands.all()
