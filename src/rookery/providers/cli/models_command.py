@@ -26,7 +26,7 @@ from rookery.storage.settings_files import find_settings
 def command(form: str) -> int:
     """List the models of the providers you have a key for and of servers on this machine. The
     default model is marked."""
-    from rookery.providers.discovery import local_servers
+    from rookery.providers.registry import local_servers
 
     places = find_places(os.environ)
     settings = find_settings(places.settings_file, None, os.environ, {}).settings
@@ -64,7 +64,7 @@ def key_variable(provider: str, environ: Mapping[str, str]) -> str:
 
 def described_models(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """What is known of each model that could be called, by its id."""
-    from rookery.providers.discovery import local_servers
+    from rookery.providers.registry import local_servers
 
     places = find_places(environ)
     settings = find_settings(places.settings_file, None, environ, {}).settings
