@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from rookery import NAME
+from rookery.core.limits import CHOOSE_A_MODEL, NO_MODEL_CHOSEN
 from rookery.core.queries import KnownModel
 from rookery.core.settings import Settings
 from rookery.errors import SettingsError
@@ -220,7 +221,7 @@ def _choice(
     if model is None:
         if provider == "scripted":
             raise SettingsError("Give the script file with -m.")
-        raise SettingsError(f"Choose a model of {provider} with -m. {NAME} models lists them.")
+        raise SettingsError(f"{CHOOSE_A_MODEL} {provider} with -m. {NAME} models lists them.")
     return ModelChoice(provider, model, _address(settings, provider, environ), key)
 
 
@@ -231,7 +232,7 @@ async def _what_to_do() -> str:
     for server in await local_servers():
         if server.models:
             return (
-                f"No model was chosen, but {server.provider} runs here. Use it with:\n"
+                f"{NO_MODEL_CHOSEN}, but {server.provider} runs here. Use it with:\n"
                 f'  {NAME} --provider {server.provider} -m {server.models[0]} "your task"'
             )
     return (

@@ -38,7 +38,17 @@ class FailureKind(StrEnum):
 
 KEY_NOT_ACCEPTED = "rejected the key"
 KEY_NOT_GIVEN = "needs a key, and none was given"
-"""Words by which a client that has only the sentence of a failure knows `BAD_KEY`."""
+MEANS_BAD_KEY = (
+    KEY_NOT_ACCEPTED,
+    KEY_NOT_GIVEN,
+    "did not accept the key",
+    "wants a key and none was given",
+)
+"""A client that has only the sentence of a failure knows `BAD_KEY` by one of these. The last two
+are in older journals."""
+NO_MODEL_CHOSEN = "No model was chosen"
+CHOOSE_A_MODEL = "Choose a model of"
+"""A client knows by these beginnings that a run ended because it had no model."""
 
 
 class Retry(Struct, frozen=True):

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import fields, replace
 
 from rookery.core.facts import Usage
-from rookery.core.limits import Effort, Limits
+from rookery.core.limits import CHOOSE_A_MODEL, Effort, Limits
 from rookery.engine.ports.model import Chunk, ModelInfo, ModelRequest
 from rookery.errors import SettingsError
 
@@ -199,7 +199,7 @@ def open_provider(
     if name not in NAMES:
         raise SettingsError(f"There is no provider {name!r}. Choose one of {', '.join(NAMES)}.")
     if not model:
-        raise SettingsError(f"Choose a model of {name} with --model.")
+        raise SettingsError(f"{CHOOSE_A_MODEL} {name} with --model.")
     info = replace(find_model(name, model, described or {}), base_url=base_url or "")
     if name == "scripted":
         from rookery.providers.scripted import FileProvider, read_script

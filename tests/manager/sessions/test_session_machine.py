@@ -381,12 +381,8 @@ def test_a_failure_is_over_when_the_session_goes_on():
     [
         ("api_req_failed", "401 who are you", "auth", "401 who are you"),
         ("api_req_failed", "Provider: 401 no", "auth", "Provider: 401 no"),
-        (
-            "api_req_failed",
-            "anthropic did not accept the key X: no. Set another.",
-            "auth",
-            "anthropic did not accept the key X: no. Set another.",
-        ),
+        ("api_req_failed", "anthropic rejected the key X: no. Set another.", "auth", None),
+        ("api_req_failed", "p did not accept the key X: no (an older version)", "auth", None),
         ("api_req_failed", "p needs a key, and none was given: no", "auth", None),
         ("api_req_failed", "p rejected the request (403): no", "auth", None),
         ("api_req_failed", "403 forbidden", "auth", "403 forbidden"),
@@ -436,7 +432,7 @@ NO_MODEL = "There is no model yet: no key is set.\nDo one of these:\n  rookery a
         (3, f"note: x\nError: {NO_MODEL}\n", ErrorKind.AUTH, NO_MODEL),
         (3, "Error: The key is missing.", ErrorKind.AUTH, "The key is missing."),
         (3, "Error: No model was chosen, but x.", ErrorKind.MODEL, "No model was chosen, but x."),
-        (2, "Error: Name one of the models of x.", ErrorKind.MODEL, None),
+        (2, "Error: Choose a model of x.", ErrorKind.MODEL, None),
         (9, "Error: The disk is full.", ErrorKind.EARLY_EXIT, "The disk is full."),
         (1, "Traceback\n  x\nValueError: y\n\n", ErrorKind.EARLY_EXIT, "ValueError: y"),
         (3, " \n", ErrorKind.CRASH, None),

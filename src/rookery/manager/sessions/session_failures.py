@@ -11,7 +11,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from rookery.core.asks import AskKind
-from rookery.core.limits import KEY_NOT_ACCEPTED, KEY_NOT_GIVEN
+from rookery.core.limits import CHOOSE_A_MODEL, MEANS_BAD_KEY, NO_MODEL_CHOSEN
 
 
 class ErrorKind(StrEnum):
@@ -61,7 +61,6 @@ _GENERIC = {
 }
 NO_KEY = 3
 """How a process ends that has no key for its model."""
-_NONE_CHOSEN = re.compile(r"No model was chosen|Choose a model of")
 _ERROR = re.compile(r"^Error: ", re.M)
 _STATUS = re.compile(r"(?:^|[:(])\s*(40[123])\b")
 _NO_MODEL = re.compile(r"(?:^|:)\s*404\b.*\bmodel\b|\bmodel\b[^.]{0,80}\bnot found\b", re.I | re.S)
@@ -90,7 +89,7 @@ def failure_of_beginning(code: int | None, log: str) -> Failure:
     """Of a process that ended before it began, told in its own words."""
     said = _last_words(log)
     kind = _kind_of_text(said)
-    if _NONE_CHOSEN.match(said):
+    if said.startswith((NO_MODEL_CHOSEN, CHOOSE_A_MODEL)):
         kind = ErrorKind.MODEL
     elif code == NO_KEY:
         kind = ErrorKind.AUTH
@@ -119,7 +118,7 @@ def _how(code: int | None, signal: int | None) -> str:
 
 
 def _kind_of_text(text: str) -> ErrorKind:
-    if KEY_NOT_ACCEPTED in text or KEY_NOT_GIVEN in text:
+    if any(words in text for words in MEANS_BAD_KEY):
         return ErrorKind.AUTH
     if found := _STATUS.search(text):
         return _STATUS_KINDS[found[1]]
