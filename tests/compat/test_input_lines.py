@@ -83,6 +83,6 @@ async def test_an_input_that_cannot_be_read_is_told_in_one_sentence(tmp_path: Pa
         os.open(tmp_path / "file", os.O_WRONLY | os.O_CREAT),
         os.open(tmp_path, os.O_RDONLY),
     ):
-        with pytest.raises(InputLost, match=r"The input cannot be read \(.*\)\. Give a pipe"):
+        with pytest.raises(InputLost, match=r"Cannot read the input \(.*\)\. Give a readable pipe"):
             [line async for line in input_lines(descriptor)]
         os.close(descriptor)

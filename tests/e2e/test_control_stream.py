@@ -444,7 +444,7 @@ def test_the_end_of_input_after_a_start_that_was_refused_is_a_failure(rookery: I
         driver.send("start", "s1", prompt="go", configuration={"mode": "nosuch"})
         assert driver.error("s1")["code"] == "task_error"
         assert driver.end() == 1
-    assert "There is no mode 'nosuch'" in driver.complaints
+    assert "No such mode: 'nosuch'" in driver.complaints
     with LlmServer() as server, Driver(rookery, *at(server)) as driver:
         driver.send("start", "s1", prompt="go", configuration={"apiProvider": "openai"})
         assert "There is no key for openai" in driver.error("s1")["content"]

@@ -134,7 +134,7 @@ def test_a_webview_is_shown_everything_and_then_what_changes(rookery: Installed)
         driver.send("mode", text="debug")
         assert driver.wait_state("mode") == "debug"
         driver.send("mode", text="nobody")
-        assert "There is no mode 'nobody'" in driver.wait(event="error")["error"]
+        assert "No such mode: 'nobody'" in driver.wait(event="error")["error"]
         driver.send("updateSettings", updatedSettings={"autoApprovalEnabled": False, "x": 1})
         assert driver.wait_state("autoApprovalEnabled") is False
         driver.send("autoApprovalEnabled", bool=True)

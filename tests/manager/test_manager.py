@@ -303,7 +303,7 @@ async def test_one_who_says_nothing_is_no_manager(
     monkeypatch.setattr("rookery.manager.manager_socket.SECONDS_TO_ANSWER", 0.1)
     with bound_socket(socket_of(project.places, project.path)) as silent:
         silent.listen()
-        with pytest.raises(NoManager, match="has not answered"):
+        with pytest.raises(NoManager, match="did not answer"):
             async with connected(project):
                 pass
 
@@ -326,6 +326,6 @@ async def test_what_was_begun_goes_on_after_the_command_is_over(project: Project
 
 async def test_what_cannot_be_understood_is_refused_and_ends_nothing(project: Project):
     async with connected(project) as remote:
-        with pytest.raises(CommandRejected, match="There is no session"):
+        with pytest.raises(CommandRejected, match="No such session"):
             await remote.do(CancelSession(session_id="nobody"))
         assert (await remote.do(ListSessions())).sessions == ()

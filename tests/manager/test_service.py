@@ -152,9 +152,9 @@ async def test_a_stored_session_is_read_and_a_removed_one_ends(project: Project)
         await client.do("remove_session", session_id=session_id)
         await client.until(lambda: client.told("ended", page.follow_id))
         await client.until(lambda: listed.rows() == {})
-        with pytest.raises(Refused, match="There is no session"):
+        with pytest.raises(Refused, match="No such session"):
             await client.do("cancel_session", session_id=session_id)
-        with pytest.raises(Refused, match="There is no session"):
+        with pytest.raises(Refused, match="No such session"):
             await client.follow(session_id)
 
 
@@ -205,7 +205,7 @@ async def test_a_task_that_works_for_another_is_followed_and_its_questions_are_i
         await again.until(lambda rows: "Part one is done." in [r.get("text") for r in rows])
         other = await client.follow(session_id, task_id="00000000-0000-0000-0000-0")
         (end,) = await client.until(lambda: client.told("ended", other.follow_id))
-        assert end["error"]["message"].startswith("There is no task")
+        assert end["error"]["message"].startswith("No task")
 
 
 async def test_whoever_is_slow_is_told_several_changes_in_one(project: Project):
@@ -229,7 +229,7 @@ async def test_whoever_is_slow_is_told_several_changes_in_one(project: Project):
 @pytest.mark.parametrize(
     ("method", "params", "said"),
     [
-        ("do", {"kind": "moonrise"}, "There is no request 'moonrise'"),
+        ("do", {"kind": "moonrise"}, "No such request: 'moonrise'"),
         ("do", {"kind": "cancel_session"}, "malformed"),
         (
             "do",

@@ -28,7 +28,7 @@ from rookery.protocol.jsonrpc import Disconnected
 from support.killed_manager import Ground
 from support.manager_project import PATIENCE
 
-UNDECIDED = "does not say whether"
+UNDECIDED = "did not confirm your answer"
 """How the refusal goes on that says it may have been heard nevertheless."""
 
 

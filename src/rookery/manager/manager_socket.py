@@ -80,7 +80,7 @@ async def _introduce(remote: "RemoteManager") -> RookeryError | None:
         with anyio.fail_after(SECONDS_TO_ANSWER):
             await remote.initialize({})
     except TimeoutError:
-        return NoManager(f"The manager has not answered in {SECONDS_TO_ANSWER:g} seconds.")
+        return NoManager(f"The manager did not answer within {SECONDS_TO_ANSWER:g} seconds.")
     except Disconnected:
         return ManagerLeft("The manager closed the connection at the first message.")
     except RpcError as error:

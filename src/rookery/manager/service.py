@@ -153,7 +153,7 @@ class _RunningRequest:
 
 def _rows(said: object, name: str) -> int:
     if type(said) is not int or not 1 <= said <= LONGEST_TAIL:
-        raise RpcError(INVALID_PARAMS, f"{name} is a number of rows from 1 to {LONGEST_TAIL}.")
+        raise RpcError(INVALID_PARAMS, f"{name} must be a number of rows from 1 to {LONGEST_TAIL}.")
     return said
 
 

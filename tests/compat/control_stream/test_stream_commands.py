@@ -110,8 +110,8 @@ BAD = [
     ("invalid JSON, a number", b"9" * 5000, "invalid JSON (a number in it is too long)"),
     ("not an object", b"[1]", "it is not a JSON object"),
     ("not an object, null", b"null", "it is not a JSON object"),
-    ("no string command", b'{"requestId":"r"}', 'there is no string "command"'),
-    ("no string command, a number", b'{"command":1}', 'there is no string "command"'),
+    ("no string command", b'{"requestId":"r"}', '"command" is missing or not a string'),
+    ("no string command, a number", b'{"command":1}', '"command" is missing or not a string'),
     (
         "unsupported command",
         b'{"command":"stat","requestId":"r"}',

@@ -132,8 +132,8 @@ def test_every_type_is_in_the_table_above():
         (b"no", "it is not JSON"),
         (b"\xff", "it is not UTF-8"),
         (b"[]", "not a JSON object"),
-        (b"{}", 'no string "type"'),
-        (b'{"type": 1}', 'no string "type"'),
+        (b"{}", '"type" is missing or not a string'),
+        (b'{"type": 1}', '"type" is missing or not a string'),
         (b'{"type":"askResponse"}', '"askResponse" must be "yesButtonClicked" or'),
         (b'{"type":"askResponse","askResponse":"yes"}', '"askResponse" must be'),
         (

@@ -255,7 +255,7 @@ async def test_a_task_that_cannot_be_begun_leaves_the_one_before():
     assert [line["event"] for line in desk.lines] == ["error"]
     assert (desk.told.root, desk.sent) == ("t1", [])
     await desk.do(wants.NewTask(text="other", settings=StartSettings(mode="nobody")))
-    assert "There is no mode 'nobody'" in desk.lines[-1]["error"]
+    assert "No such mode: 'nobody'" in desk.lines[-1]["error"]
 
 
 async def test_condensing_is_answered_even_if_it_cannot_be():
@@ -277,7 +277,7 @@ async def test_deleting_the_task_that_is_shown_closes_it_first():
     await desk.do(wants.DeleteTask(task_id="t1"), wants.DeleteTask(task_id="other"))
     assert desk.sent == [CloseTask(task_id="t1"), commands.DeleteTask(task_id="t1")]
     assert desk.told.root == ""
-    assert "none of this workspace" in desk.lines[-1]["error"]
+    assert "does not belong to this workspace" in desk.lines[-1]["error"]
 
 
 @pytest.mark.parametrize(

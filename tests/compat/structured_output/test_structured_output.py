@@ -564,7 +564,7 @@ def test_a_success_has_no_error_whatever_failed_before():
 
 def test_what_is_open_when_the_run_ends_is_closed():
     facts = [answer(RUN), RUNNING, OutputStreamed(call_id="c1", text="a"), text("b")]
-    error = {"name": "execute_command", "error": "The run ended before this call did."}
+    error = {"name": "execute_command", "error": "The run ended before this call finished."}
     row = {"type": "tool_result", "subtype": "command", "id": 2, "done": True}
     words = {"type": "assistant", "id": 4, "content": "b", "done": True}
     assert ended(*facts)[0] == [words, {**row, "tool_result": error}]

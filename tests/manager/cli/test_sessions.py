@@ -350,29 +350,29 @@ def test_with_json_the_answer_is_one_line_for_a_program(words: list[str], said: 
     ("words", "sentence"),
     [
         (["cancel", "ffff"], "No session begins with ffff. See rookery sessions."),
-        (["cancel", "38e5"], "38e5 fits several sessions: 38e51f0c, 38e52a1b. Give more"),
-        (["cancel", "38"], "'38' is too short for a session; give at least 4 characters"),
-        (["start", " "], "There are no words."),
+        (["cancel", "38e5"], "38e5 matches several sessions: 38e51f0c, 38e52a1b. Give more"),
+        (["cancel", "38"], "'38' is too short for a session id; give at least 4 characters"),
+        (["start", " "], "The text is missing."),
         (["start", "x", "--image", "none.png"], "none.png cannot be sent: No such file."),
         (["start", "x", "--versions", "3", "-m", "a", "-m", "b"], "There are 2 models for 3"),
-        (["approve", "38e51", "--digest", "other"], "asks for something else by now, so nothing"),
+        (["approve", "38e51", "--digest", "other"], "now asks for something else, so nothing"),
         (["approve", "38e52"], "Session 38e52a1b has nothing to approve."),
-        (["answer", "38e52", "x"], "Session 38e52a1b asks nothing now. To say something all the"),
+        (["answer", "38e52", "x"], "Session 38e52a1b has no open question. To send a message:"),
         (["merge", "38e52"], "works in the project itself, not in a worktree."),
-        (["compare", "38e52"], "is no version of several."),
+        (["compare", "38e52"], "is not one of several versions."),
         (["comment", "38e51", "a.py", "x"], "a.py is not a line. Write PATH:LINE."),
         (["comment", "38e51", "a.py:1"], "Give each comment as PATH:LINE and its text."),
-        (["revert", "38e51", "b.py"], "b.py is not changed."),
-        (["revert", "38e51", "a.py", "--digest", "x"], "a.py has changed since"),
-        (["restore", "38e51", "--to", "1", "--no-files"], "Say what to go back with"),
-        (["switch", "38e51"], "Say what to change"),
+        (["revert", "38e51", "b.py"], "b.py has no changes."),
+        (["revert", "38e51", "a.py", "--digest", "x"], "a.py changed since"),
+        (["restore", "38e51", "--to", "1", "--no-files"], "Give --files, --conversation, or both."),
+        (["switch", "38e51"], "Choose what to change"),
         (["worktrees", "import"], "Give either --branch or --folder."),
         (["worktrees", "remove", "38e51"], "Not interactive: use -y to approve."),
-        (["worktrees", "agree", "d1"], "No script has the digest d1. See rookery sessions work"),
+        (["worktrees", "agree", "d1"], "No script with the digest d1. See rookery sessions work"),
         (["settings", "nope"], "No such setting: nope."),
-        (["do", "{"], "That is no JSON"),
-        (["do", "[]"], "A request is an object"),
-        (["do", '{"kind": "fly"}'], "There is no request 'fly'."),
+        (["do", "{"], "That is not JSON"),
+        (["do", "[]"], "A request must be an object"),
+        (["do", '{"kind": "fly"}'], "No such request: 'fly'."),
         (["do", '{"type": "list_sessions"}'], 'A request needs a "kind"'),
         (["do", '{"kind": "cancel_session"}'], "The request cancel_session is malformed"),
         (
@@ -452,7 +452,7 @@ def test_a_session_that_has_to_wait_says_so(said: Said, desk: PlayedFamily):
     )
     _, printed, hints = said("start", "fix")
     assert printed == f"{TWO}\n", "a script takes the id from there"
-    assert "38e52a1b waits for its turn" in hints
+    assert "38e52a1b is queued" in hints
 
 
 def test_a_number_picks_an_answer_that_is_offered(said: Said, desk: PlayedFamily):
@@ -510,7 +510,7 @@ def test_the_choices_of_governance_are_told_as_they_are_typed(said: Said, desk: 
     ]
     kept = replace(governance, sandboxed=True)
     desk.answers[asked.ListQuestions] = (replace(row, governance=kept),)
-    assert "beforehand, and the sandbox confines it to the scope.\n" in said("inbox")[1]
+    assert "what it writes, and the sandbox confines it to the scope.\n" in said("inbox")[1]
 
 
 def test_a_worktree_without_changes_has_nothing_to_apply(said: Said, desk: PlayedFamily):
@@ -535,7 +535,7 @@ def test_mail_lists_with_no_other_word_than_the_session(said: Said, desk: Played
     )
     assert said("mail", "38e51")[1] == "1  failed  more  (It is gone.)\n"
     assert said("mail", "38e51") == said("mail", "list", "38e51")
-    assert "No session here begins with ffff." in said("mail", "ffff")[2]
+    assert "No session begins with ffff." in said("mail", "ffff")[2]
 
 
 def test_a_question_is_printed_with_all_that_a_yes_would_allow(said: Said, desk: PlayedFamily):
@@ -679,7 +679,7 @@ def test_in_a_folder_of_a_project_that_has_sessions_one_is_told(
 ):
     none = Listing(overview=Overview(counts=Counts()), sessions=())
     desk.answers[asked.ListSessions] = none
-    assert said()[1].startswith("No sessions in this folder. Start one: ")
+    assert said()[1].startswith("No sessions in this project. Start one: ")
     project = Path.cwd()
     inside = project / "deep" / "er"
     inside.mkdir(parents=True)

@@ -167,7 +167,7 @@ def test_without_a_model_the_session_says_so_in_the_words_of_its_process(shell: 
     session_id = shell.start()
     code, out, _ = shell.run("wait", session_id)
     assert code == 3
-    assert f"{session_id[:8]} has failed (There is no model yet: no key is set" in out
+    assert f"{session_id[:8]} failed (There is no model yet: no key is set" in out
     (row,) = shell.told("inbox")
     assert (row["ask"], row["state"]) == ("", "error")
     assert row["text"].startswith("There is no model yet")
@@ -195,7 +195,7 @@ def test_words_in_the_queue_are_listed_as_not_heard(shell: Shell):
     assert shell.run("send", session_id, "and more")[0] == 0
     code, out, _ = shell.run("mail", session_id)
     assert code == 0
-    assert out.endswith("  not heard yet  and more\n")
+    assert out.endswith("  queued  and more\n")
     (queued,) = shell.told("mail", "list", session_id)["queue"]
     assert shell.run("mail", "edit", session_id, queued["message_id"])[0] == 0
     assert shell.run("mail", session_id)[1] == "No queued messages.\n"
@@ -238,7 +238,7 @@ def test_a_session_that_fails_says_why_by_its_exit_code(shell: Shell):
     session_id = shell.start()
     code, out, _ = shell.run("wait", session_id)
     assert code == 3
-    assert "has failed (401 The key has expired.)" in out
+    assert "failed (401 The key has expired.)" in out
     assert f"rookery sessions retry {session_id[:8]}" in shell.run("inbox")[1]
 
 

@@ -82,9 +82,9 @@ async def test_a_session_is_asked_in_its_own_folder_and_never_elsewhere(house: H
     filled(house.project, "here.txt")
     assert await house.paths("txt", house.session_in(worktree)) == ["there.txt"]
     gone = house.session_in(house.project.parent / "gone")
-    with pytest.raises(CommandRejected, match="is not there"):
+    with pytest.raises(CommandRejected, match="does not exist"):
         await house.paths("txt", gone)
-    with pytest.raises(CommandRejected, match="no session"):
+    with pytest.raises(CommandRejected, match="No such session"):
         await house.paths("txt", str(uuid.uuid4()))
     with pytest.raises(StorageError):
         await house.paths("txt", "../../etc")
@@ -100,5 +100,5 @@ async def test_a_list_in_the_project_cannot_send_us_elsewhere(house: House):
         f'{{"sessions": [{{"sessionId": "{session_id}", "parallelMode": '
         f'{{"enabled": true, "worktreePath": "{outside}"}}}}]}}'
     )
-    with pytest.raises(CommandRejected, match="no session"):
+    with pytest.raises(CommandRejected, match="No such session"):
         await house.paths("secret", session_id)

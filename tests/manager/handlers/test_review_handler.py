@@ -135,12 +135,12 @@ async def test_a_file_is_put_back_under_the_digest_it_was_shown_with(project: Pr
         session_id, folder = await apart(at)
         review = await at.do(ReviewChanges(session_id=session_id))
         (file,) = review.files
-        with pytest.raises(CommandRejected, match="not what you were shown"):
+        with pytest.raises(CommandRejected, match="changed since you saw it"):
             await at.do(RevertFile(session_id=session_id, path=file.path, digest="x"))
         request = RevertFile(session_id=session_id, path=file.path, digest=file.digest)
         (told,) = (await at.do(request)).notes
         assert not (folder / "made.txt").exists()
-        ref = told.removeprefix("What was not committed is kept as ").removesuffix(".")
+        ref = told.removeprefix("Uncommitted work is saved as ").removesuffix(".")
         assert git(project.path, "show", f"{ref}:made.txt") == b"one\n"
 
 
@@ -150,7 +150,7 @@ async def test_what_a_local_session_did_is_put_back_unless_somebody_went_on(proj
         own = await at.do(ReviewChanges(session_id=session_id, scope="session"))
         a, made = own.files
         put(project.path, {"made.txt": b"somebody went on\n"})
-        with pytest.raises(CommandRejected, match="not what you were shown"):
+        with pytest.raises(CommandRejected, match="changed since you saw it"):
             await at.do(RevertFile(session_id=session_id, path=made.path, digest=made.digest))
         await at.do(RevertFile(session_id=session_id, path=a.path, digest=a.digest))
         assert git(project.path, "diff", "--name-only") == b""
@@ -169,9 +169,9 @@ async def test_comments_go_to_the_session_as_one_message_with_their_lines(projec
             text="Otherwise fine.",
         )
         gone = replace(request, comments=(Comment(path="made.txt", line=9, text="?"),))
-        with pytest.raises(CommandRejected, match="no line 9"):
+        with pytest.raises(CommandRejected, match="no longer has line 9"):
             await at.do(gone)
-        with pytest.raises(CommandRejected, match="no changes any more"):
+        with pytest.raises(CommandRejected, match="no longer changed"):
             await at.do(replace(request, comments=(Comment(path="b.txt", line=1, text="?"),)))
         await at.do(request)
         await at.watched.result(session_id, "Heard.")
@@ -198,7 +198,7 @@ async def test_versions_are_compared(project: Project):
             ("Write it now v2", 0, "Done.", "completed"),
         ]
         assert versions[1].model == other
-        with pytest.raises(CommandRejected, match="no versions"):
+        with pytest.raises(CommandRejected, match="No such versions"):
             await at.do(CompareVersions(group_id=""))
 
 
@@ -227,7 +227,7 @@ async def test_a_session_that_is_not_there_has_no_changes(project: Project):
             RevertFile(session_id=nobody, path="a.txt", digest=""),
             SendComments(session_id=nobody, comments=(Comment(path="a", line=1, text="x"),)),
         ):
-            with pytest.raises(CommandRejected, match="no session"):
+            with pytest.raises(CommandRejected, match="No such session"):
                 await at.do(request)
 
 

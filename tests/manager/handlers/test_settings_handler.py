@@ -112,15 +112,15 @@ REFUSED = {
     "too many": ("manager.running_limit", "33", "from 1 to 32"),
     "of another type": ("manager.running_limit", '"3"', "a whole number"),
     "no choice": ("approval", '"yes"', '"ask" or "auto"'),
-    "no JSON": ("model", "{", "is no JSON"),
-    "no number": ("max_cost", "NaN", "is no JSON"),
-    "no mode": ("mode", '"nonsense"', "There are: code, ask"),
-    "empty": ("model", '""', "not empty"),
+    "no JSON": ("model", "{", "is not JSON"),
+    "no number": ("max_cost", "NaN", "is not JSON"),
+    "no mode": ("mode", '"nonsense"', "Known: code, ask"),
+    "empty": ("model", '""', "non-empty"),
     "half a character": ("model", '"\\ud800"', ""),
-    "a section": ("manager", "{}", "not among the settings"),
-    "a key": ("providers.openai.api_key", '"k"', "not among the settings"),
+    "a section": ("manager", "{}", "cannot be changed here"),
+    "a key": ("providers.openai.api_key", '"k"', "cannot be changed here"),
     "the sandbox": ("sandbox.use", '"off"', "rookery config set"),
-    "unknown": ("nonsense", "1", "not among the settings"),
+    "unknown": ("nonsense", "1", "cannot be changed here"),
     "longer than a file may be": ("context.instructions", json.dumps("x" * 1500), "shorten"),
 }
 
@@ -160,7 +160,7 @@ async def test_who_else_decides_is_told(tmp_path: Path):
     assert await house.set("model", "mine") == ('ROOKERY_MODEL decides it here: "from-outside".',)
     assert (await house.row("model")).source == "ROOKERY_MODEL"
     (later,) = await house.set("manager.running_limit", 2)
-    assert "next time" in later
+    assert "is restarted" in later
 
 
 async def test_a_faulty_file_is_told_and_one_value_in_it_can_be_mended(house: House):

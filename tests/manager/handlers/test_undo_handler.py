@@ -90,13 +90,13 @@ async def test_files_go_back_and_what_that_does_is_told_before(project: Project)
         assert (rehearsed.written, rehearsed.removed) == (("made.txt",), ("other.txt",))
         assert (project.path / "made.txt").read_text() == "two\n", "a rehearsal does nothing"
         (note,) = (await desk.do(RestoreSession(session_id=session_id, to=to))).notes
-        assert note.startswith("Put back 2 files")
+        assert note.startswith("Restored 2 files")
         assert (project.path / "made.txt").read_text() == "one\n"
         assert not (project.path / "other.txt").exists()
         assert not any(isinstance(event.fact, Rewound) for event in project.log(session_id))
         done = await desk.do(RestoreSession(session_id=session_id, to=to))
         assert done.notes == (NO_FILE_PUT_BACK,), "there is nothing left to do"
-        undone = named(await desk.do(ListCheckpoints(session_id=session_id)), "Put back 2 files")
+        undone = named(await desk.do(ListCheckpoints(session_id=session_id)), "Restored 2 files")
         await desk.do(RestoreSession(session_id=session_id, to=undone.seq))
         assert (project.path / "made.txt").read_text() == "two\n"
 
@@ -108,13 +108,13 @@ async def test_the_conversation_goes_back_with_the_files_or_alone(project: Proje
         to = named(await desk.do(ListCheckpoints(session_id=session_id)), "Run echo").seq
         alone = RestoreSession(session_id=session_id, to=to, files=False, conversation=True)
         (note,) = (await desk.do(alone)).notes
-        assert "The conversation went back" in note
+        assert "The conversation was rewound" in note
         assert (project.path / "made.txt").read_text() == "two\n"
         shown = await watched.at(session_id, "paused")
         assert not [row for row in shown.view.messages if row.say == "completion_result"]
         both = RestoreSession(session_id=session_id, to=1, conversation=True)
         files, words = (await desk.do(both)).notes
-        assert (files[:8], words[:16]) == ("Put back", "The conversation")
+        assert (files[:8], words[:16]) == ("Restored", "The conversation")
         assert not (project.path / "made.txt").exists()
         facts = [event.fact for event in project.log(session_id)]
         kinds = [type(fact) for fact in facts if isinstance(fact, FilesRestored | Rewound)]

@@ -84,7 +84,7 @@ async def test_statistics_are_told(project: Project):
         row = await made(at)
         stats = await at.do(ReadStats(worktree_id=row.id))
         assert stats == WorktreeStats(files=1, added=1, removed=0, uncommitted=1)
-        with pytest.raises(CommandRejected, match="no worktree"):
+        with pytest.raises(CommandRejected, match="No such worktree"):
             await at.do(ReadStats(worktree_id="nowhere"))
 
 
@@ -138,7 +138,7 @@ async def test_a_worktree_that_git_has_forgotten_too_is_known_by_its_session(pro
         git(project.path, "branch", "-qD", row.branch)
         (lost,) = await at.worktrees()
         assert lost.state is WorktreeState.LOST
-        with pytest.raises(CommandRejected, match="gone"):
+        with pytest.raises(CommandRejected, match="were removed"):
             await at.do(RecreateWorktree(worktree_id=row.id))
 
 
@@ -158,7 +158,7 @@ async def test_the_agent_is_asked_for_a_message(project: Project):
     async with at_desk(project) as at:
         row = await worked(at, COMMITS)
         done = await at.do(FinishWorktree(worktree_id=row.id))
-        assert done.notes == ("The agent has committed to agent/write-it-now.",)
+        assert done.notes == ("The agent committed to agent/write-it-now.",)
         assert git(Path(row.path), "log", "-1", "--format=%s") == b"feat: made it\n"
         assert git(Path(row.path), "status", "--porcelain") == b""
 
@@ -226,11 +226,11 @@ async def test_removing_stops_whoever_works_there_and_keeps_what_is_not_committe
         assert "Will be stopped first: Write it now, its run script." in plan.text
         assert plan.paths == ("new.txt", "pid")
         put(folder, {"another.txt": b"came later\n"})
-        with pytest.raises(CommandRejected, match="has changed since"):
+        with pytest.raises(CommandRejected, match="changed since"):
             await at.do(RemoveWorktree(worktree_id=row.id, token=plan.token))
         assert at.watched.state(session_id) == "streaming"
         (kept,) = await removed(at, row)
-        assert "is kept as refs/rookery/keep/" in kept
+        assert "is saved as refs/rookery/keep/" in kept
         assert [each.state for each in await at.worktrees()] == []
         assert at.watched.state(session_id) == "stopped"
         with pytest.raises(ProcessLookupError):
@@ -318,7 +318,7 @@ async def test_a_removal_that_was_broken_off_is_ended_at_the_next_opening(projec
     async with at_desk(project) as at:
         await at.shows(lambda _: bool(at.supervisor.notices))
         (notice,) = at.supervisor.notices
-        assert "is kept as refs/rookery/keep/" in notice
+        assert "is saved as refs/rookery/keep/" in notice
         assert [each.state for each in await at.worktrees()] == [WorktreeState.MISSING]
 
 
@@ -353,7 +353,7 @@ async def test_the_run_script_runs_once_and_is_stopped_with_all_it_started(proje
         pid, port = map(int, file.read_text().split())
         assert port == row.first_port
         assert [each.running for each in await at.worktrees()] == [True]
-        with pytest.raises(CommandRejected, match="running already"):
+        with pytest.raises(CommandRejected, match="already running"):
             await at.do(RunScript(worktree_id=row.id))
         await at.do(StopScript(worktree_id=row.id))
         assert [each.running for each in await at.worktrees()] == [False]
@@ -389,10 +389,10 @@ async def test_a_run_script_that_ends_by_itself_is_not_running(project: Project)
 async def test_a_run_script_that_nobody_has_agreed_to_is_not_run(project: Project):
     async with at_desk(project) as at:
         row = await made(at)
-        with pytest.raises(CommandRejected, match="There is no"):
+        with pytest.raises(CommandRejected, match="The project has no"):
             await at.do(RunScript(worktree_id=row.id))
         write(project, "run-script", "touch ran\n", agreed=False)
-        with pytest.raises(CommandRejected, match="Nobody has agreed"):
+        with pytest.raises(CommandRejected, match="You have not agreed"):
             await at.do(RunScript(worktree_id=row.id))
         assert not (Path(row.path) / "ran").exists()
 
@@ -442,9 +442,9 @@ async def test_a_project_that_is_not_trusted_is_not_looked_at(project: Project):
 async def test_without_a_repository_the_reason_is_said(tmp_path: Path):
     bare = Project(tmp_path)
     async with at_desk(bare) as at:
-        with pytest.raises(CommandRejected, match="not the top of a git repository"):
+        with pytest.raises(CommandRejected, match="not the root of a git repository"):
             await at.worktrees()
-        with pytest.raises(CommandRejected, match="not the top of a git repository"):
+        with pytest.raises(CommandRejected, match="not the root of a git repository"):
             await at.start()
         assert at.supervisor.all() == []
     assert os.listdir(bare.path) == []

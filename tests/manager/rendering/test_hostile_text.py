@@ -61,7 +61,7 @@ def test_a_long_address_leads_where_it_says():
 HIDDEN = {
     "many of one": ("a" + "\u200b" * 9_000 + "b", "U+200B ×500"),
     "a sign for emoji only": ("ad\ufe0fb", "U+FE0F"),
-    "a heap of marks": ("a" + "\u0301" * 400, "392 marks more"),
+    "a heap of marks": ("a" + "\u0301" * 400, "392 more marks"),
 }
 
 

@@ -184,7 +184,8 @@ def test_large_binary_generated_and_pictures_are_marked(
     vector = diff(desk, worktree, "vector.svg")
     assert vector.new_picture is None
     assert [line.kind for line in vector.lines] == ["added"]
-    assert diff(desk, worktree, "picture.bin").note == ("Not text: 256 bytes before, 6 bytes now.")
+    note = diff(desk, worktree, "picture.bin").note
+    assert note == "Not a text file: 256 bytes before, 6 bytes now."
 
 
 def test_all_files_together_are_shown_up_to_a_limit(
@@ -226,11 +227,11 @@ def test_links_submodules_and_modes_are_said(bench: WorktreeBench, desk: ReviewO
         ("link", "added"),
         ("run.sh", "changed"),
     ]
-    assert found.notes == (f"{other.folder.name} is a repository of its own; it is not shown.",)
+    assert found.notes == (f"{other.folder.name} is a nested repository; it is not shown.",)
     assert diff(desk, worktree, "inner").note == f"A submodule: none before, {head} now."
     link = diff(desk, worktree, "link")
     assert (link.note, kinds(link)) == (
-        "A symbolic link; the lines say where it leads.",
+        "A symbolic link; the lines show its target.",
         [("added", b"/etc/passwd")],
     )
     mode = diff(desk, worktree, "run.sh")

@@ -25,7 +25,7 @@ async def test_the_process_of_a_session_can_be_asked_and_told(project: Project):
         assert (await host.query(AskAbout())).workspace == str(project.path)
         await host.send(SwitchMode(task_id=session_id, mode="ask"))
         await watched.until(session_id, lambda shown: shown.view.mode == "ask")
-        with pytest.raises(CommandRejected, match="There is no session"):
+        with pytest.raises(CommandRejected, match="No such session"):
             await supervisor.host_of("00000000-0000-0000-0000-000000000000")
 
 
@@ -51,7 +51,7 @@ async def test_a_session_that_rests_is_reopened_and_rests(project: Project, stat
     async with project.supervised() as watched:
         supervisor = watched.supervisor
         assert watched.state(session_id) == state
-        with pytest.raises(CommandRejected, match="No process"):
+        with pytest.raises(CommandRejected, match="not running"):
             await supervisor.host_of(session_id)
         host = await supervisor.host_of(session_id, reopen=True)
         assert (await host.query(AskAbout())).workspace == str(project.path)
@@ -121,7 +121,7 @@ async def test_one_that_is_reserved_is_shown_and_begins_when_it_is_prepared(proj
             "g",
         )
         assert project.processes() == {}
-        with pytest.raises(CommandRejected, match="not begun"):
+        with pytest.raises(CommandRejected, match="not started"):
             await supervisor.host_of(session_id, reopen=True)
         place = project.path / "apart"
         place.mkdir()
@@ -159,10 +159,10 @@ async def test_one_that_cannot_be_prepared_says_why_and_runs_nowhere(project: Pr
     async with project.supervised() as watched:
         supervisor, preparations = watched.supervisor, watched.supervisor.preparations
         session_id = await preparations.reserve(project.wish(WRITES))
-        preparations.fail(session_id, "There is no branch moonrise.")
+        preparations.fail(session_id, "No such branch: moonrise.")
         shown = await watched.at(session_id, "error")
         assert shown.session.failure
-        assert shown.session.failure.text == "There is no branch moonrise."
+        assert shown.session.failure.text == "No such branch: moonrise."
         await supervisor.retry(session_id)
         await watched.at(session_id, "error")
         assert project.log(session_id) == []
@@ -205,7 +205,7 @@ async def test_a_stored_task_becomes_a_session_that_rests(project: Project):
         assert watched.state(session_id) in ("completed", "paused")
         with pytest.raises(CommandRejected, match="already"):
             await watched.supervisor.take_in(session_id, wish)
-        with pytest.raises(CommandRejected, match="no stored task"):
+        with pytest.raises(CommandRejected, match="No stored session"):
             await watched.supervisor.take_in("3f0a2c44-5b1d-4c53-9f0e-0c8f2b7a9d10", wish)
         assert project.processes() == {}
         await watched.supervisor.send(session_id, "go on")
@@ -214,7 +214,11 @@ async def test_a_stored_task_becomes_a_session_that_rests(project: Project):
 
 @pytest.mark.parametrize(
     ("code", "signal", "said"),
-    [(1, None, "ended with code 1."), (None, 9, "ended by signal 9."), (None, None, "nobody saw")],
+    [
+        (1, None, "ended with code 1."),
+        (None, 9, "ended by signal 9."),
+        (None, None, "unknown status"),
+    ],
 )
 def test_how_a_process_ended_is_said_as_far_as_it_is_known(
     code: int | None, signal: int | None, said: str

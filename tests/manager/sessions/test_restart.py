@@ -178,7 +178,7 @@ async def test_a_question_survives_a_reboot_and_its_answer_starts_the_process(pr
         (question,) = supervisor.inbox()
         assert (question.row.ask, bool(question.row.digest)) == ("tool", True)
         assert not project.processes()
-        with pytest.raises(CommandRejected, match="has changed since you saw it"):
+        with pytest.raises(CommandRejected, match="changed since you saw it"):
             await supervisor.approve(session_id, question.row.ts, terms=Terms(digest="other"))
         assert watched.state(session_id) == "waiting_approval"
         terms = Terms(digest=question.row.digest)
@@ -387,5 +387,5 @@ async def test_a_list_of_somebody_elses_starts_nothing(project: Project):
         await watched.supervisor.send(session_id, "go on")
         shown = await watched.at(session_id, "error")
         assert shown.session.failure
-        assert "It is not a known field how" in shown.session.failure.text
+        assert "This session has no start options" in shown.session.failure.text
         assert project.processes() == {}

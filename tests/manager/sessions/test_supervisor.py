@@ -320,7 +320,7 @@ async def test_a_session_whose_folder_is_gone_runs_nowhere_else(project: Project
         session_id = await watched.supervisor.start(project.wish(WRITES, workspace=gone))
         shown = await watched.at(session_id, "error")
         assert shown.session.failure
-        assert "is gone" in shown.session.failure.text
+        assert "is missing" in shown.session.failure.text
         assert project.processes() == {}
 
 

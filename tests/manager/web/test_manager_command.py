@@ -150,7 +150,7 @@ def test_people_are_told_in_one_line(project: Project):
         manager.launched(found[1])
         code, said = manager.end(signal.SIGINT)
         assert code == Exit.INTERRUPTED
-        assert "Ctrl-C ends it, and sessions run on." in said
+        assert "Ctrl-C ends it; sessions keep running." in said
 
 
 def test_the_second_command_opens_the_page_of_the_first(project: Project):
@@ -162,7 +162,7 @@ def test_the_second_command_opens_the_page_of_the_first(project: Project):
         assert manager.launched(again["launch_url"]) == manager.launched()
         code, said, told = ended(project, "--no-open")
         assert code == 0
-        assert f"runs already, as process {manager.process.pid}" in told
+        assert f"is already running, as process {manager.process.pid}" in told
         assert "#launch=" in said
 
 
@@ -199,7 +199,7 @@ def test_without_a_page_it_says_what_to_run(project: Project):
         (["--host", "192.0.2.9"], "Add --tls, or --tls-cert and --tls-key"),
         (["--host", "0.0.0.0", "--tls"], "every network"),
         (["--behind-tunnel", "http://name.example"], "https"),
-        (["--pair"], "No manager of this project runs"),
+        (["--pair"], "No manager of this project is running"),
         (["--port", "70000"], "70000"),
     ],
     ids=str,
@@ -230,14 +230,14 @@ def test_devices_are_paired_through_a_tunnel(project: Project):
         assert "https://name.example/#pair=" in told
         _, said = manager.end()
         assert "My phone is paired." in said
-        assert "Whoever runs the tunnel can read everything" in said
+        assert "The operator of the tunnel can read everything" in said
 
 
 def test_pairing_needs_a_way_for_devices(project: Project):
     with managed(project, "--json", "--no-open"):
         code, _, told = ended(project, "--no-open", "--pair")
         assert code == Exit.USAGE
-        assert "reached from this machine only" in told
+        assert "serves this machine only" in told
 
 
 @pytest.mark.parametrize("flags", [[], ["--stop-sessions"]], ids=["run on", "stopped"])
@@ -250,7 +250,7 @@ async def test_sessions_run_on_unless_they_are_to_be_stopped(project: Project, f
         assert manager.where["url"]
         code, said = manager.end(signal.SIGINT)
     assert code == Exit.INTERRUPTED
-    assert ("1 session runs on. To stop: rookery sessions stop-all" in said) is (not flags)
+    assert ("1 session keeps running. To stop: rookery sessions stop-all" in said) is (not flags)
     if flags:
         assert "Stopping 1 session." in said
         await project.quiet()

@@ -92,7 +92,7 @@ async def test_links_are_asked_for_at_a_private_socket(tmp_path: Path):
         assert await ask_for_links(folder) == LINKS
         assert await ask_for_links(folder, pair=True) == LINKS
         assert asked == [False, True]
-        with pytest.raises(SettingsError, match="listens at"):
+        with pytest.raises(SettingsError, match="already listening on"):
             async with giving_links(folder, links):
                 pass
     assert await ask_for_links(folder) is None

@@ -214,7 +214,7 @@ async def test_a_revoked_device_is_let_in_no_more(tmp_path: Path, devices: Devic
     assert sent_away == [device_id]
     for file in (devices, Devices(tmp_path / "state" / "devices.json")):
         assert (file.whose(token), file.whose(other)) == (None, other_id)
-    with pytest.raises(CommandRejected, match="no such device"):
+    with pytest.raises(CommandRejected, match="No such device"):
         await desk.do(RevokeDevice(id=device_id))
 
 

@@ -95,7 +95,7 @@ def test_a_new_branch_begins_at_what_the_remote_has_now(bench: WorktreeBench, tm
     remote.rename(tmp_path / "gone")
     stale = WorktreeBench(bench.folder).desk.create("agent/stale")
     assert isinstance(stale, Created)
-    assert stale.notes == ("origin did not answer; main may be older than what it has.",)
+    assert stale.notes == ("origin did not answer; main may be out of date.",)
 
 
 def test_a_remote_that_is_a_program_is_not_run(bench: WorktreeBench, tmp_path: Path):
@@ -217,7 +217,7 @@ def test_a_missing_one_is_made_again_from_its_branch(bench: WorktreeBench):
     assert (resumed.worktree, resumed.recreated) == (worktree, True)
     assert (Path(worktree.path) / "a.txt").read_bytes() == b"committed\n"
     assert ("b.txt", b"only staged\n") in bench.held()
-    assert "is kept as refs/rookery/keep/" in resumed.notes[0]
+    assert "is saved as refs/rookery/keep/" in resumed.notes[0]
 
 
 def gone_with_branch(bench: WorktreeBench, worktree: Worktree) -> None:

@@ -124,7 +124,7 @@ async def test_a_script_that_takes_too_long_is_ended_with_all_it_started(bench: 
     run = await run_setup(
         script, worktree, bench.folder, approved=script.digest, heard=lambda _: None, seconds=3.0
     )
-    assert run.trouble == "The set-up script was ended after 3 s."
+    assert run.trouble == "The set-up script was stopped after 3 s."
     assert run.output == "begun\n"
     pid = int((Path(worktree.path) / "pid").read_text())
     assert not _runs(pid)
@@ -146,7 +146,7 @@ async def test_a_script_that_was_changed_since_it_was_agreed_to_is_not_run(
     run = await run_setup(
         changed, worktree, bench.folder, approved=agreed.digest, heard=lambda _: None
     )
-    assert "has not been agreed to" in run.trouble
+    assert "You have not agreed to" in run.trouble
     assert not (Path(worktree.path) / "sprung").exists()
 
 

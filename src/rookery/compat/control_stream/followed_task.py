@@ -273,7 +273,7 @@ def queue_event(
     subtype: str, task_id: str, queue: Sequence[UserSpoke], times: Mapping[str, int]
 ) -> Output:
     """`times` are when the messages were queued."""
-    waiting = "1 message waits" if len(queue) == 1 else f"{len(queue)} messages are queued"
+    waiting = "1 message is queued" if len(queue) == 1 else f"{len(queue)} messages are queued"
     return output(
         type="queue",
         subtype=subtype,

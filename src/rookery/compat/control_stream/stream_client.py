@@ -51,7 +51,9 @@ RECOVERY = 8.0
 RESUMING = 2.0
 """The same for a stored task that was opened."""
 
-NO_COMMAND = "No command was sent. Write one JSON object per line, beginning with a start."
+NO_COMMAND = (
+    "No command was sent. Write one JSON object per line; the first must be a start command."
+)
 TOO_LONG = f"stdin command line {{number}}: it is longer than {LONGEST} bytes"
 
 _CODES = {

@@ -212,7 +212,7 @@ def read_command(line: bytes, number: int) -> StreamCommand:
         return BadCommand(_told(number, reason), request_id=request_id, command=said)
 
     if not isinstance(name, str):
-        raise bad('there is no string "command"')
+        raise bad('"command" is missing or not a string')
     if name not in COMMANDS:
         raise bad(f'unsupported command "{name[:40]}"; use one of {", ".join(COMMANDS)}')
     for field in (REQUEST_ID, *COMMANDS[name]):

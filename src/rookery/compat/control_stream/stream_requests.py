@@ -166,7 +166,7 @@ class Requests:
     async def _check_mode(self, mode: str) -> None:
         known = [each.slug for each in await self._host.query(AskModes())]
         if mode not in known:
-            raise SettingsError(f"There is no mode {mode!r}. There are: {', '.join(known)}.")
+            raise SettingsError(f"No such mode: {mode!r}. Known: {', '.join(known)}.")
 
     async def _message(self, command: SendMessage) -> None:
         stream = self._stream

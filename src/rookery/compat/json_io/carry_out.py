@@ -111,7 +111,7 @@ class EngineRequests:
             case wants.Shutdown():
                 pass
             case wants.Unheard(type=type):
-                self._note(f"A message of type {type[:40]!r} means nothing here.")
+                self._note(f"A message of type {type[:40]!r} is ignored.")
             case _:
                 self._beside(lambda: self._look_up(request))
 
@@ -262,7 +262,7 @@ class EngineRequests:
     async def _check_mode(self, mode: str) -> None:
         known = [each.slug for each in await self._host.query(AskModes())] if mode else []
         if mode and mode not in known:
-            raise SettingsError(f"There is no mode {mode!r}. There are: {', '.join(known)}.")
+            raise SettingsError(f"No such mode: {mode!r}. Known: {', '.join(known)}.")
 
     async def _check_here(self, task_id: str) -> None:
         known = await self._host.query(AskTasks(most=ALL))

@@ -272,7 +272,7 @@ class MessageProcessor:
                 case {"type": "messageUpdated", "clineMessage": dict(row)}:
                     self._take_row(row)
                 case _:
-                    self._note(f"A message of type {message.get('type')!r} changes nothing.")
+                    self._note(f"A message of type {message.get('type')!r} is ignored.")
         except Exception as error:
             self._emitter.emit(Happening.ERROR, error)
 

@@ -49,7 +49,7 @@ from rookery.protocol.codec import Host
 from rookery.protocol.outcomes import code_of_failure
 
 TOO_LONG = f"Line {{number}} of the input is longer than {LONGEST} bytes, so it was not read."
-STOPPED = "The run was ended from outside. The task is kept and can be resumed."
+STOPPED = "The run was stopped. The session is kept and can be resumed."
 
 _RESUMING = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 _debug = logging.getLogger(__name__)

@@ -146,9 +146,9 @@ def _is_about(request: wants.Answer, question: WebviewQuestion) -> bool:
 
 
 NO_TASK = "No task is open. Start one with newTask."
-NO_MESSAGE = "There is no message with this ts. Nothing was changed."
+NO_MESSAGE = "No message has this ts. Nothing was changed."
 FIRST_MESSAGE = "The first message cannot be changed. Start a new task with newTask."
-NO_CHECKPOINT = "There is no checkpoint with this ts."
+NO_CHECKPOINT = "No checkpoint has this ts."
 
 SOURCES = {"user": "global"}
 """Whose commands and modes are called differently there."""

@@ -258,7 +258,7 @@ def read_request(line: bytes, number: int) -> wants.Request:
         raise _bad(number, "it is not a JSON object")
     type = given.get("type")
     if not isinstance(type, str):
-        raise _bad(number, 'there is no string "type"')
+        raise _bad(number, '"type" is missing or not a string')
     if type not in KINDS:
         return wants.Unheard(type=type)
     kind = KINDS[type]

@@ -126,7 +126,7 @@ def _text_of(rows: list[_Words], speaker: str) -> str:
 UNKNOWN_TOOL = "unknown_tool"
 SERVER_TOOL = "mcp_server"
 """What all calls of tools on MCP servers go by."""
-UNFINISHED = "The run ended before this call did."
+UNFINISHED = "The run ended before this call finished."
 
 
 class _Arriving:

@@ -73,7 +73,7 @@ def _run(
     workspace: Path, no_open: bool, pair: bool, stop_sessions: bool, as_json: bool, **reach: Any
 ) -> int:
     if any(find_spec(package) is None for package in NEEDED):
-        raise SettingsError(f"The page needs more packages. Run in your clone of {NAME}: make web")
+        raise SettingsError(f"The page needs more packages. In your clone of {NAME}, run: make web")
     from rookery.manager.web.listeners import ListenOptions
 
     options = ManagerOptions(
@@ -256,11 +256,11 @@ async def _part(options: ManagerOptions, manager: "Manager") -> None:
         return
     named = "1 session" if number == 1 else f"{number} sessions"
     if options.stop_sessions:
-        tell(f"Stopping {named}. What they were doing can be resumed.")
+        tell(f"Stopping {named}. You can resume them later.")
         await manager.supervisor.stop_all()
     else:
-        run = "runs" if number == 1 else "run"
-        tell(f"{named} {run} on. To stop: {NAME} sessions stop-all")
+        keep = "keeps" if number == 1 else "keep"
+        tell(f"{named} {keep} running. To stop: {NAME} sessions stop-all")
 
 
 def _heeded() -> list[signal.Signals]:
@@ -302,7 +302,7 @@ command = click.Command(
             ["--port"],
             type=click.IntRange(0, 65535),
             default=0,
-            help="The port; 0 takes any free one.",
+            help="Port to listen on; 0 picks a free one.",
         ),
         click.Option(["--no-open"], is_flag=True, help="Do not open a browser."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON."),
@@ -311,12 +311,12 @@ command = click.Command(
         ),
         click.Option(["--host"], help="Also serve paired devices at this address of this machine."),
         click.Option(
-            ["--tls"], is_flag=True, help="With --host: encrypt, with a certificate made here."
+            ["--tls"], is_flag=True, help="With --host: encrypt with a generated certificate."
         ),
         click.Option(
             ["--tls-cert"],
             type=click.Path(path_type=Path),
-            help="With --host: encrypt, with this certificate.",
+            help="With --host: encrypt with this certificate.",
         ),
         click.Option(
             ["--tls-key"], type=click.Path(path_type=Path), help="The key of that certificate."
@@ -358,7 +358,7 @@ def show_pairing(link: str) -> None:
 
     if sys.stderr.isatty():
         print(qr_code(link), file=sys.stderr, end="", flush=True)
-    tell(f"To pair a device within five minutes, scan this or open {link}")
+    tell(f"To pair a device, scan this or open {link} within five minutes.")
 
 
 async def open_browser(link: str) -> None:

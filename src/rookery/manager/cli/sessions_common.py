@@ -85,8 +85,7 @@ class ManagerClient:
         fitting = [each for each in everyone if each.session_id.startswith(wanted)]
         if len(wanted) < SHORTEST and len(fitting) != 1:
             raise SettingsError(
-                f"{given!r} is too short for a session; give at least {SHORTEST} characters of its "
-                "id."
+                f"{given!r} is too short for a session id; give at least {SHORTEST} characters."
             )
         match fitting:
             case []:

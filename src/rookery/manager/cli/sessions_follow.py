@@ -253,7 +253,7 @@ async def _at_rest(client: ManagerClient, wanted: Sequence[str]) -> list[Session
         async for news in client.manager.follow_list():
             rows.update({row.session_id: row for row in news.rows if row.session_id in wanted})
             if gone := set(wanted) & set(news.removed):
-                raise CommandRejected(f"Session {short(min(gone))} was removed meanwhile.")
+                raise CommandRejected(f"Session {short(min(gone))} was removed.")
             changed.set()
             changed = anyio.Event()
 
@@ -300,7 +300,7 @@ def _how_it_rests(row: SessionRow) -> str:
             return f"has a question: {NAME} sessions answer {id} TEXT"
         case SessionState.ERROR:
             why = f" ({harmless(row.failure.text)})" if row.failure else ""
-            return f"has failed{why}. Try again: {NAME} sessions retry {id}"
+            return f"failed{why}. To retry: {NAME} sessions retry {id}"
         case SessionState.PAUSED | SessionState.STOPPED:
             return f"is {words_for(row.state).lower()}: {NAME} sessions resume {id}"
         case _:
@@ -316,13 +316,13 @@ def _facts(row: SessionRow) -> Iterator[str]:
         "started": datetime.fromtimestamp(row.start_time / 1000).strftime("%Y-%m-%d %H:%M"),
         "model": " ".join(filter(None, (row.provider, row.model))),
         "mode": row.mode or "",
-        "approval": "acts unasked" if row.auto_approve else "asks",
+        "approval": "auto-approve" if row.auto_approve else "asks first",
         "intent": row.intent,
         "branch": row.branch,
         "folder": row.workspace,
         "tokens": f"{row.tokens:,}" if row.tokens else "",
         "cost": money(row.cost) if row.cost else "",
-        "mail": f"{len(row.mail)} on the way" if row.mail else "",
+        "mail": f"{len(row.mail)} not delivered" if row.mail else "",
     }
     for name, said in told.items():
         if said:

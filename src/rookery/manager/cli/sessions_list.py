@@ -140,10 +140,10 @@ def _sums(overview: Overview, searched: bool) -> str:
         return ""
     said = [
         f"{counts.active} active" if counts.active else "",
-        f"{counts.history} at rest" if counts.history else "",
+        f"{counts.history} inactive" if counts.history else "",
         f"{counts.archived} archived" if counts.archived else "",
     ]
-    everything = ("In all: " if searched else "") + ", ".join(filter(None, said)) + "."
+    everything = ("Total: " if searched else "") + ", ".join(filter(None, said)) + "."
     needs = "needs" if counts.attention == 1 else "need"
     waiting = f" {counts.attention} {needs} you: {NAME} sessions inbox" if counts.attention else ""
     return everything + waiting
@@ -168,7 +168,7 @@ _WAYS: Mapping[Choice, str] = {
     "halt": "reject --halt:",
 }
 _ts_option = click.option(
-    "--ts", type=int, help="The id of the question, from the inbox. Default: the oldest."
+    "--ts", type=int, help="The id of the question, from inbox --json. Default: the oldest."
 )
 
 
@@ -320,9 +320,9 @@ def _unsaid(row: InboxRow) -> str:
     """Of what nobody has put into words."""
     match row.state:
         case SessionState.COMPLETED:
-            return "It is done and gave no result."
+            return "Done, without a result."
         case SessionState.ERROR:
-            return "It failed and gave no reason."
+            return "Failed, without a reason."
         case _:
             return row.ask.replace("_", " ") or "The question has not arrived yet."
 

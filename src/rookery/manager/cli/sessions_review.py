@@ -108,7 +108,7 @@ async def comment_command(
 @click.command("revert")
 @one_session
 @click.argument("path")
-@click.option("--digest", help="Only if the file still has this digest, from diff --json.")
+@click.option("--digest", help="Revert only if this is still the digest (see diff --json).")
 @with_manager
 async def revert_command(client: ManagerClient, session: str, path: str, digest: str | None) -> int:
     """Revert one file. Its content is kept under a git reference."""
@@ -116,7 +116,7 @@ async def revert_command(client: ManagerClient, session: str, path: str, digest:
     review = await client.do(ReviewChanges(session_id=row.session_id))
     file = next((each for each in review.files if each.path == path), None)
     if file is None:
-        raise SettingsError(f"{path} is not changed. See {NAME} sessions diff {session}.")
+        raise SettingsError(f"{path} has no changes. See {NAME} sessions diff {session}.")
     if digest not in (None, file.digest):
         raise CommandRejected(f"{path} changed since, so it was not reverted. Look again.")
     request = RevertFile(session_id=row.session_id, path=path, digest=file.digest)
@@ -204,7 +204,11 @@ def _version(version: Version) -> list[str]:
 @click.command("restore")
 @one_session
 @click.option(
-    "--to", type=int, required=True, metavar="NUMBER", help="The number from `checkpoints`."
+    "--to",
+    type=int,
+    required=True,
+    metavar="NUMBER",
+    help="The number of the checkpoint (see checkpoints).",
 )
 @click.option("--files/--no-files", default=True, help="Restore files. Default: yes.")
 @click.option("--conversation", is_flag=True, help="Also rewind the conversation.")
@@ -253,13 +257,13 @@ def _rehearsed(told: RestoreRehearsal) -> Iterator[str]:
     if told.problem:
         yield harmless(told.problem)
     changed = len(told.written) + len(told.removed)
-    yield f"{counted(changed, 'file')} would change. Do it without --dry-run."
+    yield f"{counted(changed, 'file')} would change. To do it, leave out --dry-run."
 
 
 @click.command("apply")
 @_one_worktree
 @click.argument("paths", nargs=-1)
-@click.option("--dry-run", is_flag=True, help="Show what would happen.")
+@click.option("--dry-run", is_flag=True, help="Only show what would happen.")
 @with_manager
 async def apply_command(
     client: ManagerClient, which: str, paths: Sequence[str], dry_run: bool
@@ -278,8 +282,8 @@ async def apply_command(
 @click.command("remove")
 @_one_worktree
 @click.option("--delete-branch", is_flag=True, help="Also delete the branch and its commits.")
-@click.option("--dry-run", is_flag=True, help="Show what would happen.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask first.")
+@click.option("--dry-run", is_flag=True, help="Only show what would happen.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @with_manager
 async def remove_command(
     client: ManagerClient, which: str, delete_branch: bool, dry_run: bool, yes: bool

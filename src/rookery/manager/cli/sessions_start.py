@@ -75,7 +75,9 @@ async def start_command(
     """Start a session in the background. The prompt - is read from standard input."""
     wanted = versions or max(1, len(models))
     if len(models) > 1 and len(models) != wanted:
-        raise SettingsError(f"There are {len(models)} models for {wanted} versions. Give as many.")
+        raise SettingsError(
+            f"There are {len(models)} models for {wanted} versions. Give one, or one per version."
+        )
     apart = worktree or wanted > 1 or named["branch"] or named["base"] or worktree_id
     request = StartSessions(
         prompt=words_of(prompt),
@@ -119,7 +121,7 @@ def _told(started: Started, waiting: Collection[str]) -> Iterator[str]:
     """What should be known besides the ids, which a script takes from standard output."""
     for session_id in started.session_ids:
         if session_id in waiting:
-            yield (f"{short(session_id)} is queued: manager.running_limit sessions are running.")
+            yield f"{short(session_id)} is queued: manager.running_limit is reached."
     yield from map(harmless, (*started.notes, *started.failed))
     if started.session_ids:
         yield f"To watch it: {NAME} sessions follow {short(started.session_ids[0])}"
@@ -175,7 +177,7 @@ async def _unheard(client: ManagerClient, session_id: str) -> Sequence[Mapping[s
 
 
 def _queued(said: Mapping[str, Any]) -> str:
-    return f"{harmless_line(said['message_id'])}  not heard yet  {harmless_line(said['text'])}"
+    return f"{harmless_line(said['message_id'])}  queued  {harmless_line(said['text'])}"
 
 
 def _mail(row: MailRow) -> str:

@@ -207,7 +207,7 @@ def _one_worktree(row: WorktreeRow, client: ManagerClient) -> list[str]:
 
 
 def _worktree(row: WorktreeRow) -> list[str]:
-    state = f"{row.state}, runs" if row.running else str(row.state)
+    state = f"{row.state}, running" if row.running else str(row.state)
     sessions = ", ".join(map(short, row.sessions)) or "-"
     return [row.id, row.branch, state, row.parent_branch or "-", sessions, row.path]
 
@@ -240,7 +240,7 @@ def _no_switch(request: asked.SwitchSession) -> str:
     wanted = (request.mode, request.model, request.intent, request.auto_approve)
     if any(each is not None for each in wanted):
         return ""
-    return "Give what to change: --mode, --model, --intent, --auto or --ask."
+    return "Choose what to change: --mode, --model, --intent, --auto or --ask."
 
 
 def _not_one(request: asked.ImportWork) -> str:
@@ -286,7 +286,9 @@ SPECS = (
             ),
             "intent": "Continue for this intent.",
             "auto_approve": click.Option(
-                ["--auto/--ask", "auto_approve"], default=None, help="Auto-approve, or ask."
+                ["--auto/--ask", "auto_approve"],
+                default=None,
+                help="Approve actions automatically, or ask first.",
             ),
         },
         refuse=_no_switch,

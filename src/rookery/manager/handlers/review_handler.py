@@ -185,7 +185,7 @@ class ReviewHandler:
 
     async def _send_comments(self, request: SendComments) -> Done:
         if not request.comments:
-            raise CommandRejected("There is no comment to send.")
+            raise CommandRejected("There are no comments to send.")
         self._find(request.session_id)
         quoted = [
             (comment, await self._quoted(request.session_id, comment))
@@ -210,7 +210,7 @@ class ReviewHandler:
         ids = [each.session_id for each in records if each.group_id == request.group_id]
         found = [shown for shown in map(self._supervisor.session, ids) if shown]
         if not found:
-            raise CommandRejected(f"There are no versions {request.group_id!r} here.")
+            raise CommandRejected(f"No such versions: {request.group_id!r}.")
         found.sort(key=lambda shown: (shown.record.start_time, shown.record.label))
         return tuple([await self._version(shown) for shown in found])
 

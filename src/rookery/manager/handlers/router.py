@@ -34,7 +34,7 @@ def request_from_json(fields: dict[str, Any]) -> Asking[Any]:
         raise CommandRejected('A request needs a "kind", such as list_sessions. Nothing was done.')
     cls = KINDS.get(str(fields["kind"]))
     if cls is None:
-        raise CommandRejected(f"There is no request {str(fields['kind'])[:80]!r}.")
+        raise CommandRejected(f"No such request: {str(fields['kind'])[:80]!r}.")
     return cast(Asking[Any], read_request(fields, cls, "request"))
 
 
@@ -102,7 +102,7 @@ class Router:
         """Raises `RookeryError`, and then nothing was changed."""
         handler = self._handlers.get(type(request))
         if handler is None:
-            raise CommandRejected(f"{kind_of_request(request)} cannot be done here.")
+            raise CommandRejected(f"{kind_of_request(request)} is not available here.")
         return cast(T, await handler(request))
 
 

@@ -201,7 +201,7 @@ def model_named(said: str | None) -> tuple[str | None, str | None]:
 
 def _check_choice(choice: Choice | None, reply: str) -> None:
     if choice is not None and reply_of(choice) != reply:
-        raise CommandRejected(f"{choice!r} is no way to say {reply}. Nothing was answered.")
+        raise CommandRejected(f"{choice!r} cannot be combined with {reply}. Nothing was answered.")
 
 
 class ForkHandler:
@@ -238,7 +238,7 @@ class ForkHandler:
         if ts is not None:
             at = event_of_row(list(tasks.read(source)), ts)
             if at is None:
-                raise CommandRejected("Nothing had been said in this session at that time.")
+                raise CommandRejected("This session had no messages at that time.")
         cut = self._dependencies.fork(source, fork_id, at=at, now=time.time_ns() // 1_000_000)
         if at is None or cut == at:
             return ""
@@ -261,7 +261,7 @@ class ForkHandler:
         if shown is None:
             raise CommandRejected(f"No such session: {session_id}.")
         if not self._sessions.tasks.exists(session_id):
-            raise CommandRejected("Nothing has been said in this session yet.")
+            raise CommandRejected("This session has no messages yet.")
         return shown.record
 
 

@@ -87,7 +87,7 @@ class SettingsHandler:
     async def _insist_on_a_mode(self, slug: str) -> None:
         known = [mode.slug for mode in await self._dependencies.modes()]
         if slug not in known:
-            raise SettingsError(f"There is no mode {slug!r} here. There are: {', '.join(known)}.")
+            raise SettingsError(f"No such mode: {slug!r}. Known: {', '.join(known)}.")
 
     def _rows(self) -> tuple[SettingRow, ...]:
         held = self._settings.held(OFFERED)
@@ -99,7 +99,7 @@ class SettingsHandler:
         try:
             said = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
-            raise SettingsError(f"The value for {'.'.join(key)} is no JSON.") from error
+            raise SettingsError(f"The value for {'.'.join(key)} is not JSON.") from error
         return None if said is None else self._settings.checked(key, said)
 
     def _write(self, key: Key, wanted: Any) -> Done:

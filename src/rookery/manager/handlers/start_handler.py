@@ -94,7 +94,9 @@ class StartHandler:
     async def _start_in_worktree(self, request: StartSessions) -> Started:
         """Beside whoever works there already."""
         if request.versions > 1 or request.branch:
-            raise CommandRejected("Versions and branches need worktrees of their own.")
+            raise CommandRejected(
+                "Versions and branches need a new worktree. Leave out the worktree."
+            )
         found = await self._access.find(request.worktree_id)
         if found.state is not WorktreeState.READY:
             raise CommandRejected(

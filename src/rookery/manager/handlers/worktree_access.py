@@ -59,7 +59,7 @@ class WorktreeAccess:
     def is_trusted(self) -> bool:
         return self._trust.trusts(self.project)
 
-    def demand_trust(self, so: str = "git is not asked about it") -> None:
+    def demand_trust(self, so: str = "git is not run in it") -> None:
         if not self.is_trusted:
             raise CommandRejected(
                 f"{self.project} is not trusted, so {so}. Look through it, then run: {NAME} trust"
@@ -68,7 +68,9 @@ class WorktreeAccess:
     def trust(self, path: str) -> None:
         """Whoever names the project has seen which it is."""
         if path != str(self.project):
-            raise CommandRejected(f"This is {self.project}; nothing was trusted.")
+            raise CommandRejected(
+                f"The project is {self.project}, which is not the path given. Nothing was trusted."
+            )
         self._trust.trust(self.project)
         self.supervisor.head_changed()
 
@@ -138,7 +140,7 @@ class WorktreeAccess:
         """The folder that a session works in."""
         if place := self._place(session_id):
             return place
-        raise CommandRejected(f"No started session: {session_id}.")
+        raise CommandRejected(f"Session {session_id} does not exist, or has not started.")
 
     def sessions_in(self, worktree: Worktree) -> tuple[str, ...]:
         """The sessions that work in it, or did."""

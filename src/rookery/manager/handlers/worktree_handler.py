@@ -183,13 +183,13 @@ class WorktreeHandler:
 
     async def _import(self, request: ImportWork) -> WorktreeRow:
         if bool(request.branch) == bool(request.folder):
-            raise CommandRejected("Name a branch or a folder to import, and only one of them.")
+            raise CommandRejected("Give either a branch or a folder to import.")
         if request.branch:
             made = await self._access.done(partial(self._operations.import_branch, request.branch))
         else:
             folder = Path(request.folder)
             if not folder.is_absolute():
-                raise CommandRejected(f"{request.folder} is not an absolute path of a folder.")
+                raise CommandRejected(f"{request.folder} is not an absolute path.")
             made = await self._access.done(partial(self._operations.import_worktree, folder))
         return self._row(Listed(worktree=made.worktree, state=WorktreeState.READY))
 
@@ -209,7 +209,7 @@ class WorktreeHandler:
         if found.state is not WorktreeState.READY:
             raise CommandRejected(f"The worktree {found.worktree.path} is {found.state}.")
         if not script:
-            raise CommandRejected(f"There is no {PROJECT_FOLDER}/{RUN_SCRIPT} in the project.")
+            raise CommandRejected(f"The project has no {PROJECT_FOLDER}/{RUN_SCRIPT}.")
         if not self._agreed.knows(script):
             shown = Path(script.path).relative_to(project)
             raise CommandRejected(
@@ -240,7 +240,7 @@ class WorktreeHandler:
     async def _agree(self, request: AgreeScript) -> Done:
         self._access.demand_trust()
         self._agreed.agree_to(request.digest)
-        return Done(notes=("It runs as it is now; if it changes, you are asked again.",))
+        return Done(notes=("If it changes, you must agree to it again.",))
 
     async def _list_branches(self, request: ListBranches) -> tuple[str, ...]:
         return tuple(await self._access.done(self._operations.branches))

@@ -85,7 +85,7 @@ class AgreedScripts:
         that any more, and `StorageError` if it could not be kept."""
         shown = [each.script for each in self.offered() if each.script.digest == digest]
         if not shown:
-            raise CommandRejected("The script has changed or was removed; look again.")
+            raise CommandRejected("The script was changed or removed; look again.")
         new = self._known_as(shown[0])
         self._kept.update(lambda kept: [*(old for old in kept if old != new), new])
 

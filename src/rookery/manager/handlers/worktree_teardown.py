@@ -56,7 +56,7 @@ class Finishing:
             staged = await self._access.done(partial(self._operations.stage, worktree))
             kept = told_of(staged.keep)
             if staged.files and await self._has_agent_committed(worktree):
-                return Done(notes=(f"The agent has committed to {worktree.branch}.", *kept))
+                return Done(notes=(f"The agent committed to {worktree.branch}.", *kept))
         finished = await self._committed(worktree, message)
         files, commit = counted(finished.files, "file"), finished.commit[:SHORT_COMMIT]
         said = f"Committed {files} to {worktree.branch}: {commit}."
@@ -141,7 +141,7 @@ class Removing:
         finally:
             self._access.closed.discard(worktree.path)
         if isinstance(removed, Forgotten):
-            return Done(notes=(f"{worktree.path} is your own, so its files were kept.",))
+            return Done(notes=(f"{worktree.path} was imported, so its files were kept.",))
         self._supervisor.group.start_soon(self._clear, removed)
         gone = f"The branch {worktree.branch} was deleted." if removed.branch_deleted else ""
         kept = removed.keep.told if removed.keep else ""
@@ -160,8 +160,8 @@ class Removing:
                 await session.end()
             if waiting.cancelled_caught:
                 raise CommandRejected(
-                    f"{session.record.name} could not be stopped, so its worktree stays. Stop it, "
-                    "then remove the worktree."
+                    f"{session.record.name} could not be stopped, so its worktree was kept. Stop "
+                    "it, then remove the worktree."
                 )
         await self._scripts.stop(worktree)
 

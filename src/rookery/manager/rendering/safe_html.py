@@ -207,7 +207,7 @@ def _spelled(found: re.Match[str]) -> str:
 
 
 def _counted(found: re.Match[str]) -> str:
-    return f'{found[1]}<span class="unseen">{len(found[2])} marks more</span>'
+    return f'{found[1]}<span class="unseen">{len(found[2])} more marks</span>'
 
 
 @cache

@@ -82,7 +82,7 @@ def changes_of(checkout: Checkout, scope: GitScope) -> Review:
     notes = [
         *([f"{more} more changed files are not listed."] if more else []),
         *checkout.notes,
-        *(f"{visible(path)} is a repository of its own; it is not shown." for path in found.nested),
+        *(f"{visible(path)} is a nested repository; it is not shown." for path in found.nested),
         *_marked(checkout),
     ]
     return Review(
@@ -250,7 +250,7 @@ def _as_git_stores(git: Git, raw: RawChange, old: Side, new: Side) -> Side:
 
 def _about(old: Side, new: Side) -> str:
     if LINK in (old.mode, new.mode):
-        return "A symbolic link; the lines say where it leads."
+        return "A symbolic link; the lines show its target."
     if not (old.is_there and new.is_there):
         return "" if old.data or new.data else "An empty file."
     if old.mode != new.mode and old.data == new.data:
@@ -263,9 +263,9 @@ def _about(old: Side, new: Side) -> str:
 
 
 def _sizes(old: Side, new: Side) -> str:
-    before = f"{old.size} bytes" if old.is_there else "not there"
-    now = f"{new.size} bytes" if new.is_there else "not there"
-    return f"Not text: {before} before, {now} now."
+    before = f"{old.size} bytes" if old.is_there else "missing"
+    now = f"{new.size} bytes" if new.is_there else "missing"
+    return f"Not a text file: {before} before, {now} now."
 
 
 def _too_much(old: Side, new: Side) -> str:

@@ -294,7 +294,7 @@ def _demand_proper(raw: RawChange) -> None:
         raise InTheWay(Code.NOT_KEPT, f"{raw.path} is a submodule; revert it with git.", [raw.path])
     for path in _places(raw):
         if proper(path) is None:
-            raise InTheWay(Code.OUTSIDE, f"{path!r} is no path inside the worktree.", [path])
+            raise InTheWay(Code.OUTSIDE, f"{path!r} is not a path inside the worktree.", [path])
 
 
 def _places(raw: RawChange) -> tuple[str, ...]:
@@ -362,8 +362,8 @@ def _put(
         why = "; ".join(f"{where}: {said}" for where, said in done.failed) or "it has changed"
         raise InTheWay(
             Code.CHANGED,
-            f"{path} could not be put back ({why})"
-            f"{f'; {kept.ref} has what it held' if kept else ''}. Look again.",
+            f"{path} could not be reverted ({why})"
+            f"{f'; its content is saved as {kept.ref}' if kept else ''}. Look again.",
             [path],
         )
 

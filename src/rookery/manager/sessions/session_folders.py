@@ -167,7 +167,7 @@ class SessionFolders:
 
     def of(self, session_id: str) -> SessionFolder:
         if not is_session_id(session_id):
-            raise StorageError(f"{session_id!r} is no id of a session.")
+            raise StorageError(f"{session_id!r} is not a session id.")
         return SessionFolder(self._path / session_id)
 
     def of_project(self, project: str) -> Iterator[tuple[SessionFolder, SessionLaunch]]:

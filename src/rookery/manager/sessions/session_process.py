@@ -115,7 +115,7 @@ def start(
     `StorageError` if there can be none; then there is none."""
     if not Path(launch.workspace).is_dir():
         raise StorageError(
-            f"The folder {launch.workspace} was removed. The session is kept; it can "
+            f"The folder {launch.workspace} is missing. The session is kept; it can "
             "continue once the folder exists again."
         )
     private_folder(folder.path)

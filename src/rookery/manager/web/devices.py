@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery import NAME
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.requests import ListDevices, RevokeDevice
@@ -116,7 +117,7 @@ class Devices:
     def revoke(self, device_id: str) -> str:
         """The name of the device, which is let in no more."""
         if device_id not in self._kept:
-            raise CommandRejected("No such device. List the devices.")
+            raise CommandRejected(f"No such device. See: {NAME} sessions devices list")
         rest = {each: kept for each, kept in self._kept.items() if each != device_id}
         self._write(rest)
         name = self._kept[device_id].name

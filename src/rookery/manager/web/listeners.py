@@ -113,9 +113,9 @@ class ListenOptions(Struct, frozen=True, kw_only=True):
             return ListenPlan(port=self.port)
         if not self._ways:
             raise SettingsError(
-                f"--host {self.host} lets other machines reach the manager, and without encryption "
-                f"whoever is in the network could read along and take it over. Add {_PROTECTIONS}; "
-                "or use --behind-tunnel instead. --plain-text does without, in a network you trust."
+                f"--host {self.host} lets other machines reach the manager. Without encryption, "
+                f"anyone in the network could take it over. Add {_PROTECTIONS}, or use "
+                "--behind-tunnel. In a network you trust, use --plain-text."
             )
         certificate = None if self.plain_text else self._certificate(certificates, address)
         return ListenPlan(port=self.port, address=address, certificate=certificate)
@@ -209,7 +209,7 @@ def _first_in(path: Path) -> bytes:
 
 
 def _no_password() -> str:
-    raise ValueError("the key has a password; give one that has none")
+    raise ValueError("the key has a password; use a key without one")
 
 
 def _made_by_library(folder: Path, address: Address) -> bytes:
@@ -264,8 +264,8 @@ def _made_by_program(folder: Path, address: Address) -> bytes:
                 raise OSError("openssl failed")
         except OSError as error:
             raise SettingsError(
-                "No certificate can be made here: neither the Python package cryptography nor the "
-                "program openssl does it. Install one of them, or give --tls-cert and --tls-key."
+                "Cannot make a certificate. Install the Python package cryptography or the program "
+                "openssl, or give --tls-cert and --tls-key."
             ) from error
         return key.read_bytes() + made.read_bytes()
 

@@ -281,15 +281,15 @@ def told_plainly(plan: ListenPlan, server: WebServer) -> list[str]:
     if plan.tunnel:
         return [
             f"Paired devices reach it at {server.outside_url}, through a tunnel that forwards to "
-            f"{server.url}. Whoever runs the tunnel can read everything that passes."
+            f"{server.url}. The operator of the tunnel can read everything."
         ]
     if not plan.address:
         return []
     if not plan.certificate:
         return [
             f"Paired devices reach it at {server.outside_url}. WARNING: nothing is encrypted. "
-            "Whoever is in that network can read everything, and with what they read do everything "
-            "that the device can do: run commands here as you."
+            "Anyone in that network can read everything, and can then act as the device: run "
+            "commands here as you."
         ]
     lines = [f"Paired devices reach it at {server.outside_url}, encrypted."]
     if plan.certificate.self_made:

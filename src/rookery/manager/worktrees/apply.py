@@ -69,7 +69,7 @@ def apply(
             raise InTheWay(
                 error.obstacle.code,
                 f"{worktree.branch} could not be applied: {error.reason}"
-                f"{f' ({kept.ref} has your files as they were)' if kept else ''}.",
+                f"{f' (your files are saved as {kept.ref})' if kept else ''}.",
                 plan.paths,
             ) from error
         faults.kp("worktree.applied")
@@ -198,7 +198,7 @@ def _names(git: Git, old: str, new: str, *only: str) -> tuple[str, ...]:
 def demand_relative(path: str) -> None:
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or "\0" in path:
-        raise InTheWay(Code.OUTSIDE, f"{path!r} is no path inside the project.", [path])
+        raise InTheWay(Code.OUTSIDE, f"{path!r} is not a path inside the project.", [path])
 
 
 def _demand_plain_places(root: Path, paths: Sequence[str]) -> None:
@@ -209,12 +209,12 @@ def _demand_plain_places(root: Path, paths: Sequence[str]) -> None:
         if any(each.is_symlink() or each.is_file() for each in above):
             raise InTheWay(
                 Code.CONFLICT,
-                f"{path} is behind a link or a file of the project; move that away.",
+                f"A parent of {path} is a link or a file in the project; move it away first.",
                 [path],
             )
         if place.is_dir() and not place.is_symlink():
             raise InTheWay(
-                Code.CONFLICT, f"{path} is a folder in the project; move that away.", [path]
+                Code.CONFLICT, f"{path} is a folder in the project; move it away first.", [path]
             )
         if not os.access(next(each for each in place.parents if each.is_dir()), os.W_OK):
             raise InTheWay(

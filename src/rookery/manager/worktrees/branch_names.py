@@ -133,7 +133,7 @@ def known_branches(project: Project) -> list[str]:
 
 def demand_name(project: Project, branch: str) -> None:
     if not project.git.succeeds("check-ref-format", "--branch", branch):
-        raise InTheWay(Code.BAD_NAME, f"{branch!r} is no name for a branch; choose another.")
+        raise InTheWay(Code.BAD_NAME, f"{branch!r} is not a valid branch name; choose another.")
 
 
 def free_name(project: Project, wanted: str, *, versions: int = 1) -> str:

@@ -166,7 +166,7 @@ def start_point(
     there, here = project.git.commit(tracking), project.git.commit(f"refs/heads/{branch}")
     notes: tuple[str, ...] = ()
     if remote and there and not fetched:
-        notes = (f"{remote} did not answer; {branch} may be older than what it has.",)
+        notes = (f"{remote} did not answer; {branch} may be out of date.",)
     if there and not (here and project.git.succeeds("merge-base", "--is-ancestor", there, here)):
         return StartPoint(branch=branch, commit=there, remote=remote, notes=notes)
     if here:
@@ -230,7 +230,7 @@ def large_files(project: Project, commit: str) -> tuple[str, ...]:
         return ()
     if not find_own_program("git-lfs", project.folder):
         raise InTheWay(
-            Code.LFS_MISSING, "This repository keeps large files with git-lfs; install that."
+            Code.LFS_MISSING, "This repository needs git-lfs for large files; install it."
         )
     return (_POINTERS,)
 

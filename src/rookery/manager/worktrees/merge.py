@@ -31,7 +31,7 @@ _STATUS = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=")
 
 class Conflict(InTheWay):
     def __init__(self, paths: Sequence[str]) -> None:
-        super().__init__(Code.CONFLICT, f"There is a conflict over {', '.join(paths)}.", paths)
+        super().__init__(Code.CONFLICT, f"Conflict in {', '.join(paths)}.", paths)
         self.paths = tuple(paths)
 
 
@@ -94,7 +94,7 @@ def demand_no_filter(git: Git, paths: Sequence[str]) -> None:
     if found:
         raise InTheWay(
             Code.FILTERED,
-            f"{found[0]} goes through a filter of git's that is not run here; commit it yourself.",
+            f"{found[0]} needs a git filter, which is not run here; commit it yourself.",
             found,
         )
 
@@ -105,7 +105,7 @@ def demand_no_conflict(git: Git) -> None:
     if sides:
         raise InTheWay(
             Code.UNFINISHED,
-            f"{sides[0]} is in conflict in {git.folder}; resolve that first.",
+            f"{sides[0]} has a conflict in {git.folder}; resolve it first.",
             sides,
         )
 
@@ -151,7 +151,7 @@ def _staging(project: Project, worktree: Worktree, git: Git) -> Keep | None:
     ]
     if not staged_only:
         return None
-    about = f"What was staged in {worktree.branch} before everything was"
+    about = f"Staged changes of {worktree.branch} before everything was staged"
     return keep(git, folder_name(worktree.branch), about, work)
 
 
@@ -203,7 +203,7 @@ def _try(project: Project, worktree: Worktree, tip: str) -> list[str]:
     except Conflict as error:
         raise InTheWay(
             Code.CONFLICT,
-            f"{worktree.branch} and {worktree.parent_branch} are in conflict over "
+            f"{worktree.branch} and {worktree.parent_branch} have a conflict in "
             f"{', '.join(error.paths)}; merge the parent in the worktree first.",
             error.paths,
         ) from error
@@ -212,7 +212,7 @@ def _try(project: Project, worktree: Worktree, tip: str) -> list[str]:
     if there:
         raise InTheWay(
             Code.PATH_EXISTS,
-            f"{there[0]} would be overwritten and is in no commit; move it away first.",
+            f"{there[0]} would be overwritten and is not committed; move it away first.",
             there,
         )
     return git.names("diff", "--name-only", "--no-renames", "-z", "HEAD", tree)

@@ -179,7 +179,7 @@ def _close(process: GuardedProcess, spared: set[int]) -> None:
 
 def _trouble(process: GuardedProcess, after: float) -> str:
     if after:
-        return f"The set-up script was ended after {after:g} s."
+        return f"The set-up script was stopped after {after:g} s."
     if process.failure or not process.pid:
         return "The set-up script could not be started."
     if process.status is None:

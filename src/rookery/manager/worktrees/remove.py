@@ -123,7 +123,7 @@ def _removable(project: Project, worktree: Worktree) -> Registered:
             f"{folder} is no longer a worktree of this project; it was not changed.",
         )
     if found.locked:
-        raise InTheWay(Code.LOCKED, f"{folder} is locked; `git worktree unlock` frees it.")
+        raise InTheWay(Code.LOCKED, f"{folder} is locked; run `git worktree unlock` first.")
     return found
 
 

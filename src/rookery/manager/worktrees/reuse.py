@@ -57,10 +57,10 @@ def dismissed(project: Project, found: Registered) -> Keep | None:
             Code.UNFINISHED, f"The removal of {found.folder} was interrupted; recover it first."
         )
     if found.locked:
-        raise InTheWay(Code.LOCKED, f"{found.folder} is locked; `git worktree unlock` frees it.")
+        raise InTheWay(Code.LOCKED, f"{found.folder} is locked; run `git worktree unlock` first.")
     git = project.git.at(found.admin, found.folder)
     work = without_files(project, git)
-    about = f"What was staged in {found.folder.name}, whose folder was gone"
+    about = f"Staged changes of {found.folder.name}, whose folder was missing"
     kept = keep(git, found.folder.name, about, work) if work else None
     faults.kp("worktree.dismissing")
     project.git.run("worktree", "remove", "--force", "--", str(found.folder))
@@ -227,7 +227,8 @@ def _made_again(project: Project, worktree: Worktree) -> Resumed:
         )
     if holder := holder_of(project, worktree.branch):
         raise InTheWay(
-            Code.BRANCH_CHECKED_OUT, f"{worktree.branch} is checked out in {holder}; free it there."
+            Code.BRANCH_CHECKED_OUT,
+            f"{worktree.branch} is checked out in {holder}; switch that to another branch.",
         )
     notes: tuple[str, ...] = ()
     if found := registered_at(project, folder):

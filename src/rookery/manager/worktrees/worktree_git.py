@@ -114,8 +114,8 @@ class Git:
         except ProgramTimeout as error:
             raise InTheWay(
                 Code.GIT_FAILED,
-                f"git {what} did not come to an end in {self.folder} within {longest:g} s, so "
-                "it was ended; is something there that cannot be read, such as a pipe?",
+                f"git {what} did not finish in {self.folder} within {longest:g} s and was stopped. "
+                "Check for files that cannot be read, such as a pipe.",
             ) from error
 
     def words(self, *words: str, durable: bool = False) -> tuple[str, ...]:

@@ -72,7 +72,8 @@ class Project:
         found = str(own) if is_folder(str(own)) else common_folder(str(self.folder))
         if not found:
             raise InTheWay(
-                Code.NOT_GIT_REPO, f"{self.folder} is not the top of a git repository; open that."
+                Code.NOT_GIT_REPO,
+                f"{self.folder} is not the root of a git repository; open the root.",
             )
         self.common = Path(found)
         own_part = own if is_folder(str(own)) else _named_by(own)
@@ -118,7 +119,7 @@ class Project:
         for folder in (self.place.parent, self.place):
             if folder.is_symlink():
                 raise InTheWay(
-                    Code.OUTSIDE, f"{folder} is a link; put a folder in its place.", [str(folder)]
+                    Code.OUTSIDE, f"{folder} is a link; replace it with a folder.", [str(folder)]
                 )
             folder.mkdir(exist_ok=True)
         files = (SETUP_SCRIPT, RUN_SCRIPT)
@@ -220,7 +221,7 @@ def demand_branch(git: Git, worktree: Worktree) -> None:
         said = on or "no branch"
         raise InTheWay(
             Code.CHANGED,
-            f"The worktree is on {said}, not on {worktree.branch}; check that out there first.",
+            f"The worktree is on {said}, not on {worktree.branch}; switch it to that branch first.",
         )
 
 
