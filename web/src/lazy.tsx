@@ -28,7 +28,7 @@ export function lazy<P extends object>(fetch: () => Promise<{ default: Component
           <Notice tone="bad" icon="alert">
             This part of the page could not be loaded. Is the manager still running?{" "}
             <Button compact onClick={() => setFailed(false)}>
-              Try again
+              Retry
             </Button>
           </Notice>
         </div>

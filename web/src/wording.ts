@@ -7,3 +7,9 @@ const KEPT = /\brefs\/[\w-]+\/keep\//g;
 export function shortened(words: string): string {
   return words.replace(HASH, (hash) => hash.slice(0, 10)).replace(KEPT, "");
 }
+
+/** A name as words: `new_task`, `newTask` and `NEW_TASK` become "New task". */
+export function inWords(name: string): string {
+  const words = name.replaceAll(/[_-]/g, " ").replaceAll(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}

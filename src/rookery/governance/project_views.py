@@ -135,7 +135,7 @@ def _problem(intent: Intent, file: IntentFile, now: datetime) -> str:
     wrong = [each.message for each in file.errors if each.intent_id == intent.id]
     if wrong:
         return _shown("; ".join(wrong))
-    return "it has expired" if expired(intent, now) else ""
+    return "The intent has expired." if expired(intent, now) else ""
 
 
 def _trace_row(record: TracedRecord) -> TraceRow:

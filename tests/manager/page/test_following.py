@@ -69,7 +69,7 @@ def test_a_failed_request_is_tried_again(tab: Tab, manager: Manager):
     ask = tab.ask("The request failed")
     expect(ask).to_contain_text("No such thing.")
     expect(tab.state).to_contain_text("Failed")
-    ask.get_by_role("button", name="Try again").click()
+    ask.get_by_role("button", name="Retry").click()
     expect(tab.conversation).to_contain_text("Better.")
     expect(ask).to_have_count(0)
 

@@ -170,7 +170,7 @@ describe("other questions", () => {
   });
 
   it("a failure can be tried again", async () => {
-    await click(await seen(ask("api_req_failed", { text: "Gone." })), "Try again");
+    await click(await seen(ask("api_req_failed", { text: "Gone." })), "Retry");
     expect(manager.of("retry_session")).toMatchObject([{ session_id: "s1" }]);
   });
 

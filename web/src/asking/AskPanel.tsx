@@ -117,7 +117,7 @@ function Failure({ ask }: { ask: Ask }) {
           busy={busy}
           onClick={() => answer(() => (hint.value.trim() ? say(ask, hint.value.trim()) : tryAgain(ask)))}
         >
-          {hint.value.trim() ? "Send hint" : "Try again"}
+          {hint.value.trim() ? "Send hint" : "Retry"}
         </Button>
       </div>
     </>

@@ -4,6 +4,7 @@ import type { IntentRow } from "../protocol";
 import { useAnswer } from "../review/answers";
 import { Badge, Button, Empty, Notice, type Tone } from "../ui";
 import { line } from "../visible";
+import { inWords } from "../wording";
 import { Answer } from "../worktrees/Sheet";
 import { useLooking } from "./looking";
 
@@ -56,19 +57,13 @@ function Intent({ intent, trace }: { intent: IntentRow; trace: () => void }) {
       </div>
       {intent.problem && (
         <Notice tone="careful" icon="alert">
-          {line(inWords(intent.problem))}
+          {line(intent.problem)}
         </Notice>
       )}
       <Part name="Scope" entries={intent.scope} none="No paths." mono />
       <Part name="Acceptance criteria" entries={intent.criteria} none="No criteria." />
     </li>
   );
-}
-
-/** Of `IN_PROGRESS`: "In progress". */
-function inWords(said: string): string {
-  const words = /^[A-Z_]+$/.test(said) ? said.toLowerCase().replaceAll("_", " ") : said;
-  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 function Part({ name, entries, none, mono }: { name: string; entries: readonly string[]; none: string; mono?: boolean }) {

@@ -67,7 +67,7 @@ function CardHead({ session_id, task_id, name, state, ts }: InboxRow) {
       <Badge tone={look.tone} icon={look.icon}>
         {look.words}
       </Badge>
-      {task_id !== "" && task_id !== session_id && <Badge icon="fork">sub-task</Badge>}
+      {task_id !== "" && task_id !== session_id && <Badge icon="fork">Sub-task</Badge>}
       <Branch session_id={session_id} />
       <span class="grow" />
       <time class="quiet small" title={moment(ts)}>

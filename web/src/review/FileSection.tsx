@@ -109,7 +109,7 @@ function FileBody({ sessionId, scope, file, view, commenting }: FileProps) {
           {problem}
         </Notice>
         <Button compact icon="retry" onClick={again}>
-          Try again
+          Retry
         </Button>
       </div>
     );

@@ -160,7 +160,7 @@ function Facts({ row, parts, change }: { row: SessionRow; parts: Parts; change: 
       {row.branch && (
         <li title={row.workspace}>
           <Icon name="branch" /> <span class="cut">{line(row.branch)}</span>
-          {isWithoutItsWorktree(row) && <Badge tone="careful">worktree removed</Badge>}
+          {isWithoutItsWorktree(row) && <Badge tone="careful">Worktree removed</Badge>}
         </li>
       )}
       {row.group_id && (

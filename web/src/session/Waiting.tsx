@@ -64,7 +64,7 @@ function QueuedMessage({ session_id, queued }: { session_id: string; queued: Que
   }
   return (
     <li class="waiting-item">
-      <Badge icon="clock">queued</Badge>
+      <Badge icon="clock">Queued</Badge>
       <span class="grow cut">
         {harmless(queued.text)} {queued.images.length > 0 && <i>{counted(queued.images.length, "image")}</i>}
       </span>
@@ -110,7 +110,7 @@ function UnderWay({ session_id, mail }: { session_id: string; mail: MailRow }) {
   return (
     <li class={`waiting-item ${mail.state}`}>
       <Badge icon={failed ? "alert" : "mail"} tone={failed ? "bad" : "usual"}>
-        {{ queued: "waiting to be sent", sending: "sending", sent: "sent", failed: "not delivered" }[mail.state]}
+        {{ queued: "Waiting to be sent", sending: "Sending", sent: "Sent", failed: "Not delivered" }[mail.state]}
       </Badge>
       <span class="grow">
         <span class="cut waiting-words">{harmless(mail.text)}</span>

@@ -1,5 +1,6 @@
 /** Settings as the page edits them: what a control shows, and the JSON it becomes. */
 import type { SettingRow } from "../protocol";
+import { inWords } from "../wording";
 
 export interface Group {
   readonly name: string;
@@ -32,8 +33,7 @@ function groupOf(key: string): string {
 }
 
 export function titleOf(name: string): string {
-  const words = name.replaceAll(/[_-]/g, " ").replaceAll(".", ": ");
-  return words.charAt(0).toUpperCase() + words.slice(1);
+  return inWords(name.replaceAll(".", ": "));
 }
 
 /** Those whose key would not say what they are beside others. */

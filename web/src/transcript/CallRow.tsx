@@ -7,7 +7,7 @@ import { breakable } from "../ui/breakable";
 import { harmless, line } from "../visible";
 import { DiffText } from "./DiffText";
 import { useFold } from "./folds";
-import { isEdit, outcomeOf, type Payload, payloadOf, statsOf, titleOf, todosOf } from "./reading";
+import { isEdit, outcomeOf, type Payload, payloadOf, statsOf, text, titleOf, todosOf } from "./reading";
 import { TodoItems } from "./Todos";
 
 const LINES_OF_COMMAND = 8;
@@ -80,8 +80,8 @@ function CallFacts({ row, payload }: { row: Row; payload: Payload }) {
           <span class="added-count">+{stats.added}</span> <span class="removed-count">−{stats.removed}</span>
         </span>
       )}
-      {payload.isOutsideWorkspace === true && <Badge tone="careful">outside the workspace</Badge>}
-      {payload.isProtected === true && <Badge tone="careful">protected</Badge>}
+      {payload.isOutsideWorkspace === true && <Badge tone="careful">Outside the workspace</Badge>}
+      {payload.isProtected === true && <Badge tone="careful">Protected</Badge>}
     </span>
   );
 }
@@ -89,7 +89,7 @@ function CallFacts({ row, payload }: { row: Row; payload: Payload }) {
 function CallBody({ row, payload }: { row: Row; payload: Payload }) {
   if (isEdit(payload)) {
     // `diff` is what the model wrote, which need not be a diff; `content` always is one
-    const diff = row.diff || stringOf(payload.content) || stringOf(payload.diff);
+    const diff = row.diff || text(payload.content) || text(payload.diff);
     if (!diff) return null;
     const undone = outcomeOf(row) !== "";
     // what it came to is told later than what it was to do
@@ -111,7 +111,7 @@ function argumentsOf(row: Row, payload: Payload): string {
   if (row.diff) return row.diff;
   const { tool: _, content, isOutsideWorkspace: __, isProtected: ___, ...rest } = payload;
   const told = Object.keys(rest).length > 1 ? JSON.stringify(rest, null, 2) : "";
-  return [stringOf(content), told].filter(Boolean).join("\n\n");
+  return [text(content), told].filter(Boolean).join("\n\n");
 }
 
 function Folded({ words, body, open = false }: { words: string; body: () => JSX.Element; open?: boolean }) {
@@ -176,8 +176,4 @@ function iconOf(row: Row, payload: Payload): IconName {
   if (row.ask === "use_mcp_server") return "link";
   if (row.ask === "browser_action_launch") return "eye";
   return ICONS[payload.tool ?? ""] ?? "tool";
-}
-
-function stringOf(said: unknown): string {
-  return typeof said === "string" ? said : "";
 }

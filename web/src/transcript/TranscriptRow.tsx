@@ -257,7 +257,7 @@ function CheckpointRow({ session_id }: RowProps) {
     <div class="slim checkpoint">
       <a href={hrefOf({ page: "checkpoints", session_id })} title="Checkpoint: restore files to this point">
         <Icon name="history" />
-        <span>checkpoint</span>
+        <span>Checkpoint</span>
       </a>
     </div>
   );

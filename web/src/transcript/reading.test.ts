@@ -40,7 +40,7 @@ describe("what kind of thing a row is", () => {
   it("the words a task was opened with are the user's", () => expect(familyOf(said("text"), true)).toBe("user"));
 });
 
-describe("a call", () => {
+describe("Tool call", () => {
   const row = asked("tool", '{"tool":"appliedDiff","path":"a.py","diffStats":{"added":3,"removed":1}}');
 
   it("tells what it changes", () => {
@@ -59,7 +59,7 @@ describe("a call", () => {
       const payload = payloadOf(asked("tool", text));
       expect(statsOf(payload)).toBeNull();
       expect(todosOf(payload)).toEqual([]);
-      expect(titleOf(asked("tool", text), payload)).toBe("a call");
+      expect(titleOf(asked("tool", text), payload)).toBe("Tool call");
     },
   );
 

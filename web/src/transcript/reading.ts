@@ -1,5 +1,6 @@
 /** What a row says, read out of its text. The texts are written by the engine and by models. */
 import type { Row, Todo } from "../protocol";
+import { inWords } from "../wording";
 
 export type Family =
   | "hidden"
@@ -100,13 +101,7 @@ const VERBS: Record<string, string> = {
 export function titleOf(row: Row, payload: Payload): string {
   if (row.title && !(row.title in VERBS)) return row.title;
   const name = row.title || text(payload.tool) || text(payload.toolName) || (row.ask === "command" ? "command" : "");
-  return [name ? inWords(name) : "a call", text(payload.path) || text(payload.file_path) || text(payload.query)].filter(Boolean).join(" ");
-}
-
-/** Of a tool's name, what it does; `new_task` and `newTask` become "New task". */
-function inWords(name: string): string {
-  const words = name.replaceAll("_", " ").replaceAll(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
-  return VERBS[name] ?? words.charAt(0).toUpperCase() + words.slice(1);
+  return [name ? (VERBS[name] ?? inWords(name)) : "Tool call", text(payload.path) || text(payload.file_path) || text(payload.query)].filter(Boolean).join(" ");
 }
 
 export function todosOf(payload: Payload): Todo[] {
@@ -189,7 +184,7 @@ export function objectIn(said: string | null | undefined): Payload {
   }
 }
 
-function text(said: unknown): string {
+export function text(said: unknown): string {
   return typeof said === "string" ? said : "";
 }
 

@@ -50,7 +50,7 @@ export function Answer<T>({
           <div class="notice-row">
             <span class="grow">{of.problem}</span>
             <Button compact icon="retry" onClick={of.again}>
-              Try again
+              Retry
             </Button>
           </div>
         </Notice>
