@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.checkpoints.checkpoints import NOT_KEPT, ProtectedFilesOnly, ShadowCheckpoints
-from rookery.core.facts import Effect, Version
+from rookery.core.facts import Effect, FileVersion
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.undo_plan import folder_with
 from rookery.engine.ports.workspace import Checkpoint
@@ -697,8 +697,8 @@ async def test_what_was_and_what_is_can_be_compared(ground: Ground):
     assert await checkpoints.diff(*done, files=1) == [("a.txt", b"one", b"two")]
     assert await checkpoints.diff(*done, size=2) == [("b.txt", None, b"")]
     assert await checkpoints.files_at(done[1]) == {
-        "a.txt": Version(TWO_BLOB, 0o100644),
-        "b.txt": Version(EMPTY_BLOB, 0o100644),
+        "a.txt": FileVersion(TWO_BLOB, 0o100644),
+        "b.txt": FileVersion(EMPTY_BLOB, 0o100644),
     }
     with pytest.raises(StorageError):
         await checkpoints.content("0" * 40, "a.txt")

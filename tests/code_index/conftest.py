@@ -8,7 +8,7 @@ import pytest
 
 from rookery.code_index.code_index import CodeIndex
 from rookery.code_index.syntax import Embedder, SyntaxReader
-from rookery.core.indexed_code import CodeHits, Listing, Source
+from rookery.core.indexed_code import CodeHits, Source, SourceListing
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.workspace.files import WorkspaceFiles
@@ -23,7 +23,7 @@ class CountingSources:
         self.read_paths: list[str] = []
         self.before_read: Callable[[str], None] = lambda path: None
 
-    def list(self, most: int, largest: int) -> Listing:
+    def list(self, most: int, largest: int) -> SourceListing:
         return self._sources.list(most, largest)
 
     def exists(self, path: str) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rookery.core.hosts import Host, covered, entries, entry, faulty_entries, host
+from rookery.core.hosts import HostPort, covered, entries, entry, faulty_entries, host
 
 COVERS = (
     ("example.com", "example.com", 443, True),
@@ -24,7 +24,7 @@ COVERS = (
 
 @pytest.mark.parametrize(("text", "name", "port", "covers"), COVERS)
 def test_an_entry_covers_what_it_says_and_no_more(text: str, name: str, port: int, covers: bool):
-    assert covered(Host(name, port), entries([text])) is covers
+    assert covered(HostPort(name, port), entries([text])) is covers
 
 
 FAULTY = ("", "*", "*.*", "http://example.com", "a b", "localhost", "127.0.0.1", "10.0.0.1")

@@ -6,117 +6,129 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.facts import Effect, Version
-from rookery.core.undo_plan import Plan, folder_with, only_takes_back, plan, worth_telling
+from rookery.core.facts import Effect, FileVersion
+from rookery.core.undo_plan import UndoPlan, folder_with, only_takes_back, plan, worth_telling
 
-ONE, TWO, THREE = (Version(str(number) * 40, 0o100644) for number in (1, 2, 3))
+ONE, TWO, THREE = (FileVersion(str(number) * 40, 0o100644) for number in (1, 2, 3))
 FOLDER = folder_with(0o755)
-RUNNABLE = Version(ONE.blob, 0o100755)
-PIPE = Version("", stat.S_IFIFO | 0o644)
+RUNNABLE = FileVersion(ONE.blob, 0o100755)
+PIPE = FileVersion("", stat.S_IFIFO | 0o644)
 
 
-def did(path: str, before: Version | None, after: Version | None) -> Effect:
+def did(path: str, before: FileVersion | None, after: FileVersion | None) -> Effect:
     return Effect(path, before, after)
 
 
 def planned(
-    steps: list[list[Effect]], now: Mapping[str, Version | None], *, overwrite: bool = False
-) -> Plan:
+    steps: list[list[Effect]], now: Mapping[str, FileVersion | None], *, overwrite: bool = False
+) -> UndoPlan:
     return plan(steps, now.get, overwrite=overwrite)
 
 
 @pytest.mark.parametrize(
     ("steps", "now", "expected"),
     [
-        pytest.param([], {"a": ONE}, Plan(), id="no steps"),
-        pytest.param([[did("a", ONE, TWO)]], {"a": TWO}, Plan((did("a", TWO, ONE),)), id="an edit"),
-        pytest.param([[did("a", None, ONE)]], {"a": ONE}, Plan((did("a", ONE, None),)), id="made"),
-        pytest.param([[did("a", ONE, None)]], {}, Plan((did("a", None, ONE),)), id="deleted"),
+        pytest.param([], {"a": ONE}, UndoPlan(), id="no steps"),
+        pytest.param(
+            [[did("a", ONE, TWO)]], {"a": TWO}, UndoPlan((did("a", TWO, ONE),)), id="an edit"
+        ),
+        pytest.param(
+            [[did("a", None, ONE)]], {"a": ONE}, UndoPlan((did("a", ONE, None),)), id="made"
+        ),
+        pytest.param([[did("a", ONE, None)]], {}, UndoPlan((did("a", None, ONE),)), id="deleted"),
         pytest.param(
             [[did("a", ONE, RUNNABLE)]],
             {"a": RUNNABLE},
-            Plan((did("a", RUNNABLE, ONE),)),
+            UndoPlan((did("a", RUNNABLE, ONE),)),
             id="rights",
         ),
         pytest.param(
             [[did("a", ONE, TWO)], [did("a", TWO, THREE)]],
             {"a": THREE},
-            Plan((did("a", THREE, ONE),)),
+            UndoPlan((did("a", THREE, ONE),)),
             id="two edits",
         ),
         pytest.param(
             [[did("a", ONE, None), did("b", None, ONE)]],
             {"b": ONE},
-            Plan((did("a", None, ONE), did("b", ONE, None))),
+            UndoPlan((did("a", None, ONE), did("b", ONE, None))),
             id="a rename",
         ),
-        pytest.param([[did("a", ONE, TWO)]], {"a": ONE}, Plan(), id="taken back already"),
+        pytest.param([[did("a", ONE, TWO)]], {"a": ONE}, UndoPlan(), id="taken back already"),
         pytest.param(
-            [[did("a", ONE, TWO)], [did("a", TWO, ONE)]], {"a": ONE}, Plan(), id="there and back"
+            [[did("a", ONE, TWO)], [did("a", TWO, ONE)]],
+            {"a": ONE},
+            UndoPlan(),
+            id="there and back",
         ),
         pytest.param(
             [[did("a", ONE, TWO)]],
             {"a": THREE},
-            Plan(kept=("a",)),
+            UndoPlan(kept=("a",)),
             id="edited by others since",
         ),
-        pytest.param([[did("a", ONE, TWO)]], {}, Plan(kept=("a",)), id="deleted by others since"),
+        pytest.param(
+            [[did("a", ONE, TWO)]], {}, UndoPlan(kept=("a",)), id="deleted by others since"
+        ),
         pytest.param(
             [[did("a", ONE, PIPE)]],
             {"a": PIPE},
-            Plan((did("a", PIPE, ONE),)),
+            UndoPlan((did("a", PIPE, ONE),)),
             id="became what no checkpoint holds",
         ),
         pytest.param(
             [[did("a", ONE, PIPE)]],
             {"a": TWO},
-            Plan(kept=("a",)),
+            UndoPlan(kept=("a",)),
             id="became what no checkpoint holds, and was mended by others",
         ),
         pytest.param(
             [[did("a", ONE, PIPE)], [did("a", PIPE, TWO)]],
             {"a": TWO},
-            Plan((did("a", TWO, ONE),)),
+            UndoPlan((did("a", TWO, ONE),)),
             id="became what no checkpoint holds in between",
         ),
         pytest.param(
             [[did("a", PIPE, None)], [did("a", None, TWO)]],
             {"a": TWO},
-            Plan(unsaved=("a",)),
+            UndoPlan(unsaved=("a",)),
             id="was what no checkpoint holds",
         ),
         pytest.param(
             [[did("a", ONE, None)]],
             {"a": TWO},
-            Plan(kept=("a",)),
+            UndoPlan(kept=("a",)),
             id="made by others where one was",
         ),
         pytest.param(
             [[did("a", ONE, TWO)], [did("a", THREE, ONE)]],
             {"a": ONE},
-            Plan(),
+            UndoPlan(),
             id="edited by others in between, but as it was",
         ),
         pytest.param(
             [[did("a", ONE, TWO)], [did("a", THREE, TWO)]],
             {"a": TWO},
-            Plan(kept=("a",)),
+            UndoPlan(kept=("a",)),
             id="edited by others in between",
         ),
         pytest.param(
-            [[did("a", ONE, None)]], {"a": FOLDER}, Plan(kept=("a",)), id="a folder is in the way"
+            [[did("a", ONE, None)]],
+            {"a": FOLDER},
+            UndoPlan(kept=("a",)),
+            id="a folder is in the way",
         ),
         pytest.param(
             [[did("d", None, FOLDER), did("d/a", None, ONE)]],
             {"d": FOLDER, "d/a": ONE},
-            Plan((did("d", FOLDER, None), did("d/a", ONE, None))),
+            UndoPlan((did("d", FOLDER, None), did("d/a", ONE, None))),
             id="a folder made with what is in it",
         ),
-        pytest.param([[did("a", ONE, None)]], {"a": PIPE}, Plan(kept=("a",)), id="a pipe"),
+        pytest.param([[did("a", ONE, None)]], {"a": PIPE}, UndoPlan(kept=("a",)), id="a pipe"),
     ],
 )
 def test_each_course_of_things_is_taken_back_or_kept(
-    steps: list[list[Effect]], now: dict[str, Version | None], expected: Plan
+    steps: list[list[Effect]], now: dict[str, FileVersion | None], expected: UndoPlan
 ):
     assert planned(steps, now) == expected
 
@@ -124,7 +136,7 @@ def test_each_course_of_things_is_taken_back_or_kept(
 def test_what_others_did_is_overwritten_only_on_demand_and_only_if_it_can_come_back():
     steps = [[did("a", ONE, TWO), did("b", ONE, None)]]
     now = {"a": THREE, "b": PIPE}
-    assert planned(steps, now, overwrite=True) == Plan((did("a", THREE, ONE),), ("b",))
+    assert planned(steps, now, overwrite=True) == UndoPlan((did("a", THREE, ONE),), ("b",))
 
 
 def test_folders_are_told_only_for_their_own_sake():
@@ -138,7 +150,7 @@ STATES = st.fixed_dictionaries({path: VERSIONS for path in "abc"})
 
 @given(st.lists(STATES, min_size=2, max_size=6))
 def test_without_others_every_course_leads_back_to_where_it_began(
-    states: list[dict[str, Version | None]],
+    states: list[dict[str, FileVersion | None]],
 ):
     steps = [
         [did(path, old[path], new[path]) for path in old if old[path] != new[path]]
@@ -151,7 +163,7 @@ def test_without_others_every_course_leads_back_to_where_it_began(
 
 @given(st.lists(STATES, min_size=2, max_size=6), STATES)
 def test_without_leave_nothing_is_changed_that_is_not_as_the_last_step_left_it(
-    states: list[dict[str, Version | None]], now: dict[str, Version | None]
+    states: list[dict[str, FileVersion | None]], now: dict[str, FileVersion | None]
 ):
     """The states in between are others' doing: every second pair is a step."""
     steps = [

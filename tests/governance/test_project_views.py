@@ -14,7 +14,11 @@ from rookery.governance.ledger.segments import compress, sealed_files
 from rookery.manager.cli.host_dependencies import ProjectDependencies
 from rookery.manager.handlers.router import Router
 from rookery.manager.handlers.settings_handler import LookupHandler
-from rookery.manager.requests import BlameFile, ListIntents, ReadTrace
+from rookery.manager.requests import (
+    BlameFile,
+    ListIntents,
+    ReadTrace,
+)
 from rookery.manager.sessions.session_folders import SessionFolders, SessionLaunch, Workspaces
 from rookery.platform.user_folders import find_places
 from support.intent_files import SPEC_EXAMPLE

@@ -2,10 +2,10 @@
 
 import pytest
 
-from rookery.core.facts import Effect, Version
+from rookery.core.facts import Effect, FileVersion
 from rookery.permissions.protected_changes import protected_paths
 
-FILE = Version("ab", 0o100644)
+FILE = FileVersion("ab", 0o100644)
 
 
 def made(*paths: str) -> list[Effect]:
@@ -46,12 +46,14 @@ def test_what_was_asked_about_by_its_name_stays_but_no_repository():
     ]
 
 
-WITH_HOOK = {part: Version(part, 0o100644) for part in (*BARE, "objects/a", "hooks/pre-receive")}
+WITH_HOOK = {
+    part: FileVersion(part, 0o100644) for part in (*BARE, "objects/a", "hooks/pre-receive")
+}
 
 
 def moved(old: str, new: str, **others: str) -> list[Effect]:
     """A repository with a hook gets another place; some of its parts are `others` there."""
-    after = {part: Version(others.get(part, part), 0o100644) for part in WITH_HOOK}
+    after = {part: FileVersion(others.get(part, part), 0o100644) for part in WITH_HOOK}
     gone = [Effect(f"{old}/{part}", version, None) for part, version in WITH_HOOK.items()]
     return [*gone, *(Effect(f"{new}/{part}", None, version) for part, version in after.items())]
 

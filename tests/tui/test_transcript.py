@@ -8,7 +8,7 @@ from textual.geometry import Region
 from rookery.core.message import Message
 from rookery.tui.rows.lines import ShownRow
 from rookery.tui.theme import DARK, THEMES
-from rookery.tui.transcript_view import Transcript
+from rookery.tui.transcript_view import TranscriptView
 
 pytestmark = pytest.mark.anyio
 
@@ -18,11 +18,11 @@ def row(ts: int, text: str, kind: str = "text") -> tuple[tuple[str, int], ShownR
 
 
 class VirtualList(App[None]):
-    CSS = "Transcript { height: 1fr; }"
+    CSS = "TranscriptView { height: 1fr; }"
 
     def __init__(self) -> None:
         super().__init__()
-        self.transcript = Transcript(THEMES[DARK])
+        self.transcript = TranscriptView(THEMES[DARK])
         self.painted: list[Region] = []
 
     def compose(self) -> ComposeResult:
@@ -39,7 +39,7 @@ def watch_painting(app: VirtualList) -> list[int]:
     counts: list[int] = []
     original = app.transcript.refresh
 
-    def refresh(*regions: Region, **how: bool) -> Transcript:
+    def refresh(*regions: Region, **how: bool) -> TranscriptView:
         counts.append(sum(region.height for region in regions) or app.transcript.size.height)
         return original(*regions, **how)
 
@@ -124,7 +124,7 @@ async def test_rows_unfold_by_key_and_by_click():
         await pilot.press("space")
         await pilot.pause()
         at = next(n for n, line in enumerate(app.lines) if line.startswith("Thought:"))
-        await pilot.click(Transcript, offset=(4, at))
+        await pilot.click(TranscriptView, offset=(4, at))
         await pilot.pause()
         assert "two" in [line.rstrip("▐ ") for line in app.lines]
 
@@ -146,9 +146,9 @@ async def test_what_is_selected_with_the_mouse_is_what_was_seen():
     async with app.run_test(size=(60, 20)) as pilot:
         app.transcript.set_rows([row(1, "first words"), row(2, "second 割引 words")])
         await pilot.pause()
-        await pilot.mouse_down(Transcript, offset=(2, 1))
-        await pilot.hover(Transcript, offset=(7, 3))
-        await pilot.mouse_up(Transcript, offset=(7, 3))
+        await pilot.mouse_down(TranscriptView, offset=(2, 1))
+        await pilot.hover(TranscriptView, offset=(7, 3))
+        await pilot.mouse_up(TranscriptView, offset=(7, 3))
         await pilot.pause()
         assert app.screen.get_selected_text() == "first words\n\n  second"
 

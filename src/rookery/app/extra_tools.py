@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rookery.browser.browser_session import BrowserSession, StartSoon
     from rookery.code_index.code_index import CodeIndex
     from rookery.code_index.syntax import Outliner, SyntaxReader
-    from rookery.core.hosts import Host
+    from rookery.core.hosts import HostPort
     from rookery.providers.embeddings import EndpointEmbedder
     from rookery.workspace.source_files import WorkspaceSources
 
@@ -100,7 +100,7 @@ class Browsers:
         self,
         settings: Settings,
         start_soon: "StartSoon",
-        knows: "Callable[[Host], bool] | None",
+        knows: "Callable[[HostPort], bool] | None",
     ) -> None:
         """`knows` tells of hosts whether they are known; None if all may be reached."""
         self._path = settings.browser.path or ""

@@ -56,7 +56,7 @@ from rookery.workspace.search import WorkspaceFinder
 if TYPE_CHECKING:
     from rookery.app.command_parts import CommandParts
     from rookery.checkpoints.checkpoints import ProtectedFilesOnly, ShadowCheckpoints
-    from rookery.core.hosts import Host
+    from rookery.core.hosts import HostPort
 
 
 class Consent(Struct, frozen=True, kw_only=True):
@@ -214,7 +214,7 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def browsers(self) -> Browsers:
-        def knows(host: "Host") -> bool:
+        def knows(host: "HostPort") -> bool:
             return self.commands.network.knows(host)
 
         return Browsers(self.settings, self.start_beside, knows if self.only_known_hosts else None)

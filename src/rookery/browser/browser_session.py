@@ -24,7 +24,7 @@ from rookery.browser.running_browser import (
     running_browser,
 )
 from rookery.browser.watched_page import FROZEN, WAY_OUT, view_of
-from rookery.core.hosts import Host, WebAddress, origin_of
+from rookery.core.hosts import HostPort, WebAddress, origin_of
 from rookery.errors import ToolError
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class BrowserSession:
         network: bool = True,
         patience: BrowserTimeouts | None = None,
         find: Find | None = None,
-        knows: Callable[[Host], bool] | None = None,
+        knows: Callable[[HostPort], bool] | None = None,
     ) -> None:
         self.allowed: set[str] = set()
         """The origins that were opened in this task because somebody allowed it."""

@@ -16,7 +16,7 @@ from anyio.abc import SocketAttribute
 
 from rookery.core.hosts import (
     LOOPBACK,
-    Host,
+    HostPort,
     is_plain_host,
     is_private_literal,
     is_public,
@@ -72,7 +72,7 @@ class BrowserReach:
         local: bool,
         opened: Collection[str] = (),
         find: Find | None = None,
-        knows: Callable[[Host], bool] | None = None,
+        knows: Callable[[HostPort], bool] | None = None,
     ) -> None:
         self.local = local
         self._knows = knows
@@ -105,7 +105,7 @@ class BrowserReach:
             raise OutOfReach(reason)
         if host in LOOPBACK:
             return list(_OWN_ADDRESSES[host])
-        if self.local and self._knows and not self._knows(Host(host, port)):
+        if self.local and self._knows and not self._knows(HostPort(host, port)):
             raise OutOfReach(f"{host} is not a known host. The user can add it to sandbox.hosts.")
         return await self._find(host, port)
 

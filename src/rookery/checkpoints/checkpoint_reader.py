@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator
 from rookery.checkpoints.object_store import ObjectStore
 from rookery.checkpoints.shadow_repository import ShadowRepository, Steps
 from rookery.checkpoints.snapshot_trees import Folder, Trees, holds_ignored, leaves, version_of
-from rookery.core.facts import Effect, Version
+from rookery.core.facts import Effect, FileVersion
 from rookery.core.undo_plan import is_folder, is_leaf, is_unknown
 from rookery.platform.git_objects import ObjectKind
 from rookery.platform.paths import visible
@@ -42,7 +42,7 @@ def made_repositories(repository: ShadowRepository, steps: Steps) -> Iterator[st
             yield from (path for path in now if path not in was and path != ".git")
 
 
-def files_at(repository: ShadowRepository, checkpoint: str) -> dict[str, Version]:
+def files_at(repository: ShadowRepository, checkpoint: str) -> dict[str, FileVersion]:
     return dict(leaves(repository.store, repository.snapshot(checkpoint).trees))
 
 
@@ -68,7 +68,7 @@ def contents(
     return found
 
 
-def _is_stored(repository: ShadowRepository, version: Version | None) -> bool:
+def _is_stored(repository: ShadowRepository, version: FileVersion | None) -> bool:
     """Not so for files that hold secrets, which are shown nowhere."""
     return not (version and is_leaf(version)) or repository.store.is_written(
         bytes.fromhex(version.blob)

@@ -15,9 +15,9 @@ from rookery.checkpoints.checkpoint_reader import blob, differences, made_reposi
 from rookery.checkpoints.checkpoint_snapshot import Pause, Taking
 from rookery.checkpoints.file_versions import version_at
 from rookery.checkpoints.shadow_repository import ShadowRepository, Snapshot, Steps
-from rookery.core.facts import Effect, Version
+from rookery.core.facts import Effect, FileVersion
 from rookery.core.protected_paths import holds_secrets
-from rookery.core.undo_plan import Plan, is_leaf, only_takes_back, plan, worth_telling
+from rookery.core.undo_plan import UndoPlan, is_leaf, only_takes_back, plan, worth_telling
 from rookery.engine.ports.workspace import Restored
 from rookery.errors import StorageError
 from rookery.platform.paths import visible
@@ -121,7 +121,7 @@ class Restoring:
             found |= dict(self._repository.snapshot(before).beside.attributes)
         return found
 
-    def _without_secrets(self, planned: Plan) -> tuple[Plan, list[str]]:
+    def _without_secrets(self, planned: UndoPlan) -> tuple[UndoPlan, list[str]]:
         """The plan without files that hold secrets, if their content went with the process that
         saw it."""
         lost = {
@@ -171,13 +171,13 @@ class Restoring:
                 told.append(f"The repository {visible(effect.path)} was moved to {where}.")
         return done, " ".join(told)
 
-    def _now(self, path: str) -> Version | None:
+    def _now(self, path: str) -> FileVersion | None:
         try:
             return version_at(self._root, path, self._most)
         except PermissionError:  # it is in a folder that is closed
-            return Version("", 0)
+            return FileVersion("", 0)
 
-    def _recoverable_now(self, path: str) -> Version | None:
+    def _recoverable_now(self, path: str) -> FileVersion | None:
         """The same; but what was written after the last checkpoint, no plan may touch."""
         now = self._now(path)
         if (
@@ -186,7 +186,7 @@ class Restoring:
             and now.blob
             and bytes.fromhex(now.blob) not in self._repository.store
         ):
-            return Version("", now.mode)
+            return FileVersion("", now.mode)
         return now
 
 

@@ -45,7 +45,7 @@ from rookery.checkpoints.checkpoint_snapshot import (
 )
 from rookery.checkpoints.object_store import ObjectStore
 from rookery.checkpoints.shadow_repository import ShadowRepository, Steps
-from rookery.core.facts import Effect, Version
+from rookery.core.facts import Effect, FileVersion
 from rookery.core.limits import MIB, Limits
 from rookery.core.undo_plan import is_unknown, worth_telling
 from rookery.engine.ports.workspace import Checkpoint, Restored
@@ -156,7 +156,7 @@ class ShadowCheckpoints:
         except (OSError, StorageError) as error:
             return f"The checkpoints of {self._root} could not be checked: {said(error)}."
 
-    async def files_at(self, checkpoint: str) -> dict[str, Version]:
+    async def files_at(self, checkpoint: str) -> dict[str, FileVersion]:
         """Every file and link of a checkpoint. Raises `StorageError`, as the next two do."""
         return await self._read(partial(files_at, checkpoint=checkpoint))
 

@@ -28,7 +28,7 @@ from rookery.checkpoints.file_versions import (
     put_users_attributes,
     version_in,
 )
-from rookery.core.facts import Effect, Version
+from rookery.core.facts import Effect, FileVersion
 from rookery.core.undo_plan import is_folder, is_leaf, is_unknown
 from rookery.errors import StorageError
 from rookery.platform.descriptors import (
@@ -292,7 +292,7 @@ class _Work:
         with opened_folder(self._root, folders) as folder:
             yield present(folder), name
 
-    def _demand(self, folder: int, name: str, expected: Version | None) -> None:
+    def _demand(self, folder: int, name: str, expected: FileVersion | None) -> None:
         if version_in(folder, name, self._most) != expected:
             raise FileExistsError(errno.EEXIST, "it changed meanwhile")
 
@@ -313,7 +313,7 @@ def _open_up(folder: int, name: str, rights: int) -> None:
         os.close(closed)
 
 
-def _is_file(version: Version | None) -> bool:
+def _is_file(version: FileVersion | None) -> bool:
     return version is not None and stat.S_ISREG(version.mode)
 
 
@@ -329,7 +329,7 @@ def _attributes(folder: int, name: str) -> Attributes | None:
         os.close(file)
 
 
-def _lets_write(folder: Version | None) -> bool:
+def _lets_write(folder: FileVersion | None) -> bool:
     return folder is not None and stat.S_ISDIR(folder.mode) and bool(folder.mode & stat.S_IWUSR)
 
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.checkpoints.snapshot_trees import FOLDERS_OWN
-from rookery.core.facts import Version
+from rookery.core.facts import FileVersion
 from rookery.core.limits import KIB, MIB
 from rookery.core.undo_plan import folder_with
 from rookery.platform.descriptors import ACL, USERS, extended_of, opened_folder
@@ -147,7 +147,7 @@ def content_of(folder: int, name: str, status: os.stat_result, most: int) -> Con
         return content and replace(content, attributes=note_of(folder, file.fileno()))
 
 
-def version_in(folder: int, name: str, most: int) -> Version | None:
+def version_in(folder: int, name: str, most: int) -> FileVersion | None:
     """What is there now; None if nothing is. Without a hash if no checkpoint could hold it."""
     status = status_of(folder, name)
     if status is None:
@@ -159,12 +159,14 @@ def version_in(folder: int, name: str, most: int) -> Version | None:
     except PermissionError:
         content = None
     if content is None:
-        return Version("", status.st_mode)
+        return FileVersion("", status.st_mode)
     blob = object_id(ObjectKind.BLOB, content.data).hex()
-    return Version(blob, stat.S_IFLNK if stat.S_ISLNK(status.st_mode) else content.status.st_mode)
+    return FileVersion(
+        blob, stat.S_IFLNK if stat.S_ISLNK(status.st_mode) else content.status.st_mode
+    )
 
 
-def version_at(root: Path, path: str, most: int) -> Version | None:
+def version_at(root: Path, path: str, most: int) -> FileVersion | None:
     """The same by its path. What a link on the way leads to is not there."""
     *folders, name = path.split("/")
     try:

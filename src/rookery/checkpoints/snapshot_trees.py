@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from rookery.checkpoints.object_store import ObjectStore
-from rookery.core.facts import Version
+from rookery.core.facts import FileVersion
 from rookery.core.undo_plan import EMPTY_TREE, folder_with
 from rookery.errors import StorageError
 from rookery.platform.git_objects import ObjectKind
@@ -116,7 +116,7 @@ class Folder:
             return None
         return Trees(files, self.rights.get(name, (0, NO_TREE))[1], self._uncovered(name))
 
-    def version(self, name: str) -> Version | None:
+    def version(self, name: str) -> FileVersion | None:
         if name not in self.files:
             return None
         mode, blob = self.files[name]
@@ -124,14 +124,14 @@ class Folder:
         if mode == _TREE_MODE:
             _, own = listing(self._store, rights).get(FOLDERS_OWN, (0, NO_TREE))
             return folder_with(self._rights(own) if own else _PLAIN_FOLDER)
-        return Version(blob.hex(), stat.S_IFREG | self._rights(rights) if rights else mode)
+        return FileVersion(blob.hex(), stat.S_IFREG | self._rights(rights) if rights else mode)
 
-    def unsaved(self, name: str) -> Version | None:
+    def unsaved(self, name: str) -> FileVersion | None:
         """What is there without being stored, if that is known."""
         if not self.is_unsaved(name):
             return None
         _, mark = self.uncovered[name]
-        return Version("", int(self._store.read(mark, ObjectKind.BLOB).split()[0], 8))
+        return FileVersion("", int(self._store.read(mark, ObjectKind.BLOB).split()[0], 8))
 
     def is_unsaved(self, name: str) -> bool:
         mode, mark = self.uncovered.get(name, (_TREE_MODE, NO_TREE))
@@ -201,7 +201,7 @@ def listing(store: ObjectStore, tree: bytes) -> Listing:
     return found
 
 
-def leaves(store: ObjectStore, trees: Trees, prefix: str = "") -> Iterator[tuple[str, Version]]:
+def leaves(store: ObjectStore, trees: Trees, prefix: str = "") -> Iterator[tuple[str, FileVersion]]:
     """Every file and link, by its path."""
     folder = Folder(store, trees)
     for name in sorted(folder.files):
@@ -225,7 +225,7 @@ def holds_ignored(store: ObjectStore, trees: Trees) -> bool:
     return False
 
 
-def version_of(store: ObjectStore, trees: Trees, path: str) -> Version | None:
+def version_of(store: ObjectStore, trees: Trees, path: str) -> FileVersion | None:
     *folders, name = path.split("/")
     for part in folders:
         inner = Folder(store, trees).folder(part)

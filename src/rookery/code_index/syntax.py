@@ -18,7 +18,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from rookery.code_index.parser_worker import is_markdown, language_of
-from rookery.core.indexed_code import Definition, Listing, Outline, Source, headings
+from rookery.core.indexed_code import Definition, Outline, Source, SourceListing, headings
 from rookery.core.limits import MIB
 from rookery.core.text.text_lines import rows_of
 from rookery.engine.ports.actions import Permit
@@ -35,7 +35,7 @@ MOST_FILES = 200
 class Sources(Protocol):
     """Without what is kept from the agent, or holds credentials."""
 
-    def list(self, most: int, largest: int) -> Listing:
+    def list(self, most: int, largest: int) -> SourceListing:
         """At most so many files, none of them larger than that in bytes."""
         ...
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from rookery.code_index.chunks import chunks, names_of, searchable
 from rookery.code_index.store import IndexedChunk, IndexedFile, NewChunk, Store
 from rookery.code_index.syntax import Embedder, Sources, SyntaxReader
-from rookery.core.indexed_code import Found, Listing, Mark, Source
+from rookery.core.indexed_code import Found, Mark, Source, SourceListing
 from rookery.core.limits import MIB
 from rookery.core.protected_paths import holds_secrets
 from rookery.core.text.characters import is_utf8
@@ -101,7 +101,7 @@ class IndexUpdate:
         store: Store,
         changed: Sequence[Found],
         known: dict[str, IndexedFile],
-        listing: Listing,
+        listing: SourceListing,
     ) -> None:
         waiting = deque(changed)
         self._report(Progress(listed=True, waiting=len(waiting), notes=listing.notes))

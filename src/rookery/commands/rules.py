@@ -19,7 +19,7 @@ from rookery.commands.wrappers import wrapped
 from rookery.core.asks import Decision, Ruling, allow, ask, deny
 from rookery.core.blocks import ToolCall
 from rookery.core.command_lines import Judgement, Pipeline, PlainCommand, program_name
-from rookery.core.hosts import Host, covered, entries, host, web_address
+from rookery.core.hosts import HostPort, covered, entries, host, web_address
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.hooks import RuleBook
 
@@ -193,7 +193,7 @@ class NetworkGate:
         self,
         rules: RuleBook,
         *,
-        knows: Callable[[Host], bool],
+        knows: Callable[[HostPort], bool],
         open_to_all: Callable[[], bool],
         remotes: Sequence[str],
         browsed: Callable[[], Collection[str]] = tuple,
@@ -228,21 +228,21 @@ class NetworkGate:
     def _on_page(self, origin: str, action: Action) -> Ruling:
         address = web_address(origin)
         known = address.is_loopback or origin in self._browsed() or self._rules.allows(action)
-        if known or not self._unknown([Host(address.host, address.port)]):
+        if known or not self._unknown([HostPort(address.host, address.port)]):
             return Ruling()
         return ask(UNKNOWN_PAGE.format(address.host))
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         pass
 
-    def _unknown(self, named: Sequence[Host]) -> list[Host]:
+    def _unknown(self, named: Sequence[HostPort]) -> list[HostPort]:
         allowed = entries(self._rules.hosts())
         return [each for each in named if not (self._knows(each) or covered(each, allowed))]
 
 
 def named_hosts(
     commands: Iterable[Sequence[str]], *, by_any_program: bool = False
-) -> tuple[Host, ...]:
+) -> tuple[HostPort, ...]:
     """Hosts in URLs that are given to programs which use the network, or to any program at all.
     This machine is none."""
     found = (
@@ -271,7 +271,7 @@ def _names_hosts(name: str) -> bool:
     return name == "git" or name in network_programs() | programs_that_reach_anywhere()
 
 
-def _in_urls(words: Sequence[str]) -> Iterator[Host]:
+def _in_urls(words: Sequence[str]) -> Iterator[HostPort]:
     for word in words:
         for scheme, authority in _URL.findall(word):
             name, port = _split(authority.rpartition("@")[2])

@@ -27,7 +27,7 @@ def is_hosts_own(path: str) -> bool:
     )
 
 
-class Mode(StrEnum):
+class GovernanceMode(StrEnum):
     AUTO = "auto"
     OFF = "off"
     OBSERVE = "observe"
@@ -38,30 +38,30 @@ class Mode(StrEnum):
 class ModeWishes(Struct, frozen=True, kw_only=True):
     """Nothing inside the workspace can say anything here. None is for who said nothing."""
 
-    administrator: Mode | None = None
-    command_line: Mode | None = None
-    user: Mode | None = None
+    administrator: GovernanceMode | None = None
+    command_line: GovernanceMode | None = None
+    user: GovernanceMode | None = None
 
     @property
-    def wanted(self) -> Mode:
-        return self.administrator or self.command_line or self.user or Mode.AUTO
+    def wanted(self) -> GovernanceMode:
+        return self.administrator or self.command_line or self.user or GovernanceMode.AUTO
 
 
 class Latched(Struct, frozen=True, kw_only=True):
     """The mode a task keeps from its beginning to its end. `notice` is for the user, once."""
 
-    mode: Mode
+    mode: GovernanceMode
     notice: str = ""
 
 
 def latched(wishes: ModeWishes, *, there: bool) -> Latched:
     """`there` if the intent file is."""
     wanted = wishes.wanted
-    if wanted is Mode.AUTO:
-        return Latched(mode=Mode.ENFORCE if there else Mode.OFF)
-    if wanted is Mode.OFF and there:
+    if wanted is GovernanceMode.AUTO:
+        return Latched(mode=GovernanceMode.ENFORCE if there else GovernanceMode.OFF)
+    if wanted is GovernanceMode.OFF and there:
         return Latched(
-            mode=Mode.OFF,
+            mode=GovernanceMode.OFF,
             notice="This project has intents, but governance is turned off in the user's settings.",
         )
     return Latched(mode=wanted)

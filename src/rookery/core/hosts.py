@@ -121,7 +121,7 @@ def _embedded(address: IPv6Address) -> IPv4Address | None:
     return address.ipv4_mapped or address.sixtofour or teredo
 
 
-class Host(Struct, frozen=True):
+class HostPort(Struct, frozen=True):
     """A host and a port. `name` is in lower case and has no brackets."""
 
     name: str
@@ -155,17 +155,17 @@ class Entry(Struct, frozen=True):
     ports: tuple[int, ...]
     below: bool = False
 
-    def covers(self, host: Host) -> bool:
+    def covers(self, host: HostPort) -> bool:
         if host.port not in self.ports:
             return False
         return host.name.endswith(f".{self.name}") if self.below else host.name == self.name
 
 
-def host(name: str, port: int) -> Host | None:
+def host(name: str, port: int) -> HostPort | None:
     """None for what is no plain name and no address. A dot at the end means nothing."""
     plain = name.lower().removesuffix(".").removeprefix("[").removesuffix("]")
     known = is_plain_host(plain) and 0 < port < 65536
-    return Host(plain, port) if known else None
+    return HostPort(plain, port) if known else None
 
 
 def entry(text: str) -> Entry | None:
@@ -195,5 +195,5 @@ def faulty_entries(texts: Iterable[str]) -> list[str]:
     ]
 
 
-def covered(wanted: Host, among: Iterable[Entry]) -> bool:
+def covered(wanted: HostPort, among: Iterable[Entry]) -> bool:
     return any(each.covers(wanted) for each in among)

@@ -29,7 +29,7 @@ class Found(Struct, frozen=True):
     mark: Mark
 
 
-class Listing(Struct, frozen=True, kw_only=True):
+class SourceListing(Struct, frozen=True, kw_only=True):
     """The files to be indexed. Unless it is `complete`, there are others nobody looked at."""
 
     files: Sequence[Found]

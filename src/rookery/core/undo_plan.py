@@ -22,10 +22,10 @@ from rookery.core.facts import (
     Event,
     FilesChanged,
     FilesRestored,
+    FileVersion,
     TaskReopened,
     ToolFinished,
     ToolStarted,
-    Version,
 )
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -139,12 +139,12 @@ def named_checkpoints(events: Iterable[Event]) -> set[str]:
     return named
 
 
-def folder_with(rights: int) -> Version:
+def folder_with(rights: int) -> FileVersion:
     """A folder, whatever is in it: that is said by the paths below."""
-    return Version(EMPTY_TREE, stat.S_IFDIR | rights)
+    return FileVersion(EMPTY_TREE, stat.S_IFDIR | rights)
 
 
-class Plan(Struct, frozen=True):
+class UndoPlan(Struct, frozen=True):
     """`changes` lead from what is there now to what shall be there. `kept` is left alone, as
     somebody else has changed it since, or in between. `unsaved` was changed too, but no
     checkpoint holds what was there before.
@@ -158,17 +158,17 @@ class Plan(Struct, frozen=True):
 class _Course(Struct, frozen=True):
     """What the steps together did to a path; `broken` if they were not the only ones."""
 
-    first: Version | None
-    last: Version | None
+    first: FileVersion | None
+    last: FileVersion | None
     broken: bool = False
 
 
 def plan(
     steps: Sequence[Iterable[Effect]],
-    current: Callable[[str], Version | None],
+    current: Callable[[str], FileVersion | None],
     *,
     overwrite: bool = False,
-) -> Plan:
+) -> UndoPlan:
     """Take back the steps, oldest first. With `overwrite` also over what others have done, if
     a checkpoint could hold that.
     """
@@ -185,7 +185,7 @@ def plan(
             kept.append(path)
         else:
             changes.append(Effect(path, now, course.first))
-    return Plan(tuple(changes), tuple(kept), tuple(unsaved))
+    return UndoPlan(tuple(changes), tuple(kept), tuple(unsaved))
 
 
 def only_takes_back(done: Iterable[Effect], steps: Sequence[Iterable[Effect]]) -> bool:
@@ -194,16 +194,16 @@ def only_takes_back(done: Iterable[Effect], steps: Sequence[Iterable[Effect]]) -
     return all(e.path in courses and e.after == courses[e.path].first for e in done)
 
 
-def is_folder(version: Version | None) -> bool:
+def is_folder(version: FileVersion | None) -> bool:
     return version is not None and stat.S_ISDIR(version.mode)
 
 
-def is_leaf(version: Version | None) -> bool:
+def is_leaf(version: FileVersion | None) -> bool:
     """Whether it is a file or a link."""
     return version is not None and not stat.S_ISDIR(version.mode)
 
 
-def is_unknown(version: Version | None) -> bool:
+def is_unknown(version: FileVersion | None) -> bool:
     """Something is there that no checkpoint holds, so that none could bring it back."""
     return version is not None and not version.blob
 

@@ -36,7 +36,7 @@ from rookery.governance.project import GovernedProject
 from rookery.governance.scope.call_verdict import CallStanding
 from rookery.governance.scope.command_policy import CommandPolicy
 from rookery.governance.scope.scope_patterns import scope
-from rookery.governance.scope.touched_paths import Kind, reach
+from rookery.governance.scope.touched_paths import ReachKind, reach
 from rookery.platform.disk import Unreadable, small_file
 
 NoteIntent = Callable[[Any, str, Mapping[str, Any] | None], Awaitable[None]]
@@ -121,7 +121,7 @@ class InForce:
         if not (self.project.options.read_only_without_intent and action.command):
             return False
         judged = action.judgement
-        return judged is not None and reach(judged).kind is Kind.READ_ONLY
+        return judged is not None and reach(judged).kind is ReachKind.READ_ONLY
 
     def _none_selected(self, text: IntentText) -> Refusal:
         ids = [each.id for each in text.file.selectable(self.project.now())]

@@ -159,18 +159,18 @@ class TaskOversight:
 
     def _latch(self, there: bool, notice: str) -> bool:
         """How the task is governed is decided once, when it begins."""
-        from rookery.core.governance_mode import Mode, ModeWishes, latched
+        from rookery.core.governance_mode import GovernanceMode, ModeWishes, latched
 
-        wanted = Mode(self._over.settings.governance.mode)
+        wanted = GovernanceMode(self._over.settings.governance.mode)
         held = latched(ModeWishes(user=wanted), there=there)
         for text in filter(None, (held.notice, notice)):
             self._log.append(Noted(text=text))
         match held.mode:
-            case Mode.OBSERVE:
+            case GovernanceMode.OBSERVE:
                 self._log.append(Governed(mode="observe"))
-            case Mode.ENFORCE:
+            case GovernanceMode.ENFORCE:
                 self._log.append(Governed(mode="enforce"))
-            case Mode.REQUIRED:
+            case GovernanceMode.REQUIRED:
                 self._log.append(Governed(mode="required"))
             case _:
                 return False

@@ -19,7 +19,7 @@ from rookery.core.refusals import KINDS
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.governance.ledger.records import FileDeed, FileHash, TracedFile, line_change
 from rookery.governance.scope.call_verdict import CallVerdict
-from rookery.governance.scope.touched_paths import Kind, mcp_tool
+from rookery.governance.scope.touched_paths import ReachKind, mcp_tool
 
 LARGEST = 8 * 1024 * 1024
 """Bytes of a file up to which its lines are told."""
@@ -114,7 +114,7 @@ def kind_of(action: Action) -> str:
 def command_fields(action: Action, verdict: CallVerdict) -> dict[str, Any] | None:
     if not action.command:
         return None
-    analysis = verdict.reach.kind if verdict.reach else Kind.UNBOUNDED
+    analysis = verdict.reach.kind if verdict.reach else ReachKind.UNBOUNDED
     return {"text": action.command, "cwd": action.cwd or ".", "analysis": str(analysis)}
 
 

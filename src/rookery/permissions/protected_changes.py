@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from rookery.core.facts import Effect, Version
+from rookery.core.facts import Effect, FileVersion
 from rookery.core.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.protected_paths import (
     OF_BUILDS,
@@ -97,7 +97,7 @@ def _new_repositories(effects: Sequence[Effect]) -> list[_NewRepository]:
     ]
 
 
-def _home(folder: str, made: Sequence[Effect], gone: Mapping[str, Version]) -> str | None:
+def _home(folder: str, made: Sequence[Effect], gone: Mapping[str, FileVersion]) -> str | None:
     """The place of a repository that is gone and had all that git runs or obeys in this one."""
     files = {
         each.path.removeprefix(folder).lstrip("/"): each.after.blob
@@ -134,7 +134,7 @@ def _left_by(repository: _NewRepository, effects: Sequence[Effect]) -> set[str]:
     }
 
 
-def _blob(version: Version | None) -> str | None:
+def _blob(version: FileVersion | None) -> str | None:
     return version.blob if version else None
 
 

@@ -1,5 +1,5 @@
 """The full-screen client, made with Textual.
 
-`FullScreen` is the app, `TaskDesk` the task on it, `Transcript` the conversation. It talks to a
+`FullScreen` is the app, `TaskDesk` the task on it, `TranscriptView` the conversation. It talks to a
 host through `protocol`; only what is on the screen is laid out.
 """

@@ -14,7 +14,7 @@ from rookery.tui.page import Page
 from rookery.tui.picker_control import PickerControl
 from rookery.tui.question_page import APPROVALS, TRIES, QuestionStep, answer_letters
 from rookery.tui.question_queue import Questions
-from rookery.tui.session_view import AT_WORK, RESUMES, OpenQuestion, Said, Session, TaskSwitcher
+from rookery.tui.session_view import AT_WORK, RESUMES, OpenQuestion, Said, SessionView, TaskSwitcher
 from rookery.tui.status_updates import StatusUpdates
 
 
@@ -29,7 +29,7 @@ class Navigation:
         self,
         controller: Controller,
         page: Page,
-        session: Session,
+        session: SessionView,
         status_updates: StatusUpdates,
         picker_control: PickerControl,
         attachments: Attachments,
@@ -117,7 +117,7 @@ class InputRouter:
     def __init__(
         self,
         controller: Controller,
-        session: Session,
+        session: SessionView,
         switcher: TaskSwitcher,
         questions: Questions,
         status_updates: StatusUpdates,

@@ -19,13 +19,14 @@ from rookery.tui.short_texts import labels, nameless
 from rookery.tui.status import HeaderBar, StatusLine
 from rookery.tui.texts import welcome
 from rookery.tui.theme import Theme
-from rookery.tui.transcript_view import Transcript
+from rookery.tui.transcript_view import TranscriptView
 
 CSS = """
 Screen { background: $background; color: $foreground; }
 HeaderBar { height: 1; padding: 0 1; dock: top; background: $band; }
 #bottom { height: auto; dock: bottom; background: $background; }
-Transcript { height: 1fr; padding: 0 0 0 1; background: $background; scrollbar-size-vertical: 1; }
+TranscriptView { height: 1fr; padding: 0 0 0 1; background: $background; }
+TranscriptView { scrollbar-size-vertical: 1; }
 #welcome { height: 1fr; padding: 1 3; color: $foreground; display: none; }
 #queue { height: auto; max-height: 5; padding: 0 1; display: none; }
 AttachedLine { height: 1; padding: 0 1; display: none; }
@@ -63,7 +64,7 @@ class Page(Vertical):
         super().__init__()
         self._theme = theme
         self.header = HeaderBar(theme)
-        self.transcript = Transcript(theme)
+        self.transcript = TranscriptView(theme)
         self.panel = AskPanel(theme, self._type)
         self.composer = Composer(remembered)
         self.status = StatusLine(theme)
@@ -90,7 +91,7 @@ class Page(Vertical):
     def on_resize(self, event: events.Resize) -> None:
         self.panel.refit()
 
-    def on_transcript_typed(self, message: Transcript.Typed) -> None:
+    def on_transcript_typed(self, message: TranscriptView.Typed) -> None:
         self._type(message.letter)
 
     def _type(self, text: str) -> None:

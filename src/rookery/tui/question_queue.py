@@ -14,7 +14,7 @@ from rookery.tui.ask_panel import AskPanel
 from rookery.tui.composer import Composer
 from rookery.tui.interfaces import Controller
 from rookery.tui.question_page import APPROVALS, LETTERS, has_panel
-from rookery.tui.session_view import RESUMES, OpenQuestion, Said, Session
+from rookery.tui.session_view import RESUMES, OpenQuestion, Said, SessionView
 from rookery.tui.shown_question import UNTOUCHABLE_SECONDS
 from rookery.tui.texts import needs_you
 
@@ -91,7 +91,7 @@ class Questions:
         controller: Controller,
         panel: AskPanel,
         composer: Composer,
-        session: Session,
+        session: SessionView,
         attention: Attention,
     ) -> None:
         self._controller = controller

@@ -99,7 +99,7 @@ def speak(task_id: str, said: Said) -> Speak:
     return Speak(task_id=task_id, message_id=message_id, text=said.text, images=said.images)
 
 
-class Session:
+class SessionView:
     def __init__(self, host: Host, start: Start, news: Callable[[], None]) -> None:
         self.following = Following(host, start, news)
         self._settled: set[str] = set()
@@ -181,7 +181,12 @@ AT_WORK = "A task is running. Esc stops it."
 
 class TaskSwitcher:
     def __init__(
-        self, controller: Controller, session: Session, *, start: Start, leave: Callable[[], None]
+        self,
+        controller: Controller,
+        session: SessionView,
+        *,
+        start: Start,
+        leave: Callable[[], None],
     ) -> None:
         """`start` has a task followed beside everything else; `leave` clears the screen of the
         one that was looked at."""

@@ -15,7 +15,7 @@ from rookery.protocol.codec import Host
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import Page
 from rookery.tui.question_queue import Questions
-from rookery.tui.session_view import Session
+from rookery.tui.session_view import SessionView
 from rookery.tui.status import BottomLine, HeaderFacts
 from rookery.tui.texts import SUMMARISING, invitation, todos_in_words, work_in_words
 
@@ -25,7 +25,7 @@ LEAVING_SECONDS = 2.0
 
 
 class StatusUpdates:
-    def __init__(self, page: Page, session: Session, questions: Questions, home: str) -> None:
+    def __init__(self, page: Page, session: SessionView, questions: Questions, home: str) -> None:
         self._page = page
         self._session = session
         self._questions = questions

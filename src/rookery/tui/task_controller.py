@@ -28,7 +28,7 @@ from rookery.tui.composer import Remembered
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import Page
 from rookery.tui.question_queue import Attention, AttentionCaller, Notify, Questions
-from rookery.tui.session_view import Session, TaskSwitcher
+from rookery.tui.session_view import SessionView, TaskSwitcher
 from rookery.tui.status_updates import StatusUpdates
 from rookery.tui.theme import THEMES, Theme, textual_theme
 from rookery.tui.transcript_updates import Rendering
@@ -122,7 +122,7 @@ class TaskController(App[RunEnd]):
         caller = AttentionCaller(write=self._write, notify=notify)
         self._attention = Attention(caller, "rookery", time.monotonic)
         self._redraw_pace = RedrawPace(self, self._attention, draw=self._draw, drawn=self._drawn)
-        self._session = Session(host, self._start_following, self._redraw_pace.news)
+        self._session = SessionView(host, self._start_following, self._redraw_pace.news)
         self._rendering = Rendering(page.transcript)
         self._questions = Questions(self, page.panel, page.composer, self._session, self._attention)
         self._status_updates = StatusUpdates(page, self._session, self._questions, home)

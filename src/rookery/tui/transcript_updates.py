@@ -12,7 +12,7 @@ from rookery.core.folds.view import View, changes
 from rookery.core.message import Message
 from rookery.tui.followed_tasks import BACKLOG, SLICE_SECONDS, Following, WatchedTask
 from rookery.tui.rows.lines import ShownRow
-from rookery.tui.transcript_view import Transcript
+from rookery.tui.transcript_view import TranscriptView
 from rookery.tui.virtual_list import Name, Row
 
 AT_ONCE = 500
@@ -22,7 +22,7 @@ AT_ONCE = 500
 class Rendering:
     """What of each task is in the transcript by now."""
 
-    def __init__(self, transcript: Transcript) -> None:
+    def __init__(self, transcript: TranscriptView) -> None:
         self._transcript = transcript
         self._drawn: dict[str, View] = {}
         self._ended: dict[str, int] = {}

@@ -28,7 +28,7 @@ MOST_ROUNDS = 24
 """Pieces near the seen ones that are laid out one after the other before a picture."""
 
 
-class Transcript(ScrollView, can_focus=True):
+class TranscriptView(ScrollView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "scroll_by(-1)", "Scroll up", show=False),
         Binding("down", "scroll_by(1)", "Scroll down", show=False),
@@ -48,7 +48,7 @@ class Transcript(ScrollView, can_focus=True):
             super().__init__()
             self.letter = letter
 
-    DEFAULT_CSS = "Transcript { overflow-x: hidden; overflow-y: scroll; }"
+    DEFAULT_CSS = "TranscriptView { overflow-x: hidden; overflow-y: scroll; }"
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rookery.core.indexed_code import Found, Listing, Mark, Source
+from rookery.core.indexed_code import Found, Mark, Source, SourceListing
 from rookery.core.limits import Limits
 from rookery.core.text.characters import as_utf8
 from rookery.engine.ports.workspace import FileText
@@ -32,12 +32,12 @@ class WorkspaceSources:
         self._boundaries = files.boundaries
         self._limits = limits
 
-    def list(self, most: int, largest: int) -> Listing:
+    def list(self, most: int, largest: int) -> SourceListing:
         tree = self._tree("")
         files = [found for found in self._found(tree) if found.mark[0] <= largest]
         notes = (f"(Only {most} of {len(files)} files are indexed.)",) if len(files) > most else ()
         complete = not tree.incomplete and not tree.unreadable
-        return Listing(files=files[:most], complete=complete, notes=notes)
+        return SourceListing(files=files[:most], complete=complete, notes=notes)
 
     def exists(self, path: str) -> bool:
         return (self._boundaries.root / path).exists()

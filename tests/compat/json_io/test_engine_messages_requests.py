@@ -31,23 +31,23 @@ READ: list[tuple[dict[str, Any], wants.Request]] = [
             "taskId": ID.upper(),
             "taskConfiguration": {"mode": "debug"},
         },
-        wants.NewTask(
+        wants.NewTaskRequest(
             text="go", images=("a.png",), task_id=ID, settings=StartSettings(mode="debug")
         ),
     ),
-    ({"type": "newTask", "text": "go", "images": None}, wants.NewTask(text="go")),
-    ({"type": "askResponse", "askResponse": "yesButtonClicked"}, wants.Answer(reply="yes")),
+    ({"type": "newTask", "text": "go", "images": None}, wants.NewTaskRequest(text="go")),
+    ({"type": "askResponse", "askResponse": "yesButtonClicked"}, wants.AnswerRequest(reply="yes")),
     (
         {"type": "askResponse", "askResponse": "noButtonClicked", "messageTs": 7, "text": "no"},
-        wants.Answer(reply="no", text="no", row=7),
+        wants.AnswerRequest(reply="no", text="no", row=7),
     ),
     (
         {"type": "askResponse", "askResponse": "messageResponse", "text": "x", "taskId": "t"},
-        wants.Answer(reply="message", text="x", task_id="t"),
+        wants.AnswerRequest(reply="message", text="x", task_id="t"),
     ),
     (
         {"type": "askResponse", "askResponse": "objectResponse", "text": '{"a":true}'},
-        wants.Answer(reply="message", text='{"a":true}'),
+        wants.AnswerRequest(reply="message", text='{"a":true}'),
     ),
     ({"type": "deleteMessage", "value": 7}, wants.ReviewMessage(row=7)),
     *(
@@ -62,21 +62,21 @@ READ: list[tuple[dict[str, Any], wants.Request]] = [
         {"type": "editMessageConfirm", "messageTs": 7, "text": "x", "restoreCheckpoint": True},
         wants.RewriteMessage(row=7, text="x", with_files=True),
     ),
-    ({"type": "clearTask"}, wants.ClearTask()),
-    ({"type": "cancelTask"}, wants.CancelTask()),
+    ({"type": "clearTask"}, wants.ClearRequest()),
+    ({"type": "cancelTask"}, wants.CancelRequest()),
     (
         {"type": "terminalOperation", "terminalOperation": "continue"},
         wants.HandleCommand(ends=False),
     ),
     ({"type": "terminalOperation", "terminalOperation": "abort"}, wants.HandleCommand(ends=True)),
     ({"type": "queueMessage", "text": "x"}, wants.Queue(text="x")),
-    ({"type": "removeQueuedMessage", "text": "q1"}, wants.EditQueued(message_id="q1")),
+    ({"type": "removeQueuedMessage", "text": "q1"}, wants.EditRequest(message_id="q1")),
     (
         {"type": "editQueuedMessage", "payload": {"id": "q1", "text": "y"}},
-        wants.EditQueued(message_id="q1", text="y"),
+        wants.EditRequest(message_id="q1", text="y"),
     ),
     ({"type": "showTaskWithId", "text": " t "}, wants.ShowTask(task_id="t")),
-    ({"type": "deleteTaskWithId", "text": "t"}, wants.DeleteTask(task_id="t")),
+    ({"type": "deleteTaskWithId", "text": "t"}, wants.DeleteRequest(task_id="t")),
     ({"type": "mode", "text": "debug"}, wants.Choose(settings=StartSettings(mode="debug"))),
     ({"type": "switchMode", "text": "debug"}, wants.Choose(settings=StartSettings(mode="debug"))),
     (
@@ -87,7 +87,7 @@ READ: list[tuple[dict[str, Any], wants.Request]] = [
         {"type": "autoApprovalEnabled", "bool": True},
         wants.Choose(settings=StartSettings(automatic=True)),
     ),
-    ({"type": "webviewDidLaunch"}, wants.Launch()),
+    ({"type": "webviewDidLaunch"}, wants.LaunchRequest()),
     ({"type": "requestCommands"}, wants.WantCommands()),
     ({"type": "requestModes"}, wants.WantModes()),
     ({"type": "requestRooModels"}, wants.WantModels(only_ours=True)),
@@ -103,11 +103,11 @@ READ: list[tuple[dict[str, Any], wants.Request]] = [
     ),
     (
         {"type": "checkpointRestore", "payload": {"ts": 3, "commitHash": "x", "mode": "restore"}},
-        wants.RestoreFiles(row=3, with_words=True),
+        wants.RestoreFilesRequest(row=3, with_words=True),
     ),
     ({"type": "cancelAutoApproval"}, wants.Unheard(type="cancelAutoApproval")),
-    ({"type": "shutdown"}, wants.Shutdown()),
-    ({"type": "ping"}, wants.Ping()),
+    ({"type": "shutdown"}, wants.ShutdownRequest()),
+    ({"type": "ping"}, wants.PingRequest()),
     ({"type": "playSound", "audioType": "x"}, wants.Unheard(type="playSound")),
 ]
 

@@ -68,7 +68,7 @@ class Desk:
             await self.waiting.pop(0)()
 
     async def begin(self, *facts: Fact) -> None:
-        await self.do(wants.NewTask(text="go", task_id="t1"))
+        await self.do(wants.NewTaskRequest(text="go", task_id="t1"))
         self.host.tell(*facts)
         await self.follow()
         self.told.catch_up(0.0)
@@ -95,12 +95,14 @@ class Desk:
 @pytest.mark.parametrize(
     ("request_", "reply"),
     [
-        (wants.Answer(reply="yes"), "yes"),
-        (wants.Answer(reply="no", text="no"), "no"),
-        (wants.Answer(reply="message", text="hm"), "message"),
+        (wants.AnswerRequest(reply="yes"), "yes"),
+        (wants.AnswerRequest(reply="no", text="no"), "no"),
+        (wants.AnswerRequest(reply="message", text="hm"), "message"),
     ],
 )
-async def test_an_answer_goes_to_the_question_with_its_digest(request_: wants.Answer, reply: str):
+async def test_an_answer_goes_to_the_question_with_its_digest(
+    request_: wants.AnswerRequest, reply: str
+):
     desk = Desk()
     await desk.begin(TOOL)
     await desk.do(request_)
@@ -113,12 +115,12 @@ async def test_an_answer_goes_to_the_question_with_its_digest(request_: wants.An
 @pytest.mark.parametrize(
     "late",
     [
-        wants.Answer(reply="yes", row=1),
-        wants.Answer(reply="message", text="x", row=1),
-        wants.Answer(reply="yes", task_id="other"),
+        wants.AnswerRequest(reply="yes", row=1),
+        wants.AnswerRequest(reply="message", text="x", row=1),
+        wants.AnswerRequest(reply="yes", task_id="other"),
     ],
 )
-async def test_a_late_answer_is_ignored(late: wants.Answer):
+async def test_a_late_answer_is_ignored(late: wants.AnswerRequest):
     desk = Desk()
     await desk.begin(TOOL)
     await desk.do(late)
@@ -128,7 +130,7 @@ async def test_a_late_answer_is_ignored(late: wants.Answer):
 async def test_a_yes_for_good_is_one():
     desk = Desk()
     await desk.begin(TOOL)
-    await desk.do(wants.Answer(reply="yes", always=True))
+    await desk.do(wants.AnswerRequest(reply="yes", always=True))
     [answer] = desk.sent
     assert isinstance(answer, Answer)
     assert answer.always
@@ -137,7 +139,7 @@ async def test_a_yes_for_good_is_one():
 async def test_a_second_click_answers_nothing_even_before_the_first_is_told():
     desk = Desk()
     await desk.begin(TOOL)
-    await desk.do(wants.Answer(reply="yes"), wants.Answer(reply="yes"))
+    await desk.do(wants.AnswerRequest(reply="yes"), wants.AnswerRequest(reply="yes"))
     assert len(desk.sent) == 1
 
 
@@ -145,17 +147,19 @@ async def test_a_refused_answer_leaves_the_question_open():
     desk = Desk()
     await desk.begin(TOOL)
     desk.host.refusal = "Somebody was quicker."
-    await desk.do(wants.Answer(reply="yes"))
+    await desk.do(wants.AnswerRequest(reply="yes"))
     assert desk.told.question
     assert desk.lines == []
-    await desk.do(wants.Answer(reply="no"))
+    await desk.do(wants.AnswerRequest(reply="no"))
     assert len(desk.sent) == 1
 
 
 async def test_words_for_no_question_in_particular_are_queued():
     desk = Desk()
     await desk.begin()
-    await desk.do(wants.Answer(reply="message", text="more"), wants.Answer(reply="yes"))
+    await desk.do(
+        wants.AnswerRequest(reply="message", text="more"), wants.AnswerRequest(reply="yes")
+    )
     [words] = desk.sent
     assert isinstance(words, Speak)
     assert words.text == "more"
@@ -171,7 +175,7 @@ async def test_words_go_to_whoever_is_at_work():
     async for event in desk.host.follow("child"):
         desk.told.see("child", event, 0.0)
         break
-    await desk.do(wants.Queue(text="more"), wants.Answer(reply="yes"), wants.Queue(text=" "))
+    await desk.do(wants.Queue(text="more"), wants.AnswerRequest(reply="yes"), wants.Queue(text=" "))
     assert [command.task_id for command in desk.sent] == ["child", "child"]
 
 
@@ -207,14 +211,16 @@ async def test_a_command_behind_its_call_is_ended():
 async def test_cancel_is_sent_once():
     desk = Desk()
     await desk.begin()
-    await desk.do(wants.CancelTask(), wants.CancelTask())
+    await desk.do(wants.CancelRequest(), wants.CancelRequest())
     assert desk.sent == [Cancel(task_id="t1")]
 
 
 async def test_a_new_task_closes_the_one_before():
     desk = Desk()
     await desk.begin()
-    await desk.do(wants.NewTask(text="other", settings=StartSettings(automatic=True, model="x")))
+    await desk.do(
+        wants.NewTaskRequest(text="other", settings=StartSettings(automatic=True, model="x"))
+    )
     opened, closed = desk.sent
     assert isinstance(opened, OpenTask)
     assert (opened.text, opened.mode) == ("other", "code")
@@ -227,7 +233,7 @@ async def test_a_new_task_closes_the_one_before():
 
 async def test_a_name_given_beforehand_is_that_of_the_first_task():
     desk = Desk()
-    await desk.do(wants.NewTask(text="go"), wants.NewTask(text="go"))
+    await desk.do(wants.NewTaskRequest(text="go"), wants.NewTaskRequest(text="go"))
     first, second = [command for command in desk.sent if isinstance(command, OpenTask)]
     assert (first.task_id, second.task_id == "n1") == ("n1", False)
 
@@ -242,7 +248,9 @@ class Choosy(PlayedHost):
 async def test_a_task_that_cannot_work_as_wanted_is_not_begun_and_the_one_before_stays():
     desk = Desk(Choosy())
     await desk.begin()
-    await desk.do(wants.NewTask(text="other", settings=StartSettings(model="x", automatic=False)))
+    await desk.do(
+        wants.NewTaskRequest(text="other", settings=StartSettings(model="x", automatic=False))
+    )
     assert desk.sent == []
     assert (desk.told.root, [line["event"] for line in desk.lines]) == ("t1", ["error"])
 
@@ -251,10 +259,10 @@ async def test_a_task_that_cannot_be_begun_leaves_the_one_before():
     desk = Desk()
     await desk.begin()
     desk.host.refusal = "No room."
-    await desk.do(wants.NewTask(text="other"))
+    await desk.do(wants.NewTaskRequest(text="other"))
     assert [line["event"] for line in desk.lines] == ["error"]
     assert (desk.told.root, desk.sent) == ("t1", [])
-    await desk.do(wants.NewTask(text="other", settings=StartSettings(mode="nobody")))
+    await desk.do(wants.NewTaskRequest(text="other", settings=StartSettings(mode="nobody")))
     assert "No such mode: 'nobody'" in desk.lines[-1]["error"]
 
 
@@ -274,7 +282,7 @@ async def test_deleting_the_task_that_is_shown_closes_it_first():
     desk = Desk()
     await desk.begin()
     desk.host.answer(AskTasks, (KnownTask(task_id="t1"),))
-    await desk.do(wants.DeleteTask(task_id="t1"), wants.DeleteTask(task_id="other"))
+    await desk.do(wants.DeleteRequest(task_id="t1"), wants.DeleteRequest(task_id="other"))
     assert desk.sent == [CloseTask(task_id="t1"), commands.DeleteTask(task_id="t1")]
     assert desk.told.root == ""
     assert "does not belong to this workspace" in desk.lines[-1]["error"]
@@ -284,10 +292,10 @@ async def test_deleting_the_task_that_is_shown_closes_it_first():
     "request_",
     [
         wants.Queue(text="x"),
-        wants.EditQueued(message_id="m"),
-        wants.RestoreFiles(row=1),
+        wants.EditRequest(message_id="m"),
+        wants.RestoreFilesRequest(row=1),
         wants.CompareFiles(span="full"),
-        wants.NewTask(),
+        wants.NewTaskRequest(),
     ],
     ids=lambda each: type(each).__name__,
 )
@@ -299,7 +307,7 @@ async def test_what_needs_a_task_or_words_says_so(request_: wants.Request):
 
 @pytest.mark.parametrize(
     "request_",
-    [wants.CancelTask(), wants.HandleCommand(ends=True), wants.Answer(reply="yes")],
+    [wants.CancelRequest(), wants.HandleCommand(ends=True), wants.AnswerRequest(reply="yes")],
     ids=lambda each: type(each).__name__,
 )
 async def test_what_has_nothing_to_act_on_does_nothing(request_: wants.Request):

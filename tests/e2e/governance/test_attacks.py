@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from llm_server import LlmServer, call, finish, gate, say
-from rookery.core.facts import Asked, Effect, IntentCleared, Noted, Version
+from rookery.core.facts import Asked, Effect, FileVersion, IntentCleared, Noted
 from rookery.permissions.protected_changes import (
     protected_paths,
     protected_paths_under_mount_sandbox,
@@ -59,7 +59,7 @@ def test_copies_of_governance_that_a_person_makes_meanwhile_are_kept(governed: G
         assert "INT-001" in governed.text(f"{folder}/agent_trace.jsonl")
 
 
-ONE, OTHER = Version("aa", 0o100644), Version("bb", 0o100644)
+ONE, OTHER = FileVersion("aa", 0o100644), FileVersion("bb", 0o100644)
 MOVES = {
     "a protected file moved away is kept where it is": (
         [Effect("AGENTS.md", ONE, None), Effect("old/AGENTS.md", None, ONE)],

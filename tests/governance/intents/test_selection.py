@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.core.findings import Problem
-from rookery.core.governance_mode import Mode, ModeWishes, latched
+from rookery.core.governance_mode import GovernanceMode, ModeWishes, latched
 from rookery.core.refusals import Refusal
 from rookery.governance.intents.intent import (
     LIFECYCLE,
@@ -187,21 +187,29 @@ def test_the_digest_is_over_what_governs():
 @pytest.mark.parametrize(
     ("wishes", "there", "mode"),
     [
-        (ModeWishes(), False, Mode.OFF),
-        (ModeWishes(), True, Mode.ENFORCE),
-        (ModeWishes(user=Mode.REQUIRED), False, Mode.REQUIRED),
-        (ModeWishes(user=Mode.OFF, command_line=Mode.OBSERVE), True, Mode.OBSERVE),
-        (ModeWishes(administrator=Mode.ENFORCE, command_line=Mode.OFF), True, Mode.ENFORCE),
+        (ModeWishes(), False, GovernanceMode.OFF),
+        (ModeWishes(), True, GovernanceMode.ENFORCE),
+        (ModeWishes(user=GovernanceMode.REQUIRED), False, GovernanceMode.REQUIRED),
+        (
+            ModeWishes(user=GovernanceMode.OFF, command_line=GovernanceMode.OBSERVE),
+            True,
+            GovernanceMode.OBSERVE,
+        ),
+        (
+            ModeWishes(administrator=GovernanceMode.ENFORCE, command_line=GovernanceMode.OFF),
+            True,
+            GovernanceMode.ENFORCE,
+        ),
     ],
     ids=["off", "auto", "required", "flag", "administrator"],
 )
-def test_the_mode(wishes: ModeWishes, there: bool, mode: Mode):
+def test_the_mode(wishes: ModeWishes, there: bool, mode: GovernanceMode):
     assert latched(wishes, there=there).mode is mode
 
 
 def test_switching_off_where_there_are_intents_is_said_once():
-    assert latched(ModeWishes(user=Mode.OFF), there=True).notice
-    assert not latched(ModeWishes(user=Mode.OFF), there=False).notice
+    assert latched(ModeWishes(user=GovernanceMode.OFF), there=True).notice
+    assert not latched(ModeWishes(user=GovernanceMode.OFF), there=False).notice
 
 
 @pytest.mark.parametrize(

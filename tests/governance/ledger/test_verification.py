@@ -18,7 +18,7 @@ from rookery.governance.ledger.verify_ledger import (
     CLAIM,
     MISSING,
     WAYS_OUT,
-    Finding,
+    Remark,
     Report,
     Verifier,
     canonical,
@@ -293,7 +293,7 @@ def test_every_failure_names_a_way_out():
     assert len(failing) > 5
     assert failing | verify_ledger._BREAKING | {"unchained"} == {"known-head", *WAYS_OUT}
     for code, way in WAYS_OUT.items():
-        report = report_of([])._replace(findings=(Finding("FAIL", code, "text"),))
+        report = report_of([])._replace(findings=(Remark("FAIL", code, "text"),))
         assert told(report).splitlines()[-1] == way
         ours = told_here(report, lost=0, noted="", strict=False).splitlines()[-1]
         assert "rookery trace verify" in ours or code in {"expected", "unchained"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rookery.core.command_lines import Deed, Judgement, Target
 from rookery.governance.scope.scope_verdict import Op
-from rookery.governance.scope.touched_paths import Kind, ReachTarget, all_commands_known, reach
+from rookery.governance.scope.touched_paths import ReachKind, ReachTarget, all_commands_known, reach
 from support.command_project import Bench, bench
 
 
@@ -23,7 +23,7 @@ READ_ONLY = ["ls", "cat notes.txt | grep a | sort", "git status && git diff", "f
 @pytest.mark.parametrize("line", READ_ONLY)
 def test_a_line_of_readers_reads_only(here: Bench, line: str) -> None:
     told = reach(here.judge(line, ""))
-    assert (told.kind, told.targets, told.why) == (Kind.READ_ONLY, (), "")
+    assert (told.kind, told.targets, told.why) == (ReachKind.READ_ONLY, (), "")
 
 
 BOUNDED = {
@@ -51,7 +51,7 @@ def test_a_line_with_known_targets_is_bounded(
 ) -> None:
     line, expected = case
     told = reach(here.judge(line, ""))
-    assert (told.kind, told.why) == (Kind.BOUNDED, "")
+    assert (told.kind, told.why) == (ReachKind.BOUNDED, "")
     assert [(each.path, each.op) for each in told.targets] == expected
 
 
@@ -88,7 +88,7 @@ UNBOUNDED = [
 @pytest.mark.parametrize("line", UNBOUNDED, ids=lambda line: line[:30])
 def test_what_is_not_understood_is_unbounded_and_says_why(here: Bench, line: str) -> None:
     told = reach(here.judge(line, ""))
-    assert told.kind is Kind.UNBOUNDED
+    assert told.kind is ReachKind.UNBOUNDED
     assert told.why
 
 
@@ -103,21 +103,21 @@ def test_what_is_not_understood_is_unbounded_and_says_why(here: Bench, line: str
     ],
 )
 def test_options_that_write_take_a_line_off_the_read_only_list(here: Bench, line: str) -> None:
-    assert reach(here.judge(line, "")).kind is not Kind.READ_ONLY
+    assert reach(here.judge(line, "")).kind is not ReachKind.READ_ONLY
 
 
 def test_what_is_known_of_an_unbounded_line_is_told_too(here: Bench) -> None:
     told = reach(here.judge("make && rm README.md", ""))
-    assert told.kind is Kind.UNBOUNDED
+    assert told.kind is ReachKind.UNBOUNDED
     assert told.targets == (ReachTarget("README.md", Op.DELETE),)
     told = reach(here.judge("echo $(touch pwned)", ""))
-    assert told.kind is Kind.UNBOUNDED
+    assert told.kind is ReachKind.UNBOUNDED
     assert told.targets == (ReachTarget("pwned", Op.MODIFY),)
 
 
 def test_a_target_outside_of_the_workspace_is_marked(here: Bench) -> None:
     told = reach(here.judge(f"rm {here.outside}/marker.txt", ""))
-    assert told.kind is Kind.BOUNDED
+    assert told.kind is ReachKind.BOUNDED
     assert told.targets == (ReachTarget(str(here.outside / "marker.txt"), Op.DELETE, True),)
     assert Path(told.targets[0].path).is_absolute()
 
@@ -163,7 +163,7 @@ def test_nothing_that_may_write_is_called_read_only_and_no_doubt_bounded(
     told = reach(judgement)
     writes = {each.path for each in judgement.targets if each.deed is not Deed.READ}
     assert {each.path for each in told.targets} == writes
-    if told.kind is Kind.READ_ONLY:
+    if told.kind is ReachKind.READ_ONLY:
         assert judgement.only_reads
-    if told.kind is not Kind.UNBOUNDED:
+    if told.kind is not ReachKind.UNBOUNDED:
         assert (judgement.why_not, judgement.network, judgement.too_deep) == ("", False, False)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.core.hosts import Host, covered
+from rookery.core.hosts import HostPort, covered
 from rookery.platform.http_proxy import OutOfReach, ProxyRequest
 from rookery.sandbox.egress.known_hosts import registries, remote_host, remotes
 from rookery.sandbox.egress.upstream import check_addresses, upstream_for
@@ -21,7 +21,7 @@ def knows(home: Path, host: str, environ: dict[str, str] | None = None) -> bool:
     workspace = home.parent / "work"
     name, _, port = host.partition(":")
     found = registries(home, workspace, {"PATH": "/nonexistent", **(environ or {})})
-    return covered(Host(name, int(port)), found)
+    return covered(HostPort(name, int(port)), found)
 
 
 FILES = {
@@ -140,7 +140,7 @@ ADDRESSES = (
 @pytest.mark.parametrize(("address", "private", "fits"), ADDRESSES)
 def test_where_a_name_may_lead(address: str, private: bool, fits: bool):
     try:
-        check_addresses(Host("a.test", 443), ["93.184.215.14", address], private=private)
+        check_addresses(HostPort("a.test", 443), ["93.184.215.14", address], private=private)
     except OutOfReach:
         assert not fits
     else:

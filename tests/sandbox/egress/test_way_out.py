@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rookery.core.hosts import Host, entries
+from rookery.core.hosts import HostPort, entries
 from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.errors import ToolError
@@ -37,7 +37,7 @@ class World(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked.append(self.path)  # type: ignore[attr-defined]
-        body = f"hello from {self.headers['Host']}".encode()
+        body = f"hello from {self.headers['HostPort']}".encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -89,7 +89,7 @@ class Place:
         root.mkdir()
         home.mkdir()
         self.port = port
-        self.found: list[Host] = []
+        self.found: list[HostPort] = []
         known = entries([f"known.test:{port}", *wishes.pop("known", ())])  # type: ignore[misc]
         environ = wishes.pop("environ", {})
         programs = str(wishes.pop("programs", PROGRAMS))
@@ -105,7 +105,7 @@ class Place:
             root, Limits(), Launching(boundaries, self.sandbox, network=self.egress)
         )
 
-    async def find(self, wanted: Host, private: bool) -> list[str]:
+    async def find(self, wanted: HostPort, private: bool) -> list[str]:
         self.found.append(wanted)
         return ["127.0.0.1"]
 

@@ -42,7 +42,7 @@ NOT_ANY_MORE = "The run was shut down first."
 TAKES_WORDS = "This question needs text. Send it with answer or message."
 
 
-class _Refused(Exception):
+class _RequestRefused(Exception):
     """A request that cannot be carried out now; `code` is why."""
 
     def __init__(self, code: str, content: str = "") -> None:
@@ -78,7 +78,7 @@ class Requests:
     async def carry_out(self, command: StreamCommand) -> None:
         try:
             await self._carry_out(command)
-        except _Refused as refusal:
+        except _RequestRefused as refusal:
             self.refuse(command, refusal.code, str(refusal))
 
     def refuse(self, command: StreamCommand, code: str, content: str = "") -> None:
@@ -122,11 +122,11 @@ class Requests:
     async def _start(self, command: Start) -> None:
         stream = self._stream
         if stream.busy:
-            raise _Refused("task_busy")
+            raise _RequestRefused("task_busy")
         before = stream.task_id
         wanted = start_settings(command.configuration)
         if problem := approval_problem(wanted):
-            raise _Refused("client_error", problem)
+            raise _RequestRefused("client_error", problem)
         task_id = command.task_id or str(uuid.uuid4())
         self._tell([stream.accept_start(command, task_id)])
         if wanted.ignored:
@@ -171,9 +171,9 @@ class Requests:
     async def _message(self, command: SendMessage) -> None:
         stream = self._stream
         if stream.cancelling and not await self._recovered():
-            raise _Refused("client_error", NOT_ANY_MORE)
+            raise _RequestRefused("client_error", NOT_ANY_MORE)
         if not stream.task_id:
-            raise _Refused("no_active_task")
+            raise _RequestRefused("no_active_task")
         question = stream.question
         if question and stream.unheard:
             await self._queue_behind(command, question)
@@ -209,23 +209,23 @@ class Requests:
             await self._host.send(words)
         except CommandRejected as error:
             stream.unqueue(message_id)
-            raise _Refused("no_active_task") from error
+            raise _RequestRefused("no_active_task") from error
 
     async def _answer_ask(self, command: AnswerAsk) -> None:
         stream, reply = self._stream, command.reply
         question = stream.question
         if question is None or command.row not in (None, question.row):
-            raise _Refused("no_pending_ask")
+            raise _RequestRefused("no_pending_ask")
         if reply not in takes(question.ask):
             if not command.text.strip():
-                raise _Refused("client_error", TAKES_WORDS)
+                raise _RequestRefused("client_error", TAKES_WORDS)
             reply = "message"
         stream.deliver(question, reply, command.request_id, words=reply == "message")
         sent = await self._send_answer(
             question, reply, command.text, command.images, choice=command.choice
         )
         if not sent:
-            raise _Refused("no_pending_ask")
+            raise _RequestRefused("no_pending_ask")
         self._accept(command, "responded")
         if question.task_id == stream.task_id and not goes_on(question.ask, reply):
             # it is about to close, and would not hear what is said until then
@@ -267,12 +267,12 @@ class Requests:
             except CommandRejected:
                 pass  # it has just ended by itself, so there is nothing left to stop
             except RookeryError as error:
-                raise _Refused("cancel_error", str(error)) from error
+                raise _RequestRefused("cancel_error", str(error)) from error
         self._accept(command, code)
 
     async def _clear(self, command: ClearTask) -> None:
         if self._stream.busy:
-            raise _Refused("task_busy")
+            raise _RequestRefused("task_busy")
         if before := self._stream.task_id:
             self._tell(self._stream.leave_task())
             await self._close(before)

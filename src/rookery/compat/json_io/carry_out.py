@@ -77,38 +77,38 @@ class EngineRequests:
 
     async def _carry_out(self, request: wants.Request) -> None:
         match request:
-            case wants.NewTask():
+            case wants.NewTaskRequest():
                 await self._new_task(request)
-            case wants.Answer():
+            case wants.AnswerRequest():
                 await self.answers.answer(request, await self._pictures(request.images))
             case wants.Queue(text=text, images=images):
                 await self.answers.speak(text, await self._pictures(images))
-            case wants.EditQueued(message_id=message_id, text=text):
+            case wants.EditRequest(message_id=message_id, text=text):
                 await self.answers.edit_queue(message_id, text)
-            case wants.ClearTask():
+            case wants.ClearRequest():
                 await self._clear()
-            case wants.CancelTask():
+            case wants.CancelRequest():
                 await self.interrupt()
             case wants.HandleCommand(ends=ends):
                 await self.answers.handle_command(ends=ends)
             case wants.ShowTask(task_id=task_id):
                 await self._show(task_id)
-            case wants.DeleteTask(task_id=task_id):
+            case wants.DeleteRequest(task_id=task_id):
                 self._beside(lambda: self._delete(task_id))
             case wants.Choose(settings=settings):
                 await self._choose(settings)
-            case wants.Launch():
+            case wants.LaunchRequest():
                 self._tell(self._told.launch(await self._host.query(AskTasks())))
                 self._beside(lambda: self._look_up(request))
             case wants.CondenseTask(task_id=task_id):
                 await self._condense(task_id or self._told.root)
-            case wants.RestoreFiles(row=row, with_words=with_words):
+            case wants.RestoreFilesRequest(row=row, with_words=with_words):
                 await self._restore(row, with_words=with_words)
             case wants.RewriteMessage():
                 await self._rewrite(request)
-            case wants.Ping():
+            case wants.PingRequest():
                 self._tell([event("pong")])
-            case wants.Shutdown():
+            case wants.ShutdownRequest():
                 pass
             case wants.Unheard(type=type):
                 self._note(f"A message of type {type[:40]!r} is ignored.")
@@ -169,7 +169,7 @@ class EngineRequests:
         with suppress(RookeryError):  # a history that cannot be read is told when it is asked for
             self._tell(self._told.history(await self._host.query(AskTasks())))
 
-    async def _new_task(self, request: wants.NewTask) -> None:
+    async def _new_task(self, request: wants.NewTaskRequest) -> None:
         images = await self._pictures(request.images)
         if not (request.text.strip() or images):
             raise SettingsError(NOTHING_SAID)

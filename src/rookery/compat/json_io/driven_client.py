@@ -28,7 +28,7 @@ from rookery.compat.json_io.carry_out import EngineRequests
 from rookery.compat.json_io.message_reader import BadMessage, read_request
 from rookery.compat.json_io.message_rows import Wire
 from rookery.compat.json_io.messages import EngineMessages, error, event
-from rookery.compat.json_io.request_types import Shutdown
+from rookery.compat.json_io.request_types import ShutdownRequest
 from rookery.compat.json_io.task_rows import PACE
 from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.asks import AskKind
@@ -172,7 +172,7 @@ class EngineMessagesClient:
         await self._begin()
         async for line in self._lines:
             request = self._reader.wanted(line)
-            if isinstance(request, Shutdown):
+            if isinstance(request, ShutdownRequest):
                 return await self._shut_down()
             if request is not None:
                 await self._requests.carry_out(request)

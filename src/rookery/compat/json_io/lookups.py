@@ -48,7 +48,7 @@ class EngineAnswers:
         self._wish: bool | None = None
         """What is to become of the command that runs, once that can be said: whether it ends."""
 
-    async def answer(self, request: wants.Answer, images: tuple[Image, ...]) -> None:
+    async def answer(self, request: wants.AnswerRequest, images: tuple[Image, ...]) -> None:
         question = self._told.question
         if question is None or not _is_about(request, question):
             await self._answer_nothing(request, images)
@@ -123,7 +123,9 @@ class EngineAnswers:
         if self._wish is not None:
             await self.handle_command(ends=self._wish)
 
-    async def _answer_nothing(self, request: wants.Answer, images: tuple[Image, ...]) -> None:
+    async def _answer_nothing(
+        self, request: wants.AnswerRequest, images: tuple[Image, ...]
+    ) -> None:
         """No such question is open. Words that were for none in particular are heard later."""
         offer = self._told.offer
         if offer and request.row == offer.row.ts and request.reply != "message":
@@ -140,7 +142,7 @@ class EngineAnswers:
         return at_work.task_id
 
 
-def _is_about(request: wants.Answer, question: WebviewQuestion) -> bool:
+def _is_about(request: wants.AnswerRequest, question: WebviewQuestion) -> bool:
     right_row = request.row in (None, question.row.ts)
     return right_row and request.task_id in ("", question.task_id)
 
@@ -194,7 +196,7 @@ async def _found(host: Host, told: EngineMessages, request: wants.Request) -> Wi
             return _model_list(known, told.about.provider if only_ours else "")
         case wants.FindFiles(letters=letters):
             return _file_results(await host.query(AskPaths(letters=letters)), request)
-        case wants.Launch():
+        case wants.LaunchRequest():
             return _server_list(await host.query(AskServers()))
         case wants.ReviewMessage(row=row):
             after = before_message(told, row)

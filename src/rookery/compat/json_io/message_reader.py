@@ -102,7 +102,7 @@ def _images(given: Wire) -> tuple[str, ...]:
 
 
 def _new_task(given: Wire) -> wants.Request:
-    return wants.NewTask(
+    return wants.NewTaskRequest(
         text=given.get("text", ""),
         images=_images(given),
         task_id=given.get("taskId", "").strip().lower(),
@@ -112,7 +112,7 @@ def _new_task(given: Wire) -> wants.Request:
 
 def _answer(given: Wire) -> wants.Request:
     choice = given.get("choice")
-    return wants.Answer(
+    return wants.AnswerRequest(
         reply=reply_of(choice) if choice else REPLIES[given["askResponse"]],
         choice=choice,
         text=given.get("text", ""),
@@ -124,7 +124,7 @@ def _answer(given: Wire) -> wants.Request:
 
 
 def _edit(given: Wire) -> wants.Request:
-    return wants.EditQueued(message_id=given["payload"]["id"], text=given["payload"]["text"])
+    return wants.EditRequest(message_id=given["payload"]["id"], text=given["payload"]["text"])
 
 
 def _compare(given: Wire) -> wants.Request:
@@ -135,7 +135,7 @@ def _compare(given: Wire) -> wants.Request:
 
 def _restore(given: Wire) -> wants.Request:
     payload = given["payload"]
-    return wants.RestoreFiles(row=payload["ts"], with_words=payload.get("mode") == "restore")
+    return wants.RestoreFilesRequest(row=payload["ts"], with_words=payload.get("mode") == "restore")
 
 
 def _review(given: Wire) -> wants.Request:
@@ -189,10 +189,10 @@ KINDS: Mapping[str, MessageKind] = {
         _edit,
     ),
     "removeQueuedMessage": MessageKind(
-        _NAMED, lambda given: wants.EditQueued(message_id=given["text"])
+        _NAMED, lambda given: wants.EditRequest(message_id=given["text"])
     ),
-    "clearTask": MessageKind((), lambda given: wants.ClearTask()),
-    "cancelTask": MessageKind((), lambda given: wants.CancelTask()),
+    "clearTask": MessageKind((), lambda given: wants.ClearRequest()),
+    "cancelTask": MessageKind((), lambda given: wants.CancelRequest()),
     "terminalOperation": MessageKind(
         (Field("terminalOperation", _one_of(*OPERATIONS), True),),
         lambda given: wants.HandleCommand(ends=given["terminalOperation"] == "abort"),
@@ -201,7 +201,7 @@ KINDS: Mapping[str, MessageKind] = {
         _NAMED, lambda given: wants.ShowTask(task_id=given["text"].strip())
     ),
     "deleteTaskWithId": MessageKind(
-        _NAMED, lambda given: wants.DeleteTask(task_id=given["text"].strip())
+        _NAMED, lambda given: wants.DeleteRequest(task_id=given["text"].strip())
     ),
     "mode": MessageKind(_NAMED, _switch_mode),
     "switchMode": MessageKind(_NAMED, _switch_mode),
@@ -210,7 +210,7 @@ KINDS: Mapping[str, MessageKind] = {
         (Field("updatedSettings", SETTINGS, True),),
         lambda given: wants.Choose(settings=start_settings(given["updatedSettings"])),
     ),
-    "webviewDidLaunch": MessageKind((), lambda given: wants.Launch()),
+    "webviewDidLaunch": MessageKind((), lambda given: wants.LaunchRequest()),
     "requestCommands": MessageKind((), lambda given: wants.WantCommands()),
     "requestModes": MessageKind((), lambda given: wants.WantModes()),
     "requestRouterModels": MessageKind((), lambda given: wants.WantModels()),
@@ -241,8 +241,8 @@ KINDS: Mapping[str, MessageKind] = {
         (_MESSAGE, Field("text", WORDS, True), _IMAGES, _WITH_FILES), _rewrite
     ),
     "cancelAutoApproval": MessageKind((), lambda given: wants.Unheard(type="cancelAutoApproval")),
-    "shutdown": MessageKind((), lambda given: wants.Shutdown()),
-    "ping": MessageKind((), lambda given: wants.Ping()),
+    "shutdown": MessageKind((), lambda given: wants.ShutdownRequest()),
+    "ping": MessageKind((), lambda given: wants.PingRequest()),
 }
 
 

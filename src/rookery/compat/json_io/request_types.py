@@ -10,7 +10,7 @@ from rookery.core.asks import Choice, Reply
 Span: TypeAlias = Literal["checkpoint", "from-init", "to-current", "full"]
 
 
-class NewTask(Struct, frozen=True, kw_only=True):
+class NewTaskRequest(Struct, frozen=True, kw_only=True):
     text: str = ""
     images: tuple[str, ...] = ()
     """Pictures as data URIs, or files that hold them."""
@@ -18,7 +18,7 @@ class NewTask(Struct, frozen=True, kw_only=True):
     settings: StartSettings = StartSettings()
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class AnswerRequest(Struct, frozen=True, kw_only=True):
     """An answer to the question that is open, or to none but the one with this `row`."""
 
     reply: Reply
@@ -37,18 +37,18 @@ class Queue(Struct, frozen=True, kw_only=True):
     images: tuple[str, ...] = ()
 
 
-class EditQueued(Struct, frozen=True, kw_only=True):
+class EditRequest(Struct, frozen=True, kw_only=True):
     """Words that wait are changed, or taken back if there is no text."""
 
     message_id: str
     text: str | None = None
 
 
-class ClearTask(Struct, frozen=True, kw_only=True):
+class ClearRequest(Struct, frozen=True, kw_only=True):
     pass
 
 
-class CancelTask(Struct, frozen=True, kw_only=True):
+class CancelRequest(Struct, frozen=True, kw_only=True):
     pass
 
 
@@ -62,7 +62,7 @@ class ShowTask(Struct, frozen=True, kw_only=True):
     task_id: str
 
 
-class DeleteTask(Struct, frozen=True, kw_only=True):
+class DeleteRequest(Struct, frozen=True, kw_only=True):
     task_id: str
 
 
@@ -72,7 +72,7 @@ class Choose(Struct, frozen=True, kw_only=True):
     settings: StartSettings
 
 
-class Launch(Struct, frozen=True, kw_only=True):
+class LaunchRequest(Struct, frozen=True, kw_only=True):
     """A webview is there and wants to be shown everything."""
 
 
@@ -106,7 +106,7 @@ class CompareFiles(Struct, frozen=True, kw_only=True):
     row: float | None = None
 
 
-class RestoreFiles(Struct, frozen=True, kw_only=True):
+class RestoreFilesRequest(Struct, frozen=True, kw_only=True):
     """Back to a checkpoint, with the conversation or without."""
 
     row: float
@@ -130,11 +130,11 @@ class RewriteMessage(Struct, frozen=True, kw_only=True):
     with_files: bool = False
 
 
-class Shutdown(Struct, frozen=True, kw_only=True):
+class ShutdownRequest(Struct, frozen=True, kw_only=True):
     pass
 
 
-class Ping(Struct, frozen=True, kw_only=True):
+class PingRequest(Struct, frozen=True, kw_only=True):
     pass
 
 
@@ -145,27 +145,27 @@ class Unheard(Struct, frozen=True, kw_only=True):
 
 
 Request: TypeAlias = (
-    NewTask
-    | Answer
+    NewTaskRequest
+    | AnswerRequest
     | Queue
-    | EditQueued
-    | ClearTask
-    | CancelTask
+    | EditRequest
+    | ClearRequest
+    | CancelRequest
     | HandleCommand
     | ShowTask
-    | DeleteTask
+    | DeleteRequest
     | Choose
-    | Launch
+    | LaunchRequest
     | WantCommands
     | WantModes
     | WantModels
     | FindFiles
     | CondenseTask
     | CompareFiles
-    | RestoreFiles
+    | RestoreFilesRequest
     | ReviewMessage
     | RewriteMessage
-    | Shutdown
-    | Ping
+    | ShutdownRequest
+    | PingRequest
     | Unheard
 )

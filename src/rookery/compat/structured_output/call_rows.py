@@ -38,7 +38,7 @@ class Ids:
         return self._last
 
 
-class _Words(Struct):
+class _SpokenText(Struct):
     speaker: Speaker
     pieces: list[str] = field(default_factory=list)
     id: int | None = None
@@ -53,8 +53,8 @@ class Speech:
 
     def __init__(self, ids: Ids) -> None:
         self._ids = ids
-        self._rows: list[_Words] = []
-        self._open: _Words | None = None
+        self._rows: list[_SpokenText] = []
+        self._open: _SpokenText | None = None
         self.latest = ""
         self.latest_id: int | None = None
 
@@ -63,7 +63,7 @@ class Speech:
             return
         words = self._open
         if words is None or words.speaker != speaker:
-            words = self._open = _Words(speaker)
+            words = self._open = _SpokenText(speaker)
             self._rows.append(words)
         words.pieces.append(text)
         if words.id is None:
@@ -89,18 +89,18 @@ class Speech:
             yield output(type=words.speaker, id=words.id, content=words.text, done=True)
 
 
-def _spoken(blocks: Iterable[Block]) -> Iterator[_Words]:
+def _spoken(blocks: Iterable[Block]) -> Iterator[_SpokenText]:
     for block in blocks:
         match block:
             case Text(text=text) if text.strip():
-                yield _Words("assistant", [text])
+                yield _SpokenText("assistant", [text])
             case Thinking(text=text) if text.strip():
-                yield _Words("thinking", [text])
+                yield _SpokenText("thinking", [text])
             case _:
                 pass
 
 
-def _on_record(streamed: list[_Words], spoken: list[_Words]) -> list[_Words]:
+def _on_record(streamed: list[_SpokenText], spoken: list[_SpokenText]) -> list[_SpokenText]:
     """The rows as they end. Rows that were streamed in full stay as they were cut; otherwise
     each block is one row, and those that had begun to stream keep their ids.
     """
@@ -118,7 +118,7 @@ def _on_record(streamed: list[_Words], spoken: list[_Words]) -> list[_Words]:
     return left + spoken
 
 
-def _text_of(rows: list[_Words], speaker: str) -> str:
+def _text_of(rows: list[_SpokenText], speaker: str) -> str:
     """What a speaker said in all; blanks do not count, since blocks of nothing else are dropped."""
     return "".join("".join(words.text.split()) for words in rows if words.speaker == speaker)
 
@@ -162,7 +162,7 @@ class _Arriving:
         return news
 
 
-class _Call(Struct):
+class _CallRow(Struct):
     name: str = UNKNOWN_TOOL
     id: int | None = None
     input: Output = field(default_factory=dict)
@@ -188,7 +188,7 @@ class CallRows:
         self._ids = ids
         self._stream = stream
         self._arriving: dict[int, _Arriving] = {}
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, _CallRow] = {}
         self._finished: set[str] = set()
 
     def hear(self, ts: int, piece: CallStreamed) -> Iterator[Output]:
@@ -225,10 +225,10 @@ class CallRows:
         broken = [call for call in self._arriving.values() if call.id is not None]
         self._arriving = {}
         for call in broken:
-            yield from self._drop(ts, _Call(_told_name(call.name), call.id, {"raw": call.text}))
+            yield from self._drop(ts, _CallRow(_told_name(call.name), call.id, {"raw": call.text}))
 
     def ask(self, ts: int, question: Asked) -> Iterator[Output]:
-        call = self._calls.setdefault(question.call_id, _Call())
+        call = self._calls.setdefault(question.call_id, _CallRow())
         call.input = _input(question.ask, question.text) or call.input
         if call.name == UNKNOWN_TOOL:
             call.name = _name_in(question)
@@ -239,7 +239,7 @@ class CallRows:
         return self._calls[call_id].id
 
     def start(self, ts: int, started: ToolStarted) -> Iterator[Output]:
-        call = self._calls.setdefault(started.call_id, _Call())
+        call = self._calls.setdefault(started.call_id, _CallRow())
         call.name, call.started = _told_name(started.tool, started.ask), True
         call.input = _input(started.ask, started.text) or call.input
         if not call.speaks:
@@ -257,7 +257,7 @@ class CallRows:
         if end.call_id in self._finished:
             return
         self._finished.add(end.call_id)
-        call = self._calls.pop(end.call_id, None) or _Call()
+        call = self._calls.pop(end.call_id, None) or _CallRow()
         if call.speaks and end.ending is Ending.DONE:
             return
         yield from self._announce(ts, call)
@@ -289,7 +289,7 @@ class CallRows:
         for call in self._calls.values():
             call.announced = False
 
-    def _announce(self, ts: int, call: _Call) -> Iterator[Output]:
+    def _announce(self, ts: int, call: _CallRow) -> Iterator[Output]:
         call.id = call.id or self._ids.mint(ts)
         if not call.announced:
             call.announced = True
@@ -301,13 +301,13 @@ class CallRows:
                 done=True,
             )
 
-    def _drop(self, ts: int, call: _Call) -> Iterator[Output]:
+    def _drop(self, ts: int, call: _CallRow) -> Iterator[Output]:
         yield from self._announce(ts, call)
         reason = UNFINISHED if call.started else NEVER_RUN
         left = self._output_left(call, "") or None
         yield _result(call, output(name=call.name, output=left, error=reason), done=True)
 
-    def _output_left(self, call: _Call, text: str) -> str:
+    def _output_left(self, call: _CallRow, text: str) -> str:
         """What the closing event has to give: in `stream-json` only what was not streamed.
 
         What the model is told of a command is a report about it, not its output; what it is
@@ -318,11 +318,11 @@ class CallRows:
         return whole.removeprefix(streamed) if self._stream else whole
 
 
-def _called(call: ToolCall, begun: _Arriving) -> _Call:
+def _called(call: ToolCall, begun: _Arriving) -> _CallRow:
     known = dict(call.arguments)
     if call.problem and not known and begun.text:
         known = {"raw": begun.text}
-    return _Call(_told_name(call.name or UNKNOWN_TOOL), begun.id, known)
+    return _CallRow(_told_name(call.name or UNKNOWN_TOOL), begun.id, known)
 
 
 def _input(ask: AskKind, text: str) -> Output:
@@ -350,14 +350,14 @@ def _told_name(name: str, ask: AskKind = AskKind.TOOL) -> str:
 _SERVER_PREFIX = "mcp--"
 
 
-def _told_input(call: _Call) -> Output:
+def _told_input(call: _CallRow) -> Output:
     """The whole input; of a call to an MCP server, which may hold anything, its text."""
     if call.name != SERVER_TOOL or call.input.keys() == {"raw"}:
         return call.input
     return {"raw": json.dumps(call.input, ensure_ascii=False)}
 
 
-def _result(call: _Call, result: Output, done: bool | None = None) -> Output:
+def _result(call: _CallRow, result: Output, done: bool | None = None) -> Output:
     return output(
         type="tool_result", subtype=call.subtype, id=call.id, tool_result=result, done=done
     )

@@ -74,7 +74,7 @@ class Change(Struct, frozen=True, kw_only=True):
     after: str = ""
 
 
-class Version(Struct, frozen=True):
+class FileVersion(Struct, frozen=True):
     """A file as it was at one moment: what git calls its content, and its type and rights."""
 
     blob: str
@@ -85,8 +85,8 @@ class Effect(Struct, frozen=True):
     """What was done to one file; None means that there was no such file."""
 
     path: str
-    before: Version | None
-    after: Version | None
+    before: FileVersion | None
+    after: FileVersion | None
 
 
 class Seen(Struct, frozen=True):

@@ -19,7 +19,7 @@ _SCALAR = re.compile(r"[^,} \t\r\n]*")
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
-class _Place(Enum):
+class _ReaderState(Enum):
     """Where in the object's text the reader stands."""
 
     START = auto()
@@ -47,8 +47,8 @@ class ArgumentReader:
         self.fields: dict[str, Any] = {}
         self.growing_key: str | None = None
         self.scanned = 0
-        self._place = _Place.START
-        self._words = _Words()
+        self._place = _ReaderState.START
+        self._words = _StringPieces()
         self._key = ""
         self._source: list[str] = []
         self._depth = 0
@@ -66,7 +66,7 @@ class ArgumentReader:
 
     def feed(self, piece: str) -> None:
         at = 0
-        while at < len(piece) and self._place is not _Place.END:
+        while at < len(piece) and self._place is not _ReaderState.END:
             after = self._step(piece, at)
             self.scanned += after - at
             at = after
@@ -74,13 +74,13 @@ class ArgumentReader:
     def _step(self, piece: str, at: int) -> int:
         """Take what belongs together from `at` on; gives where to go on."""
         match self._place:
-            case _Place.KEY | _Place.STRING:
+            case _ReaderState.KEY | _ReaderState.STRING:
                 return self._read_string(piece, at)
-            case _Place.NESTED:
+            case _ReaderState.NESTED:
                 return self._read_nested(piece, at)
-            case _Place.NESTED_STRING:
+            case _ReaderState.NESTED_STRING:
                 return self._read_nested_string(piece, at)
-            case _Place.SCALAR:
+            case _ReaderState.SCALAR:
                 return self._read_scalar(piece, at)
             case _:
                 return self._read_mark(piece, at)
@@ -91,32 +91,32 @@ class ArgumentReader:
             return at
         mark = piece[at]
         match self._place, mark:
-            case _Place.START, "{":
-                self._place = _Place.KEY_OR_END
-            case (_Place.KEY_OR_END, "}") | (_Place.COMMA_OR_END, "}"):
-                self._place = _Place.END
-            case _Place.KEY_OR_END, '"':
-                self._words = _Words()
-                self._place = _Place.KEY
-            case _Place.COLON, ":":
-                self._place = _Place.VALUE
-            case _Place.COMMA_OR_END, ",":
-                self._place = _Place.KEY_OR_END
-            case _Place.VALUE, '"':
-                self._words = _Words()
+            case _ReaderState.START, "{":
+                self._place = _ReaderState.KEY_OR_END
+            case (_ReaderState.KEY_OR_END, "}") | (_ReaderState.COMMA_OR_END, "}"):
+                self._place = _ReaderState.END
+            case _ReaderState.KEY_OR_END, '"':
+                self._words = _StringPieces()
+                self._place = _ReaderState.KEY
+            case _ReaderState.COLON, ":":
+                self._place = _ReaderState.VALUE
+            case _ReaderState.COMMA_OR_END, ",":
+                self._place = _ReaderState.KEY_OR_END
+            case _ReaderState.VALUE, '"':
+                self._words = _StringPieces()
                 self.growing_key = self._key
                 self.fields.pop(self._key, None)
-                self._place = _Place.STRING
-            case _Place.VALUE, "{" | "[":
+                self._place = _ReaderState.STRING
+            case _ReaderState.VALUE, "{" | "[":
                 self._source, self._depth = [], 0
-                self._place = _Place.NESTED
+                self._place = _ReaderState.NESTED
                 return at
-            case _Place.VALUE, _:
+            case _ReaderState.VALUE, _:
                 self._source = []
-                self._place = _Place.SCALAR
+                self._place = _ReaderState.SCALAR
                 return at
             case _:
-                self._place = _Place.END
+                self._place = _ReaderState.END
         return at + 1
 
     def _read_string(self, piece: str, at: int) -> int:
@@ -135,13 +135,13 @@ class ArgumentReader:
 
     def _end_string(self) -> None:
         text = self._words.finish()
-        if self._place is _Place.KEY:
+        if self._place is _ReaderState.KEY:
             self._key = text
-            self._place = _Place.COLON
+            self._place = _ReaderState.COLON
         else:
             self.fields[self._key] = text
             self.growing_key = None
-            self._place = _Place.COMMA_OR_END
+            self._place = _ReaderState.COMMA_OR_END
 
     def _read_nested(self, piece: str, at: int) -> int:
         end = _end(_OUTSIDE_STRING, piece, at)
@@ -151,13 +151,13 @@ class ArgumentReader:
         self._source.append(piece[at : end + 1])
         match piece[end]:
             case '"':
-                self._place = _Place.NESTED_STRING
+                self._place = _ReaderState.NESTED_STRING
             case "{" | "[":
                 self._depth += 1
             case _:
                 self._depth -= 1
         if self._depth > DEEPEST:
-            self._place = _Place.END
+            self._place = _ReaderState.END
         elif self._depth == 0:
             self._keep_value()
         return end + 1
@@ -174,7 +174,7 @@ class ArgumentReader:
         if piece[end] == "\\":
             self._escaped = True
         else:
-            self._place = _Place.NESTED
+            self._place = _ReaderState.NESTED
         return end + 1
 
     def _read_scalar(self, piece: str, at: int) -> int:
@@ -190,12 +190,12 @@ class ArgumentReader:
         try:
             self.fields[self._key] = json.loads(source)
         except ValueError:
-            self._place = _Place.END
+            self._place = _ReaderState.END
         else:
-            self._place = _Place.COMMA_OR_END
+            self._place = _ReaderState.COMMA_OR_END
 
 
-class _Words:
+class _StringPieces:
     """A string in the making, in pieces, with its escapes already read.
 
     Half of a surrogate pair is held back until it is known whether the other half follows.

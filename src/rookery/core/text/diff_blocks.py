@@ -176,7 +176,7 @@ def _line_number(digits: str) -> int:
 # ── applying ────────────────────────────────────────────────────────────────────────────
 
 
-class _Place(Struct, frozen=True):
+class _BlockPlace(Struct, frozen=True):
     number: int
     block: DiffBlock
     at: int
@@ -186,18 +186,18 @@ class _Place(Struct, frozen=True):
     def end(self) -> int:
         return self.at + len(self.block.search)
 
-    def overlaps(self, other: "_Place") -> bool:
+    def overlaps(self, other: "_BlockPlace") -> bool:
         return self.at < other.end and other.at < self.end
 
 
 def apply(text: str, blocks: Sequence[DiffBlock]) -> Applied:
     lines = lines_of(text)
     sought = LinePlaces([line.text for line in lines])
-    places: list[_Place] = []
+    places: list[_BlockPlace] = []
     misses: list[Miss] = []
     for number, block in enumerate(blocks, 1):
         found = _place(sought, number, block)
-        if isinstance(found, _Place):
+        if isinstance(found, _BlockPlace):
             at = bisect_left(places, found.at, key=lambda place: place.at)
             rival = next((p for p in places[max(0, at - 1) : at + 1] if p.overlaps(found)), None)
             if rival is None:
@@ -208,7 +208,7 @@ def apply(text: str, blocks: Sequence[DiffBlock]) -> Applied:
     return Applied(joined(_rewritten(lines, places)), len(places), tuple(misses))
 
 
-def _rewritten(lines: Sequence[Line], places: Iterable[_Place]) -> list[Line]:
+def _rewritten(lines: Sequence[Line], places: Iterable[_BlockPlace]) -> list[Line]:
     """The lines with all places changed, which follow one another in the text."""
     end = usual_end(lines)
     done, result = 0, list[Line]()
@@ -239,7 +239,7 @@ def _explained(lines: Sequence[str], miss: Miss) -> str:
             return f"Block {number} was not applied: its text is not in the file.\n{near}"
 
 
-def _place(sought: LinePlaces, number: int, block: DiffBlock) -> _Place | Miss:
+def _place(sought: LinePlaces, number: int, block: DiffBlock) -> _BlockPlace | Miss:
     if not block.search:
         return Refused(number, "Its SEARCH part is empty. Quote the lines beside the new ones.")
     if block.search == block.replace:
@@ -251,11 +251,11 @@ def _place(sought: LinePlaces, number: int, block: DiffBlock) -> _Place | Miss:
         at = _decide(list(candidates), attempt.start_line)
         if at is None:
             return Refused(number, _ambiguous(list(candidates), attempt.start_line))
-        return _Place(number, attempt, at, candidates[at])
+        return _BlockPlace(number, attempt, at, candidates[at])
     return _at_the_end(sought, number, block) or NotFound(number, block)
 
 
-def _at_the_end(sought: LinePlaces, number: int, block: DiffBlock) -> _Place | None:
+def _at_the_end(sought: LinePlaces, number: int, block: DiffBlock) -> _BlockPlace | None:
     """The place of lines that end a file, with an empty row for what is behind its last line."""
     if len(block.search) < 2 or block.search[-1].strip():
         return None
@@ -263,7 +263,7 @@ def _at_the_end(sought: LinePlaces, number: int, block: DiffBlock) -> _Place | N
     shorter = replace(block, search=block.search[:-1], replace=new)
     last = sought.count - len(shorter.search)
     found = sought.of(shorter.search, last)
-    return _Place(number, shorter, last, found[last]) if last in found else None
+    return _BlockPlace(number, shorter, last, found[last]) if last in found else None
 
 
 def _decide(candidates: Sequence[int], start_line: int) -> int | None:

@@ -11,7 +11,7 @@ import click
 
 from rookery import NAME
 from rookery.cli.main import resolve_folder
-from rookery.core.governance_mode import Mode, ModeWishes, latched
+from rookery.core.governance_mode import GovernanceMode, ModeWishes, latched
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import cells_of, harmless, visible_line
 from rookery.errors import SettingsError
@@ -175,7 +175,7 @@ def _settings(workspace: Path) -> Settings:
 def _governance_mode(workspace: Path, settings: Settings) -> str:
     """How a task that began here would be governed."""
     there = find_layout(workspace, workspace).layout is not None
-    return latched(ModeWishes(user=Mode(settings.governance.mode)), there=there).mode
+    return latched(ModeWishes(user=GovernanceMode(settings.governance.mode)), there=there).mode
 
 
 def _trusted(workspace: Path) -> bool:

@@ -41,7 +41,7 @@ from rookery.governance.scope.locations import NamedPath, ignores_case, judge_pa
 from rookery.governance.scope.permission_rules import RuleCall, decide
 from rookery.governance.scope.scope_rules import active_scope, read_intent_ignore
 from rookery.governance.scope.scope_verdict import Op, PathFinding, PathVerdict, ScopeRules
-from rookery.governance.scope.touched_paths import Kind, Reach, all_commands_known
+from rookery.governance.scope.touched_paths import Reach, ReachKind, all_commands_known
 
 _WORDS = {
     PathVerdict.IN_SCOPE: "in scope",
@@ -229,7 +229,7 @@ def _check_command(
     standing = _standing_of(governed, intent)
     action = _action(governed, line, os.fspath(options.folder))
     verdict = judge_call(_call(line), action, standing, governed.layout)
-    told, found = verdict.reach or Reach(kind=Kind.UNBOUNDED), verdict.findings
+    told, found = verdict.reach or Reach(kind=ReachKind.UNBOUNDED), verdict.findings
     against = [each.refusal for each in verdict.objections if each.finding is None]
     ok = all_fine(found) and not against
     allowed = _allowing(standing, action) if ok else ""

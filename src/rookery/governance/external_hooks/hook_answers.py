@@ -104,7 +104,7 @@ class HookAnswer(Struct, frozen=True, kw_only=True):
     new_output: str | None = None
 
 
-class _Unreadable(Exception):
+class _UnreadableAnswer(Exception):
     """The hook's answer is not what the contract says. The text ends a sentence about it."""
 
 
@@ -257,7 +257,7 @@ def _said(hook: HookCommand, run: HookRun) -> HookAnswer:
         document = _document(run)
         if document is not None:
             return _understood(hook, document)
-    except _Unreadable as error:
+    except _UnreadableAnswer as error:
         return unreadable(hook, f"gave an answer that {error}")
     return HookAnswer(context=run.stdout.strip() if hook.event in _TEXT_IS_CONTEXT else "")
 
@@ -265,20 +265,20 @@ def _said(hook: HookCommand, run: HookRun) -> HookAnswer:
 def _document(run: HookRun) -> Mapping[str, Any] | None:
     """The object on standard output; None if there is only text."""
     if run.garbled:
-        raise _Unreadable("is not UTF-8 text")
+        raise _UnreadableAnswer("is not UTF-8 text")
     text = run.stdout.removeprefix("\ufeff").strip()
     only_blanks = bool(run.stdout) and not text
     if not _JSON_BEGINS.match(text) and not (only_blanks and run.cut):
         if _has_answer_inside(text):
-            raise _Unreadable("has other text before its JSON")
+            raise _UnreadableAnswer("has other text before its JSON")
         return None
     try:
         document = json.loads(text, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
         why = "is longer than can be read" if run.cut else "is not valid JSON"
-        raise _Unreadable(why) from error
+        raise _UnreadableAnswer(why) from error
     if not isinstance(document, Mapping):
-        raise _Unreadable("is not a JSON object")
+        raise _UnreadableAnswer("is not a JSON object")
     return document
 
 
@@ -317,7 +317,7 @@ def _understood(hook: HookCommand, document: Mapping[str, Any]) -> HookAnswer:
             answer = replace(answer, new_output=new if isinstance(new, str) else json.dumps(new))
     goes_on = document.get("continue", True)
     if not isinstance(goes_on, bool):
-        raise _Unreadable("has a continue that is neither true nor false")
+        raise _UnreadableAnswer("has a continue that is neither true nor false")
     if not goes_on:
         stop = _text(document, "stopReason") or f"The hook {hook.name} stopped the task."
         stop = stop[:_LONGEST_REASON]
@@ -331,11 +331,11 @@ def _own_part(hook: HookCommand, document: Mapping[str, Any]) -> Mapping[str, An
     if own is None:
         return {}
     if not isinstance(own, Mapping):
-        raise _Unreadable("has a hookSpecificOutput that is not an object")
+        raise _UnreadableAnswer("has a hookSpecificOutput that is not an object")
     if own.get("hookEventName", hook.event) == hook.event:
         return own
     if any(own.get(key) not in _CONSENT for key in _DECIDING):
-        raise _Unreadable(f"is for another event: {str(own['hookEventName'])[:40]}")
+        raise _UnreadableAnswer(f"is for another event: {str(own['hookEventName'])[:40]}")
     return {}
 
 
@@ -349,7 +349,7 @@ def _decided(hook: HookCommand, document: Mapping[str, Any], own: Mapping[str, A
     if hook.event is HookEvent.PERMISSION_REQUEST and "decision" in own:
         asked = own["decision"]
         if not isinstance(asked, Mapping) or "behavior" not in asked:
-            raise _Unreadable("has a decision without a behavior")
+            raise _UnreadableAnswer("has a decision without a behavior")
         decision, reason = asked["behavior"], _text(asked, "message")
         updated = asked.get("updatedInput")
     newer = _with_decision(hook, decision, reason)
@@ -357,7 +357,7 @@ def _decided(hook: HookCommand, document: Mapping[str, Any], own: Mapping[str, A
     answer = older if HookOpinion.DENY is older.opinion > newer.opinion else newer
     if updated is not None and hook.event in (HookEvent.PRE_TOOL_USE, HookEvent.PERMISSION_REQUEST):
         if not isinstance(updated, Mapping):
-            raise _Unreadable("has an updatedInput that is not an object")
+            raise _UnreadableAnswer("has an updatedInput that is not an object")
         answer = replace(answer, updated_input=updated)
     return answer
 
@@ -373,7 +373,7 @@ def _demand_no_misplaced(
     said += [(key, document.get(key)) for key in _DECIDING if key != "decision"]
     for key, decision in said:
         if decision not in _CONSENT:
-            raise _Unreadable(f"has {key} in a place where it means nothing")
+            raise _UnreadableAnswer(f"has {key} in a place where it means nothing")
 
 
 def _with_decision(hook: HookCommand, decision: object, reason: str) -> HookAnswer:
@@ -382,7 +382,7 @@ def _with_decision(hook: HookCommand, decision: object, reason: str) -> HookAnsw
     if isinstance(decision, str) and decision in _DECISIONS:
         return _with_opinion(hook, _DECISIONS[decision], reason)
     if hook.event in (HookEvent.USER_PROMPT_SUBMIT, HookEvent.PERMISSION_REQUEST):
-        raise _Unreadable(f"has an unknown decision: {str(decision)[:100]}")
+        raise _UnreadableAnswer(f"has an unknown decision: {str(decision)[:100]}")
     # a guard that cannot be understood must not count as consent
     reason = f"The hook {hook.name} gave an unknown decision: {str(decision)[:100]}."
     return HookAnswer(opinion=HookOpinion.ASK, reason=reason)

@@ -48,7 +48,7 @@ _WITH_STREAMS = (
 )
 
 
-class _Stream:
+class _HookOutput:
     """What the hook writes to one of its streams."""
 
     def __init__(self, path: Path) -> None:
@@ -99,9 +99,9 @@ class HookProcess:
             # with a reader of ours it can be opened for writing before the hook reads it
             self._input = os.open(self._pipes / "input", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
             self._open.append(self._input)
-            self._output = _Stream(self._pipes / "output")
+            self._output = _HookOutput(self._pipes / "output")
             self._open.append(self._output.file)
-            self._errors = _Stream(self._pipes / "errors")
+            self._errors = _HookOutput(self._pipes / "errors")
             self._open.append(self._errors.file)
             words = ["/bin/sh", "-c", _WITH_STREAMS, "sh", str(self._pipes), *argv]
             self._process: GuardedProcess = guarded(
@@ -166,7 +166,7 @@ class HookProcess:
                     await anyio.wait_writable(self._input)
         self._close(self._input)
 
-    async def _take(self, stream: _Stream) -> None:
+    async def _take(self, stream: _HookOutput) -> None:
         while stream.read():
             if stream.size > FLOOD:
                 self._flooded = True

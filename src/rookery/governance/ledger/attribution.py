@@ -181,7 +181,7 @@ def blame(
     path: str, lines: Sequence[str], records: Iterable[TracedRecord]
 ) -> tuple[LineOrigin, ...]:
     """The origin of every line of the file, from records that come newest first."""
-    page, names = _Page(lines), {path}
+    page, names = _FileLines(lines), {path}
     elsewhere: list[tuple[TracedRecord, LineRange]] = []
     parts: list[tuple[TracedRecord, _Run]] = []
     for record in records:
@@ -201,7 +201,7 @@ def blame(
     return tuple(page.origins)
 
 
-def _place_parts(page: "_Page", found: "list[tuple[TracedRecord, _Run]]") -> None:
+def _place_parts(page: "_FileLines", found: "list[tuple[TracedRecord, _Run]]") -> None:
     """Parts of ranges of other files, unless several intents have written the same."""
     intents: dict[int, set[str]] = {}
     for record, run in found:
@@ -212,7 +212,7 @@ def _place_parts(page: "_Page", found: "list[tuple[TracedRecord, _Run]]") -> Non
             page.write_run(record, run)
 
 
-def _place_moved(page: "_Page", found: list[tuple[TracedRecord, LineRange]]) -> None:
+def _place_moved(page: "_FileLines", found: list[tuple[TracedRecord, LineRange]]) -> None:
     """Ranges of other files. If records of several intents wrote the same, nobody knows whose
     it is."""
     intents: dict[str, set[str]] = {}
@@ -223,7 +223,7 @@ def _place_moved(page: "_Page", found: list[tuple[TracedRecord, LineRange]]) -> 
             page.place_anywhere(record, lines)
 
 
-class _Page:
+class _FileLines:
     """The lines of a file, and what was found out about them."""
 
     def __init__(self, lines: Sequence[str]) -> None:

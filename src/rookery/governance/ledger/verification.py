@@ -23,8 +23,8 @@ from rookery.governance.ledger.segments import (
 from rookery.governance.ledger.state_files import LedgerUnreadable
 from rookery.governance.ledger.verify_ledger import (
     WAYS_OUT,
-    Finding,
     KnownHead,
+    Remark,
     Report,
     Tip,
     Verifier,
@@ -119,7 +119,7 @@ def _verified_with_branches(
     here = tuple(tip for tip in known.tips if tip not in away)
     again = verify(known._replace(tips=here))
     text = f"{len(away)} known head{'' if len(away) == 1 else 's'} on another branch, not here"
-    return again._replace(findings=(*again.findings, Finding("INFO", "other-branch", text)))
+    return again._replace(findings=(*again.findings, Remark("INFO", "other-branch", text)))
 
 
 def _on_other_branches(folder: Path, tips: Sequence[Tip]) -> set[Tip]:

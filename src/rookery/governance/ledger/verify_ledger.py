@@ -128,7 +128,7 @@ class KnownHead(NamedTuple):
     state: str = ""
 
 
-class Finding(NamedTuple):
+class Remark(NamedTuple):
     level: str
     """FAIL, WARN or INFO."""
     code: str
@@ -159,7 +159,7 @@ class Report(NamedTuple):
     seals: int
     known: str
     """What was known of the head, in words; empty if nothing was."""
-    findings: tuple[Finding, ...]
+    findings: tuple[Remark, ...]
     untold: int
     """Failures beyond those that were kept."""
     unchained: dict[str, int]
@@ -181,13 +181,13 @@ class Report(NamedTuple):
         return not self.untold and not any(finding.breaks for finding in self.findings)
 
 
-class Place(NamedTuple):
+class Site(NamedTuple):
     file: str
     line: int
     detail: str = ""
 
 
-class _Stream:
+class _Chain:
     """What is kept of one stream while its records pass by."""
 
     __slots__ = ("broken", "early", "last", "marks", "seq", "time")
@@ -197,7 +197,7 @@ class _Stream:
         """The number of records that came in their turn."""
         self.last: str | None = None
         self.marks = bytearray()
-        self.early: dict[int, tuple[str | None, str, Place]] = {}
+        self.early: dict[int, tuple[str | None, str, Site]] = {}
         self.time = ""
         self.broken = False
 
@@ -234,10 +234,10 @@ class Verifier:
         self._known = known
         self._expected = expected.removeprefix(PREFIX).lower()
         self._require_chain = require_chain
-        self._streams: dict[str, _Stream] = {}
-        self._findings: list[Finding] = []
+        self._streams: dict[str, _Chain] = {}
+        self._findings: list[Remark] = []
         self._failures = self._untold = 0
-        self._references: list[tuple[Tip, Place]] = []
+        self._references: list[tuple[Tip, Site]] = []
         self._anchored: dict[str, int] = {}
         self._grounds: dict[str, list[tuple[str, int]]] = {}
         """Which records each stream builds upon."""
@@ -262,9 +262,9 @@ class Verifier:
             self._left_digest = digest.hex()
         for number, line in enumerate(lines, 1):
             if torn:
-                self._fail("unreadable", "is longer than any record", Place(name, number - 1))
+                self._fail("unreadable", "is longer than any record", Site(name, number - 1))
             torn = not line.endswith(b"\n")
-            records = list(self._records_on(line, Place(name, number)))
+            records = list(self._records_on(line, Site(name, number)))
             if offset < follow:
                 digest, offset = digest_after(digest, line), offset + len(line)
                 if offset == follow:
@@ -279,14 +279,12 @@ class Verifier:
                 leaves += 1
                 tree.add(bytes.fromhex(mark[len(PREFIX) :]))
         if torn:
-            self._warn(
-                "torn-tail", "the last line is torn; appending mends it", Place(name, number)
-            )
+            self._warn("torn-tail", "the last line is torn; appending mends it", Site(name, number))
         if sealed and not seal:
-            self._fail("seal", "a sealed file does not end with its seal", Place(name, number))
+            self._fail("seal", "a sealed file does not end with its seal", Site(name, number))
 
     def unreadable(self, name: str, why: str) -> None:
-        self._fail("unreadable", f"cannot be read ({why})", Place(name, 1))
+        self._fail("unreadable", f"cannot be read ({why})", Site(name, 1))
 
     def backlog(self, entries: int) -> None:
         """Say how many calls were begun and never recorded."""
@@ -325,7 +323,7 @@ class Verifier:
             signed=self._signed if self._keys else None,
         )
 
-    def _records_on(self, line: bytes, place: Place) -> Iterator[tuple[dict[str, Any], str, Place]]:
+    def _records_on(self, line: bytes, place: Site) -> Iterator[tuple[dict[str, Any], str, Site]]:
         """Every record of ours on the line: our part, its true hash, and where it is."""
         if not line.strip():
             self._odd["blank"] += 1
@@ -346,7 +344,7 @@ class Verifier:
                 self._check_signature(whole, own, place)
             yield {**own, "timestamp": record.get("timestamp")}, mark, place
 
-    def _check_signature(self, whole: bytes, own: dict[str, Any], place: Place) -> None:
+    def _check_signature(self, whole: bytes, own: dict[str, Any], place: Site) -> None:
         """Only who has the key can sign, so a record that is signed was written here."""
         mac = own.get("mac")
         key = self._keys.get(mac.partition(":")[0]) if isinstance(mac, str) else None
@@ -360,7 +358,7 @@ class Verifier:
         else:
             self._fail("signature", "is not what was signed", place, own["stream"])
 
-    def _decoded(self, line: bytes, place: Place) -> tuple[list[Any], bool]:
+    def _decoded(self, line: bytes, place: Site) -> tuple[list[Any], bool]:
         """The objects on the line, and whether it is one object in canonical form."""
         try:
             text = line.decode("utf-8")
@@ -377,14 +375,14 @@ class Verifier:
                 self._fail("unreadable", f"is not a record ({_short(error)})", place)
             return others, False
 
-    def _take(self, own: dict[str, Any], mark: str, place: Place) -> None:
+    def _take(self, own: dict[str, Any], mark: str, place: Site) -> None:
         self._records += 1
         kind = str(own.get("kind"))
         self._kinds[kind] += 1
         name, seq, prev = own["stream"], own["seq"], own["prev"]
         state = self._streams.get(name)
         if state is None:
-            state = self._streams[name] = _Stream()
+            state = self._streams[name] = _Chain()
         if seq == state.seq:
             self._link(state, prev, mark, name, place)
             while state.seq in state.early:
@@ -402,7 +400,7 @@ class Verifier:
         if kind in _REFERRING or "anchors" in own or "tips" in own:
             self._refer(own, kind, place)
 
-    def _link(self, state: _Stream, prev: str | None, mark: str, name: str, place: Place) -> None:
+    def _link(self, state: _Chain, prev: str | None, mark: str, name: str, place: Site) -> None:
         if prev != state.last:
             before = f"record #{state.seq - 1}" if state.seq else "the beginning of a stream"
             self._fail("prev", f"prev does not match {before}", place, name)
@@ -410,20 +408,20 @@ class Verifier:
         state.last = mark
         state.seq += 1
 
-    def _check_twin(self, state: _Stream, seq: int, mark: str, name: str, place: Place) -> None:
+    def _check_twin(self, state: _Chain, seq: int, mark: str, name: str, place: Site) -> None:
         if state.holds(seq, mark):
             self._odd["twice"] += 1
         else:
             self._fail("fork", f"another record #{seq} of its stream differs", place, name)
 
-    def _check_time(self, state: _Stream, time: object, place: Place, name: str) -> None:
+    def _check_time(self, state: _Chain, time: object, place: Site, name: str) -> None:
         if not isinstance(time, str):
             return
         if time < state.time and _seconds_between(time, state.time) > BACKWARDS:
             self._warn("clock", f"time runs backwards in stream {name}", place)
         state.time = max(time, state.time)
 
-    def _refer(self, own: dict[str, Any], kind: str, place: Place) -> None:
+    def _refer(self, own: dict[str, Any], kind: str, place: Site) -> None:
         """Note what the record says of other streams: it must all be there in the end."""
         anchors, tips = tips_in(own.get("anchors")), tips_in(own.get("tips"))
         if anchors is None or tips is None:
@@ -444,13 +442,13 @@ class Verifier:
                 self._fail("checkpoint", "state does not match its tips", place, own["stream"])
             self._states.add(str(own["state"]).removeprefix(PREFIX))
 
-    def _check_seal(self, own: dict[str, Any], root: str, leaves: int, place: Place) -> None:
+    def _check_seal(self, own: dict[str, Any], root: str, leaves: int, place: Site) -> None:
         if own.get("root") == PREFIX + root and own.get("records") == leaves:
             self._seals += 1
         else:
             self._fail("seal", "the seal does not match the records before it", place)
 
-    def _check_gaps(self, name: str, state: _Stream) -> None:
+    def _check_gaps(self, name: str, state: _Chain) -> None:
         if not state.early:
             return
         missing, before = state.seq, state.last
@@ -471,7 +469,7 @@ class Verifier:
         state = self._streams.get(tip[0])
         return None if state is None else state.holds(tip[1], tip[2])
 
-    def _missing_anchor(self, tip: Tip, place: Place) -> None:
+    def _missing_anchor(self, tip: Tip, place: Site) -> None:
         stream, seq, _ = tip
         there = "is different" if self._holds(tip) is False else "is absent"
         self._fail("anchor", f"record #{seq} of stream {stream}, named here, {there}", place)
@@ -556,7 +554,7 @@ class Verifier:
         }
         for code, (level, one, many) in sayings.items():
             if count := self._odd[code]:
-                self._add(Finding(level, code, f"{count:,} {one if count == 1 else many}"))
+                self._add(Remark(level, code, f"{count:,} {one if count == 1 else many}"))
         for kind, words in {"repair": "repaired tail", "recovered": "recovered call"}.items():
             if count := self._kinds[kind]:
                 self._info(kind, f"{count:,} {words}{'' if count == 1 else 's'}")
@@ -566,14 +564,14 @@ class Verifier:
             self._warn("unsigned", f"{unsigned:,} {records} not signed here: {UNSIGNED}", None)
         for writer, count in self._unchained.items():
             self._add(
-                Finding(
+                Remark(
                     "FAIL" if self._require_chain else "WARN",
                     "unchained",
                     f'{count:,} unchained record{"" if count == 1 else "s"} by "{writer}"',
                 )
             )
 
-    def _note_unchained(self, record: object, place: Place) -> None:
+    def _note_unchained(self, record: object, place: Site) -> None:
         if not isinstance(record, dict):
             self._fail("unreadable", "is not a record", place)
             return
@@ -586,11 +584,11 @@ class Verifier:
         known = str(name or "unknown")[:80]
         self._unchained[known if len(self._unchained) < SHOWN else "others"] += 1
 
-    def _fail(self, code: str, text: str, place: Place | None, stream: str = "") -> None:
+    def _fail(self, code: str, text: str, place: Site | None, stream: str = "") -> None:
         if stream in self._streams:
             self._streams[stream].broken = True
         elif stream:
-            self._streams[stream] = _Stream()
+            self._streams[stream] = _Chain()
             self._streams[stream].broken = True
         self._failures += 1
         if self._failures > SHOWN:
@@ -598,14 +596,14 @@ class Verifier:
         else:
             self._add(_finding("FAIL", code, text, place))
 
-    def _warn(self, code: str, text: str, place: Place | None) -> None:
+    def _warn(self, code: str, text: str, place: Site | None) -> None:
         if code in _BREAKING or len(self._findings) < 2 * SHOWN:
             self._add(_finding("WARN", code, text, place))
 
     def _info(self, code: str, text: str) -> None:
-        self._add(Finding("INFO", code, text))
+        self._add(Remark("INFO", code, text))
 
-    def _add(self, finding: Finding) -> None:
+    def _add(self, finding: Remark) -> None:
         self._findings.append(finding)
 
 
@@ -755,10 +753,10 @@ def _described(own: dict[str, Any], record: dict[str, Any]) -> str:
     return ", ".join(str(word) for word in said if word)
 
 
-def _finding(level: str, code: str, text: str, place: Place | None) -> Finding:
+def _finding(level: str, code: str, text: str, place: Site | None) -> Remark:
     if place is None:
-        return Finding(level, code, text)
-    return Finding(level, code, text, place.file, place.line, place.detail)
+        return Remark(level, code, text)
+    return Remark(level, code, text, place.file, place.line, place.detail)
 
 
 def _short(error: Exception) -> str:
@@ -821,7 +819,7 @@ def told(
     return "\n".join(rows)
 
 
-def _failing(report: Report, breaking: list[Finding], missing: str) -> Iterator[str]:
+def _failing(report: Report, breaking: list[Remark], missing: str) -> Iterator[str]:
     """All that keeps the ledger from being whole. Of a cut-off end every head is a detail."""
     heads = [finding for finding in breaking if finding.code == "known-head"]
     if heads:
@@ -852,7 +850,7 @@ def _extent(report: Report) -> str:
     )
 
 
-def _with_detail(finding: Finding) -> str:
+def _with_detail(finding: Remark) -> str:
     return f"{finding.text}\n      {finding.detail}" if finding.detail else finding.text
 
 

@@ -32,8 +32,8 @@ from rookery.governance.scope.scope_verdict import (
     writable_prefixes,
 )
 from rookery.governance.scope.touched_paths import (
-    Kind,
     Reach,
+    ReachKind,
     all_commands_known,
     changed_paths,
     reach,
@@ -263,7 +263,7 @@ def _about_unknown(
     """Whether it may touch more than can be told."""
     if action.changes or call.name == CHECK_TOOL:
         return
-    if action.command and known and known.kind is not Kind.UNBOUNDED:
+    if action.command and known and known.kind is not ReachKind.UNBOUNDED:
         return
     if action.command and (at.sandboxed or _allowed_command(action, at)):
         return
@@ -332,7 +332,9 @@ def _label(
         return "ignored"
     if findings:
         return "in_scope"
-    return "none" if action.external or (known and known.kind is Kind.READ_ONLY) else "in_scope"
+    return (
+        "none" if action.external or (known and known.kind is ReachKind.READ_ONLY) else "in_scope"
+    )
 
 
 def _question(verdict: CallVerdict, action: Action, at: CallStanding) -> IntentQuestion:

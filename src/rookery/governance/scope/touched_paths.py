@@ -50,7 +50,7 @@ _DELETERS = {"rm", "rmdir", "unlink", "shred", "srm", "trash"}
 _WORDS = re.compile(r"[^\s:,;]+")
 
 
-class Kind(StrEnum):
+class ReachKind(StrEnum):
     READ_ONLY = "read_only"
     BOUNDED = "bounded"
     UNBOUNDED = "unbounded"
@@ -68,7 +68,7 @@ class ReachTarget(Struct, frozen=True):
 class Reach(Struct, frozen=True, kw_only=True):
     """`why` says what is not known of a line that may change anything."""
 
-    kind: Kind
+    kind: ReachKind
     targets: tuple[ReachTarget, ...] = ()
     why: str = ""
 
@@ -160,8 +160,8 @@ def displaced(action: Action, layout: Layout, intent_id: str) -> Refusal | None:
 def reach(judgement: Judgement) -> Reach:
     targets = _targets(judgement)
     if why := _unknown(judgement, targets):
-        return Reach(kind=Kind.UNBOUNDED, targets=targets, why=why)
-    return Reach(kind=Kind.BOUNDED if targets else Kind.READ_ONLY, targets=targets)
+        return Reach(kind=ReachKind.UNBOUNDED, targets=targets, why=why)
+    return Reach(kind=ReachKind.BOUNDED if targets else ReachKind.READ_ONLY, targets=targets)
 
 
 def all_commands_known(judgement: Judgement) -> bool:

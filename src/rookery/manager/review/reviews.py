@@ -16,7 +16,7 @@ from msgspec import Struct
 from rookery import faults
 from rookery.checkpoints.file_restore import put_back
 from rookery.checkpoints.file_versions import proper, version_at
-from rookery.core.facts import Effect, Event, FilesChanged, FilesRestored, Version
+from rookery.core.facts import Effect, Event, FilesChanged, FilesRestored, FileVersion
 from rookery.core.limits import MIB
 from rookery.core.undo_plan import folder_with, is_folder, is_leaf, is_unknown
 from rookery.manager.dependencies import Snapshots
@@ -251,7 +251,7 @@ def revert_to(checkout: Checkout, path: str, *, now: bytes | None, then: bytes |
         if names is None or not _holds(there, now):
             raise InTheWay(Code.CHANGED, f"{path} {_NOT_AS_SHOWN}", [path])
         mode = there.mode if there else stat.S_IFREG | 0o644
-        after = Version(_blob(then), mode) if then is not None else None
+        after = FileVersion(_blob(then), mode) if then is not None else None
         changes = [*(_folders(root, path) if after else ()), Effect(path, there, after)]
         about = f"{path} before it was reverted"
         kept = keep_files(checkout.project, [path], about, git=checkout.git, name=checkout.name)
@@ -261,7 +261,7 @@ def revert_to(checkout: Checkout, path: str, *, now: bytes | None, then: bytes |
         return Reverted(path=path, keep=kept)
 
 
-def _holds(there: Version | None, data: bytes | None) -> bool:
+def _holds(there: FileVersion | None, data: bytes | None) -> bool:
     if there is None or data is None:
         return there is None and data is None
     return stat.S_ISREG(there.mode) and there.blob == _blob(data)
@@ -318,13 +318,13 @@ def _changes(checkout: Checkout, raw: RawChange) -> Iterator[Effect]:
             yield Effect(path, now, then)
 
 
-def _old_version(raw: RawChange, now: Version | None) -> Version:
+def _old_version(raw: RawChange, now: FileVersion | None) -> FileVersion:
     """With the rights that the file has, unless the mode is what has changed."""
     if raw.old_mode == LINK:
-        return Version(raw.old_id, stat.S_IFLNK)
+        return FileVersion(raw.old_id, stat.S_IFLNK)
     if now and stat.S_ISREG(now.mode) and raw.old_mode == raw.new_mode:
-        return Version(raw.old_id, now.mode)
-    return Version(raw.old_id, stat.S_IFREG | (0o755 if raw.old_mode == PROGRAM else 0o644))
+        return FileVersion(raw.old_id, now.mode)
+    return FileVersion(raw.old_id, stat.S_IFREG | (0o755 if raw.old_mode == PROGRAM else 0o644))
 
 
 def _folders(root: Path, path: str) -> Iterator[Effect]:

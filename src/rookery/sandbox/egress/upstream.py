@@ -15,7 +15,7 @@ import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 from msgspec import Struct
 
-from rookery.core.hosts import Host, is_public
+from rookery.core.hosts import HostPort, is_public
 from rookery.platform.http_proxy import (
     CONNECT_SECONDS,
     LONGEST_HEAD,
@@ -27,7 +27,7 @@ from rookery.platform.http_proxy import (
 USUAL_PORT = 80
 ANSWER_SECONDS = 60.0
 
-Find: TypeAlias = Callable[[Host, bool], Awaitable[list[str]]]
+Find: TypeAlias = Callable[[HostPort, bool], Awaitable[list[str]]]
 """From a host, and whether it may lie in a private network, to the addresses to connect to."""
 
 LOOPBACK_ADDRESSES = {"localhost": ["127.0.0.1", "::1"]}
@@ -105,7 +105,7 @@ def _basic(user: str | None, password: str | None) -> str:
     return base64.b64encode(both.encode()).decode("ascii")
 
 
-async def find_addresses(wanted: Host, private: bool) -> list[str]:
+async def find_addresses(wanted: HostPort, private: bool) -> list[str]:
     """Raises `OutOfReach` if a name leads where it should not, `OSError` if it leads nowhere."""
     if wanted.is_address:
         return [wanted.name]
@@ -117,7 +117,7 @@ async def find_addresses(wanted: Host, private: bool) -> list[str]:
     return addresses
 
 
-def check_addresses(wanted: Host, addresses: list[str], *, private: bool) -> None:
+def check_addresses(wanted: HostPort, addresses: list[str], *, private: bool) -> None:
     """A name that is in your own configuration may lead to your own network, and no name to this
     machine."""
     for address in addresses:

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import anyio
 from anyio.abc import SocketListener, SocketStream
 
-from rookery.core.hosts import Entry, Host, covered, entries, host
+from rookery.core.hosts import Entry, HostPort, covered, entries, host
 from rookery.platform.http_proxy import Dialled, OutOfReach, ProxyRequest, attend, connect, splice
 from rookery.sandbox.egress.local_ports import (
     Inside,
@@ -60,7 +60,7 @@ class Egress:
         self._ways: list[CommandProxy] = []
         self._watching: anyio.CancelScope | None = None
 
-    def knows(self, wanted: Host) -> bool:
+    def knows(self, wanted: HostPort) -> bool:
         return covered(wanted, self._known())
 
     def open(
@@ -106,7 +106,7 @@ class CommandReach:
         self._allowed = allowed
         self._environ = environ
         self._find = find
-        self.blocked: dict[Host, None] = {}
+        self.blocked: dict[HostPort, None] = {}
 
     @property
     def local_ports(self) -> list[int]:
@@ -128,7 +128,7 @@ class CommandReach:
         stream = await connect(await self._find(wanted, configured), wanted.port)
         return Dialled(stream, b"" if request.is_tunnel else request.head())
 
-    def _block(self, wanted: Host) -> None:
+    def _block(self, wanted: HostPort) -> None:
         if len(self.blocked) < MOST_BLOCKED:
             self.blocked[wanted] = None
 
@@ -283,4 +283,4 @@ def _listens_here(made: socket.socket) -> bool:
 
 
 def _local_ports(found: Entry) -> Iterable[int]:
-    return found.ports if Host(found.name, found.ports[0]).is_loopback else ()
+    return found.ports if HostPort(found.name, found.ports[0]).is_loopback else ()

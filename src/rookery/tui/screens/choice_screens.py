@@ -25,16 +25,18 @@ from rookery.tui.status import short_number
 from rookery.tui.theme import Theme
 
 
-class Waiting(Struct, frozen=True):
+class WaitingMessage(Struct, frozen=True):
     """Words that wait, and the task they were said to."""
 
     task_id: str
     said: UserSpoke
 
 
-def waiting(controller: Controller) -> list[Waiting]:
+def waiting(controller: Controller) -> list[WaitingMessage]:
     return [
-        Waiting(task_id, said) for task_id, view in controller.views.items() for said in view.queue
+        WaitingMessage(task_id, said)
+        for task_id, view in controller.views.items()
+        for said in view.queue
     ]
 
 
@@ -71,9 +73,9 @@ class QueueScreen(SideScreen[None]):
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)
-        self.list = PickList[Waiting](_drawn, lambda each: each.said.message_id)
+        self.list = PickList[WaitingMessage](_drawn, lambda each: each.said.message_id)
         self._area = Words(compact=True, show_line_numbers=False)
-        self._changing: Waiting | None = None
+        self._changing: WaitingMessage | None = None
         self._warned = False
 
     def parts(self) -> list[Widget]:
@@ -136,7 +138,7 @@ class QueueScreen(SideScreen[None]):
         if words := self.list.marked:
             await self._send(words, None)
 
-    async def _send(self, words: Waiting, text: str | None) -> None:
+    async def _send(self, words: WaitingMessage, text: str | None) -> None:
         edit = EditQueue(task_id=words.task_id, message_id=words.said.message_id, text=text)
         if await self._controller.send(edit):
             self._controller.toast("Taken back." if text is None else "Changed.", "success")
@@ -157,7 +159,7 @@ class QueueScreen(SideScreen[None]):
             self._controller.toast("Enter saves the change; Esc again discards it.", "warning")
 
 
-def _drawn(words: Waiting, width: int, theme: Theme) -> Text:
+def _drawn(words: WaitingMessage, width: int, theme: Theme) -> Text:
     line = Text(harmless_line(one_line(words.said.text)), theme.ink(theme.words))
     if words.said.images:
         line.append(f"  +{counted(len(words.said.images), 'image')}", theme.ink(theme.quiet))

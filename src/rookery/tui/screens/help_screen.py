@@ -93,7 +93,7 @@ def _fenced(text: str, kind: str = "") -> str:
 
 _LAST_NUMBER = re.compile(r"\s*\d+$")
 _WORDS = re.compile(r"(?<!^)(?=[A-Z])")
-_TITLES = {"Composer": "In the input area", "Transcript": "In the conversation"}
+_TITLES = {"Composer": "In the input area", "TranscriptView": "In the conversation"}
 COLUMN = 60
 GAP = 4
 
