@@ -1,20 +1,17 @@
 """A tool is one file: the example of docs/architecture.md, added to a copy of the sources."""
 
 import json
-import re
-import shutil
 from pathlib import Path
 
 import pytest
 
-import rookery as package
 from llm_server import LlmServer, call, finish
+from support.added_sources import sources_with
 from support.control_stream_client import Driver
 from support.json_io_client import JsonIo
 from support.terminal_session import COMMAND, Installed, at
 from support.tmux_session import TmuxSession
 
-PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
 SHUFFLED, SORTED = "b\na\n", "a\nb\n"
 SORT = call("sort_lines", path="names.txt")
 DONE = "Done. [Enter accepts, or say what else to do] "
@@ -26,12 +23,7 @@ SCRIPT = """
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("sources")
-    shutil.copytree(Path(package.__file__).parent, home / "rookery")
-    section = PAGE.read_text(encoding="utf-8").partition("## How to add a tool")[2]
-    (example,) = re.findall(r"```python\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
-    (home / "rookery" / "tools" / "sort_lines.py").write_text(example, encoding="utf-8")
-    return home
+    return sources_with("tool", tmp_path_factory.mktemp("sources"), "tools/sort_lines.py")
 
 
 @pytest.fixture

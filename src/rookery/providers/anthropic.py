@@ -61,6 +61,9 @@ class AnthropicProvider:
         await self._endpoint.aclose()
 
 
+PROVIDER = AnthropicProvider
+
+
 def body(request: ModelRequest, model: ModelInfo, effort: Effort = "unspecified") -> dict[str, Any]:
     """Our request in their words."""
     turns = sendable(request.turns, SOURCE, images=model.images)

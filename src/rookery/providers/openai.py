@@ -1,6 +1,6 @@
 """Chat completions: OpenAI, OpenRouter, Gemini, Ollama, LM Studio, vLLM and gateways.
 
-What the servers do differently is data: a row of `VENDORS`.
+What a server does differently is data: a row of `VENDORS`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -243,9 +243,6 @@ VENDORS = {
     "gemini": Vendor(most_effort="high"),
     "vercel-ai-gateway": Vendor(reasoning_table=True),
     "roo": Vendor(keeps_reasoning=True, reasoning_table=True),
-    "ollama": Vendor(),
-    "lmstudio": Vendor(),
-    "vllm": Vendor(),
 }
 
 
@@ -254,12 +251,10 @@ def headers(api_key: str) -> dict[str, str]:
 
 
 class ChatProvider:
-    def __init__(
-        self, endpoint: Endpoint, model: ModelInfo, vendor: Vendor, effort: Effort
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, model: ModelInfo, effort: Effort) -> None:
         self.model = model
         self._endpoint = endpoint
-        self._vendor = vendor
+        self._vendor = VENDORS.get(model.provider, Vendor())
         self._effort: Effort = effort
 
     def stream(self, request: ModelRequest) -> Exchange:
@@ -268,6 +263,9 @@ class ChatProvider:
 
     async def aclose(self) -> None:
         await self._endpoint.aclose()
+
+
+PROVIDER = ChatProvider
 
 
 def body(

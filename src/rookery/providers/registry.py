@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
@@ -122,32 +123,52 @@ def _catalogue() -> dict[str, dict[str, dict[str, Any]]]:
     return tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 
-BASE_URLS = {
-    "anthropic": "https://api.anthropic.com",
-    "openai": "https://api.openai.com/v1",
-    "responses": "https://api.openai.com/v1",
-    "openrouter": "https://openrouter.ai/api/v1",
-    "ollama": "http://127.0.0.1:11434/v1",
-    "lmstudio": "http://127.0.0.1:1234/v1",
-    "vllm": "http://127.0.0.1:8000/v1",
-    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
-    "vercel-ai-gateway": "https://ai-gateway.vercel.sh/v1",
-    "roo": "https://api.roocode.com/proxy/v1",
+class ProviderRow(Struct, frozen=True, kw_only=True):
+    """A provider: where it is, and the module of its wire format."""
+
+    url: str
+    module: str = "openai"
+    """In this package. It has `headers(key)` and `PROVIDER`, the class that is opened."""
+    key: str = ""
+    """The variable with its key, if it takes one."""
+    other_key: str = ""
+    """Where else a key is looked for."""
+    url_variable: str = ""
+    """Where its address is found, if not in a flag or the settings."""
+    local: bool = False
+
+
+PROVIDERS = {
+    "anthropic": ProviderRow(
+        url="https://api.anthropic.com", module="anthropic", key="ANTHROPIC_API_KEY"
+    ),
+    "openai": ProviderRow(url="https://api.openai.com/v1", key="OPENAI_API_KEY"),
+    "responses": ProviderRow(
+        url="https://api.openai.com/v1", module="responses", key="OPENAI_API_KEY"
+    ),
+    "openrouter": ProviderRow(url="https://openrouter.ai/api/v1", key="OPENROUTER_API_KEY"),
+    "ollama": ProviderRow(url="http://127.0.0.1:11434/v1", local=True),
+    "lmstudio": ProviderRow(url="http://127.0.0.1:1234/v1", local=True),
+    "vllm": ProviderRow(url="http://127.0.0.1:8000/v1", local=True),
+    "gemini": ProviderRow(
+        url="https://generativelanguage.googleapis.com/v1beta/openai",
+        key="GEMINI_API_KEY",
+        other_key="GOOGLE_API_KEY",
+    ),
+    "vercel-ai-gateway": ProviderRow(
+        url="https://ai-gateway.vercel.sh/v1", key="VERCEL_AI_GATEWAY_API_KEY"
+    ),
+    "roo": ProviderRow(
+        url="https://api.roocode.com/proxy/v1",
+        key="ROO_API_KEY",
+        url_variable="ROO_CODE_PROVIDER_URL",
+    ),
 }
-KEY_VARIABLES = {
-    "anthropic": "ANTHROPIC_API_KEY",
-    "openai": "OPENAI_API_KEY",
-    "responses": "OPENAI_API_KEY",
-    "openrouter": "OPENROUTER_API_KEY",
-    "gemini": "GEMINI_API_KEY",
-    "vercel-ai-gateway": "VERCEL_AI_GATEWAY_API_KEY",
-    "roo": "ROO_API_KEY",
-}
-OTHER_KEY_VARIABLES = {"gemini": "GOOGLE_API_KEY"}
-"""Where else a key is looked for."""
-URL_VARIABLES = {"roo": "ROO_CODE_PROVIDER_URL"}
-"""Where the address of a provider is found, if not in a flag or the settings."""
-LOCAL = ("ollama", "lmstudio", "vllm")
+BASE_URLS = {name: row.url for name, row in PROVIDERS.items()}
+KEY_VARIABLES = {name: row.key for name, row in PROVIDERS.items() if row.key}
+OTHER_KEY_VARIABLES = {name: row.other_key for name, row in PROVIDERS.items() if row.other_key}
+URL_VARIABLES = {name: row.url_variable for name, row in PROVIDERS.items() if row.url_variable}
+LOCAL = tuple(name for name, row in PROVIDERS.items() if row.local)
 NAMES = (*BASE_URLS, "scripted")
 OTHER_NAMES = {"openai-native": "responses"}
 """What other programs call a provider."""
@@ -229,20 +250,9 @@ def _connected(
         )
         return Endpoint(url, to=to, headers=headers, limits=limits, local=name in LOCAL)
 
-    match name:
-        case "anthropic":
-            from rookery.providers import anthropic
-
-            return anthropic.AnthropicProvider(endpoint(anthropic.headers(key)), model, effort)
-        case "responses":
-            from rookery.providers import openai, responses
-
-            return responses.ResponsesProvider(endpoint(openai.headers(key)), model, effort)
-        case _:
-            from rookery.providers import openai
-
-            vendor = openai.VENDORS[name]
-            return openai.ChatProvider(endpoint(openai.headers(key)), model, vendor, effort)
+    module = import_module(f"rookery.providers.{PROVIDERS[name].module}")
+    provider: OpenProvider = module.PROVIDER(endpoint(module.headers(key)), model, effort)
+    return provider
 
 
 def _checked(url: str) -> str:

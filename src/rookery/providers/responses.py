@@ -22,6 +22,7 @@ from rookery.engine.ports.model import (
 )
 from rookery.providers.exchange import Endpoint, Exchange
 from rookery.providers.listener import ReportedError
+from rookery.providers.openai import headers as headers
 from rookery.providers.registry import priced
 from rookery.providers.wire_format import (
     count,
@@ -53,6 +54,9 @@ class ResponsesProvider:
 
     async def aclose(self) -> None:
         await self._endpoint.aclose()
+
+
+PROVIDER = ResponsesProvider
 
 
 def body(request: ModelRequest, model: ModelInfo, effort: Effort = "unspecified") -> dict[str, Any]:
