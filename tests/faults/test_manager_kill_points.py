@@ -19,16 +19,18 @@ from rookery.manager.requests import (
     CancelSession,
     ListQuestions,
     ListSessions,
-    ListWorktrees,
-    PlanRemoval,
     RemoveSession,
-    RemoveWorktree,
     ResumeSession,
-    RunScript,
     SendWords,
-    StopScript,
 )
 from rookery.manager.shown_rows import SessionRow
+from rookery.manager.worktree_requests import (
+    ListWorktrees,
+    PlanRemoval,
+    RemoveWorktree,
+    RunScript,
+    StopScript,
+)
 from rookery.protocol.jsonrpc import Disconnected
 from support.kill_actions import User
 from support.kill_invariants import demand_all

@@ -16,7 +16,9 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from rookery.manager.handlers.router import KINDS, reply_to_json, request_to_json
-from rookery.manager.requests import REQUESTS
+from rookery.manager.requests import (
+    REQUESTS,
+)
 from rookery.manager.schema import schema
 from rookery.manager.shown_rows import InboxRow, Overview, SessionRow
 from rookery.protocol.codec import kind_of

@@ -15,7 +15,13 @@ from websockets.asyncio.client import ClientConnection, connect
 from rookery.core.queries import KnownMode
 from rookery.errors import CommandRejected
 from rookery.manager.handlers.router import Handlers, Router
-from rookery.manager.requests import ListBranches, ListModels, ListModes, RenameSession, SendWords
+from rookery.manager.requests import (
+    ListBranches,
+    ListModels,
+    ListModes,
+    RenameSession,
+    SendWords,
+)
 from rookery.manager.shown_rows import Done
 from rookery.manager.web.devices import DeviceHandler, Devices, Keys
 from rookery.manager.web.listeners import ListenPlan

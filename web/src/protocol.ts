@@ -1,6 +1,6 @@
 // Made by `npm run types` from the protocol's schema. Changes belong into the Python classes.
 
-/** `words` must all be in a session; `archived` ones only if asked for. */
+/** The sessions of the project, also those started without a manager. `words` must all be in a session; `archived` ones only if asked for. */
 export interface ListSessions {
   kind: "list_sessions";
   words?: string;
@@ -83,7 +83,7 @@ export interface RetrySession {
   session_id: string;
 }
 
-/** Stop a session and remove it from the list. Its conversation is kept. */
+/** Stop a session and hide it from all lists. Nothing is deleted. */
 export interface RemoveSession {
   kind: "remove_session";
   session_id: string;
@@ -204,6 +204,49 @@ export interface FindPaths {
   letters?: string;
   session_id?: string;
   most?: number;
+}
+
+/** List the intents of the project. */
+export interface ListIntents {
+  kind: "list_intents";
+}
+
+/** List the records of the ledger, newest first. */
+export interface ReadTrace {
+  kind: "read_trace";
+  intent?: string;
+  path?: string;
+  session_id?: string;
+  most?: number;
+}
+
+/** Show the intent of each line of a file. */
+export interface BlameFile {
+  kind: "blame_file";
+  path: string;
+  session_id?: string;
+}
+
+export interface ReadSettings {
+  kind: "read_settings";
+}
+
+/** Of the user. `value` is JSON; none puts the usual one back. */
+export interface ChangeSetting {
+  kind: "change_setting";
+  key: string;
+  value?: string | null;
+}
+
+/** List paired devices. */
+export interface ListDevices {
+  kind: "list_devices";
+}
+
+/** Revoke the access of a device. */
+export interface RevokeDevice {
+  kind: "revoke_device";
+  id: string;
 }
 
 /** List the worktrees. */
@@ -355,50 +398,7 @@ export interface CompareVersions {
   group_id: string;
 }
 
-/** List the intents of the project. */
-export interface ListIntents {
-  kind: "list_intents";
-}
-
-/** List the records of the ledger, newest first. */
-export interface ReadTrace {
-  kind: "read_trace";
-  intent?: string;
-  path?: string;
-  session_id?: string;
-  most?: number;
-}
-
-/** Show the intent of each line of a file. */
-export interface BlameFile {
-  kind: "blame_file";
-  path: string;
-  session_id?: string;
-}
-
-export interface ReadSettings {
-  kind: "read_settings";
-}
-
-/** Of the user. `value` is JSON; none puts the usual one back. */
-export interface ChangeSetting {
-  kind: "change_setting";
-  key: string;
-  value?: string | null;
-}
-
-/** List paired devices. */
-export interface ListDevices {
-  kind: "list_devices";
-}
-
-/** Revoke the access of a device. */
-export interface RevokeDevice {
-  kind: "revoke_device";
-  id: string;
-}
-
-export type AnyRequest = ListSessions | ListQuestions | StartSessions | TrustProject | SendWords | ApproveAction | RejectAction | CancelSession | ResumeSession | RetrySession | RemoveSession | StopAll | RenameSession | ArchiveSession | MarkRead | RetryMail | DiscardMail | EditQueued | SwitchSession | ForkSession | ExportSession | ListCheckpoints | RehearseRestore | RestoreSession | ListModels | ListModes | ListBranches | FindPaths | ListWorktrees | ReadStats | RecreateWorktree | FinishWorktree | PlanApply | ApplyWorktree | MergeWorktree | PlanRemoval | RemoveWorktree | ListImportable | ImportWork | ListKept | BringBack | RunScript | StopScript | ListScripts | AgreeScript | ReviewChanges | ReadDiff | RevertFile | SendComments | CompareVersions | ListIntents | ReadTrace | BlameFile | ReadSettings | ChangeSetting | ListDevices | RevokeDevice;
+export type AnyRequest = ListSessions | ListQuestions | StartSessions | TrustProject | SendWords | ApproveAction | RejectAction | CancelSession | ResumeSession | RetrySession | RemoveSession | StopAll | RenameSession | ArchiveSession | MarkRead | RetryMail | DiscardMail | EditQueued | SwitchSession | ForkSession | ExportSession | ListCheckpoints | RehearseRestore | RestoreSession | ListModels | ListModes | ListBranches | FindPaths | ListIntents | ReadTrace | BlameFile | ReadSettings | ChangeSetting | ListDevices | RevokeDevice | ListWorktrees | ReadStats | RecreateWorktree | FinishWorktree | PlanApply | ApplyWorktree | MergeWorktree | PlanRemoval | RemoveWorktree | ListImportable | ImportWork | ListKept | BringBack | RunScript | StopScript | ListScripts | AgreeScript | ReviewChanges | ReadDiff | RevertFile | SendComments | CompareVersions;
 
 export interface Listing {
   overview: Overview;
@@ -654,6 +654,72 @@ export interface FoundPath {
 
 export type AnswerToFindPaths = FoundPath[];
 
+export interface IntentRow {
+  id: string;
+  name: string;
+  status: string;
+  scope: string[];
+  criteria: string[];
+  problem: string;
+  writes: number;
+}
+
+export type AnswerToListIntents = IntentRow[];
+
+/** One record of the ledger, as a list shows it. */
+export interface TraceRow {
+  id: string;
+  ts: number;
+  kind: string;
+  intent: string;
+  tool: string;
+  paths: string[];
+  approved_by: string;
+  session_id: string;
+  summary: string;
+}
+
+export type AnswerToReadTrace = TraceRow[];
+
+export interface BlamedLine {
+  line: number;
+  text: string;
+  record_id: string;
+  intent: string;
+  criterion: string;
+  tool: string;
+  approved_by: string;
+  when: number;
+}
+
+export type AnswerToBlameFile = BlamedLine[];
+
+/** A setting as the page offers it. `choices` are empty where anything of its type will do. */
+export interface SettingRow {
+  key: string;
+  value: string;
+  type: "bool" | "int" | "float" | "str" | "list";
+  summary: string;
+  choices: string[];
+  source: string;
+}
+
+export type AnswerToReadSettings = SettingRow[];
+
+export type AnswerToChangeSetting = Done;
+
+/** A phone or another machine that was paired. */
+export interface Device {
+  id: string;
+  name: string;
+  paired: number;
+  seen: number;
+}
+
+export type AnswerToListDevices = Device[];
+
+export type AnswerToRevokeDevice = Done;
+
 export interface WorktreeRow {
   id: string;
   branch: string;
@@ -803,72 +869,6 @@ export interface Version {
 }
 
 export type AnswerToCompareVersions = Version[];
-
-export interface IntentRow {
-  id: string;
-  name: string;
-  status: string;
-  scope: string[];
-  criteria: string[];
-  problem: string;
-  writes: number;
-}
-
-export type AnswerToListIntents = IntentRow[];
-
-/** One record of the ledger, as a list shows it. */
-export interface TraceRow {
-  id: string;
-  ts: number;
-  kind: string;
-  intent: string;
-  tool: string;
-  paths: string[];
-  approved_by: string;
-  session_id: string;
-  summary: string;
-}
-
-export type AnswerToReadTrace = TraceRow[];
-
-export interface BlamedLine {
-  line: number;
-  text: string;
-  record_id: string;
-  intent: string;
-  criterion: string;
-  tool: string;
-  approved_by: string;
-  when: number;
-}
-
-export type AnswerToBlameFile = BlamedLine[];
-
-/** A setting as the page offers it. `choices` are empty where anything of its type will do. */
-export interface SettingRow {
-  key: string;
-  value: string;
-  type: "bool" | "int" | "float" | "str" | "list";
-  summary: string;
-  choices: string[];
-  source: string;
-}
-
-export type AnswerToReadSettings = SettingRow[];
-
-export type AnswerToChangeSetting = Done;
-
-/** A phone or another machine that was paired. */
-export interface Device {
-  id: string;
-  name: string;
-  paired: number;
-  seen: number;
-}
-
-export type AnswerToListDevices = Device[];
-
-export type AnswerToRevokeDevice = Done;
 
 /** A picture; `data` is base64. */
 export interface Picture {
@@ -1055,6 +1055,13 @@ export interface Requests {
   list_modes: ListModes;
   list_branches: ListBranches;
   find_paths: FindPaths;
+  list_intents: ListIntents;
+  read_trace: ReadTrace;
+  blame_file: BlameFile;
+  read_settings: ReadSettings;
+  change_setting: ChangeSetting;
+  list_devices: ListDevices;
+  revoke_device: RevokeDevice;
   list_worktrees: ListWorktrees;
   read_stats: ReadStats;
   recreate_worktree: RecreateWorktree;
@@ -1077,13 +1084,6 @@ export interface Requests {
   revert_file: RevertFile;
   send_comments: SendComments;
   compare_versions: CompareVersions;
-  list_intents: ListIntents;
-  read_trace: ReadTrace;
-  blame_file: BlameFile;
-  read_settings: ReadSettings;
-  change_setting: ChangeSetting;
-  list_devices: ListDevices;
-  revoke_device: RevokeDevice;
 }
 
 export interface Answers {
@@ -1115,6 +1115,13 @@ export interface Answers {
   list_modes: AnswerToListModes;
   list_branches: AnswerToListBranches;
   find_paths: AnswerToFindPaths;
+  list_intents: AnswerToListIntents;
+  read_trace: AnswerToReadTrace;
+  blame_file: AnswerToBlameFile;
+  read_settings: AnswerToReadSettings;
+  change_setting: AnswerToChangeSetting;
+  list_devices: AnswerToListDevices;
+  revoke_device: AnswerToRevokeDevice;
   list_worktrees: AnswerToListWorktrees;
   read_stats: AnswerToReadStats;
   recreate_worktree: AnswerToRecreateWorktree;
@@ -1137,12 +1144,5 @@ export interface Answers {
   revert_file: AnswerToRevertFile;
   send_comments: AnswerToSendComments;
   compare_versions: AnswerToCompareVersions;
-  list_intents: AnswerToListIntents;
-  read_trace: AnswerToReadTrace;
-  blame_file: AnswerToBlameFile;
-  read_settings: AnswerToReadSettings;
-  change_setting: AnswerToChangeSetting;
-  list_devices: AnswerToListDevices;
-  revoke_device: AnswerToRevokeDevice;
 }
 

@@ -152,7 +152,7 @@ class Workplace:
             if words.strip():
                 found = store.search(words, workspace)[:most]
                 return tuple(replace(_known(each.task), excerpt=each.snippet) for each in found)
-            return tuple(map(_known, store.list(workspace)[:most]))
+            return tuple(map(_known, store.list(workspace, hidden=False)[:most]))
         except RookeryError as error:
             raise CommandRejected(str(error)) from error
 

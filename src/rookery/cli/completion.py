@@ -118,7 +118,7 @@ def _sessions() -> Iterator[tuple[str, str]]:
     from rookery.storage.cli.session_listing import cut, one_line, short_ids
     from rookery.storage.sessions import TaskStore
 
-    everyone = TaskStore(find_places(os.environ)).list()
+    everyone = TaskStore(find_places(os.environ)).list(hidden=False)
     short = short_ids([one.id for one in everyone])
     here = [one for one in everyone if one.workspace == str(Path.cwd().resolve())]
     for one in here[:MOST_SESSIONS]:

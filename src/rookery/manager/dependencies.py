@@ -21,12 +21,57 @@ Form: TypeAlias = Literal["markdown", "json", "html"]
 Key: TypeAlias = tuple[str, ...]
 
 
+class StoredTask(Protocol):
+    """A task in the list of all. Times are milliseconds."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def parent(self) -> str | None: ...
+
+    @property
+    def mode(self) -> str: ...
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def created(self) -> int: ...
+
+    @property
+    def tokens_in(self) -> int: ...
+
+    @property
+    def tokens_out(self) -> int: ...
+
+    @property
+    def cost(self) -> float | None: ...
+
+
 class StoredTasks(Protocol):
     """The journals. Raises `StorageError`."""
 
     def exists(self, task_id: str) -> bool: ...
 
     def read(self, task_id: str) -> Iterator[Event]: ...
+
+    def list(self, workspace: str | None = None, *, hidden: bool = True) -> Sequence[StoredTask]:
+        """Newest first; with or without those that are hidden."""
+        ...
+
+    def hide(self, task_id: str) -> None:
+        """Leave it out of the lists from now on. Nothing of it is deleted."""
+        ...
+
+    def is_hidden(self, task_id: str) -> bool: ...
+
+    def in_use(self, task_id: str) -> bool:
+        """Whether a process works on it."""
+        ...
 
     def delete(self, task_id: str) -> None: ...
 

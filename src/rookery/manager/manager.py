@@ -21,7 +21,10 @@ from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.handlers.worktree_handler import WorktreeHandler
 from rookery.manager.handlers.worktree_scripts import AgreedScripts, RunScripts, SettingUp
 from rookery.manager.queue_keeper import CALLED, start_keepers
-from rookery.manager.requests import ListDevices, RevokeDevice
+from rookery.manager.requests import (
+    ListDevices,
+    RevokeDevice,
+)
 from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_store import held_by, manager_folder
@@ -97,7 +100,7 @@ async def open_manager(
             manager.router = Router([LookingOnly(all_handlers, supervisor.read_only)])
             yield manager
             return
-        manager.router = Router(all_handlers)
+        manager.router = Router(all_handlers, supervisor.take_over)
         if called != CALLED:
             supervisor.group.start_soon(start_keepers, supervisor, environ)
         with held_by(places, supervisor.project, called):

@@ -20,7 +20,9 @@ import anyio.to_thread
 from rookery.errors import RookeryError
 from rookery.manager.dependencies import Dependencies
 from rookery.manager.manager_socket import connect_manager
-from rookery.manager.requests import ListSessions
+from rookery.manager.requests import (
+    ListSessions,
+)
 from rookery.manager.sessions.session_store import manager_folder
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.platform.disk import private_folder

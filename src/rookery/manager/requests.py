@@ -17,33 +17,24 @@ from rookery.core.queries import (
     RestoreRehearsal,
     TraceRow,
 )
+from rookery.manager import worktree_requests
 from rookery.manager.shown_rows import (
     CheckpointRow,
-    Comment,
     Device,
     Done,
     Exported,
-    FileDiff,
-    Importables,
     InboxRow,
-    KeptWork,
     Listing,
-    Plan,
-    Review,
-    ScriptRow,
     SettingRow,
     Started,
-    Version,
-    WorktreeRow,
-    WorktreeStats,
 )
 
 Where: TypeAlias = Literal["local", "worktree"]
-Scope: TypeAlias = Literal["branch", "staged", "unstaged", "session"]
 
 
 class ListSessions(Asking[Listing], frozen=True, kw_only=True):
-    """`words` must all be in a session; `archived` ones only if asked for."""
+    """The sessions of the project, also those started without a manager. `words` must all be in a
+    session; `archived` ones only if asked for."""
 
     words: str = ""
     archived: bool = False
@@ -128,7 +119,7 @@ class RetrySession(Asking[Done], frozen=True, kw_only=True):
 
 
 class RemoveSession(Asking[Done], frozen=True, kw_only=True):
-    """Stop a session and remove it from the list. Its conversation is kept."""
+    """Stop a session and hide it from all lists. Nothing is deleted."""
 
     session_id: str
 
@@ -245,140 +236,6 @@ class FindPaths(Asking[tuple[FoundPath, ...]], frozen=True, kw_only=True):
     most: int = 20
 
 
-class ListWorktrees(Asking[tuple[WorktreeRow, ...]], frozen=True, kw_only=True):
-    """List the worktrees."""
-
-
-class ReadStats(Asking[WorktreeStats], frozen=True, kw_only=True):
-    """Show how a worktree differs from its base branch."""
-
-    worktree_id: str
-
-
-class RecreateWorktree(Asking[Done], frozen=True, kw_only=True):
-    """Recreate the missing folder of a worktree from its branch."""
-
-    worktree_id: str
-
-
-class FinishWorktree(Asking[Done], frozen=True, kw_only=True):
-    """Commit all changes in a worktree to its branch."""
-
-    worktree_id: str
-    message: str = ""
-
-
-class PlanApply(Asking[Plan], frozen=True, kw_only=True):
-    """What applying a worktree's changes to the project would do; `paths` restricts it."""
-
-    worktree_id: str
-    paths: tuple[str, ...] = ()
-
-
-class ApplyWorktree(Asking[Done], frozen=True, kw_only=True):
-    worktree_id: str
-    paths: tuple[str, ...] = ()
-    token: str = ""
-
-
-class MergeWorktree(Asking[Done], frozen=True, kw_only=True):
-    """Merge a worktree's branch into its base branch."""
-
-    worktree_id: str
-
-
-class PlanRemoval(Asking[Plan], frozen=True, kw_only=True):
-    worktree_id: str
-
-
-class RemoveWorktree(Asking[Done], frozen=True, kw_only=True):
-    """Stops its sessions, keeps uncommitted work under a reference, and removes the folder."""
-
-    worktree_id: str
-    token: str = ""
-    delete_branch: bool = False
-
-
-class ListImportable(Asking[Importables], frozen=True, kw_only=True):
-    """List branches and worktrees that can be imported."""
-
-
-class ImportWork(Asking[WorktreeRow], frozen=True, kw_only=True):
-    """Import a branch or an existing worktree."""
-
-    branch: str = ""
-    folder: str = ""
-
-
-class ListKept(Asking[tuple[KeptWork, ...]], frozen=True, kw_only=True):
-    """List work saved when a worktree was removed or a file reverted."""
-
-
-class BringBack(Asking[WorktreeRow], frozen=True, kw_only=True):
-    """Restore saved work into a new worktree on a new BRANCH."""
-
-    ref: str
-    branch: str
-
-
-class RunScript(Asking[Done], frozen=True, kw_only=True):
-    """Start the project's run script in a worktree."""
-
-    worktree_id: str
-
-
-class StopScript(Asking[Done], frozen=True, kw_only=True):
-    """Stop the run script of a worktree."""
-
-    worktree_id: str
-
-
-class ListScripts(Asking[tuple[ScriptRow, ...]], frozen=True, kw_only=True):
-    """Print the project's scripts for worktrees."""
-
-
-class AgreeScript(Asking[Done], frozen=True, kw_only=True):
-    """To the script that was shown under this digest, as long as it stays that."""
-
-    digest: str
-
-
-class ReviewChanges(Asking[Review], frozen=True, kw_only=True):
-    """Of a worktree, or of what a session without one has changed."""
-
-    session_id: str
-    scope: Scope = "branch"
-
-
-class ReadDiff(Asking[FileDiff], frozen=True, kw_only=True):
-    """`context` lines around each change."""
-
-    session_id: str
-    path: str
-    scope: Scope = "branch"
-    context: int = 3
-
-
-class RevertFile(Asking[Done], frozen=True, kw_only=True):
-    """Puts one file back as it was at the base. What it held is kept under a reference."""
-
-    session_id: str
-    path: str
-    digest: str
-
-
-class SendComments(Asking[Done], frozen=True, kw_only=True):
-    """Comments on a diff, as one message to the session."""
-
-    session_id: str
-    comments: tuple[Comment, ...]
-    text: str = ""
-
-
-class CompareVersions(Asking[tuple[Version, ...]], frozen=True, kw_only=True):
-    group_id: str
-
-
 class ListIntents(Asking[tuple[IntentRow, ...]], frozen=True, kw_only=True):
     """List the intents of the project."""
 
@@ -421,5 +278,7 @@ class RevokeDevice(Asking[Done], frozen=True, kw_only=True):
 
 
 REQUESTS: tuple[type[Any], ...] = tuple(
-    each for each in globals().values() if isinstance(each, type) and Asking in each.__bases__
+    each
+    for each in (*globals().values(), *vars(worktree_requests).values())
+    if isinstance(each, type) and Asking in each.__bases__
 )

@@ -35,6 +35,8 @@ from rookery.protocol.server import Follows, Method, ServedMethods, everybody, s
 SECONDS_TO_SAY_THE_TOKEN = 5.0
 SECONDS_BETWEEN = 0.1
 """What comes in between is told in one."""
+SECONDS_BETWEEN_READS = 5.0
+"""Of the store, for sessions that were started without a manager."""
 ROWS_AT_ONCE = 200
 """In one message."""
 
@@ -163,12 +165,20 @@ async def relay_list(outlet: Outlet, manager: ServedManager) -> None:
     async with aclosing(changes), anyio.create_task_group() as group:
         # whoever looks at the list will look at a session next
         group.start_soon(partial(anyio.to_thread.run_sync, make_ready, abandon_on_cancel=True))
+        group.start_soon(_refresh, manager.supervisor)
         async for changed in changes:
             await outlet.room()
             for piece in _pieces(await told.news(changed)):
                 outlet.tell("list", b"," + answer_to_json(piece)[1:-1])
                 await outlet.room()
             await anyio.sleep(SECONDS_BETWEEN)
+
+
+async def _refresh(supervisor: Supervisor) -> None:
+    """For ever, as long as somebody looks at the list."""
+    while True:
+        await supervisor.refresh()
+        await anyio.sleep(SECONDS_BETWEEN_READS)
 
 
 def _pieces(news: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -264,7 +264,7 @@ async def source_of(supervisor: Supervisor, session_id: str, task_id: str) -> Ro
     works for it or has. Raises `CommandRejected` if there is no such."""
     if supervisor.session(session_id) is None:
         raise CommandRejected(f"No such session: {session_id}.")
-    session = None if supervisor.read_only else supervisor.find(session_id)
+    session = await supervisor.take_over(session_id)
     if session and task_id == session_id:
         await _look(supervisor, session)
         return SessionSource(session, session.root)

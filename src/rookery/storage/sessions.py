@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOMB = ".deleted-"
+HIDDEN = "hidden"
+"""The file in the folder of a task that says that no list shows it."""
 _HASH = re.compile(rb"[0-9a-f]{40}")
 T = TypeVar("T")
 _UNFINISHED = ".forking-"
@@ -81,9 +83,33 @@ class TaskStore:
         """The events of a task one by one, whoever is writing it meanwhile."""
         return read_events(self.folder(task_id))
 
-    def list(self, workspace: str | None = None) -> "Sequence[TaskSummary]":
-        """Newest first; of one workspace, or of all."""
-        return self._ask(lambda index: index.summaries(workspace))
+    def list(self, workspace: str | None = None, *, hidden: bool = True) -> "Sequence[TaskSummary]":
+        """Newest first; of one workspace, or of all; with or without those that are hidden and
+        their sub-tasks."""
+        found = self._ask(lambda index: index.summaries(workspace))
+        if hidden:
+            return found
+        left_out = {each.id for each in found if self.is_hidden(each.id)}
+        while more := {each.id for each in found if each.parent in left_out} - left_out:
+            left_out |= more
+        return [each for each in found if each.id not in left_out]
+
+    def hide(self, task_id: str) -> None:
+        """Leave a task out of the lists from now on. Nothing of it is deleted."""
+        try:
+            put(self.folder(task_id) / HIDDEN, [b""])
+        except OSError as error:
+            raise StorageError(
+                f"Session {task_id} could not be hidden ({reason(error)}). Make "
+                f"{self._places.tasks} writable, then remove it again."
+            ) from error
+
+    def is_hidden(self, task_id: str) -> bool:
+        return (self.folder(task_id) / HIDDEN).exists()
+
+    def in_use(self, task_id: str) -> bool:
+        """Whether a process works on the task."""
+        return is_locked(self.folder(task_id))
 
     def search(self, words: str, workspace: str | None = None) -> "Sequence[SearchHit]":
         """The tasks that hold all of the words, newest first."""

@@ -26,6 +26,7 @@ from rookery.core.queries import (
 )
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager import requests as asked
+from rookery.manager import worktree_requests as trees
 from rookery.manager.cli.sessions_command import SUBCOMMANDS, command
 from rookery.manager.cli.sessions_list import words_for
 from rookery.manager.sessions.session_record import Counts
@@ -105,26 +106,26 @@ ANSWERS: dict[type[Any], Any] = {
     asked.ListModes: (KnownMode(slug="code", name="Code"),),
     asked.ListBranches: ("main",),
     asked.FindPaths: (FoundPath(path="src", folder=True),),
-    asked.ListWorktrees: (WORKTREE,),
-    asked.ReadStats: STATS,
-    asked.PlanApply: Plan(text="1 file would change.", paths=("a.py",), token="t1"),
-    asked.PlanRemoval: Plan(text="2 files are not committed.", token="t2"),
-    asked.ListImportable: Importables(branches=("other",), worktrees=()),
-    asked.ImportWork: WORKTREE,
-    asked.ListKept: (KeptWork(ref="refs/k/1", commit="c0", about="a.py"),),
-    asked.BringBack: WORKTREE,
-    asked.ListScripts: (
+    trees.ListWorktrees: (WORKTREE,),
+    trees.ReadStats: STATS,
+    trees.PlanApply: Plan(text="1 file would change.", paths=("a.py",), token="t1"),
+    trees.PlanRemoval: Plan(text="2 files are not committed.", token="t2"),
+    trees.ListImportable: Importables(branches=("other",), worktrees=()),
+    trees.ImportWork: WORKTREE,
+    trees.ListKept: (KeptWork(ref="refs/k/1", commit="c0", about="a.py"),),
+    trees.BringBack: WORKTREE,
+    trees.ListScripts: (
         ScriptRow(name="run-script", path=".rookery/run-script", text="a\x1bb", digest="d1" * 32),
     ),
-    asked.ReviewChanges: Review(scope="branch", base="c0", stats=STATS, files=(FILE,)),
-    asked.ReadDiff: FileDiff(
+    trees.ReviewChanges: Review(scope="branch", base="c0", stats=STATS, files=(FILE,)),
+    trees.ReadDiff: FileDiff(
         file=FILE,
         lines=(
             DiffLine(kind="removed", old=1, html="<span class=k>x</span> &lt; 1"),
             DiffLine(kind="added", new=1, html="y"),
         ),
     ),
-    asked.CompareVersions: (
+    trees.CompareVersions: (
         Version(
             session_id=ONE,
             worktree_id="w-12345",
@@ -244,39 +245,39 @@ MADE: list[tuple[list[str], Any]] = [
         ["paths", "sr", "--most", "5", "--session", "38e51"],
         asked.FindPaths(letters="sr", session_id=ONE, most=5),
     ),
-    (["worktrees", "list"], asked.ListWorktrees()),
-    (["worktrees", "stats", "agent/fix"], asked.ReadStats(worktree_id="w-12345")),
-    (["worktrees", "recreate", "w-12345"], asked.RecreateWorktree(worktree_id="w-12345")),
-    (["finish", "38e51", "-m", "M"], asked.FinishWorktree(worktree_id="w-12345", message="M")),
+    (["worktrees", "list"], trees.ListWorktrees()),
+    (["worktrees", "stats", "agent/fix"], trees.ReadStats(worktree_id="w-12345")),
+    (["worktrees", "recreate", "w-12345"], trees.RecreateWorktree(worktree_id="w-12345")),
+    (["finish", "38e51", "-m", "M"], trees.FinishWorktree(worktree_id="w-12345", message="M")),
     (
         ["apply", "38e51", "a.py", "--dry-run"],
-        asked.PlanApply(worktree_id="w-12345", paths=("a.py",)),
+        trees.PlanApply(worktree_id="w-12345", paths=("a.py",)),
     ),
-    (["apply", "38e51"], asked.ApplyWorktree(worktree_id="w-12345", token="t1")),
-    (["merge", "w-123"], asked.MergeWorktree(worktree_id="w-12345")),
-    (["worktrees", "remove", "38e51", "--dry-run"], asked.PlanRemoval(worktree_id="w-12345")),
+    (["apply", "38e51"], trees.ApplyWorktree(worktree_id="w-12345", token="t1")),
+    (["merge", "w-123"], trees.MergeWorktree(worktree_id="w-12345")),
+    (["worktrees", "remove", "38e51", "--dry-run"], trees.PlanRemoval(worktree_id="w-12345")),
     (
         ["worktrees", "remove", "38e51", "-y", "--delete-branch"],
-        asked.RemoveWorktree(worktree_id="w-12345", token="t2", delete_branch=True),
+        trees.RemoveWorktree(worktree_id="w-12345", token="t2", delete_branch=True),
     ),
-    (["worktrees", "importable"], asked.ListImportable()),
-    (["worktrees", "import", "--branch", "other"], asked.ImportWork(branch="other")),
-    (["worktrees", "kept"], asked.ListKept()),
-    (["worktrees", "bring-back", "refs/k/1", "b"], asked.BringBack(ref="refs/k/1", branch="b")),
-    (["worktrees", "run", "38e51"], asked.RunScript(worktree_id="w-12345")),
-    (["worktrees", "stop", "38e51"], asked.StopScript(worktree_id="w-12345")),
-    (["worktrees", "scripts"], asked.ListScripts()),
+    (["worktrees", "importable"], trees.ListImportable()),
+    (["worktrees", "import", "--branch", "other"], trees.ImportWork(branch="other")),
+    (["worktrees", "kept"], trees.ListKept()),
+    (["worktrees", "bring-back", "refs/k/1", "b"], trees.BringBack(ref="refs/k/1", branch="b")),
+    (["worktrees", "run", "38e51"], trees.RunScript(worktree_id="w-12345")),
+    (["worktrees", "stop", "38e51"], trees.StopScript(worktree_id="w-12345")),
+    (["worktrees", "scripts"], trees.ListScripts()),
     (["trust"], asked.TrustProject(path="/p")),
-    (["worktrees", "agree", "d1" * 6], asked.AgreeScript(digest="d1" * 32)),
-    (["diff", "38e51", "--scope", "staged"], asked.ReviewChanges(session_id=ONE, scope="staged")),
+    (["worktrees", "agree", "d1" * 6], trees.AgreeScript(digest="d1" * 32)),
+    (["diff", "38e51", "--scope", "staged"], trees.ReviewChanges(session_id=ONE, scope="staged")),
     (
         ["diff", "38e51", "a.py", "--context", "9"],
-        asked.ReadDiff(session_id=ONE, path="a.py", context=9),
+        trees.ReadDiff(session_id=ONE, path="a.py", context=9),
     ),
-    (["revert", "38e51", "a.py"], asked.RevertFile(session_id=ONE, path="a.py", digest="f1")),
+    (["revert", "38e51", "a.py"], trees.RevertFile(session_id=ONE, path="a.py", digest="f1")),
     (
         ["comment", "38e51", "a.py:3", "why?", "b:c.py:1", "no", "--words", "See:"],
-        asked.SendComments(
+        trees.SendComments(
             session_id=ONE,
             comments=(
                 Comment(path="a.py", line=3, text="why?"),
@@ -285,8 +286,8 @@ MADE: list[tuple[list[str], Any]] = [
             text="See:",
         ),
     ),
-    (["compare", "38e51"], asked.CompareVersions(group_id="g1")),
-    (["compare", "g1"], asked.CompareVersions(group_id="g1")),
+    (["compare", "38e51"], trees.CompareVersions(group_id="g1")),
+    (["compare", "g1"], trees.CompareVersions(group_id="g1")),
     (["intents"], asked.ListIntents()),
     (
         ["trace", "--intent", "I", "--path", "a.py", "--most", "5"],
@@ -398,8 +399,8 @@ def test_what_makes_no_sense_is_told_in_a_sentence_and_changes_nothing(
     assert sentence in complaint
     assert len(complaint.splitlines()) == 1
     looked = (
-        *(asked.ListSessions, asked.ListQuestions, asked.ListWorktrees, asked.ReviewChanges),
-        *(asked.PlanRemoval, asked.ReadSettings, asked.ListScripts),
+        *(asked.ListSessions, asked.ListQuestions, trees.ListWorktrees, trees.ReviewChanges),
+        *(trees.PlanRemoval, asked.ReadSettings, trees.ListScripts),
     )
     assert all(isinstance(each, looked) for each in desk.asked)
 
@@ -415,13 +416,13 @@ def test_what_the_manager_refuses_is_told_as_it_says_it(
 
 
 def test_conflicts_are_told_and_nothing_is_applied(said: Said, desk: PlayedFamily):
-    desk.answers[asked.PlanApply] = Plan(
+    desk.answers[trees.PlanApply] = Plan(
         text="It does not fit.", conflicts=("a.py: both changed it",)
     )
     code, printed, _ = said("apply", "38e51")
     assert code == 1
     assert "conflict: a.py: both changed it" in printed
-    assert not [each for each in desk.asked if isinstance(each, asked.ApplyWorktree)]
+    assert not [each for each in desk.asked if isinstance(each, trees.ApplyWorktree)]
 
 
 def test_a_prompt_comes_from_standard_input(
@@ -514,15 +515,15 @@ def test_the_choices_of_governance_are_told_as_they_are_typed(said: Said, desk: 
 
 
 def test_a_worktree_without_changes_has_nothing_to_apply(said: Said, desk: PlayedFamily):
-    desk.answers[asked.PlanApply] = Plan(text="agent/fix has no changes to apply.")
+    desk.answers[trees.PlanApply] = Plan(text="agent/fix has no changes to apply.")
     assert said("apply", "38e51") == (0, "agent/fix has no changes to apply.\n", "")
-    assert not [each for each in desk.asked if isinstance(each, asked.ApplyWorktree)]
+    assert not [each for each in desk.asked if isinstance(each, trees.ApplyWorktree)]
 
 
 def test_a_version_whose_worktree_was_removed_says_so(said: Said, desk: PlayedFamily):
-    (version,) = ANSWERS[asked.CompareVersions]
+    (version,) = ANSWERS[trees.CompareVersions]
     gone = replace(version, stats=WorktreeStats(), note="The worktree w was removed.")
-    desk.answers[asked.CompareVersions] = (gone,)
+    desk.answers[trees.CompareVersions] = (gone,)
     _, printed, _ = said("compare", "38e51")
     assert "Done   m      removed  " in printed
     assert printed.splitlines()[-1] == "38e51f0c: The worktree w was removed."
@@ -589,14 +590,14 @@ def test_nothing_that_models_or_files_say_is_obeyed_by_a_terminal(said: Said, de
             question(name=EVIL, title=EVIL, diff=EVIL, where=EVIL, notes=(EVIL,), rule=EVIL),
         ),
         asked.StartSessions: Started(session_ids=(TWO,), notes=(EVIL,), failed=(EVIL,)),
-        asked.ListWorktrees: (replace(WORKTREE, branch=EVIL, path=EVIL),),
-        asked.PlanApply: Plan(text=EVIL, paths=(EVIL,), conflicts=(EVIL,)),
-        asked.ListScripts: (ScriptRow(name=EVIL, path=EVIL, text=EVIL, digest=EVIL),),
-        asked.ListKept: (KeptWork(ref=EVIL, commit="", about=EVIL),),
-        asked.ReviewChanges: Review(
+        trees.ListWorktrees: (replace(WORKTREE, branch=EVIL, path=EVIL),),
+        trees.PlanApply: Plan(text=EVIL, paths=(EVIL,), conflicts=(EVIL,)),
+        trees.ListScripts: (ScriptRow(name=EVIL, path=EVIL, text=EVIL, digest=EVIL),),
+        trees.ListKept: (KeptWork(ref=EVIL, commit="", about=EVIL),),
+        trees.ReviewChanges: Review(
             scope="branch", base="", stats=STATS, files=(replace(FILE, path=EVIL),), notes=(EVIL,)
         ),
-        asked.ReadDiff: FileDiff(file=FILE, note=EVIL, lines=(DiffLine(kind="same", html=EVIL),)),
+        trees.ReadDiff: FileDiff(file=FILE, note=EVIL, lines=(DiffLine(kind="same", html=EVIL),)),
         asked.ListCheckpoints: (CheckpointRow(seq=1, ts=0, title=EVIL, paths=(EVIL,)),),
         asked.FindPaths: (FoundPath(path=EVIL),),
         asked.BlameFile: (BlamedLine(line=1, text=EVIL),),

@@ -24,7 +24,10 @@ from rookery.manager.dependencies import Form
 from rookery.manager.handlers import session_handler as forking_family
 from rookery.manager.handlers.router import Router
 from rookery.manager.handlers.session_handler import ForkHandler, event_of_row
-from rookery.manager.requests import ExportSession, ForkSession
+from rookery.manager.requests import (
+    ExportSession,
+    ForkSession,
+)
 from rookery.manager.sessions.message_queue import message_id_of
 from rookery.manager.sessions.session_folders import SessionFolders, Workspaces
 from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode
@@ -99,7 +102,7 @@ def is_said(event: Event) -> bool:
 async def test_a_fork_up_to_a_row_has_nothing_of_what_came_after(project: Project):
     async with project.supervised() as watched:
         source = await done(project, watched)
-        shown = await watched.supervisor.read(source)
+        shown = watched.supervisor.session(source)
         assert shown
         row = next(row for row in shown.view.messages if row.text == "I will write it.")
         started = await desk_of(project, watched).do(ForkSession(session_id=source, ts=row.ts))

@@ -9,7 +9,11 @@ from rookery.core.queries import FoundPath
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.handlers.router import Router
 from rookery.manager.handlers.settings_handler import LookupHandler
-from rookery.manager.requests import FindPaths, ListModels, ListModes
+from rookery.manager.requests import (
+    FindPaths,
+    ListModels,
+    ListModes,
+)
 from rookery.manager.sessions.session_folders import SessionFolders, SessionLaunch, Workspaces
 from rookery.platform.user_folders import Places, find_places
 

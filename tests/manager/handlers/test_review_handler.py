@@ -9,14 +9,14 @@ from msgspec.structs import replace
 from rookery.core.facts import Answered
 from rookery.errors import CommandRejected
 from rookery.manager.handlers.router import reply_from_json, reply_to_json
-from rookery.manager.requests import (
+from rookery.manager.shown_rows import Comment, DiffLine, WorktreeStats
+from rookery.manager.worktree_requests import (
     CompareVersions,
     ReadDiff,
     RevertFile,
     ReviewChanges,
     SendComments,
 )
-from rookery.manager.shown_rows import Comment, DiffLine, WorktreeStats
 from rookery.permissions.trust import TrustStore
 from support.manager_project import WRITES, Project
 from support.worktree_folders import git, put

@@ -15,7 +15,10 @@ from rookery.errors import RookeryError, SettingsError
 from rookery.manager.cli.host_dependencies import ProjectDependencies
 from rookery.manager.handlers.router import Router
 from rookery.manager.handlers.settings_handler import OFFERED, SettingsHandler
-from rookery.manager.requests import ChangeSetting, ReadSettings
+from rookery.manager.requests import (
+    ChangeSetting,
+    ReadSettings,
+)
 from rookery.manager.shown_rows import SettingRow
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places

@@ -8,9 +8,16 @@ import anyio
 import pytest
 
 from rookery.errors import CommandRejected, StorageError
-from rookery.manager.requests import AgreeScript, ListScripts, StartSessions, TrustProject
+from rookery.manager.requests import (
+    StartSessions,
+    TrustProject,
+)
 from rookery.manager.sessions.session_folders import SessionFolders
 from rookery.manager.sessions.session_record import ParallelMode
+from rookery.manager.worktree_requests import (
+    AgreeScript,
+    ListScripts,
+)
 from rookery.permissions.trust import TrustStore
 from support.manager_project import SPEAKS_LONG, WRITES, Project
 from support.text_process import PLAINLY

@@ -12,12 +12,15 @@ from rookery.errors import CommandRejected
 from rookery.manager.handlers import worktree_teardown as finishing
 from rookery.manager.handlers.worktree_scripts import AgreedScripts
 from rookery.manager.requests import (
+    ListBranches,
+)
+from rookery.manager.shown_rows import WorktreeRow, WorktreeStats
+from rookery.manager.worktree_requests import (
     ApplyWorktree,
     BringBack,
     CompareVersions,
     FinishWorktree,
     ImportWork,
-    ListBranches,
     ListImportable,
     ListKept,
     MergeWorktree,
@@ -31,7 +34,6 @@ from rookery.manager.requests import (
     RunScript,
     StopScript,
 )
-from rookery.manager.shown_rows import WorktreeRow, WorktreeStats
 from rookery.manager.worktrees.worktree_values import WorktreeState
 from rookery.permissions.trust import TrustStore
 from rookery.platform.git_folders import NOTE_OF_WORKTREE

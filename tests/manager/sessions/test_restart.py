@@ -57,7 +57,7 @@ async def test_a_manager_that_is_killed_while_it_starts_a_session_leaves_no_orph
     if INSTANTS[instant] == "error":
         await project.quiet()
     async with project.supervised() as watched:
-        shown = watched.supervisor.sessions()
+        shown = watched.supervisor.all()
         expected = INSTANTS[instant]
         assert len(list(project.places.state.glob("sessions/*/launch.json"))) == len(shown)
         assert [each.record.prompt for each in shown] == (["Do it"] if expected else [])
@@ -83,7 +83,7 @@ async def test_what_the_user_did_just_before_the_kill_is_done_once(
     with project.hosted(wish, acts=acts, ROOKERY_KILLPOINT=instant) as hosted:
         assert hosted.died()
     async with project.supervised() as watched:
-        (shown,) = watched.supervisor.sessions()
+        (shown,) = watched.supervisor.all()
         session_id = shown.record.session_id
         if act[0] == "send":
             asked = await watched.at(session_id, "waiting_approval")
@@ -339,7 +339,7 @@ async def test_a_second_manager_only_looks(project: Project):
             supervisor = watched.supervisor
             assert supervisor.read_only
             assert supervisor.notices == (supervisor.read_only,)
-            assert [each.record.session_id for each in supervisor.sessions()] == [session_id]
+            assert [each.record.session_id for each in supervisor.all()] == [session_id]
             for act in (supervisor.start(project.wish(WRITES)), supervisor.cancel(session_id)):
                 with pytest.raises(CommandRejected, match="Another manager"):
                     await act
@@ -361,7 +361,7 @@ async def test_an_unwanted_process_is_ended_at_the_next_start(project: Project):
         .replace('"status": "running"', '"status": "error"')
     )
     async with project.supervised() as watched:
-        (shown,) = watched.supervisor.sessions()
+        (shown,) = watched.supervisor.all()
         assert shown.session.state == "error"
         await watched.until(shown.record.session_id, lambda _: not project.processes())
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from rookery.core.facts import Answered, TaskOpened, UserSpoke
 from rookery.errors import CommandRejected
+from rookery.manager.sessions.session_record import active_first
 from support.manager_project import HANDS_ON, IMPATIENT, SPEAKS_LONG, WRITES, Project, kill
 from support.text_process import PLAINLY
 
@@ -152,7 +153,7 @@ async def test_three_sessions_run_at_once_and_none_hears_of_another(project: Pro
         await supervisor.approve(ids[1], next(q.row.ts for q in inbox if q.session_id == ids[1]))
         await watched.at(ids[1], "completed")
         assert [watched.state(each) for each in ids] == ["stopped", "completed", "waiting_approval"]
-        listed = [shown.record.session_id for shown in supervisor.sessions()]
+        listed = [each.session_id for each in active_first(supervisor.records())]
         assert listed == [ids[2], ids[1], ids[0]]
 
 
@@ -306,11 +307,11 @@ async def test_a_session_is_removed_while_it_is_being_started(project: Project):
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES))
         await watched.supervisor.remove(session_id)
-        assert (watched.supervisor.sessions(), project.processes()) == ((), {})
+        assert (watched.supervisor.all(), project.processes()) == ([], {})
         other = await watched.supervisor.start(project.wish(WRITES))
         await watched.until(other, lambda shown: shown.record.pid is not None)
         await watched.supervisor.remove(other)
-        assert (watched.supervisor.sessions(), project.processes()) == ((), {})
+        assert (watched.supervisor.all(), project.processes()) == ([], {})
     assert json.loads(project.file.read_text())["sessions"] == {}
 
 
@@ -353,7 +354,7 @@ async def test_a_session_is_renamed_put_away_and_removed(project: Project):
         shown = supervisor.session(session_id)
         assert shown
         assert (shown.record.name, shown.record.archived) == ("Another name", True)
-        assert (supervisor.sessions(), supervisor.counts().archived) == ((), 1)
+        assert (active_first(supervisor.records()), supervisor.counts().archived) == ((), 1)
         supervisor.rename(session_id, "")
         assert (now := supervisor.session(session_id))
         assert now.record.name == "Do it"

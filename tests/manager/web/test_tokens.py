@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.handlers.router import Router
-from rookery.manager.requests import ListDevices, RevokeDevice
+from rookery.manager.requests import (
+    ListDevices,
+    RevokeDevice,
+)
 from rookery.manager.web.devices import DeviceHandler, Devices, Keys, OneTimeCodes
 from rookery.manager.web.routes import is_of_another_user
 from rookery.manager.web.visitors import WrongGuesses

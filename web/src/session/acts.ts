@@ -48,7 +48,7 @@ export async function remove({ session_id, name, flags }: SessionRow): Promise<v
   const running = flags.is_active ? " Its process is stopped." : "";
   const sure = await confirm({
     title: "Remove this session from the list?",
-    words: `“${name}” is removed from the list.${running} Its conversation and its worktree are kept.`,
+    words: `“${name}” is hidden from all lists.${running} Its conversation and its worktree are kept.`,
     yes: "Remove",
     danger: true,
   });

@@ -251,7 +251,7 @@ async def _welcome(options: ManagerOptions, plan: "ListenPlan", server: "WebServ
 async def _part(options: ManagerOptions, manager: "Manager") -> None:
     with anyio.move_on_after(SECONDS_TO_SETTLE):
         await manager.settled()
-    number = manager.supervisor.counts().active
+    number = manager.supervisor.active_number
     if not number or manager.supervisor.read_only:
         return
     named = "1 session" if number == 1 else f"{number} sessions"

@@ -10,6 +10,7 @@ from rookery.core.commands import repeated_field
 from rookery.errors import SettingsError
 from rookery.governance.cli.intents_common import SAID
 from rookery.manager import requests as asked
+from rookery.manager import worktree_requests as trees
 from rookery.manager.cli import sessions_follow as follow
 from rookery.manager.cli import sessions_list as listing
 from rookery.manager.cli import sessions_review as review
@@ -34,16 +35,16 @@ _WRITTEN: dict[type[Any], str] = {
     asked.ForkSession: "fork",
     asked.RehearseRestore: "restore",
     asked.RestoreSession: "restore",
-    asked.PlanApply: "apply",
-    asked.ApplyWorktree: "apply",
-    asked.PlanRemoval: "worktrees remove",
-    asked.RemoveWorktree: "worktrees remove",
-    asked.AgreeScript: "worktrees agree",
-    asked.ReviewChanges: "diff",
-    asked.ReadDiff: "diff",
-    asked.RevertFile: "revert",
-    asked.SendComments: "comment",
-    asked.CompareVersions: "compare",
+    trees.PlanApply: "apply",
+    trees.ApplyWorktree: "apply",
+    trees.PlanRemoval: "worktrees remove",
+    trees.RemoveWorktree: "worktrees remove",
+    trees.AgreeScript: "worktrees agree",
+    trees.ReviewChanges: "diff",
+    trees.ReadDiff: "diff",
+    trees.RevertFile: "revert",
+    trees.SendComments: "comment",
+    trees.CompareVersions: "compare",
     asked.ReadSettings: "settings",
     asked.ChangeSetting: "settings",
 }

@@ -27,7 +27,9 @@ from rookery.manager.cli.sessions_common import (
     with_manager,
 )
 from rookery.manager.cli.sessions_list import lines_of, state_of, words_for
-from rookery.manager.requests import ListQuestions
+from rookery.manager.requests import (
+    ListQuestions,
+)
 from rookery.manager.sessions.session_failures import ErrorKind
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.shown_rows import SessionRow

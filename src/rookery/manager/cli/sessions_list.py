@@ -40,9 +40,9 @@ from rookery.manager.requests import (
     SendWords,
 )
 from rookery.manager.sessions.session_states import SessionState
-from rookery.manager.sessions.session_store import manager_folder, sessions_kept
 from rookery.manager.shown_rows import InboxRow, Overview, SessionRow
 from rookery.protocol.codec import ceiling, chosen, followup, suggestions
+from rookery.storage.cli.list import listed_sessions
 from rookery.storage.cli.session_listing import age, cut, money, one_line, short_ids
 
 HEAD = ["ID", "STATE", "STARTED", "MODEL", "COST", "NAME"]
@@ -67,7 +67,8 @@ _WORDS = {
 @click.option("--archived", is_flag=True, help="Include archived sessions.")
 @with_manager
 async def list_command(client: ManagerClient, words: Sequence[str], archived: bool) -> int:
-    """List the sessions, running ones first. With WORDS, only those that contain all of them."""
+    """List the sessions, running ones first. With WORDS, only those that contain all of them.
+    They are the sessions that `rookery list` shows."""
     listing = await client.do(ListSessions(words=" ".join(words), archived=archived))
     sums = _sums(listing.overview, bool(words)) or _none_here(client)
     client.tell(listing, [*_table(listing.sessions, client.paint), sums])
@@ -152,7 +153,8 @@ def _sums(overview: Overview, searched: bool) -> str:
 def _none_here(client: ManagerClient) -> str:
     """Perhaps the project above is meant."""
     for above in client.folder.parents:
-        if number := sessions_kept(manager_folder(client.places, above)):
+        sessions, _ = listed_sessions(client.places, str(above))
+        if number := sum(session.parent is None for session in sessions):
             folder = harmless_line(shlex.quote(str(above)))
             return (
                 f"No sessions in this project; {folder} has {number}: {NAME} sessions -w {folder}"

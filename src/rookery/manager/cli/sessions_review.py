@@ -22,20 +22,8 @@ from rookery.manager.cli.sessions_common import (
 )
 from rookery.manager.cli.sessions_list import words_for
 from rookery.manager.requests import (
-    AgreeScript,
-    ApplyWorktree,
-    CompareVersions,
-    ListScripts,
-    PlanApply,
-    PlanRemoval,
-    ReadDiff,
     RehearseRestore,
-    RemoveWorktree,
     RestoreSession,
-    RevertFile,
-    ReviewChanges,
-    Scope,
-    SendComments,
 )
 from rookery.manager.shown_rows import (
     ChangedFile,
@@ -46,6 +34,20 @@ from rookery.manager.shown_rows import (
     Review,
     Version,
     WorktreeStats,
+)
+from rookery.manager.worktree_requests import (
+    AgreeScript,
+    ApplyWorktree,
+    CompareVersions,
+    ListScripts,
+    PlanApply,
+    PlanRemoval,
+    ReadDiff,
+    RemoveWorktree,
+    RevertFile,
+    ReviewChanges,
+    Scope,
+    SendComments,
 )
 from rookery.storage.cli.session_listing import confirmed, counted, cut, money, one_line
 

@@ -19,6 +19,7 @@ from rookery.core.text.terminal_text import harmless, harmless_line, plainly_vis
 from rookery.errors import SettingsError
 from rookery.governance.cli.intents_common import aligned
 from rookery.manager import requests as asked
+from rookery.manager import worktree_requests as trees
 from rookery.manager.cli.sessions_common import ManagerClient, short, some, with_manager, words_of
 from rookery.manager.cli.sessions_list import inbox_lines
 from rookery.manager.cli.sessions_review import SHORTEST_DIGEST, stats_of
@@ -243,7 +244,7 @@ def _no_switch(request: asked.SwitchSession) -> str:
     return "Choose what to change: --mode, --model, --intent, --auto or --ask."
 
 
-def _not_one(request: asked.ImportWork) -> str:
+def _not_one(request: trees.ImportWork) -> str:
     one = bool(request.branch) != bool(request.folder)
     return "" if one else "Give either --branch or --folder."
 
@@ -261,7 +262,8 @@ SPECS = (
     CommandSpec(
         "remove",
         asked.RemoveSession,
-        done=f"Removed {{id}}. Its history: {NAME} show {{id}}",
+        done=f"{{id}} is no longer listed. To read it: {NAME} show {{id}}. "
+        f"To delete it: {NAME} delete {{id}}",
     ),
     CommandSpec("stop-all", asked.StopAll, done="Stopped all sessions."),
     CommandSpec("rename", asked.RenameSession, arguments=("label",), done="Renamed {id}."),
@@ -347,10 +349,10 @@ SPECS = (
     ),
     CommandSpec("devices list", asked.ListDevices, lines=table(_device, "No paired devices.")),
     CommandSpec("devices revoke", asked.RevokeDevice, done="Revoked {id}."),
-    CommandSpec("merge", asked.MergeWorktree, done="Merged {branch}.", notes_instead=True),
+    CommandSpec("merge", trees.MergeWorktree, done="Merged {branch}.", notes_instead=True),
     CommandSpec(
         "finish",
-        asked.FinishWorktree,
+        trees.FinishWorktree,
         options={
             "message": click.Option(
                 ["-m", "--message"],
@@ -363,14 +365,14 @@ SPECS = (
     ),
     CommandSpec(
         "worktrees list",
-        asked.ListWorktrees,
+        trees.ListWorktrees,
         lines=table(_worktree, "No worktrees.", _WORKTREE_HEAD),
     ),
-    CommandSpec("worktrees stats", asked.ReadStats, lines=lambda stats, client: [stats_of(stats)]),
-    CommandSpec("worktrees importable", asked.ListImportable, lines=_importable),
+    CommandSpec("worktrees stats", trees.ReadStats, lines=lambda stats, client: [stats_of(stats)]),
+    CommandSpec("worktrees importable", trees.ListImportable, lines=_importable),
     CommandSpec(
         "worktrees import",
-        asked.ImportWork,
+        trees.ImportWork,
         options={
             "branch": "A branch to work on in a new worktree.",
             "folder": "The folder of an existing worktree.",
@@ -378,10 +380,10 @@ SPECS = (
         refuse=_not_one,
         lines=_one_worktree,
     ),
-    CommandSpec("worktrees recreate", asked.RecreateWorktree, done="Recreated {branch}."),
-    CommandSpec("worktrees kept", asked.ListKept, lines=_kept),
-    CommandSpec("worktrees bring-back", asked.BringBack, lines=_one_worktree),
-    CommandSpec("worktrees run", asked.RunScript, done="Run script started in {path}."),
-    CommandSpec("worktrees stop", asked.StopScript, done="Run script stopped."),
-    CommandSpec("worktrees scripts", asked.ListScripts, lines=_scripts),
+    CommandSpec("worktrees recreate", trees.RecreateWorktree, done="Recreated {branch}."),
+    CommandSpec("worktrees kept", trees.ListKept, lines=_kept),
+    CommandSpec("worktrees bring-back", trees.BringBack, lines=_one_worktree),
+    CommandSpec("worktrees run", trees.RunScript, done="Run script started in {path}."),
+    CommandSpec("worktrees stop", trees.StopScript, done="Run script stopped."),
+    CommandSpec("worktrees scripts", trees.ListScripts, lines=_scripts),
 )

@@ -21,14 +21,6 @@ from rookery.manager.dependencies import Dependencies
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.rendering.safe_html import lines_of
-from rookery.manager.requests import (
-    CompareVersions,
-    ReadDiff,
-    RevertFile,
-    ReviewChanges,
-    Scope,
-    SendComments,
-)
 from rookery.manager.review.file_diffs import ShownPicture, TextDiff
 from rookery.manager.review.file_sides import ChangedLine
 from rookery.manager.review.reviews import (
@@ -48,6 +40,14 @@ from rookery.manager.shown_rows import (
     Review,
     Version,
     WorktreeStats,
+)
+from rookery.manager.worktree_requests import (
+    CompareVersions,
+    ReadDiff,
+    RevertFile,
+    ReviewChanges,
+    Scope,
+    SendComments,
 )
 from rookery.manager.worktrees.worktree_git import InTheWay
 from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree

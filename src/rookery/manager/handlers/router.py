@@ -12,7 +12,10 @@ import msgspec
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected
 from rookery.manager import requests as asked
-from rookery.manager.requests import REQUESTS
+from rookery.manager import worktree_requests as trees
+from rookery.manager.requests import (
+    REQUESTS,
+)
 from rookery.protocol.codec import answer_to_json, kind_of, read_request, said_in
 
 T = TypeVar("T")
@@ -63,14 +66,14 @@ LOOKING: frozenset[type[Any]] = frozenset(
         asked.ListModes,
         asked.ListBranches,
         asked.FindPaths,
-        asked.ListWorktrees,
-        asked.ReadStats,
-        asked.ListImportable,
-        asked.ListKept,
-        asked.ListScripts,
-        asked.ReviewChanges,
-        asked.ReadDiff,
-        asked.CompareVersions,
+        trees.ListWorktrees,
+        trees.ReadStats,
+        trees.ListImportable,
+        trees.ListKept,
+        trees.ListScripts,
+        trees.ReviewChanges,
+        trees.ReadDiff,
+        trees.CompareVersions,
         asked.ListIntents,
         asked.ReadTrace,
         asked.BlameFile,
@@ -89,7 +92,13 @@ class Handler(Protocol):
 
 
 class Router:
-    def __init__(self, handlers: Iterable[Handler]) -> None:
+    def __init__(
+        self,
+        handlers: Iterable[Handler],
+        take_over: Callable[[str], Awaitable[object]] | None = None,
+    ) -> None:
+        """`take_over` makes sure that a session can be acted on."""
+        self._take_over = take_over
         self._handlers: dict[type[Any], Callable[[Any], Awaitable[Any]]] = {}
         for handler in handlers:
             self._handlers.update(handler.handlers)
@@ -103,6 +112,8 @@ class Router:
         handler = self._handlers.get(type(request))
         if handler is None:
             raise CommandRejected(f"{kind_of_request(request)} is not available here.")
+        if self._take_over and (session_id := getattr(request, "session_id", "")):
+            await self._take_over(session_id)
         return cast(T, await handler(request))
 
 

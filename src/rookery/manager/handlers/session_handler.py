@@ -135,6 +135,7 @@ class SessionHandler:
         }
 
     async def _list(self, request: ListSessions) -> Listing:
+        await self._supervisor.refresh()
         by_id = {shown.record.session_id: shown for shown in self._supervisor.all()}
         records = [shown.record for shown in by_id.values()]
         wanted = active_first(records)

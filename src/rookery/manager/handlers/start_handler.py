@@ -23,7 +23,10 @@ from rookery.faults import kp
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.handlers.worktree_scripts import SettingUp
-from rookery.manager.requests import StartSessions, TrustProject
+from rookery.manager.requests import (
+    StartSessions,
+    TrustProject,
+)
 from rookery.manager.sessions.session_folders import SessionOptions
 from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode, label_of
 from rookery.manager.shown_rows import Done, Started

@@ -25,7 +25,11 @@ from rookery.core.replies import NO_FILE_PUT_BACK, restored_files
 from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.dependencies import Snapshots, StoredTasks
 from rookery.manager.handlers.router import Handlers
-from rookery.manager.requests import ListCheckpoints, RehearseRestore, RestoreSession
+from rookery.manager.requests import (
+    ListCheckpoints,
+    RehearseRestore,
+    RestoreSession,
+)
 from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.sessions.session_summary import ShownSession
 from rookery.manager.shown_rows import CheckpointRow, Done

@@ -11,12 +11,23 @@ from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.handlers.worktree_scripts import AgreedScripts, RunScripts
 from rookery.manager.handlers.worktree_teardown import Finishing, Removing, told_of
 from rookery.manager.requests import (
+    ListBranches,
+)
+from rookery.manager.shown_rows import (
+    Done,
+    Importables,
+    KeptWork,
+    Plan,
+    ScriptRow,
+    WorktreeRow,
+    WorktreeStats,
+)
+from rookery.manager.worktree_requests import (
     AgreeScript,
     ApplyWorktree,
     BringBack,
     FinishWorktree,
     ImportWork,
-    ListBranches,
     ListImportable,
     ListKept,
     ListScripts,
@@ -29,15 +40,6 @@ from rookery.manager.requests import (
     RemoveWorktree,
     RunScript,
     StopScript,
-)
-from rookery.manager.shown_rows import (
-    Done,
-    Importables,
-    KeptWork,
-    Plan,
-    ScriptRow,
-    WorktreeRow,
-    WorktreeStats,
 )
 from rookery.manager.worktrees.project_scripts import project_script
 from rookery.manager.worktrees.worktree_project import RUN_SCRIPT

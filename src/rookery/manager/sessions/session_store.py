@@ -218,15 +218,16 @@ class SessionStore:
         )
 
 
-def sessions_kept(folder: Path) -> int:
-    """How many sessions the list in a folder has, for whoever does not want to open it."""
+def records_in(folder: Path) -> Iterator[SessionRecord]:
+    """The sessions that the list in a folder has, for whoever does not want to open it."""
+    content: object = None
     with suppress(OSError, ValueError, RecursionError):
         fd = os.open(folder / STATE_FILE, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         with open(fd, "rb") as file:
-            match json.loads(file.read(LARGEST_FILE)):
-                case {"sessions": dict(there)}:
-                    return len(there)
-    return 0
+            content = json.loads(file.read(LARGEST_FILE))
+    match content:
+        case {"sessions": dict(there)}:
+            yield from filter(None, map(session_from_json, there.values()))
 
 
 def _spelled(content: object) -> bytes:

@@ -18,6 +18,7 @@ from rookery.manager.dependencies import StoredTasks
 from rookery.manager.sessions.admission import USUAL_LIMIT, Admission, Preparations, load
 from rookery.manager.sessions.conversation import Timings
 from rookery.manager.sessions.message_queue import Terms, check
+from rookery.manager.sessions.outside_sessions import OutsideSessions, complete_list, taken_in
 from rookery.manager.sessions.session_events import (
     ApproveEvent,
     CancelEvent,
@@ -26,7 +27,6 @@ from rookery.manager.sessions.session_events import (
     RetryEvent,
     SendEvent,
     StartEvent,
-    UserEvent,
     UserMessage,
 )
 from rookery.manager.sessions.session_folders import (
@@ -39,7 +39,6 @@ from rookery.manager.sessions.session_folders import (
 from rookery.manager.sessions.session_record import (
     Counts,
     SessionRecord,
-    active_first,
     count_records,
     label_of,
 )
@@ -57,7 +56,6 @@ from rookery.manager.sessions.session_summary import (
     shown,
     switch,
 )
-from rookery.manager.sessions.stored_session import found_again
 from rookery.manager.sessions.supervised_session import SupervisedSession
 from rookery.platform.user_folders import Places
 from rookery.protocol.codec import Host
@@ -109,6 +107,7 @@ class Supervisor:
         self._sessions: dict[str, SupervisedSession] = {}
         self._admission = Admission(self._sessions, limit)
         self._changes = ChangeFeed()
+        self._outside = OutsideSessions(self.project, tasks)
         self.preparations = Preparations(self)
         self.ready_to_run: Callable[[SessionRecord], str | None] = _always
         """Why a process of a session cannot be started now, if so. Asked before each."""
@@ -126,9 +125,10 @@ class Supervisor:
     async def take_up(self) -> None:
         """What an earlier supervisor has left: lists are completed, processes adopted."""
         if self.read_only:
+            await self.refresh()
             return
         self.group.start_soon(self.store.save_when_changed)
-        self._find_lost()
+        complete_list(self.store, self._folders, self.tasks)
         for record in self.store.all():
             await load(self.add(record))
         async with anyio.create_task_group() as group:
@@ -137,7 +137,24 @@ class Supervisor:
         for session in self._sessions.values():
             session.keep()
         self.store.save()
+        await self.refresh()
         self._admission.admit()
+
+    async def refresh(self) -> None:
+        """Look for sessions that were started, continued or deleted without a manager."""
+        for session_id in await self._outside.refresh(self._known()):
+            self._changes.note(session_id)
+
+    async def take_over(self, session_id: str) -> SupervisedSession | None:
+        """A session to act on. One that was started without a manager is supervised from now on.
+        None if there is no such session, or it can only be read."""
+        if self.read_only:
+            return None
+        async with self._outside.lock:
+            if session_id not in self._sessions and (wish := self._outside.wish(session_id)):
+                await self.take_in(session_id, wish, new=False)
+                self.mark_read(session_id)
+        return self._sessions.get(session_id)
 
     async def start(self, wish: SessionOptions) -> str:
         """Starts a session and returns its id. Raises `CommandRejected` or `StorageError`, and
@@ -158,26 +175,15 @@ class Supervisor:
             raise
         return session_id
 
-    async def take_in(self, session_id: str, wish: SessionOptions) -> None:
+    async def take_in(self, session_id: str, wish: SessionOptions, *, new: bool = True) -> None:
         """A session for a task that is stored already. It rests until the user goes on with it.
         Raises `CommandRejected` if there is no such task, or a session for it."""
         self._check_writable()
         if session_id in self._sessions:
             raise CommandRejected(f"Session {session_id} already exists.")
         folder, launch = self._folders.of(session_id), launch_of(wish, self.project)
-        if not (found := found_again(folder, launch, self.tasks)):
-            raise CommandRejected(f"No stored session {session_id}.")
+        session = self.add(taken_in(folder, launch, wish, self.tasks, new=new))
         folder.keep_launch(launch)
-        wished = record_of(wish, session_id)
-        record = replace(
-            found,
-            label=wished.label or found.label,
-            renamed=wished.renamed,
-            start_time=wished.start_time,
-            parallel_mode=wish.parallel_mode,
-            worktree_id=wish.worktree_id,
-        )
-        session = self.add(record)
         await load(session)
         session.keep(now=True)
 
@@ -188,26 +194,26 @@ class Supervisor:
         check(UserMessage(text=text, images=images))
         if not (text.strip() or images):
             raise CommandRejected("The message is empty.")
-        await self._act(session_id, SendEvent(text=text, images=images, ask_ts=ask_ts))
+        await self.find(session_id).act(SendEvent(text=text, images=images, ask_ts=ask_ts))
 
     async def approve(
         self, session_id: str, ask_ts: int, text: str = "", terms: Terms | None = None
     ) -> None:
-        await self._act(session_id, ApproveEvent(ask_ts=ask_ts, text=text), terms)
+        await self.find(session_id).act(ApproveEvent(ask_ts=ask_ts, text=text), terms)
 
     async def reject(
         self, session_id: str, ask_ts: int, text: str = "", terms: Terms | None = None
     ) -> None:
-        await self._act(session_id, RejectEvent(ask_ts=ask_ts, text=text), terms)
+        await self.find(session_id).act(RejectEvent(ask_ts=ask_ts, text=text), terms)
 
     async def cancel(self, session_id: str) -> None:
-        await self._act(session_id, CancelEvent())
+        await self.find(session_id).act(CancelEvent())
 
     async def resume(self, session_id: str, text: str = "") -> None:
-        await self._act(session_id, ResumeEvent(text=text))
+        await self.find(session_id).act(ResumeEvent(text=text))
 
     async def retry(self, session_id: str) -> None:
-        await self._act(session_id, RetryEvent())
+        await self.find(session_id).act(RetryEvent())
 
     def rename(self, session_id: str, label: str) -> None:
         """An empty label gives the session its own name back."""
@@ -256,11 +262,15 @@ class Supervisor:
         return await self.find(session_id).host(reopen=reopen)
 
     async def remove(self, session_id: str) -> None:
-        """Takes a session off the list and ends its process. Its task stays in the history."""
+        """Ends a session and leaves it out of all lists. Its journal stays."""
         session = self.find(session_id)
         await session.end()
-        self._folders.of(session_id).remove()
-        self.forget(session_id)
+        async with self._outside.lock:
+            if session.is_stored():
+                self.tasks.hide(session_id)
+            self._folders.of(session_id).remove()
+            self.forget(session_id)
+            self._outside.drop(session_id)
         self.store.save()
 
     async def stop_all(self) -> None:
@@ -271,28 +281,25 @@ class Supervisor:
 
     def session(self, session_id: str) -> ShownSession | None:
         """With what was said in it as far as that was heard or read."""
-        if supervised := self._sessions.get(session_id):
+        supervised = self._sessions.get(session_id)
+        if supervised and session_id not in self._outside.deleted:
             return shown(supervised)
         return next((each for each in self.all() if each.record.session_id == session_id), None)
 
-    async def read(self, session_id: str) -> ShownSession | None:
-        """With all that was said in it."""
-        if supervised := self._sessions.get(session_id):
-            await supervised.recall()
-        return self.session(session_id)
-
-    def sessions(self) -> tuple[ShownSession, ...]:
-        """All that are not archived: what is active, then the rest, newest first."""
-        by_id = {each.record.session_id: each for each in self.all()}
-        listed = active_first(each.record for each in by_id.values())
-        return tuple(by_id[record.session_id] for record in listed)
-
     def all(self) -> list[ShownSession]:
-        """In no order, with the archived ones."""
+        """In no order, with the archived ones, and with those started without a manager."""
         if self.read_only:
             self.store.reload()
-            return [as_recorded(record) for record in self.store.all()]
-        return [shown(session) for session in self._sessions.values()]
+        return [
+            shown(self._sessions[id]) if id in self._sessions else as_recorded(record)
+            for id, record in self._outside.listed(self._known()).items()
+        ]
+
+    def _known(self) -> list[SessionRecord]:
+        """The sessions that a manager has started or taken over."""
+        if self.read_only:
+            return list(self.store.all())
+        return [session.record for session in self._sessions.values()]
 
     @property
     def limit(self) -> int:
@@ -306,8 +313,13 @@ class Supervisor:
 
     def records(self) -> list[SessionRecord]:
         if self.read_only:
-            return [each.record for each in self.all()]
-        return [session.record for session in self._sessions.values()]
+            self.store.reload()
+        return list(self._outside.listed(self._known()).values())
+
+    @property
+    def active_number(self) -> int:
+        """How many sessions under supervision are working or waiting for the user."""
+        return sum(session.is_active for session in self._sessions.values())
 
     def counts(self) -> Counts:
         """Whoever is in the inbox is counted, and nobody else."""
@@ -330,7 +342,7 @@ class Supervisor:
     def changes(self) -> AsyncIterator[frozenset[str]]:
         """The ids of sessions that changed, again and again: first all, then those that did since
         the last look. One that is not there any more was removed."""
-        return self._changes.follow(self._sessions)
+        return self._changes.follow(each.session_id for each in self.records())
 
     def changed(self, session_id: str) -> None:
         self._changes.note(session_id)
@@ -348,13 +360,14 @@ class Supervisor:
     def queue(self, session: SupervisedSession) -> None:
         self._admission.queue(session)
 
-    async def _act(self, session_id: str, event: UserEvent, terms: Terms | None = None) -> None:
-        await self.find(session_id).act(event, terms)
-
     def find(self, session_id: str) -> SupervisedSession:
         self._check_writable()
         if found := self._sessions.get(session_id):
             return found
+        if session_id in self._outside.records:
+            raise CommandRejected(
+                f"Another process is working on session {session_id[:8]}. End it first."
+            )
         raise CommandRejected(f"No such session: {session_id}.")
 
     def _check_writable(self) -> None:
@@ -380,17 +393,6 @@ class Supervisor:
         session = self.find(record.session_id)
         session.record = record
         session.keep(now=True)
-
-    def _find_lost(self) -> None:
-        """Sessions whose folder is there, although the list does not know them."""
-        known = {each.session_id for each in self.store.all()}
-        for folder, launch in self._folders.of_project(str(self.project)):
-            if folder.session_id in known:
-                continue
-            if lost := found_again(folder, launch, self.tasks):
-                self.store.put(lost)
-            elif folder.mark() is None:
-                folder.remove()  # of a session that was never begun
 
 
 def _always(record: SessionRecord) -> None:

@@ -19,7 +19,10 @@ from msgspec.structs import replace
 from rookery import NAME
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.handlers.router import Handlers
-from rookery.manager.requests import ListDevices, RevokeDevice
+from rookery.manager.requests import (
+    ListDevices,
+    RevokeDevice,
+)
 from rookery.manager.shown_rows import Device, Done
 from rookery.manager.web.web_limits import CODES, DEVICES, LAUNCH_CODE, PAIRING_CODE
 from rookery.platform.disk import private_folder, put, reason

@@ -5,10 +5,11 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,7 +32,10 @@ from rookery.storage.cli.session_listing import (
 from rookery.storage.index import SearchHit
 from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
-from rookery.storage.summary import TaskSummary
+from rookery.storage.summary import TITLE_LENGTH, StoredStatus, TaskSummary
+
+if TYPE_CHECKING:
+    from rookery.manager.sessions.session_record import SessionRecord
 
 TITLE_WIDTH = 120
 
@@ -60,6 +64,7 @@ class ListFormat(StrEnum):
     help="The workspace folder.",
 )
 @click.option("--all", "everywhere", is_flag=True, help="Sessions of all workspaces.")
+@click.option("--archived", is_flag=True, help="Also archived sessions.")
 @click.option("--search", metavar="WORDS", help="Only sessions that contain all these words.")
 @click.option("--format", "form", default=None, metavar="json|text", help="The output format.")
 @click.option("-k", "--api-key", "key", callback=_hidden, hidden=True)
@@ -69,11 +74,13 @@ def command(
     what: str | None,
     workspace: Path,
     everywhere: bool,
+    archived: bool,
     search: str | None,
     form: str | None,
     **_: object,
 ) -> int:
-    """Print the sessions of a workspace, newest first. --search looks in every workspace.
+    """Print the sessions of a workspace, newest first, with their sub-tasks. They are the same as
+    in `sessions list`. --search looks in every workspace.
 
     At a terminal they are a table with short ids, which --session-id takes; into a pipe goes a
     line for each, with tabs between id, time (UTC), status and task.
@@ -91,23 +98,94 @@ def command(
     store = TaskStore(places)
     here = None if everywhere or search is not None else str(workspace)
     if search is None:
-        sessions, snippets = list(store.list(here)), {}
+        sessions, known = listed_sessions(places, here, archived=archived)
+        snippets = {}
     else:
-        found = store.search(as_utf8(search))
+        found, known = store.search(as_utf8(search)), {}
         sessions = [hit.task for hit in found]
         snippets = {hit.task.id: hit.snippet for hit in found}
     if chosen is ListFormat.JSON:
-        print(_json(here, sessions, snippets))
+        print(_json(here, sessions, snippets, known))
     elif what is not None:
         print("".join(f"{_spare_line(session)}\n" for session in sessions), end="")
     elif not sessions:
         print("No sessions in this folder." if search is None else "Nothing was found.")
     elif sys.stdout.isatty():
-        known_ids = [session.id for session in store.list()]
-        print(table(sessions, snippets, known_ids, table_style(places, folders=here is None)))
+        ids = [*(session.id for session in store.list()), *known]
+        below = {one.id: _told(known[one.id], one) for one in sessions if one.id in known}
+        style = table_style(places, folders=here is None)
+        print(table(sessions, snippets or below, ids, style))
     else:
         print("\n".join(_line(session, snippets.get(session.id, "")) for session in sessions))
     return 0
+
+
+def listed_sessions(
+    places: Places, here: str | None, *, archived: bool = False
+) -> tuple[list[TaskSummary], "dict[str, SessionRecord]"]:
+    """The sessions of a folder and of its worktrees, or of all folders, newest first; and what the
+    manager knows of them."""
+    known = _recorded(places, here)
+    stored = {each.id: each for each in TaskStore(places).list(hidden=False)}
+
+    def is_listed(session: TaskSummary) -> bool:
+        record = known.get(_root_of(session, stored))
+        if record and record.archived and not archived:
+            return False
+        return here is None or session.workspace == here or record is not None
+
+    waiting = [_not_started(each) for each in known.values() if not each.announced]
+    every = [*stored.values(), *(each for each in waiting if each.id not in stored)]
+    return sorted(filter(is_listed, every), key=lambda each: -each.updated), known
+
+
+def _recorded(places: Places, here: str | None) -> "dict[str, SessionRecord]":
+    """The sessions that the managers of a folder, or of all, have started or taken over."""
+    if not (places.state / "manager").is_dir():
+        return {}
+    from rookery.manager.sessions.session_store import manager_folder, records_in
+
+    every = (places.state / "manager").iterdir() if here is None else ()
+    folders = [manager_folder(places, Path(here))] if here else every
+    return {each.session_id: each for folder in folders for each in records_in(folder)}
+
+
+def _root_of(session: TaskSummary, stored: Mapping[str, TaskSummary]) -> str:
+    """The session that a sub-task works for. Damaged journals may name one another."""
+    seen = {session.id}
+    while (parent := session.parent) and parent in stored and parent not in seen:
+        seen.add(parent)
+        session = stored[parent]
+    return session.id
+
+
+def _not_started(record: "SessionRecord") -> TaskSummary:
+    """A session that has no journal yet, such as one in the queue."""
+    return TaskSummary(
+        id=record.session_id,
+        title=record.prompt[:TITLE_LENGTH],
+        workspace=record.workspace,
+        mode=record.mode or "",
+        created=record.start_time,
+        updated=record.start_time,
+    )
+
+
+def _facts(record: "SessionRecord", session: TaskSummary) -> dict[str, Any]:
+    """What the manager adds. Of a session that has ended the journal knows more."""
+    branch = record.parallel_mode.branch if record.parallel_mode else ""
+    state = record.state if session.status is StoredStatus.OPEN else ""
+    told = {"state": state, "branch": branch, "archived": record.archived}
+    return {name: value for name, value in told.items() if value}
+
+
+def _told(record: "SessionRecord", session: TaskSummary) -> str:
+    from rookery.manager.cli.sessions_list import words_for
+
+    facts = _facts(record, session)
+    branch = f"branch {facts['branch']}" if "branch" in facts else ""
+    state = words_for(facts["state"]) if "state" in facts else ""
+    return ", ".join(filter(None, (state, branch, "archived" * record.archived)))
 
 
 def _form(given: str | None, usual: ListFormat) -> ListFormat:
@@ -192,7 +270,12 @@ def table_style(places: Places, *, folders: bool) -> TableStyle:
     )
 
 
-def _json(here: str | None, sessions: Sequence[TaskSummary], snippets: dict[str, str]) -> str:
+def _json(
+    here: str | None,
+    sessions: Sequence[TaskSummary],
+    snippets: Mapping[str, str],
+    known: "Mapping[str, SessionRecord]",
+) -> str:
     rows = [
         {
             "id": session.id,
@@ -207,6 +290,7 @@ def _json(here: str | None, sessions: Sequence[TaskSummary], snippets: dict[str,
             **({"parent": session.parent} if session.parent else {}),
             **({"damage": session.damage} if session.damage else {}),
             **({"snippet": snippets[session.id]} if session.id in snippets else {}),
+            **(_facts(known[session.id], session) if session.id in known else {}),
         }
         for session in sessions
     ]

@@ -259,7 +259,7 @@ def chosen_session(
         if not store.exists(task_id):
             raise SettingsError(f"No such session: {task_id}. See {NAME} list.")
         return task_id
-    sessions = store.list(str(workspace))
+    sessions = store.list(str(workspace), hidden=False)
     if not sessions:
         raise SettingsError(
             f"No session to {wish} in {workspace}. See other folders with {NAME} list "
