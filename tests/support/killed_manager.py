@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -14,6 +12,7 @@ from rookery.manager.manager_socket import RemoteManager, remote_manager, socket
 from rookery.manager.sessions.session_folders import ProcessMark, SessionFolders
 from rookery.protocol.unix_sockets import unix_channel
 from support.manager_project import Project
+from support.text_process import Started, start_text
 from support.worktree_requests import with_repository
 
 SCENES = 60
@@ -45,17 +44,10 @@ class Ground:
         return f"scripted/{file}"
 
     @contextmanager
-    def manager(self, **environ: str) -> Iterator["subprocess.Popen[str]"]:
+    def manager(self, **environ: str) -> Iterator[Started]:
         """One that has begun to begin. It is killed in the end."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "rookery", "manager", "--no-open", "--json"],
-            cwd=self.path,
-            env={**self.project.environ, **environ},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
+        process = start_text(
+            ["manager", "--no-open", "--json"], {**self.project.environ, **environ}, self.path
         )
         self.managers.append(process.pid)
         with process:
@@ -66,7 +58,7 @@ class Ground:
         self.managers.remove(process.pid)
 
     @asynccontextmanager
-    async def visited(self, process: "subprocess.Popen[str]") -> AsyncIterator[RemoteManager]:
+    async def visited(self, process: Started) -> AsyncIterator[RemoteManager]:
         """A manager that was begun, once it is there. Raises `EOFError` if it never is."""
         assert process.stdout
         if not await anyio.to_thread.run_sync(process.stdout.readline):

@@ -90,6 +90,9 @@ class WarmProcess:
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
     def _hear(self, timeout: float | None) -> bytes:
         ready, _, _ = select.select([self._link], [], [], timeout)
         if not ready:
