@@ -12,10 +12,13 @@ test: $(VENV)/.dev
 	PYTHON=../$(BIN)/python sh web/build.sh --if-possible
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-# Pure and in-process tests: about a minute.
+# Pure and in-process tests: under a minute.
+FAST_LEAVES_OUT := commands/test_shell_comparison.py engine/test_prompt_prefix.py \
+	protocol/test_remote.py
 FAST := core commands compat engine permissions plain prompting protocol providers storage tui
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder \
+		--ignore-glob='*/cli' $(FAST_LEAVES_OUT:%=--ignore=tests/%) \
 		$(FAST:%=tests/%) tests/test_architecture.py
 
 eval: $(VENV)/.dev $(VENV)/.local-models
