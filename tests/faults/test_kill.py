@@ -56,13 +56,12 @@ INSTANTS = {
 SOME = {
     "journal.before_write": (1,),
     "journal.written": (20,),
-    "journal.synced": (12, 31, 39, 57, 77),
-    "tool.performed": (8,),
+    "journal.synced": (31, 57),
     "checkpoint.stored": (9,),
 }
-"""Before there is anything, while files are changed and when they are, between two calls that were
-made at once (31), while it is found out what a command did (39), when one has failed (57), and when
-all is done. The other instants are those of the lives below, which end at one after the other."""
+"""Before there is anything, while files are changed, between two calls that were made at once (31),
+when one has failed (57), and while it is found out what a command did. The other instants are those
+of the lives below, which end at one after the other."""
 
 
 def instants() -> list[str]:

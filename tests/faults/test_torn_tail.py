@@ -33,15 +33,15 @@ from support.twelve_turns import Playground, Record, compare, demand_settled, re
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 LINES = {
     "a checkpoint": (11, CheckpointSaved, 1),
-    "the result of a write": (13, ToolFinished, 2),
+    "the result of a write": (13, ToolFinished, 1),
     "what a write did to files": (14, FilesChanged, 1),
-    "an answer with two calls": (28, AssistantSpoke, 2),
+    "an answer with two calls": (28, AssistantSpoke, 1),
     "the start of a command": (34, ToolStarted, 1),
-    "the result of a command": (45, ToolFinished, 2),
+    "the result of a command": (45, ToolFinished, 1),
     "what a command did to files": (48, FilesChanged, 1),
-    "an answer to a question": (76, Answered, 3),
-    "the offer of a result": (76, CompletionOffered, 4),
-    "the end of the task": (77, TaskClosed, 8),
+    "an answer to a question": (76, Answered, 2),
+    "the offer of a result": (76, CompletionOffered, 2),
+    "the end of the task": (77, TaskClosed, 3),
 }
 """What was being written, an instant at which it is on record, and in how many places it is torn.
 The last such fact is torn, and whatever came after it never happened."""
