@@ -52,6 +52,10 @@ def deep(path: Path) -> None:
     path.write_text("[" * 100_000, encoding="utf-8")
 
 
+def a_path(path: Path) -> None:
+    path.write_text("../../x", encoding="utf-8")
+
+
 Make = Callable[[Path], None]
 
 
@@ -67,24 +71,24 @@ def place(governed: Governed, name: str, make: Make) -> Path:
     return path
 
 
-HARMLESS = {
-    "head.json is a pipe": (f"{STATE}/head.json", pipe),
-    "head.json is a device": (f"{STATE}/head.json", zeros),
-    "head.json is deep": (f"{STATE}/head.json", deep),
-    "head.unfinished is a device": (f"{STATE}/head.unfinished", zeros),
-    "workspace_id is a pipe": (f"{STATE}/workspace_id", pipe),
-    "workspace_id is a device": (f"{STATE}/workspace_id", zeros),
-    "workspace_id is a path": (f"{STATE}/workspace_id", lambda at: at.write_text("../../x")),
-    "a call is a pipe": (f"{STATE}/journal/x.json", pipe),
-    "a call is a device": (f"{STATE}/journal/x.json", zeros),
-    "a call is deep": (f"{STATE}/journal/x.json", deep),
-    "a call is a folder": (f"{STATE}/journal/x.json", folder),
+HEAD, WORKSPACE_ID, CALL = f"{STATE}/head.json", f"{STATE}/workspace_id", f"{STATE}/journal/x.json"
+HARMLESS: dict[str, dict[str, Make]] = {
+    "pipes": {HEAD: pipe, WORKSPACE_ID: pipe, CALL: pipe},
+    "devices": {
+        HEAD: zeros,
+        WORKSPACE_ID: zeros,
+        CALL: zeros,
+        f"{STATE}/head.unfinished": zeros,
+    },
+    "nonsense": {HEAD: deep, WORKSPACE_ID: a_path, CALL: deep},
+    "a folder": {CALL: folder},
 }
 
 
 @pytest.mark.parametrize("name", HARMLESS)
 def test_what_is_only_remembered_stops_nobody(governed: Governed, name: str):
-    place(governed, *HARMLESS[name])
+    for path, make in HARMLESS[name].items():
+        place(governed, path, make)
     done = work(governed)
     assert (done.exit_code, done.stderr) == (0, "")
     assert (governed.root / "src/auth/jwt.py").read_text() == "new\n"
@@ -93,40 +97,37 @@ def test_what_is_only_remembered_stops_nobody(governed: Governed, name: str):
 
 
 STOPPING = {
-    "ledger is a pipe": (LEDGER, pipe, "no regular file; move it away"),
-    "ledger is a device": (LEDGER, zeros, "no regular file; move it away"),
-    "ledger is a folder": (LEDGER, folder, "no regular file; move it away"),
+    "ledger is a pipe": (LEDGER, pipe, "not a regular file; move it away"),
+    "ledger is a device": (LEDGER, zeros, "not a regular file; move it away"),
+    "ledger is a folder": (LEDGER, folder, "not a regular file; move it away"),
     "ledger is one line": (LEDGER, endless_line, "longer than any record; move it away"),
-    "segment is a pipe": (f"{FOLDER}/trace/x.jsonl", pipe, "no regular file; move it away"),
-    "segment is a device": (f"{FOLDER}/trace/x.jsonl", zeros, "no regular file; move it away"),
-    "segment is a bomb": (f"{FOLDER}/trace/x.jsonl.gz", bomb, "more than 256 MiB; move it away"),
+    "segment is a pipe": (f"{FOLDER}/trace/x.jsonl", pipe, "not a regular file; move it away"),
+    "segment is a device": (f"{FOLDER}/trace/x.jsonl", zeros, "not a regular file; move it away"),
+    "segment is a bomb": (f"{FOLDER}/trace/x.jsonl.gz", bomb, "larger than 256 MiB; move it away"),
     "segment is none": (f"{FOLDER}/trace/x.jsonl.gz", deep, "cannot be unpacked; move it away"),
-    "workspace_id is a folder": (f"{STATE}/workspace_id", folder, "no regular file; move it away"),
+    "workspace_id is a folder": (
+        f"{STATE}/workspace_id",
+        folder,
+        "not a regular file; move it away",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", STOPPING)
-def test_a_file_that_is_no_ledger_stops_the_change_with_a_sentence(governed: Governed, name: str):
+def test_a_file_that_is_no_ledger_is_told_of_and_stops_the_change(governed: Governed, name: str):
     path, make, why = STOPPING[name]
     place(governed, path, make)
+    verified = governed.cli("trace", "verify")
+    assert verified.returncode != 0
+    said = verified.stdout + verified.stderr
+    assert why.partition(";")[0] in said
+    # all three read with the same reader, which takes half a second for a bomb
+    for words in [] if make is bomb and not TORTURE else [["log", "--kind", "command"], ["stats"]]:
+        said += governed.cli("trace", *words).stderr
     done = work(governed)
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in said + done.stderr
     assert why in json.dumps(done.output) + " ".join(done.results) + done.stderr
     assert not (governed.root / "src/auth/jwt.py").exists()
-
-
-@pytest.mark.parametrize("name", STOPPING)
-def test_verifying_and_reading_tell_of_it(governed: Governed, name: str):
-    path, make, why = STOPPING[name]
-    place(governed, path, make)
-    # all three read with the same reader, which takes half a second for a bomb
-    others = [] if make is bomb and not TORTURE else [["log", "--kind", "command"], ["stats"]]
-    for words in (["verify"], *others):
-        done = governed.cli("trace", *words)
-        assert "Traceback" not in done.stderr
-        if words == ["verify"]:
-            assert done.returncode != 0
-            assert why.partition(";")[0] in done.stdout + done.stderr
 
 
 RULE_FILES = ("hooks.json", ".intentignore", "command_policy.yaml")

@@ -25,19 +25,9 @@ from support.governed_session import FILE, Alone, Governed, choose, intents, rea
 from support.terminal_session import Installed
 
 USER, JWT = "src/api/user.py", "src/auth/jwt.py"
-BOMB = "\n".join(
-    [
-        "x-a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]",
-        *(f"x-a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)),
-        "active_intents: *a8",
-    ]
-)
 UNUSABLE = {
     "22_48_syntax": (intents() + "  - id: [\n", "E103"),
-    "22_49_alias_bomb": (BOMB, "E104"),
     "22_50_tag": (intents(more='x-run: !!python/object/apply:os.system ["touch ran"]'), "E105"),
-    "22_51_duplicate_key": (intents(more="status: PENDING"), "E106"),
-    "22_54_5_MiB": (intents() + "# far too much\n" * (5 * 1024 * 1024 // 15), "E102"),
 }
 
 

@@ -31,9 +31,8 @@ def guarded(governed: Governed) -> Governed:
     return governed
 
 
-@pytest.mark.parametrize(
-    "reading",
-    [
+def test_a_denied_file_is_not_read_in_any_way(guarded: Governed):
+    readings = [
         read("settings.ini"),
         read("vault/keys.py"),
         call("list_code_definition_names", path="vault/keys.py"),
@@ -45,58 +44,54 @@ def guarded(governed: Governed) -> Governed:
         run("mv settings.ini copy.txt"),
         run("mv vault open-vault"),
         run("bash -c 'cat settings.ini'"),
-    ],
-    ids=lambda made: str(made)[:80],
-)
-def test_a_denied_file_is_not_read_in_any_way(guarded: Governed, reading: object):
-    told = guarded.play([choose()], [reading], flags=("-y",))
-    assert told.code(1) == "CMD-001"
+    ]
+    told = guarded.play([choose()], *([each] for each in readings))
+    assert told.codes == ["", *["CMD-001"] * len(readings)]
     assert told.questions == []
     assert SECRET not in "".join(told.requests)
 
 
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        ("git log -p", "CMD-001"),
-        ("git show HEAD", "CMD-001"),
-        ("git --no-pager show", "CMD-001"),
-        ("git diff 4b825dc642cb6eb9a060e54bf8d69288fbee4904 HEAD", "CMD-001"),
-        ("git log -p -- vault", "CMD-001"),
-        ("git cat-file -p 1234567", "CMD-001"),
-        ("git stash show -p", "CMD-001"),
-        ("git stash list -p", "CMD-001"),
-        ("git archive HEAD", "CMD-001"),
-        ("git log --some-option", "CMD-001"),
-        ("cd notes && git log -p", "CMD-001"),
-        ("git --git-dir=.git log -p", "CMD-001"),
-        ("GIT_DIR=.git git log -p", "CMD-001"),
-        ("git mv vault open", "CMD-001"),
-        ("git log --oneline", ""),
-        ("git stash list", ""),
-        ("git diff --stat", ""),
-        ("git show HEAD:open.txt", ""),
-        ("git diff HEAD -- open.txt", ""),
-    ],
-)
-def test_git_prints_no_denied_file_that_it_tracks(guarded: Governed, command: str, code: str):
+def test_git_prints_no_denied_file_that_it_tracks(guarded: Governed):
     git(guarded.root, "init", "-q")
     git(guarded.root, "add", "-A")
     git(guarded.root, "commit", "-qm", "all")
-    told = guarded.play([choose()], [run(command)], flags=("-y",))
-    assert told.code(1) == code
+    denied = [
+        "git log -p",
+        "git show HEAD",
+        "git --no-pager show",
+        "git diff 4b825dc642cb6eb9a060e54bf8d69288fbee4904 HEAD",
+        "git log -p -- vault",
+        "git cat-file -p 1234567",
+        "git stash show -p",
+        "git stash list -p",
+        "git archive HEAD",
+        "git log --some-option",
+        "cd notes && git log -p",
+        "git --git-dir=.git log -p",
+        "GIT_DIR=.git git log -p",
+        "git mv vault open",
+    ]
+    allowed = [
+        "git log --oneline",
+        "git stash list",
+        "git diff --stat",
+        "git show HEAD:open.txt",
+        "git diff HEAD -- open.txt",
+    ]
+    told = guarded.play([choose()], *([run(each)] for each in denied + allowed))
+    assert told.codes == ["", *["CMD-001"] * len(denied), *[""] * len(allowed)]
     assert SECRET not in "".join(told.requests)
 
 
-@pytest.mark.parametrize("command", ["git log -p", "git show HEAD~1", "git log -p -- vault"])
-def test_git_prints_no_denied_file_that_only_old_commits_hold(guarded: Governed, command: str):
+def test_git_prints_no_denied_file_that_only_old_commits_hold(guarded: Governed):
     git(guarded.root, "init", "-q")
     git(guarded.root, "add", "-A")
     git(guarded.root, "commit", "-qm", "all")
     git(guarded.root, "rm", "-rq", "--cached", "vault", "settings.ini")
     git(guarded.root, "commit", "-qm", "fewer")
-    told = guarded.play([choose()], [run(command)], flags=("-y",))
-    assert told.code(1) == "CMD-001"
+    commands = ["git log -p", "git show HEAD~1", "git log -p -- vault"]
+    told = guarded.play([choose()], *([run(each)] for each in commands))
+    assert told.codes == ["", "CMD-001", "CMD-001", "CMD-001"]
     assert SECRET not in "".join(told.requests)
 
 
@@ -135,21 +130,17 @@ def test_folders_are_listed_and_searched_without_what_is_denied(guarded: Governe
     assert SECRET not in "".join(told.requests)
 
 
-@pytest.mark.parametrize(
-    "reading",
-    [
-        read("linked.txt"),
-        call("list_code_definition_names", path="linked.py"),
-        run("cat linked.txt"),
-        run("cat to_linked.txt"),
-        run("grep -r TOKEN deep"),
-    ],
-    ids=lambda made: str(made)[:80],
-)
-def test_a_hard_link_does_not_show_a_denied_file(guarded: Governed, reading: object):
+def test_a_hard_link_does_not_show_a_denied_file(guarded: Governed):
     link_denied_files(guarded)
-    told = guarded.play([choose()], [reading], flags=("-y",))
-    assert told.code(1) == "CMD-001"
+    told = guarded.play(
+        [choose()],
+        [read("linked.txt")],
+        [call("list_code_definition_names", path="linked.py")],
+        [run("cat linked.txt")],
+        [run("cat to_linked.txt")],
+        [run("grep -r TOKEN deep")],
+    )
+    assert told.codes == ["", *["CMD-001"] * 5]
     assert SECRET not in "".join(told.requests)
 
 
@@ -264,9 +255,8 @@ def own(governed: Governed) -> Governed:
     return governed
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
+def test_an_edit_that_does_not_fit_shows_nothing_of_a_denied_file(own: Governed):
+    edits = [
         call("apply_diff", path=OWN, diff=blocks((NEARLY, "x"))),
         call("apply_diff", path=OWN, diff=blocks(("first = 1", "first = 0"), (NEARLY, "x"))),
         quoted("edit", NEARLY, "x"),
@@ -276,12 +266,10 @@ def own(governed: Governed) -> Governed:
         hunk(NEARLY, "x"),
         patch(f"*** Update File: {OWN}", "*** Move to: src/auth/open.py", "@@", "-first = 1"),
         write(OWN),
-    ],
-    ids=lambda made: str(made)[:60],
-)
-def test_an_edit_that_does_not_fit_shows_nothing_of_a_denied_file(own: Governed, edit: object):
-    told = own.play([choose()], [edit], flags=("-y",))
-    assert told.code(1) in ("CMD-001", "REQ-007")
+    ]
+    told = own.play([choose()], *([each] for each in edits))
+    assert {*told.codes[1:]} <= {"CMD-001", "REQ-007"}
+    assert len(told.codes) == 1 + len(edits)
     assert SECRET not in "".join(told.requests)
 
 
