@@ -228,7 +228,7 @@ async def test_what_is_no_picture_stays_text(tmp_path: Path):
         await until(played.pilot, lambda: played.text.endswith("words"))
         assert played.text == f"{tmp_path}/missing.png {wrong} and\nwords"
         assert played.attached == []
-        await played.see("Not attached: It is not a picture.")
+        await played.see("Not attached: It is not an image.")
 
 
 async def test_the_first_bytes_say_what_it_is(tmp_path: Path):
@@ -397,8 +397,8 @@ async def test_the_next_program_is_asked_when_one_has_nothing(programs: Path):
     ("script", "told"),
     [
         pytest.param("", "Install wl-clipboard or xclip", id="no-program"),
-        pytest.param("exit 1", "There is no picture in the clipboard", id="nothing-there"),
-        pytest.param("echo words", "There is no picture in the clipboard", id="only-words"),
+        pytest.param("exit 1", "There is no image in the clipboard", id="nothing-there"),
+        pytest.param("echo words", "There is no image in the clipboard", id="only-words"),
         pytest.param(
             f"printf '\\211PNG\\r\\n\\032\\n\\0\\0\\0\\rIHDR\\0\\0\\0\\010\\0\\0\\0\\010'; "
             f"/bin/cat /dev/zero | /usr/bin/head -c {MOST_READ}",

@@ -31,7 +31,7 @@ async def load_pictures(
     problems: list[dict[str, str]] = []
     for one in given:
         if one.startswith("data:"):
-            image, problem = image_in(one), "It is not a picture as a base64 data URI."
+            image, problem = image_in(one), "It is not an image as a base64 data URI."
         else:
             read = partial(_read, os.path.join(workspace, one))
             image, problem = await anyio.to_thread.run_sync(read)
@@ -53,5 +53,5 @@ def _read(path: str) -> tuple[Image | None, str]:
         return None, f"It cannot be read ({error})."
     shown = picture(data[:MOST], Sight(sees=True, most=MOST), complete=len(data) <= MOST)
     if shown is None:
-        return None, "It is not a picture."
+        return None, "It is not an image."
     return shown.image, shown.words

@@ -32,9 +32,9 @@ from rookery.tui.short_texts import byte_count
 MOST_PICTURES = 20
 LOOKING_SECONDS = 2.0
 """For finding a file: folders of other machines may never answer."""
-TOO_MANY = f"A message can have {MOST_PICTURES} pictures at most."
-TOO_MUCH = f"The pictures of a message can have {TOGETHER // MIB} MiB together at most."
-NO_PICTURE = "There is no picture in the clipboard."
+TOO_MANY = f"A message can have at most {MOST_PICTURES} images."
+TOO_MUCH = f"The images of a message can have at most {TOGETHER // MIB} MiB together."
+NO_PICTURE = "There is no image in the clipboard."
 NO_READER = "No program here can read the clipboard. Install {}."
 
 

@@ -79,8 +79,8 @@ class Composer(TextArea):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "Send", show=False, priority=False),
         Binding("shift+enter,alt+enter,ctrl+j", "break_line", "New line", show=False),
-        Binding("ctrl+v", "attach", "Attach the picture in the clipboard", show=False),
-        Binding("backspace", "erase", "In an empty input: remove the last picture", show=False),
+        Binding("ctrl+v", "attach", "Attach the image in the clipboard", show=False),
+        Binding("backspace", "erase", "In an empty input: remove the last image", show=False),
     ]
 
     class Submitted(Message):

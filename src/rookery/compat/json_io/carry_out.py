@@ -29,7 +29,7 @@ from rookery.protocol.picture_files import load_pictures
 
 ALL = 1_000_000
 """More tasks than anybody has."""
-NOTHING_SAID = "Give a task: the message has neither text nor a picture."
+NOTHING_SAID = "Give a task: the message has neither text nor an image."
 NOTHING_DONE = "Nothing is running."
 NOT_HERE = "Task {id} does not belong to this workspace."
 

@@ -312,7 +312,7 @@ def unloaded_pictures(problems: Sequence[Mapping[str, str]]) -> Wire:
     return {
         "type": "image_load_error",
         "errors": list(problems),
-        "message": f"These pictures could not be shown and were left out: {names}.",
+        "message": f"These images could not be shown and were left out: {names}.",
     }
 
 

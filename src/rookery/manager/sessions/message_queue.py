@@ -82,14 +82,14 @@ def images_of(letter: UserMessage) -> tuple[Image, ...]:
 def check(letter: UserMessage) -> UserMessage:
     """The letter, if its pictures are some. Raises `CommandRejected` with what is wrong."""
     if len(letter.images) > MOST:
-        raise CommandRejected(f"A message can have at most {MOST} pictures. Remove some.")
+        raise CommandRejected(f"A message can have at most {MOST} images. Remove some.")
     images_of(letter)
     return letter
 
 
 def _image(uri: str) -> Image:
     if not (found := _DATA_URI.fullmatch(uri)):
-        raise CommandRejected("Give pictures as data URIs: data:image/...;base64,...")
+        raise CommandRejected("Give images as data URIs: data:image/...;base64,...")
     return Image(media_type=found[1].lower(), data=found[2])
 
 

@@ -268,7 +268,7 @@ OWN = (
     OwnCommand("condense", "summarise the conversation", _line("condense")),
     OwnCommand("bg", "move the running command to the background", _line("bg")),
     OwnCommand("stop", "end the running command", _line("stop")),
-    OwnCommand("paste", "attach the picture in the clipboard", _paste),
+    OwnCommand("paste", "attach the image in the clipboard", _paste),
     OwnCommand("copy", "copy the selection or the last answer", _copy),
     OwnCommand("export", "write the conversation to a file", _export, "[FILE]"),
     OwnCommand("theme", "switch between dark and light", _theme),

@@ -213,7 +213,7 @@ class _Drawing:
                         if target and not shown.endswith(target):
                             text.append(f" ({target})", self._quiet)
                     case "image":
-                        text.append(f"[picture: {part.content}]", self._quiet)
+                        text.append(f"[image: {part.content}]", self._quiet)
                     case "strong_close" | "em_close" | "s_close":
                         styles.pop()
                     case _:
