@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -17,6 +15,7 @@ import pytest
 from rookery.core.facts import CommandDetached, CommandEnded
 from rookery.storage.verify import verify
 from support.command_server import CommandServer
+from support.text_process import Started
 from support.twelve_turns import SESSION, Playground
 
 SECONDS = 120
@@ -49,16 +48,9 @@ def ground(tmp_path: Path, mark: str) -> Playground:
 
 
 @contextmanager
-def session(ground: Playground) -> Iterator["subprocess.Popen[str]"]:
+def session(ground: Playground) -> Iterator[Started]:
     """A run whose first command is in the background and whose second waits for `go`."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "rookery", *ground.first],
-        env=ground.environ(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with ground.start(ground.first) as process:
         try:
             gate = gate_that_somebody_waits_at(ground, process)
             yield process
@@ -70,7 +62,7 @@ def session(ground: Playground) -> Iterator["subprocess.Popen[str]"]:
             process.kill()
 
 
-def gate_that_somebody_waits_at(ground: Playground, process: "subprocess.Popen[str]") -> int:
+def gate_that_somebody_waits_at(ground: Playground, process: Started) -> int:
     """`go`, opened as soon as the second command reads it."""
     running = os.pidfd_open(process.pid)
     try:
@@ -79,7 +71,7 @@ def gate_that_somebody_waits_at(ground: Playground, process: "subprocess.Popen[s
                 return os.open(ground.work / "go", os.O_WRONLY | os.O_NONBLOCK)
     finally:
         os.close(running)
-    raise AssertionError(process.communicate()[1])
+    raise AssertionError(process.communicate(timeout=SECONDS)[1])
 
 
 Ps = Callable[..., str]

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +15,7 @@ from rookery.core.facts import Asked, Event, TaskClosed, TaskReopened, ToolFinis
 from rookery.core.replies import STOPPED_BY_USER
 from rookery.storage.verify import verify
 from support.command_server import CommandServer
+from support.text_process import Started
 from support.twelve_turns import SESSION, Playground
 
 SECONDS = 120
@@ -49,16 +48,8 @@ def ground(tmp_path: Path, mark: str) -> Playground:
 
 
 @contextmanager
-def rookery(ground: Playground, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rookery", *arguments],
-        env=ground.environ(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
+def rookery(ground: Playground, *arguments: str) -> Iterator[Started]:
+    with ground.start([*arguments]) as process:
         try:
             yield process
         finally:

@@ -28,6 +28,7 @@ from rookery.core.limits import Limits
 from rookery.storage.journal import read_events
 from rookery.storage.journal_lines import JOURNAL, never_begun
 from support.command_server import CommandServer, Ended
+from support.text_process import Started, start_text
 
 SCRIPT = Path(__file__).parents[1] / "faults" / "twelve_turns.yaml"
 SESSION = "6d0a5a4c-7c07-4bb4-9a53-0d0a0a6e4f01"
@@ -109,6 +110,11 @@ class Playground:
         return server.run(
             arguments, self.environ(**environ), self.folder, largest_file=largest_file
         )
+
+    def start(self, arguments: list[str]) -> Started:
+        """With pipes to what it says, and as long as one likes."""
+        environ = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "LANG": "C.UTF-8"}
+        return start_text(arguments, {**environ, "ROOKERY_HOME": str(self.home)}, self.folder)
 
     @property
     def begun(self) -> bool:
