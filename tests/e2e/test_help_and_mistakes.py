@@ -45,7 +45,7 @@ def test_every_heading_is_about_options_that_there_are():
             ["--timeout", "nan"],
             "Invalid value for '--timeout': nan is not a number of seconds. See ",
         ),
-        (["--followup-timeout", "nan"], "Invalid value for '--followup-timeout': nan is no numbe"),
+        (["--followup-timeout", "nan"], "Invalid value for '--followup-timeout': nan is not a n"),
         (["--followup-timeout", "inf"], "--followup-timeout must be a number of at least 0, not "),
         (["--consecutive-mistake-limit", "9" * 30], "--consecutive-mistake-limit must be a whole"),
     ],

@@ -21,10 +21,13 @@ class Seconds(click.FloatRange):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        seconds = float(super().convert(value, param, ctx))
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = math.nan
         if math.isnan(seconds):
             self.fail(f"{value} is not a number of seconds.", param, ctx)
-        return seconds
+        return float(super().convert(seconds, param, ctx))
 
     def _describe_range(self) -> str:
         return ""

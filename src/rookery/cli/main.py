@@ -121,6 +121,9 @@ def run(arguments: Sequence[str]) -> int:
         return int(code or 0)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        return WRONG_USAGE
     except click.ClickException as error:
         return _failed(_about_usage(error, command, name), WRONG_USAGE)
     except RookeryError as error:
@@ -147,8 +150,10 @@ def disable_core_dumps_and_ptrace() -> None:
 
 def _about_usage(error: click.ClickException, command: click.Command, name: str) -> str:
     said = error.format_message()
-    ended = said if said.endswith((".", "?", "!")) else f"{said}."
+    ended = said if said.endswith((".", "?", "!", "?)")) else f"{said}."
     where = NAME if command is task else f"{NAME} {name}"
+    if isinstance(error, click.UsageError) and error.ctx and command is not task:
+        where = error.ctx.command_path
     return f"{ended} See {where} --help."
 
 

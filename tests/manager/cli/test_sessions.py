@@ -359,6 +359,7 @@ def test_with_json_the_answer_is_one_line_for_a_program(words: list[str], said: 
         (["approve", "38e51", "--digest", "other"], "now asks for something else, so nothing"),
         (["approve", "38e52"], "Session 38e52a1b has nothing to approve."),
         (["answer", "38e52", "x"], "Session 38e52a1b has no open question. To send a message:"),
+        (["merge", "x"], "No such worktree: x. See rookery sessions worktrees list."),
         (["merge", "38e52"], "works in the project itself, not in a worktree."),
         (["compare", "38e52"], "is not one of several versions."),
         (["comment", "38e51", "a.py", "x"], "a.py is not a line. Write PATH:LINE."),
@@ -386,6 +387,8 @@ def test_with_json_the_answer_is_one_line_for_a_program(words: list[str], said: 
             "The request has the field 'auto_approve' twice. Nothing was done.",
         ),
         (["fly"], "No such command 'fly'"),
+        (["wait", "38e52", "--timeout", "x"], "x is not a number of seconds."),
+        (["worktrees", "agree"], "See rookery sessions worktrees agree --help."),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
 )
@@ -695,6 +698,13 @@ def test_in_a_folder_of_a_project_that_has_sessions_one_is_told(
 def test_a_diff_is_read_without_its_colours(said: Said):
     _, printed, _ = said("diff", "38e51", "a.py")
     assert printed.splitlines()[1:] == ["-    1 x < 1", "+    1 y"]
+
+
+def test_a_group_without_a_command_prints_its_help(said: Said):
+    code, _, complaint = said("worktrees")
+    assert code == 2
+    assert complaint.startswith("Usage: rookery sessions worktrees ")
+    assert "See rookery" not in complaint
 
 
 def test_every_command_has_help_that_fits_a_screen(capsys: pytest.CaptureFixture[str]):

@@ -83,11 +83,14 @@ class ManagerClient:
         """All of them, also those put away."""
         return (await self.do(ListSessions(archived=True))).sessions
 
-    async def session(self, given: str) -> SessionRow:
-        """The session that is meant, by its id or the beginning of it."""
+    async def session(self, given: str, *, none: str = "") -> SessionRow:
+        """The session that is meant, by its id or the beginning of it. `none` is the error if
+        there is none, where something else may be meant."""
         everyone = await self.sessions()
         wanted = given.lower()
         fitting = [each for each in everyone if each.session_id.startswith(wanted)]
+        if none and not fitting:
+            raise SettingsError(none)
         if len(wanted) < SHORTEST and len(fitting) != 1:
             raise SettingsError(
                 f"{given!r} is too short for a session id; give at least {SHORTEST} characters."
@@ -113,7 +116,8 @@ class ManagerClient:
             case [only]:
                 return only
             case []:
-                session = await self.session(given)
+                none = f"No such worktree: {given}. See {NAME} sessions worktrees list."
+                session = await self.session(given, none=none)
             case several:
                 branches = some([harmless_line(each.branch) for each in several])
                 raise SettingsError(
