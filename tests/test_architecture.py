@@ -57,7 +57,7 @@ LIBRARIES = {
 """Where each is at home."""
 ONE_HOME = {
     r"fcntl\.flock": "platform/locks.py",
-    r"os\.replace|mkstemp": "platform/disk.py checkpoints/repositories/git_copies.py",
+    r"os\.replace|mkstemp": "platform/disk.py checkpoints/git_copies.py",
     "PR_SET_CHILD_SUBREAPER": "platform/warden.py platform/wardens.py",
 }
 """What is done in one place only, and where."""

@@ -3,7 +3,7 @@
 import pytest
 
 from rookery.browser.browser_session import NOT_OPEN
-from rookery.browser.page_views import VIEWPORT
+from rookery.browser.watched_page import VIEWPORT
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
 from support.browser_site import Bench, Site, colour, folder_of, processes_of, size, until_gone

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from llm_server import LlmServer, Recorded, call, finish
-from rookery.browser.page_views import Happenings
 from rookery.browser.reach import BrowserReach
-from rookery.browser.watched_page import WatchedPage
+from rookery.browser.watched_page import Happenings, WatchedPage
 from support.terminal_session import Installed, at
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import pytest
 from rookery import VERSION
 from rookery.app import checkup
 from rookery.cli import doctor
-from rookery.core.findings import Finding, Health
 from rookery.core.limits import MIB
+from rookery.core.refusals import Finding, Health
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 from rookery.storage.sessions import TaskStore

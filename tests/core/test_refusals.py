@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from rookery.core.findings import Problem
 from rookery.core.refusals import (
     KINDS,
     MOST_STEPS,
+    Problem,
     Refusal,
     RefusedTarget,
     merged,

@@ -9,7 +9,7 @@ import pytest
 
 from llm_server import LlmServer, call, finish
 from rookery.app.checkup import check_protection
-from rookery.core.findings import Health
+from rookery.core.refusals import Health
 from rookery.core.settings import Settings
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places

@@ -28,7 +28,7 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Act, Attend
-from rookery.tools.modes import NewTask, SwitchModeTool
+from rookery.tools.conversation import NewTask, SwitchModeTool
 from support.stage import TASK, Stage, StageClock, call, finish, write
 
 pytestmark = pytest.mark.anyio

@@ -40,7 +40,7 @@ from rookery.permissions.protected_changes import protected_paths
 from rookery.platform.user_folders import find_places
 from rookery.providers.scripted import Line, ScriptedProvider
 from rookery.storage.sessions import TaskArtifacts, TaskStore
-from rookery.tools.modes import NewTask
+from rookery.tools.conversation import NewTask
 from rookery.tools.registry import all_tools, spec_of
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder

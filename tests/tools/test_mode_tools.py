@@ -9,7 +9,7 @@ from rookery.core.instructions import Skill
 from rookery.core.limits import Limits
 from rookery.core.modes import BUILT_IN
 from rookery.errors import BadArguments
-from rookery.tools.modes import LoadSkill, SwitchModeTool
+from rookery.tools.conversation import LoadSkill, SwitchModeTool
 from support.tool_workspace import Bench
 
 pytestmark = pytest.mark.anyio

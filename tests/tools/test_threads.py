@@ -4,7 +4,7 @@ import anyio
 import anyio.from_thread
 import pytest
 
-from rookery.tools.threads import beside
+from rookery.tools.file_changes import beside
 
 pytestmark = pytest.mark.anyio
 

@@ -48,7 +48,7 @@ from rookery.prompting.modes import ModeFiles
 from rookery.prompting.rules import RuleFiles
 from rookery.prompting.skills_and_commands import CommandFiles, FoundCommands, SkillFiles
 from rookery.prompting.system_prompt import MODES, system_prompt
-from rookery.tools.modes import LoadSkill, NewTask, SwitchModeTool
+from rookery.tools.conversation import LoadSkill, NewTask, SwitchModeTool
 from rookery.tools.registry import compact_spec, offered, spec_of
 from rookery.workspace.files import WorkspaceFiles
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import anyio
 
 from rookery import NAME
-from rookery.core.findings import Finding, Health
 from rookery.core.limits import MIB
 from rookery.core.protected_paths import IGNORE_FILES
+from rookery.core.refusals import Finding, Health
 from rookery.core.settings import Settings
 from rookery.errors import SettingsError
 from rookery.permissions.approval import problem_with_rules

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rookery.checkpoints.repositories.git_repair import GitMending
-from rookery.checkpoints.repositories.git_views import GitEyes
-from rookery.checkpoints.repositories.git_watch import GitWatch
+from rookery.checkpoints.git_repair import GitMending
+from rookery.checkpoints.git_views import GitEyes
+from rookery.checkpoints.git_watch import GitWatch
 from rookery.commands.judge import CommandJudge
 from rookery.commands.rules import CommandRules, NetworkGate
 from rookery.core.command_lines import GitUse
@@ -35,10 +35,10 @@ from rookery.platform.git_programs import git_programs
 from rookery.platform.paths import within_any
 from rookery.platform.user_folders import Places
 from rookery.sandbox.confinement import SandboxWishes
-from rookery.sandbox.egress.known_hosts import KnownHosts, remotes
-from rookery.sandbox.egress.way_out import Egress
+from rookery.sandbox.known_hosts import KnownHosts, remotes
 from rookery.sandbox.launcher import Launching, NoSandboxNotice
 from rookery.sandbox.sandbox import Sandbox
+from rookery.sandbox.way_out import Egress
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.terminal import Terminal
 

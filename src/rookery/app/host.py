@@ -157,7 +157,7 @@ class Workplace:
             raise CommandRejected(str(error)) from error
 
     def _paths(self, letters: str, most: int) -> tuple[FoundPath, ...]:
-        from rookery.core.text.fuzzy import best_matches
+        from rookery.core.text.characters import best_matches
 
         known = self._known.paths()
         return tuple(best_matches(known, letters, most, lambda each: each.path))

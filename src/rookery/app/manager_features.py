@@ -14,7 +14,7 @@ from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.limits import Limits
 from rookery.core.queries import AskModels, AskModes, FoundPath, KnownMode, KnownModel
 from rookery.core.settings import Settings
-from rookery.core.text.fuzzy import best_matches
+from rookery.core.text.characters import best_matches
 from rookery.errors import SettingsError
 from rookery.governance.project_views import ProjectViews
 from rookery.permissions.trust import TrustStore

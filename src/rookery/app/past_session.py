@@ -113,7 +113,7 @@ def drop_files(places: Places, store: TaskStore, gone: Collection[str]) -> str:
     """Drop what checkpoints hold only for the deleted sessions `gone`, and copies of
     repositories; a sentence if that was not possible."""
     from rookery.checkpoints.checkpoint_snapshot import drop_unneeded
-    from rookery.checkpoints.repositories.git_copies import drop_copies
+    from rookery.checkpoints.git_copies import drop_copies
 
     drop_copies(places.git_copies)
     others_work = store.some_run()

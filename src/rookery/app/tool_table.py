@@ -12,7 +12,7 @@ def use_declared_tools() -> None:
 
 def _declared_tools() -> Iterator[ToolTraits]:
     from rookery.browser.browser_action import BrowserAction
-    from rookery.core.governance_mode import INTENT_TOOLS
+    from rookery.core.modes import INTENT_TOOLS
     from rookery.mcp.presence import MCP_TOOLS
     from rookery.tools.registry import declared_by, declared_tools
 

@@ -24,7 +24,7 @@ from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, ToolError
 
 if TYPE_CHECKING:
-    from rookery.browser.page_views import PageView, Spot
+    from rookery.browser.watched_page import PageView, Spot
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _MAC = (
@@ -265,7 +265,7 @@ class BrowserAction:
         return Action(title=title, perform=perform, payload=_payload(args))
 
     async def _outcome(self, ctx: ToolContext) -> Outcome:
-        from rookery.browser.page_views import described
+        from rookery.browser.watched_page import described
 
         view = await self._session.view(pictured=ctx.sees_images)
         sight = Sight(sees=ctx.sees_images, most=ctx.limits.image_bytes)
@@ -314,7 +314,7 @@ def _address(args: BrowserActionArgs) -> WebAddress:
 
 
 def _spot(args: BrowserActionArgs) -> "Spot | None":
-    from rookery.browser.page_views import VIEWPORT, PagePoint
+    from rookery.browser.watched_page import VIEWPORT, PagePoint
 
     if args.coordinate is None:
         return args.selector or None

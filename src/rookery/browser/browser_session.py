@@ -14,7 +14,6 @@ import anyio
 from msgspec import Struct
 
 from rookery.browser.browser_action import find_browser
-from rookery.browser.page_views import PagePoint, PageView, Spot, told
 from rookery.browser.reach import BrowserReach, Find
 from rookery.browser.running_browser import (
     Force,
@@ -23,8 +22,8 @@ from rookery.browser.running_browser import (
     load_playwright,
     running_browser,
 )
-from rookery.browser.watched_page import FROZEN, WAY_OUT, view_of
-from rookery.core.hosts import HostPort, WebAddress, origin_of
+from rookery.browser.watched_page import FROZEN, WAY_OUT, PagePoint, PageView, Spot, told, view_of
+from rookery.core.hosts import Host, HostPort, WebAddress, origin_of
 from rookery.errors import ToolError
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from rookery.browser.page_views import VIEWPORT, Happenings
 from rookery.browser.reach import BrowserReach, proxy
-from rookery.browser.watched_page import WatchedPage
+from rookery.browser.watched_page import VIEWPORT, Happenings, WatchedPage
 from rookery.errors import ToolError
 from rookery.platform.locks import hold_folder, remove_held_folder, sweep_folders
 

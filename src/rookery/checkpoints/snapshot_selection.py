@@ -23,8 +23,8 @@ from msgspec import Struct
 from rookery.checkpoints.file_versions import content_of, is_gits_own, proper, status_of
 from rookery.checkpoints.object_store import ObjectStore
 from rookery.checkpoints.snapshot_trees import Folder, Trees
-from rookery.core.governance_mode import GOVERNANCE_FOLDER, LEDGER_NAMES
 from rookery.core.limits import KIB
+from rookery.core.modes import GOVERNANCE_FOLDER, LEDGER_NAMES
 from rookery.core.protected_paths import protected
 from rookery.errors import StorageError
 from rookery.platform.git_index import NOTHING_TRACKED, TrackedFiles, times_are_settled

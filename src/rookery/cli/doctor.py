@@ -16,7 +16,7 @@ from rookery import NAME, VERSION
 from rookery.app.checkup import check_up
 from rookery.app.model_choice import KEYS_OF_PROVIDERS
 from rookery.cli.main import resolve_folder
-from rookery.core.findings import Finding, Health
+from rookery.core.refusals import Finding, Health
 from rookery.core.settings import Settings
 from rookery.core.text.characters import whole_values
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line

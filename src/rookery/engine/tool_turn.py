@@ -33,9 +33,8 @@ from rookery.core.replies import ALLOWED_NOW, STOPPED_BY_USER, approved_with, fa
 from rookery.core.text.characters import hidden_marks, marked, marks_in, texts_in, unmarked
 from rookery.core.text.output_preview import HIDDEN, Hiding
 from rookery.core.tool_traits import ToolGroup
-from rookery.engine.amended_files import texts_of, with_amendments
 from rookery.engine.event_log import EventLog
-from rookery.engine.gate import Gate, shown_text
+from rookery.engine.gate import Gate, shown_text, texts_of, with_amendments
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.engine.ports.workspace import Files

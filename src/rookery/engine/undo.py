@@ -25,7 +25,7 @@ from rookery.core.facts import (
     Reminded,
     SavingFiles,
 )
-from rookery.core.governance_mode import is_hosts_own
+from rookery.core.modes import is_hosts_own
 from rookery.core.replies import PUT_BACK
 from rookery.core.undo_plan import (
     approved_by_user,

@@ -22,7 +22,7 @@ from rookery.core.facts import (
     Reminded,
     Unrecorded,
 )
-from rookery.core.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
+from rookery.core.modes import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.refusals import Refusal
 from rookery.core.undo_plan import commands_running_on
 from rookery.engine.ports.actions import Action, Outcome

@@ -23,7 +23,7 @@ from rookery.core.facts import (
     Reminded,
     ScopeGranted,
 )
-from rookery.core.governance_mode import EXPAND, SELECT
+from rookery.core.modes import EXPAND, SELECT
 from rookery.core.refusals import KINDS, Refusal
 from rookery.core.tool_traits import traits_of
 from rookery.engine.ports.actions import Action, Permit

@@ -27,7 +27,7 @@ from rookery.core.facts import (
     StepCancelled,
     UserSpoke,
 )
-from rookery.core.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.replies import STOPPED_BY_HOOK
 from rookery.core.settings import Settings
 from rookery.engine.ports.actions import Outcome

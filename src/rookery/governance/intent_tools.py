@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
-from rookery.core.governance_mode import EXPAND, SELECT
+from rookery.core.modes import EXPAND, SELECT
 from rookery.core.refusals import Refusal
 from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
-from rookery.core.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.errors import RookeryError
 from rookery.platform.disk import put
 from rookery.platform.git_objects import ObjectKind, object_id
 from rookery.platform.user_folders import Places
 
 if TYPE_CHECKING:
-    from rookery.core.findings import Problem
+    from rookery.core.refusals import Problem
 
 
 def note_write(folder: Path | None, path: Path, data: bytes) -> None:
@@ -185,7 +185,7 @@ def find_ledger(folder: Path) -> Layout | None:
 
 def nested_roots(layout: Layout) -> "tuple[Problem, ...]":
     """Folders with intents inside of what others govern already."""
-    from rookery.core.findings import Problem
+    from rookery.core.refusals import Problem
 
     return tuple(
         Problem(

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rookery.core.findings import Problem
+from rookery.core.refusals import Problem
 from rookery.governance.intents.file_nodes import KeyedNode, ListNode, MapNode, Node, TextNode
 from rookery.governance.scope.scope_verdict import BIDIRECTIONAL
 

@@ -25,8 +25,8 @@ from rookery.mcp.catalogue import (
     ToolOffer,
 )
 from rookery.mcp.config import ServerDefinition, Transport
-from rookery.mcp.failure import ServerFailure, in_words, visible, visible_line
 from rookery.mcp.received import ConnectionEnd
+from rookery.mcp.results import ServerFailure, in_words, visible, visible_line
 from rookery.mcp.server_process import ServerProcess
 from rookery.mcp.server_programs import LIST_SECONDS, ServerEnvironment
 from rookery.mcp.transports import last_words, to_program, to_url

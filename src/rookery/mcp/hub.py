@@ -19,7 +19,7 @@ from rookery.errors import BadArguments
 from rookery.mcp.agreements import AGREEMENTS_FILE, PINS_FILE, Agreements, ConfigFiles, Pins
 from rookery.mcp.catalogue import Catalogue, CatalogueMemory, ToolOffer, named
 from rookery.mcp.config import EVERY_TOOL, ServerDefinition, ServerProblem
-from rookery.mcp.failure import visible_line
+from rookery.mcp.results import visible_line
 from rookery.mcp.server import McpServer, Progress, ServerHealth, State
 from rookery.mcp.server_programs import (
     EMPTY_FOLDER,

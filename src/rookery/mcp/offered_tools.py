@@ -20,10 +20,9 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.errors import ToolError
 from rookery.mcp.catalogue import ResourceOffer
-from rookery.mcp.failure import visible_line
 from rookery.mcp.hub import McpHub
 from rookery.mcp.presence import ACCESS
-from rookery.mcp.results import capped, resource_outcome
+from rookery.mcp.results import capped, resource_outcome, visible_line
 from rookery.mcp.server import State
 from rookery.mcp.use_mcp_tool import LOST, UseMcpTool, insist, startable
 

@@ -17,7 +17,7 @@ import msgspec
 from rookery.core.limits import MIB
 from rookery.core.text.output_preview import Hiding
 from rookery.mcp.config import ServerDefinition
-from rookery.mcp.failure import CLOSED, ServerFailure, in_words
+from rookery.mcp.results import CLOSED, ServerFailure, in_words
 
 if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream

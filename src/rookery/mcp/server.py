@@ -17,7 +17,7 @@ from rookery.mcp.agreements import Agreements, Pins, how_to_agree
 from rookery.mcp.catalogue import Catalogue, CatalogueMemory
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.connection import Connection
-from rookery.mcp.failure import CLOSED, is_closed, visible_line
+from rookery.mcp.results import CLOSED, is_closed, visible_line
 from rookery.mcp.server_programs import NamedFiles, ServerEnvironment
 from rookery.mcp.variables import Source
 

@@ -12,9 +12,9 @@ from rookery.core.blocks import ToolCall
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.mcp.agreements import how_to_agree
 from rookery.mcp.config import Pairs, ServerDefinition, Transport
-from rookery.mcp.failure import visible_line
 from rookery.mcp.hub import McpHub
 from rookery.mcp.presence import FILE_NAME
+from rookery.mcp.results import visible_line
 from rookery.mcp.variables import is_secret_name
 
 LONGEST_PLACE = 1000

@@ -12,7 +12,7 @@ import anyio
 
 from rookery.core.limits import KIB
 from rookery.mcp.config import ServerDefinition
-from rookery.mcp.failure import ServerFailure
+from rookery.mcp.results import ServerFailure
 from rookery.mcp.server_programs import (
     environment_for,
     make_empty,

@@ -23,7 +23,7 @@ from rookery.core.limits import MIB
 from rookery.errors import ToolError
 from rookery.mcp.agreements import Pins
 from rookery.mcp.config import ServerDefinition, Transport
-from rookery.mcp.failure import ServerFailure, visible_line
+from rookery.mcp.results import ServerFailure, visible_line
 
 _FETCHERS = {"npx", "bunx", "uvx", "pipx", "docker", "podman"}
 """Programs that run what was published, and of the folder they are started in heed only these."""

@@ -14,8 +14,8 @@ import anyio
 from rookery.core.limits import MIB
 from rookery.core.text.output_preview import Hiding
 from rookery.mcp.config import ServerDefinition, Transport
-from rookery.mcp.failure import ServerFailure, visible_line
 from rookery.mcp.received import ConnectionEnd, Flood, ServerMessages
+from rookery.mcp.results import ServerFailure, visible_line
 from rookery.mcp.server_process import ServerProcess
 
 if TYPE_CHECKING:

@@ -23,10 +23,9 @@ from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.mcp.catalogue import ToolOffer, named
 from rookery.mcp.connection import LONGEST_NAME
-from rookery.mcp.failure import visible_line
 from rookery.mcp.hub import McpHub
 from rookery.mcp.presence import USE
-from rookery.mcp.results import capped, tool_outcome
+from rookery.mcp.results import capped, tool_outcome, visible_line
 from rookery.mcp.server import LATE, WrongArguments
 from rookery.mcp.server_guard import CHANGED
 from rookery.mcp.server_programs import ChangedFiles

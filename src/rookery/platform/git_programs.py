@@ -14,9 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from rookery.platform.command_environment import command_environment
 from rookery.platform.git_folders import common_folder, first_line, separate_folder
-from rookery.platform.git_runner import read_settings
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.paths import within
 
@@ -127,6 +125,9 @@ def _git_folder(folder: str) -> tuple[str, str] | None:
 
 
 def _settings_read(program: str, folder: str, words: Sequence[str]) -> str:
+    from rookery.platform.command_environment import command_environment
+    from rookery.platform.git_runner import read_settings
+
     environment = command_environment(os.environ, confined=False)
     return read_settings(program, words, folder=folder, environment=environment, seconds=SECONDS)
 

@@ -25,7 +25,7 @@ from rookery.prompting.config_files import (
     projects_folder,
     users_folder,
 )
-from rookery.prompting.yaml_text import front_matter
+from rookery.prompting.modes import front_matter
 from rookery.workspace.boundaries import Boundaries
 
 FILE_NAME = "SKILL.md"

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from rookery import PROJECT_FOLDER
-from rookery.core.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.text.characters import folded, folded_names
 from rookery.engine.ports.workspace import WayOut
 from rookery.platform.paths import within, within_any

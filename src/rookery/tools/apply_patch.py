@@ -21,13 +21,13 @@ from rookery.engine.ports.workspace import FileText
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.tools.file_changes import (
     ONLY_LINE_ENDS,
+    beside,
     existing,
     explain_miss,
     readable_diff,
     rewrite,
     unchanged,
 )
-from rookery.tools.threads import beside
 
 if TYPE_CHECKING:
     from rookery.core.text.patch_text import Section

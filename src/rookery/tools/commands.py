@@ -24,7 +24,7 @@ from rookery.engine.ports.tool import ToolContext
 from rookery.engine.ports.workspace import Artifacts
 from rookery.errors import BadArguments, ToolError
 from rookery.tools.command_watch import CommandWatch, finished, first_line, still_running
-from rookery.tools.threads import beside
+from rookery.tools.file_changes import beside
 
 DEFAULT_LIMIT = 40 * KIB
 PIECE = 64 * KIB

@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import anyio.to_thread
 
 from rookery.core.facts import Change
 from rookery.core.protected_paths import scripts_changed
@@ -20,7 +22,15 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.engine.ports.workspace import FileText
 from rookery.errors import BadArguments, ToolError
-from rookery.tools.threads import beside
+
+T = TypeVar("T")
+
+
+async def beside(work: Callable[[], T]) -> T:
+    """The result of something that changes nothing. If it is no longer wanted, whoever waits for
+    it goes on at once, and it comes to its end unheard."""
+    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+
 
 ChangeTool: TypeAlias = Literal["newFileCreated", "editedExistingFile", "appliedDiff"]
 

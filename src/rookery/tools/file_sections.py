@@ -28,7 +28,7 @@ from rookery.tools.document_text import (
     document_text,
     most_to_read,
 )
-from rookery.tools.threads import beside
+from rookery.tools.file_changes import beside
 
 TAB = 4
 COMMENTS = ("#", "//", "--", "/*", "*", '"""', "'''")

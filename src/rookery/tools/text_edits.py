@@ -15,8 +15,7 @@ from rookery.engine.ports.actions import Action
 from rookery.engine.ports.tool import ToolContext
 from rookery.engine.ports.workspace import FileText
 from rookery.errors import BadArguments
-from rookery.tools.file_changes import change_file, existing, explain_miss
-from rookery.tools.threads import beside
+from rookery.tools.file_changes import beside, change_file, existing, explain_miss
 
 if TYPE_CHECKING:
     from rookery.core.text.diff_blocks import Applied

@@ -28,8 +28,7 @@ from rookery.platform.paths import visible
 from rookery.workspace.files import WorkspaceFiles
 
 if TYPE_CHECKING:
-    from rookery.workspace.found_lines import FoundLines
-    from rookery.workspace.source_files import Opener, OpenFile
+    from rookery.workspace.source_files import FoundLines, Opener, OpenFile
     from rookery.workspace.tree import Tree, TreeEntry
 
 _LONGEST_REGEX = 10_000
@@ -232,7 +231,7 @@ class _Search:
     """One search under way: which files are still to be looked into, and what was found."""
 
     def __init__(self, tree: "Tree", limits: Limits, glob: str | None) -> None:
-        from rookery.workspace.found_lines import FoundLines
+        from rookery.workspace.source_files import FoundLines
         from rookery.workspace.tree import file_filter
 
         self.found = FoundLines(limits)

@@ -7,7 +7,7 @@ import pytest
 
 from rookery.compat.json_io.client import ExtensionClient
 from rookery.compat.json_io.client_state import Emitter, Happening, Observable
-from rookery.compat.json_io.message_rows import Wire
+from rookery.compat.json_io.task_rows import Wire
 
 NAMES = list(Happening)
 

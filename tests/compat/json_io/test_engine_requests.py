@@ -10,8 +10,8 @@ import pytest
 from rookery.compat.driver import StartSettings
 from rookery.compat.json_io import request_types as wants
 from rookery.compat.json_io.carry_out import EngineRequests
-from rookery.compat.json_io.message_rows import Wire
 from rookery.compat.json_io.messages import EngineMessages
+from rookery.compat.json_io.task_rows import Wire
 from rookery.core import commands
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer, Cancel, CloseTask, OpenTask, Speak, StopCommand

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.text.fuzzy import best_matches
+from rookery.core.text.characters import best_matches
 
 PATHS = [
     "README.md",

@@ -9,8 +9,7 @@ from rookery.core.commands import Condense, EditQueue, SwitchApproval, SwitchMod
 from rookery.tui.pickers.own_commands import obey
 from rookery.tui.screens.checkpoint_screen import CheckpointScreen
 from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen, QueueScreen
-from rookery.tui.screens.cost_screen import CostScreen
-from rookery.tui.screens.help_screen import HelpScreen
+from rookery.tui.screens.info_screens import CostScreen, HelpScreen
 from rookery.tui.screens.side_screen import SideScreen
 from rookery.tui.screens.task_list_screen import TaskListScreen
 from rookery.tui.screens.tree_screen import TreeScreen

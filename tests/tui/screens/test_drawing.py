@@ -39,15 +39,16 @@ from rookery.tui.picker_control import TodoPanel, drawn_todos
 from rookery.tui.pickers.picker import picker_for
 from rookery.tui.screens.checkpoint_screen import CheckpointScreen
 from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen, QueueScreen
-from rookery.tui.screens.cost_screen import (
+from rookery.tui.screens.info_screens import (
     ROWS,
     Account,
     CostScreen,
+    HelpSection,
     Spending,
     account,
     drawn_accounts,
+    drawn_help,
 )
-from rookery.tui.screens.help_screen import HelpSection, drawn_help
 from rookery.tui.screens.shell_screen import ShellScreen
 from rookery.tui.screens.side_screen import SideScreen, key_uses, own_bindings, spelled
 from rookery.tui.screens.task_list_screen import ConfirmScreen, TaskListScreen

@@ -11,8 +11,7 @@ from rookery.core.commands import Cancel, EditQueue, OpenTask, ReopenTask
 from rookery.tui.app import FullScreen, Opening
 from rookery.tui.composer import Composer
 from rookery.tui.pickers.picker import Picker
-from rookery.tui.screens.cost_screen import CostScreen
-from rookery.tui.screens.help_screen import HelpScreen
+from rookery.tui.screens.info_screens import CostScreen, HelpScreen
 from rookery.tui.screens.side_screen import SideScreen
 from support.scripted_host import PlayedHost
 from support.tui_screen_scenes import TASKS, knowing_host, worked

@@ -16,8 +16,8 @@ from rookery.compat.json_io.lookups import (
     look_up,
     unloaded_pictures,
 )
-from rookery.compat.json_io.message_rows import Wire
 from rookery.compat.json_io.messages import EngineMessages, error, event
+from rookery.compat.json_io.task_rows import Wire
 from rookery.core import commands
 from rookery.core.asks import CATEGORY, AskCategory
 from rookery.core.blocks import Image

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.compat.json_io.message_rows import Wire, read_row
+from rookery.compat.json_io.task_rows import Wire, read_row
 from rookery.core.asks import AskKind
 from rookery.core.folds.agent_state import AgentStateInfo, detect
 from rookery.core.message import Message

@@ -4,7 +4,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 from rookery.compat.json_io import request_types as wants
-from rookery.compat.json_io.message_rows import Wire
 from rookery.compat.json_io.messages import EngineMessages, WebviewQuestion
 from rookery.compat.json_io.request_types import (
     CompareFiles,
@@ -13,6 +12,7 @@ from rookery.compat.json_io.request_types import (
     ReviewMessage,
     WantModels,
 )
+from rookery.compat.json_io.task_rows import Wire
 from rookery.compat.structured_output.call_rows import output
 from rookery.core import commands
 from rookery.core.asks import Choice, Reply, takes

@@ -22,7 +22,7 @@ from rookery.compat.control_stream.stream_commands import (
 )
 from rookery.compat.driver import StartSettings, start_settings
 from rookery.compat.json_io import request_types as wants
-from rookery.compat.json_io.message_rows import Wire
+from rookery.compat.json_io.task_rows import Wire
 from rookery.core.asks import CHOICES, Reply, reply_of
 from rookery.core.text.characters import whole_values
 

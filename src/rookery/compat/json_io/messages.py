@@ -14,7 +14,6 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from rookery.compat.driver import StartSettings
-from rookery.compat.json_io.message_rows import Wire
 from rookery.compat.json_io.task_events import (
     PARTS,
     RunningCommands,
@@ -22,7 +21,7 @@ from rookery.compat.json_io.task_events import (
     history,
     surroundings,
 )
-from rookery.compat.json_io.task_rows import ShownTask
+from rookery.compat.json_io.task_rows import ShownTask, Wire
 from rookery.compat.structured_output.call_rows import output
 from rookery.core.asks import CATEGORY, AskCategory, AskKind
 from rookery.core.facts import (

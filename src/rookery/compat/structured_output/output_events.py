@@ -6,7 +6,7 @@ they come and says when somebody has to answer; `json` tells only what is comple
 
 from collections.abc import Iterator, Sequence
 
-from rookery.compat.json_io.message_rows import tool_name
+from rookery.compat.json_io.task_rows import tool_name
 from rookery.compat.structured_output.call_rows import CallRows, Ids, Output, Speech, output
 from rookery.core.asks import AskKind, as_json, required_action
 from rookery.core.blocks import ToolCall

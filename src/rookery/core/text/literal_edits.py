@@ -13,7 +13,6 @@ from itertools import islice
 
 from msgspec import Struct
 
-from rookery.core.text.line_places import describe, nearest
 from rookery.core.text.text_lines import alike, lines_of, usual_end
 
 LISTED = 10
@@ -132,6 +131,8 @@ def explain(text: str, old: str, miss: Missing | Ambiguous) -> str:
             )
         case Missing():
             wanted = [line.text for line in lines_of(_one_kind(old))]
+            from rookery.core.text.line_places import describe, nearest
+
             near = nearest([line.text for line in lines_of(text)], wanted)
             return f"The text is not in the file.\n{describe(near)}"
 

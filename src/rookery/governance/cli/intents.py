@@ -11,8 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import NAME
-from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.limits import MIB
+from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.errors import RookeryError
 from rookery.governance.cli.intents_changes import (
     expand_command,

@@ -14,7 +14,7 @@ import click
 from rookery import NAME
 from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
-from rookery.core.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.text.terminal_text import harmless_line
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.errors import SettingsError, ToolError

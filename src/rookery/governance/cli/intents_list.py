@@ -9,7 +9,7 @@ import click
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.core.findings import Problem
+from rookery.core.refusals import Problem
 from rookery.core.text.terminal_text import Paint, cells_of, harmless_line
 from rookery.governance.cli.intents_common import (
     CommonOptions,

@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import NAME
-from rookery.core.findings import Finding, Health, Problem, Severity
 from rookery.core.limits import KIB, MIB
+from rookery.core.refusals import Finding, Health, Problem, Severity
 from rookery.core.settings import HookSettings
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.governance.cli.intents_common import (

@@ -15,7 +15,7 @@ import click
 from rookery import NAME, VERSION
 from rookery.cli.main import resolve_folder
 from rookery.core.facts import Event
-from rookery.core.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.text.terminal_text import Paint, harmless_line
 from rookery.errors import RookeryError, SettingsError, StorageError
 from rookery.governance.layout import Layout, find_ledger, governed_places

@@ -26,8 +26,8 @@ from rookery.core.facts import (
     ToolFinished,
     UserSpoke,
 )
-from rookery.core.governance_mode import GOVERNANCE_FOLDER
 from rookery.core.limits import MIB
+from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.governance.external_hooks.hook_config import HookCommand, read_hooks
 from rookery.platform.disk import Unreadable, small_file
 

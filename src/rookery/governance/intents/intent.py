@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from rookery.core.findings import Problem, Severity
+from rookery.core.refusals import Problem, Severity
 
 DEFAULT_VERIFY_SECONDS = 300
 

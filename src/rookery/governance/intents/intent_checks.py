@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from rookery.core.findings import Problem
+from rookery.core.refusals import Problem
 from rookery.governance.intents.file_nodes import Allowance, ListNode, MapNode, Node, NodeReader
 from rookery.governance.intents.intent import Intent, IntentFile, IntentStatus
 from rookery.governance.scope.scope_patterns import inside, literal_folder, overlaps, scope_pattern

@@ -14,8 +14,8 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.findings import Problem, Severity
 from rookery.core.limits import MIB
+from rookery.core.refusals import Problem, Severity
 from rookery.governance.intents.file_nodes import ListNode, MapNode, Node, NodeReader, TextNode
 from rookery.governance.intents.intent import (
     OPEN,

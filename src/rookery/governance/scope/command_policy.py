@@ -13,9 +13,9 @@ from typing import Any
 from msgspec import Struct
 
 from rookery.core.asks import Decision
-from rookery.core.findings import Problem
 from rookery.core.limits import KIB
 from rookery.core.path_patterns import path_pattern
+from rookery.core.refusals import Problem
 from rookery.governance.intents.file_nodes import ListNode, MapNode, Node
 from rookery.governance.layout import Layout
 from rookery.governance.yaml_nodes import problems_of, yaml_nodes

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from rookery.core.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.errors import RookeryError
 from rookery.governance.layout import Layout
 from rookery.governance.scope.scope_verdict import (

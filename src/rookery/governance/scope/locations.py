@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.governance.layout import Layout
 from rookery.governance.scope.scope_patterns import scope_pattern
 from rookery.governance.scope.scope_verdict import (

@@ -12,8 +12,8 @@ from datetime import UTC, date, datetime
 
 from msgspec import Struct
 
-from rookery.core.findings import Problem
 from rookery.core.limits import KIB
+from rookery.core.refusals import Problem
 from rookery.core.text.characters import caseless
 from rookery.governance.intents.intent import Intent, Policy
 from rookery.governance.layout import Layout

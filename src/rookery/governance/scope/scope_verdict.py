@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from rookery import PROJECT_FOLDER
 from rookery.core.asks import Decision
-from rookery.core.governance_mode import GOVERNANCE_FOLDER
+from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.text.characters import folded, folded_names
 from rookery.governance.intents.intent import Policy
 from rookery.governance.scope.scope_patterns import Scope, literal_folder, scope_pattern, split

@@ -52,7 +52,7 @@ class ServersFile:
         """What may not be meant about it. Raises `SettingsError` if the definition is wrong or
         the name odd or taken; then nothing is changed."""
         from rookery.mcp.config import parse
-        from rookery.mcp.failure import visible_line
+        from rookery.mcp.results import visible_line
         from rookery.mcp.tool_names import OWN_NAME, OWN_NAME_IN_WORDS
 
         shown = visible_line(name, SHOWN_OF_A_NAME)

@@ -25,8 +25,7 @@ from rookery.errors import SettingsError
 from rookery.permissions.trust import TrustStore
 from rookery.platform.disk import PRIVATE_FILE, put, reason
 from rookery.platform.user_folders import find_places
-from rookery.prompting.modes import FILE_NAME, FoundModes, ModeFiles, modes_in
-from rookery.prompting.yaml_text import written, yaml_value
+from rookery.prompting.modes import FILE_NAME, FoundModes, ModeFiles, modes_in, written, yaml_value
 from rookery.storage.cli.session_listing import confirmed, format_option
 from rookery.workspace.files import WorkspaceFiles
 

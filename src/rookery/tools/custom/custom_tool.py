@@ -25,7 +25,7 @@ from rookery.engine.ports.tool import ToolContext
 from rookery.errors import Denied, ToolError
 from rookery.tools.command_watch import first_line
 from rookery.tools.commands import ExecuteCommand, ExecuteCommandArgs
-from rookery.tools.threads import beside
+from rookery.tools.file_changes import beside
 
 TYPES = ("string", "integer", "number", "boolean", "array", "object")
 LONGEST_DESCRIPTION = 2_000

@@ -61,7 +61,7 @@ async def _new(app: "App[Any]", controller: Controller, words: str) -> None:
 
 
 async def _help(app: "App[Any]", controller: Controller, words: str) -> None:
-    from rookery.tui.screens.help_screen import HelpScreen
+    from rookery.tui.screens.info_screens import HelpScreen
 
     app.push_screen(HelpScreen(controller))
 
@@ -115,7 +115,7 @@ async def _tree(app: "App[Any]", controller: Controller, words: str) -> None:
 
 
 async def _cost(app: "App[Any]", controller: Controller, words: str) -> None:
-    from rookery.tui.screens.cost_screen import CostScreen
+    from rookery.tui.screens.info_screens import CostScreen
 
     app.push_screen(CostScreen(controller))
 
@@ -171,7 +171,7 @@ async def _copy(app: "App[Any]", controller: Controller, words: str) -> None:
 
 
 async def _export(app: "App[Any]", controller: Controller, words: str) -> None:
-    from rookery.tui.screens.help_screen import export
+    from rookery.tui.screens.info_screens import export
 
     if controller.view is None or controller.task_id is None:
         controller.toast(NO_TASK, "warning")

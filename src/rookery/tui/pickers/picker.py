@@ -21,7 +21,7 @@ from rookery.core.queries import (
     KnownCommand,
     KnownTask,
 )
-from rookery.core.text.fuzzy import best_matches
+from rookery.core.text.characters import best_matches
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Choice, Controller

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from rookery.core.commands import EditQueue, SelectIntent, SwitchMode, SwitchModel
 from rookery.core.facts import UserSpoke
 from rookery.core.queries import AskIntents, AskModels, AskModes, KnownIntent, KnownMode, KnownModel
-from rookery.core.text.fuzzy import best_matches
+from rookery.core.text.characters import best_matches
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from rookery.checkpoints.repositories.git_copies import GitCopy, files_in
+from rookery.checkpoints.git_copies import GitCopy, files_in
 from rookery.checkpoints.snapshot_selection import DEPENDENCIES
 from rookery.core.limits import MIB
 from rookery.platform.git_folders import (

@@ -17,10 +17,10 @@ from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.errors import ToolError
 from rookery.sandbox.confinement import SandboxWishes
-from rookery.sandbox.egress.way_out import Egress
 from rookery.sandbox.launcher import Launching
 from rookery.sandbox.layers import PROGRAMS
 from rookery.sandbox.sandbox import Sandbox
+from rookery.sandbox.way_out import Egress
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.terminal import Terminal
 

@@ -20,13 +20,16 @@ from anyio.abc import SocketListener, SocketStream
 
 from rookery.core.hosts import Entry, HostPort, covered, entries, host
 from rookery.platform.http_proxy import Dialled, OutOfReach, ProxyRequest, attend, connect, splice
-from rookery.sandbox.egress.local_ports import (
+from rookery.sandbox.connections import (
+    Find,
     Inside,
     PublishedPorts,
+    dial_through,
+    find_addresses,
     listening_here,
     refused_ports,
+    upstream_for,
 )
-from rookery.sandbox.egress.upstream import Find, dial_through, find_addresses, upstream_for
 
 MOST_CONNECTIONS = 100
 """At the same time, of one command; more wait."""

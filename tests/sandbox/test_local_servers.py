@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from rookery.sandbox.egress.local_ports import listening_here, refused_ports
+from rookery.sandbox.connections import listening_here, refused_ports
 
 SAID = {
     "old curl": "curl: (7) Failed to connect to localhost port 5432: Connection refused",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rookery.checkpoints.repositories import git_copies
-from rookery.checkpoints.repositories.git_repair import GitMending
+from rookery.checkpoints import git_copies
+from rookery.checkpoints.git_repair import GitMending
 from support.repositories import copy_of
 
 WHO = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "gc.auto=0")

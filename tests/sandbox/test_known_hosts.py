@@ -6,8 +6,8 @@ import pytest
 
 from rookery.core.hosts import HostPort, covered
 from rookery.platform.http_proxy import OutOfReach, ProxyRequest
-from rookery.sandbox.egress.known_hosts import registries, remote_host, remotes
-from rookery.sandbox.egress.upstream import check_addresses, upstream_for
+from rookery.sandbox.connections import check_addresses, upstream_for
+from rookery.sandbox.known_hosts import registries, remote_host, remotes
 
 
 @pytest.fixture

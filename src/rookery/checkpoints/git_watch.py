@@ -20,8 +20,8 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from rookery.checkpoints.file_restore import move_aside, set_aside
-from rookery.checkpoints.repositories.git_repair import GitMending
-from rookery.checkpoints.repositories.git_views import (
+from rookery.checkpoints.git_repair import GitMending
+from rookery.checkpoints.git_views import (
     LARGEST,
     GitEntry,
     GitEyes,

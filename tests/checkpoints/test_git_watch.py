@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rookery.checkpoints.repositories.git_watch import GitWatch
+from rookery.checkpoints.git_watch import GitWatch
 from rookery.commands.git_use import with_git_use
 from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
