@@ -105,7 +105,7 @@ def allowed(module: str, imported: str) -> bool:
         return True
     if ring(imported) == "cli":
         return ring(module) == "cli"
-    names = (f"x.{module}", module) if ".cli" in f".{module}" else (f"{module}.", module)
+    names = (f"x.{module}.", module) if ring(module) == "cli" else (f"{module}.", module)
     return any(f"{imported}.".startswith(f"{home}.") for home in MAY_IMPORT[ring(module)]) or any(
         first == where and fnmatch(name, who) for who, where in LASTING for name in names
     )

@@ -133,7 +133,7 @@ def _modes() -> Iterator[tuple[str, str]]:
 
 def _models() -> Iterator[tuple[str, str]]:
     from rookery.platform.user_folders import find_places
-    from rookery.providers.cli.models_command import models_by_key
+    from rookery.providers.cli import models_by_key
 
     offers = models_by_key(os.environ, find_places(os.environ).keys_file)
     yield from ((model, provider) for provider, models in offers.items() for model in models)

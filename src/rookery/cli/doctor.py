@@ -24,7 +24,7 @@ from rookery.errors import SettingsError
 from rookery.permissions.trust import TrustStore
 from rookery.platform.own_programs import run_program
 from rookery.platform.user_folders import Places, find_places
-from rookery.providers.cli.models_command import key_variable
+from rookery.providers.cli import key_variable
 from rookery.storage.keys import (
     NoKeyring,
     key_in_keyring,

@@ -273,7 +273,7 @@ def _trust_of(options: Options, places: Places, keep: Callable[[str], None]) -> 
     if options.trust or store.trusts(options.workspace):
         return _Trust.YES
     if options.interactive and not (options.yes and never_trusted(options.workspace)):
-        from rookery.permissions.cli.trust_command import ask_trust
+        from rookery.permissions.cli import ask_trust
 
         out = sys.stderr if options.once else sys.stdout
         says_enough = options.said or options.words or options.prompt_file or options.resumes

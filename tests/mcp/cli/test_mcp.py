@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rookery.errors import SettingsError
-from rookery.mcp.cli.mcp_command import command
+from rookery.mcp.cli import command
 from rookery.permissions.trust import TrustStore
 from support.access_lists import restrict, still_restricted
 from support.mcp_workspace import MISBEHAVING, Bench

@@ -11,7 +11,7 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.workspace import Place
 from rookery.errors import SettingsError
 from rookery.permissions.approval import AllowRules
-from rookery.permissions.cli.trust_command import (
+from rookery.permissions.cli import (
     STAYS_UNTRUSTED,
     ask_trust,
     brought_by,
@@ -152,7 +152,7 @@ def test_the_question_cannot_be_forged_by_the_name_of_a_folder(tmp_path: Path):
 ASKING = """
 import os, sys
 from pathlib import Path
-from rookery.permissions.cli.trust_command import ask_trust
+from rookery.permissions.cli import ask_trust
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 print("answered", ask_trust(TrustStore(find_places(os.environ).trust_file), Path.cwd(), sys.stdout))

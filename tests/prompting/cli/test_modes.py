@@ -10,7 +10,7 @@ import yaml
 from rookery.cli.main import run
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
-from rookery.prompting.cli.modes_command import added_to, handed_on_in
+from rookery.prompting.cli import added_to, handed_on_in
 from rookery.prompting.modes import modes_in
 
 MODE = r"""

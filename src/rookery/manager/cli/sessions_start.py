@@ -30,7 +30,7 @@ from rookery.manager.requests import (
     TrustProject,
 )
 from rookery.manager.shown_rows import MailRow, Started
-from rookery.permissions.cli.trust_command import ask_trust
+from rookery.permissions.cli import ask_trust
 from rookery.permissions.trust import TrustStore
 from rookery.protocol.picture_files import load_pictures
 

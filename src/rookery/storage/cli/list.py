@@ -251,7 +251,7 @@ def _modes(workspace: Path, form: ListFormat) -> str:
 
 
 def _models(form: ListFormat) -> str:
-    from rookery.providers.cli.models_command import described_models
+    from rookery.providers.cli import described_models
 
     known = described_models(os.environ)
     if form is ListFormat.TEXT:

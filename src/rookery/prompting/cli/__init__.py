@@ -1,4 +1,0 @@
-"""`rookery modes`: list, export and import modes.
-
-It reads and writes mode files, nothing else.
-"""
