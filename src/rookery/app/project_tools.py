@@ -16,7 +16,7 @@ from typing import Any, cast
 from msgspec import Struct
 
 from rookery import PROJECT_FOLDER
-from rookery.commands.program_tables import files_in, loaded_by
+from rookery.commands.tool_programs import files_in, loaded_by
 from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.tool import Tool
 from rookery.errors import StorageError, ToolError
