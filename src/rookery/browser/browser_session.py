@@ -23,7 +23,7 @@ from rookery.browser.running_browser import (
     running_browser,
 )
 from rookery.browser.watched_page import FROZEN, WAY_OUT, PagePoint, PageView, Spot, told, view_of
-from rookery.core.hosts import Host, HostPort, WebAddress, origin_of
+from rookery.core.hosts import HostPort, WebAddress, origin_of
 from rookery.errors import ToolError
 
 if TYPE_CHECKING:

@@ -159,7 +159,6 @@ class TaskOversight:
 
     def _latch(self, there: bool, notice: str) -> bool:
         """How the task is governed is decided once, when it begins."""
-        from rookery.core.governance_mode import GovernanceMode, ModeWishes, latched
         from rookery.core.modes import GovernanceMode, ModeWishes, latched
 
         wanted = GovernanceMode(self._over.settings.governance.mode)

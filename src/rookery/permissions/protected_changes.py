@@ -4,8 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from rookery.core.facts import Effect, FileVersion, Version
-from rookery.core.governance_mode import GOVERNANCE_FOLDER, is_hosts_own
+from rookery.core.facts import Effect, FileVersion
 from rookery.core.modes import GOVERNANCE_FOLDER, is_hosts_own
 from rookery.core.protected_paths import (
     OF_BUILDS,

@@ -3,9 +3,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from rookery.core.findings import Problem
 
-from rookery.core.governance_mode import GovernanceMode, ModeWishes, latched
 from rookery.core.modes import GovernanceMode, ModeWishes, latched
 from rookery.core.refusals import Problem, Refusal
 from rookery.governance.intents.intent import (

@@ -27,7 +27,7 @@ from rookery.compat.driver import (
 from rookery.compat.json_io.carry_out import EngineRequests
 from rookery.compat.json_io.message_reader import BadMessage, read_request
 from rookery.compat.json_io.messages import EngineMessages, error, event
-from rookery.compat.json_io.request_types import Shutdown, ShutdownRequest
+from rookery.compat.json_io.request_types import ShutdownRequest
 from rookery.compat.json_io.task_rows import PACE, Wire
 from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.asks import AskKind

@@ -11,7 +11,6 @@ import click
 
 from rookery import NAME
 from rookery.cli.main import resolve_folder
-from rookery.core.governance_mode import GovernanceMode, ModeWishes, latched
 from rookery.core.modes import GovernanceMode, ModeWishes, latched
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import cells_of, harmless, visible_line
