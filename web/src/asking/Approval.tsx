@@ -52,7 +52,7 @@ export function Approval({ ask, keys }: { ask: Ask; keys: boolean }) {
           </Button>
           {choices.includes("task") && (
             <Button disabled={!ready} onClick={() => (wider.value = "task")}>
-              For this session…
+              For this task…
             </Button>
           )}
           {choices.includes("expand") && (
@@ -98,9 +98,9 @@ function WiderYes(props: {
   const told = {
     always: { words: "Actions that match this rule will no longer ask:", what: ask.rule, do: "Save rule and allow" },
     task: {
-      words: "For the rest of this session, this counts as in scope:",
+      words: "For the rest of this task, this counts as in scope:",
       what: question?.grant ?? "",
-      do: "Allow for this session",
+      do: "Allow for this task",
     },
     expand: {
       words: `This will be added to the scope of ${question?.intent_id ?? "the intent"}:`,

@@ -140,7 +140,7 @@ describe("a question of governance", () => {
   });
 
   it.each([
-    ["For this session", "build/x", "Allow for this session", "task"],
+    ["For this task", "build/x", "Allow for this task", "task"],
     ["Add to scope", "build/**", "Add to scope and allow", "expand"],
   ])("%s shows what that allows first", async (offer, what, yes, choice) => {
     const place = await seen(ask("command", { text: "rm build", governance: GOVERNED }));

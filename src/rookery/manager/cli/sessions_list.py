@@ -181,7 +181,7 @@ _ts_option = click.option(
 @click.option(
     "--choice",
     type=click.Choice(_YES),
-    help="For governance: allow for the session, or expand the scope.",
+    help="For governance: allow for the task, or expand the scope.",
 )
 @click.option("--digest", help="Approve only this digest, from the inbox.")
 @_ts_option
@@ -218,7 +218,7 @@ async def approve_command(
 @click.command("reject")
 @one_session
 @click.argument("reason", default="")
-@click.option("--halt", is_flag=True, help="For governance: also stop the session.")
+@click.option("--halt", is_flag=True, help="For governance: also stop the task.")
 @_ts_option
 @with_manager
 async def reject_command(
