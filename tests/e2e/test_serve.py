@@ -268,7 +268,7 @@ def _stop_and_lose(rookery: Installed, server: Serving) -> None:
     with attached(rookery, TASK) as terminal:
         terminal.wait_for("one ")
         terminal.press(CTRL_C)
-        terminal.wait_for("Go on? [Y/n")
+        terminal.wait_for("Continue? [Y/n")
         os.kill(server.process.pid, signal.SIGTERM)
         terminal.wait_for("The server has ended.")
         assert terminal.exit_code() == 1

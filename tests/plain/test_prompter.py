@@ -162,15 +162,15 @@ async def test_an_empty_line_means_what_the_capital_letter_says(
         ),
         (
             asked(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 200, "type": "requests"}'),
-            "This session has made 200 requests, which is its limit (max_requests).\nGo on? [y/N] ",
+            "This session has made 200 requests, which is its limit (max_requests).\nContinue? [y/N] ",
         ),
         (
             asked(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 2.5, "type": "cost"}'),
-            "This session has reached its limit of $2.50 (max_cost).\nGo on? [y/N] ",
+            "This session has reached its limit of $2.50 (max_cost).\nContinue? [y/N] ",
         ),
         (
             asked(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, "odd"),
-            "This session has reached its limit.\nGo on? [y/N] ",
+            "This session has reached its limit.\nContinue? [y/N] ",
         ),
         (
             asked(AskKind.MISTAKE_LIMIT_REACHED, "Stuck\x07."),

@@ -91,7 +91,7 @@ class Prompter:
                 return await self._approve(asked)
             case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
                 self._screen.sentence(self._screen.paint.yellow(ceiling(asked.text)))
-                return await self._go_on("Go on? [y/N] ", False)
+                return await self._go_on("Continue? [y/N] ", False)
             case AskKind.MISTAKE_LIMIT_REACHED:
                 self._screen.sentence(self._screen.paint.yellow(harmless(asked.text)))
                 return await self._go_on("Try again? [Y/n, or a hint] ")
