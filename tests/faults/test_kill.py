@@ -295,14 +295,15 @@ def test_a_run_started_by_a_shell_is_killed_and_resumed_alike(
 ):
     ground = Playground(tmp_path / "run")
     command = [sys.executable, "-m", "rookery"]
-    environ = ground.environ(ROOKERY_KILLPOINT=instant)
+    environ = ground.environ(PYTHONPATH=os.pathsep.join(sys.path))
+    deadly = {**environ, "ROOKERY_KILLPOINT": instant}
     dead = subprocess.run(
-        [*command, *ground.first], env=environ, stdin=subprocess.DEVNULL, timeout=SECONDS
+        [*command, *ground.first], env=deadly, stdin=subprocess.DEVNULL, timeout=SECONDS
     )
     assert dead.returncode == -signal.SIGKILL
     at_death = record(ground)
     resumed = subprocess.run(
-        [*command, *ground.again], env=ground.environ(), capture_output=True, timeout=SECONDS
+        [*command, *ground.again], env=environ, capture_output=True, timeout=SECONDS
     )
     assert resumed.returncode == 0, resumed.stderr.decode()
     compare(record(ground, resumed.stdout.decode()), [at_death], whole)

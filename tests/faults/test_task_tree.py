@@ -135,7 +135,7 @@ def test_a_person_is_asked_again_by_the_task_that_was_asking(seed: int, tmp_path
 
 
 def at_a_terminal(tree: Tree, arguments: list[str]) -> TerminalSession:
-    environ = tree.environ(TERM="xterm-256color", NO_COLOR="1", LANG="C.UTF-8")
+    environ = tree.environ(TERM="xterm-256color", NO_COLOR="1")
     return TerminalSession([COMMAND, "--no-tui", *arguments], cwd=tree.folder, environ=environ)
 
 

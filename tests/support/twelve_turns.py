@@ -2,7 +2,6 @@
 
 import os
 import stat
-import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -95,9 +94,8 @@ class Playground:
         return ["--print", "--trust", "--workspace", str(self.work), *model]
 
     def environ(self, **more: str) -> dict[str, str]:
-        inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         home = {"HOME": str(self.folder), "ROOKERY_HOME": str(self.home)}
-        return {**inherited, **home, "PYTHONPATH": os.pathsep.join(sys.path), **more}
+        return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", **home, **more}
 
     def run(
         self,
@@ -113,8 +111,7 @@ class Playground:
 
     def start(self, arguments: list[str]) -> Started:
         """With pipes to what it says, and as long as one likes."""
-        environ = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "LANG": "C.UTF-8"}
-        return start_text(arguments, {**environ, "ROOKERY_HOME": str(self.home)}, self.folder)
+        return start_text(arguments, self.environ(), self.folder)
 
     @property
     def begun(self) -> bool:
