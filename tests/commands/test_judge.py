@@ -96,7 +96,7 @@ DOUBTS = [
     ("echo ${x@P}", "it rewrites a variable: ${x@P}"),
     ("f() { ls; }", "it defines functions"),
     ("ls 'a", "it is not proper shell text"),
-    ("pytest", "what pytest does is not a known field"),
+    ("pytest", "what pytest does is not known here"),
     ("ls --frobnicate", "ls: --frobnicate is not an option known here"),
     ("sudo ls", "sudo runs other commands"),
     ("rm --frobnicate x", "rm: --frobnicate is not an option known here"),
