@@ -1,6 +1,6 @@
 // Made by `npm run types` from the protocol's schema. Changes belong into the Python classes.
 
-/** The sessions of the project, also those started without a manager. `words` must all be in a session; `archived` ones only if asked for. */
+/** List the sessions of the project, also those started without a manager: those that contain all `words`, archived ones only with `archived`. */
 export interface ListSessions {
   kind: "list_sessions";
   words?: string;
@@ -12,7 +12,7 @@ export interface ListQuestions {
   kind: "list_questions";
 }
 
-/** A new session, or up to four versions of it, each in a worktree of its own. `models` are those of the versions, `model` that of all others, written `provider/model` or plain. */
+/** Start a session, or up to four versions of it, each in its own worktree. `models` has one model per version, `model` is one for all; both are written `provider/model` or `model`. */
 export interface StartSessions {
   kind: "start_sessions";
   prompt: string;
@@ -30,7 +30,7 @@ export interface StartSessions {
   intent?: string;
 }
 
-/** The user has looked through the project and says so, by its very path. */
+/** Trust the project. `path` must be its exact path. */
 export interface TrustProject {
   kind: "trust_project";
   path: string;
@@ -45,7 +45,7 @@ export interface SendWords {
   ask_ts?: number | null;
 }
 
-/** Yes to what the row of `ask_ts` shows, named by its `digest`; `always` keeps its rule. */
+/** Approve the question of `ask_ts`, as `digest` names it; `always` keeps its rule. */
 export interface ApproveAction {
   kind: "approve_action";
   session_id: string;
@@ -146,7 +146,7 @@ export interface SwitchSession {
   auto_approve?: boolean | null;
 }
 
-/** A new session with the conversation up to the row of `ts`, or all of it. */
+/** Copy a session, with the conversation up to the row of `ts`, or all of it. */
 export interface ForkSession {
   kind: "fork_session";
   session_id: string;
@@ -173,7 +173,7 @@ export interface RehearseRestore {
   overwrite?: boolean;
 }
 
-/** Files as they were at `to`, and the conversation too unless only `files` are wanted. */
+/** Restore `files`, the `conversation`, or both, as they were at `to`. */
 export interface RestoreSession {
   kind: "restore_session";
   session_id: string;
@@ -231,7 +231,7 @@ export interface ReadSettings {
   kind: "read_settings";
 }
 
-/** Of the user. `value` is JSON; none puts the usual one back. */
+/** Change a user setting. `value` is JSON; null restores the default. */
 export interface ChangeSetting {
   kind: "change_setting";
   key: string;
@@ -273,7 +273,7 @@ export interface FinishWorktree {
   message?: string;
 }
 
-/** What applying a worktree's changes to the project would do; `paths` restricts it. */
+/** Show what applying a worktree's changes would do; `paths` limits it to some files. */
 export interface PlanApply {
   kind: "plan_apply";
   worktree_id: string;
@@ -298,7 +298,7 @@ export interface PlanRemoval {
   worktree_id: string;
 }
 
-/** Stops its sessions, keeps uncommitted work under a reference, and removes the folder. */
+/** Stop its sessions, save uncommitted work under a git ref, and remove the folder. */
 export interface RemoveWorktree {
   kind: "remove_worktree";
   worktree_id: string;
@@ -347,20 +347,20 @@ export interface ListScripts {
   kind: "list_scripts";
 }
 
-/** To the script that was shown under this digest, as long as it stays that. */
+/** Agree to the script with this digest, until it changes. */
 export interface AgreeScript {
   kind: "agree_script";
   digest: string;
 }
 
-/** Of a worktree, or of what a session without one has changed. */
+/** List the changes in a worktree, or those of a session without one. */
 export interface ReviewChanges {
   kind: "review_changes";
   session_id: string;
   scope?: "branch" | "staged" | "unstaged" | "session";
 }
 
-/** `context` lines around each change. */
+/** Show the diff of one file, with `context` lines around each change. */
 export interface ReadDiff {
   kind: "read_diff";
   session_id: string;
@@ -369,7 +369,7 @@ export interface ReadDiff {
   context?: number;
 }
 
-/** Puts one file back as it was at the base. What it held is kept under a reference. */
+/** Restore one file as it was at the base. Its content is saved under a git ref. */
 export interface RevertFile {
   kind: "revert_file";
   session_id: string;
@@ -377,7 +377,7 @@ export interface RevertFile {
   digest: string;
 }
 
-/** Comments on a diff, as one message to the session. */
+/** Send comments on a diff, as one message to the session. */
 export interface SendComments {
   kind: "send_comments";
   session_id: string;
@@ -482,7 +482,7 @@ export interface Failure {
   text: string;
 }
 
-/** Words on their way to a session. */
+/** A message on its way to a session. */
 export interface MailRow {
   number: number;
   text: string;
@@ -494,7 +494,7 @@ export interface MailRow {
 
 export type AnswerToListSessions = Listing;
 
-/** A question that somebody has to answer, with all that it would allow. */
+/** An open question, with everything that an approval would allow. */
 export interface InboxRow {
   session_id: string;
   name: string;
@@ -545,7 +545,7 @@ export interface AskedTarget {
 
 export type AnswerToListQuestions = InboxRow[];
 
-/** Fewer sessions than versions were asked for: then `failed` says why. */
+/** `failed` says why there are fewer sessions than versions. */
 export interface Started {
   session_ids: string[];
   notes: string[];
@@ -554,7 +554,7 @@ export interface Started {
 
 export type AnswerToStartSessions = Started;
 
-/** It was done; what should be known about it is said in sentences. */
+/** It was done; `notes` are sentences about it. */
 export interface Done {
   notes: string[];
 }
@@ -593,7 +593,7 @@ export type AnswerToSwitchSession = Done;
 
 export type AnswerToForkSession = Started;
 
-/** A file to be saved. */
+/** A file to save. */
 export interface Exported {
   name: string;
   text: string;
@@ -601,7 +601,7 @@ export interface Exported {
 
 export type AnswerToExportSession = Exported;
 
-/** A moment of a session that can be gone back to. */
+/** A point that a session can be rewound to. */
 export interface CheckpointRow {
   seq: number;
   ts: number;
@@ -694,7 +694,7 @@ export interface BlamedLine {
 
 export type AnswerToBlameFile = BlamedLine[];
 
-/** A setting as the page offers it. `choices` are empty where anything of its type will do. */
+/** A setting as the page shows it. `choices` is empty if any value of its type is valid. */
 export interface SettingRow {
   key: string;
   value: string;
@@ -736,7 +736,7 @@ export interface WorktreeRow {
 
 export type AnswerToListWorktrees = WorktreeRow[];
 
-/** What is in a worktree that its parent does not have. */
+/** The changes of a worktree since its base branch. */
 export interface WorktreeStats {
   files: number;
   added: number;
@@ -806,7 +806,7 @@ export type AnswerToListScripts = ScriptRow[];
 
 export type AnswerToAgreeScript = Done;
 
-/** What there is to look at in a worktree or, for a local session, in its project. */
+/** The changes in a worktree or, for a local session, in its project. */
 export interface Review {
   scope: string;
   base: string;
@@ -853,7 +853,7 @@ export type AnswerToRevertFile = Done;
 
 export type AnswerToSendComments = Done;
 
-/** One of several answers to the same prompt. */
+/** One of several versions of the same prompt. */
 export interface Version {
   session_id: string;
   worktree_id: string;
@@ -899,9 +899,9 @@ export interface Row {
   text?: string | null;
   /** The beginning of the text, rendered and sanitised. */
   html?: string[];
-  /** How many UTF-16 units of the text that is. */
+  /** The length of that beginning, in UTF-16 units. */
   html_upto?: number;
-  /** Of the task that works for this call. */
+  /** The task that works for this call. */
   task_id?: string;
 }
 
@@ -930,9 +930,9 @@ export interface RowChange {
   append?: string;
   /** The beginning of the text, rendered and sanitised. */
   html?: string[];
-  /** How many UTF-16 units of the text that is. */
+  /** The length of that beginning, in UTF-16 units. */
   html_upto?: number;
-  /** Of the task that works for this call. */
+  /** The task that works for this call. */
   task_id?: string;
   html_add?: string[];
 }
@@ -1003,7 +1003,7 @@ export interface Followed {
   follow_id: number;
 }
 
-/** First everything, afterwards what changed: a row whole; `order`, `inbox` and `overview` whole if they did. */
+/** The first has everything, later ones what changed: whole rows, and `order`, `inbox` and `overview` whole if they changed. */
 export interface ListChange {
   follow_id: number;
   overview?: Overview;
@@ -1013,7 +1013,7 @@ export interface ListChange {
   inbox?: InboxRow[];
 }
 
-/** `earlier` rows are before the window; `widen` brings them. */
+/** `earlier` is the number of rows before the window; `widen` fetches them. */
 export interface SessionChange {
   follow_id: number;
   seq: number;

@@ -33,8 +33,8 @@ Where: TypeAlias = Literal["local", "worktree"]
 
 
 class ListSessions(Asking[Listing], frozen=True, kw_only=True):
-    """The sessions of the project, also those started without a manager. `words` must all be in a
-    session; `archived` ones only if asked for."""
+    """List the sessions of the project, also those started without a manager: those that contain
+    all `words`, archived ones only with `archived`."""
 
     words: str = ""
     archived: bool = False
@@ -45,8 +45,8 @@ class ListQuestions(Asking[tuple[InboxRow, ...]], frozen=True, kw_only=True):
 
 
 class StartSessions(Asking[Started], frozen=True, kw_only=True):
-    """A new session, or up to four versions of it, each in a worktree of its own. `models` are
-    those of the versions, `model` that of all others, written `provider/model` or plain."""
+    """Start a session, or up to four versions of it, each in its own worktree. `models` has one
+    model per version, `model` is one for all; both are written `provider/model` or `model`."""
 
     prompt: str
     images: tuple[str, ...] = ()
@@ -61,13 +61,13 @@ class StartSessions(Asking[Started], frozen=True, kw_only=True):
     branch: str = ""
     """An existing one to work on, or the name of the new one."""
     worktree_id: str = ""
-    """One that is there already, to work in together with its other sessions."""
+    """An existing worktree, shared with its other sessions."""
     auto_approve: bool = True
     intent: str = ""
 
 
 class TrustProject(Asking[Done], frozen=True, kw_only=True):
-    """The user has looked through the project and says so, by its very path."""
+    """Trust the project. `path` must be its exact path."""
 
     path: str
 
@@ -82,7 +82,7 @@ class SendWords(Asking[Done], frozen=True, kw_only=True):
 
 
 class ApproveAction(Asking[Done], frozen=True, kw_only=True):
-    """Yes to what the row of `ask_ts` shows, named by its `digest`; `always` keeps its rule."""
+    """Approve the question of `ask_ts`, as `digest` names it; `always` keeps its rule."""
 
     session_id: str
     ask_ts: int
@@ -181,7 +181,7 @@ class SwitchSession(Asking[Done], frozen=True, kw_only=True):
 
 
 class ForkSession(Asking[Started], frozen=True, kw_only=True):
-    """A new session with the conversation up to the row of `ts`, or all of it."""
+    """Copy a session, with the conversation up to the row of `ts`, or all of it."""
 
     session_id: str
     ts: int | None = None
@@ -207,7 +207,7 @@ class RehearseRestore(Asking[RestoreRehearsal], frozen=True, kw_only=True):
 
 
 class RestoreSession(Asking[Done], frozen=True, kw_only=True):
-    """Files as they were at `to`, and the conversation too unless only `files` are wanted."""
+    """Restore `files`, the `conversation`, or both, as they were at `to`."""
 
     session_id: str
     to: int
@@ -261,7 +261,7 @@ class ReadSettings(Asking[tuple[SettingRow, ...]], frozen=True, kw_only=True):
 
 
 class ChangeSetting(Asking[Done], frozen=True, kw_only=True):
-    """Of the user. `value` is JSON; none puts the usual one back."""
+    """Change a user setting. `value` is JSON; null restores the default."""
 
     key: str
     value: str | None = None

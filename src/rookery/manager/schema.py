@@ -32,8 +32,8 @@ _TEXT: Schema = {"type": "string"}
 _TEXTS: Schema = {"type": "array", "items": _TEXT}
 _IN_ROWS: dict[str, Schema] = {
     "html": {"description": "The beginning of the text, rendered and sanitised.", **_TEXTS},
-    "html_upto": {"description": "How many UTF-16 units of the text that is.", **NUMBER},
-    "task_id": {"description": "Of the task that works for this call.", **_TEXT},
+    "html_upto": {"description": "The length of that beginning, in UTF-16 units.", **NUMBER},
+    "task_id": {"description": "The task that works for this call.", **_TEXT},
 }
 
 
@@ -107,10 +107,10 @@ def _define_messages(made: Definitions) -> None:
 
 
 _LIST = (
-    "First everything, afterwards what changed: a row whole; `order`, `inbox` and `overview` whole "
-    "if they did."
+    "The first has everything, later ones what changed: whole rows, and `order`, `inbox` and "
+    "`overview` whole if they changed."
 )
-_VIEW = "`earlier` rows are before the window; `widen` brings them."
+_VIEW = "`earlier` is the number of rows before the window; `widen` fetches them."
 
 
 def _initialized() -> dict[str, Any]:

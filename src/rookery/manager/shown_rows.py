@@ -15,7 +15,7 @@ MailState: TypeAlias = Literal["queued", "sending", "sent", "failed"]
 
 
 class MailRow(Struct, frozen=True, kw_only=True):
-    """Words on their way to a session."""
+    """A message on its way to a session."""
 
     number: int
     text: str
@@ -46,10 +46,10 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     unread: bool = False
     archived: bool = False
     queued: bool = False
-    """Its process waits for its turn."""
+    """It is queued until another session stops."""
     unresponsive: bool = False
     step: str = ""
-    """What is being prepared for it (fetching, creating, setup, ...), while it is."""
+    """The step of its preparation: fetching, creating, setup, ..."""
     failure: Failure | None = None
     mail: tuple[MailRow, ...] = ()
     worktree_id: str | None = None
@@ -63,7 +63,7 @@ class SessionRow(Struct, frozen=True, kw_only=True):
 
 
 class InboxRow(Struct, frozen=True, kw_only=True):
-    """A question that somebody has to answer, with all that it would allow."""
+    """An open question, with everything that an approval would allow."""
 
     session_id: str
     name: str
@@ -93,11 +93,11 @@ class Overview(Struct, frozen=True, kw_only=True):
     running_limit: int = 5
     notices: tuple[str, ...] = ()
     read_only: str = ""
-    """Why nothing can be done here but look, if so."""
+    """Why the list is read-only, if it is."""
     trusted: bool = True
-    """Without it no session is started here."""
+    """Only trusted projects start sessions."""
     blocked_requests: int = 0
-    """Of strangers, to the web server."""
+    """Rejected requests to the web server."""
 
 
 class WorktreeRow(Struct, frozen=True, kw_only=True):
@@ -116,7 +116,7 @@ class WorktreeRow(Struct, frozen=True, kw_only=True):
 
 
 class WorktreeStats(Struct, frozen=True, kw_only=True):
-    """What is in a worktree that its parent does not have."""
+    """The changes of a worktree since its base branch."""
 
     files: int = 0
     added: int = 0
@@ -178,7 +178,7 @@ class FileDiff(Struct, frozen=True, kw_only=True):
 
 
 class Review(Struct, frozen=True, kw_only=True):
-    """What there is to look at in a worktree or, for a local session, in its project."""
+    """The changes in a worktree or, for a local session, in its project."""
 
     scope: str
     base: str
@@ -189,7 +189,7 @@ class Review(Struct, frozen=True, kw_only=True):
 
 
 class Version(Struct, frozen=True, kw_only=True):
-    """One of several answers to the same prompt."""
+    """One of several versions of the same prompt."""
 
     session_id: str
     worktree_id: str
@@ -201,13 +201,13 @@ class Version(Struct, frozen=True, kw_only=True):
     tokens: int = 0
     seconds: float = 0.0
     result: str = ""
-    """What it completed with."""
+    """Its result."""
     note: str = ""
-    """Why there is nothing to be counted, if so: its worktree was removed."""
+    """Why there are no statistics, if so: its worktree was removed."""
 
 
 class CheckpointRow(Struct, frozen=True, kw_only=True):
-    """A moment of a session that can be gone back to."""
+    """A point that a session can be rewound to."""
 
     seq: int
     ts: int
@@ -216,7 +216,7 @@ class CheckpointRow(Struct, frozen=True, kw_only=True):
 
 
 class SettingRow(Struct, frozen=True, kw_only=True):
-    """A setting as the page offers it. `choices` are empty where anything of its type will do."""
+    """A setting as the page shows it. `choices` is empty if any value of its type is valid."""
 
     key: str
     value: str
@@ -238,13 +238,13 @@ class Device(Struct, frozen=True, kw_only=True):
 
 
 class Done(Struct, frozen=True, kw_only=True):
-    """It was done; what should be known about it is said in sentences."""
+    """It was done; `notes` are sentences about it."""
 
     notes: tuple[str, ...] = ()
 
 
 class Started(Struct, frozen=True, kw_only=True):
-    """Fewer sessions than versions were asked for: then `failed` says why."""
+    """`failed` says why there are fewer sessions than versions."""
 
     session_ids: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -267,7 +267,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class Exported(Struct, frozen=True, kw_only=True):
-    """A file to be saved."""
+    """A file to save."""
 
     name: str
     text: str

@@ -44,7 +44,7 @@ class FinishWorktree(Asking[Done], frozen=True, kw_only=True):
 
 
 class PlanApply(Asking[Plan], frozen=True, kw_only=True):
-    """What applying a worktree's changes to the project would do; `paths` restricts it."""
+    """Show what applying a worktree's changes would do; `paths` limits it to some files."""
 
     worktree_id: str
     paths: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class PlanRemoval(Asking[Plan], frozen=True, kw_only=True):
 
 
 class RemoveWorktree(Asking[Done], frozen=True, kw_only=True):
-    """Stops its sessions, keeps uncommitted work under a reference, and removes the folder."""
+    """Stop its sessions, save uncommitted work under a git ref, and remove the folder."""
 
     worktree_id: str
     token: str = ""
@@ -113,20 +113,20 @@ class ListScripts(Asking[tuple[ScriptRow, ...]], frozen=True, kw_only=True):
 
 
 class AgreeScript(Asking[Done], frozen=True, kw_only=True):
-    """To the script that was shown under this digest, as long as it stays that."""
+    """Agree to the script with this digest, until it changes."""
 
     digest: str
 
 
 class ReviewChanges(Asking[Review], frozen=True, kw_only=True):
-    """Of a worktree, or of what a session without one has changed."""
+    """List the changes in a worktree, or those of a session without one."""
 
     session_id: str
     scope: Scope = "branch"
 
 
 class ReadDiff(Asking[FileDiff], frozen=True, kw_only=True):
-    """`context` lines around each change."""
+    """Show the diff of one file, with `context` lines around each change."""
 
     session_id: str
     path: str
@@ -135,7 +135,7 @@ class ReadDiff(Asking[FileDiff], frozen=True, kw_only=True):
 
 
 class RevertFile(Asking[Done], frozen=True, kw_only=True):
-    """Puts one file back as it was at the base. What it held is kept under a reference."""
+    """Restore one file as it was at the base. Its content is saved under a git ref."""
 
     session_id: str
     path: str
@@ -143,7 +143,7 @@ class RevertFile(Asking[Done], frozen=True, kw_only=True):
 
 
 class SendComments(Asking[Done], frozen=True, kw_only=True):
-    """Comments on a diff, as one message to the session."""
+    """Send comments on a diff, as one message to the session."""
 
     session_id: str
     comments: tuple[Comment, ...]

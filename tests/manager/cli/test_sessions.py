@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from rookery.cli.main import run
 from rookery.core.asks import IntentQuestion
+from rookery.core.facts import TaskOpened
 from rookery.core.queries import (
     BlamedLine,
     FoundPath,
@@ -31,7 +32,6 @@ from rookery.manager.cli.sessions_command import SUBCOMMANDS, command
 from rookery.manager.cli.sessions_list import words_for
 from rookery.manager.sessions.session_record import Counts
 from rookery.manager.sessions.session_states import TRUE_IN, Flags, SessionState
-from rookery.manager.sessions.session_store import manager_folder
 from rookery.manager.shown_rows import (
     ChangedFile,
     CheckpointRow,
@@ -59,6 +59,7 @@ from rookery.manager.shown_rows import (
 )
 from rookery.platform.user_folders import find_places
 from support.scripted_manager import PlayedFamily, played_desk
+from support.stored_sessions import keep
 
 ONE, TWO = "38e51f0c-0000-4000-8000-000000000001", "38e52a1b-0000-4000-8000-000000000002"
 DOT = (
@@ -687,8 +688,8 @@ def test_in_a_folder_of_a_project_that_has_sessions_one_is_told(
     project = Path.cwd()
     inside = project / "deep" / "er"
     inside.mkdir(parents=True)
-    kept = manager_folder(find_places(os.environ), project) / "agent-manager.json"
-    kept.write_text(json.dumps({"version": 1, "sessions": {ONE: {}, TWO: {}}}), encoding="utf-8")
+    for session_id in (ONE, TWO):
+        keep(session_id, TaskOpened(text="Fix it", workspace=str(project)))
     monkeypatch.chdir(inside)
     assert said()[1] == (
         f"No sessions in this project; {project} has 2: rookery sessions -w {project}\n"
