@@ -1,6 +1,7 @@
 """What sessions have changed, as the page shows it: lines, comments, reverts, versions."""
 
 import base64
+import os
 from pathlib import Path
 
 import pytest
@@ -239,3 +240,42 @@ async def test_answers_come_back_as_they_were_sent(project: Project):
         request = ReviewChanges(session_id=session_id)
         review = await at.do(request)
         assert reply_from_json(request, json.loads(reply_to_json(review))) == review
+
+
+LINKS = """\
+- calls:
+  - tool: execute_command
+    arguments:
+      command: "rm link run.sh; ln -sfn b.txt other; echo x > new; mv new swapped"
+      cwd: null
+      timeout: null
+- calls:
+  - {tool: attempt_completion, arguments: {result: "Done."}}
+"""
+
+
+async def test_links_and_rights_come_back_as_the_session_found_them(project: Project):
+    folder = project.path
+    put(folder, {"run.sh": b"#!/bin/sh\n"})
+    (folder / "run.sh").chmod(0o755)
+    for name in ("link", "other", "swapped"):
+        (folder / name).symlink_to("a.txt")
+    async with at_desk(project) as at:
+        session_id = await local(at, LINKS)
+        own = await at.do(ReviewChanges(session_id=session_id, scope="session"))
+        for file in own.files:
+            request = RevertFile(session_id=session_id, path=file.path, digest=file.digest)
+            await at.do(request)
+    assert [os.readlink(folder / name) for name in ("link", "other", "swapped")] == ["a.txt"] * 3
+    assert os.access(folder / "run.sh", os.X_OK)
+
+
+async def test_a_file_whose_name_was_spelled_out_is_not_taken_for_another(project: Project):
+    put(project.path, {"a\tb": b"old\n"})
+    async with at_desk(project) as at:
+        session_id = await local(at, LINKS.replace("rm link run.sh", "rm a*b"))
+        own = await at.do(ReviewChanges(session_id=session_id, scope="session"))
+        (file,) = [each for each in own.files if each.path.startswith("a\\")]
+        with pytest.raises(CommandRejected, match="revert it yourself"):
+            await at.do(RevertFile(session_id=session_id, path=file.path, digest=file.digest))
+    assert not list(project.path.glob("a?*b"))

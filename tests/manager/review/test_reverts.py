@@ -1,16 +1,20 @@
 """One file is put back, what it held is kept, and a kill at any point loses nothing."""
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from rookery.manager.review.checkout_changes import GitScope
-from rookery.manager.review.reviews import Reverted, ReviewOperations
+from rookery.manager.review.checkout_changes import GitScope, checkout_of
+from rookery.manager.review.reviews import Reverted, ReviewOperations, revert
 from rookery.manager.shown_rows import Review
+from rookery.manager.worktrees.worktree_git import Git, InTheWay
+from rookery.manager.worktrees.worktree_project import Project
 from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
 from support.access_lists import restrict, still_restricted
 from support.warm_programs import run_program
@@ -231,3 +235,37 @@ def test_a_kill_at_any_point_loses_nothing_and_it_can_be_done_again(
         reverted(desk, worktree, "a.txt")
     assert (folder / "a.txt").read_bytes() == PROJECT_FILES["a.txt"]
     assert treasure - bench.held() == set()
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_file_that_git_ignores_is_not_overwritten_unseen(
+    bench: WorktreeBench, desk: ReviewOperations, moved: bool
+):
+    worktree = bench.made()
+    folder = Path(worktree.path)
+    if moved:
+        git(folder, "mv", "src/deep/c.py", "moved.py")
+    else:
+        git(folder, "rm", "-q", "--cached", "src/deep/c.py")
+    put(folder, {".gitignore": b"c.py\n", "src/deep/c.py": b"private\n"})
+    shown = "moved.py" if moved else "src/deep/c.py"
+    refused = desk.revert(worktree, shown, digests(desk, worktree)[shown])
+    assert isinstance(refused, Obstacle)
+    assert (folder / "src/deep/c.py").read_bytes() == b"private\n"
+    assert (folder / "moved.py").exists() is moved
+
+
+def test_a_file_that_changes_while_it_is_reverted_stays(bench: WorktreeBench, tmp_path: Path):
+    """The user saves it between two of the commands that the revert runs."""
+    worktree = changed(bench)
+    digest = digests(ReviewOperations(bench.folder), worktree)["a.txt"]
+    file = Path(worktree.path) / "a.txt"
+    saves = f'case "$*" in *check-attr*filter*) echo saved > "{file}";; esac'
+    put(tmp_path, {"git": f'#!/bin/sh\n{saves}\nexec {shutil.which("git")} "$@"\n'.encode()})
+    (tmp_path / "git").chmod(0o755)
+    checkout = checkout_of(Project(bench.folder), worktree)
+    own = checkout.git
+    slow = Git(str(tmp_path / "git"), own.git_folder, own.folder, own.common)
+    with pytest.raises(InTheWay, match="changed since you saw it"):
+        revert(replace(checkout, git=slow), "a.txt", digest)
+    assert file.read_bytes() == b"saved\n"

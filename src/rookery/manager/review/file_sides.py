@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from rookery.checkpoints.file_versions import NOT_A_FOLDER, Content, content_of, status_of
 from rookery.core.blocks import image_facts
+from rookery.core.facts import FileVersion
 from rookery.core.limits import KIB, MIB
 from rookery.manager.review.checkout_changes import Checkout, RawChange
 from rookery.manager.shown_rows import LineKind
@@ -64,6 +65,18 @@ class Side(Struct, frozen=True):
         return facts.media_type if facts and facts.media_type in PICTURES else ""
 
 
+class HeldFile(Struct, frozen=True):
+    """What is in a file or link, and its kind and rights."""
+
+    data: bytes
+    mode: int = stat.S_IFREG | 0o644
+
+    @property
+    def side(self) -> Side:
+        known = sha256(b"%o " % self.mode + self.data).hexdigest()
+        return Side(_mode(self.mode), len(self.data), known, self.data)
+
+
 class ChangedLine(Struct, frozen=True):
     """`data` is the line with its end, where it has one. Of a gap the numbers are those of the
     first line that is left out, and `left_out` says how many are."""
@@ -76,6 +89,12 @@ class ChangedLine(Struct, frozen=True):
 
 
 NOTHING = Side("", 0, "")
+
+
+def held_file(data: bytes | None, version: FileVersion | None) -> HeldFile | None:
+    if data is None:
+        return None
+    return HeldFile(data, version.mode) if version else HeldFile(data)
 
 
 def old_side(git: Git, change: RawChange, *, read: bool = True) -> Side:

@@ -35,9 +35,17 @@ from rookery.manager.review.file_diffs import (
     diff_of_sides,
     digest_of,
 )
-from rookery.manager.review.file_sides import LARGEST_SHOWN, NOTHING, Side, line_changes, new_side
+from rookery.manager.review.file_sides import (
+    LARGEST_SHOWN,
+    NOTHING,
+    HeldFile,
+    Side,
+    held_file,
+    line_changes,
+    new_side,
+)
 from rookery.manager.shown_rows import ChangedFile, FileKind, Review, WorktreeStats
-from rookery.manager.worktrees.checkout_files import LINK, PLAIN, PROGRAM
+from rookery.manager.worktrees.checkout_files import LINK, PROGRAM
 from rookery.manager.worktrees.keep import keep_files
 from rookery.manager.worktrees.merge import demand_no_filter
 from rookery.manager.worktrees.operations import answered
@@ -58,8 +66,8 @@ class SessionFile(Struct, frozen=True, kw_only=True):
     or too much of it."""
 
     path: str
-    old: bytes | None
-    new: bytes | None
+    old: HeldFile | None
+    new: HeldFile | None
     large: bool = False
 
     @property
@@ -70,8 +78,8 @@ class SessionFile(Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        parts = (self.path.encode("utf-8", "surrogateescape"), _named(self.old), _named(self.new))
-        return sha256(b"session\0" + b"\0".join(parts)).hexdigest()
+        parts = ("session", self.path, _side(self.old).known_by, _side(self.new).known_by)
+        return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def steps_of(events: Iterable[Event]) -> Iterator[tuple[str, str]]:
@@ -90,17 +98,18 @@ async def session_files(
     snapshots: Snapshots, steps: Iterable[tuple[str, str]]
 ) -> tuple[SessionFile, ...]:
     """Raises `StorageError` if a checkpoint is not there any more."""
-    first: dict[str, bytes | None] = {}
-    last: dict[str, bytes | None] = {}
+    first: dict[str, HeldFile | None] = {}
+    last: dict[str, HeldFile | None] = {}
     large: set[str] = set()
     for before, after in steps:
         shown = await snapshots.diff(before, after, files=MOST_FILES, size=LARGEST_SHOWN)
+        effects = {each.path: each for each in await snapshots.effects(before, after)}
         for path, old, new in shown:
-            first.setdefault(path, old)
-            last[path] = new
+            effect = effects.get(path, Effect(path, None, None))
+            first.setdefault(path, held_file(old, effect.before))
+            last[path] = held_file(new, effect.after)
         seen = {path for path, _, _ in shown}
-        effects = await snapshots.effects(before, after)
-        large |= {each.path for each in effects if _has_other_content(each)} - seen
+        large |= {each.path for each in effects.values() if _has_other_content(each)} - seen
     found = {
         path: SessionFile(path=path, old=first[path], new=last[path])
         for path in first
@@ -121,7 +130,7 @@ def review_of(program: str, files: Sequence[SessionFile]) -> Review:
     room = MOST_SHOWN
     shown: list[ChangedFile] = []
     for each in files:
-        room -= len(each.new or b"")
+        room -= len(each.new.data) if each.new else 0
         shown.append(_shown(program if room > 0 else "", each))
     stats = WorktreeStats(
         files=len(shown),
@@ -152,7 +161,7 @@ def _shown(program: str, file: SessionFile) -> ChangedFile:
     old, new = _side(file.old), _side(file.new)
     binary = old.is_binary or new.is_binary
     counts = not binary and bool(program) and not file.large
-    lines = line_changes(program, file.old or b"", file.new or b"", context=0) if counts else ()
+    lines = line_changes(program, old.data or b"", new.data or b"", context=0) if counts else ()
     kinds = [line.kind for line in lines]
     return ChangedFile(
         path=file.path,
@@ -166,12 +175,8 @@ def _shown(program: str, file: SessionFile) -> ChangedFile:
     )
 
 
-def _side(data: bytes | None) -> Side:
-    return NOTHING if data is None else Side(PLAIN, len(data), _named(data).hex(), data)
-
-
-def _named(data: bytes | None) -> bytes:
-    return b"" if data is None else sha256(data).digest()
+def _side(held: HeldFile | None) -> Side:
+    return held.side if held else NOTHING
 
 
 LARGEST = 20 * MIB
@@ -214,7 +219,7 @@ class ReviewOperations:
 
     @answered
     def revert_to(
-        self, worktree: Worktree | None, path: str, *, now: bytes | None, then: bytes | None
+        self, worktree: Worktree | None, path: str, *, now: HeldFile | None, then: HeldFile | None
     ) -> Reverted:
         """A file to other bytes than those it holds."""
         return revert_to(checkout_of(self._project, worktree), path, now=now, then=then)
@@ -229,10 +234,13 @@ def revert(checkout: Checkout, path: str, digest: str) -> Reverted:
     compared with. Raises `InTheWay` if it has changed since; then nothing was done."""
     project = checkout.project
     with project.alone():
-        raw = _as_shown(checkout, path, digest)
+        scope, raw = _as_shown(checkout, path, digest)
         _demand_proper(raw)
         demand_no_filter(checkout.git, _places(raw))
         changes = list(_changes(checkout, raw))
+        # what was asked of git took time, and the file may have been saved meanwhile
+        if digest not in _digests(checkout, scope, raw):
+            raise _changed_since(path)
         about = f"{path} before it was reverted"
         kept = keep_files(project, _places(raw), about, git=checkout.git, name=checkout.name)
         faults.kp("review.kept")
@@ -241,47 +249,58 @@ def revert(checkout: Checkout, path: str, digest: str) -> Reverted:
         return Reverted(path=path, keep=kept)
 
 
-def revert_to(checkout: Checkout, path: str, *, now: bytes | None, then: bytes | None) -> Reverted:
+def revert_to(
+    checkout: Checkout, path: str, *, now: HeldFile | None, then: HeldFile | None
+) -> Reverted:
     """A file that is still what it should be `now`, which it is then not any more. None is no
     file. Raises `InTheWay` if it is something else; then nothing was done."""
     root = checkout.git.folder
+    if "\\" in path:
+        raise InTheWay(
+            Code.OUTSIDE, f"{path} may be written differently on disk; revert it yourself.", [path]
+        )
     with checkout.project.alone():
         names = proper(path)
         there = version_at(root, path, LARGEST) if names else None
         if names is None or not _holds(there, now):
-            raise InTheWay(Code.CHANGED, f"{path} {_NOT_AS_SHOWN}", [path])
-        mode = there.mode if there else stat.S_IFREG | 0o644
-        after = FileVersion(_blob(then), mode) if then is not None else None
+            raise _changed_since(path)
+        after = FileVersion(_blob(then.data), _rights(then, now, there)) if then else None
         changes = [*(_folders(root, path) if after else ()), Effect(path, there, after)]
         about = f"{path} before it was reverted"
         kept = keep_files(checkout.project, [path], about, git=checkout.git, name=checkout.name)
         faults.kp("review.kept")
-        _put(checkout, path, changes, lambda _: then or b"", kept)
+        _put(checkout, path, changes, lambda _: then.data if then else b"", kept)
         faults.kp("review.reverted")
         return Reverted(path=path, keep=kept)
 
 
-def _holds(there: FileVersion | None, data: bytes | None) -> bool:
-    if there is None or data is None:
-        return there is None and data is None
-    return stat.S_ISREG(there.mode) and there.blob == _blob(data)
+def _holds(there: FileVersion | None, held: HeldFile | None) -> bool:
+    if there is None or held is None:
+        return there is None and held is None
+    same_kind = stat.S_IFMT(there.mode) == stat.S_IFMT(held.mode)
+    return same_kind and there.blob == _blob(held.data)
+
+
+def _rights(then: HeldFile, now: HeldFile | None, there: FileVersion | None) -> int:
+    """Those that the file has, unless they are among what has changed."""
+    return there.mode if there and now and now.mode == then.mode else then.mode
 
 
 def _blob(data: bytes) -> str:
     return object_id(ObjectKind.BLOB, data).hex()
 
 
-def _as_shown(checkout: Checkout, path: str, digest: str) -> RawChange:
+def _as_shown(checkout: Checkout, path: str, digest: str) -> tuple[GitScope, RawChange]:
     """A file is shown by its bytes or, where there were too many, by the moment it was changed."""
     for scope in _UNDOABLE:
         for raw in raw_changes(checkout, scope).files:
             if visible(raw.path) == path and digest in _digests(checkout, scope, raw):
-                return raw
-    raise InTheWay(
-        Code.CHANGED,
-        f"{path} {_NOT_AS_SHOWN}",
-        [path],
-    )
+                return scope, raw
+    raise _changed_since(path)
+
+
+def _changed_since(path: str) -> InTheWay:
+    return InTheWay(Code.CHANGED, f"{path} {_NOT_AS_SHOWN}", [path])
 
 
 def _digests(checkout: Checkout, scope: GitScope, raw: RawChange) -> Iterator[str]:
@@ -311,6 +330,9 @@ def _changes(checkout: Checkout, raw: RawChange) -> Iterator[Effect]:
             raise InTheWay(
                 Code.NOT_KEPT, f"{path} is a folder or too large; revert it with git.", [path]
             )
+        if now and not (path == raw.path and raw.new_mode):
+            why = f"{path} is there, but git ignores it; move it away first."
+            raise InTheWay(Code.CHANGED, why, [path])
         then = _old_version(raw, now) if path == back and raw.old_mode else None
         if then:
             yield from _folders(root, path)
