@@ -35,6 +35,18 @@ def git(root: Path, *words: str) -> None:
         ("include.path", "../tools/settings", ("tools/settings",)),
         ("includeIf.onbranch:x.path", "../tools/settings", ("tools/settings",)),
         ("user.name", "tools", ()),
+        ("filter.x.clean", "python3 tools/clean.py %f", ("tools/clean.py",)),
+        ("filter.x.process", "{root}/tools/run --all", ("tools/run",)),
+        ("filter.x.smudge", "sh -c 'tools/a;./tools/b'", ("tools/a", "tools/b")),
+        ("filter.lfs.clean", "git-lfs clean -- %f", ()),
+        ("core.fsmonitor", "tools/watch", ("tools/watch",)),
+        ("merge.x.driver", "tools/merge %O %A %B", ("tools/merge",)),
+        ("diff.x.textconv", "tools/text", ("tools/text",)),
+        ("core.sshCommand", "tools/ssh -i key", ("tools/ssh",)),
+        ("credential.helper", "!tools/helper", ("tools/helper",)),
+        ("alias.x", "!sh tools/alias.sh", ("tools/alias.sh",)),
+        ("alias.x", "log --oneline", ()),
+        ("remote.origin.url", "../tools/x", ()),
     ],
 )
 def test_what_the_settings_name_is_found(

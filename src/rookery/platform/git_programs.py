@@ -4,7 +4,8 @@ Whoever approves a git command should know of them, since it runs outside the sa
 settings up runs nothing. What the user's own settings name is the user's.
 
 `ObeyedByGit` finds files of the workspace that git obeys because its settings name them: a folder
-of hooks, and settings that are included. They are as good as `.git/hooks` and `.git/config`.
+of hooks, settings that are included, and scripts of filters, drivers and the like. They are as good
+as `.git/hooks` and `.git/config`.
 """
 
 import os
@@ -63,7 +64,16 @@ _TO_RUN = re.compile(r"\s*(?:exec|x)\s+(.+)")
 
 _INCLUDED = re.compile(r"include\.path|includeif\..*\.path", re.IGNORECASE | re.DOTALL)
 _HOOKS_PATH = "core.hookspath"
-_SPOKEN_OF = re.compile(rb"hookspath|\[include", re.IGNORECASE)
+_RUN = re.compile(
+    "|".join((*(pattern for pattern, _ in _SETTINGS), r"alias\..*")), re.IGNORECASE | re.DOTALL
+)
+"""Settings whose value git runs."""
+_BETWEEN_WORDS = re.compile(r"[\s\"'`;&|<>(){}=!]+")
+_SPOKEN_OF = re.compile(
+    rb"hookspath|fsmonitor|\[\s*(?:include|filter|merge|diff|alias|credential|gpg|trailer)"
+    rb"|command|proxy|askpass|editor|tool|pack|vcs|update",
+    re.IGNORECASE,
+)
 _LARGEST = 1024 * 1024
 
 
@@ -245,6 +255,15 @@ class ObeyedByGit:
                 yield from self._inside(os.path.join(self._top, named))
             elif _INCLUDED.fullmatch(key):
                 yield from self._inside(os.path.join(os.path.dirname(origin), named))
+            elif _RUN.fullmatch(key):
+                yield from self._scripts(text)
+
+    def _scripts(self, line: str) -> Iterator[str]:
+        """Files that a line for the shell may name. Git runs it at the top."""
+        for word in filter(None, _BETWEEN_WORDS.split(line)):
+            path = os.path.join(self._top, os.path.expanduser(word))
+            if "/" in word or os.path.isfile(path):
+                yield from self._inside(path)
 
     @property
     def _top(self) -> str:
