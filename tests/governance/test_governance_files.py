@@ -223,6 +223,18 @@ def lease_by_another_process(layout: Layout) -> None:
     run_program(code, str(layout.root), NOW.isoformat()).check_returncode()
 
 
+def test_what_a_crash_left_is_removed_when_a_later_task_begins(tmp_path: Path):
+    layout = laid_out(tmp_path)
+    lease_by_another_process(layout)
+    leases = Leases(layout)
+    leases.take("t-1", "INT-001", ["a"], now=NOW)
+    assert {each.name for each in layout.leases.iterdir()} == {"gone.json", "t-1.json"}
+    later = NOW + timedelta(days=2)
+    leases.take("t-1", "INT-001", ["a"], now=later)
+    leases.take("t-2", "INT-001", ["a"], now=later)
+    assert {each.name for each in layout.leases.iterdir()} == {"t-1.json", "t-2.json"}
+
+
 def test_the_lease_of_a_crashed_holder_is_ignored(tmp_path: Path):
     layout = laid_out(tmp_path)
     lease_by_another_process(layout)

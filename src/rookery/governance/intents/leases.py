@@ -1,6 +1,7 @@
 """Who works under which intent at this moment: one small file per task.
 
-A lease counts while its process runs and shows that it does. Nobody has to clean up after a crash.
+A lease counts while its process runs and shows that it does. What a crash left is removed when a
+later task takes its first lease.
 """
 
 import json
@@ -23,6 +24,8 @@ from rookery.platform.disk import Unreadable, put, small_file
 
 HEARTBEAT_SECONDS = 30.0
 DEAD_AFTER = timedelta(minutes=5)
+REMOVED_AFTER = timedelta(days=1)
+"""Long enough that nobody is just about to take up the task again."""
 LARGEST = 256 * KIB
 
 _TASK = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
@@ -64,6 +67,8 @@ class Leases:
             host=socket.gethostname(),
             heartbeat=now,
         )
+        if not self._path(task).exists():
+            self._remove_dead(now)
         self._write(lease)
         return lease
 
@@ -71,7 +76,7 @@ class Leases:
         self._path(task).unlink(missing_ok=True)
 
     def living(self, *, now: datetime) -> tuple[Lease, ...]:
-        return tuple(lease for lease in self._all() if alive(lease, now=now))
+        return tuple(lease for _, lease in self._all() if alive(lease, now=now))
 
     def neighbours(
         self, task: str, intent_id: str, scope: Sequence[str], *, now: datetime
@@ -86,18 +91,23 @@ class Leases:
             ),
         )
 
+    def _remove_dead(self, now: datetime) -> None:
+        for path, lease in self._all():
+            if now - lease.heartbeat > REMOVED_AFTER:
+                path.unlink(missing_ok=True)
+
     def _path(self, task: str) -> Path:
         name = task if _TASK.fullmatch(task) else sha256(task.encode()).hexdigest()
         return self._folder / f"{name}.json"
 
-    def _all(self) -> Iterator[Lease]:
+    def _all(self) -> Iterator[tuple[Path, Lease]]:
         for path in sorted(self._folder.glob("*.json")):
             try:
                 data = small_file(path, self._folder, largest=LARGEST)
             except (FileNotFoundError, Unreadable):
                 continue  # released meanwhile, or not ours
             if lease := _read(data):
-                yield lease
+                yield path, lease
 
     def _write(self, lease: Lease) -> None:
         self._layout.own_folder(self._folder)
