@@ -294,9 +294,9 @@ def test_a_second_task_takes_the_place_of_the_first_and_that_can_be_shown_again(
         driver.wait_row(ask="completion_result")
         answer(driver, "messageResponse", old, text="8080")  # nobody asks that any more
         driver.send("newTask", text="third", taskId=ONE_ID)
-        assert "was there before" in driver.wait(event="error")["error"]
+        assert "already exists" in driver.wait(event="error")["error"]
         driver.send("showTaskWithId", text="no-such-task")
-        assert "none of this workspace" in driver.wait(event="error")["error"]
+        assert "does not belong to this workspace" in driver.wait(event="error")["error"]
         driver.send("showTaskWithId", text=other)
         assert driver.wait_state("currentTaskId") == other
         driver.send("showTaskWithId", text=ONE_ID)
@@ -310,6 +310,8 @@ def test_a_second_task_takes_the_place_of_the_first_and_that_can_be_shown_again(
         driver.wait_row(ask="completion_result")
         driver.send("deleteTaskWithId", text=other)
         driver.send("deleteTaskWithId", text=ONE_ID)
+        driver.send("showTaskWithId", text=ONE_ID)
+        assert ONE_ID in driver.wait(event="error")["error"]
         while driver.wait(type="taskHistoryUpdated")["taskHistory"]:
             pass
         assert driver.client.messages == ()

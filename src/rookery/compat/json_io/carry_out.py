@@ -66,6 +66,7 @@ class EngineRequests:
         self._now = now
         self._next_id = next_id
         self._known: set[str] = set()
+        self._deleting: set[str] = set()
         self.answers = EngineAnswers(host, told, note)
 
     async def carry_out(self, request: wants.Request) -> None:
@@ -94,6 +95,7 @@ class EngineRequests:
             case wants.ShowTask(task_id=task_id):
                 await self._show(task_id)
             case wants.DeleteRequest(task_id=task_id):
+                self._deleting.add(task_id)
                 self._beside(lambda: self._delete(task_id))
             case wants.Choose(settings=settings):
                 await self._choose(settings)
@@ -193,6 +195,8 @@ class EngineRequests:
             await self._close(before)
 
     async def _show(self, task_id: str) -> None:
+        if task_id in self._deleting:
+            raise SettingsError(NOT_HERE.format(id=task_id))
         if task_id == self._told.root and not self._told.over:
             self._tell(self._told.show_again())
             return
@@ -208,6 +212,7 @@ class EngineRequests:
             await self._host.send(commands.DeleteTask(task_id=task_id))
         except RookeryError as refusal:
             self._tell([error(str(refusal))])
+        self._deleting.discard(task_id)
         await self.tell_history()
 
     async def _choose(self, settings: StartSettings) -> None:
