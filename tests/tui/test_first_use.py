@@ -33,6 +33,7 @@ from rookery.core.queries import AskModels, KnownModel
 from rookery.errors import CommandRejected, StorageError
 from rookery.tui.app import FullScreen, Opening
 from rookery.tui.input_router import TYPED_AHEAD
+from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen
 from support.scripted_host import PlayedHost
 from support.tui_scenes import (
     COMMAND,
@@ -219,6 +220,21 @@ async def test_what_can_be_chosen_is_listed_before_the_first_task(line: str, sho
         await played.type(line)
         await played.press("enter")
         await played.see(shown)
+
+
+@pytest.mark.parametrize("line", ["/mode architect", "/model gpt-5.2"])
+async def test_what_was_chosen_before_the_first_task_is_marked_in_the_list(line: str):
+    async with beginning() as played:
+        models = ("gpt-5.1", "gpt-5.2")
+        known = tuple(KnownModel(provider="openai", model=each) for each in models)
+        played.host.answer(AskModels, known)
+        for typed in (line, line.split()[0]):
+            await played.type(typed)
+            await played.press("enter")
+            await played.settle()
+        screen = played.app.screen
+        assert isinstance(screen, ModeScreen | ModelScreen)
+        assert screen.name_of(screen.list.marked).endswith(line.split()[1])
 
 
 async def test_a_model_that_the_host_refuses_is_refused_at_once():

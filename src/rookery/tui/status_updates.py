@@ -6,6 +6,8 @@ While there is no task, it shows what was chosen for the next one.
 import time
 import uuid
 
+from msgspec.structs import replace
+
 from rookery.core.blocks import Image
 from rookery.core.commands import OpenTask, SelectIntent, SwitchApproval, SwitchModel
 from rookery.core.folds.run_tallies import Totals
@@ -38,6 +40,12 @@ class StatusUpdates:
         self._leaving_until = 0.0
         self._stopping_until = 0.0
         self._busy_since: float | None = None
+
+    @property
+    def about_next(self) -> About:
+        """With what was chosen for the next task."""
+        about = replace(self.about, mode=self.mode or self.about.mode)
+        return self.next.about(about)
 
     @property
     def mode_now(self) -> str:
@@ -162,6 +170,10 @@ class NextTask:
     @property
     def model(self) -> str:
         return self._model.model if self._model else ""
+
+    def about(self, usual: About) -> About:
+        chosen = self._model
+        return replace(usual, provider=chosen.provider, model=chosen.model) if chosen else usual
 
     @property
     def automatic(self) -> bool | None:

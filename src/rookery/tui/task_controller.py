@@ -149,7 +149,7 @@ class TaskController(App[RunEnd]):
 
     @property
     def about(self) -> About:
-        return self._status_updates.about
+        return self._status_updates.about_next
 
     @property
     def intent(self) -> str:
