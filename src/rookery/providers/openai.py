@@ -243,6 +243,7 @@ VENDORS = {
     "gemini": Vendor(most_effort="high"),
     "vercel-ai-gateway": Vendor(reasoning_table=True),
     "roo": Vendor(keeps_reasoning=True, reasoning_table=True),
+    **dict.fromkeys(("ollama", "lmstudio", "vllm"), Vendor()),
 }
 
 
