@@ -51,7 +51,7 @@ def test_it_is_offered_asked_about_shown_line_by_line_and_undone(rookery: Instal
         terminal.wait_for(DONE)
         assert names(rookery) == SORTED
         terminal.type("/undo")
-        terminal.wait_for("Put back 1 file")
+        terminal.wait_for("Restored 1 file")
         terminal.wait_for("Continue? [Y/n, or say what to do instead] ")
     assert names(rookery) == SHUFFLED
     offered = {tool["name"]: tool for tool in server.requests[0].body["tools"]}

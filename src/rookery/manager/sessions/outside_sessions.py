@@ -130,5 +130,6 @@ class OutsideSessions:
 
 
 def is_deleted(record: SessionRecord, tasks: StoredTasks) -> bool:
-    """Whether it has started, and its journal was deleted since."""
-    return record.announced and not tasks.exists(record.session_id)
+    """Whether it has started, and its journal was deleted since. One that runs is not deleted."""
+    begun = record.announced and not record.process_open
+    return begun and not tasks.exists(record.session_id)

@@ -134,7 +134,9 @@ def listed_sessions(
             return False
         return here is None or session.workspace == here or record is not None
 
-    waiting = [_not_started(each) for each in known.values() if not each.announced]
+    waiting = [
+        _not_started(each) for each in known.values() if not each.announced or each.process_open
+    ]
     every = [*stored.values(), *(each for each in waiting if each.id not in stored)]
     return sorted(filter(is_listed, every), key=lambda each: -each.updated), known
 
