@@ -117,7 +117,7 @@ REFUSED = {
     "no choice": ("approval", '"yes"', '"ask" or "auto"'),
     "no JSON": ("model", "{", "is not JSON"),
     "no number": ("max_cost", "NaN", "is not JSON"),
-    "no mode": ("mode", '"nonsense"', "Known: code, ask"),
+    "no mode": ("mode", '"nonsense"', "Available: code, ask"),
     "empty": ("model", '""', "non-empty"),
     "half a character": ("model", '"\\ud800"', ""),
     "a section": ("manager", "{}", "cannot be changed here"),

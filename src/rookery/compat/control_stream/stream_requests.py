@@ -166,7 +166,7 @@ class Requests:
     async def _check_mode(self, mode: str) -> None:
         known = [each.slug for each in await self._host.query(AskModes())]
         if mode not in known:
-            raise SettingsError(f"No such mode: {mode!r}. Known: {', '.join(known)}.")
+            raise SettingsError(f"No such mode: {mode!r}. Available: {', '.join(known)}.")
 
     async def _message(self, command: SendMessage) -> None:
         stream = self._stream

@@ -267,7 +267,7 @@ class EngineRequests:
     async def _check_mode(self, mode: str) -> None:
         known = [each.slug for each in await self._host.query(AskModes())] if mode else []
         if mode and mode not in known:
-            raise SettingsError(f"No such mode: {mode!r}. Known: {', '.join(known)}.")
+            raise SettingsError(f"No such mode: {mode!r}. Available: {', '.join(known)}.")
 
     async def _check_here(self, task_id: str) -> None:
         known = await self._host.query(AskTasks(most=ALL))

@@ -87,7 +87,7 @@ class SettingsHandler:
     async def _insist_on_a_mode(self, slug: str) -> None:
         known = [mode.slug for mode in await self._dependencies.modes()]
         if slug not in known:
-            raise SettingsError(f"No such mode: {slug!r}. Known: {', '.join(known)}.")
+            raise SettingsError(f"No such mode: {slug!r}. Available: {', '.join(known)}.")
 
     def _rows(self) -> tuple[SettingRow, ...]:
         held = self._settings.held(OFFERED)
