@@ -56,7 +56,7 @@ def test_a_command_is_shown_with_where_it_runs_and_how_far_it_reaches(
         repository.terminal(*at(server), "go") as terminal,
     ):
         terminal.wait_for(f"Run this command:\n  {line}\n")
-        shown = terminal.wait_for("Allow this? ")
+        shown = terminal.wait_for("Approve? ")
         assert "sandbox" in shown.splitlines()[0]
         told = [" ".join(each.split()) for each in shown.split("\n  ! ")[1:]]
         for note in notes:
@@ -75,8 +75,8 @@ def test_what_only_reads_is_not_asked_about_in_a_trusted_folder(repository: Inst
         LlmServer([command(line)], [finish()]) as server,
         repository.terminal(*at(server), "go") as terminal,
     ):
-        assert "Allow this?" not in terminal.wait_for(f"● Run {line}\n")
-        assert "Allow this?" not in terminal.wait_for(DONE)
+        assert "Approve?" not in terminal.wait_for(f"● Run {line}\n")
+        assert "Approve?" not in terminal.wait_for(DONE)
         terminal.type("")
         assert terminal.exit_code() == 0
     assert "Exit code: 0" in last_turn(server.requests[1])
@@ -106,7 +106,7 @@ def test_always_shows_the_rule_and_then_exactly_this_command_is_not_asked_about(
             terminal.wait_for("? [y/n] ")
             terminal.type("y")
             terminal.wait_for("● Run touch made\n")
-            assert "Allow this?" not in terminal.wait_for("● Run touch made\n")
+            assert "Approve?" not in terminal.wait_for("● Run touch made\n")
             terminal.wait_for("  touch made other\n")
             terminal.wait_for(ALLOW)
             terminal.type("n")
@@ -115,7 +115,7 @@ def test_always_shows_the_rule_and_then_exactly_this_command_is_not_asked_about(
             assert terminal.exit_code() == 0
         assert rule in repository.run("trust", "--list").stdout
         with repository.terminal(*at(server), "again") as terminal:
-            assert "Allow this?" not in terminal.wait_for(DONE)
+            assert "Approve?" not in terminal.wait_for(DONE)
             terminal.type("")
             assert terminal.exit_code() == 0
     assert not (repository.workspace / "other").exists()
@@ -142,7 +142,7 @@ def test_edits_that_are_always_allowed_are_so_until_the_task_ends(repository: In
             terminal.wait_for("[y/n] ")
             terminal.type("y")
             terminal.wait_for("● Edit a.py (+1 −1)\n")
-            assert "Allow this?" not in terminal.wait_for("● Edit a.py (+1 −1)\n")
+            assert "Approve?" not in terminal.wait_for("● Edit a.py (+1 −1)\n")
             assert "  touch made\n" in terminal.wait_for(ALLOW)
             terminal.type("n")
             terminal.wait_for(DONE)
@@ -197,7 +197,7 @@ def test_where_nobody_is_there_to_ask_it_is_refused(repository: Installed, deed,
     with LlmServer([deed()], [finish()]) as server:
         done = repository.run("-p", "-y", *at(server), "go")
     assert (done.returncode, done.stdout) == (5, "Done.\n")
-    assert "not done: Not interactive: this needs approval, so it was skipped." in done.stderr
+    assert "skipped: Not interactive: this needs approval, so it was skipped." in done.stderr
     assert "Not interactive: this needs approval, so it was skipped." in last_turn(
         server.requests[1]
     )

@@ -140,11 +140,11 @@ def test_yes_to_everything_asks_nothing_but_says_so(rookery: Installed):
         LlmServer([command("touch made")], [finish()]) as server,
         rookery.terminal("-y", *at(server), "go") as terminal,
     ):
-        terminal.wait_for("acts without asking\n")
+        terminal.wait_for("auto-approve\n")
         terminal.wait_for(DONE)
         terminal.type("")
         assert terminal.exit_code() == 0
-        assert "Allow this?" not in terminal.screen
+        assert "Approve?" not in terminal.screen
     assert (rookery.workspace / "made").exists()
 
 
@@ -172,7 +172,7 @@ def test_leaving_after_a_failure_says_how_to_go_on(rookery: Installed, tmp_path:
         assert terminal.exit_code() == 1
         [session] = rookery.sessions()
         assert f"Continue with: rookery --session-id {session['id']}\n" in terminal.screen
-        assert terminal.screen.count("no credit left") == 1
+        assert terminal.screen.count("has no credit") == 1
 
 
 class TestTypedAhead:
@@ -282,7 +282,7 @@ def test_with_p_and_a_the_terminal_is_asked_beside_the_output(rookery: Installed
 - calls: [{tool: attempt_completion, arguments: {result: Done.}}]
 """
     with rookery.terminal("-p", "-a", *rookery.script(script), "go") as terminal:
-        terminal.wait_for("Allow this? ")
+        terminal.wait_for("Approve? ")
         terminal.type("y")
         terminal.wait_for("Done. [Enter accepts")
         terminal.type("")

@@ -145,7 +145,7 @@ def test_nothing_survives_the_end_of_the_session(rookery: Installed, pause: str,
             assert terminal.hang_up() == 129
         else:
             terminal.press(CTRL_C)
-            terminal.wait_for("Go on? ")
+            terminal.wait_for("Continue? ")
             if way == "left":
                 terminal.press(CTRL_C)
             else:

@@ -184,7 +184,7 @@ class TestQuestionsOfAnAutomaticRun:
             LlmServer([QUESTION], [QUESTION], [finish()]) as server,
             rookery.terminal("-y", *at(server), "go") as terminal,
         ):
-            terminal.wait_for("code mode · acts without asking")
+            terminal.wait_for("code mode · auto-approve")
             terminal.wait_for("1. this (switches to debug mode)\n  2. that\n")
             terminal.wait_for("(1 is taken in 60 s, unless you type) > ")
             terminal.press(b"2 more testss\x7f\r")

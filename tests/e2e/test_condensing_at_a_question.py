@@ -22,7 +22,7 @@ def test_the_answer_is_heard(rookery: Installed, steps: int):
         terminal.wait_for("Which database")
         terminal.wait_until_it_listens()
         terminal.type("/condense")
-        terminal.wait_for("condensed" if steps else "shorter")
+        terminal.wait_for("condensed" if steps else "shortened")
         terminal.wait_until_it_listens()
         terminal.type(ANSWER)
         terminal.wait_for("accepts")

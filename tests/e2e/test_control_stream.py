@@ -447,7 +447,7 @@ def test_the_end_of_input_after_a_start_that_was_refused_is_a_failure(rookery: I
     assert "No such mode: 'nosuch'" in driver.complaints
     with LlmServer() as server, Driver(rookery, *at(server)) as driver:
         driver.send("start", "s1", prompt="go", configuration={"apiProvider": "openai"})
-        assert "There is no key for openai" in driver.error("s1")["content"]
+        assert "No key for openai" in driver.error("s1")["content"]
         assert driver.end() == 3
 
 
@@ -456,7 +456,7 @@ def test_a_workspace_that_was_moved_is_an_error_of_the_start(rookery: Installed)
         elsewhere = rookery.workspace.with_name("elsewhere")
         rookery.workspace.rename(elsewhere)
         driver.send("start", "s1", prompt="go")
-        assert "cannot be opened (No such file or directory)" in driver.error("s1")["content"]
+        assert "(No such file or directory)" in driver.error("s1")["content"]
         elsewhere.rename(rookery.workspace)
         driver.send("start", "s2", prompt="go")
         assert driver.done("s2")["code"] == "task_completed"
@@ -510,7 +510,7 @@ def test_an_input_that_cannot_be_read_is_one_sentence(rookery: Installed):
             timeout=60,
         )
     assert done.returncode == 2
-    assert done.stderr.startswith("Error: The input cannot be read (Bad file descriptor).")
+    assert done.stderr.startswith("Error: Cannot read the input (Bad file descriptor).")
     assert done.stderr.count("\n") == 1
 
 

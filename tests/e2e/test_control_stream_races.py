@@ -218,7 +218,7 @@ class TestEndOfInput:
             driver.write("\nnonsense\n")
             assert driver.end() == 2
         assert driver.events[-1]["code"] == "usage"
-        assert driver.complaints.startswith("Error: No command came.")
+        assert driver.complaints.startswith("Error: No command was sent.")
 
     def test_a_file_or_nothing_is_an_input_too(self, rookery: Installed):
         commands = rookery.workspace.parent / "commands"

@@ -71,7 +71,7 @@ def test_a_tool_that_was_agreed_to_gets_its_arguments_and_answers(adding: Instal
     assert "Exit code: 3" in str(second["content"])
     assert "sum: 5" in str(second["content"])
     assert second["is_error"]
-    assert "There is no argument 'extra'" in str(third["content"])
+    assert "Unknown argument: 'extra'" in str(third["content"])
     assert "not offered" not in told
 
 
@@ -84,7 +84,7 @@ def test_a_tool_that_changed_is_not_offered_until_somebody_agrees_again(
     changed.write_text(changed.read_text() + "# changed\n")
     told, requests = print_run(adding, [call("add_numbers", numbers=[1])])
     assert "add_numbers" not in offered(requests[0])
-    assert "There is no tool 'add_numbers'" in str(results(requests[-1])[0]["content"])
+    assert "No such tool: 'add_numbers'" in str(results(requests[-1])[0]["content"])
     assert told.count("The tool add_numbers is not offered") == 1
     _, requests = print_run(adding, flags=("--trust",))
     assert "add_numbers" not in offered(requests[0])

@@ -73,7 +73,7 @@ def test_a_task_from_its_first_word_to_the_next_one(project: Installed):
         terminal.press("Enter")
         terminal.wait_for("Renamed, too.")
         terminal.press("C-c")
-        terminal.wait_for("Ctrl+C again leaves")
+        terminal.wait_for("Ctrl+C again to exit")
         terminal.press("C-c")
         assert terminal.exit_code() == 0
         assert "To continue: rookery -c" in terminal.screen
@@ -86,7 +86,7 @@ def test_escape_stops_the_work_and_enter_goes_on(project: Installed):
     with opened(project, "-y", "wait", script=WAITING) as terminal:
         terminal.wait_for("sleep 300", "Running a command", "acts unasked")
         terminal.press("Escape")
-        terminal.wait_for("Enter goes on")
+        terminal.wait_for("Enter continues")
         terminal.press("/")
         terminal.wait_for("/new")
         terminal.press("Escape")
@@ -266,7 +266,7 @@ def test_without_textual_it_runs_line_by_line_and_says_so(project: Installed, tm
         "u.find_spec = lambda name, *rest: None if name == 'textual' else find(name, *rest)\n"
     )
     with opened(project, "go", PYTHONPATH=str(hidden)) as terminal:
-        terminal.wait_for("Textual is not installed", "Allow this?")
+        terminal.wait_for("Textual is not installed", "Approve?")
 
 
 BEYOND = """

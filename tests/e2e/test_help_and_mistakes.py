@@ -93,7 +93,7 @@ def test_an_effort_that_is_not_sent_is_told(rookery: Installed):
         thinks = rookery.run("-p", "-r", "high", *at(server, "claude-opus-4-6"), "go")
     assert [told.returncode, unasked.returncode, thinks.returncode] == [0, 0, 0]
     assert note in told.stderr
-    assert "not known to reason" not in unasked.stderr + thinks.stderr
+    assert "not known to support" not in unasked.stderr + thinks.stderr
     assert ("output_config" in server.requests[2].body) or ("thinking" in server.requests[2].body)
 
 

@@ -28,7 +28,7 @@ def test_print_runs_without_questions_and_prints_only_the_result(rookery: Instal
     with LlmServer([say("I will."), touch("made")], [finish("It is made.")]) as server:
         done = rookery.run("-p", *at(server), "make", "it")
     assert (done.returncode, done.stdout) == (0, "It is made.\n")
-    assert "acts without asking\nI will.\n● Run touch made\n" in done.stderr
+    assert "auto-approve\nI will.\n● Run touch made\n" in done.stderr
     assert (rookery.workspace / "made").exists()
     assert "make it" in first_words(server.requests[0])
 

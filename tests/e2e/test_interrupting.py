@@ -39,7 +39,7 @@ MOMENTS = pytest.mark.parametrize(
     [
         pytest.param(streaming, [], "Thinking about ", id="while-the-model-streams"),
         pytest.param(running, ["-y"], "  begun\n", id="while-a-command-runs"),
-        pytest.param(asking, [], "Allow this? ", id="at-a-question"),
+        pytest.param(asking, [], "Approve? ", id="at-a-question"),
     ],
 )
 Script: TypeAlias = Callable[[], list[Answer]]

@@ -78,7 +78,7 @@ def test_a_whole_conversation_with_approvals_and_a_followup(rookery: Installed, 
             "suggest": [{"answer": "8080"}],
         }
         answer(driver, "yesButtonClicked", asked)
-        assert "takes words" in driver.wait(event="error")["error"]
+        assert "needs text" in driver.wait(event="error")["error"]
         answer(driver, "objectResponse", asked, text='{"port":8080}')
         done = driver.wait_row(ask="completion_result")
         answer(driver, "messageResponse", done, text="and more")
@@ -229,7 +229,7 @@ def test_cancel_leads_to_resume_task_and_a_yes_goes_on(rookery: Installed, webvi
         driver.send("cancelTask")
         asked = driver.wait_row(ask="resume_task")
         driver.send("cancelTask")
-        assert driver.wait(event="status")["message"].startswith("Nothing is being done")
+        assert driver.wait(event="status")["message"].startswith("Nothing is running")
         answer(driver, "yesButtonClicked", asked)
         driver.wait_row(ask="completion_result")
         assert driver.end() == 0
@@ -364,7 +364,7 @@ def test_a_malformed_line_is_an_error_and_ends_nothing(rookery: Installed):
         driver.send("playSound", audioType="celebration")
         driver.send("cancelAutoApproval")
         driver.send("queueMessage", text="to nobody")
-        assert "There is no task" in driver.wait(event="error")["error"]
+        assert "No task is open" in driver.wait(event="error")["error"]
         answer(driver, "yesButtonClicked")
         driver.send("ping")
         driver.wait(event="pong")
@@ -399,7 +399,7 @@ def test_what_a_webview_looks_up_is_answered(rookery: Installed):
         driver.send("requestRouterModels")
         assert isinstance(driver.wait(type="routerModels")["routerModels"], dict)
         driver.send("checkpointDiff", payload={"mode": "full"})
-        assert driver.wait(event="error")["error"].startswith("There is no task")
+        assert driver.wait(event="error")["error"].startswith("No task is open")
         driver.send("requestModes")
         assert driver.end() == 0  # what was asked for is answered first
     assert len(driver.of(type="modes")) == 2

@@ -13,7 +13,7 @@ from support.terminal_session import COMMAND, Installed
 WRITES = "- calls: [{tool: write_to_file, arguments: {path: a.txt, content: hi}}]\n"
 FINISHES = "- calls: [{tool: attempt_completion, arguments: {result: One.}}]\n"
 STORAGE = 9
-FULL = "Error: The output cannot be written (No space left on device). "
+FULL = "Error: Cannot write the output (No space left on device). "
 
 
 def through_a_shell(rookery: Installed, line: str) -> "subprocess.CompletedProcess[str]":

@@ -130,7 +130,7 @@ def test_a_command_that_cannot_be_read_is_told_once_and_refused_with_the_reason(
     rookery: Installed,
 ):
     put(rookery.workspace, _dot_rookery__commands__look_dot_md="---\nno end")
-    reason = "The command .rookery/commands/look.md is left out: its front matter has no closing"
+    reason = "The command .rookery/commands/look.md is skipped: its front matter has no closing"
     with LlmServer([write("a.txt")], [finish()]) as server:
         done = rookery.run("-p", "-y", *at(server), "--trust", "/look here")
     assert f"/look is not available. {reason}" in heard(server.requests[0])

@@ -67,5 +67,5 @@ def test_at_a_terminal_more_rights_are_asked_about_unless_modes_are_approved(
         LlmServer([step], [finish()], [finish()]) as server,
         rookery.terminal(*at(server), "--mode", "ask", "go") as terminal,
     ):
-        terminal.wait_for("Allow this?" if asked else "accepts")
+        terminal.wait_for("Approve?" if asked else "accepts")
         assert ("may do more than mode ask" in terminal.screen) is asked

@@ -81,7 +81,7 @@ def test_a_passing_fault_is_shown_and_survived(
     [
         pytest.param([status(401)], "rejected the key from ANTHROPIC_API_KEY", 3, id="401"),
         pytest.param([status(404)], "anthropic has no model some-model", 1, id="404"),
-        pytest.param([status(402)], "The account at anthropic has no credit left", 4, id="402"),
+        pytest.param([status(402)], "The account at anthropic has no credit", 4, id="402"),
         pytest.param(
             [OVERFLOWS["anthropic-prompt"]], "The request is too long", 1, id="overflow-at-once"
         ),

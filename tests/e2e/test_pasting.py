@@ -68,7 +68,7 @@ def test_what_is_pasted_never_allows_anything_by_one_of_its_lines(rookery: Insta
         LlmServer([write], [finish()]) as server,
         rookery.terminal(*at(server), "go") as terminal,
     ):
-        terminal.wait_for("Allow this? ")
+        terminal.wait_for("Approve? ")
         terminal.press(pasted("y", "y", "y") + b"\r")
         terminal.wait_for(DONE)
         terminal.type("")
@@ -84,7 +84,7 @@ def test_marks_of_a_paste_while_nothing_is_asked_are_not_words(rookery: Installe
     ):
         terminal.wait_for("Let me ")
         terminal.press(pasted(*LINES) + b"\r")
-        terminal.wait_for("  noted: ")
+        terminal.wait_for("  queued for the model")
         pause.open()
         terminal.wait_for(DONE)
         terminal.type("")
@@ -132,10 +132,10 @@ def test_ctrl_c_takes_back_what_was_typed(rookery: Installed):
 def test_whoever_leaves_is_told_that_the_task_is_kept(rookery: Installed, keys: bytes):
     write = call("write_to_file", path="a.txt", content="hi\n")
     with LlmServer([write]) as server, rookery.terminal(*at(server), "go") as terminal:
-        terminal.wait_for("Allow this? ")
+        terminal.wait_for("Approve? ")
         if keys == CTRL_C:
             terminal.press(CTRL_C)
-            terminal.wait_for("Go on? ")
+            terminal.wait_for("Continue? ")
         terminal.press(keys)
         terminal.wait_for("\nThe session is kept.\nContinue with: rookery ")
         assert terminal.exit_code() in (1, 130)
@@ -176,13 +176,13 @@ def test_switching_approval_at_a_question_puts_it_again_once(rookery: Installed)
     ):
         terminal.wait_for(ALLOW)
         terminal.type("/approve on")
-        terminal.wait_for("  now: acts without asking\n")
+        terminal.wait_for("  now: auto-approve\n")
         terminal.wait_for(ALLOW)
         terminal.type("y")
         terminal.wait_for(DONE)
         terminal.type("")
         assert terminal.exit_code() == 0
-    assert terminal.screen.count("Allow this?") == 2
+    assert terminal.screen.count("Approve?") == 2
 
 
 def test_where_a_command_runs_is_said_in_lines_that_end_between_words(rookery: Installed):
@@ -191,7 +191,7 @@ def test_where_a_command_runs_is_said_in_lines_that_end_between_words(rookery: I
         LlmServer([run]) as server,
         rookery.terminal(*at(server), "go", columns=40) as terminal,
     ):
-        shown = terminal.wait_for("Allow this? ")
+        shown = terminal.wait_for("Approve? ")
         terminal.press(CTRL_D)
         assert terminal.exit_code() == 1
     about = shown[shown.index("Run this command") :].splitlines()[2:]

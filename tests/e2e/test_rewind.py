@@ -100,7 +100,7 @@ def test_the_points_are_listed_and_looking_changes_nothing(rookery: Installed, w
     told = rewound(rookery, "--last", "--dry-run")
     words, count, *rows = told.splitlines()
     assert words == f"The conversation is rewound to {listed[-1][0]}: 1 step undone."
-    assert count == "3 files to put back."
+    assert count == "3 files to restore."
     assert sorted(rows) == [
         "  change    run.sh",
         "  create    gone.bin",
@@ -114,7 +114,7 @@ def test_everything_is_put_back_and_the_rewind_can_be_rewound(
     rookery: Installed, files: State, worked: State
 ):
     told = rewound(rookery, "--to", "1", "-y")
-    assert "3 steps taken back.\n" in told
+    assert "3 steps undone.\n" in told
     assert state(rookery.workspace) == files
     again = rewound(rookery, *way_back(told), "-y")
     assert state(rookery.workspace) == worked
@@ -244,7 +244,7 @@ def test_a_person_undoes_what_was_done_before_they_accept_it(rookery: Installed,
         with rookery.terminal("-y", *at(server), "go") as terminal:
             terminal.wait_for("✔ First.\n" + DONE)
             terminal.type("/undo")
-            assert "Done." not in terminal.wait_for("Put back 3 files")
+            assert "Done." not in terminal.wait_for("Restored 3 files")
             terminal.wait_for("The conversation was rewound to ")
             now = state(rookery.workspace)
             assert now["a.txt"] != files["a.txt"]
@@ -268,7 +268,7 @@ def test_steps_that_were_taken_back_before_are_not_counted_again(
     rookery: Installed, files: State, worked: State
 ):
     told = [rewound(rookery, "--last", "-y") for _ in range(3)]
-    assert [re.findall(r"(\d+ steps?) taken back", each) for each in told] == [["1 step"]] * 3
+    assert [re.findall(r"(\d+ steps?) undone", each) for each in told] == [["1 step"]] * 3
     assert state(rookery.workspace) == files
 
 
@@ -337,7 +337,7 @@ def test_the_points_are_shown_to_a_person_who_goes_back_to_one(rookery: Installe
             listed = terminal.wait_for("To rewind to before a step: /rewind NUMBER\n" + DONE)
             (number,) = re.findall(r"^ +(\d+)  Create b\.txt$", listed, re.MULTILINE)
             terminal.type(f"/files {number}")
-            terminal.wait_for("Put back 1 file")
+            terminal.wait_for("Restored 1 file")
             assert state(rookery.workspace) == files
             terminal.wait_for(DONE)
             terminal.type("/help")

@@ -212,7 +212,7 @@ async def test_a_person_attaches_answers_and_detaches(rookery: Installed):
     """Beside another client, which sees the answer."""
     with serving(rookery, *rookery.script(SCRIPT)) as server:
         async with remote_host(await unix_channel(server.socket)) as host:
-            assert "No task is running there" in rookery.run("attach").stdout
+            assert "No session is running there" in rookery.run("attach").stdout
             await host.send(OpenTask(task_id=TASK, text="Do it"))
             story = Story(host)
             async with anyio.create_task_group() as group:
@@ -230,12 +230,12 @@ def _look_answer_and_leave(rookery: Installed) -> None:
     assert rookery.run("attach").stdout == f"{TASK[:8]}\tDo it\n"
     with attached(rookery, TASK[:8]) as terminal:
         terminal.wait_for("I will write it.")
-        terminal.wait_for("Allow this?")
+        terminal.wait_for("Approve?")
         terminal.press(CTRL_D)
         terminal.wait_for("Detached. The session continues")
         assert terminal.exit_code() == 0
     with attached(rookery, TASK[:8]) as terminal:
-        terminal.wait_for("Allow this?")
+        terminal.wait_for("Approve?")
         terminal.type("y")
         terminal.wait_for("one two")
         terminal.press(CTRL_D)
@@ -278,7 +278,7 @@ def test_what_is_no_session_cannot_be_attached_to(rookery: Installed):
     with serving(rookery, *rookery.script(SCRIPT)):
         done = rookery.run("attach", "0123")
         assert done.returncode == 2
-        assert done.stderr == "Error: 0123 is no session there. See rookery list.\n"
+        assert done.stderr == "Error: 0123 is not a session there. See rookery list.\n"
 
 
 CROWD = 80
@@ -381,17 +381,17 @@ async def test_slash_lines_are_for_the_client_that_is_attached(rookery: Installe
 def _use_slash_lines(rookery: Installed) -> None:
     """The id, which another client has chosen, is given as it is written and as it is not."""
     with attached(rookery, OTHER_TASK) as terminal:
-        terminal.wait_for("Allow this?")
+        terminal.wait_for("Approve?")
         terminal.type("/help")
         terminal.wait_for("/condense")
         terminal.type("/undo")
-        terminal.wait_for("There is nothing to undo")
+        terminal.wait_for("Nothing to undo")
         terminal.type("/mode nosuch")
-        terminal.wait_for("There is no mode nosuch")
+        terminal.wait_for("No such mode: nosuch")
     with attached(rookery, OTHER_TASK[:8].lower()) as terminal:
-        terminal.wait_for("Allow this?")
+        terminal.wait_for("Approve?")
         terminal.type("/mode ask")
-        terminal.wait_for("Allow this?")
+        terminal.wait_for("Approve?")
 
 
 def test_whoever_looks_on_without_a_terminal_sees_what_is_asked(rookery: Installed):

@@ -105,7 +105,7 @@ def test_without_trust_only_reading_works_and_it_is_said_what_to_do(
         shown = terminal.wait_for(DONE)
         terminal.type("")
         assert terminal.exit_code() == 0
-        assert "Allow this?" not in terminal.screen
+        assert "Approve?" not in terminal.screen
         assert REFUSED_SETTING not in terminal.screen
     read, *refused = [last_turn(request) for request in server.requests[1:]]
     assert "what it says" in read

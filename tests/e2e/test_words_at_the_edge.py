@@ -76,7 +76,7 @@ def test_nobody_is_asked_whether_to_read_what_is_kept_from_the_agent(rookery: In
         LlmServer([command], [finish()]) as server,
         rookery.terminal(*at(server), "go") as terminal,
     ):
-        assert "Allow this?" not in terminal.wait_for(DONE)
+        assert "Approve?" not in terminal.wait_for(DONE)
         terminal.type("")
         assert terminal.exit_code() == 0
-    assert "secret is kept from you by the user" in json.dumps(server.requests[-1].body)
+    assert "secret is hidden from you by the user" in json.dumps(server.requests[-1].body)

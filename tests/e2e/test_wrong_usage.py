@@ -18,17 +18,17 @@ MODEL = ("--provider", "anthropic", "--base-url", "http://127.0.0.1:9")
     ("arguments", "sentence"),
     [
         (["--contniue"], "No such option '--contniue'. Did you mean '--continue'? See rookery --h"),
-        (["-p", "go", "--provider", "openai"], "There is no key for openai. Set OPENAI_API_KEY, "),
+        (["-p", "go", "--provider", "openai"], "No key for openai. Set OPENAI_API_KEY, "),
         (["-p", "go", "-k", "x"], "Give --provider with --api-key."),
-        (["-p", "go", "--provider", "ollama"], "Name one of the models of ollama with -m. rooker"),
+        (["-p", "go", "--provider", "ollama"], "Choose a model of ollama with -m. rookery models"),
         (["-p", "go", "--provider", "scripted"], "Give the script file with -m."),
         ([*SCRIPTED, "none.yaml"], "The script none.yaml cannot be read: No such file or directo"),
         ([*SCRIPTED, "."], "The script . cannot be read: Is a directory."),
         ([*SCRIPTED, "broken.yaml"], "The script broken.yaml is not YAML: "),
-        ([*SCRIPTED, "odd.yaml"], "The script odd.yaml is no list of answers: "),
+        ([*SCRIPTED, "odd.yaml"], "The script odd.yaml is not a list of answers: "),
         (["-p", "go", "-w", "odd.yaml"], "No such folder: odd.yaml. Give one with -w."),
         (["-p", *MODEL], "Give a task as an argument or on standard input."),
-        (["-p", "go", "--mode", "fly"], "No such mode: 'fly'. There are: code, ask, "),
+        (["-p", "go", "--mode", "fly"], "There is no mode 'fly'. There are: code, ask, "),
         (["-p", "go", "--timeout", "0"], "Invalid value for '--timeout': 0.0 is not in the range"),
         (["-p", "go", "--timeout", "soon"], "Invalid value for '--timeout': 'soon' is not a vali"),
         (["-p", "--session-id", "7"], "'7' is too short for a session id; give at least 4"),
@@ -49,7 +49,7 @@ MODEL = ("--provider", "anthropic", "--base-url", "http://127.0.0.1:9")
         (["lst"], "No such command: lst. Did you mean list? To use it as a prompt: rookery -- lst"),
         (
             ["auth"],
-            "Write rookery auth PROVIDER, rookery auth status or rookery auth logout PROVIDER.",
+            "Use rookery auth PROVIDER, rookery auth status or rookery auth logout PROVIDER.",
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -58,7 +58,7 @@ def test_a_mistake_is_said_in_one_sentence(rookery: Installed, arguments: list[s
     (rookery.workspace / "broken.yaml").write_text("- {say: [")
     (rookery.workspace / "odd.yaml").write_text("- {sya: Hello}")
     done = rookery.run(*arguments)
-    code = AUTH if sentence.startswith("There is no key") else USAGE
+    code = AUTH if sentence.startswith("No key for") else USAGE
     assert (done.returncode, done.stdout) == (code, "")
     assert done.stderr.startswith(f"Error: {sentence}")
     assert done.stderr.count("\n") == 1
@@ -123,15 +123,15 @@ def test_a_home_that_cannot_be_written_is_said_in_one_sentence(fresh: Installed)
     fresh.home.mkdir(mode=0o500)
     done = fresh.run(*SCRIPTED, fresh.script("- say: Hello.")[-1])
     assert (done.returncode, done.stdout) == (STORAGE, "")
-    assert done.stderr.startswith("Error: Nothing can be kept in ")
+    assert done.stderr.startswith("Error: Cannot store anything in ")
 
 
 def test_a_home_that_cannot_be_made_is_said_in_one_sentence(rookery: Installed):
     script = rookery.script("- say: Hello.")
     done = rookery.run("-p", *script, "go", ROOKERY_HOME="/proc/nowhere")
     assert (done.returncode, done.stdout) == (STORAGE, "")
-    assert done.stderr.startswith("Error: Nothing can be kept in /proc/nowhere/")
-    assert "Set ROOKERY_HOME to a folder that can be written" in done.stderr
+    assert done.stderr.startswith("Error: Cannot store anything in /proc/nowhere/")
+    assert "Set ROOKERY_HOME to a writable folder" in done.stderr
 
 
 def test_a_file_that_may_not_be_read_is_said_in_one_sentence(rookery: Installed):
@@ -192,7 +192,7 @@ def test_a_misspelled_variable_is_told_and_does_no_harm(rookery: Installed):
     done = rookery.run("-p", *script, "go", ROOKERY_MODLE="x")
     assert (done.returncode, done.stdout) == (0, "One.\n")
     note, _ = done.stderr.split("\n", 1)
-    assert note == "note: ROOKERY_MODLE sets nothing; did you mean ROOKERY_MODEL?"
+    assert note == "note: ROOKERY_MODLE is not a setting; did you mean ROOKERY_MODEL?"
 
 
 def test_an_error_cannot_write_to_the_terminal_what_it_likes(rookery: Installed):

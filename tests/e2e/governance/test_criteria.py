@@ -55,7 +55,7 @@ def test_what_fails_again_and_again_is_no_success(checked: Governed):
         [choose()], [finish("Done.")], [finish("Really.")], [finish("I swear.")], flags=UNKNOWN
     )
     assert (told.exit_code, states(told.governance)) == (20, [("AC-1", "failed")])
-    assert "The criteria of INT-001 are not met: AC-1 (./check.sh) fails" in str(told.output)
+    assert "The criteria of INT-001 are not met: AC-1 (./check.sh) failed" in str(told.output)
     assert len(told.requests) == 4, "it is told twice, and then the run ends"
 
 

@@ -152,7 +152,7 @@ def test_a_narrower_scope_holds_at_once(governed: Governed):
     assert told.codes == ["", "", "REQ-001", ""]
     assert not governed.there(JWT)
     assert governed.there("src/auth/new/a.py")
-    assert "is narrower now" in told.requests[-1]
+    assert "The scope of INT-001 was reduced" in told.requests[-1]
 
 
 def test_a_wider_scope_must_be_selected_again(governed: Governed):
@@ -329,7 +329,7 @@ def test_to_close_while_somebody_edits_is_refused_and_loses_nothing(governed: Go
     governed.put(FILE, intents(more=f"acceptance_criteria:\n  - text: Done.\n    {check}"))
     done = governed.cli("intents", "close", "INT-001")
     assert done.returncode == 1
-    assert "was changed while INT-001 was being closed" in done.stderr
+    assert "changed while INT-001 was being closed" in done.stderr
     assert "status: IN_PROGRESS" in governed.text(FILE)
     assert governed.text(FILE).endswith("# mine\n")
     assert governed.of("intent_change") == []

@@ -130,7 +130,7 @@ def test_an_exact_edit_is_made_in_a_file_that_changed_elsewhere(governed: Govern
     assert governed.text(JWT) == "".join(changed(8)).replace(QUOTED, NEW)
     [question] = [asked for asked in told.questions if asked.diff]
     assert " somebody's 10\n line 9\n-line 10" in question.diff
-    assert f"{JWT} has changed since the model read it" in " ".join(question.notes)
+    assert f"{JWT} changed since the model read it" in " ".join(question.notes)
     assert "had changed since you read it" in told.results[3]
     assert "-line 8\n+somebody's 10\n" in told.results[3]
     assert "no need to read" not in told.results[3]
