@@ -172,7 +172,7 @@ _ENDING = ".md"
 
 INIT = SlashCommand(
     name="init",
-    description="ConfigScan through the project and write AGENTS.md",
+    description="Scan the project and write AGENTS.md",
     content=f"""\
 Write an AGENTS.md for this project: what an engineer who is new to it could not guess, and would
 get wrong for want of knowing.
