@@ -939,7 +939,7 @@ async def test_the_oldest_checkpoints_are_dropped_and_that_is_told(ground: Groun
     told = await checkpoints.clean_up(500 * KIB, [ids[0]])
     assert re.fullmatch(
         r"The 7 oldest checkpoints of \S+ were dropped to free 0\.7 MiB; "
-        r"what was done before them can no longer be undone\.",
+        r"changes before them can no longer be undone\.",
         told,
     )
     assert await checkpoints.usage() < 500 * KIB

@@ -225,7 +225,7 @@ def test_a_person_is_asked_first(
     rookery: Installed, files: State, worked: State, answer: bytes, code: int
 ):
     with rookery.terminal("rewind", "--to", "1") as terminal:
-        assert "  create    gone.bin\n" in terminal.wait_for("Go back? [y/N] ")
+        assert "  create    gone.bin\n" in terminal.wait_for("Rewind? [y/N] ")
         assert state(rookery.workspace) == worked
         terminal.wait_until_it_listens()
         terminal.press(answer)

@@ -40,7 +40,7 @@ def test_the_question_comes_before_anything_else(strange: Installed):
             before = terminal.wait_for(QUESTION)
             terminal.wait_for(PROMPT)
             assert before == (
-                f"{strange.workspace}\nIt brings: .rookery/settings.toml (settings).\n"
+                f"{strange.workspace}\nIt contains: .rookery/settings.toml (settings).\n"
             )
             terminal.wait_until_it_listens()
             terminal.press(CTRL_C)
@@ -230,7 +230,7 @@ def test_trust_can_be_given_for_one_run(strange: Installed):
 def test_trust_that_was_given_or_taken_with_the_command_counts(strange: Installed):
     trusted = strange.run("trust")
     assert trusted.returncode == 0
-    assert trusted.stdout.startswith("It brings: .rookery/settings.toml (settings).\n")
+    assert trusted.stdout.startswith("It contains: .rookery/settings.toml (settings).\n")
     with LlmServer([finish()]) as server:
         assert REFUSED_SETTING in strange.run("-p", *at(server), "go").stderr
         assert strange.run("trust", "--forget").returncode == 0

@@ -307,7 +307,7 @@ def test_a_full_journal_is_announced_and_then_takes_no_more(tmp_path: Path):
     events = write_all(journal, [opened()])
     assert journal.warning == ""
     events += write_all(journal, [Noted(text="x" * 1000)], events[-1])
-    assert "Go on in a new task" in journal.warning
+    assert "Continue in a new task" in journal.warning
     with pytest.raises(StorageError, match="journal is full"):
         write_all(journal, [Noted(text="x" * 1000)], events[-1])
     events += write_all(journal, [Noted(text="small")], events[-1])
@@ -347,9 +347,7 @@ class TestWhoseFolderIsDeletedMeanwhile:
         events = write_all(journal, [opened()])
         shutil.rmtree(tmp_path / "state")
         (tmp_path / "state").write_text("in the way")
-        with pytest.raises(
-            StorageError, match="was deleted while it ran, and cannot be made again"
-        ):
+        with pytest.raises(StorageError, match="was deleted and cannot be created again"):
             write_all(journal, [Noted(text="one")], events[-1])
         (tmp_path / "state").unlink()
         events += write_all(journal, [Noted(text="one")], events[-1])

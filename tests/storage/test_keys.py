@@ -119,7 +119,7 @@ def test_a_pipe_or_folder_is_refused_without_waiting(tmp_path: Path):
     [
         (f"anthropic = {SECRET}", "; see line 1, column 13."),
         (f"[{SECRET}]\n[{SECRET}]", "; see line 2, column 27."),
-        (f'anthropic = "{SECRET}', "; check that it ends."),
+        (f'anthropic = "{SECRET}', "; it ends too early."),
         (f'anthropic = "{SECRET}'.encode() + b'\xff"', "; it is not UTF-8 text."),
         (f'x = "{SECRET}"\ny = ' + "[" * 990, "; it is nested too deeply."),
         (f'x = "{SECRET}"\n' + "#" * 1001, " is too large for a file of keys; shorten it."),
@@ -128,13 +128,16 @@ def test_a_pipe_or_folder_is_refused_without_waiting(tmp_path: Path):
         (f'["{SECRET}!"]', ": one of its names must be a key in quotes."),
         (
             f'anthropic = "{SECRET} {SECRET}"',
-            " is empty or has characters that no key has; copy it again.",
+            " is empty or has characters that a key cannot have; copy it again.",
         ),
         (
             f'anthropic = "{SECRET}\\n{SECRET}"',
-            " is empty or has characters that no key has; copy it again.",
+            " is empty or has characters that a key cannot have; copy it again.",
         ),
-        (f'anthropic = "{SECRET}é"', " is empty or has characters that no key has; copy it again."),
+        (
+            f'anthropic = "{SECRET}é"',
+            " is empty or has characters that a key cannot have; copy it again.",
+        ),
     ],
 )
 def test_no_complaint_repeats_a_key(file: Path, text: str | bytes, complaint: str):
@@ -151,7 +154,7 @@ def test_a_key_that_cannot_be_one_is_refused(file: Path, flag: str):
     with pytest.raises(SettingsError) as caught:
         find(file, flag)
     assert str(caught.value) == (
-        "The key from --api-key is empty or has characters that no key has; copy it again."
+        "The key from --api-key is empty or has characters that a key cannot have; copy it again."
     )
 
 

@@ -118,7 +118,7 @@ Pause = Callable[[], None]
 
 _WORTH_WRITING = 200
 """Files read anew from which on the index is written; fewer are quickly read again."""
-_TOO_MUCH = "too much to look for protected files in"
+_TOO_MUCH = "too many to check for protected files"
 
 
 class OutOfTime(StorageError):
@@ -258,7 +258,7 @@ class Taking:
             self._keep(survey)
             raise
         if found is None:
-            survey.skipped.add("what is ignored", _TOO_MUCH)
+            survey.skipped.add("ignored files", _TOO_MUCH)
             return trees, Beside()
         # the same ones whatever is ignored, so that none is new when that changes
         repositories = filter(_is_no_dependency, (*survey.repositories, *found.repositories))

@@ -215,8 +215,9 @@ class ShadowCheckpoints:
         if not dropped.checkpoints:
             return ""
         return (
-            f"The {dropped.checkpoints} oldest checkpoints of {self._root} were dropped to free "
-            f"{dropped.freed / MIB:.1f} MiB; what was done before them can no longer be undone."
+            f"The {dropped.checkpoints} oldest checkpoints of {self._root} were "
+            f"dropped to free {dropped.freed / MIB:.1f} MiB; changes before them can "
+            "no longer be undone."
         )
 
     def _check(self, pause: Pause) -> str:

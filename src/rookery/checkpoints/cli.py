@@ -216,7 +216,7 @@ def _changes_to_undo(events: Sequence[Event]) -> Sequence[int]:
     if any(isinstance(event.fact, CheckpointSaved) for event in events):
         raise SettingsError("No step is left that changed files.")
     if any(isinstance(e.fact, ToolStarted) and e.fact.changes for e in events):
-        raise SettingsError("This session has no checkpoints; see checkpoints.use.")
+        raise SettingsError("This session has no checkpoints. See the setting checkpoints.use.")
     raise SettingsError("No step of this session changed files.")
 
 
@@ -227,7 +227,7 @@ def _list(known: Sequence[Point]) -> None:
         mark = "±" if point.changed_files else " "
         when = age(point.ts, now)
         print(f"{point.to:>5}  {when:>12}  {mark} {who}{cut(one_line(point.what), 90)}")
-    print(f"\n± changed files. Go back to before a step: {NAME} rewind --to NUMBER")
+    print(f"\n± changed files. To rewind to before a step: {NAME} rewind --to NUMBER")
 
 
 def _confirmed() -> bool:
@@ -236,7 +236,7 @@ def _confirmed() -> bool:
     # the event loop's own handler would not end a wait for input
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return input("Go back? [y/N] ").strip().lower() in ("y", "yes")
+        return input("Rewind? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False
 

@@ -290,7 +290,7 @@ def _differing(known: GitView, now: GitView) -> Iterator[str]:
 
 
 def _unseen() -> list[str]:
-    return ["After this command there are too many folders to look for repositories in them."]
+    return ["This workspace now has too many folders to check for new repositories."]
 
 
 def _not_done(problems: list[str]) -> Iterator[str]:

@@ -71,7 +71,7 @@ class ObjectStore:
             return self._unwritten[wanted]
         found, data = self._read(wanted)
         if found is not kind:
-            raise StorageError(f"Object {wanted.hex()} of the checkpoints is not what it should be")
+            raise StorageError(f"Object {wanted.hex()} of the checkpoints does not match its hash")
         return data
 
     def add(self, kind: ObjectKind, data: bytes) -> bytes:

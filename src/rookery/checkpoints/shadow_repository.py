@@ -146,7 +146,7 @@ class ShadowRepository:
             raise StorageError(f"There is no checkpoint {known[:60]!r}")
         commit = bytes.fromhex(known)
         if commit not in self.store:
-            raise StorageError(f"Checkpoint {known[:12]} is no longer there")
+            raise StorageError(f"Checkpoint {known[:12]} was removed")
         text = self.store.read(commit, ObjectKind.COMMIT).decode()
         return snapshot_of(known, text, lambda root: of_root(self.store, root))
 

@@ -349,5 +349,5 @@ def left_out(path: str, rules: SelectionRules) -> bool:
 
 def why_not(name: str, status: os.stat_result) -> str:
     if is_gits_own(name):
-        return "git could take it for its own"
+        return "git could mistake it for one of its own files"
     return "too large" if stat.S_ISREG(status.st_mode) else "no file"

@@ -255,7 +255,7 @@ class FolderSurvey:
                 self._followed_only(entries, folder, name, inside)
                 return
         if is_gits_own(name):
-            self._skip(entries, name, here, "git could take it for its own")
+            self._skip(entries, name, here, "git could mistake it for one of its own files")
             return
         full = self._files >= self._limits.checkpoint_files and not place.followed.was_known(name)
         if inside.depth > _DEEPEST or full:

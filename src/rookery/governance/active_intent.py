@@ -129,7 +129,7 @@ class InForce:
         listed = ", ".join(ids[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
         message = f"Select an intent before you change anything. Selectable: {listed}."
         if not ids:
-            message = "Nothing may be changed: an intent is needed, and none can be selected."
+            message = "Changes need an intent, and none can be selected."
         return Refusal(code="REQ-003", message=message, details=(("selectable", ids[:MOST_NAMED]),))
 
     async def _settled(
@@ -263,7 +263,7 @@ class InForce:
             return Ruling(Decision.DENY, (refusal.message,), refusals=(refusal,))
         intent = definition.intent
         pattern = str(action.payload.get("pattern", ""))
-        why = f"{intent.id} would own {pattern} from now on."
+        why = f"This adds {pattern} to the scope of {intent.id}."
         question = IntentQuestion(
             intent_id=intent.id,
             intent_name=intent.name,
@@ -334,8 +334,8 @@ class InForce:
 
     async def lose_to_own_doing(self, what: str) -> None:
         lost = f"{what}, so the intent was deselected. Selecting one again needs"
-        await self.clear(f"{lost} your yes.", own_doing=True)
-        self._log.append(Reminded(text=f"[automatic] CMD-002: {lost} the user's yes."))
+        await self.clear(f"{lost} your approval.", own_doing=True)
+        self._log.append(Reminded(text=f"[automatic] CMD-002: {lost} the user's approval."))
 
     async def fingerprint_now(self) -> str:
         return await anyio.to_thread.run_sync(self.fingerprint)

@@ -117,7 +117,7 @@ class GovernanceHook:
             return Ruling()
         active = self._log.state.intent
         intent_id = active.intent_id if active else ""
-        message = f"{intent_id} has a rule about reading: {rule}."
+        message = f"A rule of {intent_id} about reading applies: {rule}."
         refusal = Refusal(code="CMD-001", message=message, intent_id=intent_id)
         objection = Objection(decision=decision, refusal=refusal)
         return self._as_observed(CallVerdict(objections=(objection,), label="none"))

@@ -72,7 +72,7 @@ class HookedCalls:
         if verdict.decision in ("deny", "halt"):
             raise _denial(call, verdict)
         if verdict.decision == "ask":
-            self._asks[call.id] = verdict.reason or "a hook wants you to be asked"
+            self._asks[call.id] = verdict.reason or "a hook asks for your approval"
         if verdict.context:
             self._contexts[call.id] = verdict.context
         if verdict.updated_input is None:

@@ -50,7 +50,7 @@ _SKIPPED = {".git", ".hg", ".jj", ".svn", "node_modules", ".venv", "venv", "__py
 _MOST_FOLDERS = 20_000
 _FIRST_INTENTS = """\
 schema_version: 1
-# One entry for each thing that is to be done: why, where, and how to tell that it is done.
+# One entry per intent: what to do, which files it may change, and how to tell it is done.
 # Add one with: rookery intents new
 active_intents: []
 """
@@ -164,8 +164,8 @@ def find_layout(cwd: Path, workspace: Path) -> FoundLayout:
             return FoundLayout(layout=Layout(folder, top))
         if (folder / GOVERNANCE_FOLDER).is_dir():
             notice = notice or (
-                f"The folder {GOVERNANCE_FOLDER} has no {INTENT_FILE}, so nothing is "
-                "governed. Create one with: rookery intents init"
+                f"The folder {GOVERNANCE_FOLDER} has no {INTENT_FILE}, so no intents "
+                "apply. Create one with: rookery intents init"
             )
         if folder == top:
             break
@@ -191,7 +191,7 @@ def nested_roots(layout: Layout) -> "tuple[Problem, ...]":
         Problem(
             file=path.relative_to(layout.root).as_posix(),
             code="W314",
-            message=f"it is ignored: {layout.shown(layout.intent_file)} governs this folder",
+            message=f"it is ignored: {layout.shown(layout.intent_file)} applies to this folder",
         )
         for path in _nested(layout.root)
     )

@@ -390,7 +390,7 @@ class PastGovernance(Ungoverned):
         if project.keeps_records:
             await self._hook.catch_up()
             if (why := await self._hook.unwritten()) and project.options.block_unrecorded:
-                raise StorageError(f"Nothing was put back. {why}")
+                raise StorageError(f"Nothing was restored. {why}")
 
     async def restored(self, done: Restored) -> None:
         if self._hook:

@@ -260,6 +260,6 @@ def why_broken(project: GovernedProject, places: Places) -> str:
         heads = KnownHeads(heads_of(project.layout, places))
         known = heads.read()
     except ValueError as error:
-        return f"What is known of the ledger cannot be read ({error})."
+        return f"The known state of the ledger cannot be read ({error})."
     whole = verified(project.layout.folder, known=known, keys=heads.trace_keys).whole
     return "" if whole else "The ledger is damaged, so nothing may be changed."

@@ -175,10 +175,10 @@ def _file_in(workspace: Path, path: str) -> Path:
     """Where a path of the workspace leads, which is in it."""
     said = PurePosixPath(path)
     if not said.parts or said.is_absolute() or ".." in said.parts or "\0" in path:
-        raise CommandRejected(f"{_shown(path)!r} is no path inside the workspace.")
+        raise CommandRejected(f"{_shown(path)!r} is not a path inside the workspace.")
     file = Path(os.path.realpath(workspace / said))
     if not file.is_relative_to(workspace):
-        raise CommandRejected(f"{_shown(path)} leads out of the workspace, so it is not read.")
+        raise CommandRejected(f"{_shown(path)} leads out of the workspace, so it was not read.")
     return file
 
 
@@ -191,7 +191,7 @@ def _text_of(file: Path, workspace: Path) -> str:
     except FileNotFoundError as error:
         raise CommandRejected(f"No such file: {name}.") from error
     except Unreadable as error:
-        raise CommandRejected(f"{name} is not read: {error}.") from error
+        raise CommandRejected(f"{name} cannot be read: {error}.") from error
     if b"\0" in data:
         raise CommandRejected(f"{name} is not a text file.")
     return data.decode("utf-8", "replace")

@@ -159,7 +159,7 @@ class _Builder:
         self._add(TextNode(text, mark.line + 1, mark.column + 1, mark.index, end, not style))
 
     def _alias(self, event: Any) -> None:
-        self._blame("E104", event, "references (*) are not read", "write it out again")
+        self._blame("E104", event, "references (*) are not supported", "write it out again")
         self._add(TextNode("", *_place(event), event.end_mark.index))
 
     def _document(self, event: Any) -> None:
@@ -170,14 +170,20 @@ class _Builder:
 
     def _check(self, event: Any) -> None:
         if event.anchor is not None:
-            self._blame("E104", event, "anchors (&) are not read", "write it out where it is used")
+            self._blame(
+                "E104", event, "anchors (&) are not supported", "write it out where it is used"
+            )
         if event.tag is not None:
-            self._blame("E105", event, "tags (!) are not read", "remove the tag, or quote the text")
+            self._blame(
+                "E105", event, "tags (!) are not supported", "remove the tag, or quote the text"
+            )
 
     def _begin(self, event: Any) -> None:
         self._check(event)
         if len(self._open) == DEEPEST:
-            self._blame("E108", event, f"this is more than {DEEPEST} deep", "make it flatter")
+            self._blame(
+                "E108", event, f"this is nested more than {DEEPEST} levels deep", "make it flatter"
+            )
             raise _Stop
         self._open.append(_OpenNode(event))
 
@@ -207,7 +213,9 @@ class _Builder:
             self._blame_node("E103", node, "a key must be text", "use a simple key")
             return TextNode("", node.line, node.column, node.start, node.end)
         if node.plain and node.text == "<<":
-            self._blame_node("E104", node, "merge keys (<<) are not read", "write the keys out")
+            self._blame_node(
+                "E104", node, "merge keys (<<) are not supported", "write the keys out"
+            )
         if node.text in inner.keys:
             self._blame_node("E106", node, f"the key {node.text} is here twice", "remove one")
         inner.keys.add(node.text)

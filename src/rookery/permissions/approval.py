@@ -55,7 +55,7 @@ class ApprovalGate:
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         if any(change.before and change.after == EMPTY for change in action.changes):
-            return ask("It would empty a file that has something in it.")
+            return ask("It would delete everything in a file.")
         return allow() if self._allowed(action) else Ruling()
 
     def _allowed(self, action: Action) -> bool:

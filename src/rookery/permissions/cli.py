@@ -119,7 +119,7 @@ def trust_question(root: Path) -> str:
     found = brought_by(root)
     lines = [
         visible_line(str(root)),
-        *([f"It brings: {_named(found)}."] if found else []),
+        *([f"It contains: {_named(found)}."] if found else []),
         f"{WHAT_TRUST_MEANS} [y/n]",
     ]
     return "\n".join(lines)
@@ -150,7 +150,7 @@ def _typed_before(out: TextIO) -> str:
 
 
 def _say_unused(out: TextIO, typed: str) -> None:
-    print(visible_line(f"Typed before the question and not used: {typed}"), file=out)
+    print(visible_line(f"Ignored, because it was typed before the question: {typed}"), file=out)
 
 
 def _trust(store: TrustStore, path: Path) -> list[str]:
@@ -164,7 +164,7 @@ def _trust(store: TrustStore, path: Path) -> list[str]:
     if refusal := never_trusted(root):
         raise SettingsError(refusal)
     if found := brought_by(root):
-        print(visible_line(f"It brings: {_named(found)}."), flush=True)
+        print(visible_line(f"It contains: {_named(found)}."), flush=True)
     store.trust(root)
     agree_to_servers(root)
     agree_to_tools(root)
@@ -207,4 +207,4 @@ def _day(ts: int) -> str:
     try:
         return datetime.fromtimestamp(ts / 1000).date().isoformat()
     except (ValueError, OverflowError, OSError):
-        return "an unknown day"
+        return "an unknown date"

@@ -215,8 +215,8 @@ class Journal:
         if self._end.size < self.largest // 2:
             return ""
         return (
-            f"The journal of this task has grown to {self._end.size / MIB:,.0f} MiB; at "
-            f"{self.largest / MIB:,.0f} MiB it takes no more. Go on in a new task soon."
+            f"The journal of this task has grown to {self._end.size / MIB:,.0f} MiB; the "
+            f"limit is {self.largest / MIB:,.0f} MiB. Continue in a new task soon."
         )
 
     def write(self, event: Event) -> None:
@@ -258,13 +258,13 @@ class Journal:
     def _check_size(self, added: int) -> None:
         if added > LONGEST:
             raise StorageError(
-                f"An event of {added:,} bytes is too large for the task's journal; at most "
-                f"{LONGEST:,} are taken. Everything up to here is kept."
+                f"An event of {added:,} bytes is too large for the task's journal; the limit "
+                f"is {LONGEST:,}. Everything up to here is kept."
             )
         if self._end.size + added > self.largest:
             raise StorageError(
-                f"The task's journal is full: it holds at most {self.largest:,} bytes. Everything "
-                "up to here is kept; go on in a new task."
+                f"The task's journal is full: the limit is {self.largest:,} bytes. Everything "
+                "up to here is kept; continue in a new task."
             )
 
     def _is_gone(self) -> bool:
@@ -293,7 +293,7 @@ class Journal:
         except (OSError, StorageError) as error:
             why = reason(error) if isinstance(error, OSError) else error
             raise StorageError(
-                f"The folder of this task was deleted while it ran, and cannot be made again: {why}"
+                f"The folder of this task was deleted and cannot be created again: {why}"
             ) from error
         os.close(self._fd)
         self._fd = fd

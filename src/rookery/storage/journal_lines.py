@@ -270,7 +270,7 @@ def _sentence(aside: Path) -> str:
     found = _ASIDE.fullmatch(aside.name)
     assert found
     return (
-        f"The end of this task's journal was damaged, so the task goes on from where it could "
-        f"still be read. From byte {int(found[1]):,} on it no longer counts; those "
+        f"The end of this task's journal was damaged, so the task continues from the last "
+        f"readable event. Everything from byte {int(found[1]):,} on is ignored; those "
         f"{aside.stat().st_size:,} bytes are kept beside it in {aside.name}."
     )

@@ -226,7 +226,9 @@ def _write(keys_file: Path, keys: Mapping[str, str]) -> None:
 def _usable(text: str, called: str) -> str:
     text = text.strip()
     if not text or not text.isascii() or not text.isprintable() or " " in text:
-        raise SettingsError(f"{called} is empty or has characters that no key has; copy it again.")
+        raise SettingsError(
+            f"{called} is empty or has characters that a key cannot have; copy it again."
+        )
     return text
 
 
@@ -273,7 +275,7 @@ def _table(file: Path, data: bytes) -> dict[str, Any]:
         place = "it is nested too deeply"
     except ValueError as error:
         found = re.search(r"line \d+, column \d+(?=\)$)", str(error))
-        place = f"see {found[0]}" if found else "check that it ends"
+        place = f"see {found[0]}" if found else "it ends too early"
     raise SettingsError(f'{file} must have lines like provider = "key"; {place}.')
 
 

@@ -63,7 +63,7 @@ class TaskStore:
         """Where a task is or would be. Refuses what could name anything else."""
         if not _TASK_ID.fullmatch(task_id):
             raise StorageError(
-                f"{task_id!r} is no task id: it takes up to 64 letters, digits, '-' and '_'."
+                f"{task_id!r} is not a task id: use up to 64 letters, digits, '-' and '_'."
             )
         return self._places.tasks / task_id
 
@@ -210,8 +210,8 @@ def fork(store: TaskStore, source: str, task_id: str, *, at: int | None, now: in
         _build(store.folder(source), home, _retold(events[:cut], source, now))
     except OSError as error:
         raise StorageError(
-            f"Session {source} could not be forked ({reason(error)}); it is as it was. Make "
-            f"{home.parent} writable or free some space, then fork it again."
+            f"Session {source} could not be forked ({reason(error)}); it was not changed. "
+            f"Make {home.parent} writable or free some space, then fork it again."
         ) from error
     return cut
 

@@ -58,8 +58,8 @@ def _insist_that_it_can_be_read(before: str, after: str, file: Path) -> None:
     it so themselves may still change it."""
     if _is_too_long(after) and not _is_too_long(before):
         raise SettingsError(
-            f"{file} would be too long to be read: it may have {LARGEST_FILE} bytes, and "
-            f"{LONGEST_LINE} characters a line. Nothing was changed; shorten the value."
+            f"{file} would be too long: the limit is {LARGEST_FILE} bytes, and "
+            f"{LONGEST_LINE} characters per line. Nothing was changed; shorten the value."
         )
 
 

@@ -246,7 +246,7 @@ def other_voice(found: FoundSettings, key: Key, file: Path) -> str:
     held = held_in(found, key)
     if held.origin in (str(file), DEFAULT):
         return ""
-    return f"{held.origin} decides it here: {spoken(held.value)}"
+    return f"{held.origin} overrides it here: {spoken(held.value)}"
 
 
 def spoken(said: Any) -> str:

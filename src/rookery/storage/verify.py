@@ -111,13 +111,13 @@ def _problems_of_order(events: Sequence[Event]) -> Iterator[str]:
             case TaskOpened() if event.seq > 1:
                 yield f"Event {event.seq} opens the task again."
             case Rewound(to=to) if not 1 <= to < event.seq:
-                yield f"Event {event.seq} rewinds to event {to}, which does not lie before it."
+                yield f"Event {event.seq} rewinds to event {to}, which is not before it."
             case FilesRestored(to=to) if not 1 <= to < event.seq:
                 yield f"Event {event.seq} restores files as of event {to}, which is not before it."
             case _:
                 pass
         if event.sub or not event.fact.lasting:
-            yield f"Event {event.seq} is a passing event and should not be stored."
+            yield f"Event {event.seq} is temporary and should not be stored."
 
 
 class _Ledger(Struct):

@@ -106,7 +106,7 @@ def test_each_point_is_a_line_that_nobody_can_forge(rewind):
         "   10    1970-01-01  ±     (Restored 1 file: a.txt.)",
         "   11    1970-01-01        (The conversation was rewound to 1.)",
         "",
-        "± changed files. Go back to before a step: rookery rewind --to NUMBER",
+        "± changed files. To rewind to before a step: rookery rewind --to NUMBER",
     ]
 
 

@@ -264,7 +264,7 @@ def test_what_changes_during_a_command_that_nobody_approved_is_put_back(governed
     os.close(pipe)
     assert governed.text(FILE) == before
     assert told.codes == ["", "", ""]
-    assert "It is worded as before." in told.questions[0].notes
+    assert "Its wording did not change." in told.questions[0].notes
     assert "intent_invalidated" in governed.kinds()
     assert governed.is_whole()
 

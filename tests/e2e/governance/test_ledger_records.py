@@ -173,7 +173,7 @@ def test_nobody_goes_back_while_it_cannot_be_recorded(governed: Governed, killed
     (governed.root / LEDGER).chmod(0o400)
     refused = governed.cli("rewind", "--last", "--files", "-y")
     assert refused.returncode != 0
-    assert "Nothing was put back. The ledger could not be written" in refused.stderr
+    assert "Nothing was restored. The ledger could not be written" in refused.stderr
     assert governed.text(JWT) == before
     (governed.root / LEDGER).chmod(0o600)
     assert governed.cli("rewind", "--last", "--files", "-y").returncode == 0

@@ -353,7 +353,7 @@ def test_an_exemption_ends_on_its_day(governed: Governed):
     assert told.code(1) == "REQ-001"
     assert not governed.there(USER)
     said = governed.cli("intents", "validate").stdout
-    assert f"W310  INT-001 was exempt until {yesterday}" in said
+    assert f"W310  the exemption of INT-001 ended on {yesterday}" in said
     tomorrow = (datetime.now(UTC) + timedelta(days=2)).date()
     governed.put(".orchestration/.intentignore", f"INT-001 until={tomorrow}\n")
     assert governed.alone([choose()], [write(USER)]).code(1) == ""

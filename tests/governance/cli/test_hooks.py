@@ -127,7 +127,7 @@ def test_without_a_yes_nothing_is_trusted(printed, work: Path):
 
 def test_in_a_folder_that_is_not_trusted_it_does_not_run(printed):
     define(project_file(Path.cwd()), {"command": "touch started", "name": "scan"})
-    assert "before the folder is trusted" in printed("trust", "scan", "-y")
+    assert "only when the folder is trusted" in printed("trust", "scan", "-y")
     told = printed("test", "PreToolUse")
     assert "No hook was run." in told
     assert "the folder is not trusted" in told
@@ -203,7 +203,7 @@ def test_every_event_has_a_sample(printed, home: Path, event: HookEvent):
     ("arguments", "said"),
     [
         (["Nope"], "No such event: Nope"),
-        (["Stop", "--tool", "Bash"], "not about a tool"),
+        (["Stop", "--tool", "Bash"], "not a tool event"),
         (["PreToolUse", "--input", "{"], "--input is not JSON"),
         (["PreToolUse", "--input", "[]"], "--input must be a JSON object"),
     ],

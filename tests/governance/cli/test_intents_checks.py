@@ -350,7 +350,7 @@ def test_check_range_takes_each_commits_intent_from_its_trailer(
     assert f"{bad[:12]}  INT-001  0 files in scope, 1 outside" in out
     assert f"{none[:12]}  no Intent: line: none" in out
     assert f"{gone[:12]}  no such intent: INT-999: gone" in out
-    assert f"{rules[:12]}  no files of an intent" in out
+    assert f"{rules[:12]}  no files that need an intent" in out
     assert out.endswith("5 commits, 3 with findings\n")
 
 
@@ -444,7 +444,7 @@ def test_an_error_names_its_place_and_a_way_out(intents: IntentsBench) -> None:
 
 def test_W301_names_the_key_that_was_probably_meant(intents: IntentsBench) -> None:
     intents.govern(FILE.replace("    tags: [security]", "    tag: [security]"))
-    assert '"tag" is not known and has no effect; did you mean tags?\n' in intents("validate")
+    assert '"tag" is not a known key and has no effect; did you mean tags?\n' in intents("validate")
 
 
 def test_E103_says_that_it_is_a_tab(intents: IntentsBench) -> None:

@@ -268,7 +268,7 @@ def test_a_folder_inside_finds_the_ledger_of_its_repository(
 
 @pytest.mark.parametrize("when", ["yesterday", "7", "2026-13-01"])
 def test_what_is_no_time_is_refused(work: TracedWorkspace, when: str):
-    with pytest.raises(SettingsError, match="no point in time"):
+    with pytest.raises(SettingsError, match="not a time"):
         trace("log", "--since", when)
 
 
@@ -276,7 +276,7 @@ COMMANDS = {
     "the log": (["log", "-n", "1"], TraceExit.FINE, "src/auth/jwt.py"),
     "whole": (["verify"], TraceExit.FINE, "chain      ok"),
     "no such record": (["show", "ffffffff"], TraceExit.NOT_FOUND, "No such record: ffffffff"),
-    "no time": (["log", "--since", "x"], 2, "no point in time"),
+    "no time": (["log", "--since", "x"], 2, "not a time"),
     "no such command": (["nonsense"], 2, "nonsense"),
     "not governed": (["log", "--root", "/"], TraceExit.NOT_INITIALISED, "rookery intents init"),
 }

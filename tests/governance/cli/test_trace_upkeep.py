@@ -81,7 +81,8 @@ def test_what_nobody_here_wrote_is_told(work: TracedWorkspace, capsys: Captured)
     (journal / "x.json").write_text("{}", encoding="utf-8")
     assert trace("recover") == 0
     assert capsys.readouterr().out.splitlines() == [
-        "1 entry of the journal nobody here wrote; put away in .orchestration/.state/quarantine.",
+        "Moved 1 entry of the journal not written on this machine to "
+        ".orchestration/.state/quarantine.",
         "No call was interrupted.",
     ]
 
@@ -183,7 +184,7 @@ def test_a_forged_tombstone_excuses_nothing_where_the_head_is_known(
     first.unlink()
     second.unlink()
     assert trace("verify") == TraceExit.FINDINGS
-    assert "was pruned by somebody whom the known head does not know of" in capsys.readouterr().out
+    assert "was pruned, and the known head does not cover that" in capsys.readouterr().out
 
 
 def test_a_broken_ledger_is_not_pruned(work: TracedWorkspace, capsys: Captured):

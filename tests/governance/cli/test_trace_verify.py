@@ -82,7 +82,7 @@ HARM: dict[str, tuple[Harm, str]] = {
     "edited in a sealed file": (edit_sealed, "content does not match its hash"),
     "a line removed": (drop, "record #3 is missing before #4"),
     "the end cut off": (cut_off, "known head missing"),
-    "cut in a line": (cut_in_a_line, "the last line is torn"),
+    "cut in a line": (cut_in_a_line, "the last line is incomplete"),
     "the file gone": (remove_all, "known head missing"),
     "an older stream gone": (remove_sealed, "named here, is absent"),
 }
@@ -209,7 +209,7 @@ def test_what_is_missing_is_told_with_a_way_out(
     assert trace("verify") == TraceExit.FINDINGS
     said = capsys.readouterr().out
     assert said.splitlines()[0] == (
-        f"FAIL  {lost} records that were known on {day} are missing. "
+        f"FAIL  {lost} records known on {day} are missing. "
         "Restore the file, or accept the loss: rookery trace verify --accept"
     )
     assert not any(word in said for word in ("chain ", "anchors", "Shows that"))
@@ -221,7 +221,7 @@ def test_how_many_are_missing_is_not_guessed(work: TracedWorkspace, capsys: Capt
     seal = json.loads(sealed.read_bytes().splitlines()[-1])["metadata"]["orchestration"]
     after = datetime.fromisoformat(seal["last_time"]) + timedelta(milliseconds=1)
     assert trace("verify", "--since", after.isoformat()) == TraceExit.FINDINGS
-    assert capsys.readouterr().out.startswith("FAIL  Records that were known on ")
+    assert capsys.readouterr().out.startswith("FAIL  Records known on ")
 
 
 def test_where_warnings_count_nothing_is_claimed(work: TracedWorkspace, capsys: Captured):
@@ -295,4 +295,4 @@ def test_a_signed_record_that_was_changed_and_chained_anew_fails(
     own["hash"] = leaf_hash(record)
     work.active.write_bytes(b"".join([*before, canonical(record) + b"\n"]))
     assert trace("verify") == TraceExit.FINDINGS
-    assert "is not what was signed" in capsys.readouterr().out
+    assert "does not match its signature" in capsys.readouterr().out

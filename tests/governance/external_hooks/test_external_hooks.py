@@ -180,7 +180,7 @@ async def test_a_script_that_hangs_is_killed_and_nobody_is_said_to_have_refused(
     hooks = bench.hooks({"command": "sleep 600", "timeout": 1, "on_failure": "block"})
     verdict = await hooks.before_tool(write("a.txt"))
     assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-003")
-    assert "a failure, not a refusal" in verdict.reason
+    assert "a failure of the hook, not a refusal" in verdict.reason
 
 
 async def test_a_refusal_longer_than_what_is_kept_is_a_refusal(bench: Bench):

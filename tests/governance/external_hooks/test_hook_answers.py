@@ -89,7 +89,7 @@ def test_a_guard_that_gives_no_answer_refuses(run: HookRun, code: str, why: str,
         assert answer.opinion is HookOpinion.NONE
         return
     assert (answer.opinion, answer.code) == (HookOpinion.DENY, code)
-    assert "a failure, not a refusal" in answer.reason
+    assert "a failure of the hook, not a refusal" in answer.reason
     assert answer_of(hook(event, on_failure=OnFailure.WARN), run).opinion is HookOpinion.NONE
 
 

@@ -78,7 +78,7 @@ def test_what_is_kept_is_read_again_as_it_was():
 
 @pytest.mark.parametrize("said", [None, [], {}, {"definition": {}}, {"definition": 1, "files": {}}])
 def test_what_is_not_ours_is_not_believed(said: Any):
-    with pytest.raises(ValueError, match="it has no definition"):
+    with pytest.raises(ValueError, match="it has no hook definition"):
         from_json(said)
 
 

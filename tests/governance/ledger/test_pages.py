@@ -110,11 +110,11 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a rewind": (
         {"kind": "rewind", "files": (FILE,), "more": {"removed": ["b", "c"]}},
-        "13:54:31 rewind INT-001 - a and 2 more 1 file put back, 2 removed",
+        "13:54:31 rewind INT-001 - a and 2 more 1 file restored, 2 removed",
     ),
     "a rewind that removed nothing": (
         {"kind": "rewind", "files": (FILE, TracedFile(path="b", op="create"))},
-        "13:54:31 rewind INT-001 - a and 1 more 2 files put back",
+        "13:54:31 rewind INT-001 - a and 1 more 2 files restored",
     ),
     "a lesson": (
         {"kind": "lesson", "tool_name": "record_lesson", "more": {"file": "AGENT.md", "count": 2}},

@@ -300,9 +300,9 @@ def test_every_failure_names_a_way_out():
 
 
 LOST = {
-    "many": (1200, "2026-11-15", "1,200 records that were known on 2026-11-15 are missing."),
-    "one": (1, "2026-11-15", "1 record that was known on 2026-11-15 is missing."),
-    "nobody knows how many": (0, "", "Records that were known are missing."),
+    "many": (1200, "2026-11-15", "1,200 records known on 2026-11-15 are missing."),
+    "one": (1, "2026-11-15", "1 record known on 2026-11-15 is missing."),
+    "nobody knows how many": (0, "", "Records known earlier are missing."),
 }
 
 

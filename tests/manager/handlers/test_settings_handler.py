@@ -154,13 +154,13 @@ async def test_a_project_only_tightens_and_only_if_it_is_trusted(house: House):
     assert (await house.row("manager.auto_approve")).value == "false"
     assert (await house.row("manager.running_limit")).value == "4", "more is not heard"
     (note,) = await house.set("max_requests", 8)
-    assert note == f"{of_project} decides it here: 3."
+    assert note == f"{of_project} overrides it here: 3."
     assert house.said()["max_requests"] == 8
 
 
 async def test_who_else_decides_is_told(tmp_path: Path):
     house = House(tmp_path, ROOKERY_MODEL="from-outside")
-    assert await house.set("model", "mine") == ('ROOKERY_MODEL decides it here: "from-outside".',)
+    assert await house.set("model", "mine") == ('ROOKERY_MODEL overrides it here: "from-outside".',)
     assert (await house.row("model")).source == "ROOKERY_MODEL"
     (later,) = await house.set("manager.running_limit", 2)
     assert "is restarted" in later

@@ -75,8 +75,8 @@ def test_what_the_folder_brings_is_named_first_and_not_read(here: Path, capsys: 
     trust()
     first, second = capsys.readouterr().out.splitlines()
     assert first == (
-        "It brings: .rookery/settings.toml (settings), .rookery/hooks (programs to start), "
-        "AGENTS.md (instructions)."
+        "It contains: .rookery/settings.toml (settings), .rookery/hooks (programs to "
+        "start), AGENTS.md (instructions)."
     )
     assert second.startswith(f"{here} is trusted.")
 
@@ -182,7 +182,7 @@ def test_only_a_clear_yes_is_kept(here: Path, store: TrustStore, keys: bytes, tr
     (here / "AGENTS.md").touch()
     with at_a_terminal(here) as terminal:
         before = terminal.wait_for("its own settings are not applied. [y/n] ")
-        assert before.startswith(f"{here}\nIt brings: AGENTS.md (instructions).\nDo you trust")
+        assert before.startswith(f"{here}\nIt contains: AGENTS.md (instructions).\nDo you trust")
         terminal.press(keys)
         told = terminal.wait_for(f"answered {trusted}")
         assert terminal.exit_code() == 0
@@ -203,7 +203,7 @@ def test_what_was_typed_before_the_question_is_no_answer(here: Path, store: Trus
 def test_what_was_typed_before_the_question_is_not_used_in_silence(here: Path):
     with at_a_terminal(here) as terminal:
         terminal.press(b"fix the\x7f\x7f\x7fbug")
-        terminal.wait_for("Typed before the question and not used: fix bug\n")
+        terminal.wait_for("Ignored, because it was typed before the question: fix bug\n")
         terminal.wait_for("[y/n] ")
         terminal.type("n")
         assert terminal.exit_code() == 0

@@ -136,7 +136,7 @@ class TestSet:
         self, file: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setenv("ROOKERY_MODE", "debug")
-        assert 'note: ROOKERY_MODE decides it here: "debug"\n' in said(
+        assert 'note: ROOKERY_MODE overrides it here: "debug"\n' in said(
             capsys, "set", "mode", "code"
         )
 

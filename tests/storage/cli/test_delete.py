@@ -84,7 +84,7 @@ def test_all_are_those_of_this_folder(capsys: Captured):
     assert left() == {OTHER}
     capsys.readouterr()
     assert run(["delete", "-y", "--all"]) == 0
-    assert capsys.readouterr().out == "There are none.\n"
+    assert capsys.readouterr().out == "No matching sessions.\n"
 
 
 @pytest.mark.parametrize(

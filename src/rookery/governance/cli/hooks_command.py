@@ -109,14 +109,16 @@ def trust_command(name: str, workspace: Path, yes: bool) -> int:
         trust.accept(known, looked_at, found.hooks)
         print(visible_line(f"{name} is trusted as it is now."))
     if any(known.source.is_of_project for known in named) and not _trusted(workspace):
-        print(f"It does not run before the folder is trusted: {NAME} trust")
+        print(f"It runs only when the folder is trusted: {NAME} trust")
     return 0
 
 
 @command.command("test")
 @click.argument("event")
-@click.option("--tool", help=f"For events about a tool: which one; {SAMPLE_TOOL} if not given.")
-@click.option("--input", "given", metavar="JSON", help="The tool's input, or the event's fields.")
+@click.option("--tool", help=f"The tool of a tool event; default {SAMPLE_TOOL}.")
+@click.option(
+    "--input", "given", metavar="JSON", help="The tool's input or the event's fields, as JSON."
+)
 @_HERE
 @_JSON
 def test_command(
@@ -130,7 +132,7 @@ def test_command(
         raise SettingsError(f"No such event: {event}. Known: {', '.join(HookEvent)}.")
     said = _object(given)
     if tool and not HookEvent(event).is_about_tool:
-        raise SettingsError(f"{event} is not about a tool; do not give --tool.")
+        raise SettingsError(f"{event} is not a tool event; do not give --tool.")
     found, trust = _surroundings(workspace)
     settings = _settings(workspace)
     runner = HookRunner(workspace, env_allow=settings.hooks.env_allow)

@@ -207,7 +207,7 @@ def _lines(found: Coverage) -> list[str]:
     ]
     rows += [["-", "orphan", path, ""] for path in found.orphans]
     rows += [["-", "drifted", path, ""] for path in found.drifted]
-    return aligned(rows) if rows else ["no intent is in progress or completed, and nothing changed"]
+    return aligned(rows) if rows else ["no intents in progress or completed, and no changes"]
 
 
 def _as_json(each: IntentCoverage) -> dict[str, object]:

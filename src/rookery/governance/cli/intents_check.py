@@ -350,7 +350,7 @@ def _check_commit(
     head = f"{change.revision[:SHORT_REVISION]}"
     said: dict[str, object] = {"commit": change.revision, "intents": list(ids), "targets": []}
     if not change.files or (not ids and git.only_governance(change)):
-        options.say(f"{head}  no files of an intent")
+        options.say(f"{head}  no files that need an intent")
         return {**said, "problem": None, "ok": True}
     problem = _problem(governed, ids)
     if problem:

@@ -117,7 +117,7 @@ def _place(opened: OpenedLedger, where: str) -> tuple[Path, int]:
         (each for each in (Path(named), opened.layout.root / named) if each.is_file()), Path(named)
     ).resolve()
     if not path.is_relative_to(opened.layout.root):
-        raise SettingsError(f"{named} is outside {opened.layout.root}, whose ledger is used.")
+        raise SettingsError(f"{named} is outside {opened.layout.root}, the folder of this ledger.")
     if not path.is_file():
         raise CannotAnswer(f"No such file: {named}.", TraceExit.NOT_FOUND)
     return path, line
@@ -128,7 +128,7 @@ def _span(text: str) -> Span | None:
         return None
     found = _SPAN.fullmatch(text)
     if not found or int(found[1]) > int(found[2]):
-        raise SettingsError(f"{text!r} names no lines. Write -L 12,18.")
+        raise SettingsError(f"{text!r} is not a range of lines. Write -L 12,18.")
     return int(found[1]), int(found[2])
 
 
@@ -187,7 +187,10 @@ for each in (
     help="Only records about this file.",
 )
 @click.option(
-    "--kind", type=click.Choice(KINDS), metavar="KIND", help="Only mutation, blocked, ..."
+    "--kind",
+    type=click.Choice(KINDS),
+    metavar="KIND",
+    help="Only this kind: mutation, blocked, ...",
 )
 @click.option(
     "--outcome",

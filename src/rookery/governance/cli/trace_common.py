@@ -133,7 +133,7 @@ def point_in_time(text: str | None) -> str:
     try:
         return moment(text, datetime.now(UTC))
     except ValueError as error:
-        raise SettingsError(f"{text!r} is no point in time. Write {EXAMPLES}.") from error
+        raise SettingsError(f"{text!r} is not a time. Write {EXAMPLES}.") from error
 
 
 def today() -> str:

@@ -46,13 +46,15 @@ def recover_command(opened: OpenedLedger) -> int:
         return TraceExit.FINE
     if found.put_away:
         entries = f"{found.put_away} entr{'y' if found.put_away == 1 else 'ies'} of the journal"
-        opened.say(f"{entries} nobody here wrote; put away in .orchestration/.state/quarantine.")
+        opened.say(
+            f"Moved {entries} not written on this machine to .orchestration/.state/quarantine."
+        )
     if not (found.changed or found.unchanged or found.known):
         opened.say("No call was interrupted.")
     else:
         opened.say(
             f"{counted(found.changed, 'call')} had changed something and "
-            f"{counted(found.unchanged, 'call')} nothing; {found.known} were recorded already."
+            f"{counted(found.unchanged, 'call')} nothing; {found.known} were already recorded."
         )
     return TraceExit.FINE
 
@@ -111,7 +113,9 @@ def prune_command(opened: OpenedLedger, before: str, dry_run: bool, yes: bool) -
         print(json.dumps({"files": names, "records": records, "removed": not dry_run}))
     else:
         would = "would be removed" if dry_run else "removed"
-        opened.say(f"{told} {would}: {', '.join(names)}" if names else "Nothing is that old.")
+        opened.say(
+            f"{told} {would}: {', '.join(names)}" if names else "No sealed file is that old."
+        )
     return TraceExit.FINE
 
 
@@ -135,7 +139,7 @@ FORMATS = ("agent-trace",)
     "--format", "form", type=click.Choice(FORMATS), default="agent-trace", help="The format."
 )
 @click.option("--intent", default="", help="Only records of this intent.")
-@click.option("--strip", is_flag=True, help="Leave out our own fields.")
+@click.option("--strip", is_flag=True, help="Leave out the fields of rookery.")
 @click.option(
     "-o",
     "--output",
@@ -246,8 +250,8 @@ def _counts(found: Finalised) -> dict[str, int]:
 
 def _told(found: Finalised) -> str:
     if not found.placed:
-        return f"the ledger knows none of {found.unknown} lines, so there is no note"
-    rest = f"{found.edited} were edited since, {found.unknown} are not known"
-    gone = f"; {found.dropped} recorded lines are not in it" if found.dropped else ""
+        return f"none of the {found.unknown} lines is in the ledger, so no note was written"
+    rest = f"{found.edited} edited since, {found.unknown} unknown"
+    gone = f"; {found.dropped} recorded lines are not in the commit" if found.dropped else ""
     noted = f"{counted(found.lines, 'line')} of {counted(len(found.placed), 'record')} noted"
     return f"{noted}; {rest}{gone}"

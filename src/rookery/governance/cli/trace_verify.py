@@ -35,9 +35,9 @@ class RememberedHead(Struct, frozen=True, kw_only=True):
 
 
 @click.command("verify")
-@click.option("--since", metavar="WHEN", help="Skip sealed files that end before.")
+@click.option("--since", metavar="WHEN", help="Skip sealed files that end before this time.")
 @click.option("--expect", default="", metavar="STATE", help="A state that the ledger must contain.")
-@click.option("--require-chain", is_flag=True, help="Refuse records of other writers.")
+@click.option("--require-chain", is_flag=True, help="Reject records of other writers.")
 @click.option("--strict", is_flag=True, help="Exit with 3 if there are warnings.")
 @click.option("--fix-tail", is_flag=True, help="First repair a damaged last line.")
 @click.option(
@@ -148,11 +148,11 @@ def _accepted(opened: OpenedLedger, report: Report) -> int:
     """What this machine remembers is its only proof of a cut-off end: only a person at a terminal
     can have it forgotten."""
     if report.failures:
-        opened.say("Nothing was accepted: records are damaged, and would stay so.")
+        opened.say("Nothing was accepted: this does not repair damaged records.")
         return TraceExit.FINDINGS
     if not sys.stdin.isatty():
         raise SettingsError("Not interactive: only a person at a terminal can accept a loss.")
-    if not confirmed("Forget the heads that are missing from this ledger, and continue from here?"):
+    if not confirmed("Forget the missing records and continue with the ledger as it is?"):
         return TraceExit.FINDINGS
     opened.heads.accept(opened.recording().ledger.tail())
     opened.say("The ledger was accepted as it is now.")

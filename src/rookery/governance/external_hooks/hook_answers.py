@@ -224,7 +224,7 @@ def refusal(verdict: HookVerdict, call: ToolCall, *, intent_id: str = "") -> Ref
 
 def _failed_closed(hook: HookCommand, code: str, what: str) -> HookAnswer:
     text = f"The hook {hook.name} {what}."
-    reason = f"{text} This is a failure, not a refusal. The hook must succeed first."
+    reason = f"{text} This is a failure of the hook, not a refusal. The hook must succeed first."
     return HookAnswer(opinion=HookOpinion.DENY, code=code, reason=reason, warning=text)
 
 
@@ -412,7 +412,7 @@ def _conflict(rewriters: Sequence[HookOutput]) -> tuple[str, ...]:
     if len({repr(each.arguments) for each in rewriters}) < 2:
         return ()
     names = ", ".join(each.hook.name for each in rewriters)
-    return (f"Several hooks rewrote the input ({names}); that of the last one counts.",)
+    return (f"Several hooks rewrote the input ({names}); the last one is used.",)
 
 
 def _labelled(heard: HookOutput) -> str:

@@ -334,8 +334,8 @@ def _seconds(entry: Mapping[str, Any], where: str) -> float:
     if said > MOST_SECONDS:
         raise _Faulty(
             f"{where}.timeout",
-            f"timeout is {said:g} seconds, and at most {MOST_SECONDS:g} are allowed; were "
-            f"milliseconds meant? then write {max(1.0, said / 1000):g}; the hook is skipped",
+            f"timeout is {said:g} seconds, but at most {MOST_SECONDS:g} are allowed "
+            f"(for milliseconds write {max(1.0, said / 1000):g}); the hook is skipped",
         )
     return float(said)
 

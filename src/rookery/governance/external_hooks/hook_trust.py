@@ -271,7 +271,7 @@ def from_json(said: Any) -> Covered:
         definition, files = said["definition"], said["files"]
         pairs = [*definition.items(), *files.items()]
     except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError("it has no definition") from error
+        raise ValueError("it has no hook definition") from error
     if not all(isinstance(key, str) and isinstance(text, str) for key, text in pairs):
         raise ValueError("it has values that are not text")
     return Covered(tuple(definition.items()), tuple(sorted(files.items())))

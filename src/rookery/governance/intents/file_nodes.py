@@ -202,7 +202,7 @@ class NodeReader:
             key = entry.key.text
             if key not in known and not key.startswith("x-"):
                 where = f"{path}.{key}" if path else key
-                what = f'"{key}" is not known and has no effect'
+                what = f'"{key}" is not a known key and has no effect'
                 self.note("W301", entry.key, where, what, _near(key, known))
 
     def choice(
@@ -214,7 +214,7 @@ class NodeReader:
             return choices[0]
         if text not in choices:
             if isinstance(node, TextNode):
-                self.note(code, node, path, "this is not known", f"one of {', '.join(choices)}")
+                self.note(code, node, path, "unknown value", f"one of {', '.join(choices)}")
             return choices[0]
         return text
 

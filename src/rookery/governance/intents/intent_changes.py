@@ -37,7 +37,7 @@ _FROM_LOOSE_TO_STRICT: dict[str, tuple[str, ...]] = {
     "dependencies": ("warn", "block"),
     "stale": ("context", "strict"),
 }
-UNCHANGED = "It is worded as before."
+UNCHANGED = "Its wording did not change."
 
 
 class ScopeEffect(StrEnum):

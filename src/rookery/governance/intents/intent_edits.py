@@ -118,12 +118,16 @@ class IntentWriter:
         if isinstance(made.edit, AddIntent):
             wanted.append(made.edit.intent)
         if not after.usable or list(after.intents) != wanted or after.policy != before.policy:
-            raise self._not_written("the change does not fit the way it is written")
+            raise self._not_written(
+                "it is written in a way that only you can change; edit it yourself"
+            )
         new = [each for each in after.errors if each.intent_id == made.intent_id]
         old = {each.code for each in before.errors if each.intent_id == made.intent_id}
         for problem in new:
             if problem.code not in old:
-                raise self._not_written(f"{problem.intent_id} would be wrong: {problem.message}")
+                raise self._not_written(
+                    f"{problem.intent_id} would have an error: {problem.message}"
+                )
 
     def _write(self, before: bytes, after: bytes) -> None:
         path = self._layout.intent_file.resolve(strict=True)

@@ -72,7 +72,9 @@ def read_intents(
     read: list[Read] = []
     for at, node in enumerate(listed.items):
         if not isinstance(node, MapNode):
-            reading.note("E207", node, f"active_intents[{at}]", "an intent has keys", "e.g. id: …")
+            reading.note(
+                "E207", node, f"active_intents[{at}]", "an intent must have keys", "e.g. id: …"
+            )
         elif intent := _intent(node, at, reading, now=now):
             read.append(Read(intent, node))
     check_together(read, reading, most_in_progress=policy.max_in_progress, listed=listed)
@@ -84,7 +86,9 @@ def read_intents(
 
 def _top(root: Node, reading: NodeReader) -> tuple[Policy, ListNode | None]:
     if not isinstance(root, MapNode):
-        reading.note("E109", root, "", "the top level has no keys", "begin with: active_intents:")
+        reading.note(
+            "E109", root, "", "the top level must have keys", "begin with: active_intents:"
+        )
         return Policy(), None
     reading.unknown_keys(root, "", _TOP_KEYS)
     version = root.get("schema_version")
@@ -161,18 +165,20 @@ def _id(node: MapNode, at: int, reading: NodeReader) -> str:
             "E201",
             its,
             "id",
-            "an id has a letter, then letters, digits, _ . or -, at most 64",
+            "an id is a letter, then letters, digits, _ . or -; at most 64 characters",
             "e.g. id: INT-001",
         )
     elif text and not _USUAL_ID.fullmatch(text):
-        reading.about(text).note("W302", its, "id", f"{text} is not of the usual form PREFIX-NNN")
+        reading.about(text).note(
+            "W302", its, "id", f"{text} does not have the usual form PREFIX-NNN"
+        )
     return text
 
 
 def _name(node: MapNode, reading: NodeReader) -> str:
     given, alias = node.get("name"), node.entry("title")
     if alias:
-        reading.note("W306", alias.key, "title", "title is the older word for name")
+        reading.note("W306", alias.key, "title", "title is the old key for name")
     named = given if given is not None or alias is None else alias.value
     name = reading.line_of_text(named, "name", longest=LONGEST_NAME)
     if not name and (named is None or isinstance(named, TextNode)):

@@ -161,7 +161,7 @@ def _call(record: TracedRecord) -> tuple[str, str]:
 
 def _put_back(record: TracedRecord) -> str:
     removed = sum(file.op == "delete" for file in record.files)
-    put_back = f"{_counted(len(record.files) - removed)} put back"
+    put_back = f"{_counted(len(record.files) - removed)} restored"
     return f"{put_back}, {removed} removed" if removed else put_back
 
 

@@ -50,11 +50,11 @@ class RecoveredCalls(Struct, frozen=True, kw_only=True):
 
     def sentences(self) -> Iterator[str]:
         if self.put_away:
-            what = f"{self.put_away} notes of calls that nobody here wrote were put away"
-            yield f"{what}: .orchestration/.state/quarantine"
+            what = f"Journal entries of calls not written on this machine: {self.put_away}"
+            yield f"{what}. They were moved to .orchestration/.state/quarantine."
         if left := self.changed + self.unchanged:
-            many = "a call that was" if left == 1 else f"{left} calls that were"
-            yield f"The ledger now tells of {many} cut off."
+            many = "1 interrupted call" if left == 1 else f"{left} interrupted calls"
+            yield f"{many} added to the ledger."
 
     def __add__(self, other: "RecoveredCalls") -> "RecoveredCalls":
         return RecoveredCalls(

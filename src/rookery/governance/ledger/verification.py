@@ -50,11 +50,8 @@ MOST_REFS = 200
 def told_here(report: Report, *, lost: int, noted: str, strict: bool) -> str:
     """The report for whoever has the ledger: how many records are lost, 0 if nobody can tell, and
     the day on which they were still there, if that is known."""
-    if lost > 0:
-        many = "1 record that was" if lost == 1 else f"{lost:,} records that were"
-    else:
-        many = "Records that were"
-    known = f"{many} known{f' on {noted}' if noted else ''}"
+    many = f"{lost:,} record{'' if lost == 1 else 's'}" if lost > 0 else "Records"
+    known = f"{many} known {f'on {noted}' if noted else 'earlier'}"
     missing = (
         f"{known} {'is' if lost == 1 else 'are'} missing. "
         f"Restore the file, or accept the loss: {_ACCEPT}"

@@ -262,7 +262,7 @@ class Verifier:
             self._left_digest = digest.hex()
         for number, line in enumerate(lines, 1):
             if torn:
-                self._fail("unreadable", "is longer than any record", Site(name, number - 1))
+                self._fail("unreadable", "is longer than a record can be", Site(name, number - 1))
             torn = not line.endswith(b"\n")
             records = list(self._records_on(line, Site(name, number)))
             if offset < follow:
@@ -279,7 +279,11 @@ class Verifier:
                 leaves += 1
                 tree.add(bytes.fromhex(mark[len(PREFIX) :]))
         if torn:
-            self._warn("torn-tail", "the last line is torn; appending mends it", Site(name, number))
+            self._warn(
+                "torn-tail",
+                "the last line is incomplete; the next record repairs it",
+                Site(name, number),
+            )
         if sealed and not seal:
             self._fail("seal", "a sealed file does not end with its seal", Site(name, number))
 
@@ -356,7 +360,7 @@ class Verifier:
         if hmac.compare_digest(signature(key, bare).encode(), mac.encode("utf-8", "replace")):
             self._signed += 1
         else:
-            self._fail("signature", "is not what was signed", place, own["stream"])
+            self._fail("signature", "does not match its signature", place, own["stream"])
 
     def _decoded(self, line: bytes, place: Site) -> tuple[list[Any], bool]:
         """The objects on the line, and whether it is one object in canonical form."""
@@ -425,7 +429,7 @@ class Verifier:
         """Note what the record says of other streams: it must all be there in the end."""
         anchors, tips = tips_in(own.get("anchors")), tips_in(own.get("tips"))
         if anchors is None or tips is None:
-            self._fail("anchor", "names other records in a wrong form", place, own["stream"])
+            self._fail("anchor", "refers to other records in a wrong form", place, own["stream"])
             return
         for tip in anchors:
             if tip[0] != own["stream"]:
@@ -489,7 +493,7 @@ class Verifier:
             if not tips or any(tip[0] in self._streams for tip in tips):
                 continue
             if self._known and seq > covered.get(stream, -1):
-                text = "was pruned by somebody whom the known head does not know of"
+                text = "was pruned, and the known head does not cover that"
                 self._warn("pruned-by-others", f"{file.get('file')} {text}", None)
             self._absent.update(tips)
             span = f"{str(file.get('first_time'))[:10]} to {str(file.get('last_time'))[:10]}"
@@ -542,14 +546,14 @@ class Verifier:
         reached = {state_id(tips).removeprefix(PREFIX), *self._states}
         if len(wanted) < 16 or not any(state.startswith(wanted) for state in reached):
             self._fail(
-                "expected", f"the ledger never was in the expected state {wanted[:16]}", None
+                "expected", f"the ledger was never in the expected state {wanted[:16]}", None
             )
 
     def _tell_oddities(self) -> None:
         sayings = {
-            "twice": ("INFO", "line came twice", "lines came twice"),
+            "twice": ("INFO", "repeated line", "repeated lines"),
             "early": ("INFO", "line out of order", "lines out of order"),
-            "rewritten": ("WARN", "line in another form than ours", "lines in another form"),
+            "rewritten": ("WARN", "line not in canonical form", "lines not in canonical form"),
             "blank": ("WARN", "empty line", "empty lines"),
         }
         for code, (level, one, many) in sayings.items():
@@ -576,7 +580,7 @@ class Verifier:
             self._fail("unreadable", "is not a record", place)
             return
         if _claims_a_chain(record):
-            self._fail("shape", "lacks what its chain needs", place)
+            self._fail("shape", "has an incomplete chain entry", place)
             return
         tool = record.get("tool")
         name = tool.get("name") if isinstance(tool, dict) else None
@@ -632,7 +636,7 @@ def _check(value: object) -> None:
         if abs(value) > LARGEST_INTEGER:
             raise ValueError(f"{value} is beyond 2^53 - 1")
     elif value is not None:
-        raise ValueError(f"{type(value).__name__} has no place in a record")
+        raise ValueError(f"{type(value).__name__} is not allowed in a record")
 
 
 def _refuse_number(text: str) -> NoReturn:
@@ -642,7 +646,7 @@ def _refuse_number(text: str) -> NoReturn:
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     held = dict(pairs)
     if len(held) != len(pairs):
-        raise ValueError("a key stands twice in one object")
+        raise ValueError("a key appears twice in one object")
     return held
 
 
@@ -776,10 +780,10 @@ WAYS_OUT = {
         ),
         _DAMAGED,
     ),
-    "expected": "Ask whoever noted the state whether it is of this ledger, or for a newer copy.",
+    "expected": "Ask who noted the state whether it is of this ledger, or ask for a newer copy.",
     "unchained": "Leave out --require-chain where other programs may add records.",
-    "torn-tail": "Ask for the file again: its writer mends the last line when it next appends.",
-    "pruned-by-others": "Ask who has pruned it, and for a head that was noted afterwards.",
+    "torn-tail": "Ask for the file again: its writer repairs the last line with the next record.",
+    "pruned-by-others": "Ask who pruned it, and for a head that was noted later.",
 }
 """What to do about findings, by their codes, for somebody who was handed the ledger."""
 
@@ -863,7 +867,7 @@ def known_head(text: str) -> KnownHead:
     held = json.loads(text)
     tips = tips_in(held.get("tips")) if isinstance(held, dict) else None
     if tips is None or not isinstance(held.get("records"), int):
-        raise ValueError("it holds no heads")
+        raise ValueError("it has no heads")
     file = held.get("file") or {}
     return KnownHead(
         tips=tuple(tips),
@@ -941,7 +945,7 @@ def _at_most(readline: Callable[[int], bytes], most: int) -> Callable[[int], byt
         line = readline(size)
         left -= len(line)
         if left < 0:
-            raise OSError("it unpacks to more than a ledger file holds")
+            raise OSError("it unpacks to more than a ledger file can have")
         return line
 
     return bounded
@@ -952,13 +956,13 @@ def main(arguments: list[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(description="Check a ledger of agent traces.")
     parser.add_argument("path", metavar="PATH", help="an .orchestration folder or a ledger file")
-    parser.add_argument("--head", metavar="FILE", help="the heads.json that knows the ledger")
+    parser.add_argument("--head", metavar="FILE", help="the heads.json of this ledger")
     parser.add_argument(
-        "--expect", default="", metavar="STATE", help="a state it must have reached"
+        "--expect", default="", metavar="STATE", help="a state that it must contain"
     )
-    parser.add_argument("--require-chain", action="store_true", help="allow no unchained records")
+    parser.add_argument("--require-chain", action="store_true", help="reject unchained records")
     parser.add_argument("--key", metavar="FILE", help="the trace.key that records are signed with")
-    parser.add_argument("--strict", action="store_true", help="let warnings count as failures")
+    parser.add_argument("--strict", action="store_true", help="treat warnings as failures")
     chosen = parser.parse_args(arguments)
     files = ledger_files(chosen.path)
     if not files:

@@ -187,7 +187,7 @@ _MESSAGES = {
         "{intent} may remove or move {path} only with the user's approval, although it is in scope."
     ),
     "REQ-014": "{path} is protected: {why}.",
-    "REQ-015": "{path} cannot be checked, so it is not touched: {why}.",
+    "REQ-015": "{path} cannot be checked, so it was not changed: {why}.",
 }
 
 
@@ -203,13 +203,13 @@ def _about_rules(
     if decision >= Decision.ASK:
         yield Objection(
             decision=decision,
-            refusal=_not_authorized(at, f"{at.intent.id} has a rule about this: {rule}."),
+            refusal=_not_authorized(at, f"A rule of {at.intent.id} applies: {rule}."),
         )
     reading, rule = reading_verdict(at.intent.permissions, call, action, layout)
     if reading >= Decision.ASK:
         yield Objection(
             decision=reading,
-            refusal=_not_authorized(at, f"{at.intent.id} has a rule about reading: {rule}."),
+            refusal=_not_authorized(at, f"A rule of {at.intent.id} about reading applies: {rule}."),
         )
     if not action.command:
         return
@@ -218,12 +218,11 @@ def _about_rules(
     redirects = bool(judged and judged.targets)
     said = opinion(at.commands, words, redirects=redirects)
     if said.decision >= Decision.ASK:
-        why = said.reason or "the project's rules for commands say so"
-        yield Objection(
-            decision=said.decision, refusal=_not_authorized(at, f"This command: {why}.")
-        )
+        why = f": {said.reason}" if said.reason else ""
+        message = f"A command rule of the project applies{why}."
+        yield Objection(decision=said.decision, refusal=_not_authorized(at, message))
     if at.commands_wrong:
-        why = f"The project's rules for commands cannot be read: {at.commands_wrong}."
+        why = f"The project's command rules cannot be read: {at.commands_wrong}."
         yield Objection(decision=Decision.ASK, refusal=_not_authorized(at, why))
     if at.unsandboxable:
         yield Objection(decision=Decision.DENY, refusal=_not_authorized(at, at.unsandboxable))
@@ -270,13 +269,13 @@ def _about_unknown(
     decision, _ = _decided(call, action, at, ())
     if decision is Decision.ALLOW:
         return
-    what = "This command" if action.command else "This tool of a server"
-    why = known.why if known and known.why else "it is not known what it writes"
+    what = "This command" if action.command else "This MCP tool"
+    why = known.why if known and known.why else "its effects are unknown"
     yield Objection(
         decision=Decision[at.policy.unknown_targets.upper()],
         refusal=Refusal(
             code="REQ-002",
-            message=f"{what} may change files that {at.intent.id} does not own: {why}.",
+            message=f"{what} may change files outside the scope of {at.intent.id}: {why}.",
             intent_id=at.intent.id,
         ),
     )

@@ -76,7 +76,7 @@ def name_pattern(text: str, *, ignore_case: bool = False) -> Name:
         elif sign == "\\":
             at += 1
             if at == len(text):
-                raise ValueError("a backslash stands at the end")
+                raise ValueError("the pattern ends with a backslash")
             tokens += _literal(text[at], ignore_case=ignore_case)
         else:
             tokens += _literal(sign, ignore_case=ignore_case)

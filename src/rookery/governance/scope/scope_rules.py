@@ -192,7 +192,7 @@ def _entry(
             until=until,
         )
     if entry.over(now):
-        return entry, problem("W310", f"{said} was exempt until {until}")
+        return entry, problem("W310", f"the exemption of {said} ended on {until}")
     unknown = entry.pattern and _LIKE_AN_ID.fullmatch(entry.pattern)
     return entry, problem("W301", f"no such intent: {said}") if unknown else None
 

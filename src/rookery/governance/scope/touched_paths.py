@@ -220,7 +220,7 @@ def _refusal(path: str, reason: str, why: str, intent_id: str) -> Refusal:
     shown = path.encode("unicode_escape").decode() if reason in _UNREADABLE else path
     return Refusal(
         code="REQ-015",
-        message=f"{shown} is not touched: {why}.",
+        message=f"{shown} was not changed: {why}.",
         intent_id=intent_id,
         targets=(RefusedTarget(shown, "modify", "rejected"),),
         reason=reason,

@@ -77,7 +77,11 @@ def command(
         wanted = _untouched(here, everyone, seconds)
     families = _families(wanted, everyone)
     if not families:
-        print(json.dumps({"deleted": [], "refused": []}) if form == "json" else "There are none.")
+        print(
+            json.dumps({"deleted": [], "refused": []})
+            if form == "json"
+            else "No matching sessions."
+        )
         return 0
     if not yes:
         _name(families, everyone)
@@ -92,7 +96,7 @@ def command(
 def _seconds(age: str) -> int:
     found = _AGE.fullmatch(age.strip().lower())
     if found is None:
-        raise SettingsError(f"{age!r} is no age; write 12h, 30d or 8w.")
+        raise SettingsError(f"{age!r} is not an age; write 12h, 30d or 8w.")
     return int(found[1]) * _SECONDS[found[2]]
 
 

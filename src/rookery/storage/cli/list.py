@@ -79,14 +79,14 @@ def command(
     form: str | None,
     **_: object,
 ) -> int:
-    """Print the sessions of a workspace, newest first, with their sub-tasks. They are the same as
-    in `sessions list`. --search looks in every workspace.
+    """List the sessions of a workspace with their sub-tasks, newest first, as `sessions list`
+    does. --search searches every workspace.
 
-    At a terminal they are a table with short ids, which --session-id takes; into a pipe goes a
-    line for each, with tabs between id, time (UTC), status and task.
+    At a terminal: a table with short ids, which --session-id accepts. In a pipe: one line per
+    session, with tabs between id, time (UTC), status and task.
 
-    With a word it is for programs, and prints JSON unless --format says otherwise: the sessions,
-    or the slash commands, the modes or the models that are known in the workspace.
+    With an argument, print a list for programs, as JSON unless --format says otherwise: the
+    sessions, or the slash commands, modes or models of the workspace.
     """
     chosen = _form(form, ListFormat.TEXT if what is None else ListFormat.JSON)
     if what not in (None, "sessions"):

@@ -60,7 +60,7 @@ from rookery.storage.summary import TaskSummary
 @click.command()
 @click.argument("session", required=False)
 @workspace_option
-@click.option("--json", "facts", is_flag=True, help="Print its facts, one JSON object per line.")
+@click.option("--json", "facts", is_flag=True, help="Print its events, one JSON object per line.")
 @click.option("--tree", is_flag=True, help="Print only the session and its sub-tasks.")
 @click.option("--thinking", is_flag=True, help="Also print the model's reasoning.")
 def show_command(
@@ -155,7 +155,7 @@ Family: TypeAlias = Sequence[tuple[int, TaskSummary]]
     "form",
     type=click.Choice(get_args(Form), case_sensitive=False),
     default="markdown",
-    help="A document, all facts for a program, or a web page.",
+    help="A Markdown document, all events as JSON, or a web page.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.")
 @click.option("--force", is_flag=True, help="Replace the file if there is one.")
