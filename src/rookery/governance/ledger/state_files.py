@@ -200,6 +200,8 @@ def _given(path: Path, known: str) -> str:
     except IsADirectoryError as error:
         raise LedgerUnreadable(f"{path} is not a regular file; move it away") from error
     except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):  # a read-only folder can be looked at
+            raise
         raise LedgerUnreadable(error.strerror or str(error)) from error
     return _own_id(path)
 
