@@ -113,7 +113,7 @@ def test_each_point_is_a_line_that_nobody_can_forge(rewind):
 def test_a_session_can_be_named_by_the_beginning_of_its_id(rewind, tmp_path: Path):
     keep(workspace=tmp_path)
     assert rewind(SESSION[:6])[0] == 0
-    assert rewind()[2].startswith("Error: There is no session ")
+    assert rewind()[2].startswith("Error: No session to rewind in ")
 
 
 def test_steps_of_old_that_changed_only_ignored_files_are_passed_over(rewind):

@@ -100,7 +100,7 @@ STOPPING = {
     "ledger is a pipe": (LEDGER, pipe, "not a regular file; move it away"),
     "ledger is a device": (LEDGER, zeros, "not a regular file; move it away"),
     "ledger is a folder": (LEDGER, folder, "not a regular file; move it away"),
-    "ledger is one line": (LEDGER, endless_line, "longer than any record; move it away"),
+    "ledger is one line": (LEDGER, endless_line, "longer than a record can be; move it away"),
     "segment is a pipe": (f"{FOLDER}/trace/x.jsonl", pipe, "not a regular file; move it away"),
     "segment is a device": (f"{FOLDER}/trace/x.jsonl", zeros, "not a regular file; move it away"),
     "segment is a bomb": (f"{FOLDER}/trace/x.jsonl.gz", bomb, "larger than 256 MiB; move it away"),

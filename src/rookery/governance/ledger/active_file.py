@@ -203,7 +203,7 @@ class ActiveFile:
         at = self.size
         while at:
             if self.size - at > LONGEST_LINE:
-                raise UnfitFile(self.path, "ends with a line that is longer than any record")
+                raise UnfitFile(self.path, "ends with a line that is longer than a record can be")
             size = min(_BLOCK, at)
             at -= size
             found = os.pread(self.fd, size, at).rfind(b"\n")
