@@ -113,7 +113,7 @@ def test_without_trust_only_reading_works_and_it_is_said_what_to_do(
     for told in refused:
         assert "This folder is not trusted, so it is read-only" in told
         assert "The user can trust it with `rookery trust`" in told
-    assert shown.count("not done: This folder is not trusted") == 3
+    assert shown.count("skipped: This folder is not trusted") == 3
     assert {file.name for file in strange.workspace.iterdir()} == {".rookery", "a.txt"}
     assert not (strange.home / "config" / "trust.json").exists()
 
