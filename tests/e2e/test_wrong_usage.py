@@ -30,7 +30,7 @@ MODEL = ("--provider", "anthropic", "--base-url", "http://127.0.0.1:9")
         (["-p", *MODEL], "Give a task as an argument or on standard input."),
         (["-p", "go", "--mode", "fly"], "There is no mode 'fly'. There are: code, ask, "),
         (["-p", "go", "--timeout", "0"], "Invalid value for '--timeout': 0.0 is not in the range"),
-        (["-p", "go", "--timeout", "soon"], "Invalid value for '--timeout': 'soon' is not a vali"),
+        (["-p", "go", "--timeout", "soon"], "Invalid value for '--timeout': soon is not a number"),
         (["-p", "--session-id", "7"], "'7' is too short for a session id; give at least 4"),
         (["-p", "--session-id", NO_ID, *MODEL], f"No such session: {NO_ID}. See rookery list."),
         (["-p", "--session-id", "38e5", *MODEL], "No session begins with 38e5. See rookery list"),
