@@ -1,5 +1,4 @@
-"""One browser for all tests here, one model and one manager for a module; sessions and tabs for
-each test."""
+"""One browser, model and manager for a module; sessions and tabs for each test."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from support.manager_page import Manager, Project, Tab, Tabs, Window, managed
 from support.scripted_model import Model
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if not PageFiles().is_built:
         pytest.skip(f"the page is not built; {HOW_TO_BUILD} makes it, with Node")
