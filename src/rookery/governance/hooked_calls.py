@@ -37,8 +37,8 @@ from rookery.platform.user_folders import Places
 from rookery.platform.wardens import Wardens
 
 if TYPE_CHECKING:
-    from rookery.governance.external_hooks.hook_answers import HookVerdict
     from rookery.governance.external_hooks.hook_runs import CallSummary, ExternalHooks
+    from rookery.governance.external_hooks.hook_verdict import HookVerdict
 
 
 TOO_LATE = (
@@ -141,7 +141,7 @@ class HookedCalls:
                 filter(None, (self._contexts.get(call.id), verdict.context))
             )
         if verdict.updated_input is not None and verdict.decision not in ("deny", "halt"):
-            from rookery.governance.external_hooks.hook_answers import HookDecision
+            from rookery.governance.external_hooks.hook_verdict import HookDecision
 
             late = HookDecision.DENY
             verdict = replace(verdict, decision=late, code="HOOK-002", reason=TOO_LATE)

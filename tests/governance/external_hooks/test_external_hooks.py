@@ -11,13 +11,13 @@ import anyio
 import pytest
 
 from rookery.core.blocks import ToolCall
-from rookery.governance.external_hooks.hook_answers import HookDecision, HookVerdict
 from rookery.governance.external_hooks.hook_calls import Situation, ToolResponse
 from rookery.governance.external_hooks.hook_config import HookEvent
 from rookery.governance.external_hooks.hook_files import HookPlaces, find_hooks
 from rookery.governance.external_hooks.hook_runner import LONG_CONTEXTS, HookDesk, HookRunner
 from rookery.governance.external_hooks.hook_runs import MOST_HOLDS, CallSummary, ExternalHooks
 from rookery.governance.external_hooks.hook_trust import HookTrust
+from rookery.governance.external_hooks.hook_verdict import HookDecision, HookVerdict
 
 pytestmark = pytest.mark.anyio
 

@@ -10,16 +10,13 @@ from hypothesis import strategies as st
 from rookery.core.blocks import ToolCall
 from rookery.governance.external_hooks.hook_answers import (
     HookAnswer,
-    HookDecision,
     HookOpinion,
-    HookOutput,
     HookRun,
     answer_of,
-    joined,
-    refusal,
     untrusted,
 )
 from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent, OnFailure
+from rookery.governance.external_hooks.hook_verdict import HookDecision, HookOutput, joined, refusal
 
 PRE = HookEvent.PRE_TOOL_USE
 

@@ -9,12 +9,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.tool_traits import traits_of
-from rookery.governance.external_hooks.hook_answers import HookRun, HookVerdict
+from rookery.governance.external_hooks.hook_answers import HookRun
 from rookery.governance.external_hooks.hook_calls import Situation, ToolResponse, sample_call
 from rookery.governance.external_hooks.hook_config import HookEvent
 from rookery.governance.external_hooks.hook_files import KnownHook
 from rookery.governance.external_hooks.hook_runner import HookDesk
 from rookery.governance.external_hooks.hook_runs import ExternalHooks
+from rookery.governance.external_hooks.hook_verdict import HookVerdict
 
 EXITS_WITH_1 = (
     "Exit status 1 is a failure and blocks nothing. A hook that wants to block exits with 2."

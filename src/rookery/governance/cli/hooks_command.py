@@ -16,7 +16,6 @@ from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import cells_of, harmless, visible_line
 from rookery.errors import SettingsError
 from rookery.governance.cli.hook_trial import SAMPLE_TOOL, Overheard, Trial, tried
-from rookery.governance.external_hooks.hook_answers import HookVerdict
 from rookery.governance.external_hooks.hook_config import HookEvent
 from rookery.governance.external_hooks.hook_files import (
     HOOK_FILE,
@@ -29,6 +28,7 @@ from rookery.governance.external_hooks.hook_files import (
 )
 from rookery.governance.external_hooks.hook_runner import HookDesk, HookRunner
 from rookery.governance.external_hooks.hook_trust import HookTrust
+from rookery.governance.external_hooks.hook_verdict import HookVerdict
 from rookery.governance.layout import find_layout, hook_trust_file
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places

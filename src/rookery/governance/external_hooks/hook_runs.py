@@ -17,14 +17,10 @@ from rookery.governance.external_hooks.hook_answers import (
     BLOCKED,
     FAILED,
     HookAnswer,
-    HookDecision,
     HookOpinion,
-    HookOutput,
     HookRun,
-    HookVerdict,
     answer_of,
     failure,
-    joined,
     untrusted,
 )
 from rookery.governance.external_hooks.hook_calls import (
@@ -45,6 +41,12 @@ from rookery.governance.external_hooks.hook_calls import (
 )
 from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent, OnFailure
 from rookery.governance.external_hooks.hook_files import KnownHook
+from rookery.governance.external_hooks.hook_verdict import (
+    HookDecision,
+    HookOutput,
+    HookVerdict,
+    joined,
+)
 from rookery.governance.scope.permission_rules import Form, RuleCall, permission_rule
 
 MOST_HOLDS = 8
