@@ -18,7 +18,7 @@ from rookery.core.limits import MIB
 from rookery.core.queries import BlamedLine, IntentRow, TraceQuery, TraceRow
 from rookery.errors import CommandRejected
 from rookery.governance.intents.intent import Intent, IntentFile, expired, in_order
-from rookery.governance.intents.intent_file import summary
+from rookery.governance.intents.intent_checks import summary
 from rookery.governance.layout import Layout, find_layout, find_ledger
 from rookery.governance.ledger.ledger_reader import HOUSEKEEPING, Query
 from rookery.governance.ledger.line_history import OwnedLine, Why

@@ -395,7 +395,6 @@ def _reason(end: ToolFinished) -> str:
         told = "" if end.text == denied() else f": {reason}"
         reason = f"skipped{told}"
     if end.exit_code is not None:
-        # the first line about a command says where it ran, which is of no interest here
-        reason = reason.partition("\n")[2]
+        reason = reason.partition("\n")[2]  # the first line says where the command ran
     line = " ".join(reason.split()) or str(end.ending)
     return line if len(line) <= LINE_LENGTH else line[: LINE_LENGTH - 1] + "…"

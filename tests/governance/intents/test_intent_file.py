@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from rookery.governance.intents import intent_file
 from rookery.governance.intents.intent import IntentFile, IntentStatus, Verify, digest
+from rookery.governance.intents.intent_checks import rendered, summary
 from rookery.governance.intents.intent_context import intent_context
-from rookery.governance.intents.intent_file import parsed, rendered, summary
+from rookery.governance.intents.intent_file import parsed
 from rookery.governance.scope.scope_patterns import scope, scope_pattern
 from rookery.governance.yaml_nodes import yaml_nodes
 from support.intent_files import NAME, NOW, SPEC_EXAMPLE, laid_out, read, reader

@@ -23,7 +23,8 @@ from rookery.core.text.terminal_text import Paint, cells_of, harmless, harmless_
 from rookery.errors import RookeryError, SettingsError, StorageError
 from rookery.governance.cli.trace_common import TraceExit
 from rookery.governance.intents.intent import Intent, IntentFile
-from rookery.governance.intents.intent_file import IntentReader, IntentText, summary
+from rookery.governance.intents.intent_checks import summary
+from rookery.governance.intents.intent_file import IntentReader, IntentText
 from rookery.governance.layout import Layout, find_layout
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_recording import Recording

@@ -31,7 +31,7 @@ from rookery.governance.intents.intent import (
     in_order,
     selectable,
 )
-from rookery.governance.intents.intent_file import summary
+from rookery.governance.intents.intent_checks import summary
 from rookery.governance.intents.intent_map import IntentActivity, activity
 from rookery.governance.intents.leases import Lease, Leases
 from rookery.governance.ledger.statistics import counted_records

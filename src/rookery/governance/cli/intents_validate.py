@@ -32,8 +32,7 @@ from rookery.governance.external_hooks.hook_files import (
 )
 from rookery.governance.external_hooks.hook_trust import HookTrust
 from rookery.governance.intents.intent import Intent, IntentStatus, digest
-from rookery.governance.intents.intent_checks import changed_without_revision
-from rookery.governance.intents.intent_file import rendered
+from rookery.governance.intents.intent_checks import changed_without_revision, rendered
 from rookery.governance.layout import Layout, find_layout, governed_places, nested_roots
 from rookery.governance.ledger.ledger_index import LedgerIndex
 from rookery.governance.ledger.ledger_reader import Query, newest
@@ -61,7 +60,8 @@ def check_governed(workspace: Path, places: Places, hooks: HookSettings) -> Iter
 
 def check_intents(layout: Layout) -> Finding:
     from rookery.governance.intents.intent import IntentStatus
-    from rookery.governance.intents.intent_file import IntentReader, summary
+    from rookery.governance.intents.intent_checks import summary
+    from rookery.governance.intents.intent_file import IntentReader
 
     file = IntentReader(layout).read().file
     running = sum(each.status is IntentStatus.IN_PROGRESS for each in file.intents)

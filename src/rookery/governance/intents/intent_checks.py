@@ -1,10 +1,11 @@
-"""What is wrong with intents only together: ids twice, cycles, scopes that do not fit."""
+"""What is wrong with intents only together: ids twice, cycles, scopes that do not fit.
+And how problems are shown."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from rookery.core.refusals import Problem
+from rookery.core.refusals import Problem, Severity
 from rookery.governance.intents.file_nodes import Allowance, ListNode, MapNode, Node, NodeReader
 from rookery.governance.intents.intent import Intent, IntentFile, IntentStatus
 from rookery.governance.scope.scope_patterns import inside, literal_folder, overlaps, scope_pattern
@@ -233,3 +234,50 @@ def _overlap(one: Read, other: Read, mine: str, its: str) -> bool:
         if text.startswith("!")
     ]
     return overlaps([mine, *without], [its, *without])
+
+
+def rendered(problem: Problem) -> str:
+    """The place, the line with a mark under what is meant, and a way out. A warning needs no
+    mark: its message names what it is about."""
+    place = f"{problem.file}:{problem.line}:{problem.column}" if problem.line else problem.file
+    element = " ".join(filter(None, (problem.intent_id, problem.path)))
+    head = f"{place}  {problem.severity} {problem.code}  {element}".rstrip()
+    if problem.severity is Severity.WARNING or not problem.text:
+        lines = [head, f"    {problem.message}"]
+    else:
+        lines = [head, f"    {problem.text.strip()}", f"    {_mark(problem)} {problem.message}"]
+    return "\n".join([*lines, *([f"  fix: {problem.fix}"] if problem.fix else [])])
+
+
+def summary(file: IntentFile, problems: Sequence[Problem] | None = None) -> str:
+    """How many problems there are, and which intents they leave usable. `problems` if more is
+    known than reading the file told."""
+    problems = file.problems if problems is None else problems
+    errors = sum(each.severity is Severity.ERROR for each in problems)
+    warnings = len(problems) - errors
+    if not problems:
+        return "No problems."
+    counted = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}."
+    if not file.usable:
+        return f"{counted} No intent can be selected until the file is fixed."
+    broken = [each.id for each in file.intents if each.id in file.broken]
+    if not broken:
+        return counted
+    good = [each.id for each in file.intents if each.id not in file.broken]
+    stays = f"{_in_words(good)} {'stays' if len(good) == 1 else 'stay'} usable; " if good else ""
+    return f"{counted} {stays}{_in_words(broken)} cannot be selected."
+
+
+def _mark(problem: Problem) -> str:
+    indent = len(problem.text) - len(problem.text.lstrip())
+    at = max(0, problem.column - 1)
+    inside_quotes = problem.text[at : at + 1] in ("'", '"')
+    return " " * max(0, at - indent + inside_quotes) + "^"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _in_words(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

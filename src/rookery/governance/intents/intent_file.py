@@ -6,7 +6,7 @@ and `summary` show its problems in a terminal.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from hashlib import sha256
 
@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.limits import MIB
-from rookery.core.refusals import Problem, Severity
+from rookery.core.refusals import Problem
 from rookery.governance.intents.file_nodes import ListNode, MapNode, Node, NodeReader, TextNode
 from rookery.governance.intents.intent import (
     OPEN,
@@ -257,7 +257,6 @@ LARGEST = MIB
 LOOKS = 3
 LOOK_EVERY = 0.1
 """Seconds. Three of them are the time an editor has to finish saving."""
-_QUOTES = ("'", '"')
 
 
 class IntentText(Struct, frozen=True, kw_only=True):
@@ -350,38 +349,6 @@ def parsed(data: bytes, name: str, *, now: datetime) -> IntentText:
     return IntentText(file=file, data=data, root=root if isinstance(root, MapNode) else None)
 
 
-def rendered(problem: Problem) -> str:
-    """The place, the line with a mark under what is meant, and a way out. A warning needs no
-    mark: its message names what it is about."""
-    place = f"{problem.file}:{problem.line}:{problem.column}" if problem.line else problem.file
-    element = " ".join(filter(None, (problem.intent_id, problem.path)))
-    head = f"{place}  {problem.severity} {problem.code}  {element}".rstrip()
-    if problem.severity is Severity.WARNING or not problem.text:
-        lines = [head, f"    {problem.message}"]
-    else:
-        lines = [head, f"    {problem.text.strip()}", f"    {_mark(problem)} {problem.message}"]
-    return "\n".join([*lines, *([f"  fix: {problem.fix}"] if problem.fix else [])])
-
-
-def summary(file: IntentFile, problems: Sequence[Problem] | None = None) -> str:
-    """How many problems there are, and which intents they leave usable. `problems` if more is
-    known than reading the file told."""
-    problems = file.problems if problems is None else problems
-    errors = sum(each.severity is Severity.ERROR for each in problems)
-    warnings = len(problems) - errors
-    if not problems:
-        return "No problems."
-    counted = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}."
-    if not file.usable:
-        return f"{counted} No intent can be selected until the file is fixed."
-    broken = [each.id for each in file.intents if each.id in file.broken]
-    if not broken:
-        return counted
-    good = [each.id for each in file.intents if each.id not in file.broken]
-    stays = f"{_in_words(good)} {'stays' if len(good) == 1 else 'stay'} usable; " if good else ""
-    return f"{counted} {stays}{_in_words(broken)} cannot be selected."
-
-
 def _like_half(found: IntentText, active: str, before: IntentText | None) -> bool:
     if not found.there or not found.file.usable:
         return True
@@ -391,18 +358,3 @@ def _like_half(found: IntentText, active: str, before: IntentText | None) -> boo
     return known.startswith(found.data) or (
         known.endswith(b"\n") and not found.data.endswith(b"\n")
     )
-
-
-def _mark(problem: Problem) -> str:
-    indent = len(problem.text) - len(problem.text.lstrip())
-    at = max(0, problem.column - 1)
-    inside_quotes = problem.text[at : at + 1] in _QUOTES
-    return " " * max(0, at - indent + inside_quotes) + "^"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _in_words(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
