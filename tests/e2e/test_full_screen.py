@@ -290,7 +290,7 @@ def test_an_intent_is_chosen_first_and_what_goes_beyond_it_is_asked(rookery: Ins
         terminal.wait_for("· INT-001")
         terminal.type("check the token")
         terminal.press("Enter")
-        terminal.wait_for("! REQ-001 ", "✗ create src/api/user.py  out of scope", "owns: src/auth")
+        terminal.wait_for("! REQ-001 ", "✗ create src/api/user.py  out of scope", ": src/auth")
         answer(terminal, "e")
         terminal.wait_for("Add this to the scope of INT-001?", "src/api/user.py", "y add it")
         assert "src/api" not in governed.text(FILE)

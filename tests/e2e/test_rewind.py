@@ -99,7 +99,7 @@ def test_the_points_are_listed_and_looking_changes_nothing(rookery: Installed, w
     ]
     told = rewound(rookery, "--last", "--dry-run")
     words, count, *rows = told.splitlines()
-    assert words == f"The conversation is rewound to {listed[-1][0]}: 1 step undone."
+    assert words == f"The conversation will be rewound to {listed[-1][0]}: 1 step undone."
     assert count == "3 files to restore."
     assert sorted(rows) == [
         "  change    run.sh",

@@ -117,7 +117,7 @@ def command(
 async def _rewind(past: "Past", wish: _Wish, *, dry_run: bool, sure: bool) -> int:
     to = await _point_meant(past, wish)
     if wish.words:
-        print(f"The conversation is rewound to {to}: {_steps_after(past.events, to)} undone.")
+        print(f"The conversation will be rewound to {to}: {_steps_after(past.events, to)} undone.")
     if wish.files and not await _preview_files(past, to, wish):
         return 1
     if dry_run:

@@ -226,11 +226,11 @@ def question_lines(question: IntentQuestion, ways: Mapping[Choice, str] = KEYS) 
     """What else a person must know to answer, line by line. `ways` are how choices are made."""
     name = f' "{question.intent_name}"' if question.intent_name else ""
     owns = ", ".join(question.scope) or "nothing"
-    lines = [f"{question.intent_id}{name} owns: {owns}"] if question.intent_id else []
+    lines = [f"Scope of {question.intent_id}{name}: {owns}"] if question.intent_id else []
     if question.analysis == UNBOUNDED:
         lines.append(f"It is not known in advance what it writes, and {_keeps(question)}.")
     if "task" in question.choices:
-        what = f"count {question.grant} as within the scope for the rest of this task"
+        what = f"treat {question.grant} as in scope for the rest of this task"
         lines.append(f"{ways['task']}  {what}")
     if "expand" in question.choices:
         what = f"add {question.pattern} to the scope of {question.intent_id}"

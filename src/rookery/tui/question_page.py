@@ -285,7 +285,7 @@ def _reason(reason: AskedReason, width: int, theme: Theme) -> list[Text]:
 def _owns(question: IntentQuestion, width: int, theme: Theme) -> list[Text]:
     name = f' "{question.intent_name}"' if question.intent_name else ""
     owns = ", ".join(question.scope) or "nothing"
-    told = visible_line(f"{question.intent_id}{name} owns: {owns}")
+    told = visible_line(f"Scope of {question.intent_id}{name}: {owns}")
     return wrapped(Text(told, theme.ink(theme.quiet)), width)
 
 

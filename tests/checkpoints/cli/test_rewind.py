@@ -157,7 +157,7 @@ def test_files_go_back_step_by_step(rewind):
 def test_a_number_inside_a_call_means_the_point_before_it(rewind):
     two_changes()
     _, out, _ = rewind("--to", "3", "-y")
-    assert out.startswith("The conversation is rewound to 2: ")
+    assert out.startswith("The conversation will be rewound to 2: ")
     assert kept()[-1] == Rewound(to=2)
 
 

@@ -507,9 +507,9 @@ def test_the_choices_of_governance_are_told_as_they_are_typed(said: Said, desk: 
     desk.answers[asked.ListQuestions] = (replace(row, governance=governance),)
     assert said("inbox")[1].splitlines()[3:-2] == [
         "  in the sandbox",
-        "  INT-001 owns: src/**",
+        "  Scope of INT-001: src/**",
         "  It is not known in advance what it writes, and it is not confined to the scope.",
-        "  approve --choice task:  count docs/** as within the scope for the rest of this task",
+        "  approve --choice task:  treat docs/** as in scope for the rest of this task",
         "  approve --choice expand:  add docs/** to the scope of INT-001",
         "  reject --halt:  reject, and stop the task",
     ]
@@ -562,7 +562,7 @@ def test_a_question_is_printed_with_all_that_a_yes_would_allow(said: Said, desk:
         "    && true",
         "  in the sandbox",
         "  ! It removes files.",
-        "  INT-001 owns: src/**",
+        "  Scope of INT-001: src/**",
         "  --always allows: rm",
         "Approved.",
     ]
