@@ -213,7 +213,8 @@ def test_the_reasons_have_their_codes_and_each_target_its_verdict():
     footing = footing_of(GOVERNED, QuestionStep.ANSWER, 74, LOOK)
     assert [line.plain for line in footing] == [
         f"! REQ-001 {WHY}",
-        '  Scope of INT-001 "JWT authentication migration": src/auth/**, tests/auth/**',
+        '  Scope of INT-001 "JWT authentication migration": src/auth/**,',
+        "  tests/auth/**",
     ]
 
 
