@@ -14,6 +14,8 @@ RookeryError             its text is for a reader, and says what to do next
 Anything else that escapes is a bug, and is allowed to look like one.
 """
 
+from typing import Any
+
 from rookery.core.limits import FailureKind
 
 
@@ -52,7 +54,8 @@ class ChangedMeanwhile(ToolError):
 class Denied(ToolError):
     """`code` is of the rule of governance that refused, if one did. What is `retryable` may succeed
     later without a person, so it ends nothing else. With one that `halts`, the task stops.
-    `would_change` says that the refused action might have changed something."""
+    `would_change` says that the refused action might have changed something. `images` came with
+    the user's no."""
 
     def __init__(
         self, message: str, *, code: str = "", retryable: bool = False, halts: bool = False
@@ -62,6 +65,7 @@ class Denied(ToolError):
         self.retryable = retryable
         self.halts = halts
         self.would_change = False
+        self.images: tuple[Any, ...] = ()
 
 
 class ProviderError(RookeryError):

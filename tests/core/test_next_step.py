@@ -434,5 +434,5 @@ def test_guidance_at_the_mistake_limit_overrules_the_call_that_was_about_to_be_r
         ("bcabcabc", 2),
     ],
 )
-def test_circles_of_up_to_three_calls_are_noticed_C28(walk: str, times: int):
+def test_circles_of_up_to_three_calls_are_noticed(walk: str, times: int):
     assert times_repeated(tuple(walk), "a") == times

@@ -37,7 +37,7 @@ def test_the_third_signal_ends_a_run_whose_reader_stopped_reading(tmp_path: Path
         assert run.wait(60) == 143
 
 
-def test_without_p_or_y_and_without_a_terminal_nothing_is_changed_gate_10(tmp_path: Path):
+def test_without_p_or_y_and_without_a_terminal_nothing_is_changed(tmp_path: Path):
     installed = Installed(tmp_path)
     script = """
 - calls: [{tool: write_to_file, arguments: {path: a.txt, content: hi}}]
@@ -51,7 +51,7 @@ def test_without_p_or_y_and_without_a_terminal_nothing_is_changed_gate_10(tmp_pa
     assert (installed.workspace / "a.txt").exists()
 
 
-def test_the_debug_log_is_for_its_owner_only_sec_5(tmp_path: Path):
+def test_the_debug_log_is_for_its_owner_only(tmp_path: Path):
     installed = Installed(tmp_path)
     os.umask(0o022)
     assert installed.run(*installed.script(BREAKS), "-p", "-d", "go").returncode == 0

@@ -50,13 +50,13 @@ class Opinion:
         ([ask("a"), deny("b"), allow(), deny("c")], Ruling(Decision.DENY, ("b", "c"))),
     ],
 )
-def test_the_strictest_opinion_holds_and_none_at_all_means_asking_gate_2(
+def test_the_strictest_opinion_holds_and_none_at_all_means_asking(
     rulings: list[Ruling], held: Ruling
 ):
     assert strictest(rulings) == held
 
 
-async def test_a_denial_holds_in_automatic_runs_and_the_model_hears_why_gate_9(tmp_path: Path):
+async def test_a_denial_holds_in_automatic_runs_and_the_model_hears_why(tmp_path: Path):
     hook = Opinion(deny("Not on a Sunday."))
     stage = Stage(tmp_path, [write("a", "1")], [finish()], automatic=True, hooks=[hook])
     await stage.play("yes")
@@ -74,7 +74,7 @@ async def test_a_hook_that_wants_to_ask_is_heard_in_automatic_runs(tmp_path: Pat
     assert list(stage.root.iterdir()) == []
 
 
-async def test_a_hook_that_breaks_lets_nothing_happen_ax_3(tmp_path: Path):
+async def test_a_hook_that_breaks_lets_nothing_happen(tmp_path: Path):
     hook = Opinion(RuntimeError("hook is broken"))
     stage = Stage(tmp_path, [write("a", "1")], [finish()], automatic=True, hooks=[hook])
     await stage.play("yes")

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from rookery.core.asks import AskKind
-from rookery.core.blocks import Text, ToolCall, ToolResult
+from rookery.core.blocks import Image, Text, ToolCall, ToolResult
 from rookery.core.commands import (
     Answer,
     CloseTask,
@@ -58,7 +58,7 @@ async def test_an_approved_write_lands_and_the_task_completes(tmp_path: Path):
     assert stage.kinds()[-3:] == ["Asked", "Answered", "TaskClosed"]
 
 
-async def test_accepting_a_completion_ends_the_loop_without_another_request_C1(tmp_path: Path):
+async def test_accepting_a_completion_ends_the_loop_without_another_request(tmp_path: Path):
     stage = Stage(tmp_path, [finish()])
     await stage.play("yes")
     assert len(stage.model.requests) == 1
@@ -85,6 +85,27 @@ async def test_a_refused_write_changes_nothing_and_the_model_hears_why(tmp_path:
     ]
 
 
+@pytest.mark.parametrize(
+    ("call", "answer", "told"),
+    [
+        (write("a", "1"), "no like this", denied("like this")),
+        (write("a", "1"), "yes like this", '"feedback": "like this"'),
+        (run("false"), "yes like this", '"feedback": "like this"'),
+    ],
+    ids=["no", "yes", "yes to what fails"],
+)
+async def test_words_and_images_of_an_answer_reach_the_model(
+    tmp_path: Path, call: ToolCall, answer: str, told: str
+):
+    stage = Stage(tmp_path, [call], [finish()])
+    stage.shown = (Image(media_type="image/png", data="AA=="),)
+    await stage.play(answer, "yes")
+    [result, *_] = stage.model.requests[1].turns[-1].blocks
+    assert isinstance(result, ToolResult)
+    assert told in result.text
+    assert result.images == stage.shown
+
+
 async def test_automatic_runs_ask_only_for_the_completion(tmp_path: Path):
     stage = Stage(tmp_path, [write("a", "1"), run("cat a")], [finish()], automatic=True)
     await stage.play("yes")
@@ -92,7 +113,7 @@ async def test_automatic_runs_ask_only_for_the_completion(tmp_path: Path):
     assert "1" in [f for f in stage.facts if isinstance(f, ToolFinished)][1].text
 
 
-async def test_every_effect_is_on_record_before_it_happens_S6(tmp_path: Path):
+async def test_every_effect_is_on_record_before_it_happens(tmp_path: Path):
     journal = tmp_path / "home" / "data" / "tasks" / TASK / "journal.jsonl"
     looking = run(f"""grep -c '"kind":"tool_started"' {journal}""")
     stage = Stage(tmp_path, [write("a", "1"), looking], [finish()], automatic=True)
@@ -175,7 +196,7 @@ async def test_a_wait_that_the_server_named_is_kept_and_not_spread(tmp_path: Pat
     assert stage.clock.waits == [20, 0.5]
 
 
-async def test_refusing_to_retry_ends_the_task_C2(tmp_path: Path):
+async def test_refusing_to_retry_ends_the_task(tmp_path: Path):
     stage = Stage(tmp_path, [broken(FailureKind.REJECTED)], [finish()])
     await stage.play("no")
     assert len(stage.model.requests) == 1
@@ -333,7 +354,7 @@ async def test_a_call_repeated_in_a_row_is_stopped_and_the_user_asked(tmp_path: 
     assert stage.asks == ["mistake_limit_reached", "completion_result"]
 
 
-async def test_the_request_ceiling_asks_and_a_no_ends_the_task_C2_C3(tmp_path: Path):
+async def test_the_request_ceiling_asks_and_a_no_ends_the_task(tmp_path: Path):
     scenes = [[call("list_files", path=str(n), recursive=False)] for n in range(4)]
     stage = Stage(tmp_path, *scenes, limits=Limits(requests=3))
     await stage.play("no")
@@ -365,7 +386,7 @@ async def test_words_at_the_resumption_overrule_what_was_about_to_be_done(tmp_pa
     assert not (after.root / "a.txt").exists()
 
 
-async def test_text_typed_meanwhile_reaches_the_model_once_and_approves_nothing_S1(tmp_path: Path):
+async def test_text_typed_meanwhile_reaches_the_model_once_and_approves_nothing(tmp_path: Path):
     stage = Stage(
         tmp_path, [write("a", "1")], [call("list_files", path=".", recursive=False)], [finish()]
     )

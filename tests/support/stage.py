@@ -10,7 +10,7 @@ import anyio.lowlevel
 
 from rookery.checkpoints.checkpoints import ShadowCheckpoints, WithoutCheckpoints
 from rookery.core.asks import CATEGORY, AskCategory
-from rookery.core.blocks import ToolCall
+from rookery.core.blocks import Image, ToolCall
 from rookery.core.commands import (
     Answer,
     Cancel,
@@ -85,6 +85,8 @@ class Stage:
         self.root = folder / "work"
         self.root.mkdir(exist_ok=True)
         self.model = ScriptedProvider(scenes)
+        self.shown: tuple[Image, ...] = ()
+        """Comes with each answer."""
         self.clock = StageClock()
         self.store = TaskStore(find_places({"ROOKERY_HOME": str(folder / "home")}))
         self.events: list[Event] = []
@@ -219,6 +221,7 @@ class Stage:
                         ask_id=asked.ask_id,
                         reply="yes" if word == "always" else word,  # type: ignore[arg-type]
                         text=text,
+                        images=self.shown,
                         digest=asked.digest,
                         always=word == "always",
                     )

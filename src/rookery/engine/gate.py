@@ -136,8 +136,8 @@ class Gate:
         self._told: dict[str, tuple[str, ...]] = {}
         """What the model is to read with the result of a call that was let through."""
 
-    async def pass_through(self, call: ToolCall, action: Action) -> tuple[Permit, str]:
-        """A permit for the action, and what the user said with their yes.
+    async def pass_through(self, call: ToolCall, action: Action) -> tuple[Permit, Answered | None]:
+        """A permit for the action, and the yes if somebody was asked.
 
         Raises `Denied` if a hook or the user says no.
         """
@@ -167,7 +167,7 @@ class Gate:
         permit = await self.governance.permitted(call, action, ruling, answer, permit)
         if ruling.told:
             self._told[call.id] = ruling.told
-        return permit, answer.text if answer else ""
+        return permit, answer
 
     def _hosts(self, action: Action, judged: Judgement, *, by_hand: bool) -> frozenset[str]:
         """Who allows a command has read which hosts it names."""
@@ -221,7 +221,9 @@ class Gate:
         if answer.reply != "yes":
             self._refused.add(action.digest)
             await self.governance.refused(call, action, ruling, answer)
-            raise self._denial(call, ruling, answer)
+            denial = self._denial(call, ruling, answer)
+            denial.images = answer.images
+            raise denial
         if answer.always:
             self._remember(action)
         return answer

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
+    Answered,
     Change,
     CommandEnded,
     Ending,
@@ -108,7 +109,7 @@ async def _carried_out(
     action = await tool.prepare(args, ctx)
     _refuse_to_write_placeholders(call, action)
     try:
-        permit, said = await gate.pass_through(call, action)
+        permit, answer = await gate.pass_through(call, action)
         await undo.before(call, action, narrowed=permit.writable is not None)
     except Denied as refusal:
         reads = action.judgement is not None and action.judgement.meant_to_read
@@ -127,13 +128,21 @@ async def _carried_out(
             await gate.governance.ended(call, action, None)
         raise
     except ToolError as error:
-        outcome = _refusal(gate.told(call, error))
+        outcome = _with_words(answer, _refusal(gate.told(call, error)))
         return await gate.governance.ended(call, action, outcome) or outcome
     kp("tool.performed")
     written = await texts_of(ctx.files, action)
     outcome = await gate.report(call, action, outcome)
     outcome = await with_amendments(ctx.files, action, permit, written, outcome)
-    return replace(outcome, text=approved_with(said, outcome.text)) if said else outcome
+    return _with_words(answer, outcome)
+
+
+def _with_words(answer: Answered | None, outcome: Outcome) -> Outcome:
+    """What the user said and showed with their yes is for the model, whatever the call came to."""
+    if answer is None:
+        return outcome
+    text = approved_with(answer.text, outcome.text) if answer.text else outcome.text
+    return replace(outcome, text=text, images=(*outcome.images, *answer.images))
 
 
 def _understood(call: ToolCall, tools: Mapping[str, Tool[Any]]) -> tuple[Tool[Any], msgspec.Struct]:
@@ -210,7 +219,13 @@ def _refusal(error: ToolError) -> Outcome:
     match error:
         case Denied(code=code, retryable=retryable, would_change=change):
             ending = Ending.FAILED if retryable else Ending.DENIED
-            return Outcome(text=str(error), ending=ending, refusal=code, would_change=change)
+            return Outcome(
+                text=str(error),
+                ending=ending,
+                images=error.images,
+                refusal=code,
+                would_change=change,
+            )
         case BadArguments():
             return Outcome(text=failed(str(error)), ending=Ending.MISTAKEN)
         case _:
