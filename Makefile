@@ -59,6 +59,8 @@ web: $(VENV)/.web
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -prune -exec rm -rf {} +
+	find src tests -type d -empty -delete
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv --upgrade-deps $(VENV)

@@ -1,4 +1,4 @@
-"""One task under governance: what its calls may do, who is asked, and what is recorded of it.
+"""One task under governance: what its calls may do, and who is asked.
 
 What is in force is in the task's log, never here and never in a prompt: nothing that is condensed,
 forgotten or restarted can loosen it. Files are read again before each call that changes something.

@@ -1,6 +1,6 @@
 """The tools, found by their modules, and what a model is told of each.
 
-A class with a name, a group and arguments is a tool: there is no list to add it to. What it says
+A class with a name, a group and arguments is a tool; its module lists it in `TOOLS`. What it says
 of itself beside that is in its `traits`. Small models get the same tools in fewer words
 (`compact_spec`).
 """
