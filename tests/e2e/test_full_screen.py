@@ -95,7 +95,7 @@ def test_escape_stops_the_work_and_enter_goes_on(project: Installed):
         assert terminal.exit_code() == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=str)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=str)
 def test_a_signal_leaves_the_terminal_as_it_was(project: Installed, number: signal.Signals):
     with opened(project, "-y", "wait", script=WAITING) as terminal:
         terminal.wait_for("Running a command")
@@ -106,7 +106,12 @@ def test_a_signal_leaves_the_terminal_as_it_was(project: Installed, number: sign
 
 @pytest.mark.parametrize(
     ("number", "client"),
-    [(signal.SIGKILL, []), (signal.SIGSEGV, []), (signal.SIGKILL, ["--no-tui"])],
+    [
+        (signal.SIGKILL, []),
+        (signal.SIGSEGV, []),
+        (signal.SIGQUIT, []),
+        (signal.SIGKILL, ["--no-tui"]),
+    ],
     ids=str,
 )
 def test_a_killed_program_gives_the_terminal_back(
