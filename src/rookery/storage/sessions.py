@@ -105,7 +105,7 @@ class TaskStore:
             ) from error
 
     def is_hidden(self, task_id: str) -> bool:
-        return (self.folder(task_id) / HIDDEN).exists()
+        return os.path.exists(self.folder(task_id) / HIDDEN)  # False if its folder is closed to us
 
     def in_use(self, task_id: str) -> bool:
         """Whether a process works on the task."""

@@ -1,6 +1,7 @@
 """`rookery list` and `rookery sessions list` show the same sessions: real processes, no mocks."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -116,3 +117,22 @@ def test_a_session_that_a_terminal_works_on_is_left_to_it(shell: Shell):
     finally:
         journal.close()
     assert shell.run("remove", ours)[0] == 0
+
+
+def test_what_others_left_among_the_sessions_keeps_no_list_from_being_shown(shell: Shell):
+    ours = in_a_terminal(shell)
+    tasks = TaskStore(find_places(shell.environ)).folder(ours).parent
+    for name in ("pipe", "closed", "garbage"):
+        (tasks / name).mkdir()
+    os.mkfifo(tasks / "pipe" / "journal.jsonl")
+    (tasks / "garbage" / "journal.jsonl").write_bytes(b"\x00" * 100_000)
+    (tasks / "garbage" / "hidden").symlink_to("hidden")
+    (tasks / "link").symlink_to(ours)
+    (tasks / "closed" / "hidden").touch()
+    (tasks / "closed").chmod(0)
+    try:
+        assert listed(shell) == [ours]
+        with shell.manager():
+            assert listed(shell) == [ours]
+    finally:
+        (tasks / "closed").chmod(0o700)
