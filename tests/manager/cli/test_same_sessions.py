@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 from rookery.storage.sessions import TaskStore
 from support.manager_project import WRITES
@@ -117,6 +118,26 @@ def test_a_session_that_a_terminal_works_on_is_left_to_it(shell: Shell):
     finally:
         journal.close()
     assert shell.run("remove", ours)[0] == 0
+
+
+def test_the_manager_acts_in_an_untrusted_folder_no_more_than_a_terminal(shell: Shell):
+    shell.script.write_text(f"- say: Hello.\n{WRITES}", encoding="utf-8")
+    trust = TrustStore(find_places(shell.environ).trust_file)
+    trust.forget(shell.path)
+    rookery(shell, "-p", "Look around")
+    (ours,) = listed(shell)
+    before = sorted(shell.path.iterdir())
+    with shell.manager():
+        assert shell.run("send", ours, "Go on")[0] == 0
+        assert shell.run("wait", ours)[0] == 0
+        shell.run("stop-all")
+        assert shell.run("switch", ours, "--auto")[0] == 0
+        code, _, said = shell.run("send", ours, "Go on")
+        assert (code, sorted(shell.path.iterdir())) == (2, before)
+        assert "is not trusted, so no session runs in it with auto-approve" in said
+        trust.trust(shell.path)
+        assert shell.run("send", ours, "Go on")[0] == 0
+        assert shell.run("wait", ours)[0] == 0
 
 
 def test_what_others_left_among_the_sessions_keeps_no_list_from_being_shown(shell: Shell):

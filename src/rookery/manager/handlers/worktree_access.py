@@ -163,8 +163,7 @@ class WorktreeAccess:
         if place is None:
             return None  # its keeper says better why it cannot be run
         if place == self.project:
-            belongs_here = record.parallel_mode is None or not record.parallel_mode.enabled
-            return None if belongs_here else _NOT_HERE
+            return self._trouble_here(record)
         if not self.is_trusted:
             return (
                 f"{self.project} is no longer trusted, so nothing runs in its "
@@ -173,6 +172,19 @@ class WorktreeAccess:
         if str(place) in self.closed:
             return f"The worktree {place.name} is being removed. The session is kept."
         return self._trouble_with(place, record)
+
+    def _trouble_here(self, record: SessionRecord) -> str | None:
+        """A session that asks is read-only where nothing is trusted; one that does not ask would
+        act there."""
+        if record.parallel_mode and record.parallel_mode.enabled:
+            return _NOT_HERE
+        launch = self.supervisor.folder(record.session_id).launch()
+        if (launch and not launch.auto_approve) or self.is_trusted:
+            return None
+        return (
+            f"{self.project} is not trusted, so no session runs in it with auto-approve. "
+            f"The session is kept; to continue it: {NAME} trust"
+        )
 
     def _trouble_with(self, place: Path, record: SessionRecord) -> str | None:
         branch = record.parallel_mode.branch if record.parallel_mode else ""
