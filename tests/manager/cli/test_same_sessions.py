@@ -140,6 +140,39 @@ def test_the_manager_acts_in_an_untrusted_folder_no_more_than_a_terminal(shell: 
         assert shell.run("wait", ours)[0] == 0
 
 
+def test_a_session_of_a_terminal_stays_what_it_was_when_it_is_taken_over(shell: Shell):
+    ours = in_a_terminal(shell)
+    with shell.manager():
+        (before,) = shell.told("list")["sessions"]
+        assert shell.run("mark-read", ours)[0] == 0
+        (after,) = shell.told("list")["sessions"]
+        assert {name for name in before if before[name] != after.get(name)} == {"model"}
+
+
+def test_a_request_may_name_a_session_that_was_never_listed(shell: Shell):
+    with shell.manager():
+        assert shell.told("list")["sessions"] == []
+        rookery(shell, "-p", "-y", "In a terminal")
+        (ours,) = json.loads(rookery(shell, "list", "sessions"))["sessions"]
+        renamed = {"kind": "rename_session", "session_id": ours["id"], "label": "Mine"}
+        assert shell.run("do", json.dumps(renamed))[0] == 0
+        assert [row["name"] for row in shell.told("list")["sessions"]] == ["Mine"]
+
+
+def test_a_session_that_went_back_to_a_terminal_is_left_to_it(shell: Shell):
+    ours = in_a_terminal(shell)
+    with shell.manager():
+        assert shell.run("mark-read", ours)[0] == 0
+        journal = TaskStore(find_places(shell.environ)).open(ours)
+        try:
+            assert shell.run("remove", ours)[0] == 2
+            assert listed(shell) == [ours]
+        finally:
+            journal.close()
+        assert shell.run("remove", ours)[0] == 0
+        assert listed(shell) == []
+
+
 def test_what_others_left_among_the_sessions_keeps_no_list_from_being_shown(shell: Shell):
     ours = in_a_terminal(shell)
     tasks = TaskStore(find_places(shell.environ)).folder(ours).parent

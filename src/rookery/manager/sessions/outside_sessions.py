@@ -25,23 +25,25 @@ from rookery.manager.sessions.session_store import SessionStore
 from rookery.manager.sessions.stored_session import found_again
 
 
-def taken_in(
+async def taken_in(
     folder: SessionFolder,
     launch: SessionLaunch,
     wish: SessionOptions,
     tasks: StoredTasks,
-    *,
-    new: bool,
+    known: SessionRecord | None,
 ) -> SessionRecord:
-    """The record of a session for a task that is stored already; a `new` one starts now."""
-    if not (found := found_again(folder, launch, tasks)):
+    """The record of a session for a task that is stored already. It starts now, unless it is
+    `known` from the store."""
+    # a log may be long
+    if not (found := await anyio.to_thread.run_sync(found_again, folder, launch, tasks)):
         raise CommandRejected(f"No stored session {folder.session_id}.")
     wished = record_of(wish, folder.session_id)
     return replace(
         found,
         label=wished.label or found.label,
         renamed=wished.renamed,
-        start_time=wished.start_time if new else found.start_time,
+        start_time=(known or wished).start_time,
+        status=known.status if known else found.status,
         parallel_mode=wish.parallel_mode,
         worktree_id=wish.worktree_id,
     )
@@ -127,6 +129,10 @@ class OutsideSessions:
             state=SessionState.STREAMING if working else resting,
             announced=True,
         )
+
+
+def busy(session_id: str) -> CommandRejected:
+    return CommandRejected(f"Another process is working on session {session_id[:8]}. End it first.")
 
 
 def is_deleted(record: SessionRecord, tasks: StoredTasks) -> bool:

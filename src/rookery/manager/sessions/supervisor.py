@@ -18,7 +18,7 @@ from rookery.manager.dependencies import StoredTasks
 from rookery.manager.sessions.admission import USUAL_LIMIT, Admission, Preparations, load
 from rookery.manager.sessions.conversation import Timings
 from rookery.manager.sessions.message_queue import Terms, check
-from rookery.manager.sessions.outside_sessions import OutsideSessions, complete_list, taken_in
+from rookery.manager.sessions.outside_sessions import OutsideSessions, busy, complete_list, taken_in
 from rookery.manager.sessions.session_events import (
     ApproveEvent,
     CancelEvent,
@@ -109,7 +109,7 @@ class Supervisor:
         self._changes = ChangeFeed()
         self._outside = OutsideSessions(self.project, tasks)
         self.preparations = Preparations(self)
-        self.ready_to_run: Callable[[SessionRecord], str | None] = _always
+        self.ready_to_run: Callable[[SessionRecord], str | None] = lambda _: None
         """Why a process of a session cannot be started now, if so. Asked before each."""
 
     @property
@@ -150,9 +150,11 @@ class Supervisor:
         None if there is no such session, or it can only be read."""
         if self.read_only:
             return None
+        if session_id not in self._sessions:
+            await self.refresh()
         async with self._outside.lock:
             if session_id not in self._sessions and (wish := self._outside.wish(session_id)):
-                await self.take_in(session_id, wish, new=False)
+                await self.take_in(session_id, wish, self._outside.records[session_id])
                 self.mark_read(session_id)
         return self._sessions.get(session_id)
 
@@ -175,15 +177,18 @@ class Supervisor:
             raise
         return session_id
 
-    async def take_in(self, session_id: str, wish: SessionOptions, *, new: bool = True) -> None:
+    async def take_in(
+        self, session_id: str, wish: SessionOptions, known: SessionRecord | None = None
+    ) -> None:
         """A session for a task that is stored already. It rests until the user goes on with it.
         Raises `CommandRejected` if there is no such task, or a session for it."""
         self._check_writable()
         if session_id in self._sessions:
             raise CommandRejected(f"Session {session_id} already exists.")
         folder, launch = self._folders.of(session_id), launch_of(wish, self.project)
-        session = self.add(taken_in(folder, launch, wish, self.tasks, new=new))
+        session = self.add(await taken_in(folder, launch, wish, self.tasks, known))
         folder.keep_launch(launch)
+        await session.recall()
         await load(session)
         session.keep(now=True)
 
@@ -266,6 +271,8 @@ class Supervisor:
         session = self.find(session_id)
         await session.end()
         async with self._outside.lock:
+            if self.tasks.in_use(session_id):
+                raise busy(session_id)
             if session.is_stored():
                 self.tasks.hide(session_id)
             self._folders.of(session_id).remove()
@@ -278,6 +285,7 @@ class Supervisor:
         async with anyio.create_task_group() as group:
             for session in self._sessions.values():
                 group.start_soon(session.end)
+        self.store.save_if_possible()
 
     def session(self, session_id: str) -> ShownSession | None:
         """With what was said in it as far as that was heard or read."""
@@ -288,8 +296,6 @@ class Supervisor:
 
     def all(self) -> list[ShownSession]:
         """In no order, with the archived ones, and with those started without a manager."""
-        if self.read_only:
-            self.store.reload()
         return [
             shown(self._sessions[id]) if id in self._sessions else as_recorded(record)
             for id, record in self._outside.listed(self._known()).items()
@@ -298,6 +304,7 @@ class Supervisor:
     def _known(self) -> list[SessionRecord]:
         """The sessions that a manager has started or taken over."""
         if self.read_only:
+            self.store.reload()
             return list(self.store.all())
         return [session.record for session in self._sessions.values()]
 
@@ -312,8 +319,6 @@ class Supervisor:
         return self._admission.has_queue
 
     def records(self) -> list[SessionRecord]:
-        if self.read_only:
-            self.store.reload()
         return list(self._outside.listed(self._known()).values())
 
     @property
@@ -365,9 +370,7 @@ class Supervisor:
         if found := self._sessions.get(session_id):
             return found
         if session_id in self._outside.records:
-            raise CommandRejected(
-                f"Another process is working on session {session_id[:8]}. End it first."
-            )
+            raise busy(session_id)
         raise CommandRejected(f"No such session: {session_id}.")
 
     def _check_writable(self) -> None:
@@ -393,7 +396,3 @@ class Supervisor:
         session = self.find(record.session_id)
         session.record = record
         session.keep(now=True)
-
-
-def _always(record: SessionRecord) -> None:
-    return None
