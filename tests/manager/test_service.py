@@ -5,9 +5,11 @@ import json
 import anyio
 import pytest
 
+from rookery.core.facts import Event, TaskOpened
 from rookery.manager.handlers.router import KINDS
 from rookery.manager.service import serve_manager
 from rookery.protocol.channels import ChannelEnded, memory_channels
+from rookery.storage.sessions import TaskStore
 from support.manager_project import WRITES, Project
 from support.manager_service import Refused, Served, serving, talking
 
@@ -156,6 +158,28 @@ async def test_a_stored_session_is_read_and_a_removed_one_ends(project: Project)
             await client.do("cancel_session", session_id=session_id)
         with pytest.raises(Refused, match="No such session"):
             await client.follow(session_id)
+
+
+async def test_a_session_of_a_terminal_is_listed_when_a_client_comes_or_asks(project: Project):
+    def in_a_terminal(number: int) -> str:
+        session_id = f"{number:08}-0000-4000-8000-000000000000"
+        opened = TaskOpened(text="Say hello", mode="code", workspace=str(project.path))
+        journal = TaskStore(project.places).create(session_id)
+        journal.write(Event(1, 0, number, opened))
+        journal.close()
+        return session_id
+
+    async with (
+        project.supervised() as watched,
+        serving(project, watched) as connect,
+        connect() as client,
+    ):
+        first = in_a_terminal(1)
+        listed = await client.list()
+        await client.until(lambda: listed.row(first).get("state") == "paused")
+        second = in_a_terminal(2)
+        await client.call("refresh")
+        await client.until(lambda: listed.row(second).get("state") == "paused")
 
 
 CHILD = """\

@@ -11,7 +11,7 @@ import { connection } from "./connection";
 import { listenToKeys } from "./keys";
 import { watchClock } from "./now";
 import { watchAddress } from "./routes";
-import { followList } from "./store";
+import { followList, refreshOnFocus } from "./store";
 import { wearTheme } from "./theme";
 
 const AWAY_FOR_LONG = 30_000;
@@ -23,6 +23,7 @@ addEventListener("hashchange", () => codeIn(location.hash) && void enter(), { ca
 void enter().then(() => {
   watchAddress();
   followList();
+  refreshOnFocus();
   watchForAttention();
   watchForSleep();
   render(<App />, document.getElementById("page")!);

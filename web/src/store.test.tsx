@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { SessionRow } from "./protocol";
-import { followList, followTask, inbox, list, listTold, sessionOf, sessions } from "./store";
+import { followList, followTask, inbox, list, listTold, refreshOnFocus, sessionOf, sessions } from "./store";
 import { FakeManager } from "./testing/manager";
 
 let manager: FakeManager;
@@ -36,6 +36,13 @@ describe("the list", () => {
     manager.tell("list", { follow_id: 9, rows: [row("c")], order: ["c"], inbox: [] });
     expect([...list.value.rows.keys()]).toEqual(["c"]);
     followed.stop();
+  });
+
+  it("is brought up to date when somebody comes back to the page", async () => {
+    manager.answers.refresh = null;
+    refreshOnFocus();
+    dispatchEvent(new Event("focus"));
+    await manager.heard("refresh");
   });
 });
 

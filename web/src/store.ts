@@ -39,6 +39,11 @@ export function followList(): Following {
   });
 }
 
+/** The manager looks for sessions of a terminal when somebody comes back to the page. */
+export function refreshOnFocus(): void {
+  addEventListener("focus", () => void connection.call("refresh").catch(() => undefined));
+}
+
 export interface FollowedTask {
   view: TaskView;
   /** Bring rows from before the window. It is done when they are here. */

@@ -97,6 +97,7 @@ def _define_messages(made: Definitions) -> None:
         "initialize_message": initialize({}),
         "do_message": call("do", ref("request")),
         "ping_message": call("ping", object_of({}, [])),
+        "refresh_message": call("refresh", object_of({}, [])),
         "follow_list_message": call("follow_list", object_of({}, [])),
         "follow_session_message": call("follow_session", object_of(session, ["session_id"])),
         "widen_message": call("widen", object_of({**follow, "most": NUMBER}, ["follow_id"])),

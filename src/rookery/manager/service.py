@@ -35,8 +35,6 @@ from rookery.protocol.server import Follows, Method, ServedMethods, everybody, s
 SECONDS_TO_SAY_THE_TOKEN = 5.0
 SECONDS_BETWEEN = 0.1
 """What comes in between is told in one."""
-SECONDS_BETWEEN_READS = 5.0
-"""Of the store, for sessions that were started without a manager."""
 ROWS_AT_ONCE = 200
 """In one message."""
 
@@ -74,6 +72,9 @@ def _offer(manager: ServedManager, follows: Follows) -> ServedMethods:
     async def ping(fields: dict[str, Any]) -> None:
         pass
 
+    async def refresh(fields: dict[str, Any]) -> None:
+        await manager.supervisor.refresh()
+
     async def follow_list(fields: dict[str, Any]) -> object:
         follows.check_room()
         return follows.begin(partial(relay_list, manager=manager))
@@ -92,6 +93,7 @@ def _offer(manager: ServedManager, follows: Follows) -> ServedMethods:
         {
             "do": Method(do),
             "ping": Method(ping, ()),
+            "refresh": Method(refresh, ()),
             "follow_list": Method(follow_list, ()),
             "follow_session": Method(follow_session, ("session_id", "task_id", "tail")),
             "widen": Method(widen, ("follow_id", "most")),
@@ -165,20 +167,13 @@ async def relay_list(outlet: Outlet, manager: ServedManager) -> None:
     async with aclosing(changes), anyio.create_task_group() as group:
         # whoever looks at the list will look at a session next
         group.start_soon(partial(anyio.to_thread.run_sync, make_ready, abandon_on_cancel=True))
-        group.start_soon(_refresh, manager.supervisor)
+        group.start_soon(manager.supervisor.refresh)
         async for changed in changes:
             await outlet.room()
             for piece in _pieces(await told.news(changed)):
                 outlet.tell("list", b"," + answer_to_json(piece)[1:-1])
                 await outlet.room()
             await anyio.sleep(SECONDS_BETWEEN)
-
-
-async def _refresh(supervisor: Supervisor) -> None:
-    """For ever, as long as somebody looks at the list."""
-    while True:
-        await supervisor.refresh()
-        await anyio.sleep(SECONDS_BETWEEN_READS)
 
 
 def _pieces(news: dict[str, Any]) -> Iterator[dict[str, Any]]:
