@@ -2,6 +2,7 @@ import os
 import re
 import shutil
 import stat
+import threading
 from pathlib import Path
 from zlib import crc32
 
@@ -16,6 +17,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.errors import StorageError
+from rookery.platform.locks import open_lock, try_lock
 from rookery.storage.journal import Journal, read_events
 from support.journal_writer import LARGE, numbered, sample_facts, store, write_all
 
@@ -313,6 +315,20 @@ def test_a_full_journal_is_announced_and_then_takes_no_more(tmp_path: Path):
     events += write_all(journal, [Noted(text="small")], events[-1])
     assert journal.read() == events
     journal.close()
+
+
+def test_it_is_opened_although_somebody_looks_whether_it_is_open(tmp_path: Path):
+    journal = Journal.create(tmp_path / "t")
+    events = write_all(journal, [opened()])
+    journal.close()
+    look = open_lock(tmp_path / "t" / "lock")
+    assert try_lock(look, shared=True)
+    looked = threading.Timer(0.01, os.close, [look])
+    looked.start()
+    journal = Journal.open(tmp_path / "t")
+    assert journal.read() == events
+    journal.close()
+    looked.join()
 
 
 class TestWhoseFolderIsDeletedMeanwhile:

@@ -41,7 +41,7 @@ from rookery.platform.disk import (
     sync,
     sync_folder,
 )
-from rookery.platform.locks import open_lock, try_lock
+from rookery.platform.locks import lock_within, open_lock, try_lock
 from rookery.storage.journal_lines import (
     FORMAT,
     JOURNAL,
@@ -57,6 +57,8 @@ from rookery.storage.journal_lines import (
     set_aside,
 )
 
+SECONDS_OF_A_LOOK = 0.25
+"""More than `is_locked` takes, which holds the lock for a moment itself."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -101,7 +103,7 @@ class TaskLock:
     def _take(self, path: Path) -> None:
         task = path.parent.name
         try:
-            if not try_lock(self._fd):
+            if not lock_within(self._fd, SECONDS_OF_A_LOOK):
                 raise StorageError(
                     f"Session {task} is open in {self._holder()}. Close it there, or start another."
                 )
