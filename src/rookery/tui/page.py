@@ -91,7 +91,7 @@ class Page(Vertical):
     def on_resize(self, event: events.Resize) -> None:
         self.panel.refit()
 
-    def on_transcript_typed(self, message: TranscriptView.Typed) -> None:
+    def on_transcript_view_typed(self, message: TranscriptView.Typed) -> None:
         self._type(message.letter)
 
     def _type(self, text: str) -> None:
