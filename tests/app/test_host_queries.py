@@ -180,11 +180,14 @@ async def test_another_model_goes_on_with_the_task(tmp_path: Path):
 @pytest.mark.parametrize(
     ("wish", "why"),
     [
-        (SwitchModel(task_id="t", provider="nobody", model="x"), "no provider 'nobody'"),
-        (OpenTask(task_id="t9", text="x", provider="nobody", model="x"), "no provider 'nobody'"),
+        (SwitchModel(task_id="t", provider="nobody", model="x"), "No such provider: 'nobody'"),
+        (
+            OpenTask(task_id="t9", text="x", provider="nobody", model="x"),
+            "No such provider: 'nobody'",
+        ),
         (SwitchModel(task_id="t", provider="anthropic", model="x"), "No key for anthropic"),
-        (SwitchMode(task_id="t", mode="dream"), "There is no mode 'dream'"),
-        (SwitchApproval(task_id="u", automatic=True), "Task u is not open"),
+        (SwitchMode(task_id="t", mode="dream"), "No such mode: 'dream'"),
+        (SwitchApproval(task_id="u", automatic=True), "Session u is not open"),
     ],
     ids=["provider", "provider of a new task", "key", "mode", "task"],
 )
@@ -232,7 +235,7 @@ async def test_going_back_to_when_it_acted_unasked_does_not_make_it_act_unasked(
 @pytest.mark.parametrize("mode", ["nosuch", "../x\x1b[31m", ""])
 async def test_a_task_is_opened_only_in_a_mode_that_there_is(tmp_path: Path, mode: str):
     async with opened(tmp_path) as host:
-        with pytest.raises(CommandRejected, match="There is no mode") as refusal:
+        with pytest.raises(CommandRejected, match="No such mode") as refusal:
             await host.send(OpenTask(task_id="t", text="Make it.", mode=mode))
         assert str(refusal.value).isprintable()
         assert await host.query(AskTasks()) == ()
@@ -243,7 +246,7 @@ async def test_what_is_no_name_is_no_model(tmp_path: Path, model: str):
     async with opened(tmp_path) as host:
         await host.send(OpenTask(task_id="t", text="Make it."))
         asked = await until_asked(host, AskKind.TOOL)
-        with pytest.raises(CommandRejected, match="is no name of a model") as refusal:
+        with pytest.raises(CommandRejected, match="is not a valid model name") as refusal:
             await host.send(SwitchModel(task_id="t", provider="scripted", model=model))
         assert str(refusal.value).isprintable()
         assert await facts(host, ModelSwitched, asked.seq) == []

@@ -80,7 +80,7 @@ NOTES = [
     ("echo a > notes.txt", "overwrites notes.txt"),
     ("echo a > new.txt", "writes new.txt"),
     ("cat @OUT@/marker.txt", "reads outside the workspace: @OUT@/marker.txt"),
-    ("cat secret.txt", "reads secret.txt, which is kept from the agent"),
+    ("cat secret.txt", "reads secret.txt, which is hidden from the agent"),
     ("git fetch", "uses the network"),
 ]
 
@@ -91,17 +91,17 @@ def test_a_person_is_told_what_it_would_do(here: Bench, line: str, note: str):
 
 
 DOUBTS = [
-    ('rm "$DIR"', 'its targets are not known before it runs: "$DIR"'),
-    ("$CMD x", "which program it runs is not known before: $CMD"),
+    ('rm "$DIR"', 'its targets are known only when it runs: "$DIR"'),
+    ("$CMD x", "which program it runs is known only when it runs: $CMD"),
     ("echo ${x@P}", "it rewrites a variable: ${x@P}"),
     ("f() { ls; }", "it defines functions"),
     ("ls 'a", "it is not proper shell text"),
     ("pytest", "what pytest does is not known here"),
     ("ls --frobnicate", "ls: --frobnicate is not an option known here"),
     ("sudo ls", "sudo runs other commands"),
-    ("rm --frobnicate x", "rm: --frobnicate is not an option known here"),
-    ("cp -rZ a b", "cp: -Z is not an option known here"),
-    ("curl -K x", "curl: -K is not an option known here"),
+    ("rm --frobnicate x", "rm: unknown option --frobnicate"),
+    ("cp -rZ a b", "cp: unknown option -Z"),
+    ("curl -K x", "curl: unknown option -K"),
 ]
 
 
@@ -205,7 +205,7 @@ def test_rg_is_taken_to_show_hidden_files(
     (project / folder / "secret.txt").write_text("KEY=1\n", encoding="utf-8")
     judged = here.judge(f"{line} project", "")
     assert judged.plain is None
-    assert any("would come upon" in note for note in judged.notes)
+    assert any("would read" in note for note in judged.notes)
 
 
 @pytest.fixture(scope="module")
@@ -516,7 +516,7 @@ def test_all_patterns_of_a_line_share_one_bound(deep: Bench, line: str):
     assert 100 < looked < 16_000
     assert judged.plain is None
     if line == "rm":
-        assert "names more files than can be looked at" in judged.dangers
+        assert "names too many files to be checked" in judged.dangers
 
 
 def test_what_is_too_long_altogether_is_dangerous_and_denied(here: Bench):

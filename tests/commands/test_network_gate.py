@@ -86,7 +86,7 @@ async def test_a_command_that_names_an_unknown_host_is_asked_about(
 async def test_the_reason_names_the_host_and_how_to_allow_it():
     _, reason = await decision("curl https://evil.test/", open_to_all=False)
     assert reason.startswith("Blocked: evil.test:443 is not a known host.")
-    assert "A yes lets this command reach it; sandbox.hosts in your settings" in reason
+    assert "If you approve, this command can reach it." in reason
 
 
 @pytest.mark.parametrize(

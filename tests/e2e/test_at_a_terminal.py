@@ -328,7 +328,7 @@ def test_a_wrong_mode_or_command_before_the_first_message_is_told_and_nothing_is
     with rookery.terminal(*rookery.script("- say: Hello.")) as terminal:
         terminal.wait_for("What should I do?")
         terminal.type("/mode nosuch")
-        terminal.wait_for("There is no mode 'nosuch'.")
+        terminal.wait_for("No such mode: 'nosuch'.")
         terminal.type("/undo")
         terminal.wait_for("/undo works only while a task is open.")
         terminal.type("go")
@@ -354,7 +354,7 @@ def test_a_model_chosen_before_the_first_message_is_used_for_it(rookery: Install
         with rookery.terminal(*flags) as terminal:
             terminal.wait_for("What should I do?")
             terminal.type("/model nosuch thing")
-            terminal.wait_for("There is no provider 'nosuch'")
+            terminal.wait_for("No such provider: 'nosuch'")
             terminal.type("/model claude-other")
             terminal.wait_for("Starting with claude-other.")
             terminal.type("go")

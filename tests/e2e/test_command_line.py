@@ -186,9 +186,9 @@ class TestQuestionsOfAnAutomaticRun:
         ):
             terminal.wait_for("code mode · auto-approve")
             terminal.wait_for("1. this (switches to debug mode)\n  2. that\n")
-            terminal.wait_for("(1 is taken in 60 s, unless you type) > ")
+            terminal.wait_for("(answering 1 in 60 s, unless you type) > ")
             terminal.press(b"2 more testss\x7f\r")
-            terminal.wait_for("(1 is taken in 60 s, unless you type) > ")
+            terminal.wait_for("(answering 1 in 60 s, unless you type) > ")
             terminal.press(b"1\r")
             terminal.wait_for("now in debug mode")
             terminal.wait_for(DONE)

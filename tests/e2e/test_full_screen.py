@@ -67,7 +67,7 @@ def test_a_task_from_its_first_word_to_the_next_one(project: Installed):
         answer(terminal, "r")
         terminal.type("keep it")
         terminal.press("Enter")
-        terminal.wait_for("It is in percent now.", "What next? Or /new", "not done", "keep it")
+        terminal.wait_for("It is in percent now.", "What next? Or /new", "skipped", "keep it")
         assert (project.workspace / "build" / "a.o").exists()
         terminal.type("rename it")
         terminal.press("Enter")
@@ -84,7 +84,7 @@ def test_a_task_from_its_first_word_to_the_next_one(project: Installed):
 
 def test_escape_stops_the_work_and_enter_goes_on(project: Installed):
     with opened(project, "-y", "wait", script=WAITING) as terminal:
-        terminal.wait_for("sleep 300", "Running a command", "acts unasked")
+        terminal.wait_for("sleep 300", "Running a command", "auto-approve")
         terminal.press("Escape")
         terminal.wait_for("Enter continues")
         terminal.press("/")

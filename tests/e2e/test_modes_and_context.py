@@ -162,7 +162,7 @@ def test_a_limit_ends_a_run_that_nobody_watches_and_it_can_go_on(rookery: Instal
         first = rookery.run("-p", "-y", *at(server), "go", ROOKERY_MAX_REQUESTS="2")
         again = rookery.run("-p", "-y", *at(server), "-c")
     assert first.returncode != 0
-    assert "2 requests, which is its limit (max_requests)" in first.stderr
+    assert "limit of 2 requests (max_requests)" in first.stderr
     assert (again.returncode, again.stdout) == (0, "Done.\n")
 
 

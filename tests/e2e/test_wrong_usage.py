@@ -39,8 +39,7 @@ MODEL = ("--provider", "anthropic", "--base-url", "http://127.0.0.1:9")
         (["list", "--format", "xml"], "--format is json or text, not 'xml'."),
         (
             ["list", "folders"],
-            "There is nothing called 'folders' to list; there are sessions, commands, modes and "
-            "models.",
+            "Cannot list 'folders'. Available: sessions, commands, modes, models.",
         ),
         (["list", "-w", "nowhere"], "No such folder: nowhere. Give one with -w."),
         (["settings", "-w", "nowhere"], "No such folder: nowhere. Give one with -w."),
@@ -70,7 +69,7 @@ def test_without_any_model_the_ways_to_one_are_listed(rookery: Installed):
     assert (done.returncode, done.stdout) == (AUTH, "")
     # a model server may run on the machine of whoever runs this test
     if "No model was chosen" not in done.stderr:
-        assert "There is no model yet" in done.stderr
+        assert "No model available" in done.stderr
         assert "\n  rookery auth anthropic " in done.stderr
         assert "\n  rookery demo " in done.stderr
 

@@ -59,7 +59,7 @@ def test_an_answered_offer_is_not_withdrawn_and_not_answered_again(talk: Talk):
     talk.say("q1")
     offer.withdraw()
     assert len(talk.facts) == 2
-    with pytest.raises(CommandRejected, match="Nothing is being asked"):
+    with pytest.raises(CommandRejected, match="No question is open"):
         talk.say("q1")
 
 
@@ -68,7 +68,7 @@ def test_a_withdrawn_offer_takes_no_answer(talk: Talk):
     offer.withdraw()
     offer.withdraw()
     assert talk.facts[1:] == [OfferWithdrawn(ask_id="q1")]
-    with pytest.raises(CommandRejected, match="q1 was withdrawn: it is no longer needed"):
+    with pytest.raises(CommandRejected, match="q1 was withdrawn"):
         talk.say("q1")
     assert offer.answer is None
 
@@ -98,7 +98,7 @@ async def test_offers_and_a_question_are_open_side_by_side(talk: Talk):
     assert [answer.text for answer in answers] == ["that one"]
     assert first.answer is None
     assert second.answer is not None
-    with pytest.raises(CommandRejected, match="Nothing is being asked"):
+    with pytest.raises(CommandRejected, match="No question is open"):
         talk.say("q2", "message", "again")
     talk.say("q1")
     assert first.answer is not None

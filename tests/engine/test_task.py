@@ -557,7 +557,7 @@ async def test_a_queue_that_is_full_takes_no_more_and_says_so(tmp_path: Path):
         for number in range(MOST_QUEUED):
             await engine.send(Speak(task_id=TASK, message_id=str(number), text="x"))
         await engine.send(Speak(task_id=TASK, message_id="7", text="again"))
-        with pytest.raises(CommandRejected, match="1,000 messages wait"):
+        with pytest.raises(CommandRejected, match="1,000 messages are already queued"):
             await engine.send(Speak(task_id=TASK, message_id="more", text="x"))
         await engine.send(EditQueue(task_id=TASK, message_id="7"))
         await engine.send(Speak(task_id=TASK, message_id="more", text="x"))

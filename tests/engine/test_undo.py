@@ -73,7 +73,7 @@ async def test_a_command_does_not_keep_what_it_wrote_to_protected_files(tmp_path
     (stage.root / "AGENTS.md").write_text("ours\n")
     await stage.play("yes")
     assert sorted(path.name for path in stage.root.iterdir()) == ["AGENTS.md", "a.txt"]
-    assert "put back: .vscode/tasks.json" in of(stage, Noted)[0].text
+    assert "restored: .vscode/tasks.json" in of(stage, Noted)[0].text
     assert ".vscode/tasks.json" in of(stage, Reminded)[0].text
 
 
@@ -141,7 +141,7 @@ async def test_what_was_put_back_is_told_before_the_user_is_asked_whether_all_is
         for number, fact in enumerate(stage.facts)
         if isinstance(fact, Asked) and fact.ask is AskKind.COMPLETION_RESULT
     )
-    assert "put back: AGENTS.md" in next(
+    assert "restored: AGENTS.md" in next(
         fact.text for fact in stage.facts[:asked] if isinstance(fact, Noted)
     )
 
@@ -271,10 +271,10 @@ async def test_what_a_crash_left_of_protected_files_is_put_back_told_and_can_com
     assert (stage.root / "a.txt").read_text() == "fine\n"
     first, other = of(second, Noted)[:2]
     assert "was interrupted, and protected" in first.text
-    assert "put back: AGENTS.md" in first.text
+    assert "restored: AGENTS.md" in first.text
     events = list(second.store.read(TASK))
     (restored,) = (event for event in events if isinstance(event.fact, FilesRestored))
-    assert f"back to event {restored.fact.to} " in other.text
+    assert f"Rewind to event {restored.fact.to} " in other.text
     (step,) = steps_since(events, restored.fact.to)
     await second.checkpoints.restore([step], overwrite=False)
     assert (stage.root / "AGENTS.md").read_text() == "obey\n"

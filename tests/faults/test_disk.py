@@ -106,7 +106,7 @@ def test_a_journal_that_may_not_grow_is_kept_as_it_was(
     ground = Playground(tmp_path / "run")
     told = told_by(ground.run(server, ground.first, largest_file=size))
     assert os.strerror(errno.EFBIG) in told
-    assert told.startswith("The task's journal could not be written")
+    assert told.startswith("The session's journal could not be written")
     assert told.endswith("kept. Free some space, then continue with --continue.")
     assert verify(ground.task) == []
     at_death = record(ground)

@@ -266,7 +266,7 @@ async def test_whoever_is_slow_is_told_several_changes_in_one(project: Project):
         ("follow_session", {"session_id": "x", "tail": True}, "tail"),
         ("unfollow", {}, "follow_id"),
         ("widen", {"follow_id": 9}, "follow_id"),
-        ("dance", {}, "There is no method"),
+        ("dance", {}, "No such method"),
     ],
 )
 async def test_what_cannot_be_done_is_refused_in_a_sentence(

@@ -99,7 +99,7 @@ async def test_a_changed_server_is_asked_about_in_automatic_runs(
     async with bench.hub(agreed=False) as stage.hub:
         await stage.play("no", "yes", "yes")
     first, *_ = [fact for fact in stage.facts if isinstance(fact, Asked)]
-    assert "has changed since you approved it: env." in " ".join(first.notes)
+    assert "changed since you approved it: env." in " ".join(first.notes)
     assert "env: EVIL=1" in first.notes
     assert [each.ending for each in stage.finished[:2]] == [Ending.DENIED, Ending.DONE]
     (tmp_path / "again").mkdir()

@@ -139,7 +139,7 @@ def test_a_server_that_changed_is_not_started_unasked_and_the_run_says_so(tmp_pa
     with LlmServer([call("use_mcp_tool", **GREET)], [finish()]) as server:
         rookery.run("-p", *at(server), "--trust", "-y", "go")
     assert not was_started(tmp_path)
-    assert "has changed since you approved it: env." in last_turn(server.requests[1])
+    assert "changed since you approved it: env." in last_turn(server.requests[1])
 
 
 def test_where_nothing_may_act_no_server_is_started_for_its_prompt(tmp_path: Path):
@@ -189,7 +189,7 @@ def test_a_prompt_of_a_server_is_asked_about(rookery: Installed, tmp_path: Path)
         LlmServer([finish()]) as server,
         rookery.terminal(*at(server), "/mcp:sky:weather Oslo") as terminal,
     ):
-        asked = terminal.wait_for("Allow this?")
+        asked = terminal.wait_for("Approve?")
         assert "sends: /mcp:sky:weather Oslo" in asked
         terminal.type("n")
         terminal.wait_for("Done. [Enter accepts")

@@ -155,7 +155,7 @@ def test_a_project_is_given_no_secret(definition: Any, name: str):
     assert [server.name for server in found.servers] == ["good"]
     [problem] = found.problems
     assert problem.server == "bad"
-    assert f"not given {name}, which looks like a secret" in problem.text
+    assert f"does not get {name}, which looks like a secret" in problem.text
     assert "move the definition to your own file" in problem.text
     mine = parse(data, "user", {name: "s3cret"})
     assert not mine.problems
@@ -179,7 +179,7 @@ def test_of_other_variables_a_project_gets_nothing_and_it_is_told(name: str):
     found = parse(data.encode(), "project", {name: "s3cret"})
     assert found.servers[0].args == ("a",)
     [told] = found.doubts
-    assert told.startswith(f"The MCP server one is not given {name}, which could hold a secret")
+    assert told.startswith(f"The MCP server one does not get {name}, which could hold a secret")
     mine = parse(data.encode(), "user", {name: "value"})
     assert mine.servers[0].args == ("avalue",)
     assert not mine.doubts

@@ -169,7 +169,7 @@ def serving(way: str, elsewhere: str = "") -> Iterator[Misbehaving]:
     [
         pytest.param("refuses", "answered with status 401", id="refuses"),
         pytest.param("sends too much", "more than 16 MiB|no event stream", id="sends-too-much"),
-        pytest.param("compresses", "answered compressed", id="compresses"),
+        pytest.param("compresses", "was compressed", id="compresses"),
         pytest.param("hangs", "did not answer within", id="hangs"),
         pytest.param(
             "says nothing sensible",

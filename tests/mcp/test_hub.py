@@ -134,7 +134,7 @@ async def test_a_server_alone_is_answered_with_its_tools(bench: Bench):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"server": "none"}, "no MCP server 'none'. There are: one"),
+        ({"server": "none"}, "No such MCP server: 'none'. Available: one"),
         ({"server": "one", "tool": "wave"}, r"(?s)has no tool 'wave'.*greet\nGreets"),
         ({"server": "one", "tool": "greet"}, r"(?s)whom is missing.*greet\nGreets"),
         (
@@ -240,7 +240,7 @@ async def test_a_server_that_is_switched_off_is_not_started(bench: Bench):
     async with bench.hub() as hub:
         assert UseMcpTool(hub).description.endswith("so far:")
         assert hub.health()[0].state is State.DISABLED
-        with pytest.raises(ToolError, match="switched off"):
+        with pytest.raises(ToolError, match="is disabled in the configuration"):
             await bench.use(hub, **GREET)
     assert bench.pids == []
 
@@ -280,9 +280,9 @@ async def test_what_a_project_brings_later_is_not_started(bench: Bench, name: st
     async with bench.hub() as hub:
         bench.configure(file, evil=bench.misbehaving("well"), mine={"disabled": True})
         for _ in range(2):
-            with pytest.raises(BadArguments, match=r"no MCP server 'evil'\. There are: mine"):
+            with pytest.raises(BadArguments, match=r"No such MCP server: 'evil'\. Available: mine"):
                 await bench.use(hub, server="evil")
-            with pytest.raises(BadArguments, match=r"no MCP server 'evil'\. There are: mine"):
+            with pytest.raises(BadArguments, match=r"No such MCP server: 'evil'\. Available: mine"):
                 await bench.access(hub, server="evil")
         bench.configure(other=bench.misbehaving("well"), mine=bench.misbehaving("well"))
         await hub.connect_all()
@@ -359,7 +359,7 @@ async def test_a_list_of_a_server_that_was_lost_does_not_start_it(bench: Bench):
         await hub.connect_all()
         action = await bench.prepare(hub, server="one")
         hub.retire()
-        with pytest.raises(ToolError, match=r"was lost\. Ask again"):
+        with pytest.raises(ToolError, match=r"was lost\. Call again"):
             await action.perform(Permit(action.digest))
     assert len(bench.pids) == 1
 
@@ -408,7 +408,7 @@ async def test_the_users_configuration_is_heeded_when_it_changes(bench: Bench):
         await hub.tools("kept")
         assert len(bench.pids) == len(first) + 1
         bench.configure()
-        with pytest.raises(BadArguments, match="There are: none"):
+        with pytest.raises(BadArguments, match="Available: none"):
             await bench.use(hub, **GREET)
         bench.user_file.write_text("{", encoding="utf-8")
         assert hub.health() == []
@@ -452,10 +452,10 @@ async def test_a_server_gets_a_minimal_environment(bench: Bench):
 @pytest.mark.parametrize(
     ("definition", "told"),
     [
-        ({"command": "no-such-program-here"}, "There is no program no-such-program-here"),
-        ({"command": "./mine"}, "There is no program ./mine"),
-        ({"command": "sh", "cwd": "nowhere"}, "There is no folder"),
-        ({"command": "sh", "args": ["a\0b"]}, "characters that no program can be given"),
+        ({"command": "no-such-program-here"}, "No such program: no-such-program-here"),
+        ({"command": "./mine"}, "No such program: ./mine"),
+        ({"command": "sh", "cwd": "nowhere"}, "No such folder to start it in"),
+        ({"command": "sh", "args": ["a\0b"]}, "characters that cannot be passed to a program"),
     ],
 )
 async def test_a_program_that_is_not_there_is_named(bench: Bench, definition, told: str):

@@ -202,7 +202,7 @@ async def test_an_answer_that_cannot_be_understood_ends_the_call_at_once(
     bench.configure(bad=bench.misbehaving(way, timeout=60))
     async with bench.hub(start=20) as hub:
         began = time.monotonic()
-        with pytest.raises(ToolError, match=f"cannot be understood: Invalid JSON: .*{reason}"):
+        with pytest.raises(ToolError, match=f"cannot be parsed: Invalid JSON: .*{reason}"):
             await bench.use(hub, server="bad", tool="greet", arguments={"whom": "you"})
         assert time.monotonic() - began < SOON
         assert hub.health()[0].state is State.CONNECTED
@@ -263,7 +263,7 @@ async def test_an_enormous_result_ends_the_connection(bench: Bench):
 async def test_a_result_that_is_none_is_said_to_be_none(bench: Bench):
     bench.configure(bad=bench.misbehaving("no valid result"))
     async with bench.hub() as hub:
-        with pytest.raises(ToolError, match="is no valid result"):
+        with pytest.raises(ToolError, match="is not valid"):
             await bench.use(hub, server="bad", tool="greet", arguments={"whom": "you"})
 
 
@@ -283,7 +283,7 @@ async def test_a_list_without_end_is_cut(bench: Bench, way: str, most: int):
         assert time.monotonic() - began < LIST_SECONDS + SOON
         assert 1 <= len(tools) <= most
         [note] = hub.server("bad").known.notes
-        assert "only" in note
+        assert "only" in note.lower()
 
 
 async def test_hidden_characters_of_descriptions_are_shown(bench: Bench):

@@ -45,5 +45,5 @@ def test_a_command_is_found_by_its_name():
     commands = [PromptCommand("my server", WEATHER), PromptCommand("other", PLAIN)]
     assert called("/mcp:other:plain", commands) == commands[1]
     assert called("mcp:my_server:weather", commands) == commands[0]
-    with pytest.raises(BadArguments, match=r"There are: /mcp:my_server:weather, /mcp:other:plain"):
+    with pytest.raises(BadArguments, match=r"Known: /mcp:my_server:weather, /mcp:other:plain"):
         called("/mcp:other:none", commands)

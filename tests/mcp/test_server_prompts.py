@@ -40,5 +40,5 @@ async def test_a_server_that_must_not_start_has_no_prompt(bench: Bench):
     async with bench.hub(may_act=False) as hub:
         with pytest.raises(ToolError, match="not trusted"):
             prompt_action(hub, LINE)
-        with pytest.raises(BadArguments, match="no MCP server 'sea'"):
+        with pytest.raises(BadArguments, match="No such MCP server: 'sea'"):
             prompt_action(hub, "/mcp:sea:weather Oslo")

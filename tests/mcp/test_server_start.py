@@ -92,7 +92,7 @@ async def test_npx_takes_a_package_of_the_workspace_only_for_the_workspace(
     project = bench.workspace / ".rookery" / "mcp.json"
     bench.configure(project if whose == "project" else bench.user_file, one=server)
     async with bench.hub(start=30) as hub:
-        with pytest.raises(ToolError, match="does not run"):
+        with pytest.raises(ToolError, match="is not running"):
             await hub.tools("one")
     assert escaped.exists() is (whose == "project")
 
@@ -112,7 +112,7 @@ async def test_no_program_of_the_workspace_is_found_by_its_name(bench: Bench):
     environ = {**os.environ, "PATH": os.pathsep.join(map(str, folders))}
     bench.configure(one={"command": "my-server"})
     async with bench.hub(environ=environ) as hub:
-        with pytest.raises(ToolError, match="There is no program my-server"):
+        with pytest.raises(ToolError, match="No such program: my-server"):
             await hub.tools("one")
     assert not (bench.folder / "escaped").exists()
 
@@ -136,7 +136,7 @@ async def test_a_project_starts_its_own_servers_in_itself(bench: Bench):
     bench.configure(project)
     bench.configure(one=definition)
     async with bench.hub(start=20) as hub:
-        with pytest.raises(ToolError, match="does not run"):
+        with pytest.raises(ToolError, match="is not running"):
             await bench.use(hub, **GREET)
 
 

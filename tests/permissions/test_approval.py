@@ -359,7 +359,7 @@ def test_a_file_that_others_can_write_allows_nothing(book: Book):
     book.rules.add(TEST)
     book.file.chmod(0o666)
     assert not book.rules.allows(TEST)
-    assert "open to other users" in problem_with_rules(book.file)
+    assert "Other users can access" in problem_with_rules(book.file)
 
 
 def test_all_rules_can_be_forgotten(book: Book):

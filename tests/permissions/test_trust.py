@@ -185,9 +185,7 @@ def test_a_damaged_file_trusts_nothing_and_is_left_alone(
     file.chmod(0o600)
     assert not store.trusts(root)
     assert store.all() == []
-    assert store.problem == (
-        f"{file} is damaged, so nothing in it counts. Remove it and decide anew."
-    )
+    assert store.problem == (f"{file} is damaged, so it is ignored. Remove it, then approve again.")
     with pytest.raises(StorageError, match="is damaged"):
         store.trust(root)
     assert file.read_bytes() == content
@@ -210,7 +208,7 @@ def test_a_pipe_in_its_place_does_not_make_us_wait(store: TrustStore, file: Path
     file.parent.mkdir()
     os.mkfifo(file, 0o600)
     assert not store.trusts(root)
-    assert "is no file of yours" in store.problem
+    assert "is not a regular file of yours" in store.problem
 
 
 def test_a_folder_that_cannot_be_written_is_said_and_nothing_is_lost(

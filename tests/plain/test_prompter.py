@@ -391,7 +391,7 @@ async def test_a_terminal_that_is_gone_is_a_timeout_at_once():
 async def test_a_question_with_nothing_to_choose_is_left_to_the_model():
     response, seen, _ = await put_in_time(OPEN, "", seconds=0.05)
     assert response == Say("message", DECIDE_YOURSELF, by="policy")
-    assert seen == "Which one?\n(the model decides itself in 0.05 s, unless you type) > "
+    assert seen == "Which one?\n(the model decides in 0.05 s, unless you type) > "
 
 
 async def test_without_permission_to_act_nobody_answers_for_the_person():

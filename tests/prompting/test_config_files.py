@@ -57,7 +57,7 @@ def test_a_link_that_stays_inside_is_followed_under_its_own_name(bench: ConfigBe
 def test_a_link_that_leads_out_is_left_out_and_named(bench: ConfigBench, target: str):
     file = bench.put(target, "secret")
     bench.link("rules/a.md", file)
-    problem = f"rules/a.md is skipped: it leads out of the workspace, to {file}."
+    problem = f"rules/a.md is skipped: it points outside the workspace, to {file}."
     assert names(bench) == ([], [problem])
     scan = ConfigScan()
     assert project(bench).text(str(bench.root / "rules/a.md"), scan) == ""
@@ -78,7 +78,7 @@ def test_a_folder_that_leads_out_is_left_out(bench: ConfigBench):
     bench.link("rules", bench.outside / "rules")
     found, problems = names(bench)
     assert found == []
-    assert "leads out of the workspace" in problems[0]
+    assert "points outside the workspace" in problems[0]
 
 
 def test_what_is_kept_from_the_agent_is_not_read(bench: ConfigBench):

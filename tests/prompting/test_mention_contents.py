@@ -91,7 +91,7 @@ async def test_all_attachments_together_have_a_bound(bench: Bench):
         put(bench, f"f{number}", "some words\n" * 5000)
         texts.append((await attached(bench, f"@/f{number}", attachments)).text)
     assert sum(map(len, texts)) < ROOM + 4 * KIB
-    assert "Not attached: the message has enough already." in texts[-1]
+    assert "Not attached: the message already has enough attachments." in texts[-1]
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ async def test_git_is_judged_again_right_before_it_runs(bench: Bench, text: str)
     bench.context = replace(bench.context, judge=judge)
     made = action(bench, text)
     ours = False
-    with pytest.raises(ToolError, match="has changed since it was looked at, so it was not run"):
+    with pytest.raises(ToolError, match="has changed since it was checked, so it was not run"):
         await made.perform(permit_for(made))
 
 

@@ -62,7 +62,7 @@ async def test_very_many_mentions_are_not_looked_up(bench: Bench):
     mentions = [f"@/gone{number}.txt" for number in range(5000)]
     text = (await gathered(bench, " ".join(mentions))).text
     assert text.count("<file_content") == MOST_MENTIONS
-    more = f"{5000 - MOST_MENTIONS} more things that are mentioned are not looked up"
+    more = f"{5000 - MOST_MENTIONS} more things that are mentioned were not looked up"
     assert more in text
     assert len(told(bench)) == MOST_MENTIONS + 1
     assert len(text) < NOTES
@@ -83,11 +83,11 @@ async def test_full_folders_take_no_more_room_than_files(bench: Bench):
             path.write_text("some words\n" * 200)
     mentions = [f"@/folder{number}/" for number in range(MOST_MENTIONS)]
     text = (await gathered(bench, " ".join(mentions))).text
-    assert "more files of it. Not attached: the message has enough already." in text
+    assert "more files of it. Not attached: the message already has enough attachments." in text
     assert len(text) < ROOM + NOTES
 
 
 async def test_very_many_commands_are_not_carried_out(bench: Bench):
     text = (await gathered(bench, " ".join(f"/{command.name}" for command in COMMANDS))).text
     assert text.count("<command ") == MOST_COMMANDS
-    assert f"{len(COMMANDS) - MOST_COMMANDS} more commands and skills are not looked up" in text
+    assert f"{len(COMMANDS) - MOST_COMMANDS} more commands and skills were not looked up" in text

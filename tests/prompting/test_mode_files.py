@@ -99,7 +99,7 @@ def test_a_file_may_have_no_modes(text: str):
         (simple("a", "[[edit, 3]]"), "neither"),
         (simple("a").replace("roleDefinition: r", "roleDefinition: ''"), "no roleDefinition"),
         (simple("a") + simple("a").split("\n", 1)[1], "two modes a"),
-        ("a: &a [x]\nb: *a", "refers to another part"),
+        ("a: &a [x]\nb: *a", "uses a YAML alias"),
         ("[" * 5000, "nested too deeply"),
         ("- " * 5000, "nested too deeply"),
     ],
@@ -193,7 +193,7 @@ def test_a_projects_mode_never_does_more_than_the_one_it_replaces(
     assert (mode.name, mode.source, list(mode.groups)) == ("theirs", "project", groups)
     instead = f"The project's mode {slug} is used here instead of yours."
     limited = (
-        f"The project's mode {slug} may not do more than yours, so this was removed "
+        f"The project's mode {slug} cannot allow more than yours, so this was removed "
         f"from it: {taken}."
     )
     assert found.problems == (*([instead] if users else []), *([limited] if taken else []))
@@ -221,7 +221,7 @@ def test_a_file_that_leads_out_is_not_read(bench: ConfigBench):
     bench.link(".roomodes", bench.outside / "modes.yaml")
     found = read(bench)
     assert found.modes == BUILT_IN
-    assert "leads out of the workspace" in found.problems[0]
+    assert "points outside the workspace" in found.problems[0]
 
 
 @pytest.mark.parametrize("group", ["read", "command", "mcp"])

@@ -146,7 +146,7 @@ def test_an_instruction_file_that_leads_out_is_left_out_and_named(bench: ConfigB
     found = read(bench)
     assert found.of_agents == ()
     assert found.problems == (
-        f"AGENTS.md is skipped: it leads out of the workspace, to {bench.outside}/a.md.",
+        f"AGENTS.md is skipped: it points outside the workspace, to {bench.outside}/a.md.",
     )
 
 

@@ -68,7 +68,9 @@ def test_a_projects_skill_that_is_not_used_is_told(
 ):
     put(bench, own, "a")
     put(bench, theirs, "a")
-    expected = ("The project's skill a is not used: you have one of that name.",) if told else ()
+    expected = (
+        ("The project's skill a is not used: you have a skill with that name.",) if told else ()
+    )
     assert files(bench).read().problems == expected
 
 
@@ -88,10 +90,10 @@ def test_a_skill_says_which_modes_it_is_for(bench: ConfigBench, about: str, mode
 @pytest.mark.parametrize(
     ("name", "about", "reason"),
     [
-        ("a", "name: b\ndescription: d", "that of its folder"),
-        ("A_b", "name: A_b\ndescription: d", "small letters"),
-        ("a--b", "name: a--b\ndescription: d", "small letters"),
-        ("a" * 65, f"name: {'a' * 65}\ndescription: d", "small letters"),
+        ("a", "name: b\ndescription: d", "the name of its folder"),
+        ("A_b", "name: A_b\ndescription: d", "lower-case letters"),
+        ("a--b", "name: a--b\ndescription: d", "lower-case letters"),
+        ("a" * 65, f"name: {'a' * 65}\ndescription: d", "lower-case letters"),
         ("a", "name: a", "description"),
         ("a", f"name: a\ndescription: {'x' * 1025}", "description"),
         ("a", "name: a\ndescription: d\nmodeSlugs: 3", "modeSlugs"),
@@ -119,7 +121,7 @@ def test_a_skill_that_leads_out_is_left_out(bench: ConfigBench):
     bench.link(".roo/skills/a", bench.outside / "a")
     found = files(bench).read()
     assert found.skills == ()
-    assert "leads out of the workspace" in found.problems[0]
+    assert "points outside the workspace" in found.problems[0]
 
 
 def test_a_skill_that_is_gone_is_said_to_be(bench: ConfigBench):

@@ -52,7 +52,7 @@ def test_the_users_come_before_ours_and_a_project_replaces_none(bench: ConfigBen
         bench.put(f"{place}/commands/init.md", f"of {place}")
         assert named(read(bench), "init").content == f"of {place}"
     assert read(bench).problems == (
-        "The project's own command /init is not used: you have one of that name.",
+        "The project's own command /init is not used: you have a command with that name.",
     )
     assert named(read(bench, trusted=False), "init").content == "of config"
     assert read(bench, trusted=False).problems == ()
@@ -89,7 +89,7 @@ def test_a_command_is_called_as_its_link_if_that_stays_inside(bench: ConfigBench
     bench.link(".roo/commands/there.md", bench.outside / "how.md")
     found = read(bench)
     assert [command.name for command in found.commands] == ["here", "init"]
-    assert "there.md is skipped: it leads out of the workspace" in found.problems[0]
+    assert "there.md is skipped: it points outside the workspace" in found.problems[0]
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_an_answer_of_another_shape_is_refused():
 
 
 def test_an_unknown_query_is_refused():
-    with pytest.raises(CommandRejected, match="There is no query 'ask_gold'"):
+    with pytest.raises(CommandRejected, match="Unknown query: 'ask_gold'"):
         query_from_json({"kind": "ask_gold"})
 
 

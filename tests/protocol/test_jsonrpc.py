@@ -40,7 +40,7 @@ class Echo:
             case "break":
                 raise ValueError("It is broken.")
             case _:
-                raise RpcError(-32601, f"There is no method {method!r}.")
+                raise RpcError(-32601, f"No such method: {method!r}.")
 
     async def hear(self, method: str, params: Params) -> None:
         if method == "break":
@@ -138,7 +138,7 @@ async def test_both_sides_call_each_other():
             assert await here.call("echo", {"x": "\ud800"}) == {"x": "�"}
             assert await there.call("echo", [1, 2]) == [1, 2]
             assert await here.call("echo") is None
-            with pytest.raises(RpcError, match="There is no method 'x'") as caught:
+            with pytest.raises(RpcError, match="No such method: 'x'") as caught:
                 await there.call("x")
             assert caught.value.code == -32601
             here.notify("first", {"n": 1})

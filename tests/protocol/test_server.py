@@ -52,7 +52,7 @@ async def test_another_protocol_is_refused_in_a_sentence(protocol: Any):
 @pytest.mark.parametrize(
     ("method", "params", "code", "words"),
     [
-        ("follow", {"task_id": "u"}, -32001, "Task u is not open. Open it first."),
+        ("follow", {"task_id": "u"}, -32001, "Session u is not open. Open it first."),
         ("follow", {}, -32602, "needs a task_id"),
         ("follow", {"task_id": "t", "as": "song"}, -32602, "as"),
         ("follow", {"task_id": "t", "after": -1}, -32602, "after"),
@@ -60,7 +60,7 @@ async def test_another_protocol_is_refused_in_a_sentence(protocol: Any):
         ("follow", {"task_id": "t", "after": 2**70}, -32602, "after"),
         ("unfollow", {"follow_id": []}, -32602, "follow_id"),
         ("unfollow", {"follow_id": True}, -32602, "follow_id"),
-        ("send", {"kind": "dance"}, -32001, "There is no command 'dance'."),
+        ("send", {"kind": "dance"}, -32001, "Unknown command: 'dance'."),
         ("send", {"kind": "open_task"}, -32001, "malformed"),
         (
             "send",
@@ -71,9 +71,9 @@ async def test_another_protocol_is_refused_in_a_sentence(protocol: Any):
         ("query", {"kind": "ask_about", "all": True}, -32001, "has no field 'all'"),
         ("follow", {"task_id": "t", "aftr": 1}, -32602, "did you mean 'after'?"),
         ("unfollow", {"follow_id": 1, "task_id": "t"}, -32602, "no field 'task_id'"),
-        ("query", {"kind": "ask_why"}, -32001, "There is no query 'ask_why'."),
+        ("query", {"kind": "ask_why"}, -32001, "Unknown query: 'ask_why'."),
         ("query", {"kind": "ask_about"}, -32001, "Nobody knows."),
-        ("dance", {}, -32601, "There is no method 'dance'."),
+        ("dance", {}, -32601, "No such method: 'dance'."),
     ],
     ids=str,
 )
@@ -225,7 +225,7 @@ async def test_whoever_does_not_answer_is_no_host(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(BaseExceptionGroup) as caught:
             async with remote_host(channel_on(here)):
                 pass
-        assert caught.group_contains(NoHost, match="Nobody answers there")
+        assert caught.group_contains(NoHost, match="did not answer within")
         await there.aclose()
 
 
@@ -242,19 +242,19 @@ async def test_a_far_host_refuses_like_a_near_one():
     async with connected(Logs("t")) as remote:
         with pytest.raises(CommandRejected, match="Nobody knows"):
             await remote.query(AskAbout())
-        with pytest.raises(CommandRejected, match="Task u is not open"):
+        with pytest.raises(CommandRejected, match="Session u is not open"):
             [event async for event in remote.follow("u")]
 
 
 async def test_a_task_that_is_not_stored_cannot_be_reopened_from_afar(tmp_path: Path):
     async with workplace(tmp_path, "[]") as host, connected(host) as remote:
-        with pytest.raises(StorageError, match="There is no task"):
+        with pytest.raises(StorageError, match="No such session"):
             await remote.send(ReopenTask(task_id="0b7d3c1e-0000-4000-8000-000000000000"))
 
 
 async def test_what_is_too_long_for_a_message_is_refused_before_it_is_sent():
     async with connected(Logs()) as remote:
-        with pytest.raises(CommandRejected, match="more than 16 MiB"):
+        with pytest.raises(CommandRejected, match="larger than 16 MiB"):
             await remote.send(OpenTask(task_id="t", text="x" * LONGEST_MESSAGE))
 
 

@@ -183,7 +183,7 @@ async def test_as_much_as_from_anybody_is_taken_once_the_token_was_said():
         client = Caller(WebChannel(socket))
         assert "result" in await client.call("initialize", **INITIALIZE, token=TOKEN)
         answer = await client.call("query", kind="x" * (LONGEST - 1_000))
-        assert "There is no query" in answer["error"]["message"]
+        assert "Unknown query" in answer["error"]["message"]
 
 
 async def test_a_connection_that_is_cut_within_a_frame_ends_alone():

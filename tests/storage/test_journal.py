@@ -177,7 +177,7 @@ def test_what_cannot_be_read_is_neither_absent_nor_empty(tmp_path: Path):
 
 def test_a_missing_task_is_absent(tmp_path: Path):
     for attempt in (Journal.open, lambda folder: list(read_events(folder))):
-        with pytest.raises(StorageError, match=r"There is no task t\."):
+        with pytest.raises(StorageError, match=r"No such session: t\."):
             attempt(tmp_path / "t")
     assert list(tmp_path.iterdir()) == []
 

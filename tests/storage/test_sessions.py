@@ -133,7 +133,7 @@ def test_what_exists_and_what_does_not(tasks: TaskStore):
     journal.close()
     with pytest.raises(StorageError, match="Session t1 already exists"):
         tasks.create("t1")
-    with pytest.raises(StorageError, match="There is no task t2"):
+    with pytest.raises(StorageError, match="No such session: t2"):
         tasks.open("t2")
 
 
@@ -345,7 +345,7 @@ def test_deleting_is_complete(tasks: TaskStore, places: Places):
     assert not tasks.exists("t1")
     assert [task.id for task in tasks.list()] == ["t2"]
     assert [path.name for path in places.tasks.iterdir()] == ["t2"]
-    with pytest.raises(StorageError, match="There is no task t1"):
+    with pytest.raises(StorageError, match="No such session: t1"):
         tasks.delete("t1")
 
 
@@ -455,8 +455,8 @@ UNSOUND = {
     "two answers": (doubled(4), "answers q1 a second time"),
     "open request": (doubled(1), "starts a request while another is open"),
     "no request": (without(RequestStarted), "ends request r1, which was never started"),
-    "no opening": (sample_facts()[1:], "does not open the task"),
-    "two openings": (doubled(0), "opens the task again"),
+    "no opening": (sample_facts()[1:], "does not open the session"),
+    "two openings": (doubled(0), "opens the session again"),
     "rewound too far": ([OPENED, Rewound(to=7)], "rewinds to event 7"),
     "restored too far": (
         with_files(FilesRestored(to=8, before="one", after="two")),
@@ -484,9 +484,9 @@ UNSOUND = {
     ),
     "after the end": (
         with_files(TaskClosed(), UserSpoke(message_id="m", text="wait")),
-        "comes after the end of the task",
+        "comes after the end of the session",
     ),
-    "two ends": (with_files(TaskClosed(), TaskClosed()), "closes the task a second time"),
+    "two ends": (with_files(TaskClosed(), TaskClosed()), "closes the session a second time"),
 }
 
 

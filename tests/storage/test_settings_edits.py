@@ -183,12 +183,12 @@ class TestWriting:
         file = tmp_path / ".rookery" / "settings.toml"
         file.parent.mkdir()
         file.symlink_to(victim)
-        with pytest.raises(SettingsError, match="is a link"):
+        with pytest.raises(SettingsError, match="is a symbolic link"):
             change_settings(file, lambda _: "x\n", shared=True)
         assert victim.read_text() == ""
         (tmp_path / "out").mkdir()
         (tmp_path / "linked").symlink_to(tmp_path / "out")
-        with pytest.raises(SettingsError, match="is a link"):
+        with pytest.raises(SettingsError, match="is a symbolic link"):
             change_settings(tmp_path / "linked" / "settings.toml", lambda _: "x\n", shared=True)
 
     def test_what_changes_nothing_writes_nothing(self, tmp_path: Path):

@@ -84,7 +84,7 @@ class Logs:
 
     def follow(self, task_id: str, after: int = 0) -> AsyncIterator[Event]:
         if task_id not in self.logs:
-            raise CommandRejected(f"Task {task_id} is not open. Open it first.")
+            raise CommandRejected(f"Session {task_id} is not open. Open it first.")
         return self.logs[task_id].follow(after)
 
     async def query(self, query: Asking[T]) -> T:

@@ -92,7 +92,7 @@ class PlayedHost:
 
     async def follow(self, task_id: str, after: int = 0) -> AsyncIterator[Event]:
         if task_id not in self._logs:
-            raise CommandRejected(f"There is no task {task_id}.")
+            raise CommandRejected(f"No such session: {task_id}.")
         seen = after
         log = self._logs[task_id]
         while True:

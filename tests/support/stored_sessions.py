@@ -79,7 +79,7 @@ def keep_family(here: Path) -> None:
         ToolStarted(
             call_id="c3",
             tool="new_task",
-            title="Begin a task in ask mode",
+            title="Start a sub-task in ask mode",
             text=json.dumps({"tool": "newTask", "content": "Look at it."}),
             child=CHILD,
         ),

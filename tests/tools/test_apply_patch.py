@@ -148,11 +148,11 @@ async def test_of_many_files_the_first_are_named(bench: Workbench):
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        pytest.param(["*** Add File: a.txt", "+x"], "a.txt is there already", id="add"),
+        pytest.param(["*** Add File: a.txt", "+x"], "a.txt already exists", id="add"),
         pytest.param(["*** Delete File: no.txt"], "No such file: no.txt", id="delete"),
         pytest.param(["*** Update File: no.txt", "+x"], "No such file: no.txt", id="update"),
         pytest.param(["*** Update File: a.txt", "*** Move to: sub/c.txt"],
-                     "sub/c.txt is there already",
+                     "sub/c.txt already exists",
                      id="move onto another"),
         pytest.param(["*** Update File: a.txt", "*** Move to: ./a.txt"], "names a.txt 2 times",
                      id="move onto itself"),
@@ -160,7 +160,7 @@ async def test_of_many_files_the_first_are_named(bench: Workbench):
                      "names a.txt 2 times", id="twice"),
         pytest.param(["*** Update File: a.txt", "one"], "malformed at line 6: 'one' begins with",
                      id="malformed"),
-        pytest.param(["*** Add File: A.txt", "+x"], "there is a.txt", id="almost the same name"),
+        pytest.param(["*** Add File: A.txt", "+x"], "Did you mean a.txt", id="almost the name"),
         pytest.param(["*** Delete File: sub"], "is a folder", id="a folder"),
         pytest.param(["*** Delete File: link.txt"], "Name a.txt itself", id="a link deleted"),
         pytest.param(["*** Update File: link.txt", "*** Move to: c.txt"], "Name a.txt itself",

@@ -105,7 +105,7 @@ async def test_what_is_kept_back_after_it_was_indexed_is_not_shown(bench: CodeBe
     assert "net/parser.py" in await bench.text(bench.search, query="headers")
     bench.put(name, "net/parser.py\n")
     assert "net/parser.py" not in await bench.text(bench.search, query="headers")
-    with pytest.raises(ToolError, match="kept from you"):
+    with pytest.raises(ToolError, match="hidden from you"):
         await bench.action(bench.search, query="headers", path="net/parser.py")
 
 
@@ -179,7 +179,7 @@ async def test_the_definitions_of_a_folder_are_listed_file_by_file(bench: CodeBe
 async def test_the_definitions_of_what_is_kept_back_are_not_listed(bench: CodeBench):
     bench.put(".rookeryignore", "parser.py\n")
     assert "parse_headers" not in await bench.text(bench.names, path="net")
-    with pytest.raises(ToolError, match="kept from you"):
+    with pytest.raises(ToolError, match="hidden from you"):
         await bench.action(bench.names, path="net/parser.py")
 
 
@@ -193,8 +193,8 @@ async def test_a_file_outside_is_outlined_by_its_own_path(bench: CodeBench, tmp_
 @pytest.mark.parametrize(
     ("path", "content", "expected"),
     [
-        ("a.txt", b"words\n", "Nothing is known to be defined in a.txt."),
-        ("empty", None, "Nothing is known to be defined in empty."),
+        ("a.txt", b"words\n", "No definitions found in a.txt."),
+        ("empty", None, "No definitions found in empty."),
     ],
 )
 async def test_where_nothing_is_defined_that_is_said(
@@ -246,7 +246,7 @@ def test_the_tools_are_told_in_few_words(bench: CodeBench):
 @pytest.mark.parametrize("path", ["nte", "net/none.py", "README.md/x"])
 async def test_a_folder_that_is_not_there_is_not_said_to_hold_nothing(bench: CodeBench, path: str):
     action = await bench.action(bench.search, query="headers", path=path)
-    with pytest.raises(ToolError, match=f"There is no {path} to search in"):
+    with pytest.raises(ToolError, match=f"No such path: {path}"):
         await action.perform(permit_for(action))
 
 

@@ -78,12 +78,12 @@ async def test_every_way_has_its_own_count(
 @pytest.mark.parametrize(
     ("before", "old", "expected", "words"),
     [
-        ("x\ny\nx\n", "x", 1, "find the text once, but it is there 2 times, at lines 1, 3"),
-        ("x\n", "x", 2, "find the text 2 times, but it is there once, at lines 1"),
-        ("aaa\n", "aa", 1, "it is there 2 times"),
-        ("a  b\nc\na\tb\n", "a b", 1, "it is there 2 times, at lines 1, 3"),
-        ("a  a  a\n", "a a", 1, "it is there 2 times"),
-        ("x\n" * 50, "x", 3, r"it is there 50 times, at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10\."),
+        ("x\ny\nx\n", "x", 1, "find the text once, but found it 2 times, at lines 1, 3"),
+        ("x\n", "x", 2, "find the text 2 times, but found it once, at lines 1"),
+        ("aaa\n", "aa", 1, "found it 2 times"),
+        ("a  b\nc\na\tb\n", "a b", 1, "found it 2 times, at lines 1, 3"),
+        ("a  a  a\n", "a a", 1, "found it 2 times"),
+        ("x\n" * 50, "x", 3, r"found it 50 times, at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10\."),
         ("def f(a):\n", "def f(b):", 1, r"not in the file\.\nNearest: lines 1-1"),
         ("a\n", " \n ", 1, "Nothing in the file resembles it"),
     ],
@@ -124,7 +124,7 @@ async def test_an_empty_old_string_creates_the_file(bench: Workbench):
 @pytest.mark.parametrize("content", [b"", b"x"])
 async def test_but_never_one_that_is_there(bench: Workbench, content: bytes):
     bench.put("a.txt", content)
-    with pytest.raises(BadArguments, match="is there already"):
+    with pytest.raises(BadArguments, match="already exists"):
         await edit(bench, "", "new")
     assert bench.bytes_of("a.txt") == content
 

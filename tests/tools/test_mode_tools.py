@@ -65,5 +65,7 @@ async def test_a_skill_is_given_with_its_text(bench: Bench):
 
 
 async def test_only_skills_of_the_mode_can_be_loaded(bench: Bench):
-    with pytest.raises(BadArguments, match=r"no skill 'tell' in mode code\. There are: pdf\."):
+    with pytest.raises(
+        BadArguments, match=r"No such skill in mode code: 'tell'\. Available: pdf\."
+    ):
         await bench.prepare(LOAD, skill="tell")

@@ -33,7 +33,7 @@ async def test_a_part_keeps_its_true_line_numbers_and_says_where_to_go_on(tmp_pa
     outcome = await bench.call(TOOL, artifact_id="cmd-1.txt", offset=offset, limit=11)
     assert outcome.text == (
         f"cmd-1.txt: {len(data)} bytes in all, here {offset} to {offset + 11}. "
-        f"TRUNCATED, go on at offset {offset + 11}.\n15000 | line 15000"
+        f"TRUNCATED, continue at offset {offset + 11}.\n15000 | line 15000"
     )
 
 

@@ -293,10 +293,10 @@ def test_no_file_is_too_strange_to_be_read(tmp_path: Path, name: str, mark: byte
 
 
 async def test_a_folder_and_a_missing_file_are_errors(bench: Workbench):
-    with pytest.raises(ToolError, match=r"There is no file a\.txt"):
+    with pytest.raises(ToolError, match=r"No such file: a\.txt"):
         await read(bench)
     (bench.root / "a.txt").mkdir()
-    with pytest.raises(ToolError, match=r"is a folder\. list_files"):
+    with pytest.raises(ToolError, match=r"is a folder\. Use list_files"):
         await read(bench)
 
 
@@ -335,11 +335,11 @@ async def together(bench: Workbench, *files: dict[str, Any]) -> Outcome:
         pytest.param(
             ["5-5", "1-2"], "(Lines 1-2, 5-5 of 10.)\n1 | 1\n2 | 2\n...\n5 | 5", id="several"
         ),
-        pytest.param(["1-2", [2, 4]], "(Lines 1-4 of 10. To go on", id="overlapping"),
+        pytest.param(["1-2", [2, 4]], "(Lines 1-4 of 10. To continue", id="overlapping"),
         pytest.param(["1-1", "20-30"], "(Line 20 is past the end.)\n(Lines 1-1 of", id="past"),
         pytest.param(["20-30"], "Line 20 is past the end of a, which has 10 lines.", id="all past"),
-        pytest.param(["0-3"], "Lines 0-3 are no lines: lines count from 1.", id="from 0"),
-        pytest.param(["3-1"], "Lines 3-1 are no lines", id="backwards"),
+        pytest.param(["0-3"], "Lines 0-3 are invalid: lines count from 1.", id="from 0"),
+        pytest.param(["3-1"], "Lines 3-1 are invalid", id="backwards"),
     ],
 )
 async def test_line_ranges_come_in_many_shapes(bench: Workbench, ranges: list[Any], shown: str):
@@ -384,7 +384,7 @@ async def test_if_every_file_is_bad_the_call_has_failed(bench: Workbench):
         ({}, "either path or files"),
         ({"path": "", "files": []}, "either path or files"),
         ({"path": "a", "files": [{"path": "b"}]}, "either path or files"),
-        ({"files": [{"path": "b"}], "offset": 3}, "go with path"),
+        ({"files": [{"path": "b"}], "offset": 3}, "used with path"),
         ({"files": [{"path": "b"}] * 21}, "one call reads up to 20"),
         ({"files": [{"path": "b"}] * 2000}, "one call reads up to 20"),
     ],
@@ -532,7 +532,7 @@ async def test_a_file_kept_back_does_not_spoil_the_others_and_is_not_asked_for(
     outcome = await guarded.run("read_file", files=files)
     first, refused, last = outcome.text.split("\n---\n")
     assert (first, last) == ("File: a.txt\n1 | in a.txt", "File: b.txt\n1 | in b.txt")
-    assert refused.startswith("File: my.key\nmy.key is kept from you by the user;")
+    assert refused.startswith("File: my.key\nmy.key is hidden from you by the user;")
     assert (outcome.ending, [seen.path for seen in outcome.seen]) == (
         Ending.DONE,
         ["a.txt", "b.txt"],
@@ -540,5 +540,5 @@ async def test_a_file_kept_back_does_not_spoil_the_others_and_is_not_asked_for(
 
 
 async def test_if_all_of_them_are_kept_back_the_call_is_denied(guarded: Workbench):
-    with pytest.raises(Denied, match=r"my\.key is kept from you"):
+    with pytest.raises(Denied, match=r"my\.key is hidden from you"):
         await guarded.prepare("read_file", files=[{"path": "my.key"}, {"path": "./my.key"}])

@@ -38,7 +38,7 @@ async def test_the_one_place_is_replaced(
 @pytest.mark.parametrize(
     ("before", "old", "words"),
     [
-        ("x\ny\nx\n", "x", r"more than once, at lines 1, 3\. Quote more of what is around it\.$"),
+        ("x\ny\nx\n", "x", r"more than once, at lines 1, 3\. Quote more lines around it\.$"),
         ("a  b\n", "a b", "only spacing differs"),
         ("a\n", "zebra", "Nothing in the file resembles it"),
     ],

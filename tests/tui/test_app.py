@@ -278,9 +278,9 @@ async def test_in_a_run_that_acts_unasked_the_first_suggestion_is_taken_by_itsel
 
 async def test_a_key_stops_that_for_good():
     async with wondering_unasked(60.0) as played:
-        await played.see("takes 1 in")
+        await played.see("answers 1 in")
         await played.press("down")
-        await played.until(lambda: "takes 1 in" not in played.screen)
+        await played.until(lambda: "answers 1 in" not in played.screen)
 
 
 async def test_nobody_who_wants_to_be_asked_is_answered_for():
@@ -299,7 +299,7 @@ async def test_escape_stops_what_is_being_done_and_else_clears_the_input():
         assert played.sent(Cancel) == [Cancel(task_id="t1")]
         played.host.tell(StepCancelled(), Asked(ask_id="a9", ask=AskKind.RESUME_TASK))
         await played.settle()
-        assert "Enter goes on" in played.screen
+        assert "Enter continues" in played.screen
         await played.type("no")
         await played.press("escape")
         assert played.app._page.composer.text == ""
@@ -310,7 +310,7 @@ async def test_escape_stops_what_is_being_done_and_else_clears_the_input():
 async def test_the_second_ctrl_c_leaves():
     async with play() as played:
         await played.press("ctrl+c")
-        assert "Ctrl+C again leaves" in played.screen
+        assert "Ctrl+C again to exit" in played.screen
         await played.press("ctrl+c")
     assert played.app.return_value
     assert played.app.return_value.fate is Fate.LEFT
@@ -575,10 +575,10 @@ async def test_escape_and_ctrl_c_close_a_picker_and_nothing_else():
         await played.settle()
         for key in ("escape", "ctrl+c"):
             await played.type("?")
-            await played.see("names a file")
+            await played.see("completes a file")
             await played.press(key)
             await played.settle()
-            assert "names a file" not in played.screen
+            assert "completes a file" not in played.screen
             assert played.app._page.composer.text == ""
         assert played.sent(Cancel) == []
 
@@ -595,7 +595,7 @@ async def test_the_list_of_things_to_do_opens_below_the_input():
     async with play() as played:
         await played.press("ctrl+t")
         await played.settle()
-        assert "There is no list" in played.screen
+        assert "There is no to-do list" in played.screen
         reading(played.host)
         await played.settle()
         await played.press("ctrl+t")

@@ -44,7 +44,7 @@ def told(standing: AskStanding, asked: Asked = EDIT, unread: int = 0, counting: 
 )
 def test_only_keys_that_work_now_are_told(standing: AskStanding, words: str):
     assert told(standing) == words
-    assert told(standing, counting="takes 1 in 5 s") == f"{words}takes 1 in 5 s"
+    assert told(standing, counting="answers 1 in 5 s") == f"{words}answers 1 in 5 s"
 
 
 def test_what_is_to_be_read_first_is_told_before_the_keys():

@@ -271,7 +271,7 @@ async def test_the_pictures_of_a_message_are_bounded_together(tmp_path: Path):
 async def test_a_model_that_sees_nothing_is_sent_no_picture(shot: Path):
     async with play(models=(BLIND,)) as played:
         played.paste(shot)
-        await played.see("claude-opus-4.6 sees no pictures")
+        await played.see("claude-opus-4.6 is not known to accept images")
         assert (played.attached, played.text) == ([], str(shot))
         played.host.answer(AskModels, (replace(BLIND, images=True),))
         played.paste(shot)

@@ -249,7 +249,7 @@ async def test_acting_unasked_can_be_chosen_before_a_task_and_holds_for_that_one
         await played.type("/approve on")
         await played.press("enter")
         await played.settle()
-        assert "acts unasked" in played.lines[0]
+        assert "auto-approve" in played.lines[0]
         await played.type("go")
         await played.press("enter")
         await played.settle()
@@ -259,7 +259,7 @@ async def test_acting_unasked_can_be_chosen_before_a_task_and_holds_for_that_one
         await played.settle()
         await played.app.new_task()
         await played.settle()
-        assert "acts unasked" not in played.lines[0]
+        assert "auto-approve" not in played.lines[0]
 
 
 async def test_a_second_escape_stops_a_task_that_asks():

@@ -175,7 +175,7 @@ async def test_an_intent_that_is_chosen_before_a_task_is_told_to_it_and_to_no_ot
         await _say(played, "/intent INT-002")
         await played.see("INT-002 cannot be selected: it is PENDING.")
         await _say(played, "/intent INT-9")
-        await played.see("There is no intent INT-9.")
+        await played.see("No such intent: INT-9.")
         assert "INT-" not in played.lines[0]
         await _say(played, "/intent INT-001")
         assert "INT-001" in played.lines[0]
@@ -275,14 +275,14 @@ def test_only_what_is_offered_has_a_key(asked: Asked, letters: str):
             GOVERNED,
             QuestionStep.TASK,
             "Approve this for the rest of the task?",
-            "within the scope",
+            "counts as in scope",
             "user.py",
         ),
         (
             GOVERNED,
             QuestionStep.EXPAND,
             "Add this to the scope of INT-001?",
-            "owns this too",
+            "is added to the scope",
             "user.py",
         ),
         (
@@ -386,7 +386,7 @@ async def test_a_letter_in_the_input_area_is_no_answer_unless_it_is_the_reason()
         played.app._page.composer.focus()
         await played.type("t")
         await played.press("enter")
-        await played.see("Tab, then t: that is a key of the question")
+        await played.see("To answer with t, press Tab first.")
         assert played.sent(Answer) == played.sent(Speak) == []
         played.app._page.panel.focus()
         await played.until(lambda: played.app._page.panel.has_focus)

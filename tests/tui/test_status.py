@@ -53,7 +53,7 @@ def test_the_header_fits_and_tells_first_what_matters_most(width: int):
     around = HeaderFacts(about=about, automatic=True, usage=Totals(context_tokens=500, cost=1.5))
     line = header_line(around, LOOK, width)
     assert line.cell_len <= width
-    assert "acts unasked" in line.plain
+    assert "auto-approve" in line.plain
     assert "50%" in line.plain or width < 40
 
 
@@ -61,7 +61,7 @@ def test_the_header_fits_and_tells_first_what_matters_most(width: int):
     ("doing", "seen"),
     [
         (BottomLine(toast="Saved.", leaving=True, working="Working"), "Saved."),
-        (BottomLine(leaving=True, working="Working"), "Ctrl+C again leaves"),
+        (BottomLine(leaving=True, working="Working"), "Ctrl+C again to exit"),
         (
             BottomLine(working="Working", seconds=3, place="line 2"),
             "Working 3 s  Esc stops  line 2",

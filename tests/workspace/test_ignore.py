@@ -90,7 +90,7 @@ def test_what_an_ignore_file_names_is_ignored_by_any_name(tmp_path: Path, said: 
     said = said.replace("{root}", str(bench.root))
     assert bench.files.place(said).ignored is ignored
     if ignored:
-        with pytest.raises(ToolError, match="kept from you by the user"):
+        with pytest.raises(ToolError, match="hidden from you by the user"):
             bench.files.locate(said)
 
 
@@ -127,7 +127,7 @@ async def test_an_ignored_file_is_neither_read_nor_written_whatever_was_permitte
         bench.files.write(change, b"new", everything),
         bench.files.apply([(change, b"new")], everything),
     ):
-        with pytest.raises(ToolError, match=r"src/b\.env is kept from you"):
+        with pytest.raises(ToolError, match=r"src/b\.env is hidden from you"):
             await refused
     assert bench.bytes_of("src/b.env") == b"hidden value\n"
 
@@ -212,7 +212,7 @@ async def test_a_search_never_looks_into_what_is_ignored(tmp_path: Path, engine:
     found = await finder.search("..", "hidden|open", None, permit_to_read(above))
     assert found.startswith(f"Found 1 match.\n\n# {above}/work/src/a.py\n")
     for said in ("secrets", "src/b.env", "secrets/not-there"):
-        with pytest.raises(ToolError, match="kept from you"):
+        with pytest.raises(ToolError, match="hidden from you"):
             await finder.search(said, "hidden", None, permit_to_read(said))
 
 

@@ -144,7 +144,7 @@ async def test_a_faulty_regex_is_told_to_the_model(
     bench: Workbench, engine: SearchCommand, regex: str
 ):
     bench.put("a.txt", "a\n")
-    with pytest.raises(BadArguments, match=r"regular expression is faulty\. .|regex"):
+    with pytest.raises(BadArguments, match=r"regular expression is invalid\. .|regex"):
         await search(bench, engine, regex)
 
 
@@ -277,7 +277,7 @@ async def test_only_folders_are_listed_and_only_what_is_there_is_searched(bench:
     bench.put("a.txt", "x")
     with pytest.raises(ToolError, match="not a folder"):
         await listing(bench, "a.txt")
-    with pytest.raises(ToolError, match="There is no missing"):
+    with pytest.raises(ToolError, match="No such path: missing"):
         await search(bench, without_ripgrep, "x", "missing")
 
 

@@ -74,7 +74,7 @@ def check_space(folder: Path) -> Finding:
     try:
         free = shutil.disk_usage(there).free
     except OSError as error:
-        return Finding("disk space", Health.WARN, f"Not known for {there}: {reason(error)}")
+        return Finding("disk space", Health.WARN, f"Cannot check {there}: {reason(error)}")
     health = Health.BAD if free < FULL else Health.WARN if free < SCARCE else Health.OK
     todo = (
         "" if health is Health.OK else f"Free some space, or set {HOME_VARIABLE} to another disk."
@@ -116,7 +116,7 @@ def check_ignore_files(workspace: Path) -> Finding:
     found = [name for name in IGNORE_FILES if os.path.lexists(workspace / name)]
     closed = [name for name in found if not os.access(workspace / name, os.R_OK)]
     if closed:
-        text = f"{closed[0]} cannot be read, so the files it hides are not known."
+        text = f"{closed[0]} cannot be read, so it is not known which files to hide."
         return Finding("ignore files", Health.BAD, text, "Make it readable, or remove it.")
     text = f"{', '.join(found)}." if found else "None; the agent may read the whole folder."
     return Finding("ignore files", Health.OK, text)
@@ -205,7 +205,7 @@ async def _check_checkpoints(settings: Settings, workspace: Path, places: Places
     checkpoints = ShadowCheckpoints(workspace, places.checkpoints, settings.as_limits())
     used = await checkpoints.usage()
     problem = await checkpoints.health()
-    size = f"They take {used / 2**20:.1f} of {settings.checkpoints.megabytes} MiB."
+    size = f"Using {used / 2**20:.1f} of {settings.checkpoints.megabytes} MiB."
     return Finding("checkpoints", _health(not problem), problem or size)
 
 

@@ -120,11 +120,11 @@ class Workplace:
     def _check_mode(self, mode: str) -> None:
         slugs = self._known.briefing.slugs()
         if mode not in slugs:
-            raise CommandRejected(f"There is no mode {mode!r}. There are: {', '.join(slugs)}.")
+            raise CommandRejected(f"No such mode: {mode!r}. Available: {', '.join(slugs)}.")
 
     def _check_model(self, provider: str, model: str) -> None:
         if not model.strip() or not (provider + model).isprintable():
-            raise CommandRejected(f"{model!r} is no name of a model.")
+            raise CommandRejected(f"{model!r} is not a valid model name.")
         try:
             self._known.models.of(provider, model)
         except SettingsError as error:

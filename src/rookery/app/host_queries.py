@@ -50,7 +50,7 @@ async def _asked(workspace: Path, query: Asking[T]) -> T:
                 ) as host:
                     return await host.query(query)
         except TimeoutError as error:
-            raise SettingsError(f"Nothing was heard within {PATIENCE:g} s.") from error
+            raise SettingsError(f"No answer within {PATIENCE:g} s.") from error
 
 
 def _nobody(_: Settings) -> ModelChoice:

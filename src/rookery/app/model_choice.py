@@ -186,7 +186,7 @@ def _asked_for(
     provider = OTHER_NAMES.get(provider, provider)
     if provider not in NAMES:
         known = ", ".join((*NAMES, *OTHER_NAMES))
-        raise SettingsError(f"There is no provider {provider!r}. There are: {known}.")
+        raise SettingsError(f"No such provider: {provider!r}. Available: {known}.")
     key = _key(provider, environ, keys_file, given_key)
     variable = KEY_VARIABLES.get(provider)
     address = _address(settings, provider, environ)
@@ -236,8 +236,8 @@ async def _what_to_do() -> str:
                 f'  {NAME} --provider {server.provider} -m {server.models[0]} "your task"'
             )
     return (
-        "There is no model yet: no key is set and no local server answers. "
-        f"Do one of these:\n{ways_to_a_model()}"
+        "No model available: no key is set and no local server is running. Do one of "
+        f"these:\n{ways_to_a_model()}"
     )
 
 

@@ -85,8 +85,8 @@ def fingerprint(tool: FoundTool, root: Path) -> str:
     read."""
     if file_digest(tool.path) != tool.digest:
         raise ToolError(
-            f"{tool.called} has changed since this run read it, so the tool was not run. "
-            "The next run reads it anew."
+            f"{tool.called} changed after this run had read it, so the tool was not "
+            "run. Start again to use the new version."
         )
     whole = json.dumps([tool.digest, tool.words, sorted({*_named_files(tool, root)})])
     return sha256(whole.encode()).hexdigest()
@@ -120,7 +120,7 @@ def _tool(folder: ConfigFolder, file: FoundFile, root: Path, scan: ConfigScan) -
             raise ValueError("it could not be read completely")
         definition = tool_definition(file.name.removesuffix(_ENDING), text)
     except ValueError as error:
-        scan.complain(f"The tool {called} is left out: {error}.")
+        scan.complain(f"The tool {called} is skipped: {error}.")
         return None
     of_project = folder.origin == "project"
     words = tuple(_word(word, Path(file.path), root, of_project) for word in definition.command)

@@ -294,7 +294,7 @@ class _Work:
 
     def _demand(self, folder: int, name: str, expected: FileVersion | None) -> None:
         if version_in(folder, name, self._most) != expected:
-            raise FileExistsError(errno.EEXIST, "it changed meanwhile")
+            raise FileExistsError(errno.EEXIST, "it has changed")
 
     def _save_unsaved(self, folder: int, name: str, change: Effect) -> None:
         """A pipe or a device holds nothing that could be lost."""

@@ -73,7 +73,9 @@ class GitCopy:
         self.saved_at = mark.stat().st_ctime_ns
         if self._only_linked and not alone:
             size = f"{self._only_linked / MIB:.1f} MiB"
-            raise TooMuch(errno.ENOSPC, f"the disk has no room for a copy of {size} of its objects")
+            raise TooMuch(
+                errno.ENOSPC, f"the disk has no space for a copy of {size} of its objects"
+            )
 
     def close(self) -> None:
         """The command has ended, and all that was lost is back."""

@@ -199,7 +199,7 @@ class GitMending:
         try:
             copy.save(alone=alone)
         except OSError as error:
-            return f"{shown} cannot be protected from this command: {error.strerror}."
+            return f"Cannot protect {shown} from this command: {error.strerror}."
         return ""
 
     def mend(self, *, thorough: bool, approved: bool, alone: bool = False) -> list[str]:

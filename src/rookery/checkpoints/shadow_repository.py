@@ -229,7 +229,7 @@ class ShadowRepository:
             end = os.fstat(descriptor).st_size
             try:
                 if os.write(descriptor, line.encode()) != len(line):
-                    raise OSError("the log of the checkpoints could not be written")
+                    raise OSError("the checkpoint log cannot be written")
                 os.fsync(descriptor)
             except OSError:
                 os.ftruncate(descriptor, end)

@@ -277,7 +277,7 @@ def reachable(
 def of_root(store: ObjectStore, root: bytes) -> Trees:
     found = listing(store, root)
     if "files" not in found:
-        raise StorageError("A checkpoint has no files in it")
+        raise StorageError("A checkpoint is empty")
     return Trees(*(found.get(name, (0, NO_TREE))[1] for name in Trees._fields))
 
 

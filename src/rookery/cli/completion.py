@@ -45,7 +45,7 @@ def command(shell: str | None, answer: bool) -> int:
     fish:  rookery completion fish > ~/.config/fish/completions/rookery.fish
     """
     if shell is None or shell not in _SHELLS:
-        raise SettingsError(f"Name a shell: {', '.join(_SHELLS)}.")
+        raise SettingsError(f"Give a shell: {', '.join(_SHELLS)}.")
     if answer:
         manner = {"help_option_names": ["-h", "--help"]}
         fitting = _SHELLS[shell](_Everything(), manner, NAME, "").complete()

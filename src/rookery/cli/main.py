@@ -303,7 +303,9 @@ class _Task(GroupedCommand):
 )
 @click.option("-M", "--mode", help="The mode to start in.")
 @click.option("--intent", help="The intent to work for, such as INT-001.")
-@click.option("-p", "--print", "once", is_flag=True, help="Run once without questions, then exit.")
+@click.option(
+    "-p", "--print", "once", is_flag=True, help="Run once without asking questions, then exit."
+)
 @click.option(
     "--timeout",
     type=Seconds(min=0, min_open=True),
@@ -315,7 +317,10 @@ class _Task(GroupedCommand):
     "--base-url", help="The address of the provider's API, such as http://localhost:8000/v1."
 )
 @click.option(
-    "-k", "--api-key", callback=_hidden, help="The key to use instead of the environment's."
+    "-k",
+    "--api-key",
+    callback=_hidden,
+    help="The API key to use, instead of the one in the environment.",
 )
 @click.option("-r", "--reasoning-effort", help="Reasoning effort: low, medium, high, ...")
 @click.option("-y", "--yes", is_flag=True, help="Approve everything except dangerous actions.")
@@ -330,7 +335,7 @@ class _Task(GroupedCommand):
     "--governance-allow",
     multiple=True,
     type=click.Choice(["scope", "unknown", "delete"]),
-    help="Approve such questions about the intent for this run; can be repeated.",
+    help="Approve these questions about the intent in this run; can be repeated.",
 )
 @click.option("--terminal-shell", help="The shell that commands run in.")
 @click.option("-c", "--continue", "resume_last", is_flag=True, help="Continue the last session.")

@@ -124,7 +124,7 @@ class Options(Struct, frozen=True, kw_only=True):
         known = (*PROVIDERS, *OTHER_PROVIDER_NAMES)
         yield (
             self.provider is not None and self.provider not in known,
-            f"There is no provider {self.provider!r}. There are: {', '.join(known)}.",
+            f"No such provider: {self.provider!r}. Available: {', '.join(known)}.",
         )
         yield (
             not self.workspace.is_dir(),

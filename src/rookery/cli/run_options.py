@@ -192,7 +192,7 @@ def _check_mode(slug: str, places: Places, workspace: Path, *, trusted: bool) ->
         return
     known = project_names(places, workspace, trusted=trusted)
     if slug not in known.modes:
-        there = f"There is no mode {slug!r}. There are: {', '.join(known.modes)}."
+        there = f"No such mode: {slug!r}. Available: {', '.join(known.modes)}."
         untrusted = (
             () if trusted else (f"Modes of this folder are used once you trust it: {NAME} trust",)
         )

@@ -173,7 +173,7 @@ class CodeIndex:
         """What fits the words best, in the folder or file `path`, and of that only what may be
         shown now. Raises `ToolError`."""
         if path not in permit.reads:
-            raise Denied(f"There is no permit to read {path}.")
+            raise Denied(f"Reading {path} was not permitted.")
         below = "" if path == "." else path
         return await anyio.to_thread.run_sync(
             self._search, query, below, may_show, abandon_on_cancel=True

@@ -182,7 +182,7 @@ class Outliner:
     ) -> Sequence[Outline] | None:
         """Of the files in a folder, but not in folders in it; None if it is no folder."""
         if folder not in permit.reads:
-            raise Denied(f"There is no permit to read {folder}.")
+            raise Denied(f"Reading {folder} was not permitted.")
         return await anyio.to_thread.run_sync(
             self._outlines_in, "" if folder == "." else folder, may_show, abandon_on_cancel=True
         )

@@ -48,7 +48,7 @@ def _shred(words: Sequence[Word]) -> CommandEffect:
     said = split(words, "-n -s --iterations --size --random-source")
     return CommandEffect(
         operands=_operands(Deed.DELETE, said.operands),
-        dangers=("shred overwrites what it is given so that nothing can be restored",),
+        dangers=("shred overwrites files so that they cannot be restored",),
     )
 
 
@@ -110,7 +110,7 @@ def _rsync(words: Sequence[Word]) -> CommandEffect:
     return CommandEffect(
         operands=(*_operands(Deed.DELETE if moves else Deed.READ, local, deep=True), *written),
         network=remote,
-        why_not="rsync has options that are not known here",
+        why_not="rsync has unknown options",
     )
 
 
@@ -128,7 +128,7 @@ def _sed(words: Sequence[Word]) -> CommandEffect:
     said = split(words, "-e -f -l --expression --file --line-length")
     edits = said.letter("i") or any(flag.startswith("--in-place") for flag in said.flags)
     paths = said.operands if {"-e", "-f", "--expression"} & set(said.values) else said.operands[1:]
-    scripts = "what the script of sed does is not known here"
+    scripts = "what the sed script does is not known"
     return CommandEffect(
         operands=_operands(Deed.WRITE if edits else Deed.READ, paths), why_not=scripts
     )
@@ -137,7 +137,7 @@ def _sed(words: Sequence[Word]) -> CommandEffect:
 def _perl(words: Sequence[Word]) -> CommandEffect:
     said = split(words, "-e -E -M -I")
     edits = said.letter("i") and said.letter("e")
-    why_not = "perl runs a program that is not known here"
+    why_not = "perl runs code that cannot be checked"
     return CommandEffect(
         operands=_operands(Deed.WRITE, said.operands if edits else ()), why_not=why_not
     )
@@ -162,7 +162,7 @@ def _tar(words: Sequence[Word]) -> CommandEffect:
     if said.has("--remove-files"):
         operands += _operands(Deed.DELETE, said.operands, deep=True)
     return CommandEffect(
-        operands=tuple(operands), why_not="what is in the archive is not known here"
+        operands=tuple(operands), why_not="the content of the archive is not known"
     )
 
 
@@ -173,7 +173,7 @@ def _zip(words: Sequence[Word]) -> CommandEffect:
     packed = _operands(Deed.DELETE if moves else Deed.READ, said.operands[1:], deep=_is_deep(said))
     return CommandEffect(
         operands=(*_operands(Deed.WRITE, said.operands[:1]), *packed),
-        why_not="zip has options that are not known here",
+        why_not="zip has unknown options",
     )
 
 
@@ -183,7 +183,7 @@ def _compress(words: Sequence[Word]) -> CommandEffect:
     deep = said.letter("r") or said.has("--recursive")
     return CommandEffect(
         operands=_operands(Deed.DELETE if deep else Deed.WRITE, said.operands, deep=deep),
-        why_not="it has options that are not known here",
+        why_not="it has unknown options",
     )
 
 
@@ -194,7 +194,7 @@ def _unzip(words: Sequence[Word]) -> CommandEffect:
     written = () if lists else _operands(Deed.WRITE, [folder], deep=True)
     return CommandEffect(
         operands=(*_operands(Deed.READ, said.operands[:1]), *written),
-        why_not="what is in the archive is not known here",
+        why_not="the content of the archive is not known",
     )
 
 
@@ -254,7 +254,7 @@ def _find(words: Sequence[Word]) -> CommandEffect:
         )
     else:
         operands += _operands(Deed.READ, starts)
-    return CommandEffect(operands=operands, why_not="find has options that are not known here")
+    return CommandEffect(operands=operands, why_not="find has unknown options")
 
 
 def _reading_files(valued: str, skip: int = 0) -> Callable[[Sequence[Word]], CommandEffect]:
@@ -262,7 +262,7 @@ def _reading_files(valued: str, skip: int = 0) -> Callable[[Sequence[Word]], Com
         said: Split = split(words, valued)
         return CommandEffect(
             operands=_operands(Deed.READ, said.operands[skip:]),
-            why_not="it has options that are not known here",
+            why_not="it has unknown options",
         )
 
     return read
@@ -339,7 +339,7 @@ def changing(words: Sequence[Word]) -> CommandEffect | None:
         )
     if dangers or network:
         return CommandEffect(
-            network=network, dangers=dangers, why_not=f"what {name} does is not known here"
+            network=network, dangers=dangers, why_not=f"what {name} does is not known"
         )
     return None
 
@@ -354,7 +354,7 @@ def _unlisted(name: str, words: Sequence[Word]) -> str:
         letters = [f"-{letter}" for letter in flag[1:]] if flag[:2] != "--" else [flag]
         odd = next((letter for letter in letters if letter not in listed), "")
         if len(flag) > 1 and flag.startswith("-") and odd:
-            return f"{name}: {odd} is not an option known here"
+            return f"{name}: unknown option {odd}"
     return ""
 
 
@@ -371,6 +371,6 @@ def _dangers(name: str, texts: Sequence[str]) -> Iterator[str]:
     if name == "crontab" and "-r" in texts:
         yield "crontab -r removes every scheduled job"
     if name in _SQL_CLIENTS and any(_DESTROYING_SQL.search(text) for text in texts[1:]):
-        yield f"{name} is told to drop or empty what is in a database"
+        yield f"{name} drops or empties a database"
     if name == "redis-cli" and {text.lower() for text in texts} & {"flushall", "flushdb"}:
-        yield "redis-cli is told to empty a database"
+        yield "redis-cli empties a database"

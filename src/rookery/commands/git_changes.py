@@ -47,16 +47,16 @@ def git_changes(words: Sequence[Word]) -> CommandEffect:
     texts = [word.text for word in words]
     if any(text.startswith("-") for text in texts[1:2]):
         # the same command without these options is judged by itself
-        why_not = f"git is given {texts[1]} before its command"
+        why_not = f"git has {texts[1]} before its command"
         return CommandEffect(why_not=why_not, dangers=tuple(_dangers_of_settings(texts)))
     command = texts[1] if len(texts) > 1 else ""
     said = split(words[2:], "-m -F -b -B -C -c -s -S --message --source --exec -x -o --onto")
-    runs = "git runs hooks and filters that are not known here"
+    runs = "git runs hooks and filters that are not known"
     return CommandEffect(
         operands=tuple(_operands(command, said)),
         network=command in git_table().network.split(),
         dangers=tuple(_dangers(command, said, texts[2:])),
-        why_not=runs if is_known(command) else f"git {command} is not a command known here",
+        why_not=runs if is_known(command) else f"git {command} is not a known command",
     )
 
 
@@ -97,7 +97,7 @@ def _dangers_of_settings(texts: Sequence[str]) -> Iterator[str]:
     """What settings that are given with the command make of it."""
     cleaning = {"gc", "repack", "maintenance", "prune"} & set(texts)
     if cleaning and any(re.match(r"(-c|--config-env=)?gc\.", text.lower()) for text in texts):
-        yield "git gc is told to remove commits that nothing refers to"
+        yield "git gc removes commits that nothing refers to"
 
 
 def _dangers(command: str, said: Split, texts: Sequence[str]) -> Iterator[str]:

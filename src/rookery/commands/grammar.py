@@ -39,7 +39,7 @@ LONGEST = 8 * KIB
 """The parser takes a time that grows with the square of a hostile text's length."""
 
 TOO_LONG = "it is too long"
-NOT_ALL = "it gives a shell a text that is not known before it runs"
+NOT_ALL = "it passes text to a shell that is known only when it runs"
 COMPUTES = "it computes"
 MOST_VARIABLES = 16
 
@@ -131,7 +131,7 @@ def _by_grammar(script: Script, home: str) -> ParsedLine:
         commands, doubts = (*commands, *other.commands, *crude), [uncertain, *doubts]
         dangers = (*dangers, *other.dangers)
     if split.runs:
-        doubts.append("it runs commands inside its texts")
+        doubts.append("it runs commands inside strings")
     if COMPUTES in doubts:
         commands = (*commands, *_in_documents(bodies, home))
     documents = (*bodies, *line.documents)
@@ -153,7 +153,7 @@ def _in_all_readings(text: str, home: str) -> ParsedLine:
     line = _parsed(text, home)
     doubts, other = line.doubts, text
     if "\\\n" in text:
-        doubts = ("it has lines that go on after a backslash", *doubts)
+        doubts = ("it has lines continued with a backslash", *doubts)
         other = other.replace("\\\n", "")
     if _DOUBTFUL["ERROR"] in doubts:
         # the grammar does not know that a file can be opened for both, or a text by a number
@@ -190,7 +190,7 @@ def _parsed(text: str, home: str) -> ParsedLine:
     doubts: dict[str, None] = {}
     documents: list[Script] = []
     if re.search(r"[^\n\t -~]", text):
-        doubts["it has control characters or other than plain letters"] = None
+        doubts["it has control or non-ASCII characters"] = None
     own_home = "" if _NAMES_ITS_HOME.search(text) else home
     late: dict[int, tuple[Word, ...]] = {}
     redefined = False
@@ -281,7 +281,7 @@ def _doubt(node: "Node") -> str:
         return COMPUTES
     if node.type in _DOUBTFUL:
         return _DOUBTFUL[node.type]
-    return "" if node.type in _UNDERSTOOD else f"it has shell syntax unknown here: {node.type}"
+    return "" if node.type in _UNDERSTOOD else f"it has unknown shell syntax: {node.type}"
 
 
 def _evaluates(node: "Node") -> bool:
@@ -296,9 +296,9 @@ def _evaluates(node: "Node") -> bool:
 def _word_doubts(said: tuple[Word, ...]) -> Iterator[str]:
     for place, word in enumerate(said):
         if not word.known and place == 0:
-            yield f"which program it runs is not known before: {word.text[:40]}"
+            yield f"which program it runs is known only when it runs: {word.text[:40]}"
         elif not word.known and not word.pattern:
-            yield f"its targets are not known before it runs: {word.text[:40]}"
+            yield f"its targets are known only when it runs: {word.text[:40]}"
 
 
 def redefines_programs(assignment: str) -> bool:

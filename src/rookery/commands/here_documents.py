@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-_UNCERTAIN = "it cannot be told for certain which of its lines are here-documents"
+_UNCERTAIN = "it is not certain which of its lines are here-documents"
 _IN_COMMANDS = re.compile(r"[\\'\"`$#<()\[\]\n]")
 _SPECIAL = {
     "commands": _IN_COMMANDS,

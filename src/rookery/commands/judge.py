@@ -82,7 +82,7 @@ class CommandJudge:
 
     def __call__(self, command: str, cwd: str) -> Judgement:
         if len(command) > LONGEST:
-            said = "it is too long to be looked at"
+            said = "it is too long to be checked"
             return Judgement(line=(command, cwd), why_not=said, dangers=(said,), too_deep=True)
         start = str(self._root / cwd)
         whole = whole_line(command, self._home)
@@ -90,14 +90,16 @@ class CommandJudge:
         found = _Findings(line.doubts)
         found.dangers += whole.dangers
         if whole.too_deep:
-            found.doubts.append("it runs commands in commands, deeper than is looked into")
+            found.doubts.append("it nests commands too deeply to be checked")
         if _FORK_BOMB.search(command):
-            found.dangers.append("starts itself over and over until the machine gives up")
+            found.dangers.append(
+                "starts itself over and over until the machine fails (a fork bomb)"
+            )
         self._look_at(commands, start, found)
         spelled = self._spelled(line.plain, start, found) if line.plain else None
         if spelled and _runs_git(commands) and (found.elsewhere or not self._own_repository()):
             spelled = None
-            found.doubts.append("git would look into a repository that is not this folder's own")
+            found.doubts.append("git would use a repository that is not this folder's own")
         approved = found.only_reads and not found.doubts and not found.dangers
         texts = tuple(one.texts for one in commands if one.words)
         judged = Judgement(
@@ -145,7 +147,7 @@ class CommandJudge:
                 for finding in targets.find(operand, where, effect.search):
                     found.add(finding)
         if len(commands) > MOST_COMMANDS:
-            found.dangers.append("has more commands than can be looked at")
+            found.dangers.append("has too many commands to be checked")
 
     def _run_by_git(
         self, command: SimpleCommand, effect: CommandEffect, where: Sequence[str]
@@ -259,7 +261,7 @@ def _effect_of(command: SimpleCommand) -> CommandEffect:
         return CommandEffect()
     if not said[0].known:
         return CommandEffect(
-            why_not=f"which program it runs is not known before: {said[0].text[:40]}"
+            why_not=f"which program it runs is known only when it runs: {said[0].text[:40]}"
         )
     name = program_name(said[0].text)
     if name == "cd" and len(said) == 2 and said[1].known:
@@ -289,7 +291,7 @@ def _not_known(said: Sequence[Word], name: str, read: CommandEffect) -> str:
         return read.why_not
     if wrapped(said) is not None:
         return f"{name} runs other commands"
-    return f"what {name} does is not known here"
+    return f"what {name} does is not known"
 
 
 def _guesses(said: Sequence[Word]) -> Iterator[Operand]:

@@ -126,7 +126,7 @@ class _NestedCommands:
     def _read(self, script: Script) -> ParsedLine:
         self._unread -= len(script.text) + PRICE_OF_A_TEXT
         if self._unread < 0:
-            return unread_line(script.text, "it holds more text than can be looked at", self._home)
+            return unread_line(script.text, "it has too much text to be checked", self._home)
         return read(script, home=self._home)
 
 

@@ -114,7 +114,7 @@ def reading(words: Sequence[Word]) -> CommandEffect:
         return _in_folder(words)
     name, used = reader_row(texts)
     if not name:
-        return CommandEffect(why_not=f"{texts[0]} is not a program known here")
+        return CommandEffect(why_not=f"{texts[0]} is not a known program")
     reader = readers()[name]
     read = _SortedWords(_flags(reader.flags), reader)
     doubt = read.take(without_readers(words) if name == "find" else words[used:])
@@ -142,7 +142,7 @@ def _only(word: Word, reader: Reader, deep: bool) -> str:
 def _in_folder(words: Sequence[Word]) -> CommandEffect:
     """`git -C folder`: what it does there is looked at as a command by itself."""
     if len(words) < 4 or words[3].text.startswith("-"):
-        return CommandEffect(why_not="git is given -C before its command")
+        return CommandEffect(why_not="git has -C before its command")
     inner = reading((words[0], *words[3:]))
     return replace(inner, operands=(Operand(Deed.READ, words[2]),))
 
@@ -222,7 +222,7 @@ class _SortedWords:
             word = waiting.pop()
             text = word.text
             if not word.known and not word.pattern:
-                return f"{text[:40]} is not known before it runs"
+                return f"{text[:40]} is known only when it runs"
             if text == "--" and not self._whole and not self._all_operands:
                 if ended:
                     return "a second --"
@@ -240,13 +240,13 @@ class _SortedWords:
         if name in self._known and (name.startswith("--") or self._whole or not equals):
             return self._named(name, value if equals else None, waiting)
         if text.startswith("--") or self._whole:
-            return f"{name} is not an option known here"
+            return f"unknown option {name}"
         if re.fullmatch(r"-[0-9]+", text) and "-#" in self._known:
             return ""
         for place in range(1, len(text)):
             flag = f"-{text[place]}"
             if flag not in self._known:
-                return f"{flag} in {text} is not an option known here"
+                return f"unknown option {flag} in {text}"
             kind, optional, attached = self._known[flag]
             rest = text[place + 1 :]
             if kind and rest:
@@ -264,7 +264,7 @@ class _SortedWords:
             self.flags.append(name)
             return ""
         if not waiting or not waiting[-1].known:
-            return f"{name} without a value that is known"
+            return f"{name} without a known value"
         separate = waiting.pop().text
         if separate.startswith("-") and kind not in {"NUM", "LIST"}:
             return f"{separate} after {name} looks like an option"
@@ -295,9 +295,9 @@ class _SortedWords:
                 kind = "PATH"
             printed = self._all_operands and word.pattern  # it reads no file of that name
             if kind not in {*_PATHS, "REV"} and not word.known and not printed:
-                return f"{word.text[:40]} is not known before it runs"
+                return f"{word.text[:40]} is known only when it runs"
             if not _fits(kind, word.text):
-                return f"{word.text[:40]} is no operand known here"
+                return f"{word.text[:40]} is not a known operand"
             if kind in _PATHS and word.text != "-":
                 self.paths.append(Operand(Deed.READ, word))
             elif kind == "REV":

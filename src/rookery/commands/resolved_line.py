@@ -126,7 +126,7 @@ class Spelling:
             return None
         looked_in = os.path.dirname(os.path.join(top, _WILD.split(pattern)[0]))
         if any(map(self._is_kept_back, (looked_in, *found))):
-            self.doubts.append(f"{pattern} lists names in a place that needs approval to read")
+            self.doubts.append(f"{pattern} lists names in a folder that needs approval to read")
         names = sorted(found if os.path.isabs(pattern) else map(_below(top), found))
         if any(name.startswith("-") for name in names) or not all(map(_is_text, names)):
             self.doubts.append(f"{pattern} matches a name that looks like an option")

@@ -25,12 +25,12 @@ from rookery.engine.ports.hooks import RuleBook
 
 MOST_NAMED = 5
 UNKNOWN = (
-    "Blocked: {} is not a known host. A yes lets this command reach it; sandbox.hosts in your "
-    "settings lets every command."
+    "Blocked: {} is not a known host. If you approve, this command can reach it. To "
+    "allow it for all commands, add it to sandbox.hosts in your settings."
 )
 UNKNOWN_PAGE = (
-    "{} is not a known host. A yes lets the browser open its pages until the task ends; "
-    "sandbox.hosts in your settings always does."
+    "{} is not a known host. If you approve, the browser can open its pages until "
+    "the task ends. To allow it always, add it to sandbox.hosts in your settings."
 )
 ANYWHERE = "{} can reach any host: no network namespace can be made, so hosts cannot be blocked."
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://([^\s/?#'\"<>\\]+)", re.IGNORECASE)
@@ -62,7 +62,7 @@ class CommandRules:
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         if not action.command:
             return Ruling()
-        judged = action.judgement or Judgement(why_not="nothing is known of it")
+        judged = action.judgement or Judgement(why_not="it is not a known program")
         if reason := self._denied(judged):
             return deny(reason)
         if judged.dangers:
@@ -87,8 +87,8 @@ class CommandRules:
                 )
         if judged.too_deep:
             return (
-                "The command holds commands in commands, deeper than the user's list of denied "
-                "commands can be checked. Run them one by one."
+                "The command nests commands too deeply to check them against the "
+                "user's list of denied commands. Run them one by one."
             )
         return ""
 

@@ -30,8 +30,8 @@ MOST_LOOKED_AT = 200
 MOST_OF_GIT = 50_000
 
 _HARMLESS_DEVICE = re.compile(r"/dev/(null|stdin|stdout|stderr|tty|zero|fd/[0-9]+)")
-_TOO_MANY_TO_READ = "reads more files than can be looked at before"
-_OF_A_PROCESS = "leads through what belongs to a running process"
+_TOO_MANY_TO_READ = "reads too many files to be checked"
+_OF_A_PROCESS = "leads through files of a running process"
 _WHOLE_FOLDER = frozenset("*?.[]!^-")
 _RULES_THEMSELVES = {".rookeryignore", ".rooignore"}
 _ANY = Word("")
@@ -76,7 +76,7 @@ class Targets:
             return
         for folder in folders:
             if not folder and not os.path.isabs(word.text):
-                yield _unknown(operand, f"{word.text} in a folder not known before")
+                yield _unknown(operand, f"{word.text} in a folder that is known only when it runs")
                 continue
             if word.pattern:
                 yield from self._matches(operand, folder, search)
@@ -144,7 +144,7 @@ class Targets:
         except ToolError as error:
             return self._refused(operand, path, str(error))
         except OSError as error:
-            return _not_found_out(operand, path, f"cannot be looked at: {error.strerror}")
+            return _not_found_out(operand, path, f"cannot be checked: {error.strerror}")
         real = self._real(operand.deed, path)
         shown = self._shown(real)
         reach = self._reach(operand, real)
@@ -189,7 +189,7 @@ class Targets:
             said = f"reads outside the workspace: {shown}"
             return TargetFinding(targets=(target,), notes=(said,), unfit=said)
         if place.ignored:
-            said = f"reads {shown}, which is kept from the agent"
+            said = f"reads {shown}, which is hidden from the agent"
             return TargetFinding(targets=(target,), notes=(said,), unfit=said)
         return TargetFinding(targets=(target,))
 
@@ -206,7 +206,7 @@ class Targets:
                 continue
             leaves = search.follows_links and not within(resolved(entry.path), self._root)
             if leaves or hides(entry):
-                said = f"would come upon {self._shown(entry.path)}, which is kept from the agent"
+                said = f"would read {self._shown(entry.path)}, which is hidden from the agent"
                 return TargetFinding(notes=(said,), unfit=said)
         return TargetFinding(unfit="" if self._looks.left >= 0 else _TOO_MANY_TO_READ)
 
@@ -251,7 +251,7 @@ class Targets:
         if deletes_all and self._is_root(real):
             yield f"{does} {'some' if operand.some else 'all'} of {shown}"
         elif self._rewrites_all(operand, real):
-            yield f"{does} what is in {shown}, with what git keeps there"
+            yield f"{does} everything in {shown}, including its git repository"
         elif operand.rights and self._is_root(real):
             yield f"changes who may use {shown}"
         elif place.outside and not self._temporary_only(real):
@@ -261,7 +261,7 @@ class Targets:
         elif place.credential:
             yield f"{does} {shown}, where keys and passwords are kept"
         elif place.ignored:
-            yield f"{does} {shown}, which is kept from the agent"
+            yield f"{does} {shown}, which is hidden from the agent"
         elif any(
             part.lower() == ".git" for part in Path(real).parts[len(Path(self._root).parts) :]
         ):
@@ -334,10 +334,10 @@ def _as_below(operand: Operand) -> Operand:
 def _unknown(operand: Operand, said: str) -> TargetFinding:
     if operand.deed is Deed.DELETE and (operand.deep or operand.word.below):
         return TargetFinding(
-            dangers=(f"deletes folders that are not known before it runs: {said}",),
-            doubt=f"its targets are not known before it runs: {said}",
+            dangers=(f"deletes folders that are known only when it runs: {said}",),
+            doubt=f"its targets are known only when it runs: {said}",
         )
-    return TargetFinding(doubt=f"its targets are not known before it runs: {said}")
+    return TargetFinding(doubt=f"its targets are known only when it runs: {said}")
 
 
 def _not_found_out(operand: Operand, path: str, why: str) -> TargetFinding:
@@ -357,7 +357,7 @@ def _is_a_name(text: str) -> bool:
 
 
 def _too_many(operand: Operand) -> TargetFinding:
-    said = "names more files than can be looked at"
+    said = "names too many files to be checked"
     return TargetFinding(
         dangers=() if operand.deed is Deed.READ else (said,), doubt=said, unfit=said
     )

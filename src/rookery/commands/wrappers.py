@@ -118,7 +118,7 @@ def _running(wrapper: Wrapper, rest: list[Word], folder: Word | None) -> Wrapped
         return Wrapped(scripts=(joined(rest),), folder=folder)
     if len(rest) == 1 and " " in rest[0].text:
         return Wrapped(commands=(tuple(rest),), scripts=(rest[0].script,), folder=folder)
-    given = Word("(what it is given)", known=False, below="*")
+    given = Word("(its arguments)", known=False, below="*")
     more = (given,) if wrapper.appends else ()
     return Wrapped(commands=((*rest, *more),), folder=folder)
 

@@ -228,7 +228,7 @@ def question_lines(question: IntentQuestion, ways: Mapping[Choice, str] = KEYS) 
     owns = ", ".join(question.scope) or "nothing"
     lines = [f"Scope of {question.intent_id}{name}: {owns}"] if question.intent_id else []
     if question.analysis == UNBOUNDED:
-        lines.append(f"It is not known in advance what it writes, and {_keeps(question)}.")
+        lines.append(f"What it writes is not known in advance, and {_keeps(question)}.")
     if "task" in question.choices:
         what = f"treat {question.grant} as in scope for the rest of this task"
         lines.append(f"{ways['task']}  {what}")

@@ -270,7 +270,7 @@ class Dialogue:
         if found := self._open.get(ask_id):
             return found
         if ask_id in self._withdrawn:
-            raise CommandRejected(f"Question {ask_id} was withdrawn: it is no longer needed.")
+            raise CommandRejected(f"Question {ask_id} was withdrawn.")
         for question, _ in self._open.values():
             if CATEGORY[question.ask] is not AskCategory.NON_BLOCKING:
                 raise CommandRejected(
@@ -292,7 +292,7 @@ def _check_choice(answer: Answer, question: Asked) -> None:
     if answer.choice not in offered:
         raise CommandRejected(f"This question does not offer {answer.choice!r}.")
     if (answer.reply == "yes") == (answer.choice == "halt"):
-        raise CommandRejected(f"{answer.choice!r} does not go with {answer.reply!r}.")
+        raise CommandRejected(f"{answer.choice!r} cannot be combined with {answer.reply!r}.")
     if answer.choice != "halt" and answer.by != "user":
         raise CommandRejected("Only a person can approve actions outside the scope.")
 

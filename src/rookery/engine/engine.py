@@ -122,7 +122,7 @@ class Engine:
     def follow(self, task_id: str, after: int = 0) -> AsyncIterator[Event]:
         if task := self._tasks.get(task_id):
             return task.log.follow(after)
-        raise CommandRejected(f"Task {task_id} is not open. Open it first.")
+        raise CommandRejected(f"Session {task_id} is not open. Open it first.")
 
     def events(self, task_id: str) -> Sequence[Event]:
         """What is on record of an open task."""
@@ -142,7 +142,7 @@ class Engine:
         if task := self._tasks.get(command.task_id):
             if task.log.ended:
                 raise CommandRejected(
-                    f"Task {command.task_id} was closed. Reopen it, or use another id."
+                    f"Session {command.task_id} was closed. Reopen it, or use another id."
                 )
             return
         if not (command.text.strip() or command.images):
@@ -272,8 +272,8 @@ class Engine:
         if not _was_said(log, command.message_id):
             if len(log.state.queue) >= MOST_QUEUED:
                 raise CommandRejected(
-                    f"{MOST_QUEUED:,} messages wait to be heard already, so this one was not "
-                    "queued; send it again later."
+                    f"{MOST_QUEUED:,} messages are already queued, so this one was "
+                    "not; send it again later."
                 )
             log.append(
                 UserSpoke(message_id=command.message_id, text=command.text, images=command.images)
@@ -294,14 +294,14 @@ class Engine:
 
     def _delete(self, task_id: str) -> None:
         if (task := self._tasks.get(task_id)) and not task.log.ended:
-            raise CommandRejected(f"Task {task_id} is running. Close it first.")
+            raise CommandRejected(f"Session {task_id} is running. Close it first.")
         self._tasks.pop(task_id, None)
         self._logs.delete(task_id)
 
     def _find(self, task_id: str) -> Task:
         task = self._tasks.get(task_id)
         if task is None or task.log.ended:
-            raise CommandRejected(f"Task {task_id} is not open. Open it first.")
+            raise CommandRejected(f"Session {task_id} is not open. Open it first.")
         return task
 
 

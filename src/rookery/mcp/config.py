@@ -182,7 +182,7 @@ def merged(user: Parsed, projects: Sequence[Parsed]) -> Parsed:
 
 
 NEITHER = "it needs a command, or a url with its type"
-TAKEN = "the project's definition is not used, because you have a server of that name"
+TAKEN = "the project's definition is not used, because you have a server with that name"
 UNKNOWN = "servers of the project are not used until your own file can be read"
 
 

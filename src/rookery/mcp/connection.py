@@ -125,7 +125,7 @@ async def _collect(wanted: _List, items: list[Any], seconds: float) -> str:
                 if error.code == CONNECTION_CLOSED:
                     raise
                 missing = error.code == METHOD_NOT_FOUND
-                return "" if missing else f"Its {wanted.what} could not be listed: {_said(error)}"
+                return "" if missing else f"Cannot list its {wanted.what}: {_said(error)}"
             except (ValueError, RuntimeError) as error:
                 return f"Its list of {wanted.what} is not valid: {_said(error)}"
             items += page
@@ -134,9 +134,10 @@ async def _collect(wanted: _List, items: list[Any], seconds: float) -> str:
                 break
             if cursor is None:
                 return ""
-        return f"Only the first {len(items)} of its {wanted.what} are used: it has too many."
+        return f"It has too many {wanted.what}: only the first {len(items)} are used."
     return (
-        f"Of its {wanted.what} only {len(items)} are known: the list took more than {seconds:g} s."
+        f"Only {len(items)} of its {wanted.what} are known: listing them took more "
+        f"than {seconds:g} s."
     )
 
 

@@ -87,7 +87,7 @@ class McpHub:
         if found is None:
             there = ", ".join(self._servers) or "none"
             raise BadArguments(
-                f"There is no MCP server {visible_line(name, 100)!r}. There are: {there}."
+                f"No such MCP server: {visible_line(name, 100)!r}. Available: {there}."
             )
         return self._servers[found]
 

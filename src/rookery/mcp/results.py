@@ -81,7 +81,7 @@ def in_words(error: BaseException, server: ServerDefinition) -> str:
             return f"The connection to {shown_url(server.url)} failed ({type(error).__name__})."
         case _:
             kind = type(error).__name__
-            return visible_line(f"It could not be connected ({kind}: {error}).", LONGEST)
+            return visible_line(f"The connection failed ({kind}: {error}).", LONGEST)
 
 
 def is_closed(error: Exception) -> bool:

@@ -259,4 +259,4 @@ def _digest(file: str, root: str) -> str:
                 return f"of {there.st_ino} {there.st_size} {there.st_mtime_ns} {there.st_ctime_ns}"
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        return f"not read: {error.strerror}"
+        return f"cannot be read: {error.strerror}"

@@ -21,7 +21,7 @@ LONGEST = 64
 _HASH = 8
 OWN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 """What a server may be called by whoever adds one: it stays itself wherever it is said."""
-OWN_NAME_IN_WORDS = "1 to 64 letters a to z, digits, _ . and -, of which the first is no mark"
+OWN_NAME_IN_WORDS = "1 to 64 letters a to z, digits, _ . and -, beginning with a letter or digit"
 _BLANKS = re.compile(r"\s+")
 _OTHERS = re.compile(r"[^A-Za-z0-9_-]")
 _HYPHENS = re.compile(r"-{2,}")

@@ -80,7 +80,7 @@ def _problems(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterat
     for name, given in arguments.items():
         if name not in fields:
             if schema.get("additionalProperties") is False:
-                yield f"There is no argument {name[:100]!r}."
+                yield f"Unknown argument: {name[:100]!r}."
             continue
         kind = fields[name].get("type") if isinstance(fields[name], dict) else None
         if isinstance(kind, str) and kind in _TYPES and not _is(given, kind):

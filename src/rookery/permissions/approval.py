@@ -140,7 +140,7 @@ class AllowRules:
         """Raises `CommandRejected` if there can be no rule, `StorageError` if it is not kept."""
         rule = self._rule(action)
         if rule is None:
-            raise CommandRejected("This asks every time, so no rule was added.")
+            raise CommandRejected("This always needs approval, so no rule was added.")
         if rule.tool != "command":
             self._until_the_end.append(rule)
             return

@@ -75,7 +75,7 @@ class Restrictions:
             if path in changed and path not in action.ordinary:
                 yield from self._protected(place)
             if place.link:
-                yield Ruling(notes=(f"a symbolic link leads to {place.path}",))
+                yield Ruling(notes=(f"a symbolic link points to {place.path}",))
 
     def _on_command(self, action: Action) -> Iterator[Ruling]:
         judged = action.judgement

@@ -184,7 +184,7 @@ class Prompter:
         if seconds is None:
             return None
         if seconds:
-            taken = "1 is taken" if offered else "the model decides itself"
+            taken = "answering 1" if offered else "the model decides"
             await self._keyboard.hear_out()
             self._screen.ask(f"({taken} in {seconds:.3g} s, unless you type) > ")
             try:

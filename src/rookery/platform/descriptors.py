@@ -240,7 +240,7 @@ def open_folder(root: Path, folders: Sequence[str]) -> int | None:
 
 def present(folder: int | None) -> int:
     if folder is None:
-        raise FileNotFoundError(errno.ENOENT, "a folder of its path was removed meanwhile")
+        raise FileNotFoundError(errno.ENOENT, "a folder of its path was removed")
     return folder
 
 
@@ -253,7 +253,7 @@ def regular_file(folder: int, name: str, path: str) -> os.stat_result | None:
     if stat.S_ISDIR(there.st_mode):
         raise ToolError(f"{path} is a folder. Use list_files to see its content.")
     if stat.S_ISLNK(there.st_mode):
-        raise ToolError(f"{path} became a symbolic link; nothing was done.")
+        raise ToolError(f"{path} is now a symbolic link; nothing was done.")
     if not stat.S_ISREG(there.st_mode):
         raise ToolError(f"{path} is a device, pipe or socket, not a file.")
     return there

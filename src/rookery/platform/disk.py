@@ -244,7 +244,7 @@ class KeptList(Generic[T]):
             return msgspec.convert(json.loads(data), list[self._kind])  # type: ignore[name-defined]
         except (ValueError, RecursionError, msgspec.ValidationError) as error:
             raise StorageError(
-                f"{self.file} is damaged, so nothing in it counts. Remove it and decide anew."
+                f"{self.file} is damaged, so it is ignored. Remove it, then approve again."
             ) from error
 
     @property
@@ -284,11 +284,11 @@ class KeptList(Generic[T]):
     def _insist_on_privacy(self, status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
             raise StorageError(
-                f"{self.file} is no file of yours, so nothing in it counts; move it away."
+                f"{self.file} is not a regular file of yours, so it is ignored; move it away."
             )
         if stat.S_IMODE(status.st_mode) & 0o077:
             raise StorageError(
-                f"{self.file} is open to other users, so nothing in it counts; look through it, "
+                f"Other users can access {self.file}, so it is ignored. Check it, "
                 f"then run: chmod 600 {shlex.quote(str(self.file))}"
             )
 

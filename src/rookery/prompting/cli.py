@@ -174,7 +174,7 @@ def _handed_on(slug: str, known: Sequence[Mode], workspace: Path) -> HandedOn:
     mode = find_mode(known, slug)
     if mode is None:
         there = ", ".join(each.slug for each in known)
-        raise SettingsError(f"There is no mode {slug!r}. Available: {there}.")
+        raise SettingsError(f"No such mode: {slug!r}. Available: {there}.")
     if mode.source == "project":
         folders = [workspace / PROJECT_FOLDER, workspace / ".roo"]
     else:

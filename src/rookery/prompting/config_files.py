@@ -257,7 +257,7 @@ class ConfigFolder:
             return Path("/"), PurePosixPath(os.path.realpath(path)).parts[1:]
         place = self._boundaries.place(path)
         for wrong, reason in (
-            (place.outside, f"it leads out of the workspace, to {visible(place.path)}"),
+            (place.outside, f"it points outside the workspace, to {visible(place.path)}"),
             (place.credential, "it holds credentials"),
             (place.ignored, "it is hidden from the agent"),
         ):

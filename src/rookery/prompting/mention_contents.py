@@ -41,10 +41,8 @@ _COMMANDS = {
     "git_changes": "git status --short --branch && git diff --no-ext-diff --no-textconv HEAD",
     "commit": "git show --stat --patch --no-ext-diff --no-textconv {}",
 }
-_CHANGED = (
-    "What {} would do has changed since it was looked at, so it was not run. Mention it again."
-)
-_ENOUGH = "Not attached: the message has enough already."
+_CHANGED = "What {} would do has changed since it was checked, so it was not run. Mention it again."
+_ENOUGH = "Not attached: the message already has enough attachments."
 _TAGS = {"git_changes": "git_working_state", "commit": "git_commit"}
 
 
@@ -246,7 +244,7 @@ def plain_text(mention: Mention, *, terminal: str = "", problems: Sequence[str] 
             output = terminal.strip("\n") or "(No command has been run.)"
             return quoted("terminal_output", _clipped(output))
         case "problems":
-            rows = [*problems[:50]] or ["(Nothing is known: no editor reports problems here.)"]
+            rows = [*problems[:50]] or ["(No problems are known: no editor reports them here.)"]
             return quoted("workspace_diagnostics", _clipped("\n".join(rows)))
         case _:
             return ""

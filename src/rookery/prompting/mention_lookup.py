@@ -171,7 +171,7 @@ def _each_once(found: Sequence[Found]) -> list[Found]:
 def _left_out(count: int, what: str, ctx: ToolContext) -> list[str]:
     if count <= 0:
         return []
-    sentence = f"{count} more {what} are not looked up: that is too many for one message."
+    sentence = f"{count} more {what} were not looked up: too many for one message."
     ctx.append(Noted(text=sentence))
     return [f"({sentence})"]
 

@@ -94,7 +94,7 @@ def _loaded(text: str) -> Any:
 
         def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
             if self.check_event(yaml.AliasEvent):
-                raise ValueError("it refers to another part of itself with *, which is not read")
+                raise ValueError("it uses a YAML alias (*), which is not supported")
             if self.depth == _DEEPEST:
                 raise ValueError("it is nested too deeply")
             self.depth += 1
@@ -204,8 +204,8 @@ def _within(usual: Sequence[Mode], mode: Mode, scan: ConfigScan) -> Mode:
         bound = {group.name: group.pattern for group in replaced.groups}
         taken = ", ".join(_without(name, bound.get(name, "")) for name in more)
         scan.complain(
-            f"The project's mode {mode.slug} may not do more than yours, so this was "
-            f"removed from it: {taken}."
+            f"The project's mode {mode.slug} cannot allow more than yours, so this "
+            f"was removed from it: {taken}."
         )
     return replace(
         mode,

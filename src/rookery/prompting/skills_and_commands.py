@@ -90,7 +90,7 @@ def _tell_unused(skills: tuple[Skill, ...], scan: ConfigScan) -> None:
     for skill in skills:
         if skill.origin == "project" and any(_hides(own, skill) for own in users):
             scan.complain(
-                f"The project's skill {skill.name} is not used: you have one of that name."
+                f"The project's skill {skill.name} is not used: you have a skill with that name."
             )
 
 
@@ -139,9 +139,9 @@ def _skill(folder: ConfigFolder, file: str, name: str, mode: str, scan: ConfigSc
 
 def _checked_name(about: dict[str, Any], folder: str) -> str:
     if about.get("name") != folder:
-        raise ValueError(f"its name must be that of its folder, {folder}")
+        raise ValueError(f"its name must be the name of its folder, {folder}")
     if not _NAME.fullmatch(folder):
-        raise ValueError("its name may have small letters, digits and - between them, 64 at most")
+        raise ValueError("its name may have lower-case letters and digits, joined by -, 64 at most")
     return folder
 
 
@@ -220,7 +220,11 @@ class CommandFiles:
         known = usual | users
         for name, command in _commands_in(self._of_project if self._trusted else [], scan).items():
             if name in known:
-                whose = "you have one of that name" if name in users else "it is a built-in name"
+                whose = (
+                    "you have a command with that name"
+                    if name in users
+                    else "it is a built-in name"
+                )
                 scan.complain(f"The project's own command /{name} is not used: {whose}.")
             known.setdefault(name, command)
         return FoundCommands(

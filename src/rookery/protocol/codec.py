@@ -150,7 +150,7 @@ def answer_from_json(query: Asking[T], answer: object) -> T:
 def _request_from(fields: dict[str, Any], kinds: dict[str, type[Any]], what: str) -> object:
     cls = kinds.get(str(fields.get("kind")))
     if cls is None:
-        raise CommandRejected(f"There is no {what} {fields.get('kind')!r}.")
+        raise CommandRejected(f"Unknown {what}: {fields.get('kind')!r}.")
     return read_request(fields, cls, what)
 
 
@@ -249,7 +249,7 @@ def chosen(answer: str, offered: list[OfferedAnswer]) -> OfferedAnswer:
 
 
 _CEILINGS = {
-    "requests": "This session has made {count:.0f} requests, which is its limit (max_requests).",
+    "requests": "This session has reached its limit of {count:.0f} requests (max_requests).",
     "cost": "This session has reached its limit of ${count:.2f} (max_cost).",
     "tokens": "This session has reached its limit of {count:,.0f} tokens (max_tokens).",
     "seconds": "This session has reached its limit of {minutes:.3g} minutes of work (max_minutes).",

@@ -68,7 +68,9 @@ async def _introduce(host: "RemoteHost", token: str | None) -> None:
         with anyio.fail_after(SECONDS_TO_ANSWER):
             await host.initialize({**client, **({} if token is None else {"token": token})})
     except TimeoutError as error:
-        raise NoHost(f"Nobody answers there within {SECONDS_TO_ANSWER:.0f} seconds.") from error
+        raise NoHost(
+            f"The server did not answer within {SECONDS_TO_ANSWER:.0f} seconds."
+        ) from error
     except Disconnected as error:
         raise NoHost("The server closed the connection at the first message.") from error
 
@@ -98,7 +100,7 @@ class RemoteServer:
     ) -> Any:
         """What a method answers. Raises what it was refused with."""
         if isinstance(params, msgspec.Raw) and len(memoryview(params)) > LONGEST_MESSAGE - _FRAME:
-            raise CommandRejected(f"That is more than {LONGEST_MESSAGE >> 20} MiB. Send less.")
+            raise CommandRejected(f"The message is larger than {LONGEST_MESSAGE >> 20} MiB.")
         try:
             return await self._peer.call(method, params, at_once=at_once)
         except RpcError as error:
@@ -128,7 +130,7 @@ class RemoteServer:
         raise NotImplementedError
 
     async def answer(self, method: str, params: Params) -> object:
-        raise RpcError(METHOD_NOT_FOUND, "A client takes no requests.")
+        raise RpcError(METHOD_NOT_FOUND, "Clients do not accept requests.")
 
     async def hear(self, method: str, params: Params) -> None:
         match params:

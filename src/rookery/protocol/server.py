@@ -190,7 +190,7 @@ class _Connection:
             return {**self._introduction.hear(fields), **self._greeting}
         self._introduction.check()
         if not (called := self._methods.get(method)):
-            raise RpcError(METHOD_NOT_FOUND, f"There is no method {method!r}.")
+            raise RpcError(METHOD_NOT_FOUND, f"No such method: {method!r}.")
         if called.takes is not None and (unknown := unknown_field(fields, called.takes)):
             raise RpcError(INVALID_PARAMS, f"{method} {unknown} Nothing was done.")
         try:

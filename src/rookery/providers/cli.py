@@ -107,7 +107,7 @@ def _text(offers: Mapping[str, list[str]], default: ModelChoice | None, trouble:
     usual = [(default.provider, default.model)] if default else []
     rows = dict.fromkeys(chain((row for row in usual if row not in offered), offered))
     if not rows:
-        return trouble or f"No model is at hand. Do one of these:\n{ways_to_a_model()}"
+        return trouble or f"No model available. Do one of these:\n{ways_to_a_model()}"
     lines = ["\t".join([*row, *(["default"] if row in usual else [])]) for row in rows]
     provider, model = next(iter(usual or rows))
     return "\n".join(

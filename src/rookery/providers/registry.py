@@ -46,7 +46,7 @@ def find_model(provider: str, model_id: str, described: Mapping[str, Any]) -> Mo
     if unknown := set(described) - _FIELDS:
         raise SettingsError(
             f"The description of {model_id} in the settings has unknown fields: "
-            f"{', '.join(sorted(unknown))}. Known: {', '.join(sorted(_FIELDS))}."
+            f"{', '.join(sorted(unknown))}. Available: {', '.join(sorted(_FIELDS))}."
         )
     known = {**_entry(provider, model_id), **described}
     usable = {name: value for name, value in known.items() if name in _FIELDS}
@@ -218,7 +218,7 @@ def open_provider(
     where the key comes from. Raises `SettingsError` for whatever cannot work.
     """
     if name not in NAMES:
-        raise SettingsError(f"There is no provider {name!r}. Choose one of {', '.join(NAMES)}.")
+        raise SettingsError(f"No such provider: {name!r}. Available: {', '.join(NAMES)}.")
     if not model:
         raise SettingsError(f"{CHOOSE_A_MODEL} {name} with --model.")
     info = replace(find_model(name, model, described or {}), base_url=base_url or "")
@@ -263,7 +263,7 @@ def _checked(url: str) -> str:
         usable = False
     if not usable:
         raise SettingsError(
-            f"{url!r} is no base URL. It begins with http:// or https:// and names a host."
+            f"{url!r} is not a base URL. A base URL begins with http:// or https:// and has a host."
         )
     return url
 

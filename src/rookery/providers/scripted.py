@@ -172,7 +172,10 @@ async def performance(
     """One scene as a stream, with a pause before each piece."""
     if number >= len(scenes):
         raise ProviderError(
-            f"The script has {len(scenes)} answers, and another one was requested. Add it.",
+            (
+                f"The script has {len(scenes)} answers, but the model was asked once "
+                "more. Add an answer."
+            ),
             kind=FailureKind.REJECTED,
         )
     async with aclosing(_play(scenes[number], number, pause)) as chunks:

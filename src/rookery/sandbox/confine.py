@@ -72,7 +72,7 @@ def main(words: list[str]) -> None:
         set_limit(*limit.split("="))
     if plan.all("drop"):
         drop_capabilities()
-    _must(_call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "new privileges cannot be ruled out")
+    _must(_call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "new privileges cannot be prevented")
     for where in plan.all("proxy"):
         hand_over(where, [int(port) for port in plan.all("forward")])
     network_off = "off" in plan.all("network")
@@ -210,7 +210,7 @@ def landlock(plan: ConfinementPlan, *, network_off: bool) -> None:
     attributes = _u64(*handled)
     rules = _call("syscall", _CREATE_RULESET, attributes, len(attributes), 0)
     if rules < 0:
-        raise NotConfined("Landlock takes no rules")
+        raise NotConfined("Landlock rejects the rules")
     left_out, above = frozenset(unwritten), _ancestors(unwritten)
     for path in plan.all("write"):
         allow_around(rules, path, changes | reads, left_out, above)
@@ -232,7 +232,9 @@ def allow(rules: int, path: str, access: int) -> None:
         access &= EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
     if kind != 0o120000:
         rule = _u64(access) + _u32(file)
-        _must(_call("syscall", _ADD_RULE, rules, _PATH_BENEATH, rule, 0), f"{path} has no rule")
+        _must(
+            _call("syscall", _ADD_RULE, rules, _PATH_BENEATH, rule, 0), f"{path} cannot be confined"
+        )
     os.close(file)
 
 

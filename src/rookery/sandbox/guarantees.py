@@ -42,7 +42,7 @@ WRITES = "writes confined"
 CREDENTIALS = "credentials hidden"
 OWN = "own state hidden"
 NETWORK = "network closed"
-PROCESSES = "processes gone with the command"
+PROCESSES = "processes end with the command"
 PROTECTED = "protected files read-only"
 PRIVILEGES = "no new privileges"
 
@@ -78,7 +78,7 @@ def _by_landlock(state: SandboxState) -> Iterator[Guarantee]:
     if state.landlock < 3:
         writes += ", and with this kernel files outside can be truncated"
     yield Guarantee(WRITES, Holds.PARTLY, f"{writes}; the temporary folder is shared")
-    sockets = "names of hidden files can be listed, and sockets with a path can be connected to"
+    sockets = "names of hidden files can be listed, and Unix sockets with a path can be reached"
     yield Guarantee(CREDENTIALS, Holds.PARTLY, sockets)
     yield Guarantee(OWN, Holds.PARTLY, "names can be listed; contents cannot be read")
     yield _network_by_landlock(state)

@@ -164,7 +164,7 @@ def find_layers(confinement: Confinement, programs: str, joining: tuple[str, ...
     """The best that works here. It takes a trivial command or two. `joining` leads into a network
     that commands share."""
     if not sys.platform.startswith("linux"):
-        return no_layers(f"there is none for {sys.platform} yet")
+        return no_layers(f"there is no sandbox for {sys.platform} yet")
     from rookery.sandbox.confine import landlock_version
 
     network = confinement.network

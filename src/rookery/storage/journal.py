@@ -74,7 +74,7 @@ class TaskLock:
         try:
             self._fd = open_lock(path)
         except FileNotFoundError as error:
-            raise StorageError(f"There is no task {folder.name}.") from error
+            raise StorageError(f"No such session: {folder.name}.") from error
         except OSError as error:
             raise StorageError(
                 f"Session {folder.name} cannot be opened: {path} is not writable "
@@ -111,7 +111,7 @@ class TaskLock:
                 raise FileNotFoundError(path)
             self._sign()
         except FileNotFoundError as error:
-            raise StorageError(f"There is no task {task}.") from error  # just deleted
+            raise StorageError(f"No such session: {task}.") from error  # just deleted
         except OSError as error:
             raise StorageError(
                 f"Session {task} cannot be opened: {path} cannot be locked ({reason(error)})."
@@ -183,7 +183,7 @@ class Journal:
                 undo.pop_all()
         except OSError as error:
             raise StorageError(
-                f"Task {folder.name} could not be created in {folder} ({reason(error)})."
+                f"Session {folder.name} could not be created in {folder} ({reason(error)})."
             ) from error
         return journal
 
@@ -327,8 +327,8 @@ class Journal:
 
     def _refuse(self, error: OSError) -> None:
         self._refusal = (
-            f"The end of the task's journal in {self._folder} is uncertain ({reason(error)}). "
-            "Close the task, then continue it with --continue."
+            f"The end of the session's journal in {self._folder} is uncertain "
+            f"({reason(error)}). Close the session, then continue it with --continue."
         )
 
 
@@ -368,16 +368,16 @@ def _opened_to_append(folder: Path) -> int:
 
 def _unreadable(folder: Path, error: OSError) -> StorageError:
     if isinstance(error, FileNotFoundError):
-        return StorageError(f"There is no task {folder.name}.")
+        return StorageError(f"No such session: {folder.name}.")
     return StorageError(
-        f"The journal of task {folder.name} cannot be read ({reason(error)}). Check the access "
-        f"rights of {folder} and the disk it is on."
+        f"The journal of session {folder.name} cannot be read ({reason(error)}). "
+        f"Check the permissions of {folder} and the disk it is on."
     )
 
 
 def _unwritten(folder: Path, error: OSError) -> StorageError:
     remedy = "Free some space" if error.errno in _FULL else f"Make {folder} writable again"
     return StorageError(
-        f"The task's journal could not be written ({reason(error)}); everything up to here is "
-        f"kept. {remedy}, then continue with --continue."
+        f"The session's journal could not be written ({reason(error)}); everything up "
+        f"to here is kept. {remedy}, then continue with --continue."
     )

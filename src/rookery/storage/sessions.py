@@ -160,8 +160,8 @@ class TaskStore:
                 _bury(tomb)
         except OSError as error:
             raise StorageError(
-                f"A deleted task could not be removed from {self._places.tasks} ({reason(error)}). "
-                "Make that folder writable."
+                f"A deleted session could not be removed from {self._places.tasks} "
+                f"({reason(error)}). Make that folder writable."
             ) from error
 
     def _forget_deleted(self) -> None:
@@ -316,7 +316,9 @@ class TaskArtifacts:
             with self._locate(artifact_id).open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if not 0 <= offset <= size:
-                    raise ToolError(f"{artifact_id} has {size} bytes, so none at {offset}.")
+                    raise ToolError(
+                        f"{artifact_id} has only {size} bytes; offset {offset} is past its end."
+                    )
                 file.seek(offset)
                 return file.read(limit), size
         except FileNotFoundError as error:
@@ -347,7 +349,7 @@ class TaskArtifacts:
 
     def _locate(self, artifact_id: str) -> Path:
         if not _OUTPUT_NAME.fullmatch(artifact_id):
-            raise ToolError(f"{artifact_id} is no artifact id; they look like cmd-1.txt.")
+            raise ToolError(f"{artifact_id} is not an artifact id; they look like cmd-1.txt.")
         return self._folder / artifact_id
 
     def _numbers(self) -> list[int]:
@@ -392,4 +394,4 @@ class OutputFile:
 
 
 def _missing(artifact_id: str) -> ToolError:
-    return ToolError(f"There is no artifact {artifact_id}; the command's result names its id.")
+    return ToolError(f"No such artifact: {artifact_id}. The command's result has its id.")

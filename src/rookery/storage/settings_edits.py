@@ -70,7 +70,7 @@ def _is_too_long(text: str) -> bool:
 
 def _target(file: Path, *, shared: bool) -> Path:
     if shared and (file.is_symlink() or file.parent.is_symlink()):
-        raise SettingsError(f"{file} is a link and is not changed; edit it yourself.")
+        raise SettingsError(f"{file} is a symbolic link and was not changed; edit it yourself.")
     return file if shared else file.resolve()
 
 
@@ -81,7 +81,7 @@ def _locked(folder: Path, *, shared: bool) -> Iterator[None]:
         folder.mkdir(mode=0o755 if shared else 0o700, parents=True, exist_ok=True)
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise SettingsError(f"Nothing could be written in {folder}: {reason(error)}.") from error
+        raise SettingsError(f"Cannot write to {folder}: {reason(error)}.") from error
     try:
         _lock(fd, folder)
         yield

@@ -102,14 +102,14 @@ def _exposed(folder: Path) -> Iterator[str]:
 
 def _problems_of_order(events: Sequence[Event]) -> Iterator[str]:
     if events and not isinstance(events[0].fact, TaskOpened):
-        yield "The first event does not open the task."
+        yield "The first event does not open the session."
     for before, event in pairwise(events):
         if event.ts <= before.ts:
             yield f"Event {event.seq} is not later than the one before it."
     for event in events:
         match event.fact:
             case TaskOpened() if event.seq > 1:
-                yield f"Event {event.seq} opens the task again."
+                yield f"Event {event.seq} opens the session again."
             case Rewound(to=to) if not 1 <= to < event.seq:
                 yield f"Event {event.seq} rewinds to event {to}, which is not before it."
             case FilesRestored(to=to) if not 1 <= to < event.seq:
@@ -245,12 +245,12 @@ class _Deeds(Struct):
         match event.fact:
             case TaskClosed():
                 if self.closed:
-                    yield f"Event {event.seq} closes the task a second time."
+                    yield f"Event {event.seq} closes the session a second time."
                 self.closed = True
             case TaskReopened() | Rewound():
                 self.closed = False
             case fact if self.closed and not isinstance(fact, _AFTER_THE_END):
-                yield f"Event {event.seq} comes after the end of the task."
+                yield f"Event {event.seq} comes after the end of the session."
             case _:
                 pass
 

@@ -143,7 +143,7 @@ async def _vacant(path: str, ctx: ToolContext) -> str:
     """A path where nothing is."""
     if await ctx.files.sha(path):
         raise BadArguments(
-            f"{path} is there already; nothing was changed. Update it, or choose another path."
+            f"{path} already exists; nothing was changed. Update it, or choose another path."
         )
     await ctx.files.examine(path)  # refuses a name too much like one that is there
     return ctx.files.locate(path)

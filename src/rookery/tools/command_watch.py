@@ -283,8 +283,8 @@ def still_running(
     cwd: str, seconds: float, preview: Preview, kept: Artifact, *, waits_for_input: bool
 ) -> str:
     stuck = (
-        "It waits for input, which nobody can give it here: run it again with what it asks for "
-        "as arguments, and do not wait for this one."
+        "It is waiting for input, which cannot be given here: run it again with "
+        "arguments instead, and do not wait for this one."
     )
     return "\n".join(
         [
@@ -329,7 +329,9 @@ def status(end: CommandEnd, limits: Limits) -> str:
         case CommandEnd(exit_code=0):
             return "Exit code: 0"
         case CommandEnd(exit_code=code) if code < 0:
-            return "Exit code: unknown. Nobody saw the command end; check what it has done."
+            return (
+                "Exit code: unknown. The end of the command was not seen; check what it has done."
+            )
         case CommandEnd(exit_code=code, signal=""):
             return f"Exit code: {code}. Look at the output for the reason before going on."
         case CommandEnd(exit_code=code, signal=name):

@@ -53,7 +53,9 @@ class ReadCommandOutput:
 
     async def prepare(self, args: ReadCommandOutputArgs, ctx: ToolContext) -> Action:
         if not re.fullmatch(r"cmd-[0-9]{1,18}\.txt", args.artifact_id):
-            raise BadArguments(f"{args.artifact_id} is no artifact id; they look like cmd-1.txt.")
+            raise BadArguments(
+                f"{args.artifact_id} is not an artifact id; they look like cmd-1.txt."
+            )
         limit = min(max(args.limit or DEFAULT_LIMIT, 1), ctx.limits.read_bytes)
         work = (
             partial(_search, ctx.artifacts, args.artifact_id, args.search, limit)
@@ -81,7 +83,7 @@ def _read(artifacts: Artifacts, artifact_id: str, offset: int, limit: int) -> st
     data, size = artifacts.read(artifact_id, offset, limit)
     end = offset + len(data)
     first = 1 + _newlines_before(artifacts, artifact_id, offset)
-    state = "COMPLETE" if end == size else f"TRUNCATED, go on at offset {end}"
+    state = "COMPLETE" if end == size else f"TRUNCATED, continue at offset {end}"
     header = f"{artifact_id}: {size} bytes in all, here {offset} to {end}. {state}."
     lines = readable(data.decode("utf-8", "replace")).removesuffix("\n").split("\n")
     return "\n".join([header, *(f"{number} | {line}" for number, line in enumerate(lines, first))])
@@ -202,11 +204,11 @@ def _check_unchanged(shown: Judgement, now: Judgement) -> None:
     before, after = _effects(shown), _effects(now)
     changes = [f"it now {one}" for one in after if one not in before]
     changes += [f"no longer {one}" for one in before if one not in after]
-    told = changes[:MOST_CHANGES_TOLD] or ["the files it names are not what they were"]
+    told = changes[:MOST_CHANGES_TOLD] or ["the files it names have changed"]
     if len(changes) > MOST_CHANGES_TOLD:
         told.append(f"{len(changes) - MOST_CHANGES_TOLD} more")
     raise ToolError(
-        "What this command would do has changed since it was looked at: "
+        "What this command would do has changed since it was checked: "
         f"{'; '.join(told)}. It was not run; call it again."
     )
 

@@ -58,7 +58,7 @@ class UpdateTodoList:
     async def prepare(self, args: UpdateTodoListArgs, ctx: ToolContext) -> Action:
         todos = checklist(args.todos)
         if args.todos.strip() and not todos:
-            raise BadArguments("todos holds no item. Write each on a line of its own, as [ ] text.")
+            raise BadArguments("todos has no items. Write each on its own line, as [ ] text.")
 
         async def perform(permit: Permit) -> Outcome:
             ctx.append(TodosChanged(todos=todos))
@@ -229,9 +229,7 @@ class LoadSkill:
         skills = {skill.name: skill for skill in self._skills(mode)}
         if name not in skills:
             known = ", ".join(skills) or "none"
-            raise BadArguments(
-                f"There is no skill {name[:100]!r} in mode {mode}. There are: {known}."
-            )
+            raise BadArguments(f"No such skill in mode {mode}: {name[:100]!r}. Available: {known}.")
         return skills[name]
 
 
@@ -270,10 +268,10 @@ class SwitchModeTool:
         modes = self._modes()
         others = ", ".join(mode.slug for mode in modes if mode.slug != current)
         if slug == current:
-            raise BadArguments(f"The mode is {current} already. The other modes are: {others}.")
+            raise BadArguments(f"The mode is already {current}. The other modes are: {others}.")
         mode = find_mode(modes, slug)
         if mode is None:
-            raise BadArguments(f"There is no mode {slug[:100]!r}. There are: {others}.")
+            raise BadArguments(f"No such mode: {slug[:100]!r}. Available: {others}.")
         return mode
 
 
@@ -309,16 +307,15 @@ class NewTask:
     async def prepare(self, args: NewTaskArgs, ctx: ToolContext) -> Action:
         children = ctx.children
         if children is None:
-            raise ToolError("No task can be begun from here.")
+            raise ToolError("No sub-task can be started from here.")
         if ctx.depth >= ctx.limits.task_depth:
             raise ToolError(
-                f"{ctx.depth} tasks are waiting for one another already, which is the most. Do "
-                "this part yourself."
+                f"Sub-tasks can be nested {ctx.depth} deep at most. Do this part yourself."
             )
         mode = find_mode(self._modes(), args.mode)
         if mode is None:
             known = ", ".join(each.slug for each in self._modes())
-            raise BadArguments(f"There is no mode {args.mode!r}. There are: {known}.")
+            raise BadArguments(f"No such mode: {args.mode!r}. Available: {known}.")
         if not args.message.strip():
             raise BadArguments("new_task was called without a message.")
         child = ChildTask(
@@ -332,7 +329,7 @@ class NewTask:
             return await children.attend(ctx.call_id, child)
 
         return Action(
-            title=f"Begin a task in {args.mode} mode",
+            title=f"Start a sub-task in {args.mode} mode",
             perform=perform,
             child=child.task_id,
             notes=self._gains(ctx.mode, mode),

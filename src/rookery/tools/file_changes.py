@@ -60,7 +60,7 @@ async def existing(path: str, ctx: ToolContext) -> FileText:
     """The file that is to be edited."""
     file = await ctx.files.examine(path)
     if file is None:
-        raise BadArguments(f"There is no file {path}. write_to_file creates one.")
+        raise BadArguments(f"No such file: {path}. write_to_file creates one.")
     return file
 
 
@@ -123,9 +123,9 @@ def is_outside(located: str) -> bool:
 
 def unchanged(path: str) -> Action:
     async def perform(permit: Permit) -> Outcome:
-        return Outcome(text=f"No changes needed: {path} already is as you want it.")
+        return Outcome(text=f"No changes needed: {path} already has this content.")
 
-    return Action(title=f"Leave {path} as it is", perform=perform)
+    return Action(title=f"Keep {path} unchanged", perform=perform)
 
 
 def explain_miss(ctx: ToolContext, file: FileText, explanation: Callable[[str], str]) -> Action:
@@ -144,7 +144,7 @@ def explain_miss(ctx: ToolContext, file: FileText, explanation: Callable[[str], 
                 raise ToolError(f"{file.path} is no longer a text file.")
 
     return Action(
-        title=f"Look in {file.path} for what an edit did not find",
+        title=f"Search {file.path} for the text that an edit did not find",
         perform=perform,
         reads=[file.path],
         payload={
@@ -186,7 +186,7 @@ def _encoded(file: FileText, new: str) -> bytes:
         return file.encode(new)
     except UnicodeEncodeError as error:
         raise BadArguments(
-            f"{file.path} is encoded as {file.encoding}, which has no way to write "
+            f"{file.path} is encoded as {file.encoding}, which cannot represent "
             f"{error.object[error.start : error.end]!r}."
         ) from error
 

@@ -287,7 +287,7 @@ def _where(passages: Sequence[Passage], spans: Sequence[Span], total: int) -> li
         return []
     shown = ", ".join(str(each.span) for each in passages)
     all_shown = len(spans) > 1 and last == spans[-1].last
-    more = "" if all_shown else f" To go on: offset={last + 2}."
+    more = "" if all_shown else f" To continue: offset={last + 2}."
     return [f"(Lines {shown} of {total}.{more})"]
 
 

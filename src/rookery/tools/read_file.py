@@ -100,9 +100,9 @@ def span_of(said: Any) -> Span:
             raise _wrong(said)
     first, last = _number(start, said), _number(end, said, missing=_TO_THE_END)
     if first < 1:
-        raise ToolError(f"Lines {first}-{last} are no lines: lines count from 1.")
+        raise ToolError(f"Lines {first}-{last} are invalid: lines count from 1.")
     if last < first:
-        raise ToolError(f"Lines {first}-{last} are no lines: the last comes before the first.")
+        raise ToolError(f"Lines {first}-{last} are invalid: the last comes before the first.")
     return Span(first - 1, last - 1)
 
 
@@ -173,7 +173,9 @@ def _wish(args: ReadFileArgs, path: str, limits: Limits) -> SectionWish:
 def _batch(args: ReadFileArgs, ctx: ToolContext) -> Action:
     files = args.files or []
     if args.mode or args.offset or args.limit or args.indentation:
-        raise BadArguments("mode, offset, limit and indentation go with path, not with files.")
+        raise BadArguments(
+            "mode, offset, limit and indentation can be used with path, not with files."
+        )
     if len(files) > MOST_FILES:
         raise BadArguments(f"{len(files)} files are too many; one call reads up to {MOST_FILES}.")
     asked = _found(files, ctx)

@@ -169,14 +169,14 @@ class ListCodeDefinitionNames:
     async def _of_file(self, path: str, ctx: ToolContext, permit: Permit) -> Outline:
         file = await ctx.files.read(path, permit)
         if not isinstance(file, FileText):
-            raise ToolError(f"{path} is not a text file and defines nothing.")
+            raise ToolError(f"{path} is not a text file, so it has no definitions.")
         return Outline(path, tuple(await self._outlines.outline(path, as_utf8(file.text))))
 
 
 def _outlines(path: str, found: Sequence[Outline]) -> str:
     telling = [outline for outline in found if outline.definitions]
     if not telling:
-        return f"Nothing is known to be defined in {path}. read_file shows what is there."
+        return f"No definitions found in {path}. read_file shows its content."
     return "\n\n".join(_shared(telling, MOST_OUTLINED))
 
 

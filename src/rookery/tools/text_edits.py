@@ -233,10 +233,7 @@ class SearchReplace:
 
 def _told_apart(lines: tuple[int, ...]) -> str:
     listed = ", ".join(map(str, lines))
-    return (
-        f"The text is in the file more than once, at lines {listed}. Quote more of what is "
-        "around it."
-    )
+    return f"The text is in the file more than once, at lines {listed}. Quote more lines around it."
 
 
 class EditFileArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -288,7 +285,7 @@ class EditFile:
 async def _create(ctx: ToolContext, path: str, text: str) -> Action:
     if await ctx.files.examine(path):
         raise BadArguments(
-            f"{path} is there already, so old_string must not be empty: quote what is to change."
+            f"{path} already exists, so old_string must not be empty: quote the text to change."
         )
     fresh = FileText(path=ctx.files.locate(path), text="", sha="")
     action = await change_file(ctx, fresh, text, tool="newFileCreated")

@@ -84,13 +84,13 @@ def page_of(asked: Asked, step: QuestionStep) -> QuestionPage:
                 title=f"{title}?" if not title.endswith("?") else title, keys=_approval_keys(asked)
             )
         case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
-            return QuestionPage(title="Limit reached", keys=(("y", "go on"), ("n", "leave it")))
+            return QuestionPage(title="Limit reached", keys=(("y", "continue"), ("n", "stop")))
         case AskKind.MISTAKE_LIMIT_REACHED:
-            trying = (("y", "let it try again"), ("r", "give a hint"), ("n", "leave it"))
+            trying = (("y", "let it try again"), ("r", "give a hint"), ("n", "stop"))
             return QuestionPage(title="The model is stuck", keys=trying)
         case _:
             return QuestionPage(
-                title="The request failed", keys=(("y", "try again"), ("n", "leave it"))
+                title="The request failed", keys=(("y", "try again"), ("n", "stop"))
             )
 
 

@@ -236,7 +236,7 @@ class Questions:
         offered = suggestions(question.asked.text)
         gone = time.monotonic() - self._shown_at[question.asked.ask_id]
         if gone < seconds:
-            self._panel.count_down(f"takes 1 in {seconds - gone:.0f} s")
+            self._panel.count_down(f"answers 1 in {seconds - gone:.0f} s")
         elif offered:
             self._counting = False
             await self.answer(question, *question.chosen(offered[0]))

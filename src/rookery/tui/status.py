@@ -88,7 +88,7 @@ def header_line(around: HeaderFacts, theme: Theme, width: int) -> Text:
     quiet = theme.ink(theme.quiet)
     left = Text("♜ rookery", theme.ink(theme.accent, bold=True))
     if around.automatic:
-        left.append("  acts unasked", theme.ink(theme.careful, bold=True))
+        left.append("  auto-approve", theme.ink(theme.careful, bold=True))
     right = metrics(around, theme, width // 2)
     middle = _middle(around, width - left.cell_len - right.cell_len - 4)
     line = Text.assemble(left, "  ", (middle, quiet))

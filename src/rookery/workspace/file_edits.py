@@ -121,7 +121,7 @@ def _demand_unchanged(folder: int | None, name: str, change: Change) -> os.stat_
     there = None if folder is None else regular_file(folder, name, change.path)
     if folder is None or there is None:
         if change.before:
-            raise ToolError(f"{change.path} is no longer there; nothing was written.")
+            raise ToolError(f"{change.path} no longer exists; nothing was written.")
         return None
     if not change.before:
         raise _created_meanwhile(change)
@@ -134,7 +134,7 @@ def _demand_unchanged(folder: int | None, name: str, change: Change) -> os.stat_
 
 def _created_meanwhile(change: Change) -> ToolError:
     return ChangedMeanwhile(
-        f"{change.path} was created by someone else meanwhile; nothing was written. Read it first."
+        f"{change.path} was created by another program; nothing was written. Read it first."
     )
 
 
@@ -297,7 +297,7 @@ def _put_back(steps: Sequence[_EditStep]) -> None:
         try:
             _undo(step)
         except OSError:
-            lost.append(f"{step.change.path} (what it was is in {step.kept} beside it)")
+            lost.append(f"{step.change.path} (its old content is in {step.kept} beside it)")
             step.kept = ""  # so that it is not cleared away
     if lost:
         raise ToolError(f"An edit failed and could not be reverted: {', '.join(lost)}.")

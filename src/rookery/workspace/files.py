@@ -122,7 +122,7 @@ class WorkspaceFiles:
     ) -> FileText | FileBytes:
         located = self.locate(path)
         if located not in permit.reads:
-            raise Denied(f"There is no permit to read {located}.")
+            raise Denied(f"Reading {located} was not permitted.")
         most = max(most or 0, self._limits.edit_bytes)
         return self._known.noted(await _beside(partial(self._read, most=most), located))
 
@@ -152,7 +152,7 @@ class WorkspaceFiles:
 
     def _demand_permit(self, change: Change, data: bytes | None, permit: Permit) -> None:
         if change not in permit.changes or self.locate(change.path) != change.path:
-            raise Denied(f"There is no permit for this change of {change.path}.")
+            raise Denied(f"This change of {change.path} was not permitted.")
         if ("" if data is None else sha(data)) != change.after:
             raise Denied(f"The content for {change.path} is not what was permitted.")
 

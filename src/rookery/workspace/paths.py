@@ -167,7 +167,9 @@ def locate(root: Path, said: str, *, also: Path | None = None) -> Located:
     """Where a path leads, seen from `root`, which is canonical; `also` is another name of it."""
     located = _followed(root, _seen_from(root, also, said), said)
     if hidden(located.path):
-        raise ToolError(f"{said} leads to {visible(located.path)!r}, a name with odd characters.")
+        raise ToolError(
+            f"{said} leads to {visible(located.path)!r}, a name with unusual characters."
+        )
     _refuse_odd(root, located.path, said)
     return located
 
@@ -277,7 +279,7 @@ def _link_target(path: str, said: str) -> PurePosixPath | None:
         return None  # no link, or nothing there; whatever else it is shows on opening
     if not os.path.exists(path):
         raise ToolError(
-            f"{said} leads over {visible(path)}, a symbolic link to {visible(target)}, which is "
-            "not there."
+            f"{said} uses {visible(path)}, a symbolic link to {visible(target)}, "
+            "which does not exist."
         )
     return PurePosixPath(target)

@@ -153,7 +153,7 @@ class WorkspaceFinder:
     def _permitted(self, path: str, permit: Permit) -> str:
         located = self._files.locate(path)
         if located not in permit.reads:
-            raise Denied(f"There is no permit to read {located}.")
+            raise Denied(f"Reading {located} was not permitted.")
         return "" if located == "." else located
 
     def _tree(self, start: str, withheld: Callable[[str], bool] | None = None) -> "Tree":

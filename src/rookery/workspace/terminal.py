@@ -182,7 +182,7 @@ class Terminal:
         if not folder.is_relative_to(self._root):
             raise Denied(f"{cwd} is outside the workspace. Commands run inside it.")
         if not folder.is_dir():
-            raise ToolError(f"No such directory: {cwd}. Give one that exists, or none.")
+            raise ToolError(f"No such folder: {cwd}. Give one that exists, or none.")
         return folder
 
 

@@ -89,11 +89,11 @@ def test_calls_with_ids_that_collide_are_still_told_apart():
 def test_what_a_child_did_is_a_step_that_can_be_taken_back():
     events = log(
         TaskOpened(text="go"),
-        ToolStarted(call_id="c", tool="new_task", title="Begin a task in code mode", child="k"),
+        ToolStarted(call_id="c", tool="new_task", title="Start a sub-task in code mode", child="k"),
         FilesChanged(call_id="c", before="1", after="2", since=2),
         ToolFinished(call_id="c", text="done"),
     )
     assert last_change(events) == 1
     assert [point.what for point in points(events) if point.changed_files] == [
-        "Begin a task in code mode"
+        "Start a sub-task in code mode"
     ]

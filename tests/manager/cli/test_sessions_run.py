@@ -167,10 +167,10 @@ def test_without_a_model_the_session_says_so_in_the_words_of_its_process(shell: 
     session_id = shell.start()
     code, out, _ = shell.run("wait", session_id)
     assert code == 3
-    assert f"{session_id[:8]} failed (There is no model yet: no key is set" in out
+    assert f"{session_id[:8]} failed (No model available: no key is set" in out
     (row,) = shell.told("inbox")
     assert (row["ask"], row["state"]) == ("", "error")
-    assert row["text"].startswith("There is no model yet")
+    assert row["text"].startswith("No model available")
     assert shell.told("list")["sessions"][0]["failure"]["kind"] == "auth"
     assert shell.told("list")["overview"]["counts"]["attention"] == 1
 

@@ -423,7 +423,7 @@ def test_a_crash_says_how_it_ended(code: int | None, by: int | None, part: str):
     assert part in after.failure.text
 
 
-NO_MODEL = "There is no model yet: no key is set.\nDo one of these:\n  rookery auth anthropic"
+NO_MODEL = "No model available: no key is set.\nDo one of these:\n  rookery auth anthropic"
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_a_server_that_does_not_work_says_why(printed):
 
 
 def test_only_what_is_configured_can_be_tested(printed):
-    assert "There is no MCP server 'none'. Known: none." in printed("test", "none", code=1)
+    assert "No such MCP server: 'none'. Available: none." in printed("test", "none", code=1)
 
 
 def test_listing_starts_nothing_and_shows_no_secret(
@@ -175,7 +175,7 @@ def test_what_is_not_touched_stays(printed, home: Path):
         ),
         (["add", "--url", "http://h/", ""], "was not added: its name must be one line"),
         (["add", "--url", "http://h/", "x" * 65], "was not added: its name must be one line"),
-        (["add", "one", "--env", "A", "--", "x"], "--env is given as NAME=VALUE"),
+        (["add", "one", "--env", "A", "--", "x"], "Give --env as NAME=VALUE"),
         (["add", "one", "--timeout", "0", "--", "x"], "timeout: expected"),
         (["remove", "none"], "No server none in that file. See rookery mcp list"),
     ],
@@ -200,7 +200,7 @@ def test_a_file_that_cannot_be_understood_is_left_alone(home: Path, content: str
 
 def test_a_name_is_added_once(printed, home: Path):
     printed("add", "one", "--", "x")
-    with pytest.raises(SettingsError, match="has a server one already"):
+    with pytest.raises(SettingsError, match="already has a server one"):
         command.main(
             ["add", "one", "--", "y"], standalone_mode=False, help_option_names=["-h", "--help"]
         )

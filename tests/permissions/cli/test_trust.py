@@ -136,7 +136,7 @@ def test_a_damaged_file_is_told(here: Path, store: TrustStore, home: Path, capsy
     store.trust(here)
     (home / "config" / "trust.json").write_text("[")
     trust("--list")
-    assert "is damaged, so nothing in it counts" in capsys.readouterr().out
+    assert "is damaged, so it is ignored" in capsys.readouterr().out
 
 
 def test_the_question_cannot_be_forged_by_the_name_of_a_folder(tmp_path: Path):
@@ -232,7 +232,7 @@ def test_a_yes_that_cannot_be_kept_holds_for_this_run(here: Path, store: TrustSt
     (home / "config" / "trust.json").write_text("[")
     (home / "config" / "trust.json").chmod(0o600)
     with at_a_terminal(here) as terminal:
-        terminal.wait_for("is damaged, so nothing in it counts.")
+        terminal.wait_for("is damaged, so it is ignored.")
         terminal.wait_for("[y/n] ")
         terminal.type("y")
         terminal.wait_for("The folder is trusted for this run only.")

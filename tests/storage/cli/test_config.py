@@ -314,7 +314,7 @@ def test_without_a_word_settings_are_listed(file: Path, capsys: Captured):
 
 
 def test_a_mode_that_there_is_not_is_not_kept(file: Path, capsys: Captured):
-    assert "No such mode: 'bogus'. There are: code," in said(capsys, "set", "mode", "bogus", code=2)
+    assert "No such mode: 'bogus'. Available: code," in said(capsys, "set", "mode", "bogus", code=2)
     assert file.read_text() == MINE
     said(capsys, "set", "mode", "architect")
     assert 'mode = "architect"' in file.read_text()

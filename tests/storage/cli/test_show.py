@@ -55,7 +55,7 @@ class TestShow:
                 "● Edit a.txt\n  @@ -1 +1 @@\n  -world\n  +moon",
                 "● Run cat a.txt",
                 "  hello",
-                "● Begin a task in ask mode\n  Look at it.",
+                "● Start a sub-task in ask mode\n  Look at it.",
                 "✔ It says **moon** now.",
                 f"It had 2 sub-tasks: rookery show --tree {PARENT}",
             )

@@ -93,7 +93,7 @@ async def test_a_program_that_has_changed_is_asked_about_again(project: Project)
     project.program.write_text("echo 42")
     changed = await project.prepare()
     assert await decision(changed) is Decision.ASK
-    with pytest.raises(Denied, match="has changed since you approved"):
+    with pytest.raises(Denied, match="changed since you approved"):
         await changed.perform(permit(changed, by_hand=False))
 
 
@@ -110,7 +110,7 @@ async def test_a_change_while_somebody_thinks_about_it_stops_the_call(
 ):
     action = await project.prepare()
     change(project)
-    with pytest.raises(ToolError, match=r"ha(s|ve) changed since"):
+    with pytest.raises(ToolError, match=r"(have changed since|changed after)"):
         await action.perform(permit(action, by_hand=True))
 
 

@@ -88,7 +88,7 @@ async def test_text_of_a_docx_that_is_easily_overlooked():
         pytest.param(PDF, b"%PDF-1.4 and nothing else", "damaged", id="damaged pdf"),
         pytest.param(ZIP, samples.word_archive(""), "no text", id="empty docx"),
         pytest.param(ZIP, b"PK\x03\x04 and nothing else", "damaged zip", id="damaged zip"),
-        pytest.param(ZIP, samples.archive({"a.txt": "a"}), "but no document", id="zip"),
+        pytest.param(ZIP, samples.archive({"a.txt": "a"}), "but not a document", id="zip"),
         pytest.param(
             ZIP,
             samples.archive({"word/document.xml": "<a/>"}, zipfile.ZIP_BZIP2),
@@ -181,7 +181,7 @@ def nested() -> bytes:
             "unpack to",
             id="beside it",
         ),
-        pytest.param(nested, "no document", id="nested"),
+        pytest.param(nested, "not a document", id="nested"),
         pytest.param(
             lambda: samples.word_archive("a", **{f"p{n}": "" for n in range(10_000)}),
             "parts",

@@ -74,7 +74,7 @@ def test_what_cannot_be_written_is_only_warned_of(tmp_path: Path):
     history.add("one")
     assert history.entries == ["one"]
     assert len(told) == 1
-    assert "not kept" in told[0]
+    assert "cannot be saved" in told[0]
 
 
 def test_nothing_is_left_behind(tmp_path: Path):

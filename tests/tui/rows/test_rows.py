@@ -84,7 +84,7 @@ def test_a_call_is_one_line_until_it_is_unfolded():
     [
         ("done", 0, "● $ make"),
         ("done", 2, "● $ make  exit 2"),
-        ("denied", None, "✗ $ make  not done"),
+        ("denied", None, "✗ $ make  skipped"),
         ("", None, "● $ make"),
     ],
 )
@@ -213,7 +213,7 @@ def test_a_long_command_that_was_refused_is_shown_whole(width: int):
     text = " ".join(lines(ask("command", command), width, ended="denied", unfolded=True))
     for word in command.split():
         assert word in text
-    assert "not done" in text
+    assert "skipped" in text
 
 
 @pytest.mark.parametrize(("count", "told"), [(6, "… 1 more line"), (7, "… 2 more lines")])

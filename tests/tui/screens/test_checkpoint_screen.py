@@ -81,7 +81,7 @@ async def test_a_step_is_looked_at_and_its_files_are_put_back(tmp_path: Path):
         assert "-one" in seen(pilot).replace(" ", "")
         assert "+two" in seen(pilot).replace(" ", "")
         await pilot.press("f")
-        await until(pilot, lambda: "1 file written back:" in seen(pilot))
+        await until(pilot, lambda: "1 file restored:" in seen(pilot))
         assert made.read_text() == "two\n"
         await pilot.press("y")
         await until(pilot, lambda: made.read_text() == "one\n")
@@ -113,7 +113,7 @@ async def test_what_somebody_else_changed_is_kept_until_it_is_said_twice(tmp_pat
         assert "No file changes." in seen(pilot)
         await pilot.press("o")
         await until(pilot, lambda: "will be lost" in seen(pilot))
-        await until(pilot, lambda: "1 file written back:" in seen(pilot))
+        await until(pilot, lambda: "1 file restored:" in seen(pilot))
         assert "o also" not in seen(pilot)
         assert made.read_text() == "mine\n"
         await pilot.press("y")
@@ -123,12 +123,12 @@ async def test_what_somebody_else_changed_is_kept_until_it_is_said_twice(tmp_pat
 async def test_undo_shows_what_it_takes_back_and_a_no_changes_nothing(tmp_path: Path):
     async with done_task(tmp_path) as (app, pilot, made):
         assert await obey("/undo", app, app)
-        await until(pilot, lambda: "1 file written back:" in seen(pilot))
+        await until(pilot, lambda: "1 file restored:" in seen(pilot))
         await pilot.press("enter", "escape")
         await until(pilot, lambda: not isinstance(app.screen, RestoreScreen))
         assert made.read_text() == "two\n"
         assert await obey("/undo", app, app)
-        await until(pilot, lambda: "y go back" in seen(pilot))
+        await until(pilot, lambda: "y rewind" in seen(pilot))
         await pilot.press("y")
         await until(pilot, lambda: made.read_text() == "one\n")
         await until(pilot, lambda: told(app, Rewound))
@@ -168,7 +168,7 @@ async def test_a_problem_leaves_only_the_way_out():
         await until(pilot, lambda: "File changes" in seen(pilot))
         await pilot.press("b")
         await until(pilot, lambda: "The shadow repository is gone." in seen(pilot))
-        assert "y go back" not in seen(pilot)
+        assert "y rewind" not in seen(pilot)
         await pilot.press("y", "escape")
         await until(pilot, lambda: isinstance(app.screen, CheckpointScreen))
         assert host.sent == []
@@ -183,7 +183,7 @@ async def test_a_refusal_leaves_the_question_open():
         await app.push_screen(CheckpointScreen(app))
         await until(pilot, lambda: "File changes" in seen(pilot))
         await pilot.press("b")
-        await until(pilot, lambda: "y go back" in seen(pilot))
+        await until(pilot, lambda: "y rewind" in seen(pilot))
         host.refusal = "The task is at work."
         await pilot.press("y")
         await until(pilot, lambda: app.toasts == ["The task is at work."])

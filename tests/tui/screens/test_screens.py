@@ -274,7 +274,7 @@ async def test_words_that_are_heard_while_they_are_changed_are_not_lost():
 async def test_costs_are_told_for_every_request_and_every_child():
     async with desk(size=(100, 40)) as it:
         await it.open(CostScreen)
-        shown = await it.sees("$0.74 in all")
+        shown = await it.sees("$0.74 in total")
         assert shown.count("claude-opus-4.6") == 5
         assert "5 requests" in shown
         assert "$0.6697" in shown

@@ -126,8 +126,8 @@ def explain(text: str, old: str, miss: Missing | Ambiguous) -> str:
         case Ambiguous(lines):
             listed = ", ".join(map(str, lines))
             return (
-                f"The text is in the file more than once, at lines {listed}. Quote more of what "
-                "is around it, or set replace_all."
+                f"The text is in the file more than once, at lines {listed}. Quote "
+                "more lines around it, or set replace_all."
             )
         case Missing():
             wanted = [line.text for line in lines_of(_one_kind(old))]
@@ -174,9 +174,9 @@ def explain_loose(text: str, old: str, miss: Missing | Miscounted, expected: int
         case Miscounted(found, lines):
             listed = ", ".join(map(str, lines))
             return (
-                f"Expected to find the text {_times(expected)}, but it is there {_times(found)}, "
-                f"at lines {listed}. Quote more of what is around it, or set "
-                "expected_replacements."
+                f"Expected to find the text {_times(expected)}, but found it "
+                f"{_times(found)}, at lines {listed}. Quote more lines around it, or "
+                "set expected_replacements."
             )
         case Missing():
             return explain(text, old, miss)

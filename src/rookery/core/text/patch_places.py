@@ -86,7 +86,7 @@ def _whereabouts(text: str, hunk: Hunk, wanted: Sequence[str], start: int) -> st
     rows = [line.text for line in lines_of(text)]
     is_whole = list(wanted) == hunk.old
     what = "Its lines are" if is_whole else f"'{shown(wanted[0])}' is"
-    said = f"The hunk at line {hunk.line} of the patch does not fit. {what} not"
+    said = f"The hunk at line {hunk.line} of the patch does not match. {what} not"
     elsewhere = _Rows(rows).first(wanted, 0)
     if elsewhere is None:
         return f"{said} in the file.\n{describe(nearest(rows, wanted))}\n"

@@ -342,7 +342,7 @@ class Launch(Struct, frozen=True):
 def check_not_narrowed(writable: Collection[str] | None) -> None:
     """For a command that nothing confines. Raises `Denied`."""
     if writable is not None:
-        raise not_narrowed("it is to run outside the sandbox, where nothing keeps it to that")
+        raise not_narrowed("it would run outside the sandbox, where this cannot be enforced")
 
 
 def not_narrowed(why: str) -> Denied:

@@ -162,7 +162,7 @@ def _insist_on_a_mode(slug: str, workspace: Path) -> None:
     except SettingsError:
         return  # what else is wrong must not keep one value from being mended
     if slug not in known:
-        raise SettingsError(f"No such mode: {slug!r}. There are: {', '.join(known)}.")
+        raise SettingsError(f"No such mode: {slug!r}. Available: {', '.join(known)}.")
 
 
 @command.command("unset")

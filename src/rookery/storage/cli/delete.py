@@ -64,7 +64,7 @@ def command(
     """Delete sessions and their sub-tasks permanently. Files in the workspace are not changed.
     Running sessions are not deleted."""
     if bool(sessions) + bool(older_than) + every != 1:
-        raise SettingsError("Name sessions, or give --older-than or --all.")
+        raise SettingsError("Give session ids, or --older-than or --all.")
     if everywhere and sessions:
         raise SettingsError("--everywhere needs --older-than or --all.")
     store = TaskStore(find_places(os.environ))

@@ -209,8 +209,7 @@ def _known(what: str, workspace: Path, form: ListFormat) -> str:
             return _models(form)
         case _:
             raise SettingsError(
-                f"There is nothing called {what!r} to list; there are sessions, commands, modes "
-                "and models."
+                f"Cannot list {what!r}. Available: sessions, commands, modes, models."
             )
 
 

@@ -96,7 +96,7 @@ def explained() -> Iterator[None]:
     except DocumentRefused:
         raise
     except MemoryError as error:
-        raise DocumentRefused("It needs more memory than a document may take.") from error
+        raise DocumentRefused("It needs too much memory to read.") from error
     except Exception as error:  # the libraries raise whatever they stumble over
         raise DocumentRefused("It is damaged, or not the document it seems to be.") from error
 
@@ -156,7 +156,7 @@ def _kind_of_archive(data: bytes, bounds: Mapping[str, Any]) -> str:
         raise DocumentRefused("It is a damaged zip archive.") from error
     kinds = [kind for part, kind in _PART_KINDS.items() if part in archive.namelist()]
     if not kinds:
-        raise DocumentRefused("It is a zip archive, but no document.")
+        raise DocumentRefused("It is a zip archive, but not a document.")
     _refuse_bomb(archive, len(data), bounds)
     for entry in archive.infolist():
         _refuse_declarations(archive, entry)
@@ -175,7 +175,7 @@ def _refuse_bomb(archive: "ZipFile", size: int, bounds: Mapping[str, Any]) -> No
         raise DocumentRefused("It is packed in a way that documents are not.")
     if expanded > min(bounds["expanded_bytes"], bounds["ratio"] * size):
         raise DocumentRefused(
-            f"It would unpack to {expanded} bytes, too much to be an honest document."
+            f"It would unpack to {expanded} bytes, which is too much for a document."
         )
 
 
@@ -185,12 +185,12 @@ def _refuse_declarations(archive: "ZipFile", entry: "ZipInfo") -> None:
     from xml.parsers import expat
 
     def declare(*_: object) -> None:
-        raise DocumentRefused("It declares XML entities, which honest documents do not.")
+        raise DocumentRefused("It declares XML entities, which is not allowed.")
 
     def declare_encoding(version: str, encoding: str | None, standalone: int) -> None:
         if encoding is not None and encoding.lower() not in _XML_ENCODINGS:
             raise DocumentRefused(
-                f"A part of it is in the encoding {encoding!r}, which is not read."
+                f"A part of it uses the encoding {encoding!r}, which is not supported."
             )
 
     def reach_root(*_: object) -> None:

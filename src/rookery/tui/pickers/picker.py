@@ -59,7 +59,7 @@ class Picker(Vertical):
     PAUSE: ClassVar[float] = 0.15
     """Seconds."""
     MOST: ClassVar[int] = 20
-    NOTHING: ClassVar[str] = "Nothing fits."
+    NOTHING: ClassVar[str] = "No matches."
 
     class Picked(Message):
         """A row was clicked."""

@@ -237,7 +237,7 @@ def _tail(shown: ShownRow, payload: Mapping[str, Any], theme: Theme) -> Text:
     elif told := _told(shown, payload):
         parts.append(Text(told, theme.ink(theme.quiet)))
     if shown.ended == "denied":
-        parts.append(Text("not done", theme.ink(theme.bad)))
+        parts.append(Text("skipped", theme.ink(theme.bad)))
     if shown.exit_code:
         parts.append(Text(f"exit {shown.exit_code}", theme.ink(theme.bad)))
     return Text("  ").join(parts)

@@ -38,7 +38,7 @@ class RestoreScreen(ReadingScreen[bool]):
     lost then is shown before there is another `y`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "go_back", "go back"),
+        Binding("y", "go_back", "rewind"),
         Binding("o", "overwrite", "overwrite changes of others"),
         Binding("escape", "close", "cancel"),
     ]
@@ -151,7 +151,7 @@ def drawn_rehearsal(
 ) -> Iterator[Text]:
     quiet = theme.ink(theme.quiet)
     what = Text(visible_line(one_line(point.what)), theme.ink(theme.words, bold=True))
-    yield Text("To before:", quiet)
+    yield Text("To the point before:", quiet)
     yield from indented([cut(what, width - 2)], Text("  "), Text("  "))
     if back is not Back.FILES:
         yield Text()
@@ -172,9 +172,9 @@ def drawn_rehearsal(
     if not (rehearsal.written or rehearsal.removed):
         yield Text()
         yield Text("No file changes.", quiet)
-    yield from _paths("written back", rehearsal.written, theme.good, "←", width, theme)
+    yield from _paths("restored", rehearsal.written, theme.good, "←", width, theme)
     yield from _paths("removed", rehearsal.removed, theme.bad, "−", width, theme)
-    kept = "kept, because it was changed since by someone else"
+    kept = "kept, because someone else changed it"
     yield from _paths(kept, rehearsal.kept, theme.careful, "=", width, theme)
     unsaved = "not stored, so it cannot be restored"
     yield from _paths(unsaved, rehearsal.unsaved, theme.careful, "?", width, theme)
@@ -199,7 +199,7 @@ PAUSE_SECONDS = 0.15
 class CheckpointScreen(ReadingScreen[None]):
     TITLE_WORDS = "Checkpoints"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("b,enter", "back('BOTH')", "go back"),
+        Binding("b,enter", "back('BOTH')", "rewind"),
         Binding("f", "back('FILES')", "only files"),
         Binding("c", "back('WORDS')", "only conversation"),
         Binding("t", "only_step", "one step"),
@@ -325,7 +325,7 @@ def drawn_changes(
         if each.diff:
             yield from diff_pieces(each.diff, width, theme)
         else:
-            yield Text("not a text", quiet)
+            yield Text("not a text file", quiet)
 
 
 _MARKS = {"added": ("new", "good"), "changed": ("", "quiet"), "removed": ("removed", "bad")}

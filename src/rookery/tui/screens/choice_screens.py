@@ -58,7 +58,7 @@ class QueueScreen(SideScreen[None]):
     TITLE_WORDS = "Queued messages"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,e", "change", "change"),
-        Binding("d,delete", "take_back", "take back"),
+        Binding("d,delete", "take_back", "remove"),
         Binding("enter,ctrl+s", "keep", "save the change"),
         *MOVING,
     ]
@@ -141,7 +141,7 @@ class QueueScreen(SideScreen[None]):
     async def _send(self, words: WaitingMessage, text: str | None) -> None:
         edit = EditQueue(task_id=words.task_id, message_id=words.said.message_id, text=text)
         if await self._controller.send(edit):
-            self._controller.toast("Taken back." if text is None else "Changed.", "success")
+            self._controller.toast("Removed." if text is None else "Changed.", "success")
 
     def _stop_changing(self) -> None:
         self._changing = None

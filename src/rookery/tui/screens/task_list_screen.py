@@ -39,7 +39,7 @@ class ListScreen(SideScreen[None], Generic[T]):
     """`find` looks up the rows for what is typed, `take` does what Enter or a click wants."""
 
     INVITATION: ClassVar[str] = "Type to filter"
-    NOTHING: ClassVar[str] = "Nothing fits."
+    NOTHING: ClassVar[str] = "No matches."
     BINDINGS: ClassVar[list[BindingType]] = MOVING
 
     def __init__(self, controller: Controller) -> None:
