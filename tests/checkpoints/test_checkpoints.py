@@ -303,7 +303,7 @@ async def test_where_too_much_is_ignored_nothing_is_taken_for_new(
     monkeypatch.setattr("rookery.checkpoints.snapshot_selection.MOST_FOLDERS", 1)
     checkpoints = ground.open()
     first = await checkpoints.save(None)
-    assert any("too much" in told for told in first.skipped)
+    assert any("too many" in told for told in first.skipped)
     monkeypatch.undo()
     second = await checkpoints.save(None)
     assert await checkpoints.effects(first.id, second.id) == ()
@@ -822,7 +822,7 @@ async def test_the_newest_whole_checkpoint_is_found_behind_a_damaged_one(ground:
     (newest,) = set(ground.repository.glob("objects/pack/*.pack")) - packs
     newest.write_bytes(newest.read_bytes()[:40] + bytes(400))
     again = ground.open()
-    assert "damaged (1 of them)" in await again.health()
+    assert "The newest 1 checkpoints" in await again.health()
     assert await again.content(first.id, "a.txt") == b"one"
     saved = await again.save(None)
     assert await again.content(saved.id, "a.txt") == b"two"
@@ -946,7 +946,7 @@ async def test_the_oldest_checkpoints_are_dropped_and_that_is_told(ground: Groun
     left = [known for known in ids if known in ground.git("log", "-g", "--format=%H")]
     assert left == [ids[0], *ids[-2:]]
     assert (await checkpoints.restore([(ids[1], ids[2])], overwrite=True)).problem == (
-        f"Nothing was restored: checkpoint {ids[1][:12]} is no longer there."
+        f"Nothing was restored: checkpoint {ids[1][:12]} was removed."
     )
     assert (await checkpoints.save(None)).id == ids[-1]
     ground.demand_valid()

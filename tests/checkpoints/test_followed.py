@@ -317,7 +317,7 @@ async def test_a_file_that_could_not_be_kept_is_told_before_and_after(bench: Ben
     await bench.run(f"{command}; echo x > a")
     assert bench.skipped == ("large (too large)",)
     left = bench.texts()
-    assert "could not be kept" in (told := await bench.back())
+    assert "could not be saved" in (told := await bench.back())
     assert "large" in told
     assert bench.texts() == left | {"a": "a\n"}
 

@@ -257,7 +257,7 @@ def test_another_folder_is_not_taken_for_a_repository_that_was_removed(bench: Be
     bench.mending.save([".git"])
     subprocess.run(["sh", "-c", "rm -rf .git; mkdir a b c d"], cwd=bench.root, check=True)
     (told,) = bench.mending.mend(thorough=True, approved=False)
-    assert "put back" in told
+    assert "restored" in told
     assert bench.is_whole()
 
 
@@ -298,4 +298,4 @@ def test_objects_that_find_no_room_are_told_of_before_another_program_runs(
 ):
     monkeypatch.setattr(git_copies, "SHARE_OF_FREE_ROOM", 0)
     assert bench.mending.save([".git"], alone=True) == ""
-    assert "no room for a copy" in bench.mending.save([".git"], alone=False)
+    assert "no space for a copy" in bench.mending.save([".git"], alone=False)

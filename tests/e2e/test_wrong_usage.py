@@ -28,7 +28,7 @@ MODEL = ("--provider", "anthropic", "--base-url", "http://127.0.0.1:9")
         ([*SCRIPTED, "odd.yaml"], "The script odd.yaml is not a list of answers: "),
         (["-p", "go", "-w", "odd.yaml"], "No such folder: odd.yaml. Give one with -w."),
         (["-p", *MODEL], "Give a task as an argument or on standard input."),
-        (["-p", "go", "--mode", "fly"], "There is no mode 'fly'. There are: code, ask, "),
+        (["-p", "go", "--mode", "fly"], "No such mode: 'fly'. Available: code, ask, "),
         (["-p", "go", "--timeout", "0"], "Invalid value for '--timeout': 0.0 is not in the range"),
         (["-p", "go", "--timeout", "soon"], "Invalid value for '--timeout': soon is not a number"),
         (["-p", "--session-id", "7"], "'7' is too short for a session id; give at least 4"),

@@ -162,8 +162,7 @@ async def test_an_empty_line_means_what_the_capital_letter_says(
         ),
         (
             asked(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 200, "type": "requests"}'),
-            "This session has made 200 requests, which is its limit (max_requests).\n"
-            "Continue? [y/N] ",
+            "This session has reached its limit of 200 requests (max_requests).\nContinue? [y/N] ",
         ),
         (
             asked(AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, '{"count": 2.5, "type": "cost"}'),

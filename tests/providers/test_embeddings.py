@@ -140,7 +140,7 @@ def test_a_key_that_is_refused_is_not_tried_again(server: Server, embedder: Endp
 )
 def test_what_are_no_vectors_is_refused(server: Server, embedder: EndpointEmbedder, said: object):
     server.replies = [answers(200, said)]
-    with pytest.raises(ProviderError, match="are no vectors"):
+    with pytest.raises(ProviderError, match="has no embeddings"):
         embedder.embed(["a", "b"])
 
 

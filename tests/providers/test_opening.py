@@ -50,7 +50,7 @@ async def test_a_server_on_this_machine_needs_no_key(url: str):
 
 @pytest.mark.parametrize("url", ["api.example.com", "ftp://x/y", "http://", "http://h:99999/v1"])
 def test_an_address_that_is_none_is_refused(url: str):
-    with pytest.raises(SettingsError, match="is no base URL"):
+    with pytest.raises(SettingsError, match="is not a base URL"):
         open_provider("openai", model="m", base_url=url, api_key="k")
 
 
@@ -100,7 +100,7 @@ def test_what_the_user_says_of_a_model_wins():
     info = find_model("anthropic", "claude-sonnet-5-5", said)
     assert (info.window, info.input_price, info.images) == (9, 0.5, False)
     assert info.output_price == 10.0
-    with pytest.raises(SettingsError, match="holds windw"):
+    with pytest.raises(SettingsError, match="unknown fields: windw"):
         find_model("anthropic", "claude-sonnet-5-5", {"windw": 9})
 
 

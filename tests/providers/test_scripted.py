@@ -62,7 +62,7 @@ async def test_scenes_follow_each_other_whatever_the_requests_hold():
         UsageChunk(Usage(tokens_in=3)),
         StopChunk(StopReason.LENGTH),
     ]
-    with pytest.raises(ProviderError, match="holds 2 answers") as caught:
+    with pytest.raises(ProviderError, match="has 2 answers") as caught:
         await played(model, after(0))
     assert caught.value.kind is FailureKind.REJECTED
 
@@ -132,7 +132,7 @@ async def test_an_answer_that_only_fails_fails_always(tmp_path: Path):
 
 async def test_a_history_longer_than_the_script_is_an_error(tmp_path: Path):
     provider = open_provider("scripted", model=str(script(tmp_path, SCRIPT)))
-    with pytest.raises(ProviderError, match="holds 3 answers"):
+    with pytest.raises(ProviderError, match="has 3 answers"):
         await played(provider, after(3))
 
 
@@ -184,23 +184,23 @@ async def test_a_task_without_answers_is_named(tmp_path: Path):
     with pytest.raises(ProviderError, match=r"begins with 'Do part two\.'\. Add") as caught:
         await played(provider, after(0, "Do part two."))
     assert caught.value.kind is FailureKind.REJECTED
-    with pytest.raises(ProviderError, match="holds 1 answers"):
+    with pytest.raises(ProviderError, match="has 1 answers"):
         await played(provider, after(1, "Do part one."))
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("say: hello", "no list of answers"),
-        ("part one: {say: hello}", r"no list of answers: .*array"),
+        ("say: hello", "not a list of answers"),
+        ("part one: {say: hello}", r"not a list of answers: .*array"),
         ("part one: [{sy: hello}]", "sy"),
-        ("1: [{say: hello}]", "no list of answers: "),
+        ("1: [{say: hello}]", "not a list of answers: "),
         ("- sy: hello", "sy"),
         ("- calls: [{tool: 7}]", r"calls\[0\]\.tool|\$\[0\]"),
         ("- fail: {kind: sleepy}", "sleepy"),
-        ("- {say: [", "no YAML"),
-        ("- !!python/object/apply:os.system [ls]", "no YAML"),
-        ("", "no list of answers"),
+        ("- {say: [", "not YAML"),
+        ("- !!python/object/apply:os.system [ls]", "not YAML"),
+        ("", "not a list of answers"),
     ],
 )
 def test_a_wrong_script_is_refused_with_its_name_and_the_reason(

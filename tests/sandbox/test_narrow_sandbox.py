@@ -645,7 +645,7 @@ def test_where_nothing_can_keep_a_command_to_its_part_it_is_not_run(tmp_path: Pa
     assert lines[::2] == ["False"] * 3, done.stderr
     assert all(each.startswith("CMD-001 ") and "was not run" in each for each in lines[1::2])
     assert "bubblewrap is not installed" in lines[1]
-    assert "switched off" in lines[5]
+    assert "turned off" in lines[5]
 
 
 def test_what_runs_outside_the_sandbox_cannot_be_kept_to_a_part(cell: Cell):

@@ -37,7 +37,7 @@ class World(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked.append(self.path)  # type: ignore[attr-defined]
-        body = f"hello from {self.headers['HostPort']}".encode()
+        body = f"hello from {self.headers['Host']}".encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -309,7 +309,7 @@ def test_a_full_journal_is_announced_and_then_takes_no_more(tmp_path: Path):
     events = write_all(journal, [opened()])
     assert journal.warning == ""
     events += write_all(journal, [Noted(text="x" * 1000)], events[-1])
-    assert "Continue in a new task" in journal.warning
+    assert "Continue in a new session" in journal.warning
     with pytest.raises(StorageError, match="journal is full"):
         write_all(journal, [Noted(text="x" * 1000)], events[-1])
     events += write_all(journal, [Noted(text="small")], events[-1])

@@ -143,7 +143,7 @@ def test_what_exists_and_what_does_not(tasks: TaskStore):
 )
 def test_an_id_that_could_be_a_path_is_refused_everywhere(task_id: str, tasks: TaskStore):
     for attempt in (tasks.create, tasks.open, tasks.read, tasks.exists, tasks.delete, tasks.folder):
-        with pytest.raises(StorageError, match="is not a task id"):
+        with pytest.raises(StorageError, match="is not a session id"):
             attempt(task_id)
 
 

@@ -236,8 +236,8 @@ async def _what_to_do() -> str:
                 f'  {NAME} --provider {server.provider} -m {server.models[0]} "your task"'
             )
     return (
-        "No model available: no key is set and no local server is running. Do one of "
-        f"these:\n{ways_to_a_model()}"
+        "No model available: no key is set and no local server offers a model. "
+        f"Do one of these:\n{ways_to_a_model()}"
     )
 
 

@@ -217,8 +217,8 @@ class Journal:
         if self._end.size < self.largest // 2:
             return ""
         return (
-            f"The journal of this task has grown to {self._end.size / MIB:,.0f} MiB; the "
-            f"limit is {self.largest / MIB:,.0f} MiB. Continue in a new task soon."
+            f"The journal of this session has grown to {self._end.size / MIB:,.0f} MiB; the "
+            f"limit is {self.largest / MIB:,.0f} MiB. Continue in a new session soon."
         )
 
     def write(self, event: Event) -> None:
@@ -260,13 +260,13 @@ class Journal:
     def _check_size(self, added: int) -> None:
         if added > LONGEST:
             raise StorageError(
-                f"An event of {added:,} bytes is too large for the task's journal; the limit "
-                f"is {LONGEST:,}. Everything up to here is kept."
+                f"An event of {added:,} bytes is too large for the session's journal; the "
+                f"limit is {LONGEST:,}. Everything up to here is kept."
             )
         if self._end.size + added > self.largest:
             raise StorageError(
-                f"The task's journal is full: the limit is {self.largest:,} bytes. Everything "
-                "up to here is kept; continue in a new task."
+                f"The session's journal is full: the limit is {self.largest:,} bytes. Everything "
+                "up to here is kept; continue in a new session."
             )
 
     def _is_gone(self) -> bool:
@@ -295,7 +295,7 @@ class Journal:
         except (OSError, StorageError) as error:
             why = reason(error) if isinstance(error, OSError) else error
             raise StorageError(
-                f"The folder of this task was deleted and cannot be created again: {why}"
+                f"The folder of this session was deleted and cannot be created again: {why}"
             ) from error
         os.close(self._fd)
         self._fd = fd

@@ -63,7 +63,7 @@ class TaskStore:
         """Where a task is or would be. Refuses what could name anything else."""
         if not _TASK_ID.fullmatch(task_id):
             raise StorageError(
-                f"{task_id!r} is not a task id: use up to 64 letters, digits, '-' and '_'."
+                f"{task_id!r} is not a session id: use up to 64 letters, digits, '-' and '_'."
             )
         return self._places.tasks / task_id
 
@@ -317,7 +317,7 @@ class TaskArtifacts:
                 size = os.fstat(file.fileno()).st_size
                 if not 0 <= offset <= size:
                     raise ToolError(
-                        f"{artifact_id} has only {size} bytes; offset {offset} is past its end."
+                        f"{artifact_id} has only {size} bytes; offset {offset} is outside it."
                     )
                 file.seek(offset)
                 return file.read(limit), size

@@ -191,7 +191,7 @@ def test_a_mention_attaches_nothing_that_is_denied(guarded: Governed):
     book = ["message look at @/settings.ini and @/open.txt"]
     told = guarded.play([choose()], [wait()], [read("open.txt")], book=book)
     assert SECRET not in "".join(told.requests)
-    assert "has a rule about reading: Read(settings.ini)" in told.requests[2]
+    assert "about reading applies: Read(settings.ini)" in told.requests[2]
     assert "public" in told.requests[2]
 
 

@@ -508,14 +508,16 @@ def test_the_choices_of_governance_are_told_as_they_are_typed(said: Said, desk: 
     assert said("inbox")[1].splitlines()[3:-2] == [
         "  in the sandbox",
         "  Scope of INT-001: src/**",
-        "  It is not known in advance what it writes, and it is not confined to the scope.",
+        "  What it writes is not known in advance, and it is not confined to the scope.",
         "  approve --choice task:  treat docs/** as in scope for the rest of this task",
         "  approve --choice expand:  add docs/** to the scope of INT-001",
         "  reject --halt:  reject, and stop the task",
     ]
     kept = replace(governance, sandboxed=True)
     desk.answers[asked.ListQuestions] = (replace(row, governance=kept),)
-    assert "what it writes, and the sandbox confines it to the scope.\n" in said("inbox")[1]
+    assert (
+        "is not known in advance, and the sandbox confines it to the scope.\n" in said("inbox")[1]
+    )
 
 
 def test_a_worktree_without_changes_has_nothing_to_apply(said: Said, desk: PlayedFamily):

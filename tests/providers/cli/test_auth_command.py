@@ -154,7 +154,7 @@ class TestWithoutOne:
         self, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ):
         assert run(["auth", "status"]) == 1
-        assert "There is no key" in capsys.readouterr().out
+        assert "No key." in capsys.readouterr().out
         monkeypatch.setenv("OPENAI_API_KEY", SECRET)
         assert run(["auth", "status"]) == 0
         assert capsys.readouterr().out.splitlines()[0] == "openai\tOPENAI_API_KEY"
