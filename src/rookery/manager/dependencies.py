@@ -69,6 +69,10 @@ class StoredTasks(Protocol):
 
     def is_hidden(self, task_id: str) -> bool: ...
 
+    def size(self, task_id: str) -> int:
+        """Bytes of its journal, which only grows."""
+        ...
+
     def in_use(self, task_id: str) -> bool:
         """Whether a process works on it."""
         ...

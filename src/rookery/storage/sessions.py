@@ -107,6 +107,11 @@ class TaskStore:
     def is_hidden(self, task_id: str) -> bool:
         return os.path.exists(self.folder(task_id) / HIDDEN)  # False if its folder is closed to us
 
+    def size(self, task_id: str) -> int:
+        with suppress(OSError):
+            return (self.folder(task_id) / JOURNAL).stat().st_size
+        return 0
+
     def in_use(self, task_id: str) -> bool:
         """Whether a process works on the task."""
         return is_locked(self.folder(task_id))

@@ -190,3 +190,13 @@ def test_what_others_left_among_the_sessions_keeps_no_list_from_being_shown(shel
             assert listed(shell) == [ours]
     finally:
         (tasks / "closed").chmod(0o700)
+
+
+def test_a_session_that_a_terminal_has_continued_is_continued_here(shell: Shell):
+    ours = in_a_terminal(shell)
+    with shell.manager():
+        assert shell.run("mark-read", ours)[0] == 0
+        rookery(shell, "-p", "-c", "In the terminal again")
+        assert shell.run("send", ours, "And here")[0] == 0
+        assert shell.run("wait", ours)[0] == 0
+        assert "And here" in rookery(shell, "show", ours)

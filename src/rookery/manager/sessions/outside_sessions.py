@@ -22,7 +22,8 @@ from rookery.manager.sessions.session_folders import (
 from rookery.manager.sessions.session_record import SessionRecord, label_of
 from rookery.manager.sessions.session_states import SessionState, SessionStatus
 from rookery.manager.sessions.session_store import SessionStore
-from rookery.manager.sessions.stored_session import found_again
+from rookery.manager.sessions.stored_session import found_again, rebuilt
+from rookery.manager.sessions.supervised_session import SupervisedSession
 
 
 async def taken_in(
@@ -74,6 +75,8 @@ class OutsideSessions:
         self.records: dict[str, SessionRecord] = {}
         self.deleted: frozenset[str] = frozenset()
         """Sessions of the manager whose journal was deleted. They are not listed."""
+        self._sizes: dict[str, int] = {}
+        """Of the journals of sessions that rest, when they were read last."""
         self.lock = anyio.Lock()
         """Held while the store is read, or a session of it changes hands."""
 
@@ -99,6 +102,18 @@ class OutsideSessions:
             return None
         workspace = Path(self._project)
         return SessionOptions(prompt=found.prompt, workspace=workspace, auto_approve=False)
+
+    async def catch_up(self, session: SupervisedSession) -> None:
+        """Read what a terminal has added to a session since it was read or heard here."""
+        known, size = session.root.view.seq, self._tasks.size(session.id)
+        if not known or _runs(session) or self._sizes.get(session.id) == size:
+            return
+        stored = await session.recollection.task(session.id)
+        self._sizes[session.id] = size
+        if stored and stored.view.seq > known and not _runs(session):
+            session.root.become(stored)
+            session.session = rebuilt(session.record, session.stored_ask, alive=False)
+            session.keep()
 
     def drop(self, session_id: str) -> None:
         self.records.pop(session_id, None)
@@ -129,6 +144,10 @@ class OutsideSessions:
             state=SessionState.STREAMING if working else resting,
             announced=True,
         )
+
+
+def _runs(session: SupervisedSession) -> bool:
+    return session.keeper.has_process or session.session.process_open
 
 
 def busy(session_id: str) -> CommandRejected:

@@ -150,8 +150,10 @@ class Supervisor:
         None if there is no such session, or it can only be read."""
         if self.read_only:
             return None
-        if session_id not in self._sessions:
-            await self.refresh()
+        if session := self._sessions.get(session_id):
+            await self._outside.catch_up(session)
+            return session
+        await self.refresh()
         async with self._outside.lock:
             if session_id not in self._sessions and (wish := self._outside.wish(session_id)):
                 await self.take_in(session_id, wish, self._outside.records[session_id])
