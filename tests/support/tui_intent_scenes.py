@@ -19,7 +19,7 @@ from support.scripted_host import PlayedHost
 INTENTS = (
     KnownIntent(
         id="INT-001",
-        name="JWT authentication migration",
+        name="JWT auth migration",
         status="IN_PROGRESS",
         scope=("src/auth/**", "tests/auth/**"),
     ),
@@ -27,7 +27,7 @@ INTENTS = (
     KnownIntent(id="INT-002", name="User interface", status="PENDING", problem="it is PENDING"),
 )
 SELECTED = IntentSelected(
-    intent_id="INT-001", name="JWT authentication migration", scope=("src/auth/**", "tests/auth/**")
+    intent_id="INT-001", name="JWT auth migration", scope=("src/auth/**", "tests/auth/**")
 )
 WHY = "INT-001 may not change src/api/user.py."
 PATCH = """\
@@ -42,7 +42,7 @@ PATCH = """\
 +    return jwt.check(request.token)"""
 OUTSIDE = IntentQuestion(
     intent_id="INT-001",
-    intent_name="JWT authentication migration",
+    intent_name="JWT auth migration",
     scope=("src/auth/**", "tests/auth/**"),
     reasons=(AskedReason(code="REQ-001", error_type="scope_violation", text=WHY),),
     targets=(

@@ -115,7 +115,7 @@ async def test_an_intent_is_picked_for_the_task_and_one_with_a_problem_is_not():
         await it.until(lambda: it.app.intent == "INT-001")
         await it.open(IntentScreen)
         shown = await it.sees(
-            "▸ INT-001  JWT authentication migration  now  src/auth/**, tests/auth/**",
+            "▸ INT-001  JWT auth migration  now  src/auth/**, tests/auth/**",
             "INT-003  割引 in percent  prices.py",
             "INT-002  User interface  it is PENDING",
             "none     nothing in particular",
@@ -180,7 +180,7 @@ async def test_an_intent_that_is_chosen_before_a_task_is_told_to_it_and_to_no_ot
         await _say(played, "/intent INT-001")
         assert "INT-001" in played.lines[0]
         await _say(played, "/intent")
-        await played.see("INT-001  JWT authentication migration  now")
+        await played.see("INT-001  JWT auth migration  now")
         await played.press("escape")
         await _say(played, "one")
         (opened,) = played.sent(OpenTask)
@@ -213,8 +213,7 @@ def test_the_reasons_have_their_codes_and_each_target_its_verdict():
     footing = footing_of(GOVERNED, QuestionStep.ANSWER, 74, LOOK)
     assert [line.plain for line in footing] == [
         f"! REQ-001 {WHY}",
-        '  Scope of INT-001 "JWT authentication migration": src/auth/**,',
-        "  tests/auth/**",
+        '  Scope of INT-001 "JWT auth migration": src/auth/**, tests/auth/**',
     ]
 
 
