@@ -111,8 +111,8 @@ def test_a_bad_file_is_told_of_and_spoils_no_other(adding: Installed):
     assert offered(requests[0])["read_file"]["description"] != "Add numbers"
     assert "read_file is the name of a built-in tool" in told
     assert "unseen" not in offered(requests[0])
-    assert ".rookery/tools/unseen.toml is left out" in told
-    assert ".rookery/tools/broken.toml is left out: it is not valid TOML" in told
+    assert ".rookery/tools/unseen.toml is skipped" in told
+    assert ".rookery/tools/broken.toml is skipped: it is not valid TOML" in told
 
 
 def test_the_users_own_tool_needs_no_agreement_and_goes_by_modes(rookery: Installed):
