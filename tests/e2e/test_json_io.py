@@ -432,7 +432,7 @@ def test_files_and_words_go_back_to_a_checkpoint(rookery: Installed):
         driver.wait(type="condenseTaskContextStarted")
         driver.wait(type="condenseTaskContextResponse")
         driver.send("checkpointRestore", payload={"ts": 7, "mode": "preview"})
-        assert "no checkpoint" in driver.wait(event="error")["error"]
+        assert "No checkpoint" in driver.wait(event="error")["error"]
         driver.send("checkpointRestore", payload={"ts": second["ts"], "mode": "restore"})
         driver.wait_row(ask="resume_task")
         assert (rookery.workspace / "a.txt").read_text() == "one\n"
