@@ -253,7 +253,7 @@ async def test_a_session_that_works_is_switched(project: Project):
         launch = watched.supervisor.folder(session_id).launch()
         assert launch
         assert (launch.mode, launch.auto_approve) == ("architect", True)
-        with pytest.raises(CommandRejected, match="no mode"):
+        with pytest.raises(CommandRejected, match="No such mode"):
             await desk.do(SwitchSession(session_id=session_id, mode="moonrise"))
         launch = watched.supervisor.folder(session_id).launch()
         assert launch
