@@ -343,10 +343,8 @@ class TaskArtifacts:
                 seconds=SEARCH_SECONDS,
             )
         except ProgramTimeout as error:
-            raise ToolError(
-                f"Searching {artifact_id} took more than {SEARCH_SECONDS:g} s and was ended. "
-                "Use a simpler pattern."
-            ) from error
+            ended = f"Searching {artifact_id} took more than {SEARCH_SECONDS:g} s and was ended."
+            raise ToolError(f"{ended} Use a simpler pattern.") from error
         if search.status:
             raise ToolError(f"{artifact_id} could not be searched.")
         found = (line.partition(":") for line in search.out.decode().split("\n")[:-1])
