@@ -411,9 +411,9 @@ def test_whoever_looks_on_without_a_terminal_sees_what_is_asked(rookery: Install
         ) as process:
             assert process.stdout
             shown = iter(process.stdout.readline, b"")
-            waits = next(line for line in shown if b"waits for an answer" in line)
+            waits = next(line for line in shown if b"Waiting for an answer" in line)
             process.kill()
-        assert waits.strip() == b"It waits for an answer at a terminal: Create made.txt"
+        assert waits.strip() == b"Waiting for an answer at a terminal: Create made.txt"
 
 
 def test_whoever_is_no_server_is_said_to_be_none(rookery: Installed):
