@@ -205,14 +205,19 @@ async def _wanted(remote: RemoteManager, removed: set[str]) -> list[WorktreeRow]
 
 def demand_all_said_once(ground: Ground, words: Words) -> None:
     """What was taken is in a journal, once; what was refused is in none. What was said to a session
-    that never came to begin is kept with it."""
+    that never came to begin is kept with it, and then its prompt is too, although it was refused.
+    """
     heard = Counter(text for events in _journals(ground).values() for text in _heard(events))
     begun = ground.folders()
+    kept_prompts = set()
     for session_id, kept in _saved(ground).items():
         if session_id not in begun:
             heard.update(letter.text for letter in kept.outbox)
+            if kept.mail or len(kept.outbox) > 1:
+                kept_prompts.add(kept.prompt)
     wrong = [each for each in words.like("taken") if heard[each] != words.times.get(each, 1)]
-    wrong += [each for each in words.like("refused") if heard[each]]
+    refused = [each for each in words.like("refused") if each not in kept_prompts]
+    wrong += [each for each in refused if heard[each]]
     wrong += [each for each in words.like("unknown") if heard[each] > words.times.get(each, 1)]
     assert wrong == [], [(each, words.told[each], heard[each]) for each in wrong]
 

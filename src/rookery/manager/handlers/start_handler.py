@@ -48,6 +48,7 @@ trusted is looked at before each process is started."""
 SET_UP_AT_ONCE = 2
 CANCELLED = "It was cancelled before it started."
 KEPT = "Its worktree {} already has files, so it is kept; remove it if you do not need it."
+STAYS = "The session stays in the list, because you sent it more messages."
 
 
 class StartedGroup(Struct, frozen=True, kw_only=True):
@@ -255,11 +256,14 @@ class WorktreeStart:
         self._supervisor.group.start_soon(self._run, course)
         await course.over.wait()
         if not course.begun:
+            kept = False
             for session_id in beginning.sessions:
                 shown = self._supervisor.session(session_id)
-                if shown and not shown.mail:
+                if shown and shown.mail:
+                    kept = True
+                elif shown:
                     await self._supervisor.remove(session_id)
-            raise CommandRejected(course.failed[0])
+            raise CommandRejected(course.failed[0] + (f" {STAYS}" if kept else ""))
         return course.told
 
     async def _run(self, course: _StartProgress) -> None:
