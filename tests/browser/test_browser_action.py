@@ -165,7 +165,7 @@ async def test_a_page_does_not_reach_local_files(bench: Bench, site: Site):
         ("/alerts", "The page's alert was dismissed."),
         ("/popup", "A new window was closed: ORIGIN/other"),
         ("/download", "A download was cancelled: ORIGIN/file"),
-        ("/chooser", "The page asked for a file; it was refused."),
+        ("/chooser", "The page asked for a file and got none."),
     ],
 )
 async def test_what_a_page_wants_beyond_being_a_page_is_refused_and_told(

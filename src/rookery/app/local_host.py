@@ -74,7 +74,7 @@ class Consent(Struct, frozen=True, kw_only=True):
     governance_allow: frozenset[str] = frozenset()
     """Which questions of governance are answered with yes."""
     attended: bool = True
-    """Somebody can be asked."""
+    """A user can answer questions."""
 
     @property
     def may_act(self) -> bool:

@@ -103,7 +103,7 @@ def record_rest(places: Places, store: TaskStore, task_id: str) -> None:
             return
         recording = open_project(Settings(), layout, places).recording
     except (OSError, StorageError):
-        return  # a link, say: once there is a ledger again, it tells that nobody can tell
+        return  # a link, say; a later ledger records that the calls are unknown
     if recording.is_open(task_id):
         recording.recover(layout.root, lambda each: events_of_dead_task(store.folder(each)))
         recording.close()

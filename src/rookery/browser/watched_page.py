@@ -218,7 +218,7 @@ class WatchedPage:
         page.on("pageerror", lambda error: heard.said(f"[uncaught] {error.message}"))
         page.on("dialog", self._dismiss)
         page.on("download", lambda file: heard.note(f"A download was cancelled: {told(file.url)}"))
-        page.on("filechooser", lambda _: heard.note("The page asked for a file; it was refused."))
+        page.on("filechooser", lambda _: heard.note("The page asked for a file and got none."))
         page.on("crash", lambda _: self._lose(CRASHED))
         page.on("close", lambda _: self._lose(CLOSED))
 

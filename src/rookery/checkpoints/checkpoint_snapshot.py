@@ -35,7 +35,7 @@ class Dropped(Struct, frozen=True):
 
 
 def drop_oldest(repository: ShadowRepository, quota: int, keep: Collection[str]) -> Dropped:
-    """Drop checkpoints that nobody keeps, the oldest first, until `quota` bytes will do."""
+    """Drop the oldest checkpoints that are not in `keep`, until `quota` bytes are enough."""
     used, there = repository.store.usage(), repository.checkpoints()
     if used <= quota or not there:
         return Dropped()

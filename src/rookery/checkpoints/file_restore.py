@@ -81,7 +81,7 @@ def keep_also(folder: int, name: str, there: Path) -> None:
     there.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         os.link(name, there, src_dir_fd=folder, follow_symlinks=False)
-    except OSError:  # on another disk, or somebody else's: then a copy will do
+    except OSError:  # on another disk, or of another user: copy it
         _copy(folder, name, there)
 
 
@@ -109,7 +109,7 @@ def _copy(folder: int, name: str, there: Path) -> None:
 
 
 def _away(path: str) -> str:
-    """A name for it that nobody has, by which its own can still be known."""
+    """An unused name that still shows the path."""
     return f"{'-'.join(visible(path).split('/'))[-60:].lstrip('.')}-{secrets.token_hex(4)}"
 
 

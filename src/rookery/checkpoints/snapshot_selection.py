@@ -90,7 +90,7 @@ class FolderSearch:
                 if _place(status) in private or not stat.S_ISDIR(status.st_mode):
                     continue
                 listed = self._listed(folder, status)
-            except OSError:  # it has gone, or nobody can look into it
+            except OSError:  # removed, or not readable
                 continue
             found.append(listed)
             files += len(listed.files)

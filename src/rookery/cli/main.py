@@ -139,8 +139,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def disable_core_dumps_and_ptrace() -> None:
-    """From now on nobody but root reads our memory or environment, and none of it is dumped.
-    The programs that we start can be looked into as ever."""
+    """Keep other users and core dumps from our memory and environment, not from our children's."""
     if sys.platform == "linux":
         import _ctypes  # what `ctypes` adds to it takes long to import
 

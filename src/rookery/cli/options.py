@@ -221,7 +221,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
     @property
     def interactive(self) -> bool:
-        """Somebody can be asked. With `-p` only if `-a` wants it, and beside the output."""
+        """A user can answer questions; with `-p` only if `-a` is given."""
         unseen = self.output_format != "text" or (self.once and not self.require_approval)
         if self.driven or unseen:
             return False

@@ -38,7 +38,7 @@ class Exit(IntEnum):
     USAGE = 2
     """The command line, the settings or the input make no sense; nothing was started."""
     AUTH = 3
-    """There is no key, or the provider does not take it."""
+    """The key is missing, or the provider rejects it."""
     BUDGET = 4
     """A limit of money, tokens, requests or minutes is reached, or the provider wants money."""
     DENIED = 5

@@ -224,8 +224,8 @@ def test_a_script_that_appears_later_is_noticed(project: Project):
         'D=tools; sh "$D/scan.sh"',
         'sh "$(git rev-parse --show-toplevel)/tools/scan.sh"',
         "sh `pwd`/tools/scan.sh",
-        "sh ~/work/tools/scan.sh",
-        'sh "$HOME"/work/tools/scan.sh',
+        "sh ~/{project}/tools/scan.sh",
+        'sh "$HOME"/{project}/tools/scan.sh',
         "make lint",
         "cd web && npm run lint",
     ],
@@ -235,7 +235,7 @@ def test_a_file_is_noticed_however_the_command_names_it(
 ):
     monkeypatch.setenv("HOME", str(project.root.parent))
     (project.root / "tools" / "sub").mkdir()
-    project.define(command)
+    project.define(command.replace("{project}", project.root.name))
     file = {"make": "Makefile", "npm": "web/package.json"}
     name = next((file[word] for word in command.split() if word in file), "tools/scan.sh")
     put(project.root / name, "before\n")

@@ -64,8 +64,7 @@ def _governance(row: Message) -> Wire | None:
 
 
 def read_row(given: object) -> Message | None:
-    """What a message means to us; None if it is none. Only what the state of a task is told from
-    is read."""
+    """The message as a row; None if it is not one. Only what the state depends on is read."""
     if not isinstance(given, Mapping):
         return None
     ts, type = given.get("ts"), given.get("type")
