@@ -1,9 +1,9 @@
-"""The least that an agent can be: ask, print, run the tools, ask again. What rookery is held to.
+"""A minimal agent loop to compare rookery with: ask, print, run the tools, ask again.
 
     python benchmarks/bare_loop.py BASE_URL OPENING
 
-OPENING is a file with the first request, so that both send the same. It keeps nothing, asks
-nobody and checks nothing; that is what the difference is for.
+OPENING is a file with the first request, so that both send the same. The loop stores nothing, asks
+for no approval and checks nothing: the difference is the overhead of rookery.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 async def work(base_url: str, request: Json) -> None:
     messages: list[Json] = request["messages"]
-    # plain HTTP to this machine needs neither TLS nor a proxy, and both cost time at the start
+    # plain HTTP to localhost needs neither TLS nor a proxy, and both take time to set up
     async with httpx2.AsyncClient(timeout=None, verify=False, trust_env=False) as http:
         calls: list[Json] = []
         while not any(call["function"]["name"] == "attempt_completion" for call in calls):
@@ -32,7 +32,7 @@ async def work(base_url: str, request: Json) -> None:
 
 
 async def ask(http: httpx2.AsyncClient, url: str, request: Json) -> tuple[str, list[Json]]:
-    """One answer: its text, printed as it comes, and its calls."""
+    """Stream one answer, print its text, and return the text and the tool calls."""
     text: list[str] = []
     calls: list[Json] = []
     arguments: list[list[str]] = []

@@ -1,4 +1,4 @@
-"""What the model says in each case that is measured. One answer is one request."""
+"""The scripted answers of each benchmark case, one per request."""
 
 import json
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ from llm_server import Answer, call, finish, raw_call, say
 
 ROWS = 200
 FILES = {"notes.txt": "count = 0\n" + "".join(f"row {n} of the notes\n" for n in range(ROWS))}
-"""The workspace that every run begins with."""
+"""The files of the workspace at the start of every run."""
 
 
 def turns(count: int) -> list[Answer]:
-    """Read, shell and edit in turn, no call ever the same, then the end."""
+    """Read, shell and edit calls in turn, all different, then the end of the task."""
     return [_turn(number) for number in range(count)] + [[finish()]]
 
 
@@ -20,8 +20,8 @@ def long_text(size: int, pieces: int) -> list[Answer]:
 
 
 def long_arguments(size: int, pieces: int) -> list[Answer]:
-    """A file of `size` characters, written with one call."""
-    # a line end takes two characters in JSON, so the file is a little smaller than what is sent
+    """One call that writes a file of `size` characters."""
+    # a newline takes two characters in JSON, so the file is a little smaller than the request
     content = _line(size // pieces - 1) * pieces
     body = json.dumps({"path": "long.txt", "content": content})
     cut = range(0, len(body), size // pieces)

@@ -1,7 +1,7 @@
-"""What a checkpoint costs, by the size of the workspace: `python benchmarks/checkpoints.py`.
+"""Measure checkpoints by workspace size: `python benchmarks/checkpoints.py`.
 
-"Named" is what a file tool pays, before and after its edit together; "everything" is what a
-command pays each time. Every round changes one file. Disks differ, so times do.
+"Named" is the cost for a file tool, before and after its edit together; "everything" is the cost
+for each shell command. Every round changes one file. Times depend on the disk.
 """
 
 import random
@@ -18,7 +18,7 @@ import anyio
 sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
-from run import machine, seconds_of_a_sync, table
+from run import machine, sync_seconds, table
 
 from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.limits import Limits
@@ -26,8 +26,8 @@ from rookery.core.limits import Limits
 SIZES = (1_000, 10_000, 50_000)
 ROUNDS = 20
 FILES_PER_FOLDER = 20
-SETTLED_AFTER = 2.5
-"""Seconds after which a file that was just written is believed to be as it was."""
+SETTLE_SECONDS = 2.5
+"""Seconds after which the times of a new file are reliable enough to skip reading it again."""
 IGNORED = "__pycache__/ *.pyc node_modules/ dist/ build/ .venv/ *.log /out .cache *.o *.so *.egg"
 HEAD = ("files", "first", "everything", "… in a new process", "named, twice", "undo", "on disk")
 
@@ -35,7 +35,7 @@ HEAD = ("files", "first", "everything", "… in a new process", "named, twice", 
 async def measure(files: int) -> Sequence[str]:
     with tempfile.TemporaryDirectory() as folder:
         work, home = Path(folder) / "work", Path(folder) / "home"
-        paths = plant(work, files)
+        paths = create_files(work, files)
 
         def opened() -> ShadowCheckpoints:
             return ShadowCheckpoints(work, home, Limits())
@@ -43,7 +43,7 @@ async def measure(files: int) -> Sequence[str]:
         checkpoints = opened()
         first = await _seconds(checkpoints.save(None))
         disk = await checkpoints.usage()
-        await anyio.sleep(SETTLED_AFTER)
+        await anyio.sleep(SETTLE_SECONDS)
         await checkpoints.save(None)
         named, undo, everything, anew = list[float](), list[float](), list[float](), list[float]()
         for turn in range(ROUNDS):
@@ -72,8 +72,8 @@ async def measure(files: int) -> Sequence[str]:
         )
 
 
-def plant(work: Path, files: int) -> list[Path]:
-    """Source-like files of a few kilobytes, twenty to a folder, three folders deep."""
+def create_files(work: Path, files: int) -> list[Path]:
+    """Create source-like files of a few kilobytes, twenty to a folder, three folders deep."""
     words = random.Random(1)
     vocabulary = [f"{words.randrange(10**6):x}" for _ in range(3000)]
     paths: list[Path] = []
@@ -117,7 +117,7 @@ def main() -> None:
     rows = [anyio.run(measure, files) for files in SIZES]
     print(table([HEAD, *rows]))
     with tempfile.TemporaryDirectory() as folder:
-        sync = seconds_of_a_sync(Path(folder))
+        sync = sync_seconds(Path(folder))
     print(f"\n{machine()}; one fsync takes {sync * 1000:.2f} ms.")
 
 

@@ -1,8 +1,8 @@
-"""What the code index costs: `python benchmarks/code_index.py [files]`.
+"""Measure the code index: `python benchmarks/code_index.py [files]`.
 
-"First" is all files of a workspace nobody has indexed, in one go. "Changed" is a search after one
-file was changed, "unchanged" one after none was; both look through all files. "Query" is the
-answer alone. Full text only: vectors cost what their server takes. Disks differ, so times do.
+"First" indexes all files of a new workspace. "Changed" is a search after one file was changed,
+"unchanged" a search without changes; both check all files. "Query" is the search alone. Only full
+text is measured, because vectors take as long as their server takes. Times depend on the disk.
 """
 
 import random
@@ -20,7 +20,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from run import machine, table
 
-from rookery.code_index.chunks import expression_of
+from rookery.code_index.chunks import fts_query
 from rookery.code_index.code_index import CodeIndex
 from rookery.code_index.syntax import SyntaxReader
 from rookery.core.limits import Limits
@@ -33,8 +33,8 @@ ROUNDS = 20
 FILES_PER_FOLDER = 20
 HEAD = ("files", "source", "first", "files/s", "changed", "unchanged", "query", "on disk")
 EVERYTHING = Permit("", reads=frozenset(["."]))
-SETTLED_AFTER = 2.5
-"""Seconds after which a file that was just written is believed to be as it was."""
+SETTLE_SECONDS = 2.5
+"""Seconds after which the times of a new file are reliable enough to skip reading it again."""
 
 
 async def measure(files: int) -> Sequence[str]:
@@ -42,8 +42,8 @@ async def measure(files: int) -> Sequence[str]:
         work, cache = Path(folder) / "work", Path(folder) / "cache"
         chance = random.Random(1)
         vocabulary = _vocabulary(chance)
-        paths = plant(work, files, chance, vocabulary)
-        await anyio.sleep(SETTLED_AFTER)
+        paths = create_files(work, files, chance, vocabulary)
+        await anyio.sleep(SETTLE_SECONDS)
         syntax = SyntaxReader()
         sources = WorkspaceSources(WorkspaceFiles(work, Limits()), Limits())
         index = CodeIndex(cache, sources, syntax, patience=3600)
@@ -81,16 +81,18 @@ async def measure(files: int) -> Sequence[str]:
 
 
 def _answer(index: CodeIndex, query: str) -> float:
-    """The seconds that ranking takes, and reading what is shown."""
+    """Seconds to rank the results and read the excerpts."""
     began = time.monotonic()
-    expression = expression_of(query)
+    expression = fts_query(query)
     ranked = index._database.ask(lambda store: index._ranked(store, expression, (), ""))
     index._shown(ranked, lambda path: True)
     return time.monotonic() - began
 
 
-def plant(work: Path, files: int, chance: random.Random, vocabulary: Sequence[str]) -> list[Path]:
-    """Modules of a few kilobytes with classes, functions and words, three folders deep."""
+def create_files(
+    work: Path, files: int, chance: random.Random, vocabulary: Sequence[str]
+) -> list[Path]:
+    """Create modules of a few kilobytes with classes, functions and text, three folders deep."""
     paths: list[Path] = []
     for number in range(files):
         folder = number // FILES_PER_FOLDER

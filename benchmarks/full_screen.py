@@ -1,8 +1,8 @@
-"""What the full screen costs, in a real pseudo-terminal: `python benchmarks/full_screen.py`.
+"""Measure the full screen in a real pseudo-terminal: `python benchmarks/full_screen.py`.
 
-A process of its own shows a task that a played host tells: either as a stream, while keys are
-pressed, or as a long past that is opened. Times are told by whoever sits at the other side of the
-terminal, except for the processor's, which the process reads off itself.
+A child process shows a task of a scripted host: either a stream, while keys are pressed, or a long
+session that is opened. Times are measured at the other side of the terminal; only processor time is
+measured by the child itself.
 """
 
 import fcntl
@@ -26,14 +26,14 @@ sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 if TYPE_CHECKING:
-    from support.scripted_host import PlayedHost
+    from support.scripted_host import ScriptedHost
 
 CHUNKS = 20_000
-CHUNKS_A_SECOND = 2_000
+CHUNKS_PER_SECOND = 2_000
 MESSAGES = 10_000
 SIZES = ((80, 24), (160, 48))
 KEYS = "αβγδεζηθκλμνξπρστφχψω"
-"""Nothing that the stream itself would write."""
+"""Characters that do not occur in the stream."""
 LAST = "the-very-last-words"
 PATIENCE = 120.0
 
@@ -45,54 +45,54 @@ def show_stream(report: Path) -> None:
     import anyio
 
     from rookery.core.facts import RequestStarted, TextStreamed
-    from support.scripted_host import PlayedHost
+    from support.scripted_host import ScriptedHost
 
-    host = PlayedHost()
+    host = ScriptedHost()
 
-    async def tell() -> None:
+    async def send_events() -> None:
         await anyio.sleep(1.0)
         host.tell(RequestStarted(request_id="r", model="m"))
         before = _processor_seconds()
-        begun, told = time.monotonic(), 0
-        while told < CHUNKS:
-            due = min(CHUNKS, int((time.monotonic() - begun) * CHUNKS_A_SECOND))
-            for number in range(told, due):
+        began, sent = time.monotonic(), 0
+        while sent < CHUNKS:
+            due = min(CHUNKS, int((time.monotonic() - began) * CHUNKS_PER_SECOND))
+            for number in range(sent, due):
                 end = "\n\n" if number % 60 == 59 else " "
                 host.tell(TextStreamed(request_id="r", text=f"word{number % 10}{end}"))
-            told = due
+            sent = due
             await anyio.sleep(0.005)
         _write(report, cpu=_processor_seconds() - before)
         host.tell(TextStreamed(request_id="r", text=f"\n\n{LAST}\n"))
 
-    _run(host, tell)
+    _run(host, send_events)
 
 
 def show_past(report: Path) -> None:
-    from support.scripted_host import PlayedHost
+    from support.scripted_host import ScriptedHost
     from support.tui_long_session import long_past
 
-    host = PlayedHost()
+    host = ScriptedHost()
     host.tell(*long_past(MESSAGES, LAST))
 
-    async def tell() -> None:
-        """What is to be told is told already; only the time is taken."""
+    async def send_events() -> None:
+        """Only record the time; all events were sent before."""
         _write(report, ready=time.monotonic())
 
-    _run(host, tell)
+    _run(host, send_events)
 
 
-def _run(host: "PlayedHost", tell: Callable[[], Awaitable[None]]) -> None:
+def _run(host: "ScriptedHost", send_events: Callable[[], Awaitable[None]]) -> None:
     import anyio
 
     from rookery.core.commands import OpenTask
-    from rookery.tui.app import FullScreen, Opening
+    from rookery.tui.app import FullScreen, StartOptions
     from rookery.tui.terminal_driver import ScreenDriver
 
     async def main() -> None:
         async with anyio.create_task_group() as group:
-            group.start_soon(tell)
+            group.start_soon(send_events)
             await anyio.lowlevel.checkpoint()
-            opening = Opening(first=OpenTask(task_id="t1", text="Stream"))
+            opening = StartOptions(first=OpenTask(task_id="t1", text="Stream"))
             app = FullScreen(host, opening, driver=ScreenDriver)
             await app.run_async()
             group.cancel_scope.cancel()
@@ -111,7 +111,7 @@ def _processor_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-# who sits in front of it
+# the other side of the terminal
 
 
 class Terminal:
@@ -121,7 +121,7 @@ class Terminal:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         environ = os.environ | {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
         environ.pop("NO_COLOR", None)
-        self.begun = time.monotonic()
+        self.began = time.monotonic()
         self._process = subprocess.Popen(
             [sys.executable, __file__, what, str(report)],
             stdin=slave,
@@ -137,7 +137,7 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     def wait_for(self, text: str, since: int = 0, seconds: float = PATIENCE) -> float | None:
-        """When it was seen; None if it did not come in time."""
+        """The time when the text appeared; None if it did not in time."""
         until = time.monotonic() + seconds
         while self.read.find(text.encode(), since) < 0:
             if not select.select([self._master], [], [], max(0.0, until - time.monotonic()))[0]:
@@ -152,7 +152,7 @@ class Terminal:
         try:
             while os.read(self._master, 1 << 16):
                 pass
-        except OSError:  # what Linux says when the other side is closed
+        except OSError:  # Linux's EIO once the other side is closed
             pass
         self._process.wait(PATIENCE)
         os.close(self._master)
@@ -202,7 +202,7 @@ def measure_past(size: tuple[int, int]) -> Sequence[str]:
     return [
         f"{size[0]}x{size[1]}",
         f"{(seen - ready) * 1_000:.0f} ms",
-        f"{(seen - terminal.begun) * 1_000:.0f} ms",
+        f"{(seen - terminal.began) * 1_000:.0f} ms",
         f"{(typed - pressed) * 1_000:.0f} ms",
     ]
 
@@ -215,7 +215,7 @@ def main() -> None:
     from run import machine, table
 
     print(machine())
-    print(f"\n{CHUNKS} chunks of a stream, {CHUNKS_A_SECOND} a second, while keys are pressed:\n")
+    print(f"\n{CHUNKS} chunks of a stream, {CHUNKS_PER_SECOND} a second, while keys are pressed:\n")
     print(table([STREAM, *map(measure_stream, SIZES)]))
     print(f"\nA task with {MESSAGES} rows is opened:\n")
     print(table([PAST, *map(measure_past, SIZES)]))

@@ -1,10 +1,10 @@
-"""What governance costs: `python benchmarks/governance.py`, part of `make bench`.
+"""Measure governance: `python benchmarks/governance.py`, part of `make bench`.
 
-The same task, which writes one small file after the other, is run in a workspace with intents and
-in one without, by turns, in one process. What is measured is the time from the model's answer to
-the result of its call, and to the next request, which also has to wait for the checkpoint after
-the write. A governed write has a verdict and an entry in the call journal before it; its record
-is written while the checkpoint is taken, and flushed while the model is asked.
+The same task, which writes small files one after the other, runs alternately in a workspace with
+intents and in one without, in one process. Measured is the time from the model's answer to the
+result of its call, and to the next request, which also waits for the checkpoint after the write.
+Before a governed write, the verdict and a journal entry are added; its record is written during the
+checkpoint, and flushed while the model is called.
 """
 
 import sys
@@ -19,7 +19,7 @@ import anyio
 sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
-from run import machine, seconds_of_a_sync, table
+from run import machine, sync_seconds, table
 
 from rookery.app.local_host import Consent, open_host
 from rookery.app.model_choice import ModelChoice
@@ -31,8 +31,8 @@ from rookery.storage.sessions import TaskStore
 
 WRITES = 150
 ROUNDS = 8
-MOST_MORE = 3.0
-"""Milliseconds that a governed write may take more, at the 95th percentile."""
+MAX_EXTRA = 3.0
+"""Extra milliseconds allowed for a governed write, at the 95th percentile."""
 INTENTS = """\
 schema_version: 1
 active_intents:
@@ -56,7 +56,7 @@ def script(folder: Path, *, governed: bool) -> Path:
 
 
 class Times:
-    """Milliseconds of each write, from the answer that asks for it."""
+    """Milliseconds of each write, counted from the model's answer."""
 
     def __init__(self) -> None:
         self.result: list[float] = []
@@ -67,7 +67,7 @@ class Times:
         self.request += other.request
 
 
-async def milliseconds(folder: Path, *, governed: bool) -> Times:
+async def measure(folder: Path, *, governed: bool) -> Times:
     work = folder / "work"
     work.mkdir(parents=True)
     if governed:
@@ -82,18 +82,18 @@ async def milliseconds(folder: Path, *, governed: bool) -> Times:
         Settings(), choice, TaskStore(places), work, places, consent, choose=lambda _: choice
     ) as host:
         await host.send(OpenTask(task_id="t", text="Write"))
-        said = 0.0
+        answered = 0.0
         async for event in host.follow("t"):
             match event.fact:
                 case AssistantSpoke():
-                    said = time.perf_counter()
+                    answered = time.perf_counter()
                 case ToolFinished():
-                    taken.result.append((time.perf_counter() - said) * 1000)
-                case RequestStarted() if said:
-                    taken.request.append((time.perf_counter() - said) * 1000)
+                    taken.result.append((time.perf_counter() - answered) * 1000)
+                case RequestStarted() if answered:
+                    taken.request.append((time.perf_counter() - answered) * 1000)
                 case Asked():
                     break
-    kept = Times()  # the first ones fill caches, and the last call is none
+    kept = Times()  # skip the first, which fill caches, and the last
     kept.result, kept.request = taken.result[-WRITES + 9 : -1], taken.request[-WRITES + 10 :]
     return kept
 
@@ -117,8 +117,8 @@ def main() -> None:
         for number in range(ROUNDS):
             for times, kind in ((plain, False), (governed, True)):
                 at = Path(folder) / f"{number}-{kind}"
-                times.add(anyio.run(lambda at=at, kind=kind: milliseconds(at, governed=kind)))
-        sync = seconds_of_a_sync(Path(folder)) * 1000
+                times.add(anyio.run(lambda at=at, kind=kind: measure(at, governed=kind)))
+        sync = sync_seconds(Path(folder)) * 1000
     print(machine())
     print(f"one flush of a small file takes {sync:.2f} ms here\n")
     head = ("a write of a file, from the model's answer", "median", "95th percentile")
@@ -126,9 +126,9 @@ def main() -> None:
     request = rows_of("to the next request", plain.request, governed.request)
     print(table([head, *result, *request]))
     more = percentile(governed.result, 95) - percentile(plain.result, 95)
-    verdict = "ok" if more <= MOST_MORE else "over"
+    verdict = "ok" if more <= MAX_EXTRA else "over"
     print(
-        f"\nwanted: at most {MOST_MORE:g} ms more to its result, at the 95th percentile: {verdict}"
+        f"\nwanted: at most {MAX_EXTRA:g} ms more to its result, at the 95th percentile: {verdict}"
     )
 
 

@@ -1,8 +1,8 @@
-"""What the ledger costs: `python benchmarks/ledger.py [RECORDS]`, a million unless told.
+"""Measure the ledger: `python benchmarks/ledger.py [RECORDS]`, a million by default.
 
-An append must take as long in a ledger of a million records as in an empty one; verifying is
-measured as the auditor does it, in a process of its own, with the memory it needs. A governed
-call is one entry in the call journal and one record, each way of flushing.
+An append must take as long in a ledger of a million records as in an empty one. Verification runs
+like `trace verify`, in a process of its own, with its memory. A governed call is one journal entry
+and one record, measured with each way of flushing.
 """
 
 import resource
@@ -11,30 +11,31 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 
 sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
-from run import machine, seconds_of_a_sync, table
+from run import machine, sync_seconds, table
 
 from rookery.governance.ledger import verify_ledger
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_index import LedgerIndex
 from rookery.governance.ledger.ledger_reader import Query, newest
-from rookery.governance.ledger.records import Link, Writer, line_of, record_of
+from rookery.governance.ledger.records import Link, Writer, build_record, encode_line
 from support.sample_ledgers import LedgerBench, change
 
 RECORDS = 1_000_000
 STREAM = 5_000
-"""Records of one task."""
+"""Records per task."""
 APPENDS = 300
 CALLS = 300
 
 
-def lines(count: int) -> Iterator[bytes]:
-    """A ledger of tasks one after the other, each anchoring the one before."""
+def ledger_lines(count: int) -> Iterator[bytes]:
+    """Lines of a ledger of consecutive tasks, each anchoring the one before."""
     writer, anchors, stream = Writer(name="rookery", version="1"), list[dict[str, object]](), ""
     prev: str | None = None
     for number in range(count):
@@ -43,7 +44,7 @@ def lines(count: int) -> Iterator[bytes]:
         if seq == 0:
             stream, prev = f"S{number:025}", None
             entry = change("t", number, kind="stream_start", files=(), more={"anchors": anchors})
-        record = record_of(
+        record = build_record(
             entry,
             id=f"00000000-0000-4000-8000-{number:012}",
             timestamp="2026-02-20T13:54:18.000Z",
@@ -52,17 +53,17 @@ def lines(count: int) -> Iterator[bytes]:
         )
         prev = record["metadata"]["orchestration"]["hash"]
         anchors = [{"stream": stream, "seq": seq, "hash": prev}]
-        yield line_of(record)
+        yield encode_line(record)
 
 
 def write(path: Path, count: int) -> int:
     with open(path, "wb") as file:
-        file.writelines(lines(count))
+        file.writelines(ledger_lines(count))
         return file.tell()
 
 
-def verification(folder: Path, count: int) -> Sequence[str]:
-    """In a process of its own, of which the operating system tells the largest size."""
+def verify_times(folder: Path, count: int) -> Sequence[str]:
+    """Verify in a process of its own, whose peak memory the system reports."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         [sys.executable, "-I", "-S", verify_ledger.__file__, str(folder)],
@@ -80,8 +81,8 @@ def verification(folder: Path, count: int) -> Sequence[str]:
     )
 
 
-def appends(bench: LedgerBench) -> list[float]:
-    """Seconds of each append to the ledger as it is; nothing is sealed meanwhile."""
+def append_times(bench: LedgerBench) -> list[float]:
+    """Seconds of each append to the existing ledger; no file is sealed meanwhile."""
     ledger = bench.ledger(seal_size=2**62, seal_records=2**62)
     ledger.append(change("warm", 0))
     times = []
@@ -93,8 +94,8 @@ def appends(bench: LedgerBench) -> list[float]:
     return times
 
 
-def calls(bench: LedgerBench, flush: Flush) -> list[float]:
-    """Seconds that a governed call pays for its event in the journal and its record."""
+def call_times(bench: LedgerBench, flush: Flush) -> list[float]:
+    """Seconds that a governed call takes for its journal entry and its record."""
     recording = bench.recording(flush=flush)
     times = []
     with bench.task(f"t-{flush.value}") as task:
@@ -112,16 +113,17 @@ def spread(times: Sequence[float]) -> str:
     return f"{1000 * median(times):.2f} ms (p95 {1000 * quantiles(times, n=20)[-1]:.2f} ms)"
 
 
-def questions(folder: Path) -> Sequence[str]:
-    """The twenty newest records of an intent, without the index, with it, and with it again."""
-    told = []
-    for find in (newest, *2 * [lambda folder, query: LedgerIndex(folder).find(query)]):
+def query_times(bench: LedgerBench) -> Sequence[str]:
+    """Seconds to query an intent's twenty newest records: without an index, with it, and again."""
+    cells = []
+    index = LedgerIndex(bench.folder, bench.heads.index)
+    for find in (partial(newest, bench.folder), index.find, index.find):
         began = time.perf_counter()
-        found = find(folder, Query(intent="INT-001"))
+        found = find(Query(intent="INT-001"))
         twenty = [record for record, _ in zip(found, range(20), strict=False)]
         assert len(twenty) == 20
-        told.append(f"{1000 * (time.perf_counter() - began):.0f} ms")
-    return told
+        cells.append(f"{1000 * (time.perf_counter() - began):.0f} ms")
+    return cells
 
 
 def main() -> None:
@@ -129,20 +131,20 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         empty, full = LedgerBench(Path(home) / "empty"), LedgerBench(Path(home) / "full")
         write(full.active, count)
-        print(table([("records", "size", "verified", "memory"), verification(full.folder, count)]))
+        print(table([("records", "size", "verified", "memory"), verify_times(full.folder, count)]))
         print()
         rows = [
             ("an append to", "takes"),
-            ("an empty ledger", spread(appends(empty))),
-            (f"one of {count:,}", spread(appends(full))),
+            ("an empty ledger", spread(append_times(empty))),
+            (f"one of {count:,}", spread(append_times(full))),
         ]
         print(table(rows))
         print()
-        print(table([("without index", "index made", "with index"), questions(full.folder)]))
+        print(table([("without index", "index made", "with index"), query_times(full)]))
         print()
-        governed = [(flush.value, spread(calls(empty, flush))) for flush in Flush]
+        governed = [(flush.value, spread(call_times(empty, flush))) for flush in Flush]
         print(table([("flush", "a governed call pays"), *governed]))
-        sync = seconds_of_a_sync(Path(home))
+        sync = sync_seconds(Path(home))
     print(f"\n{machine()}; one fsync takes {sync * 1000:.2f} ms.")
 
 

@@ -1,10 +1,10 @@
-"""What the Agent Manager costs: `python benchmarks/manager.py`.
+"""Measure the Agent Manager: `python benchmarks/manager.py`.
 
-A hundred sessions are on the list and ten of them stream, each with a process of its own, from a
-model that says when it said each word. Clients follow the list and all ten of them over the
-WebSocket, as a page does, and look at the clock when a word arrives. Processor time and memory are
-those of the manager's process alone, told by the system. A bare reader hears the model itself, in
-the same process as the clients: what it waits for, the machine does, not the manager.
+The list has a hundred sessions, and ten of them stream, each from its own process, from a model
+that sends timestamps as words. Clients follow the list and all ten sessions over the WebSocket, as
+a page does, and compare each timestamp with the clock. Processor time and memory are those of the
+manager's process, as the system reports them. A bare reader connects to the model directly, in the
+same process as the clients: its delays come from the machine, not from the manager.
 """
 
 import json
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
 LISTED, STREAMING = 100, 10
-CHUNKS_A_SECOND = 50
+CHUNKS_PER_SECOND = 50
 CLIENTS = (0, 1, 3)
 SECONDS = 10.0
-"""For which each number of clients follows."""
+"""Seconds to follow with each number of clients."""
 MESSAGES = 10_000
 OPENINGS = 5
 STARTS = 5
@@ -45,7 +45,7 @@ WORDS_A_PARAGRAPH = 40
 MOST_DELAY, MOST_OPENING = 0.1, 0.5
 PATIENCE = 60
 STAMP = re.compile(rb"@(\d+)")
-TOLD = re.compile(rb'"append":"([^"]*)"')
+WORDS = re.compile(rb'"append":"([^"]*)"')
 HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
     b"transfer-encoding: chunked\r\n\r\n"
@@ -55,26 +55,26 @@ HEAD = (
 # the model, a process of its own
 
 
-def be_a_model() -> None:
-    """Says the time, a word after the other, to whoever asks, for ever."""
+def serve_model() -> None:
+    """Serve a model that streams timestamps, one word after the other, forever."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as door:
         print(f"http://127.0.0.1:{door.getsockname()[1]}", flush=True)
         while True:
             peer, _ = door.accept()
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            threading.Thread(target=_speak, args=(peer,), daemon=True).start()
+            threading.Thread(target=_stream_words, args=(peer,), daemon=True).start()
 
 
-def _speak(peer: socket.socket) -> None:
+def _stream_words(peer: socket.socket) -> None:
     with peer, suppress(OSError):
         _read_request(peer)
         peer.sendall(HEAD)
-        begun = time.monotonic()
+        began = time.monotonic()
         for number in range(1_000_000):
-            time.sleep(max(0.0, begun + number / CHUNKS_A_SECOND - time.monotonic()))
+            time.sleep(max(0.0, began + number / CHUNKS_PER_SECOND - time.monotonic()))
             end = "\n\n" if number % WORDS_A_PARAGRAPH == WORDS_A_PARAGRAPH - 1 else " "
-            said = json.dumps(_chunk(f"@{time.monotonic_ns()}{end}"))
-            event = f"data: {said}\n\n".encode()
+            data = json.dumps(_chunk(f"@{time.monotonic_ns()}{end}"))
+            event = f"data: {data}\n\n".encode()
             peer.sendall(b"%x\r\n%s\r\n" % (len(event), event))
 
 
@@ -100,7 +100,7 @@ def _read_request(peer: socket.socket) -> None:
 
 
 @contextmanager
-def modelled() -> Iterator[str]:
+def model_process() -> Iterator[str]:
     with subprocess.Popen(
         [sys.executable, __file__, "model"], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -115,7 +115,7 @@ def modelled() -> Iterator[str]:
 
 
 class Project:
-    """A folder with sessions on its list, one of which has a long past."""
+    """A folder with listed sessions, one of which has a long history."""
 
     def __init__(self, folder: Path, model: str) -> None:
         from runs import OF_OTHERS
@@ -203,28 +203,28 @@ class Manager:
     def token(self) -> str:
         if not self._token:
             url, code = self._launch_url.split("#launch=")
-            said = httpx2.post(f"{url}api/launch", json={"code": code}, trust_env=False)
-            self._token = str(said.json()["token"])
+            response = httpx2.post(f"{url}api/launch", json={"code": code}, trust_env=False)
+            self._token = str(response.json()["token"])
         return self._token
 
     def do(self, kind: str, **fields: object) -> Any:
-        said = httpx2.post(
+        response = httpx2.post(
             f"{self.url}api/do",
             json={"kind": kind, **fields},
             headers={"Authorization": f"Bearer {self.token}"},
             timeout=PATIENCE,
             trust_env=False,
         )
-        said.raise_for_status()
-        return said.json()
+        response.raise_for_status()
+        return response.json()
 
     def cpu(self) -> float:
-        """Seconds of the processor so far."""
+        """Processor seconds used so far."""
         used = Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b")")[2].split()
         return (int(used[11]) + int(used[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self) -> float:
-        """MiB, now."""
+        """Resident memory in MiB."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         found = re.search(r"VmRSS:\s+(\d+) kB", status)
         return int(found[1]) / 1024 if found else 0.0
@@ -241,15 +241,15 @@ class Manager:
 
 
 class Client(Struct):
-    """One who follows, as a page does."""
+    """A client that follows sessions, as a page does."""
 
     channel: "ClientConnection"
     received: int = 0
     delays: list[float] = field(default_factory=list)
 
     async def call(self, method: str, **params: object) -> None:
-        said = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        await self.channel.send(json.dumps(said))
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        await self.channel.send(json.dumps(message))
 
     async def follow(self, session_ids: list[str]) -> None:
         await self.call("follow_list")
@@ -257,17 +257,17 @@ class Client(Struct):
             await self.call("follow_session", session_id=session_id)
 
     async def listen(self) -> None:
-        """For ever. A word is looked at when it is told; what it looks like is told again later."""
+        """Read forever. Only raw words are timed, not the rendered rows that repeat them later."""
         async for message in self.channel:
             data = message.encode() if isinstance(message, str) else message
             now = time.monotonic_ns()
             self.received += len(data)
-            for words in TOLD.findall(data):
+            for words in WORDS.findall(data):
                 self.delays += [(now - int(stamp)) / 1e9 for stamp in STAMP.findall(words)]
 
 
-async def hear(model: str, delays: list[float]) -> None:
-    """The model itself, for ever."""
+async def read_event(model: str, delays: list[float]) -> None:
+    """Read from the model directly, forever."""
     host, _, port = model.removeprefix("http://").partition(":")
     async with await anyio.connect_tcp(host, int(port)) as peer:
         await peer.send(b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n")
@@ -297,14 +297,14 @@ async def follow(manager: Manager, session_ids: list[str], clients: int, model: 
         for client in there:
             await client.follow(session_ids)
             group.start_soon(client.listen)
-        group.start_soon(hear, model, bare)
-        await anyio.sleep(2.0)  # until what there was is told
+        group.start_soon(read_event, model, bare)
+        await anyio.sleep(2.0)  # let the initial state arrive
         for client in there:
             client.received, client.delays = 0, []
         bare.clear()
         cpu, began = manager.cpu(), time.monotonic()
         await anyio.sleep(SECONDS)
-        tokens = (time.monotonic() - began) * CHUNKS_A_SECOND * STREAMING
+        tokens = (time.monotonic() - began) * CHUNKS_PER_SECOND * STREAMING
         found = Followed(
             clients=clients,
             tokens=tokens,
@@ -319,7 +319,7 @@ async def follow(manager: Manager, session_ids: list[str], clients: int, model: 
 
 
 async def opening(manager: Manager, session_id: str) -> tuple[float, float]:
-    """Seconds until the last byte of the window, and until all of it looks as it should."""
+    """Seconds until the last byte of the window, and until it is rendered completely."""
     async with manager.visited() as client:
         await client.channel.recv()
         began = time.monotonic()
@@ -400,8 +400,8 @@ async def measure(project: Project, model: str) -> None:
         finally:
             manager.do("stop_all")
     print(
-        f"\n{LISTED} sessions on the list, of which {STREAMING} stream {CHUNKS_A_SECOND} tokens a "
-        "second each; each client follows the list and all ten:\n"
+        f"\n{LISTED} sessions on the list, of which {STREAMING} stream {CHUNKS_PER_SECOND} tokens "
+        "a second each; each client follows the list and all ten:\n"
     )
     print(table([FOLLOWED, *map(followed_row, found)]))
 
@@ -415,9 +415,9 @@ def main() -> None:
     from run import machine
 
     print(f"{machine()}\n")
-    with tempfile.TemporaryDirectory() as folder, modelled() as model:
+    with tempfile.TemporaryDirectory() as folder, model_process() as model:
         anyio.run(measure, Project(Path(folder), model), model)
 
 
 if __name__ == "__main__":
-    be_a_model() if sys.argv[1:] == ["model"] else main()
+    serve_model() if sys.argv[1:] == ["model"] else main()

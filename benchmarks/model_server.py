@@ -1,11 +1,11 @@
-"""The scripted model as a process of its own, so that it shares no interpreter with a client.
+"""The scripted model as a separate process, so that it shares no interpreter with a client.
 
     python benchmarks/model_server.py CASE …
 
-Every answer is bytes before the first request comes, and is sent with one write: no client
-waits for the server. The requests of a run go to `/CASE/RUN/chat/completions` and get the
-answers of the case one by one. A line `CASE/RUN` on standard input is answered with when
-they came, how large they were, and what the first of them was.
+Every answer is encoded before the first request, and sent with one write: no client waits for the
+server. The requests of a run go to `/CASE/RUN/chat/completions` and get the answers of the case in
+order. A line `CASE/RUN` on standard input is answered with the times and sizes of its requests, and
+the first request.
 """
 
 import json
@@ -34,27 +34,27 @@ ROUTE = "/chat/completions"
 
 
 class Record:
-    """The requests of one run, as they came."""
+    """The requests of one run."""
 
     def __init__(self) -> None:
         self.arrivals: list[float] = []
         self.sizes: list[int] = []
         self.first = ""
 
-    def note(self, request: http.Request) -> int:
-        """The number of the request, counted from 0."""
+    def record(self, request: http.Request) -> int:
+        """Record a request and return its number, counted from 0."""
         self.arrivals.append(time.monotonic())
         self.sizes.append(len(request.raw))
         self.first = self.first or request.raw.decode()
         return len(self.arrivals) - 1
 
 
-def rendered(case: Sequence[Answer]) -> list[bytes]:
+def encode_case(case: Sequence[Answer]) -> list[bytes]:
     return [HEAD + b"".join(_chunks(answer, place)) for place, answer in enumerate(case)]
 
 
 def _chunks(answer: Answer, place: int) -> Iterator[bytes]:
-    """One HTTP chunk for each event, as providers send them."""
+    """One HTTP chunk per event, as providers send them."""
     assert isinstance(answer, Sequence)
     request = {"model": "bench", "stream_options": {"include_usage": True}}
     for frame in frames(CHAT.stream(request, place), compose(answer, place)):
@@ -68,12 +68,12 @@ def serve(peer: socket.socket, answers: dict[str, list[bytes]], seen: dict[str, 
     with peer, peer.makefile("rb") as source:
         while request := http.read_request(source):
             run = request.path.removesuffix(ROUTE).strip("/")
-            place = seen[run].note(request)
+            place = seen[run].record(request)
             peer.sendall(answers[run.split("/")[0]][place])
 
 
 def main() -> None:
-    answers = {name: rendered(CASES[name]) for name in sys.argv[1:]}
+    answers = {name: encode_case(CASES[name]) for name in sys.argv[1:]}
     seen: dict[str, Record] = defaultdict(Record)
     listener = socket.create_server(("127.0.0.1", 0))
 

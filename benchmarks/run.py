@@ -1,7 +1,7 @@
 """Compare rookery with a bare loop that does the same work: `make bench`.
 
-Runs of the two take turns, so that whatever else the machine does meanwhile slows both.
-Times are medians, and only their ratio says something about another machine.
+The two run alternately, so that other load on the machine slows both. Times are medians; only their
+ratio can be compared across machines.
 """
 
 import json
@@ -19,7 +19,7 @@ from msgspec import Struct
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from cases import FILES
-from runs import ROOKERY, Cost, Run, Track, measured, serving
+from runs import ROOKERY, Cost, Run, Track, run_measured, serving
 
 ROUNDS = 5
 QUICK_ROUNDS = 15
@@ -45,7 +45,7 @@ class Row(Struct, frozen=True, kw_only=True):
 
 
 class Pairs(Struct, frozen=True):
-    """The runs of one case: `rookery[n]` took place right after `bare[n]`."""
+    """The runs of one case: `rookery[n]` ran right after `bare[n]`."""
 
     bare: Sequence[Run]
     rookery: Sequence[Run]
@@ -55,10 +55,10 @@ def main() -> None:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, serving(*MEASURED) as model:
         track = Track(Path(folder), model, FILES)
-        track.rookery("start")  # makes the home, and fills the caches of the system
+        track.rookery("start")  # creates the home, and warms the caches
         track.bare("start")
         rows = measure(track)
-        sync = seconds_of_a_sync(Path(folder))
+        sync = sync_seconds(Path(folder))
     print(table([HEAD, *(row.cells for row in rows)]))
     print(f"\n{machine()}; one fdatasync takes {sync * 1000:.2f} ms.")
     print(f"Measured in {time.monotonic() - began:.0f} s.")
@@ -91,7 +91,7 @@ def pairs(track: Track, case: str, rounds: int = ROUNDS) -> Pairs:
 
 def version_row(home: Path) -> Row:
     def cost(command: list[str]) -> Cost:
-        return measured(command, cwd=home, home=home)
+        return run_measured(command, cwd=home, home=home)
 
     nothing, version = [sys.executable, "-c", "pass"], [*ROOKERY, "--version"]
     both = [(cost(nothing), cost(version)) for _ in range(QUICK_ROUNDS)]
@@ -134,7 +134,7 @@ def case_row(what: str, runs: Pairs, *, most: float | None = None) -> Row:
 
 
 def turn_rows(runs: Pairs) -> list[Row]:
-    """The first and the last third of the turns: what grows is what has to be sent."""
+    """The first and the last third of the turns: requests grow with the conversation."""
     count = len(runs.rookery[0].turns)
     third = count // 3
     return [
@@ -189,8 +189,8 @@ def size_row(run: Run) -> Row:
     )
 
 
-def seconds_of_a_sync(folder: Path) -> float:
-    """What making one line durable costs here, on top of writing it."""
+def sync_seconds(folder: Path) -> float:
+    """Seconds to make one line durable, on top of writing it."""
     times: list[float] = []
     with (folder / "sync").open("wb", buffering=0) as file:
         for _ in range(50):
@@ -207,7 +207,7 @@ def machine() -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """As Markdown, which is how docs/figures.md has it."""
+    """A Markdown table for docs/figures.md."""
     widths = [max(3, *map(len, column)) for column in zip(*rows, strict=True)]
     head, *body = (
         f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))} |"

@@ -1,4 +1,4 @@
-"""One run of rookery or of the bare loop: in a workspace of its own, measured from outside."""
+"""One run of rookery or of the bare loop, in its own workspace, measured from outside."""
 
 import itertools
 import json
@@ -21,7 +21,7 @@ OF_OTHERS = ("PYTHON", "ROOKERY_")
 
 
 class Cost(Struct, frozen=True, kw_only=True):
-    """What one process took. Memory is the most it ever had in use, in MiB."""
+    """Resources that one process used. Memory is its peak in MiB."""
 
     seconds: float
     cpu: float
@@ -32,15 +32,15 @@ class Run(Struct, frozen=True, kw_only=True):
     cost: Cost
     workspace: Path
     to_request: float
-    """Seconds from the start of the process to its first request."""
+    """Seconds from process start to the first request."""
     turns: tuple[float, ...]
-    """Seconds between one request and the next."""
+    """Seconds between consecutive requests."""
     sizes: tuple[int, ...]
     """Bytes of each request."""
     first_request: str
 
     def files(self) -> dict[str, bytes]:
-        """What the run left behind in its workspace."""
+        """The files in the workspace after the run."""
         return {
             str(path.relative_to(self.workspace)): path.read_bytes()
             for path in self.workspace.rglob("*")
@@ -49,7 +49,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
 
 class Model:
-    """The model server, and what it has seen."""
+    """The model server and its recorded requests."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdin
@@ -70,7 +70,7 @@ class Model:
 
 @contextmanager
 def serving(*cases: str) -> Iterator[Model]:
-    """A model that plays these cases as long as the context is open."""
+    """Serve these cases while the context is open."""
     with subprocess.Popen(
         [sys.executable, str(HERE / "model_server.py"), *cases],
         stdin=subprocess.PIPE,
@@ -81,7 +81,7 @@ def serving(*cases: str) -> Iterator[Model]:
 
 
 class Track:
-    """Where runs take place: a folder that holds rookery's home and a workspace for each run."""
+    """A folder with rookery's home and a workspace for each run."""
 
     def __init__(self, folder: Path, model: Model, files: dict[str, str]) -> None:
         self._folder = folder
@@ -99,7 +99,7 @@ class Track:
         return run
 
     def bare(self, case: str) -> Run:
-        """Begins with the very request that rookery began with, so rookery has to run first."""
+        """Run the bare loop with rookery's first request, so rookery has to run before it."""
         loop = [sys.executable, str(HERE / "bare_loop.py")]
         return self._run(case, lambda url: [*loop, url, str(self._opening)])
 
@@ -110,7 +110,7 @@ class Track:
         for path, text in self._files.items():
             (workspace / path).write_text(text, encoding="utf-8")
         began = time.monotonic()
-        cost = measured(command(self._model.url(name)), cwd=workspace, home=self.home)
+        cost = run_measured(command(self._model.url(name)), cwd=workspace, home=self.home)
         seen = self._model.seen(name)
         arrivals: list[float] = seen["arrivals"]
         return Run(
@@ -123,13 +123,13 @@ class Track:
         )
 
 
-def measured(command: Sequence[str], *, cwd: Path, home: Path) -> Cost:
-    """Run a command to its end. Raises `RuntimeError` with what it said if it fails."""
-    # how this Python was told to run, and what rookery was told elsewhere, is not measured
+def run_measured(command: Sequence[str], *, cwd: Path, home: Path) -> Cost:
+    """Run a command to its end. Raises `RuntimeError` with its output if it fails."""
+    # without variables that change how Python or rookery run
     usual = {name: os.environ[name] for name in os.environ if not name.startswith(OF_OTHERS)}
     environment = {**usual, "ROOKERY_HOME": str(home)}
-    said = home.with_name("said")
-    with said.open("wb") as output:
+    log = home.with_name("output.log")
+    with log.open("wb") as output:
         began = time.monotonic()
         process = subprocess.Popen(
             command,
@@ -143,7 +143,7 @@ def measured(command: Sequence[str], *, cwd: Path, home: Path) -> Cost:
         seconds = time.monotonic() - began
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise RuntimeError(f"{command[0]} failed: {said.read_text(errors='replace')[-2000:]}")
+        raise RuntimeError(f"{command[0]} failed: {log.read_text(errors='replace')[-2000:]}")
     unit = 1 if sys.platform == "darwin" else 1024
     return Cost(
         seconds=seconds,

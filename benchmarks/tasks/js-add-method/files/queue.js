@@ -1,0 +1,13 @@
+class Queue {
+  #items = [];
+
+  add(item) {
+    this.#items.push(item);
+  }
+
+  take() {
+    return this.#items.shift();
+  }
+}
+
+module.exports = { Queue };

@@ -1,0 +1,7 @@
+const test = require("node:test");
+const assert = require("node:assert");
+const { wordCount } = require("./words.js");
+
+test("two words", () => {
+  assert.strictEqual(wordCount("hello world"), 2);
+});

@@ -1,0 +1,5 @@
+function parseLine(line) {
+  return line.split(";");
+}
+
+module.exports = { parseLine };

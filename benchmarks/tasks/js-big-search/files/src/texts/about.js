@@ -1,0 +1,4 @@
+module.exports = {
+  title: "About",
+  intro: "Welcome to about.",
+};

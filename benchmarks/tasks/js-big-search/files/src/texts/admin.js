@@ -1,0 +1,4 @@
+module.exports = {
+  title: "Admin",
+  intro: "Welcome to admin.",
+};

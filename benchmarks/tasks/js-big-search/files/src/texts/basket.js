@@ -1,0 +1,4 @@
+module.exports = {
+  title: "Basket",
+  intro: "Welcome to basket.",
+};

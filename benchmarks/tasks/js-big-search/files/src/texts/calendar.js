@@ -1,0 +1,4 @@
+module.exports = {
+  title: "Calendar",
+  intro: "Welcome to calendar.",
+};

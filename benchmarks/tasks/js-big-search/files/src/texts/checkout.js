@@ -1,0 +1,4 @@
+module.exports = {
+  title: "Checkout",
+  intro: "Welcome to checkout.",
+};

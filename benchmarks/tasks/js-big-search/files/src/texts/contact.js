@@ -1,0 +1,4 @@
+module.exports = {
+  title: "Contact",
+  intro: "Welcome to contact.",
+};

@@ -1,0 +1,4 @@
+module.exports = {
+  title: "Gallery",
+  intro: "Welcome to gallery.",
+};

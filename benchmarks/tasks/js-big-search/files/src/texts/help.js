@@ -1,0 +1,4 @@
+module.exports = {
+  title: "Help",
+  intro: "Welcome to help.",
+};

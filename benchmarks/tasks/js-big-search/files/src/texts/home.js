@@ -1,0 +1,4 @@
+module.exports = {
+  title: "Home",
+  intro: "Welcome to home.",
+};

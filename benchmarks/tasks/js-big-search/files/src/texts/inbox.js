@@ -1,0 +1,4 @@
+module.exports = {
+  title: "Inbox",
+  intro: "Welcome to inbox.",
+};

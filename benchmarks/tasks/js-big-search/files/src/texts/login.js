@@ -1,0 +1,4 @@
+module.exports = {
+  title: "Login",
+  intro: "Welcome to login.",
+};

@@ -1,0 +1,4 @@
+module.exports = {
+  title: "News",
+  intro: "Welcome to news.",
+};

@@ -1,0 +1,4 @@
+module.exports = {
+  title: "Orders",
+  intro: "Welcome to orders.",
+};

@@ -1,0 +1,4 @@
+module.exports = {
+  title: "Profile",
+  intro: "Welcome to profile.",
+};

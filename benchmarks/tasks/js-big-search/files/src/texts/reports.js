@@ -1,0 +1,4 @@
+module.exports = {
+  title: "Reports",
+  intro: "Welcome to reports.",
+};

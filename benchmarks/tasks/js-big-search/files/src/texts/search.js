@@ -1,0 +1,4 @@
+module.exports = {
+  title: "Search",
+  intro: "Welcome to search.",
+};

@@ -1,0 +1,4 @@
+module.exports = {
+  title: "Settings",
+  intro: "Welcome to settings.",
+};

@@ -1,0 +1,4 @@
+module.exports = {
+  title: "Upload",
+  intro: "Welcome to upload.",
+};

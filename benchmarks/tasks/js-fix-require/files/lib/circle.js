@@ -1,0 +1,5 @@
+function area(radius) {
+  return Math.PI * radius * radius;
+}
+
+module.exports = { area };

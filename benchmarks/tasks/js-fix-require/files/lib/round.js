@@ -1,0 +1,5 @@
+function round(number) {
+  return Math.round(number * 100) / 100;
+}
+
+module.exports = { round };

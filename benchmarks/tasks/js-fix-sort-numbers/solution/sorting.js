@@ -1,0 +1,13 @@
+function sortNumbers(numbers) {
+  return [...numbers].sort((a, b) => a - b);
+}
+
+function sortWords(words) {
+  return [...words].sort();
+}
+
+function largest(numbers) {
+  return sortNumbers(numbers).at(-1);
+}
+
+module.exports = { sortNumbers, sortWords, largest };

@@ -1,0 +1,3 @@
+const { title } = require("./titles");
+
+console.log(title("hello world"));

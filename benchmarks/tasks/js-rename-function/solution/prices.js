@@ -1,0 +1,11 @@
+const TAX = 0.2;
+
+function priceWithTax(price) {
+  return price * (1 + TAX);
+}
+
+function format(price) {
+  return `${price.toFixed(2)} EUR`;
+}
+
+module.exports = { priceWithTax, format };

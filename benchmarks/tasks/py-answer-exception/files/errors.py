@@ -1,0 +1,10 @@
+class AppError(Exception):
+    pass
+
+
+class UnknownUser(AppError):
+    pass
+
+
+class UnknownGroup(AppError):
+    pass

@@ -1,0 +1,5 @@
+TABLES = {"users": {"ada": {"name": "Ada"}}}
+
+
+def fetch(table, key):
+    return TABLES[table].get(key)

@@ -1,0 +1,15 @@
+"""Shows a category as text."""
+
+
+def show_category(category):
+    lines = [
+        f"title: {category.title}",
+        f"parent: {category.parent}",
+        f"position: {category.position}",
+    ]
+    # TODO: translate
+    return "\n".join(lines)
+
+
+def headline(category):
+    return category.label().upper()

@@ -1,0 +1,18 @@
+"""Shows a parcel as text."""
+
+
+def show_parcel(parcel):
+    lines = [
+        f"code: {parcel.code}",
+        f"weight: {parcel.weight}",
+        f"carrier: {parcel.carrier}",
+    ]
+    # TODO: translate
+    return "\n".join(lines)
+
+
+def headline(parcel):
+    return parcel.label().upper()
+
+
+# TODO: handle missing values

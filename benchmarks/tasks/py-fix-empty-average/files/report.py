@@ -1,0 +1,6 @@
+def average(numbers):
+    return sum(numbers) / len(numbers)
+
+
+def report(name, numbers):
+    return f"{name}: {average(numbers):.1f} ({len(numbers)} values)"
