@@ -1,9 +1,10 @@
-"""A scripted model behind a real HTTP server, for tests, benchmarks and people.
+"""A scripted model behind a real HTTP server, for tests and benchmarks.
 
     with LlmServer([say("Looking."), call("read_file", path="a.py")], [finish()]) as server:
         ...  # point a client at server.url, then look at server.requests
 
-The same script plays on Anthropic Messages, OpenAI chat completions and OpenAI Responses.
+The same script plays on Anthropic Messages, OpenAI chat completions, OpenAI Responses, Gemini and
+the Converse API of Amazon Bedrock.
 """
 
 from llm_server.faults import (
@@ -21,33 +22,18 @@ from llm_server.faults import (
     TEXT,
     TOLERATED,
 )
-from llm_server.parts import Answer, Gate, Part, Piece, Status
-from llm_server.script import (
-    EACH_BYTE,
-    EACH_EVENT,
-    PACKED,
+from llm_server.parts import (
     WHOLE,
-    WORDS,
+    Answer,
+    Gate,
+    Part,
     call,
-    chunks,
-    comment,
-    content_type,
-    drop,
-    end_early,
-    event,
-    failed,
     finish,
-    framed,
     gate,
     hang,
     html,
-    interleaved,
-    invalid_utf8,
     keepalives,
-    letters,
     no_usage,
-    oversized_line,
-    postscript,
     problem,
     raw,
     raw_call,
@@ -68,8 +54,6 @@ from llm_server.server import LlmServer, Recorded, nobody_home
 __all__ = [
     "BROKEN_HISTORIES",
     "CUT_OFF",
-    "EACH_BYTE",
-    "EACH_EVENT",
     "ERROR_EVENTS",
     "MISPLACED",
     "NO_CREDIT",
@@ -77,41 +61,24 @@ __all__ = [
     "ODD_CALLS",
     "OVERFLOWS",
     "OVERSIZED",
-    "PACKED",
     "SILENT",
     "STATUSES",
     "TEXT",
     "TOLERATED",
     "WHOLE",
-    "WORDS",
     "Answer",
     "Gate",
     "LlmServer",
     "Part",
-    "Piece",
     "Recorded",
-    "Status",
     "call",
-    "chunks",
-    "comment",
-    "content_type",
-    "drop",
-    "end_early",
-    "event",
-    "failed",
     "finish",
-    "framed",
     "gate",
     "hang",
     "html",
-    "interleaved",
-    "invalid_utf8",
     "keepalives",
-    "letters",
     "no_usage",
     "nobody_home",
-    "oversized_line",
-    "postscript",
     "problem",
     "raw",
     "raw_call",

@@ -1,12 +1,10 @@
 """OpenAI chat completions: POST /v1/chat/completions."""
 
-from llm_server.composed import Composed, text_of
 from llm_server.parts import (
     Block,
     Call,
     Problem,
     Refuse,
-    Say,
     SseEvent,
     Stop,
     Think,
@@ -33,7 +31,7 @@ ERROR_CODES = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_
 
 class ChatStream:
     def __init__(self, request: Json, position: int) -> None:
-        self._completion = _completion(request, position, "chat.completion.chunk")
+        self._completion = _completion(request, position)
         self._counts = (request.get("stream_options") or {}).get("include_usage", False)
         self._calls: dict[int, int] = {}
         self._refused = False
@@ -44,7 +42,7 @@ class ChatStream:
     def open(self, index: int, block: Block) -> Events:
         if isinstance(block, Call):
             nth = self._calls[index] = len(self._calls)
-            yield self._delta({"tool_calls": [{"index": nth, **_tool_call(block, "")}]})
+            yield self._delta({"tool_calls": [{"index": nth, **_tool_call(block)}]})
         self._refused |= isinstance(block, Refuse)
 
     def delta(self, index: int, block: Block, text: str) -> SseEvent:
@@ -84,18 +82,6 @@ class ChatStream:
         return _event(self._completion | {"choices": [choice], **counted})
 
 
-def _body(request: Json, position: int, answer: Composed) -> Json:
-    refused = any(isinstance(block, Refuse) for block in answer.blocks)
-    choice = {
-        "index": 0,
-        "message": _message(answer),
-        "logprobs": None,
-        "finish_reason": _finish_reason(answer.stop, refused=refused),
-    }
-    counted = {"usage": _usage(answer.usages[-1])} if answer.usages else {}
-    return _completion(request, position, "chat.completion") | {"choices": [choice], **counted}
-
-
 def _finish_reason(stop: Stop, *, refused: bool) -> str | None:
     """A refusal in words is an ordinary end; one without words is the filter's."""
     if refused and stop.reason == "refused":
@@ -103,34 +89,16 @@ def _finish_reason(stop: Stop, *, refused: bool) -> str | None:
     return STOPS.get(stop.reason, stop.reason) if stop.reason is not None else None
 
 
-def _message(answer: Composed) -> Json:
-    blocks = list(answer.blocks)
-    message: Json = {
-        "role": "assistant",
-        "content": _joined(blocks, Say),
-        "refusal": _joined(blocks, Refuse),
-    }
-    if calls := [block for block in blocks if isinstance(block, Call)]:
-        message["tool_calls"] = [_tool_call(block, text_of(block)) for block in calls]
-    if thoughts := _joined(blocks, Think):
-        message["reasoning_content"] = thoughts
-    return message
-
-
-def _joined(blocks: list[Block], kind: type[Block]) -> str | None:
-    return "".join(text_of(block) for block in blocks if isinstance(block, kind)) or None
-
-
-def _tool_call(call: Call, arguments: str) -> Json:
+def _tool_call(call: Call) -> Json:
     named = {} if call.id is None else {"id": call.id}
     function = {} if call.name is None else {"name": call.name}
-    return {**named, "type": "function", "function": {**function, "arguments": arguments}}
+    return {**named, "type": "function", "function": {**function, "arguments": ""}}
 
 
-def _completion(request: Json, position: int, kind: str) -> Json:
+def _completion(request: Json, position: int) -> Json:
     return {
         "id": f"chatcmpl-{position:04}",
-        "object": kind,
+        "object": "chat.completion.chunk",
         "created": CREATED,
         "model": request.get("model", MODEL),
         "service_tier": "default",
@@ -166,15 +134,9 @@ def _event(data: Json) -> SseEvent:
     return SseEvent(None, encode(data))
 
 
-def _past_answers(request: Json) -> int:
-    return sum(message.get("role") == "assistant" for message in request.get("messages", ()))
-
-
 CHAT = Wire(
     stream=ChatStream,
-    body=_body,
     error=_error,
     keepalive=b": keep-alive\n\n",
     request_id="x-request-id",
-    past_answers=_past_answers,
 )

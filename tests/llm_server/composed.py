@@ -7,10 +7,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from llm_server.parts import (
+    WORDS,
     Auto,
     Block,
     Call,
     ContentType,
+    EachByte,
     Framing,
     Inline,
     NoUsage,
@@ -24,9 +26,7 @@ from llm_server.parts import (
     Together,
     Trailing,
     Usage,
-    Writes,
 )
-from llm_server.script import WORDS
 
 Group: TypeAlias = tuple[Block, ...]
 
@@ -39,7 +39,7 @@ class Composed(Struct, frozen=True):
     usages: tuple[Usage, ...]
     stop: Stop
     framing: Framing
-    writes: Writes
+    each_byte: bool
     content_type: str | None
     postscript: str | None
     trailing: bytes
@@ -50,16 +50,6 @@ class Composed(Struct, frozen=True):
             if isinstance(group, tuple):
                 yield from group
 
-    @property
-    def inlines(self) -> Iterator[Inline]:
-        """What happens between and inside the blocks, after the lead."""
-        for part in self.content:
-            if not isinstance(part, tuple):
-                yield part
-                continue
-            for block in part:
-                yield from (piece for piece in pieces_of(block) if not isinstance(piece, str))
-
 
 def compose(parts: Sequence[Part], position: int) -> Composed:
     """The answer at `position` of its script, which is what ids are made from."""
@@ -68,7 +58,7 @@ def compose(parts: Sequence[Part], position: int) -> Composed:
     usages: list[Usage] = []
     silent_usage = False
     stop: Stop | None = None
-    split, framing, writes = WORDS, Framing(), Writes.EACH_EVENT
+    split, framing, each_byte = WORDS, Framing(), False
     media_type: str | None = None
     after: str | None = None
     trailing = b""
@@ -85,8 +75,8 @@ def compose(parts: Sequence[Part], position: int) -> Composed:
                 split = part
             case Framing():
                 framing = part
-            case Writes():
-                writes = part
+            case EachByte():
+                each_byte = True
             case ContentType(value=media_type):
                 pass
             case Postscript(text=after):
@@ -111,7 +101,7 @@ def compose(parts: Sequence[Part], position: int) -> Composed:
         usages=() if silent_usage else tuple(usages) or (Usage(),),
         stop=stop or _usual_stop(content),
         framing=framing,
-        writes=writes,
+        each_byte=each_byte,
         content_type=media_type,
         postscript=after,
         trailing=trailing,

@@ -38,18 +38,8 @@ def read_request(source: BufferedReader) -> Request | None:
     while line_of_header := source.readline().strip():
         name, _, text = line_of_header.decode("latin-1").partition(":")
         headers[name.strip().lower()] = text.strip()
-    return Request(line[0], line[1], headers, _read_body(source, headers))
-
-
-def _read_body(source: BufferedReader, headers: Mapping[str, str]) -> bytes:
-    if headers.get("transfer-encoding", "").lower() != "chunked":
-        return source.read(int(headers.get("content-length", "0")))
-    pieces: list[bytes] = []
-    while size := int(source.readline().split(b";")[0] or b"0", 16):
-        pieces.append(source.read(size))
-        source.readline()
-    source.readline()
-    return b"".join(pieces)
+    body = source.read(int(headers.get("content-length", "0")))
+    return Request(line[0], line[1], headers, body)
 
 
 def head(code: int, headers: Mapping[str, str]) -> bytes:

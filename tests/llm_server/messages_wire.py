@@ -1,9 +1,5 @@
 """Anthropic Messages: POST /v1/messages."""
 
-import json
-from typing import Any
-
-from llm_server.composed import Composed, text_of
 from llm_server.parts import (
     Block,
     Call,
@@ -57,7 +53,7 @@ class MessagesStream:
             case Redacted(data=data):
                 empty = {"type": "redacted_thinking", "data": data}
             case Call():
-                empty = _tool_use(block, {})
+                empty = _tool_use(block)
             case Say() | Refuse():
                 empty = {"type": "text", "text": ""}
         yield _event({"type": "content_block_start", "index": index, "content_block": empty})
@@ -95,12 +91,6 @@ class MessagesStream:
         return self.problem(problem)
 
 
-def _body(request: Json, position: int, answer: Composed) -> Json:
-    counted = {"usage": _usage(answer.usages[-1])} if answer.usages else {}
-    content = [_whole(block) for block in answer.blocks]
-    return _message(request, position) | {"content": content, **_stopped(answer.stop), **counted}
-
-
 def _message(request: Json, position: int) -> Json:
     return {
         "id": f"msg_{position:04}",
@@ -113,30 +103,10 @@ def _message(request: Json, position: int) -> Json:
     }
 
 
-def _whole(block: Block) -> Json:
-    match block:
-        case Think(signature=signature):
-            return {"type": "thinking", "thinking": text_of(block), "signature": signature}
-        case Redacted(data=data):
-            return {"type": "redacted_thinking", "data": data}
-        case Call():
-            return _tool_use(block, _parsed(text_of(block)))
-        case Say() | Refuse():
-            return {"type": "text", "text": text_of(block)}
-
-
-def _tool_use(call: Call, arguments: Any) -> Json:
+def _tool_use(call: Call) -> Json:
     named = {"id": call.id, "name": call.name}
     known = {key: text for key, text in named.items() if text is not None}
-    return {"type": "tool_use", **known, "input": arguments}
-
-
-def _parsed(arguments: str) -> Any:
-    """The wire has no place for arguments that are no JSON: they come as the text they are."""
-    try:
-        return json.loads(arguments) if arguments else {}
-    except ValueError:
-        return arguments
+    return {"type": "tool_use", **known, "input": {}}
 
 
 def _stopped(stop: Stop) -> Json:
@@ -174,15 +144,9 @@ def _event(data: Json) -> SseEvent:
     return SseEvent(data["type"], encode(data))
 
 
-def _past_answers(request: Json) -> int:
-    return sum(message.get("role") == "assistant" for message in request.get("messages", ()))
-
-
 MESSAGES = Wire(
     stream=MessagesStream,
-    body=_body,
     error=_error,
     keepalive=b'event: ping\ndata: {"type":"ping"}\n\n',
     request_id="request-id",
-    past_answers=_past_answers,
 )

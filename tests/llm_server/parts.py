@@ -1,13 +1,20 @@
-"""What an answer is made of: blocks the model says, inlines that happen between or inside them,
-and settings that hold for the whole answer. Nothing here knows a vendor.
+"""What an answer is made of, and the words a script is written in.
+
+An answer is a list of parts: blocks that the model says, inlines that happen between or inside
+them, and settings that hold for the whole answer. A single `status`, or a single inline such as
+`reset()`, may stand in place of the list. Nothing here knows a vendor.
 """
 
+import json
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
+
+MIB = 1024 * 1024
 
 # What happens between, or in the middle of, blocks.
 
@@ -162,12 +169,8 @@ class Split(Struct, frozen=True):
     cut: Callable[[str], Sequence[str]]
 
 
-class Writes(Enum):
-    """What goes into one TCP write."""
-
-    EACH_EVENT = "each event"
-    EACH_BYTE = "each byte"
-    PACKED = "as many events as fit into 64 KiB"
+class EachByte(Struct, frozen=True):
+    """Each byte has its own TCP write, so that characters are split."""
 
 
 class Framing(Struct, frozen=True):
@@ -196,7 +199,7 @@ class Trailing(Struct, frozen=True):
 
 
 Setting: TypeAlias = (
-    Usage | NoUsage | Stop | Split | Writes | Framing | ContentType | Postscript | Trailing
+    Usage | NoUsage | Stop | Split | EachByte | Framing | ContentType | Postscript | Trailing
 )
 Part: TypeAlias = Block | Together | Inline | Setting
 
@@ -205,7 +208,7 @@ class Status(Struct, frozen=True):
     """A whole HTTP response instead of an answer."""
 
     code: int
-    body: Problem | Mapping[str, Any] | str | bytes | None = None
+    body: Problem | Mapping[str, Any] | list[Any] | str | bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -224,3 +227,111 @@ def _all_inlines(answer: Answer) -> Iterable[object]:
         yield part
         for block in part.calls if isinstance(part, Together) else (part,):
             yield from getattr(block, "pieces", ())
+
+
+# The words a script is written in.
+
+content_type = ContentType
+drop = Drop
+each_byte = EachByte
+end_early = EndEarly
+framed = Framing
+gate = Gate
+keepalives = Keepalives
+no_usage = NoUsage
+postscript = Postscript
+problem = Problem
+raw = Raw
+redacted = Redacted
+reset = Reset
+stall = Stall
+stop = Stop
+trailing = Trailing
+usage = Usage
+
+
+def say(*pieces: Piece) -> Say:
+    """One text is cut as the answer's `Split` says; several are the deltas themselves."""
+    return Say(pieces)
+
+
+def think(*pieces: Piece, signature: str = "") -> Think:
+    return Think(pieces, signature)
+
+
+def refuse(*pieces: Piece) -> Refuse:
+    return Refuse(pieces)
+
+
+def call(name: str, /, *, id: str | Auto | None = Auto.ID, **arguments: Any) -> Call:
+    return Call(name, (json.dumps(arguments, ensure_ascii=False),), id)
+
+
+def raw_call(name: str | None, /, *pieces: Piece, id: str | Auto | None = Auto.ID) -> Call:
+    """A call whose arguments are the text given, valid or not."""
+    return Call(name, pieces, id)
+
+
+def finish(result: str = "Done.") -> Call:
+    return call("attempt_completion", result=result)
+
+
+def interleaved(*calls: Call) -> Together:
+    return Together(calls)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\S+\s*|\s+", text)
+
+
+WORDS = Split(_words)
+WHOLE = Split(lambda text: [text] if text else [])
+
+
+def letters(count: int) -> Split:
+    return Split(lambda text: [text[at : at + count] for at in range(0, len(text), count)])
+
+
+def hang() -> Stall:
+    """In place of an answer: the request is read, and not one byte comes back."""
+    return Stall()
+
+
+def comment(text: str = "still here") -> Raw:
+    return Raw(f": {text}\n\n".encode())
+
+
+def event(name: str | None, data: Mapping[str, Any] | str) -> SseEvent:
+    return SseEvent(name, data if isinstance(data, str) else json.dumps(data))
+
+
+def oversized_line(size: int = 17 * MIB) -> Raw:
+    """The start of an event whose line does not end within `size` bytes."""
+    return Raw(b"data: " + b"x" * size)
+
+
+def failed(message: str, type: str | None = None, code: str | int | None = None) -> Failed:
+    return Failed(Problem(message, type, code))
+
+
+def invalid_utf8(data: bytes) -> str:
+    """A text that puts exactly these bytes on the wire."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def status(
+    code: int,
+    body: Problem | Mapping[str, Any] | list[Any] | str | bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Status:
+    """Without a body, the error is in the shape and words of the vendor whose route it is."""
+    return Status(code, body, headers or {})
+
+
+def redirect(location: str, code: int = 307) -> Status:
+    """A path stays at this origin; a whole URL leads to another one."""
+    return Status(code, b"", {"location": location})
+
+
+def html(text: str = "<!doctype html><title>Sign in to the network</title>") -> Status:
+    return Status(200, text, {"content-type": "text/html; charset=utf-8"})

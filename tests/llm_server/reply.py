@@ -4,7 +4,8 @@ import json
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -17,7 +18,6 @@ from llm_server.parts import (
     Failed,
     Framing,
     Gate,
-    Inline,
     Keepalives,
     Problem,
     Raw,
@@ -25,7 +25,6 @@ from llm_server.parts import (
     SseEvent,
     Stall,
     Status,
-    Writes,
 )
 from llm_server.wire import Frame, Json, Wire, frames
 
@@ -33,7 +32,6 @@ Step: TypeAlias = bytes | Gate | Stall | Keepalives | Reset | Drop | EndEarly
 
 PACKET = 64 * 1024
 JSON = "application/json"
-EVENT_STREAM = "text/event-stream; charset=utf-8"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -53,17 +51,8 @@ class Reply:
         self._closing = closing
 
     def answer(self, answer: Composed, position: int) -> None:
-        if self._request.get("stream"):
-            told = frames(self._wire.stream(self._request, position), answer)
-            self._play(_rendered(told, answer.framing), answer, EVENT_STREAM)
-            return
-        for inline in (*answer.lead, *answer.inlines):
-            if isinstance(inline, Problem | Failed):
-                problem = inline if isinstance(inline, Problem) else inline.problem
-                self.status(Status(500, problem))
-                return
-        body = json.dumps(self._wire.body(self._request, position, answer)).encode()
-        self._play(_halved(body, answer), answer, JSON)
+        told = frames(self._wire.stream(self._request, position), answer)
+        self._play(_rendered(told, answer.framing, self._wire), answer)
 
     def status(self, status: Status) -> None:
         body, media_type = self._body_of(status)
@@ -89,16 +78,16 @@ class Reply:
             case mapping:
                 return json.dumps(mapping).encode(), JSON
 
-    def _play(self, steps: Iterable[Step], answer: Composed, media_type: str) -> None:
+    def _play(self, steps: Iterable[Step], answer: Composed) -> None:
         headers = {
-            "content-type": answer.content_type or media_type,
+            "content-type": answer.content_type or self._wire.media_type,
             "transfer-encoding": "chunked",
             "cache-control": "no-cache",
             self._wire.request_id: "req_scripted",
         }
-        send = self._sender(answer.writes)
+        send = self._sender(each_byte=answer.each_byte)
         pending = http.head(200, headers)
-        for step in _packed(steps) if answer.writes is Writes.PACKED else steps:
+        for step in steps:
             match step:
                 case bytes() as data:
                     send(pending + (http.chunk(data) if data else b""))
@@ -113,15 +102,15 @@ class Reply:
                     self._suffer(step)
         send(pending + http.LAST_CHUNK + answer.trailing)
 
-    def _sender(self, writes: Writes) -> Callable[[bytes], None]:
-        if writes is not Writes.EACH_BYTE:
+    def _sender(self, *, each_byte: bool) -> Callable[[bytes], None]:
+        if not each_byte:
             return self._peer.sendall
 
-        def each_byte(data: bytes) -> None:
+        def byte_by_byte(data: bytes) -> None:
             for byte in data:
                 self._peer.sendall(bytes((byte,)))
 
-        return each_byte
+        return byte_by_byte
 
     def _keep_alive(self, alive: Keepalives) -> None:
         sent = 0
@@ -149,9 +138,11 @@ class Reply:
                 raise Closed
 
 
-def _rendered(told: Iterable[Frame], framing: Framing) -> list[Step]:
+def _rendered(told: Iterable[Frame], framing: Framing, wire: Wire) -> list[Step]:
     """The whole stream ahead of time, so that sending it costs nothing but writes."""
-    steps = [_step(frame, framing) for frame in told]
+    if wire.framed:
+        return [_step(frame, wire.framed) for frame in told]
+    steps = [_step(frame, partial(_framed, framing=framing)) for frame in told]
     written = [at for at, step in enumerate(steps) if isinstance(step, bytes)]
     if framing.byte_order_mark and written:
         steps[written[0]] = BYTE_ORDER_MARK + _bytes(steps[written[0]])
@@ -160,10 +151,10 @@ def _rendered(told: Iterable[Frame], framing: Framing) -> list[Step]:
     return steps
 
 
-def _step(frame: Frame, framing: Framing) -> Step:
+def _step(frame: Frame, framed: Callable[[SseEvent], bytes]) -> Step:
     match frame:
         case SseEvent():
-            return _framed(frame, framing)
+            return framed(frame)
         case Raw(data=data):
             return data
         case Problem() | Failed():
@@ -185,32 +176,3 @@ def _framed(event: SseEvent, framing: Framing) -> bytes:
 def _bytes(step: Step) -> bytes:
     assert isinstance(step, bytes)
     return step
-
-
-def _halved(body: bytes, answer: Composed) -> Iterator[Step]:
-    """A body that is no stream suffers in its middle what the script has between its blocks."""
-    yield from _sufferings(answer.lead)
-    yield body[: len(body) // 2]
-    yield from _sufferings(answer.inlines)
-    yield body[len(body) // 2 :]
-
-
-def _sufferings(inlines: Iterable[Inline]) -> Iterator[Step]:
-    for inline in inlines:
-        if isinstance(inline, Gate | Stall | Reset | Drop | EndEarly):
-            yield inline
-
-
-def _packed(steps: Iterable[Step]) -> Iterator[Step]:
-    held: list[bytes] = []
-    size = 0
-    for step in steps:
-        if isinstance(step, bytes) and size + len(step) <= PACKET:
-            held.append(step)
-            size += len(step)
-            continue
-        yield b"".join(held)
-        held, size = ([step], len(step)) if isinstance(step, bytes) else ([], 0)
-        if not isinstance(step, bytes):
-            yield step
-    yield b"".join(held)

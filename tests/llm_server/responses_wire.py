@@ -1,10 +1,9 @@
 """OpenAI Responses: POST /v1/responses."""
 
-from itertools import groupby
 from typing import Any
 
 from llm_server.chat_wire import CHAT
-from llm_server.composed import Composed, text_of
+from llm_server.composed import text_of
 from llm_server.parts import (
     Block,
     Call,
@@ -115,16 +114,6 @@ class ResponsesStream:
         return SseEvent(name, encode({"type": name, "sequence_number": self._sent, **fields}))
 
 
-def _body(request: Json, position: int, answer: Composed) -> Json:
-    output = [
-        _item(request, _item_id(position, index, block), block, text_of(block), "completed")
-        for index, block in enumerate(answer.blocks)
-    ]
-    usage = _usage(answer.usages[-1]) if answer.usages else None
-    known = {"output": output, "usage": usage, **_ending(answer.stop, output)}
-    return _response(request, position) | known
-
-
 def _response(request: Json, position: int) -> Json:
     return {
         "id": f"resp_{position:04}",
@@ -222,22 +211,9 @@ def _usage(usage: Usage) -> Json:
     }
 
 
-def _past_answers(request: Json) -> int:
-    """An answer comes back as several items in a row; the row counts once."""
-    items = request.get("input")
-    rows = groupby(items if isinstance(items, list) else (), key=_is_the_models)
-    return sum(mine for mine, _ in rows)
-
-
-def _is_the_models(item: Json) -> bool:
-    return item.get("role") == "assistant" or item.get("type") in {"function_call", "reasoning"}
-
-
 RESPONSES = Wire(
     stream=ResponsesStream,
-    body=_body,
     error=CHAT.error,
     keepalive=b": keep-alive\n\n",
     request_id="x-request-id",
-    past_answers=_past_answers,
 )

@@ -4,24 +4,35 @@ import itertools
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from msgspec import Struct
 
 from llm_server import http
 from llm_server.chat_wire import CHAT
 from llm_server.composed import compose
+from llm_server.converse_wire import CONVERSE
+from llm_server.gemini_wire import GEMINI
 from llm_server.messages_wire import MESSAGES
 from llm_server.parts import Answer, Problem, Status, gates_in
 from llm_server.reply import Closed, Reply
 from llm_server.responses_wire import RESPONSES
 from llm_server.wire import CREATED, MODEL, Wire
 
-ROUTES = {"/messages": MESSAGES, "/chat/completions": CHAT, "/responses": RESPONSES}
+ROUTES = {
+    "/messages": MESSAGES,
+    "/chat/completions": CHAT,
+    "/responses": RESPONSES,
+    ":streamGenerateContent": GEMINI,
+    "/converse-stream": CONVERSE,
+}
+
+
+Page: TypeAlias = Status | Callable[[dict[str, Any]], Status]
 
 
 class Recorded(Struct, frozen=True):
@@ -38,32 +49,26 @@ class Recorded(Struct, frozen=True):
 
 
 class LlmServer:
-    """A model that says what its script says, to whoever asks, in the words of three vendors.
+    """A scripted model that speaks the wire format of each vendor. It plays its answers one after
+    the other, whatever the requests contain."""
 
-    The answers are played one after the other, whatever the requests hold; a server made by
-    `by_history` looks at the conversation instead.
-    """
-
-    def __init__(self, *answers: Answer, port: int = 0) -> None:
+    def __init__(
+        self, *answers: Answer, port: int = 0, pages: Mapping[str, Page] | None = None
+    ) -> None:
+        """`pages` are what else is answered, by path: a response, or a function of the body."""
         self._answers: Sequence[Answer] = answers
+        self._pages = pages
         self._port = port
-        self._choose: Callable[[Wire, dict[str, Any]], int] = lambda wire, body: self._turn()
         self._turns = itertools.count()
         self._news = threading.Condition()
         self._closing = threading.Event()
         self._peers: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self.requests: list[Recorded] = []
+        self.lookups: list[Recorded] = []
+        """Requests for facts about models."""
         self.departures = 0
         self.exhausted = False
-
-    @classmethod
-    def by_history(cls, script: Sequence[Answer], *, port: int = 0) -> "LlmServer":
-        """A server that gives the answer which comes after as many as the request holds
-        already. It remembers nothing, so a client that was killed can go on."""
-        server = cls(*script, port=port)
-        server._choose = lambda wire, body: wire.past_answers(body)
-        return server
 
     @property
     def url(self) -> str:
@@ -141,12 +146,19 @@ class LlmServer:
         self._tell(recorded=_recorded(request, number))
         wire = _route(request)
         reply = Reply(peer, wire or CHAT, request.body, self._closing)
-        if request.method == "GET" and request.path.split("?")[0].endswith("/models"):
+        if self._pages is not None and wire is None:
+            page = self._pages.get(request.path.split("?")[0], Status(404))
+            reply.status(page if isinstance(page, Status) else page(request.body))
+        elif request.method == "GET" and request.path.split("?")[0].endswith("/models"):
             reply.status(Status(200, MODELS))
         elif wire is None or request.method != "POST":
             reply.status(Status(404, Problem(f"No route {request.method} {request.path}.")))
         else:
-            self._play(reply, self._choose(wire, request.body))
+            self._play(reply, self._position(request.body))
+
+    def _position(self, body: dict[str, Any]) -> int:
+        """Of the answer to a request; `support.scripted_model` goes by what the request holds."""
+        return next(self._turns)
 
     def _play(self, reply: Reply, position: int) -> None:
         if position >= len(self._answers):
@@ -162,13 +174,11 @@ class LlmServer:
             case inline:
                 reply.answer(compose([inline], position), position)
 
-    def _turn(self) -> int:
-        return next(self._turns)
-
     def _tell(self, *, recorded: Recorded | None = None, departed: int = 0) -> None:
         with self._news:
             if recorded:
-                self.requests.append(recorded)
+                looks_up = recorded.method == "GET" or recorded.path.startswith("/api/")
+                (self.lookups if looks_up else self.requests).append(recorded)
             self.departures += departed
             self._news.notify_all()
 

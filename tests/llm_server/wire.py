@@ -1,4 +1,4 @@
-"""What the three routes have in common: how an answer becomes a stream of events."""
+"""What the routes have in common: how an answer becomes a stream of events."""
 
 import json
 import re
@@ -34,14 +34,15 @@ class Stream(Protocol):
 
 
 class Wire(Struct, frozen=True):
-    """A route: how its streams, whole bodies and errors look."""
+    """A route: how its streams and errors look."""
 
     stream: Callable[[Json, int], Stream]
-    body: Callable[[Json, int, Composed], Json]
     error: Callable[[int, Problem], Json]
     keepalive: bytes
     request_id: str
-    past_answers: Callable[[Json], int]
+    media_type: str = "text/event-stream; charset=utf-8"
+    framed: Callable[[SseEvent], bytes] | None = None
+    """How an event becomes bytes, if not as a server-sent one."""
 
 
 def frames(stream: Stream, answer: Composed) -> Iterator[Frame]:

@@ -70,7 +70,7 @@ Ask: TypeAlias = Callable[..., Awaitable[Heard]]
 
 
 def at(server_url: str, wire: str) -> str:
-    return server_url if wire == "anthropic" else f"{server_url}/v1"
+    return server_url if wire in ("anthropic", "bedrock") else f"{server_url}/v1"
 
 
 @pytest.fixture
@@ -111,3 +111,8 @@ def ask() -> Ask:
         return heard
 
     return ask_once
+
+
+@pytest.fixture
+def hello() -> ModelRequest:
+    return HELLO

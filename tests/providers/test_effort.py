@@ -9,7 +9,8 @@ from rookery.core.folds.history import Turn
 from rookery.core.limits import EFFORTS, Effort
 from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.providers import anthropic, openai, responses
-from rookery.providers.registry import find_model
+from rookery.providers.catalogue import find_model
+from rookery.providers.vendors import VENDORS
 from support.provider_validators import validate_anthropic, validate_chat, validate_responses
 
 REQUEST = ModelRequest(system="Be brief.", turns=[Turn("user", (Text(text="Go."),))])
@@ -55,7 +56,9 @@ def test_anthropic_takes_an_effort_beside_adaptive_thinking(effort: Effort, sent
         ("xhigh", 20_000),
     ],
 )
-def test_an_older_model_of_theirs_takes_a_budget_below_its_answer(effort: Effort, budget: int):
+def test_an_older_anthropic_model_takes_a_budget_below_its_output_limit(
+    effort: Effort, budget: int
+):
     body = anthropic.body(REQUEST, find_model("anthropic", "claude-haiku-4-5", {}), effort)
     sent = {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget else {}
     assert said(body) == sent
@@ -82,10 +85,28 @@ def test_a_budget_that_would_not_fit_is_not_sent():
         ("openrouter", "high", {"reasoning": {"effort": "high"}}),
         ("vercel-ai-gateway", "low", {"reasoning": {"effort": "low"}}),
         ("roo", "xhigh", {"reasoning": {"effort": "xhigh"}}),
+        ("mistral", "none", {"reasoning_effort": "none"}),
+        ("mistral", "low", {"reasoning_effort": "high"}),
+        ("xai", "none", {}),
+        ("xai", "minimal", {"reasoning_effort": "low"}),
+        ("deepseek", "unspecified", {}),
+        ("deepseek", "disabled", {"thinking": {"type": "disabled"}}),
+        ("deepseek", "medium", {"reasoning_effort": "high"}),
+        ("zai", "xhigh", {"reasoning_effort": "max"}),
+        ("moonshot", "none", {"thinking": {"type": "disabled"}}),
+        ("moonshot", "high", {}),
+        ("groq", "none", {"reasoning_effort": "none"}),
+        ("groq", "high", {}),
+        ("together", "none", {"reasoning": {"enabled": False}}),
+        ("together", "xhigh", {"reasoning_effort": "high"}),
+        ("fireworks", "xhigh", {"reasoning_effort": "xhigh"}),
+        ("cerebras", "minimal", {"reasoning_effort": "low"}),
     ],
 )
-def test_chat_takes_it_as_the_vendor_wants_it(vendor: str, effort: Effort, sent: dict[str, Any]):
-    body = openai.body(REQUEST, THINKS, openai.VENDORS[vendor], effort)
+def test_chat_sends_the_effort_in_the_vendors_form(
+    vendor: str, effort: Effort, sent: dict[str, Any]
+):
+    body = openai.body(REQUEST, THINKS, VENDORS[vendor], effort)
     validate_chat(body)
     assert said(body) == sent
 
@@ -98,15 +119,15 @@ def test_chat_takes_it_as_the_vendor_wants_it(vendor: str, effort: Effort, sent:
         ("xhigh", {"summary": "auto", "effort": "xhigh"}),
     ],
 )
-def test_responses_take_it_in_their_reasoning(effort: Effort, sent: dict[str, Any]):
+def test_responses_send_the_effort_in_the_reasoning_field(effort: Effort, sent: dict[str, Any]):
     body = responses.body(REQUEST, THINKS, effort)
     validate_responses(body)
     assert said(body) == {"reasoning": sent}
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
-def test_a_model_that_does_not_think_is_not_sent_any(effort: Effort):
+def test_a_model_without_reasoning_is_sent_no_effort(effort: Effort):
     assert said(anthropic.body(REQUEST, PLAIN, effort)) == {}
     assert said(responses.body(REQUEST, PLAIN, effort)) == {}
-    for vendor in openai.VENDORS.values():
+    for vendor in VENDORS.values():
         assert said(openai.body(REQUEST, PLAIN, vendor, effort)) == {}

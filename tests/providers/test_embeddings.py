@@ -10,7 +10,7 @@ import pytest
 
 from rookery.core.limits import FailureKind
 from rookery.errors import ProviderError
-from rookery.providers.embeddings import LONGEST_WAIT, EndpointEmbedder
+from rookery.providers.embeddings import LONGEST_WAIT, EndpointEmbedder, address_of_embeddings
 
 Reply = tuple[int, bytes]
 
@@ -96,7 +96,7 @@ def test_vectors_come_in_the_order_of_their_texts(server: Server, embedder: Endp
     ]
 
 
-def test_a_server_that_is_busy_is_asked_three_times(
+def test_a_busy_server_is_tried_three_times(
     server: Server, embedder: EndpointEmbedder, waits: list[float]
 ):
     server.replies = [BUSY, BUSY, vectors]
@@ -109,7 +109,7 @@ def test_a_server_that_is_busy_is_asked_three_times(
     assert len(server.requests) == 6
 
 
-def test_a_wait_that_is_named_is_kept_within_bounds(
+def test_a_requested_wait_is_limited(
     server: Server, embedder: EndpointEmbedder, waits: list[float]
 ):
     server.headers = {"retry-after": "900"}
@@ -118,7 +118,7 @@ def test_a_wait_that_is_named_is_kept_within_bounds(
     assert waits == [LONGEST_WAIT]
 
 
-def test_a_key_that_is_refused_is_not_tried_again(server: Server, embedder: EndpointEmbedder):
+def test_a_rejected_key_is_not_retried(server: Server, embedder: EndpointEmbedder):
     server.replies = [answers(401, {"error": {"message": "wrong key k-secret"}})]
     with pytest.raises(ProviderError) as failed:
         embedder.embed(["a"])
@@ -138,13 +138,15 @@ def test_a_key_that_is_refused_is_not_tried_again(server: Server, embedder: Endp
         {"data": [{"index": 0, "embedding": ["x"]}, {"index": 1, "embedding": [1]}]},
     ],
 )
-def test_what_are_no_vectors_is_refused(server: Server, embedder: EndpointEmbedder, said: object):
+def test_a_response_without_vectors_is_refused(
+    server: Server, embedder: EndpointEmbedder, said: object
+):
     server.replies = [answers(200, said)]
     with pytest.raises(ProviderError, match="has no embeddings"):
         embedder.embed(["a", "b"])
 
 
-def test_nobody_there_is_a_failure_like_any_other(waits: list[float]):
+def test_an_unreachable_server_is_retried_and_reported_as_offline(waits: list[float]):
     embedder = EndpointEmbedder("ollama", "small", base_url="http://127.0.0.1:9", wait=waits.append)
     with pytest.raises(ProviderError) as failed:
         embedder.embed(["a"])
@@ -158,3 +160,9 @@ def test_a_redirect_is_not_followed(server: Server, embedder: EndpointEmbedder):
     server.replies = [answers(302, b"")]
     with pytest.raises(ProviderError):
         embedder.embed(["a"])
+
+
+def test_gemini_makes_embeddings_at_the_address_of_chat_completions():
+    assert address_of_embeddings("gemini").endswith("/v1beta/openai")
+    assert address_of_embeddings("openai") == "https://api.openai.com/v1"
+    assert address_of_embeddings("nobody") == ""

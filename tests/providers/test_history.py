@@ -9,8 +9,14 @@ from rookery.core.blocks import ToolCall
 from rookery.core.facts import AssistantSpoke, Event, Reminded, Rewound, TaskOpened
 from rookery.core.folds.history import history
 from rookery.engine.ports.model import ModelInfo, ModelRequest
-from rookery.providers import anthropic, openai, responses
-from support.provider_validators import validate_anthropic, validate_chat, validate_responses
+from rookery.providers import anthropic, gemini, openai, responses
+from rookery.providers.vendors import VENDORS
+from support.provider_validators import (
+    validate_anthropic,
+    validate_chat,
+    validate_gemini,
+    validate_responses,
+)
 from support.sample_logs import ANY_LOG, log
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
@@ -28,7 +34,8 @@ def test_any_prefix_of_any_log_gives_a_history_all_wire_families_accept(events: 
         for model in (SEEING, BLIND):
             validate_anthropic(anthropic.body(request, model))
             validate_responses(responses.body(request, model))
-            for vendor in openai.VENDORS.values():
+            validate_gemini(gemini.body(request, model))
+            for vendor in VENDORS.values():
                 validate_chat(openai.body(request, model, vendor))
 
 

@@ -55,11 +55,11 @@ def test_neighbours_of_one_kind_become_one(said: list[Chunk], heard: list[Chunk]
         pytest.param([CallChunk(0, "", "c1", "n"), CallChunk(0, "", "c2", "n")], id="another id"),
     ],
 )
-def test_what_differs_stays_apart(said: list[Chunk]):
+def test_different_kinds_are_not_joined(said: list[Chunk]):
     assert list(joined(said)) == said
 
 
-def test_a_failure_comes_after_what_was_said_before_it():
+def test_a_failure_comes_after_the_text_before_it():
     def broken() -> Iterator[Chunk]:
         yield TextChunk("One ")
         yield TextChunk("two")
@@ -71,7 +71,7 @@ def test_a_failure_comes_after_what_was_said_before_it():
         next(chunks)
 
 
-def test_the_end_is_not_held_back_for_what_may_follow():
+def test_the_end_is_delivered_without_waiting_for_more():
     def endless() -> Iterator[Chunk]:
         yield STOP
         raise AssertionError("nobody asked for more")

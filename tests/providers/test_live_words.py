@@ -13,11 +13,11 @@ pytestmark = pytest.mark.anyio
 HELLO = ModelRequest(system="s", turns=[Turn("user", (Text(text="hi"),))])
 
 
-@pytest.mark.parametrize("name", ["anthropic", "openai", "responses"])
-async def test_the_first_words_do_not_wait_for_the_last(name: str):
+@pytest.mark.parametrize("name", ["anthropic", "openai", "responses", "gemini", "bedrock"])
+async def test_the_first_text_arrives_before_the_answer_ends(name: str):
     held = gate()
     with LlmServer([say("First ", held, "last")]) as server:
-        url = server.url if name == "anthropic" else f"{server.url}/v1"
+        url = server.url if name in ("anthropic", "bedrock") else f"{server.url}/v1"
         provider = open_provider(name, model="m", base_url=url, api_key="k")
         heard = ""
         with anyio.fail_after(20):

@@ -7,14 +7,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_server import say
-from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
+from rookery.core.blocks import Block, Text, Thinking, ToolCall, ToolResult
 from rookery.core.folds.history import Turn
 from rookery.engine.ports.model import ModelInfo, ModelRequest, ToolSpec
-from rookery.providers import anthropic, openai, responses
+from rookery.providers import anthropic, gemini, openai, responses
+from rookery.providers.vendors import VENDORS
 from rookery.providers.wire_format import IMAGE_LEFT_OUT, decode_event, encode_body, safe_id
-from support.provider_validators import validate_anthropic, validate_chat, validate_responses
+from support.provider_validators import (
+    validate_anthropic,
+    validate_chat,
+    validate_gemini,
+    validate_responses,
+)
+from support.talks import PICTURE, talks
 
-PICTURE = Image(media_type="image/png", data="aGk=")
 READ = ToolSpec("read_file", "Read a file.", {"type": "object", "properties": {}})
 SEES = ModelInfo(id="m", provider="anthropic", images=True, caching=True, thinking=True)
 BLIND = ModelInfo(id="m", provider="anthropic")
@@ -53,7 +59,7 @@ A_TALK = (
 
 
 def chat(request: ModelRequest, info: ModelInfo = SEES, vendor: str = "openai") -> dict[str, Any]:
-    return openai.body(request, info, openai.VENDORS[vendor])
+    return openai.body(request, info, VENDORS[vendor])
 
 
 def test_anthropic_is_sent_blocks_with_errors_marked():
@@ -150,7 +156,7 @@ def test_the_output_limit_is_named_as_the_vendor_names_it(vendor: str, name: str
     assert name not in chat(asked(*A_TALK), vendor=vendor)
 
 
-def test_what_only_one_vendor_knows_is_sent_to_that_one_only():
+def test_vendor_specific_fields_are_sent_to_that_vendor_only():
     assert chat(asked(*A_TALK))["prompt_cache_key"] == "task-1"
     assert chat(asked(*A_TALK), vendor="openrouter")["usage"] == {"include": True}
     assert not {"usage", "prompt_cache_key"} & chat(asked(*A_TALK), vendor="ollama").keys()
@@ -170,7 +176,7 @@ def test_anthropic_caches_tools_system_and_the_last_two_user_turns():
     assert marked == [(2, 2), (4, 0)]
 
 
-def test_what_was_sent_before_stays_the_same_to_the_byte():
+def test_earlier_parts_of_a_request_stay_identical():
     def without_marks(body: dict[str, Any]) -> bytes:
         for blocks in (body["tools"], body["system"], *(m["content"] for m in body["messages"])):
             for block in blocks:
@@ -198,18 +204,18 @@ def test_openrouter_marks_results_where_only_tools_are_called():
         calls = [ToolCall(id=f"{name}{number}", name="read_file", arguments={}) for name in "ab"]
         results = [ToolResult(call_id=call.id, text=f"text of {call.id}") for call in calls]
         talk += [model(*calls), user(*results)]
-    body = chat(asked(*talk, now="It is late."), claude, "openrouter")
+    talk[-1] = user(*talk[-1].blocks, text("It is late."))
+    body = chat(asked(*talk), claude, "openrouter")
     validate_chat(body)
     marked = [
         (message["role"], message.get("tool_call_id"))
         for message in body["messages"]
         if "cache_control" in str(message)
     ]
-    assert marked == [("system", None), ("tool", "b1"), ("tool", "b2")]
-    assert body["messages"][-2]["content"] == [
-        {"type": "text", "text": "text of b2", "cache_control": {"type": "ephemeral"}}
+    assert marked == [("system", None), ("tool", "b1"), ("user", None)]
+    assert body["messages"][-1]["content"] == [
+        {"type": "text", "text": "It is late.", "cache_control": {"type": "ephemeral"}}
     ]
-    assert body["messages"][-1] == {"role": "user", "content": "It is late."}
 
 
 SHOWN = (
@@ -254,14 +260,14 @@ def test_responses_are_sent_images_in_turns_and_in_outputs():
     assert body["input"][-1]["output"] == [{"type": "input_text", "text": "A picture."}, image]
 
 
-@pytest.mark.parametrize("translate", [anthropic.body, chat, responses.body])
-def test_a_model_that_cannot_see_is_told_that_an_image_was_there(translate: Any):
+@pytest.mark.parametrize("translate", [anthropic.body, chat, responses.body, gemini.body])
+def test_a_model_without_vision_gets_a_note_about_the_image(translate: Any):
     body = str(translate(asked(*SHOWN), BLIND))
     assert "aGk=" not in body
     assert body.count(IMAGE_LEFT_OUT) == 2
 
 
-def test_reasoning_goes_back_to_the_wire_that_made_it_and_to_no_other():
+def test_reasoning_is_sent_back_only_to_the_wire_that_made_it():
     talk = (
         user(text("Hi.")),
         model(
@@ -297,7 +303,7 @@ def test_reasoning_goes_back_to_the_wire_that_made_it_and_to_no_other():
     }
 
 
-def test_a_model_that_reasons_is_asked_to():
+def test_a_reasoning_model_is_asked_to_reason():
     body = anthropic.body(asked(*A_TALK), SEES)
     assert body["thinking"] == {"type": "adaptive", "display": "summarized"}
 
@@ -312,49 +318,14 @@ def test_an_odd_id_becomes_a_safe_one_on_both_sides(call_id: str):
     validate_anthropic(anthropic.body(asked(*talk), SEES))
     validate_chat(chat(asked(*talk)))
     validate_responses(responses.body(asked(*talk), SEES))
+    validate_gemini(gemini.body(asked(*talk), SEES))
 
 
 @settings(deadline=None)
 @given(one=st.text(), other=st.text())
-def test_two_ids_stay_two_ids(one: str, other: str):
+def test_different_ids_stay_different(one: str, other: str):
     assert (safe_id(one) == safe_id(other)) == (one == other)
     assert safe_id(one) == safe_id(one)
-
-
-ids = st.sampled_from(["c1", "c2", "c:3", "x" * 90])
-said = st.text(max_size=6) | st.sampled_from(["", " ", "\n", "\ud800"])
-thoughts = st.builds(
-    Thinking,
-    text=said,
-    signature=st.sampled_from(["", "{}", "[]", "nonsense"]),
-    source=st.sampled_from(["", "anthropic", "openai", "responses"]),
-)
-
-
-@st.composite
-def talks(draw: st.DrawFn) -> list[Turn]:
-    """What the fold over a log guarantees: alternating turns, each call answered at once."""
-    turns: list[Turn] = []
-    for number in range(draw(st.integers(1, 4))):
-        owed = [b for b in (turns[-1].blocks if turns else ()) if isinstance(b, ToolCall)]
-        results = [
-            ToolResult(
-                call_id=c.id, text=draw(said), images=draw(st.sampled_from([(), (PICTURE,)]))
-            )
-            for c in owed
-        ]
-        spoken = draw(st.lists(st.builds(Text, text=said) | st.just(PICTURE), max_size=2))
-        turns.append(user(*results, *spoken, text(f"turn {number}")))
-        chosen = draw(st.lists(ids, unique=True, max_size=3))
-        calls = [
-            ToolCall(id=f"{number}{call_id}", name=draw(said), arguments={"x": draw(said)})
-            for call_id in chosen
-        ]
-        words = draw(st.lists(st.builds(Text, text=said) | thoughts, max_size=3))
-        turns.append(model(*words, *calls))
-    owed = [b for b in turns[-1].blocks if isinstance(b, ToolCall)]
-    turns.append(user(*(ToolResult(call_id=c.id, text="ok") for c in owed), text("last")))
-    return turns
 
 
 @settings(deadline=None)
@@ -363,13 +334,14 @@ def test_no_provider_would_refuse_any_of_our_histories(talk: list[Turn], info: M
     request = asked(*talk)
     validate_anthropic(decode_event(encode_body(anthropic.body(request, info))))
     validate_responses(decode_event(encode_body(responses.body(request, info))))
-    for vendor in openai.VENDORS:
+    validate_gemini(decode_event(encode_body(gemini.body(request, info))))
+    for vendor in VENDORS:
         validate_chat(decode_event(encode_body(chat(request, info, vendor))))
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("wire", ["anthropic", "openai", "responses"])
-async def test_half_a_character_does_not_leave_the_house(ask, wire: str):
+@pytest.mark.parametrize("wire", ["anthropic", "openai", "responses", "gemini", "bedrock"])
+async def test_a_lone_surrogate_is_replaced_before_sending(ask, wire: str):
     heard = await ask(wire, [say("Yes.")], asked(user(text("half \ud83d of a pair"))))
     assert heard.error is None
     assert "half \ufffd of a pair" in str(heard.body)
@@ -382,9 +354,9 @@ async def test_a_base_url_of_anthropic_may_end_in_the_version(ask):
 
 
 @pytest.mark.anyio
-async def test_each_wire_has_its_path_and_its_way_to_show_the_key(ask):
+async def test_each_wire_has_its_path_and_key_header(ask):
     shown = {}
-    for wire in ("anthropic", "openai", "responses"):
+    for wire in ("anthropic", "openai", "responses", "bedrock"):
         (request,) = (await ask(wire, [say("Yes.")], api_key="k-1")).requests
         shown[wire] = (request.path, request.headers.get("x-api-key"))
         shown[wire] += (request.headers.get("authorization"),)
@@ -394,4 +366,5 @@ async def test_each_wire_has_its_path_and_its_way_to_show_the_key(ask):
         "anthropic": ("/v1/messages", "k-1", None),
         "openai": ("/v1/chat/completions", None, "Bearer k-1"),
         "responses": ("/v1/responses", None, "Bearer k-1"),
+        "bedrock": ("/model/scripted-model/converse-stream", None, "Bearer k-1"),
     }

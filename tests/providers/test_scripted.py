@@ -153,7 +153,7 @@ part: [{say: Another part., fail: {kind: busy}}]
         ("", 0, "Somebody else."),
     ],
 )
-async def test_the_words_of_a_task_choose_its_answers(
+async def test_the_text_of_a_task_selects_its_answers(
     tmp_path: Path, opening: str, turns: int, said: str
 ):
     text = PARTS.replace(", fail: {kind: busy}", "")
@@ -162,7 +162,7 @@ async def test_the_words_of_a_task_choose_its_answers(
     assert "".join(chunk.text for chunk in chunks if isinstance(chunk, TextChunk)) == said
 
 
-async def test_only_what_the_user_said_first_chooses(tmp_path: Path):
+async def test_only_the_first_user_message_selects_the_answers(tmp_path: Path):
     provider = open_provider(
         "scripted", model=str(script(tmp_path, "part one: [{}]\n'': [{}, {}]"))
     )
@@ -171,7 +171,7 @@ async def test_only_what_the_user_said_first_chooses(tmp_path: Path):
     assert await played(provider, ModelRequest(system="part one", turns=[*before.turns[:2], later]))
 
 
-async def test_tasks_fail_each_on_their_own(tmp_path: Path):
+async def test_tasks_fail_independently(tmp_path: Path):
     provider = open_provider("scripted", model=str(script(tmp_path, PARTS)))
     for opening in ("part one", "part two"):
         with pytest.raises(ProviderError):

@@ -45,7 +45,7 @@ def test_the_events_are_the_same_byte_by_byte(stream: bytes):
 
 @settings(deadline=None)
 @given(texts=st.lists(st.text(), max_size=10), newline=st.sampled_from(["\n", "\r\n", "\r"]))
-def test_whatever_is_sent_as_json_arrives(texts: list[str], newline: str):
+def test_any_json_that_is_sent_arrives(texts: list[str], newline: str):
     clean = [text.encode("utf-8", "replace").decode() for text in texts]
     events = [f"data: {json.dumps(text)}{newline}{newline}" for text in clean]
     stream = "".join(events).encode()
@@ -93,16 +93,16 @@ def test_an_event_as_long_as_the_limit_is_read():
         (b'{"a": "x\\u0000y"}', {"a": "x\0y"}),
     ],
 )
-def test_what_is_no_character_is_replaced(data: bytes, value: object):
+def test_invalid_utf8_is_replaced(data: bytes, value: object):
     assert decode_event(data) == value
 
 
 @pytest.mark.parametrize("data", [b"<html>", b"{", b"[" * 100_000, b"{}{}"])
-def test_what_is_no_json_is_a_value_error(data: bytes):
+def test_invalid_json_is_a_value_error(data: bytes):
     with pytest.raises(ValueError, match=r".+"):
         decode_event(data)
 
 
-def test_half_a_character_is_not_sent():
+def test_a_lone_surrogate_is_not_sent():
     body = {"a": ["x\ud83dy", {"k\udc26": "\ud83d\udc26"}], "n": 1}
     assert json.loads(encode_body(body)) == {"a": ["x\ufffdy", {"k\ufffd": "🐦"}], "n": 1}

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rookery.providers.provider_errors import wait_named_by
+from rookery.providers.provider_errors import retry_delay
 
 NOON = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -53,11 +53,11 @@ NOON = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
         ({"x-ratelimit-reset": "never"}, None),
     ],
 )
-def test_a_header_means_so_many_seconds(headers: dict[str, str], seconds: float | None):
-    assert wait_named_by(headers, now=NOON) == (seconds and pytest.approx(seconds))
+def test_a_header_is_read_as_seconds(headers: dict[str, str], seconds: float | None):
+    assert retry_delay(headers, now=NOON) == (seconds and pytest.approx(seconds))
 
 
 def test_a_delay_in_the_body_counts_when_no_header_says_more():
-    assert wait_named_by({}, ["17s"], now=NOON) == 17
-    assert wait_named_by({"retry-after": "3"}, ["17s"], now=NOON) == 3
-    assert wait_named_by({}, ["later", 5], now=NOON) is None
+    assert retry_delay({}, ["17s"], now=NOON) == 17
+    assert retry_delay({"retry-after": "3"}, ["17s"], now=NOON) == 3
+    assert retry_delay({}, ["later", 5], now=NOON) is None

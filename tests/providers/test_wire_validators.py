@@ -9,8 +9,14 @@ import pytest
 from rookery.core.blocks import Text, ToolCall, ToolResult
 from rookery.core.folds.history import Turn
 from rookery.engine.ports.model import ModelInfo, ModelRequest
-from rookery.providers import anthropic, openai, responses
-from support.provider_validators import validate_anthropic, validate_chat, validate_responses
+from rookery.providers import anthropic, gemini, openai, responses
+from rookery.providers.vendors import VENDORS
+from support.provider_validators import (
+    validate_anthropic,
+    validate_chat,
+    validate_gemini,
+    validate_responses,
+)
 
 MODEL = ModelInfo(id="m", provider="p", caching=True)
 TALK = ModelRequest(
@@ -26,8 +32,9 @@ TALK = ModelRequest(
     ],
 )
 MESSAGES = anthropic.body(TALK, MODEL)
-CHAT = openai.body(TALK, MODEL, openai.VENDORS["openai"])
+CHAT = openai.body(TALK, MODEL, VENDORS["openai"])
 RESPONSES = responses.body(TALK, MODEL)
+GEMINI = gemini.body(TALK, MODEL)
 
 
 def spoil(body: dict[str, Any], change: Callable[[Any], object], key: str) -> dict[str, Any]:
@@ -100,3 +107,28 @@ def test_inputs_that_would_be_refused_are_noticed(change: Callable[[Any], object
     validate_responses(RESPONSES)
     with pytest.raises(AssertionError, match=r"."):
         validate_responses(spoil(RESPONSES, change, "input"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c.pop(0),
+        lambda c: c.pop(1),
+        lambda c: c.pop(2),
+        lambda c: c.insert(1, c[0]),
+        lambda c: c[2]["parts"].pop(),
+        lambda c: c[2]["parts"].reverse(),
+        lambda c: c[2]["parts"][0]["functionResponse"].update(name="z"),
+        lambda c: c[1]["parts"][1].pop("thoughtSignature"),
+        lambda c: c[1]["parts"][1].update(text="both"),
+        lambda c: c[1]["parts"][1]["functionCall"].update(id="b"),
+        lambda c: c[0]["parts"].append({"text": ""}),
+        lambda c: c[0]["parts"].clear(),
+        lambda c: c[0]["parts"][0].update(thoughtSignature="S"),
+        lambda c: c[3]["parts"][0].update(text="", thoughtSignature="S"),
+    ],
+)
+def test_contents_that_would_be_refused_are_noticed(change: Callable[[Any], object]):
+    validate_gemini(GEMINI)
+    with pytest.raises(AssertionError, match=r"."):
+        validate_gemini(spoil(GEMINI, change, "contents"))

@@ -7,18 +7,19 @@ import pytest
 import llm_server
 from llm_server import call, no_usage, redacted, say, stop, think, usage
 from rookery.core.facts import StopReason, Usage
+from rookery.core.limits import FailureKind
 from rookery.engine.ports.model import CallChunk, StopChunk, TextChunk, ThinkingChunk, UsageChunk
+from rookery.providers.catalogue import find_model
 from rookery.providers.openai import ChatReading
-from rookery.providers.registry import find_model
 
 pytestmark = pytest.mark.anyio
 
-WIRES = ("anthropic", "openai", "responses")
+WIRES = ("anthropic", "openai", "responses", "gemini", "bedrock")
 on_each_wire = pytest.mark.parametrize("wire", WIRES)
 
 
 @on_each_wire
-async def test_words_are_heard_in_order_up_to_the_end(ask, wire: str):
+async def test_text_arrives_in_order_up_to_the_end(ask, wire: str):
     heard = await ask(wire, [say("One ", "two.")])
     assert heard.text == "One two."
     assert heard.stops == [StopChunk(StopReason.END)]
@@ -26,14 +27,14 @@ async def test_words_are_heard_in_order_up_to_the_end(ask, wire: str):
 
 
 @on_each_wire
-async def test_reasoning_arrives_before_the_words_with_its_source(ask, wire: str):
+async def test_reasoning_arrives_before_the_text_with_its_source(ask, wire: str):
     heard = await ask(wire, [think("Let me ", "see."), say("Yes.")])
     assert heard.thinking == "Let me see."
     assert {c.source for c in heard.chunks if isinstance(c, ThinkingChunk)} == {wire}
     assert heard.text == "Yes."
 
 
-@pytest.mark.parametrize("wire", ["anthropic", "responses"])
+@pytest.mark.parametrize("wire", ["anthropic", "responses", "bedrock"])
 async def test_a_signature_comes_once_at_the_end_of_its_reasoning(ask, wire: str):
     heard = await ask(wire, [think("Hm.", signature="sealed"), say("Yes.")])
     signed = [c for c in heard.chunks if isinstance(c, ThinkingChunk) and c.signature]
@@ -43,9 +44,10 @@ async def test_a_signature_comes_once_at_the_end_of_its_reasoning(ask, wire: str
     assert heard.chunks.index(signed[0]) < heard.chunks.index(TextChunk("Yes."))
 
 
-async def test_reasoning_that_was_kept_back_is_a_block_of_its_own(ask):
-    heard = await ask("anthropic", [redacted("opaque"), say("Yes.")])
-    assert ThinkingChunk("", "redacted:opaque", "anthropic") in heard.chunks
+@pytest.mark.parametrize(("wire", "sent"), [("anthropic", "opaque"), ("bedrock", "b3BhcXVl")])
+async def test_redacted_reasoning_is_a_separate_block(ask, wire: str, sent: str):
+    heard = await ask(wire, [redacted("opaque"), say("Yes.")])
+    assert ThinkingChunk("", f"redacted:{sent}", wire) in heard.chunks
 
 
 @on_each_wire
@@ -76,8 +78,11 @@ async def test_many_calls_keep_their_order(ask, wire: str):
 
 @on_each_wire
 @pytest.mark.parametrize("row", llm_server.ODD_CALLS)
-async def test_an_odd_call_is_passed_on_as_it_is(ask, wire: str, row: str):
+async def test_an_odd_call_is_passed_on_unchanged(ask, wire: str, row: str):
     heard = await ask(wire, llm_server.ODD_CALLS[row])
+    if wire == "gemini" and row in ("giant-integer", "deep"):  # arguments are part of the event
+        assert heard.error.kind is FailureKind.MISPLACED
+        return
     assert heard.error is None
     assert heard.calls
     assert heard.stops[0].reason is StopReason.CALLS
@@ -85,7 +90,7 @@ async def test_an_odd_call_is_passed_on_as_it_is(ask, wire: str, row: str):
 
 @on_each_wire
 @pytest.mark.parametrize("row", ["missing-id", "empty-id", "missing-name", "empty-name"])
-async def test_what_a_call_lacks_is_left_empty(ask, wire: str, row: str):
+async def test_missing_parts_of_a_call_are_left_empty(ask, wire: str, row: str):
     heard = await ask(wire, llm_server.ODD_CALLS[row])
     ((call_id, name, arguments),) = heard.calls
     assert call_id == ("" if row.endswith("id") else "call_0_0")
@@ -101,7 +106,7 @@ async def test_usage_counts_all_input_and_the_cost_follows_from_the_prices(ask, 
         "cache_read_price": 0.3,
         "cache_write_price": 3.75,
     }
-    writes = 100 if wire == "anthropic" else 0
+    writes = 100 if wire in ("anthropic", "bedrock") else 0
     told = usage(1000, 200, cache_reads=600, cache_writes=writes)
     heard = await ask(wire, [say("Yes."), told], described=prices)
     assert heard.usage == Usage(
@@ -121,7 +126,7 @@ async def test_without_prices_the_cost_is_unknown(ask, wire: str):
 
 @on_each_wire
 @pytest.mark.parametrize("row", ["usage-negative", "usage-absurd", "usage-zero"])
-async def test_figures_that_make_no_sense_are_ignored(ask, wire: str, row: str):
+async def test_implausible_usage_figures_are_ignored(ask, wire: str, row: str):
     heard = await ask(wire, llm_server.ODD_ANSWERS[row], described={"input_price": 1.0})
     assert heard.error is None
     assert heard.usage.tokens_out in (0, 1)
@@ -129,13 +134,13 @@ async def test_figures_that_make_no_sense_are_ignored(ask, wire: str, row: str):
 
 
 @on_each_wire
-async def test_of_two_usages_the_last_counts(ask, wire: str):
+async def test_the_last_of_two_usages_counts(ask, wire: str):
     heard = await ask(wire, llm_server.ODD_ANSWERS["usage-twice"])
     assert (heard.usage.tokens_in, heard.usage.tokens_out) == (120, 30)
 
 
 @on_each_wire
-async def test_an_answer_without_usage_is_an_answer(ask, wire: str):
+async def test_an_answer_without_usage_is_accepted(ask, wire: str):
     heard = await ask(wire, [say("Yes."), no_usage()])
     assert heard.error is None
     assert heard.text == "Yes."
@@ -151,7 +156,7 @@ STOPS = {
 
 @on_each_wire
 @pytest.mark.parametrize("row", STOPS)
-async def test_an_unusual_end_is_told(ask, wire: str, row: str):
+async def test_an_unusual_stop_reason_is_reported(ask, wire: str, row: str):
     heard = await ask(wire, llm_server.ODD_ANSWERS[row])
     assert heard.error is None
     assert [chunk.reason for chunk in heard.stops] == [STOPS[row]]
@@ -160,14 +165,14 @@ async def test_an_unusual_end_is_told(ask, wire: str, row: str):
 @pytest.mark.parametrize(
     ("row", "reason"), [("paused", StopReason.PAUSED), ("overflow-as-stop", StopReason.OVERFLOW)]
 )
-async def test_only_one_wire_has_these_ends(ask, row: str, reason: StopReason):
+async def test_anthropic_has_stop_reasons_of_its_own(ask, row: str, reason: StopReason):
     heard = await ask("anthropic", llm_server.ODD_ANSWERS[row])
     assert [chunk.reason for chunk in heard.stops] == [reason]
 
 
-@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+@pytest.mark.parametrize("wire", ["anthropic", "openai", "bedrock"])
 @pytest.mark.parametrize("row", ["stop-missing", "stop-unknown", "stop-missing-with-call"])
-async def test_an_end_without_a_known_reason_is_still_an_end(ask, wire: str, row: str):
+async def test_an_unknown_stop_reason_still_ends_the_answer(ask, wire: str, row: str):
     heard = await ask(wire, llm_server.ODD_ANSWERS[row])
     assert heard.error is None
     assert [chunk.reason for chunk in heard.stops] == [StopReason.UNKNOWN]
@@ -184,13 +189,15 @@ ANNEX_B = """
 end_turn stop stop_sequence = end
 max_tokens length = length
 pause_turn = paused
+guardrail_intervened content_filtered = refused
 refusal content_filter SAFETY RECITATION BLOCKLIST PROHIBITED_CONTENT SPII LANGUAGE = refused
 model_context_window_exceeded = overflow
+malformed_model_output malformed_tool_use = unknown
 MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL OTHER moon_phase = unknown
 """
 
 
-@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+@pytest.mark.parametrize("wire", ["anthropic", "openai", "gemini", "bedrock"])
 @pytest.mark.parametrize(
     ("word", "reason"),
     [
@@ -199,14 +206,14 @@ MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL OTHER moon_phase = unknown
         for word in line.split(" = ")[0].split()
     ],
 )
-async def test_annex_b_each_word_for_an_end_is_understood(ask, wire: str, word: str, reason: str):
+async def test_every_stop_reason_is_understood(ask, wire: str, word: str, reason: str):
     heard = await ask(wire, [say("So far."), stop(word)])
     assert [chunk.reason for chunk in heard.stops] == [reason]
 
 
 @pytest.mark.parametrize("word", ["tool_use", "tool_calls", "function_call", "stop", "end_turn"])
-@pytest.mark.parametrize("wire", ["anthropic", "openai"])
-async def test_annex_b_an_answer_with_calls_ended_for_them(ask, wire: str, word: str):
+@pytest.mark.parametrize("wire", ["anthropic", "openai", "bedrock"])
+async def test_an_answer_with_calls_stops_for_the_calls(ask, wire: str, word: str):
     heard = await ask(wire, [call("read_file", path="a"), stop(word)])
     assert [chunk.reason for chunk in heard.stops] == [StopReason.CALLS]
 
@@ -216,7 +223,7 @@ async def test_chat_calls_spelled_in_other_ways_are_put_together():
 
     def heard(*deltas: dict[str, Any]) -> list[CallChunk]:
         reading = ChatReading(model)
-        chunks = [c for d in deltas for c in reading.hear({"choices": [{"delta": d}]})]
+        chunks = [c for d in deltas for c in reading.read_event({"choices": [{"delta": d}]})]
         chunks += reading.close(marked=True)
         return [chunk for chunk in chunks if isinstance(chunk, CallChunk)]
 
@@ -247,11 +254,11 @@ async def test_chat_calls_spelled_in_other_ways_are_put_together():
     assert old == [CallChunk(0, "{}", name="read")]
 
 
-def test_chat_ends_at_its_mark_or_where_it_said_why_it_stopped():
+def test_chat_ends_at_the_done_marker_or_the_finish_reason():
     def closing(*events: dict[str, Any], marked: bool) -> list[Any]:
         reading = ChatReading(find_model("vllm", "x", {}))
         for event in events:
-            list(reading.hear(event))
+            list(reading.read_event(event))
         return list(reading.close(marked=marked))
 
     ended = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
@@ -261,14 +268,14 @@ def test_chat_ends_at_its_mark_or_where_it_said_why_it_stopped():
     assert closing(ended, marked=True) == [StopChunk(StopReason.END)]
 
 
-def test_chat_reasoning_is_heard_under_each_of_its_names():
+def test_chat_reasoning_is_read_under_each_field_name():
     model = find_model("openrouter", "x", {})
     for delta in ({"reasoning_content": "Hm."}, {"reasoning": "Hm."}):
-        heard = list(ChatReading(model).hear({"choices": [{"delta": delta}]}))
+        heard = list(ChatReading(model).read_event({"choices": [{"delta": delta}]}))
         assert heard == [ThinkingChunk("Hm.", source="openai")]
 
 
-def test_chat_reasoning_details_are_joined_and_sealed_before_the_words():
+def test_chat_reasoning_details_are_joined_before_the_text():
     reading = ChatReading(find_model("openrouter", "x", {}))
     details = [
         {"type": "reasoning.text", "index": 0, "text": "Let me ", "format": "f"},
@@ -277,8 +284,8 @@ def test_chat_reasoning_details_are_joined_and_sealed_before_the_words():
     chunks: list[Any] = []
     for detail in details:
         delta = {"reasoning": detail["text"], "reasoning_details": [detail]}
-        chunks += reading.hear({"choices": [{"delta": delta}]})
-    chunks += reading.hear({"choices": [{"delta": {"content": "Yes."}}]})
+        chunks += reading.read_event({"choices": [{"delta": delta}]})
+    chunks += reading.read_event({"choices": [{"delta": {"content": "Yes."}}]})
     assert chunks[:2] == [
         ThinkingChunk("Let me ", source="openai"),
         ThinkingChunk("see.", source="openai"),
@@ -289,8 +296,8 @@ def test_chat_reasoning_details_are_joined_and_sealed_before_the_words():
     assert chunks[3] == TextChunk("Yes.")
 
 
-def test_openrouter_says_itself_what_it_charged():
+def test_openrouter_reports_its_own_cost():
     reading = ChatReading(find_model("openrouter", "x", {"input_price": 9, "output_price": 9}))
     said = {"prompt_tokens": 10, "completion_tokens": 2, "cost": 0.0125}
-    (chunk,) = reading.hear({"choices": [], "usage": said})
+    (chunk,) = reading.read_event({"choices": [], "usage": said})
     assert chunk == UsageChunk(Usage(tokens_in=10, tokens_out=2, cost=0.0125))

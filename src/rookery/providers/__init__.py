@@ -1,5 +1,5 @@
-"""Model providers: one module for each wire format, and `models.toml` with what is known of models.
+"""Model providers: one module per wire format, and `models.toml` with facts about models.
 
-`open_provider` opens one by name; each yields the chunks of `engine.ports`. A provider retries
-nothing and keeps nothing between requests.
+`open_provider` opens one by name; each yields the chunks of `engine.ports`. A provider never
+retries and keeps nothing between requests.
 """

@@ -1,4 +1,4 @@
-"""The Messages API of Anthropic, and of servers that speak it."""
+"""The Messages API of Anthropic and compatible servers."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -20,9 +20,9 @@ from rookery.engine.ports.model import (
     ToolSpec,
     UsageChunk,
 )
+from rookery.providers.catalogue import priced, takes_budget
 from rookery.providers.exchange import Endpoint, Exchange
 from rookery.providers.listener import ReportedError
-from rookery.providers.registry import priced, takes_budget
 from rookery.providers.wire_format import (
     count,
     detail_of_stop,
@@ -40,7 +40,7 @@ _CACHED = {"type": "ephemeral"}
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 32_768}
 _SMALLEST_BUDGET = 1024
 _REDACTED = "redacted:"
-"""Marks a signature of ours as the whole of a block whose words the provider kept back."""
+"""Marks the signature of a reasoning block whose text the provider withheld."""
 
 
 def headers(api_key: str) -> dict[str, str]:
@@ -54,8 +54,8 @@ class AnthropicProvider:
         self._effort: Effort = effort
 
     def stream(self, request: ModelRequest) -> Exchange:
-        said = body(request, self.model, self._effort)
-        return self._endpoint.ask(PATH, said, MessageReading(self.model))
+        payload = body(request, self.model, self._effort)
+        return self._endpoint.ask(PATH, payload, MessageReading(self.model))
 
     async def aclose(self) -> None:
         await self._endpoint.aclose()
@@ -65,34 +65,37 @@ PROVIDER = AnthropicProvider
 
 
 def body(request: ModelRequest, model: ModelInfo, effort: Effort = "unspecified") -> dict[str, Any]:
-    """Our request in their words."""
+    """The request in the provider's format."""
     turns = sendable(request.turns, SOURCE, images=model.images)
     messages = [_message(turn) for turn in turns]
     system = [{"type": "text", "text": request.system}] if request.system.strip() else []
     tools = [_tool(spec) for spec in request.tools]
     if model.caching:
         _mark_for_caching(tools, system, messages)
-    if request.now and messages and messages[-1]["role"] == "user":
-        messages[-1]["content"].append({"type": "text", "text": request.now})
-    said: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "model": model.id,
         "max_tokens": request.max_output or min(model.max_output, model.window // 5),
         "messages": messages,
         "stream": True,
     }
     if system:
-        said["system"] = system
+        payload["system"] = system
     if tools:
-        said["tools"] = tools
+        payload["tools"] = tools
+    return payload | reasoning(model, effort, payload["max_tokens"])
+
+
+def reasoning(model: ModelInfo, effort: Effort, max_tokens: int) -> dict[str, Any]:
+    """The fields that ask for reasoning."""
     if model.thinking:
-        said |= _adaptive(effort)
-    elif takes_budget(model) and (budget := _budget(effort, said["max_tokens"])):
-        said["thinking"] = {"type": "enabled", "budget_tokens": budget}
-    return said
+        return _adaptive(effort)
+    if takes_budget(model) and (budget := _budget(effort, max_tokens)):
+        return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+    return {}
 
 
 def _adaptive(effort: Effort) -> dict[str, Any]:
-    """Their models that reason as much as they see fit, and how much that is."""
+    """Models that choose their own amount of reasoning, and the effort for it."""
     if effort in NOT_AT_ALL:
         return {"thinking": {"type": "disabled"}}
     thinking = {"thinking": {"type": "adaptive", "display": "summarized"}}
@@ -102,7 +105,7 @@ def _adaptive(effort: Effort) -> dict[str, Any]:
 
 
 def _budget(effort: Effort, max_tokens: int) -> int:
-    """Tokens of the answer that their older models may spend on reasoning; 0 for none."""
+    """Reasoning tokens for older models; 0 for none."""
     budget = min(_BUDGETS.get(effort, 0), max_tokens // 2)
     return budget if budget >= _SMALLEST_BUDGET else 0
 
@@ -110,13 +113,12 @@ def _budget(effort: Effort, max_tokens: int) -> int:
 def _mark_for_caching(
     tools: list[dict[str, Any]], system: list[dict[str, Any]], messages: list[dict[str, Any]]
 ) -> None:
-    """Mark the ends of what stays the same: tools, system prompt, and the last two user turns.
+    """Mark the ends of stable parts: tools, system prompt, and the last two user turns.
 
-    The older of the two is where the request before this one ended, and so what it wrote to
-    the cache is found again.
+    The older of the two turns is where the previous request ended, so its cache entry is found.
     """
-    heard = [message["content"] for message in messages if message["role"] == "user"]
-    for blocks in (tools, system, *heard[-2:]):
+    user_turns = [message["content"] for message in messages if message["role"] == "user"]
+    for blocks in (tools, system, *user_turns[-2:]):
         if blocks:
             blocks[-1] = {**blocks[-1], "cache_control": _CACHED}
 
@@ -160,7 +162,7 @@ def _result(result: ToolResult) -> str | list[dict[str, Any]]:
 
 
 class MessageReading:
-    """Their stream in our chunks."""
+    """Converts the provider's stream to chunks."""
 
     def __init__(self, model: ModelInfo) -> None:
         self._model = model
@@ -170,17 +172,17 @@ class MessageReading:
         self._stop_detail = ""
         self._called = False
 
-    def hear(self, event: Any) -> Iterable[Chunk]:
+    def read_event(self, event: Any) -> Iterable[Chunk]:
         event = table(event)
         match event.get("type"):
             case "content_block_delta":
-                return self._hear_delta(event.get("index"), table(event.get("delta")))
+                return self._read_delta(event.get("index"), table(event.get("delta")))
             case "content_block_start":
-                return self._hear_start(event.get("index"), table(event.get("content_block")))
+                return self._read_start(event.get("index"), table(event.get("content_block")))
             case "message_start":
-                return self._hear_usage(table(event.get("message")).get("usage"))
+                return self._read_usage(table(event.get("message")).get("usage"))
             case "message_delta":
-                return self._hear_end(event)
+                return self._read_end(event)
             case "message_stop":
                 return [self._stop_chunk()]
             case "error":
@@ -191,7 +193,7 @@ class MessageReading:
     def close(self, *, marked: bool) -> Iterable[Chunk]:
         return [self._stop_chunk()] if marked else ()
 
-    def _hear_start(self, index: object, block: Any) -> Iterable[Chunk]:
+    def _read_start(self, index: object, block: Any) -> Iterable[Chunk]:
         match block.get("type"):
             case "tool_use":
                 self._called = True
@@ -206,7 +208,7 @@ class MessageReading:
             case _:
                 return ()
 
-    def _hear_delta(self, index: object, delta: Any) -> Iterable[Chunk]:
+    def _read_delta(self, index: object, delta: Any) -> Iterable[Chunk]:
         match delta.get("type"):
             case "text_delta" if text := words(delta.get("text")):
                 return [TextChunk(text)]
@@ -219,21 +221,21 @@ class MessageReading:
             case _:
                 return ()
 
-    def _hear_end(self, event: Any) -> Iterable[Chunk]:
+    def _read_end(self, event: Any) -> Iterable[Chunk]:
         delta = table(event.get("delta"))
         self._stop = delta.get("stop_reason") or self._stop
         self._stop_detail = words(table(delta.get("stop_details")).get("explanation"))
-        return self._hear_usage(event.get("usage"))
+        return self._read_usage(event.get("usage"))
 
-    def _hear_usage(self, said: object) -> Iterable[Chunk]:
-        """Their input leaves out what was cached; ours is all of it. Later figures are totals,
-        and one that is missing or makes no sense leaves the earlier one standing."""
-        if not isinstance(said, dict):
+    def _read_usage(self, data: object) -> Iterable[Chunk]:
+        """The provider's input excludes cached tokens; ours includes them. Later figures are
+        totals; a missing or invalid one leaves the earlier one."""
+        if not isinstance(data, dict):
             return ()
         before = self._usage
 
         def latest(name: str, earlier: int) -> int:
-            known = count(said.get(name))
+            known = count(data.get(name))
             return earlier if known is None else known
 
         reads = latest("cache_read_input_tokens", before.cache_reads)

@@ -1,7 +1,6 @@
-"""Vectors of texts from an endpoint that speaks as OpenAI's does.
+"""Embeddings from an OpenAI-compatible endpoint.
 
-It is asked by a thread that has nothing else to do, so it blocks, and waits itself before it
-tries again.
+Called from a dedicated thread, so it blocks and sleeps between retries.
 """
 
 import time
@@ -17,7 +16,7 @@ from rookery.core.limits import MIB, RETRIES, FailureKind, Limits
 from rookery.errors import ProviderError
 from rookery.providers.listener import Addressee
 from rookery.providers.provider_errors import plain, redacted, refusal
-from rookery.providers.registry import is_loopback
+from rookery.providers.registry import BASE_URLS, is_loopback
 
 TRIES = 3
 FIRST_WAIT = 0.5
@@ -34,8 +33,14 @@ class _Answer(msgspec.Struct):
     data: list[_Vector]
 
 
+def address_of_embeddings(provider: str) -> str:
+    """The base URL of the protocol in which embeddings are asked for."""
+    url = BASE_URLS.get(provider, "")
+    return f"{url}/openai" if provider == "gemini" else url
+
+
 class EndpointEmbedder:
-    """`name` tells vectors apart that cannot be compared: the model's, and whose it is."""
+    """`name` identifies comparable vectors: provider and model."""
 
     def __init__(
         self,
@@ -67,7 +72,7 @@ class EndpointEmbedder:
         )
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector for each text. Raises `ProviderError` if the last try fails too."""
+        """One vector per text. Raises `ProviderError` if the last retry fails."""
         for tried in range(TRIES - 1):
             try:
                 return self._embed(texts)

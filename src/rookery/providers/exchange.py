@@ -1,16 +1,15 @@
-"""One request to a provider and its stream of events, over HTTP.
+"""One HTTP request to a provider and its event stream.
 
-A provider says what to send and hands in a `Reading` that turns events into chunks. The
-network is read by a task of its own, because an answer may be long in coming and the
-listener must be able to say so meanwhile without giving up the connection.
+A provider says what to send and passes a `Reading` that turns events into chunks. A separate task
+reads the network, because the listener must report silence without giving up the connection.
 """
 
 import os
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 import anyio
@@ -23,22 +22,27 @@ from rookery.engine.ports.model import Chunk
 from rookery.errors import ProviderError
 from rookery.providers.listener import Addressee, Clocks, HttpAnswer, Item, Listener, Reading
 from rookery.providers.registry import LOCAL, is_loopback
-from rookery.providers.wire_format import encode_body
+from rookery.providers.wire_format import EventReader, Framing, encode_body
 
 PIECES_AHEAD = 64
+Sign: TypeAlias = Callable[[str, bytes], Awaitable[Mapping[str, str]]]
+"""Headers that prove who sends this body to this URL."""
 
 _HEADERS = {
     "content-type": "application/json",
-    "accept": "text/event-stream",
     # compressing a stream holds its events back
     "accept-encoding": "identity",
     "user-agent": f"{NAME}/{VERSION}",
 }
 
 
+LOCAL_IDLE_SECONDS = 1.0
+"""How long a connection to this machine is kept for the next request."""
+
+
 class Endpoint:
-    """Where a provider is reached. It never retries by itself, and after a failure it lets go
-    of its connections: the next request starts on a fresh one."""
+    """A provider's address and connections. It never retries, and drops its connections after a
+    failure: the next request opens a new one."""
 
     def __init__(
         self, base_url: str, *, to: Addressee, headers: dict[str, str], limits: Limits, local: bool
@@ -56,11 +60,23 @@ class Endpoint:
         self._stale: list[httpx2.AsyncClient] = []
         self._exchanges = 0
 
-    def ask(self, path: str, body: dict[str, Any], reading: Reading) -> "Exchange":
-        return Exchange(self, self._base_url + path, encode_body(body), reading)
+    def ask(
+        self,
+        path: str,
+        body: dict[str, Any],
+        reading: Reading,
+        *,
+        framing: type[Framing] = EventReader,
+        sign: Sign | None = None,
+    ) -> "Exchange":
+        """One request. `sign` is called for each place it is sent to, if a redirect is followed."""
+        url = self._base_url + path
+        return Exchange(self, url, encode_body(body), reading, framing, sign or _unsigned)
 
-    def open(self, url: str, body: bytes) -> AbstractAsyncContextManager[httpx2.Response]:
-        return self._http.stream("POST", url, content=body)
+    def open(
+        self, url: str, body: bytes, headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[httpx2.Response]:
+        return self._http.stream("POST", url, content=body, headers=headers)
 
     def enter(self) -> None:
         self._exchanges += 1
@@ -84,23 +100,40 @@ class Endpoint:
             headers=self._headers,
             timeout=httpx2.Timeout(None, connect=self.limits.connect_seconds),
             follow_redirects=False,
+            # llama.cpp closes a connection after 5 idle seconds, perhaps right under a request
+            limits=httpx2.Limits(keepalive_expiry=5.0 if self._trust_env else LOCAL_IDLE_SECONDS),
         )
 
 
 class Exchange:
-    """One request and its answer, as a context: leaving it closes the connection."""
+    """One request and its answer as a context; exiting closes the connection."""
 
-    def __init__(self, endpoint: Endpoint, url: str, body: bytes, reading: Reading) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        url: str,
+        body: bytes,
+        reading: Reading,
+        framing: type[Framing],
+        sign: Sign,
+    ) -> None:
         self._endpoint = endpoint
         self._url = url
         self._body = body
         self._reading = reading
+        self._framing = framing
+        self._sign = sign
 
     async def __aenter__(self) -> AsyncIterator[Chunk]:
         endpoint = self._endpoint
         self._send, self._receive = anyio.create_memory_object_stream[Item](PIECES_AHEAD)
         self._listener = Listener(
-            self._receive, self._reading, endpoint.to, endpoint.clocks, endpoint.limits
+            self._receive,
+            self._framing,
+            self._reading,
+            endpoint.to,
+            endpoint.clocks,
+            endpoint.limits,
         )
         self._chunks = self._listener.chunks()
         endpoint.enter()
@@ -117,7 +150,7 @@ class Exchange:
     ) -> None:
         self._group.cancel_scope.cancel()
         try:
-            # an error of whoever reads is not the group's: given to it, it would come back wrapped
+            # passed to the group, the reader's own error would come back wrapped in another
             await self._group.__aexit__(None, None, None)
         finally:
             self._send.close()
@@ -135,7 +168,9 @@ class Exchange:
                 await send.send(_network_failure(error, self._endpoint.to))
 
     async def _follow(self, url: str, send: MemoryObjectSendStream[Item], *, moves: int) -> None:
-        async with self._endpoint.open(url, self._body) as response:
+        signed = await self._sign(url, self._body)
+        headers = {**signed, "accept": self._framing.media_type}
+        async with self._endpoint.open(url, self._body, headers) as response:
             if not 300 <= response.status_code < 400:
                 await send.send(HttpAnswer(response.status_code, response.headers))
                 async for piece in _pieces(response):
@@ -145,13 +180,18 @@ class Exchange:
         await self._follow(target, send, moves=moves - 1)
 
 
+async def _unsigned(url: str, body: bytes) -> Mapping[str, str]:
+    return {}
+
+
 def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
     encoded = "content-encoding" in response.headers
     return response.aiter_bytes() if encoded else response.aiter_raw()
 
 
 async def _pass_on(piece: bytes, send: MemoryObjectSendStream[Item]) -> None:
-    """Without letting go of the loop while there is room: pieces often come by the dozen."""
+    """Pass on pieces without yielding to the loop while there is room, as they come by the
+    dozen."""
     try:
         send.send_nowait(piece)
     except anyio.WouldBlock:
@@ -159,7 +199,7 @@ async def _pass_on(piece: bytes, send: MemoryObjectSendStream[Item]) -> None:
 
 
 def _moved_to(url: str, response: httpx2.Response, to: Addressee, moves: int) -> str:
-    """Where a redirect leads, if it may be followed: once, and to nobody else."""
+    """The target of a redirect, if it may be followed: once, and on the same host."""
     target = urljoin(url, response.headers.get("location", ""))
     if moves and target != url and _origin(target) == _origin(url):
         return target
@@ -183,7 +223,7 @@ def _origin(url: str) -> tuple[str, str, int | None]:
 
 
 def _network_failure(error: Exception, to: Addressee) -> ProviderError:
-    """The failure that an error below HTTP stands for."""
+    """The failure for a network error."""
     from rookery.providers.provider_errors import plain, redacted
 
     reason = plain(redacted(str(error), to.secret), 300) or type(error).__name__

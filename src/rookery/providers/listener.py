@@ -1,9 +1,8 @@
-"""Listening to an answer: clocks, bounds, and what a stream may look like.
+"""Reads an answer: timeouts, limits, and checks of the stream.
 
-Two clocks run. Any byte resets the one for the transport; only a chunk, something the
-answer is made of, resets the one for progress. A provider that sends nothing but keep-alives
-is found out by the second. Neighbouring chunks that came over the network together are joined,
-so that all that is done with a chunk is done once instead of dozens of times.
+There are two timeouts. Any byte resets the first; only a chunk of the answer resets the second, so
+that a provider that sends nothing but keep-alives is detected. Adjacent chunks that arrived
+together are joined, so that each is processed once instead of dozens of times.
 """
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
@@ -24,19 +23,19 @@ from rookery.engine.ports.model import (
     ThinkingChunk,
 )
 from rookery.errors import ProviderError
-from rookery.providers.wire_format import EventReader, OversizedEvent, decode_event
+from rookery.providers.wire_format import DamagedEvent, Framing, OversizedEvent, decode_event
 
 ERROR_BODY_BYTES = 64 * 1024
 PAGE_SHOWN = 200
 TAIL_SECONDS = 0.05
-"""How long the end of a body is waited for after the answer, to keep the connection."""
+"""How long to wait for the end of the body after the answer, to reuse the connection."""
 
 _DONE = b"[DONE]"
 _Piece: TypeAlias = TextChunk | CallChunk | ThinkingChunk
 
 
 class Addressee(Struct, frozen=True, kw_only=True):
-    """Who is asked for what: all that the text of a failure needs to name."""
+    """Provider, model and address, for error messages."""
 
     provider: str
     model: str
@@ -50,20 +49,20 @@ class Addressee(Struct, frozen=True, kw_only=True):
 
 
 class Reading(Protocol):
-    """One answer while it is being read: their events in, our chunks out."""
+    """Reads one answer: provider events in, our chunks out."""
 
-    def hear(self, event: Any) -> Iterable[Chunk]:
-        """What one event means. Raises `ReportedError` for one that reports a failure."""
+    def read_event(self, event: Any) -> Iterable[Chunk]:
+        """Convert one event. Raises `ReportedError` if it reports a failure."""
         ...
 
     def close(self, *, marked: bool) -> Iterable[Chunk]:
-        """What is left when the events are over, by an end mark or by the end of the body.
-        Without a `StopChunk` among it the answer was cut off."""
+        """The remaining chunks at the end of the stream. Without a `StopChunk` the answer was
+        cut off."""
         ...
 
 
 class ReportedError(Exception):
-    """A stream that had begun well holds an error."""
+    """An error inside a stream."""
 
     def __init__(self, error: Any) -> None:
         super().__init__("error event")
@@ -71,7 +70,7 @@ class ReportedError(Exception):
 
 
 class Clocks(Struct, frozen=True, kw_only=True):
-    """How long to wait for what, in seconds."""
+    """Timeouts in seconds."""
 
     first_byte: float
     idle: float
@@ -89,7 +88,7 @@ class Clocks(Struct, frozen=True, kw_only=True):
 
 
 class HttpAnswer(Struct, frozen=True):
-    """The head of an HTTP answer."""
+    """Status and headers of an HTTP response."""
 
     status: int
     headers: Mapping[str, str]
@@ -104,6 +103,7 @@ class Listener:
     def __init__(
         self,
         items: MemoryObjectReceiveStream[Item],
+        framing: type[Framing],
         reading: Reading,
         to: Addressee,
         clocks: Clocks,
@@ -116,7 +116,7 @@ class Listener:
         self._to = to
         self._clocks = clocks
         self._limits = limits
-        self._events = EventReader(limits.event_bytes)
+        self._events = framing(limits.event_bytes)
         self._read = 0
         self._progress_at = 0.0
 
@@ -132,14 +132,14 @@ class Listener:
             self._progress_at = anyio.current_time()
             while piece is not None:
                 spoke = False
-                for chunk in joined(self._understand(piece)):
+                for chunk in joined(self._read_events(piece)):
                     yield chunk
                     spoke = True
                     if isinstance(chunk, StopChunk):
                         await self._pass_over_the_rest()
                         return
                 piece = await self._next_piece(spoke)
-            for chunk in joined(self._understand_the_end()):
+            for chunk in joined(self._read_rest()):
                 yield chunk
                 if isinstance(chunk, StopChunk):
                     return
@@ -149,7 +149,7 @@ class Listener:
             raise
 
     async def _first_piece(self, began: float) -> bytes | None:
-        """The beginning of the body, or nothing yet. Raises `TimeoutError` to be tried again."""
+        """The beginning of the body, or nothing yet. Raises `TimeoutError`, to be retried."""
         left = began + self._clocks.first_byte - anyio.current_time()
         if left <= 0:
             raise self._dropped(f"No answer came within {self._clocks.first_byte:g} seconds")
@@ -194,12 +194,12 @@ class Listener:
         if isinstance(item, ProviderError):
             raise item
         if isinstance(item, bytes):
-            item = self._with_what_followed(item)
+            item = self._with_rest(item)
             self._read += len(item)
         return item
 
-    def _with_what_followed(self, piece: bytes) -> bytes:
-        """The piece and all that has come since: pieces often come by the dozen."""
+    def _with_rest(self, piece: bytes) -> bytes:
+        """The piece and everything received since."""
         pieces = [piece]
         with suppress(anyio.WouldBlock, anyio.EndOfStream):
             while isinstance(item := self._items.receive_nowait(), bytes):
@@ -207,7 +207,7 @@ class Listener:
             self._ahead = item
         return b"".join(pieces)
 
-    def _understand(self, piece: bytes) -> Iterator[Chunk]:
+    def _read_events(self, piece: bytes) -> Iterator[Chunk]:
         """The chunks of the events that a piece completes."""
         try:
             if self._read > self._limits.response_bytes:
@@ -216,22 +216,24 @@ class Listener:
                 if data == _DONE:
                     yield from self._reading.close(marked=True)
                 elif data and not data.isspace():
-                    yield from self._reading.hear(decode_event(data))
+                    yield from self._reading.read_event(decode_event(data))
         except OversizedEvent:
             raise self._misplaced("sent an oversized event") from None
+        except DamagedEvent as error:
+            raise self._misplaced(f"sent a damaged event ({error})") from None
         except ReportedError as report:
             raise self._reported(report.error) from None
         except ValueError as error:
             raise self._misplaced(f"sent an event that is not JSON ({error})") from None
 
-    def _understand_the_end(self) -> Iterator[Chunk]:
-        """The event whose blank line is missing, and whatever the reading still holds."""
+    def _read_rest(self) -> Iterator[Chunk]:
+        """An event without its final blank line, and what the reading still has."""
         try:
             for data in self._events.end():
                 if data == _DONE:
                     yield from self._reading.close(marked=True)
                 elif data and not data.isspace():
-                    yield from self._reading.hear(decode_event(data))
+                    yield from self._reading.read_event(decode_event(data))
         except ReportedError as report:
             raise self._reported(report.error) from None
         except ValueError:
@@ -239,9 +241,9 @@ class Listener:
         yield from self._reading.close(marked=False)
 
     async def _check(self, answer: HttpAnswer) -> None:
-        """Raises unless the answer is a stream of events."""
+        """Raises unless the response is an event stream."""
         kind = answer.headers.get("content-type", "").lower()
-        if answer.status < 400 and (kind.startswith("text/event-stream") or not kind):
+        if answer.status < 400 and (kind.startswith(self._events.media_type) or not kind):
             return
         from rookery.providers.provider_errors import plain, refusal
 
@@ -291,7 +293,7 @@ class Listener:
 
 
 def joined(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """The same answer in fewer chunks. A failure comes after what was said before it."""
+    """The same answer in fewer chunks. A failure comes after the text before it."""
     first: _Piece | None = None
     rest: list[str] = []
     try:
@@ -315,7 +317,7 @@ def joined(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 
 
 def _continuation(first: _Piece, chunk: Chunk) -> str | None:
-    """What `chunk` adds to what `first` began, if it is more of the same."""
+    """The two chunks as one, if `chunk` continues `first`."""
     if isinstance(chunk, TextChunk) and isinstance(first, TextChunk):
         return chunk.text
     if isinstance(chunk, CallChunk) and isinstance(first, CallChunk):

@@ -1,9 +1,10 @@
-"""Chat completions: OpenAI, OpenRouter, Gemini, Ollama, LM Studio, vLLM and gateways.
+"""Chat completions: OpenAI, OpenRouter, local servers, and all who speak the same wire.
 
-What a server does differently is data: a row of `VENDORS`.
+Differences between servers are data: rows of `VENDORS` in `vendors.py`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from msgspec import Struct
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.facts import StopReason, Usage
 from rookery.core.folds.history import Turn
-from rookery.core.limits import NOT_AT_ALL, Effort, effort_word
+from rookery.core.limits import Effort
 from rookery.engine.ports.model import (
     CallChunk,
     Chunk,
@@ -24,9 +25,17 @@ from rookery.engine.ports.model import (
     ToolSpec,
     UsageChunk,
 )
-from rookery.providers.exchange import Endpoint, Exchange
-from rookery.providers.listener import ReportedError
-from rookery.providers.registry import priced
+from rookery.providers.catalogue import priced
+from rookery.providers.exchange import Endpoint
+from rookery.providers.listener import Reading, ReportedError
+from rookery.providers.text_calls import SchemaReading, in_words, noticing_refused_tools
+from rookery.providers.vendors import (
+    BETWEEN_TEXTS,
+    Vendor,
+    adapt,
+    reasoning_fields,
+    vendor_of,
+)
 from rookery.providers.wire_format import (
     IMAGES_OF_A_RESULT,
     count,
@@ -34,6 +43,7 @@ from rookery.providers.wire_format import (
     encode_body,
     kept_json,
     rows,
+    sampling,
     sendable,
     stop_reason,
     table,
@@ -43,13 +53,12 @@ from rookery.providers.wire_format import (
 SOURCE = "openai"
 
 _PLAIN = {"content", "role"}
-_MORE = {"error", "usage"}
 _JOINED = ("text", "summary", "data", "signature")
-"""Fields of a reasoning detail that come in pieces."""
+"""Fields of a reasoning detail that are streamed in pieces."""
 
 
 class _ArrivingCall(Struct):
-    """A call whose pieces are arriving. It is announced once its name is known."""
+    """A streaming call. It is announced once its name is known."""
 
     index: int
     id: str = ""
@@ -59,10 +68,13 @@ class _ArrivingCall(Struct):
 
 
 class ChatReading:
-    """Without an end mark, the end of the body counts once a reason to stop was given."""
+    """Without an end mark, the end of the body counts once there was a finish reason."""
 
-    def __init__(self, model: ModelInfo) -> None:
+    def __init__(self, model: ModelInfo, *, returned: bool = False) -> None:
+        """`returned` marks reasoning as something to send back."""
         self._model = model
+        self._returned = returned
+        self._reasoned = False
         self._usage = Usage()
         self._calls: list[_ArrivingCall] = []
         self._current: dict[object, _ArrivingCall] = {}
@@ -70,25 +82,26 @@ class ChatReading:
         self._stop: str | None = None
         self._refusal = ""
 
-    def hear(self, event: Any) -> Iterable[Chunk]:
+    def read_event(self, event: Any) -> Iterable[Chunk]:
         piece = self._next_piece(event)
-        if piece and not self._details and event.get("object") != "error":
+        if piece and not self._details and not self._reasoned and event.get("object") != "error":
             return (piece,)
         event = table(event)
         if event.get("error") or event.get("object") == "error":
             raise ReportedError(event.get("error") or event)
         choices = rows(event.get("choices"))
-        said = self._hear_choice(table(choices[0]) if choices else {})
+        chunks = self._read_choice(table(choices[0]) if choices else {})
         usage = event.get("usage")
-        return [*said, self._hear_usage(usage)] if isinstance(usage, dict) else said
+        return [*chunks, self._read_usage(usage)] if isinstance(usage, dict) else chunks
 
     def _next_piece(self, event: Any) -> TextChunk | CallChunk | None:
-        """The next piece of the text or of a call, if the event holds nothing else, as nearly all
-        do. Long answers come in ten thousand of them."""
+        """Fast path for events with just a piece of text or of a call, as nearly all are. Long
+        answers have thousands of them."""
         try:
             choice = event["choices"][0]
             delta = choice["delta"]
-            if choice.get("finish_reason") or event.keys() & _MORE:
+            more = event.get("usage") is not None or event.get("error")
+            if more or choice.get("finish_reason"):
                 return None
             if delta.keys() <= _PLAIN:
                 text = delta["content"]
@@ -113,9 +126,9 @@ class ChatReading:
             reason = StopReason.REFUSED
         yield StopChunk(reason, detail_of_stop(reason, self._stop, self._refusal))
 
-    def _hear_choice(self, choice: Any) -> Iterator[Chunk]:
+    def _read_choice(self, choice: Any) -> Iterator[Chunk]:
         delta = table(choice.get("delta") or choice.get("message"))
-        yield from self._hear_reasoning(delta)
+        yield from self._read_reasoning(delta)
         if text := _text(delta.get("content")):
             yield from self._seal_reasoning()
             yield TextChunk(text)
@@ -126,19 +139,21 @@ class ChatReading:
         if pieces:
             yield from self._seal_reasoning()
         for position, piece in enumerate(pieces):
-            yield from self._hear_call(table(piece), position)
+            yield from self._read_call(table(piece), position)
         if reason := words(choice.get("finish_reason")):
             if reason == "error":
                 raise ReportedError({"message": "the provider ended the answer", "code": 502})
             self._stop = reason
 
-    def _hear_reasoning(self, delta: Any) -> Iterator[Chunk]:
+    def _read_reasoning(self, delta: Any) -> Iterator[Chunk]:
         details = [table(item) for item in rows(delta.get("reasoning_details"))]
         for position, item in enumerate(details):
             self._keep_detail(item.get("index", position), item)
         text = words(delta.get("reasoning_content")) or words(delta.get("reasoning"))
         text = text or "".join(words(d.get("text")) or words(d.get("summary")) for d in details)
+        text = text or _thoughts(delta.get("content"))
         if text:
+            self._reasoned = self._returned
             yield ThinkingChunk(text, source=SOURCE)
 
     def _keep_detail(self, index: object, item: Any) -> None:
@@ -150,14 +165,14 @@ class ChatReading:
                 kept[name] = value
 
     def _seal_reasoning(self) -> Sequence[Chunk]:
-        """What must be sent back belongs to the reasoning that has just ended."""
-        if not self._details:
+        """Attach what must be sent back to the reasoning that has just ended."""
+        if not self._details and not self._reasoned:
             return ()
         kept = msgspec.json.encode(list(self._details.values())).decode()
-        self._details = {}
+        self._details, self._reasoned = {}, False
         return [ThinkingChunk("", kept, SOURCE)]
 
-    def _hear_call(self, piece: Any, position: int) -> Iterator[Chunk]:
+    def _read_call(self, piece: Any, position: int) -> Iterator[Chunk]:
         function = table(piece.get("function"))
         call = self._call_of(piece, position)
         call.name = call.name or words(function.get("name"))
@@ -177,8 +192,8 @@ class ChatReading:
         call.held = ""
 
     def _call_of(self, piece: Any, position: int) -> _ArrivingCall:
-        """The call a piece belongs to: by its index; without one, the last unless it has an
-        id of its own. Another id under the same index is another call, too."""
+        """The call a piece belongs to: by index, or the last one unless it has a new id. A new
+        id under the same index is a new call."""
         call_id = words(piece.get("id"))
         key = piece.get("index")
         if not isinstance(key, int):
@@ -191,60 +206,42 @@ class ChatReading:
         call.id = call.id or call_id
         return call
 
-    def _hear_usage(self, said: Any) -> UsageChunk:
-        """Their input includes what was cached. What makes no sense leaves the earlier figure."""
-        before, details = self._usage, table(said.get("prompt_tokens_details"))
+    def _read_usage(self, data: Any) -> UsageChunk:
+        """The provider's input includes cached tokens. Invalid figures leave the earlier one."""
+        before, details = self._usage, table(data.get("prompt_tokens_details"))
 
         def latest(value: object, earlier: int) -> int:
             known = count(value)
             return earlier if known is None else known
 
-        reads = details.get("cached_tokens", said.get("prompt_cache_hit_tokens"))
+        elsewhere = data.get("prompt_cache_hit_tokens", data.get("cached_tokens"))
+        reads = details.get("cached_tokens", elsewhere)
         usage = Usage(
-            tokens_in=latest(said.get("prompt_tokens"), before.tokens_in),
-            tokens_out=latest(said.get("completion_tokens"), before.tokens_out),
+            tokens_in=latest(data.get("prompt_tokens"), before.tokens_in),
+            tokens_out=latest(data.get("completion_tokens"), before.tokens_out),
             cache_reads=latest(reads, before.cache_reads),
             cache_writes=latest(details.get("cache_write_tokens"), before.cache_writes),
         )
-        self._usage = priced(self._model, usage, said.get("cost"))
+        self._usage = priced(self._model, usage, data.get("cost"))
         return UsageChunk(self._usage)
 
 
 def _text(content: object) -> str:
-    """Most send a string; a few send a list of parts."""
+    """A string, or a list of parts from some servers."""
     if isinstance(content, list):
         return "".join(words(table(part).get("text")) for part in content)
     return words(content)
 
 
+def _thoughts(content: object) -> str:
+    """Mistral's reasoning: parts that hold parts of text."""
+    parts = [table(part).get("thinking") for part in rows(content)]
+    return "".join(map(_text, parts))
+
+
 PATH = "/chat/completions"
 
-BETWEEN_TEXTS = "\n\n"
 _CACHED = {"type": "ephemeral"}
-
-
-class Vendor(Struct, frozen=True, kw_only=True):
-    """Where a server differs from the others."""
-
-    output_limit: str = "max_tokens"
-    cache_key: bool = False
-    reports_cost: bool = False
-    """It charges by its own list and says how much, if asked."""
-    keeps_reasoning: bool = False
-    """It wants its `reasoning_details` back."""
-    reasoning_table: bool = False
-    """It takes the effort in a table of its own, where reasoning can also be switched off."""
-    most_effort: Effort = "xhigh"
-
-
-VENDORS = {
-    "openai": Vendor(output_limit="max_completion_tokens", cache_key=True),
-    "openrouter": Vendor(reports_cost=True, keeps_reasoning=True, reasoning_table=True),
-    "gemini": Vendor(most_effort="high"),
-    "vercel-ai-gateway": Vendor(reasoning_table=True),
-    "roo": Vendor(keeps_reasoning=True, reasoning_table=True),
-    **dict.fromkeys(("ollama", "lmstudio", "vllm"), Vendor()),
-}
 
 
 def headers(api_key: str) -> dict[str, str]:
@@ -255,12 +252,18 @@ class ChatProvider:
     def __init__(self, endpoint: Endpoint, model: ModelInfo, effort: Effort) -> None:
         self.model = model
         self._endpoint = endpoint
-        self._vendor = VENDORS.get(model.provider, Vendor())
+        self._vendor = vendor_of(model)
         self._effort: Effort = effort
 
-    def stream(self, request: ModelRequest) -> Exchange:
-        said = body(request, self.model, self._vendor, self._effort)
-        return self._endpoint.ask(PATH, said, ChatReading(self.model))
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[Chunk]]:
+        payload = body(request, self.model, self._vendor, self._effort)
+        reading: Reading = ChatReading(self.model, returned=self._vendor.returns_reasoning)
+        if self.model.calls == "schema" and request.tools:
+            reading = SchemaReading(reading)
+        with noticing_refused_tools(self, request):
+            async with self._endpoint.ask(PATH, payload, reading) as chunks:
+                yield chunks
 
     async def aclose(self) -> None:
         await self._endpoint.aclose()
@@ -272,42 +275,35 @@ PROVIDER = ChatProvider
 def body(
     request: ModelRequest, model: ModelInfo, vendor: Vendor, effort: Effort = "unspecified"
 ) -> dict[str, Any]:
-    """Our request in their words."""
-    source = SOURCE if vendor.keeps_reasoning else ""
+    """The request in the provider's format."""
+    request = in_words(request, model.calls)
+    returns = vendor.returns_reasoning and model.thinking
+    source = SOURCE if vendor.keeps_reasoning or returns else ""
     turns = sendable(request.turns, source, images=model.images)
-    messages = [message for turn in turns for message in _messages(turn)]
+    messages = [message for turn in turns for message in _messages(turn, returns)]
     if request.system.strip():
         messages.insert(0, {"role": "system", "content": request.system})
     if vendor.reports_cost and model.id.startswith("anthropic/"):
         _mark_for_caching(messages)
-    if request.now:
-        _add(messages, request.now)
-    said: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "model": model.id,
-        "messages": messages,
+        "messages": adapt(messages, vendor),
         "stream": True,
-        "stream_options": {"include_usage": True},
     }
+    if vendor.counts_if_asked:
+        payload["stream_options"] = {"include_usage": True}
     if request.tools:
-        said["tools"] = [_tool(spec) for spec in request.tools]
+        payload["tools"] = [_tool(spec) for spec in request.tools]
     if request.max_output:
-        said[vendor.output_limit] = request.max_output
+        payload[vendor.output_limit] = request.max_output
+    payload |= sampling(request)
     if vendor.cache_key and request.cache_key:
-        said["prompt_cache_key"] = request.cache_key
+        payload["prompt_cache_key"] = request.cache_key
     if vendor.reports_cost:
-        said["usage"] = {"include": True}
+        payload["usage"] = {"include": True}
     if model.thinking:
-        said |= _reasoning(vendor, effort)
-    return said
-
-
-def _reasoning(vendor: Vendor, effort: Effort) -> dict[str, Any]:
-    word = effort_word(vendor.most_effort if effort == "xhigh" else effort)
-    if not word:
-        return {}
-    if not vendor.reasoning_table:
-        return {"reasoning_effort": word}
-    return {"reasoning": {"enabled": False} if effort in NOT_AT_ALL else {"effort": word}}
+        payload |= reasoning_fields(vendor, effort)
+    return payload
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
@@ -315,9 +311,9 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _messages(turn: Turn) -> Iterator[dict[str, Any]]:
+def _messages(turn: Turn, returns: bool) -> Iterator[dict[str, Any]]:
     if turn.role == "assistant":
-        yield _spoken(turn.blocks)
+        yield _spoken(turn.blocks, returns)
         return
     results = [block for block in turn.blocks if isinstance(block, ToolResult)]
     for result in results:
@@ -329,7 +325,7 @@ def _messages(turn: Turn) -> Iterator[dict[str, Any]]:
         yield {"role": "user", "content": _shortest(parts)}
 
 
-def _spoken(blocks: Sequence[Block]) -> dict[str, Any]:
+def _spoken(blocks: Sequence[Block], returns: bool) -> dict[str, Any]:
     text = "".join(block.text for block in blocks if isinstance(block, Text))
     calls = [_call(block) for block in blocks if isinstance(block, ToolCall)]
     message: dict[str, Any] = {"role": "assistant", "content": text or None}
@@ -338,6 +334,9 @@ def _spoken(blocks: Sequence[Block]) -> dict[str, Any]:
     thoughts = [block for block in blocks if isinstance(block, Thinking)]
     if details := [item for block in thoughts for item in rows(kept_json(block.signature))]:
         message["reasoning_details"] = details
+    if returns and calls:
+        # a reasoning model's call without this field is refused, even if it reasoned nothing
+        message["reasoning_content"] = "".join(block.text for block in thoughts)
     return message
 
 
@@ -362,28 +361,16 @@ def _part(block: Text | Image) -> dict[str, Any]:
 
 
 def _shortest(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    """Mere text as text, which every server takes."""
+    """Plain text as a string, which every server accepts."""
     if any(part["type"] != "text" for part in parts):
         return parts
     return BETWEEN_TEXTS.join(part["text"] for part in parts)
 
 
-def _add(messages: list[dict[str, Any]], text: str) -> None:
-    """Say something more at the end, without another spelling of what was said before it."""
-    match messages[-1] if messages else {}:
-        case {"role": "user", "content": str(said)}:
-            messages[-1]["content"] = said + BETWEEN_TEXTS + text
-        case {"role": "user", "content": list(parts)}:
-            messages[-1]["content"] = [*parts, {"type": "text", "text": text}]
-        case {"role": "assistant"}:
-            pass  # an answer that is to be continued
-        case _:
-            messages.append({"role": "user", "content": text})
-
-
 def _mark_for_caching(messages: list[dict[str, Any]]) -> None:
-    """Mark the ends of what stays the same, as Anthropic's models want it: the system prompt, and
-    the last two turns of the user, which end in a result where only tools were called."""
+    """Mark the ends of stable parts for Anthropic's models: the system prompt and the last two
+    user turns, which end in a result if only tools were called. All content becomes lists of
+    parts, so that only the marks differ in the next request."""
     system = [message for message in messages[:1] if message["role"] == "system"]
     following = [*(message["role"] for message in messages[1:]), "assistant"]
     turns = [
@@ -393,7 +380,10 @@ def _mark_for_caching(messages: list[dict[str, Any]]) -> None:
         and after == "assistant"
         and str(message["content"]).strip()
     ]
-    for message in (*system, *turns[-2:]):
+    for message in messages:
         content = message["content"]
-        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        message["content"] = [*parts[:-1], {**parts[-1], "cache_control": _CACHED}]
+        if message["role"] != "assistant" and isinstance(content, str) and content.strip():
+            message["content"] = [{"type": "text", "text": content}]
+    for message in (*system, *turns[-2:]):
+        *parts, last = message["content"]
+        message["content"] = [*parts, {**last, "cache_control": _CACHED}]

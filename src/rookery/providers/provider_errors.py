@@ -1,8 +1,8 @@
-"""What a provider says when it does not answer, as one of our failures.
+"""Classifies errors of providers.
 
-The same trouble comes in many shapes: as a status, as a code in the body, as a phrase, as a
-JSON string inside another one, or as an event in a stream that began with status 200. All
-of them end in `refusal`, which looks at the structure first and at phrases last.
+The same error comes in many forms: a status, a code in the body, a phrase, JSON inside a JSON
+string, or an event in a stream with status 200. `refusal` handles all of them, structure first,
+phrases last.
 """
 
 import json
@@ -20,6 +20,7 @@ from rookery.core.limits import KEY_NOT_ACCEPTED, KEY_NOT_GIVEN, FailureKind
 from rookery.errors import ProviderError
 from rookery.providers.listener import Addressee
 
+_REQUEST_IDS = ("request-id", "x-request-id", "x-amzn-requestid")
 _SPAN = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]+)s)?(?:([\d.]+)ms)?")
 _RESETS = (
     ("anthropic-ratelimit-requests-reset", "anthropic-ratelimit-requests-remaining"),
@@ -30,12 +31,12 @@ _RESETS = (
 )
 
 
-def wait_named_by(
+def retry_delay(
     headers: Mapping[str, str], delays: Sequence[object] = (), *, now: datetime | None = None
 ) -> float | None:
-    """Seconds to wait; None if nothing usable is said. What lies in the past is not usable.
+    """Seconds to wait; None if no usable time is given. Times in the past are not usable.
 
-    `delays` are spans such as "17s" that were found in the body.
+    `delays` are durations such as "17s" from the body.
     """
     now = now or datetime.now(UTC)
     if (milliseconds := _number(headers.get("retry-after-ms", ""))) is not None:
@@ -96,7 +97,7 @@ def _moment_or_span(text: str, now: datetime) -> float | None:
 
 
 def _epoch_or_seconds(number: float, now: datetime) -> float | None:
-    """Some name the moment, in seconds or milliseconds; others the seconds until then."""
+    """Some servers give a timestamp, in seconds or milliseconds; others the remaining seconds."""
     if number > 1e11:
         number /= 1000
     if number > 1e9:
@@ -124,8 +125,7 @@ _CODE_KEYS = frozenset(("code", "type", "status", "reason", "error_type"))
 
 
 class _Phrases:
-    """A pattern, in any case of letters, that is made when it is first looked for: most runs meet
-    no refusal."""
+    """A case-insensitive pattern that is compiled on first use, as most runs have no errors."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -148,6 +148,7 @@ _MODEL_CODES = frozenset(("model_not_found", "deploymentnotfound", "invalid_mode
 _CONTENT_CODES = frozenset(
     ("content_filter", "content_policy_violation", "responsibleaipolicyviolation")
 )
+_KEY_CODES = frozenset(("api_key_invalid",))
 _HISTORY_CODES = frozenset(("invalid_encrypted_content",))
 
 _OVERFLOW = _Phrases(
@@ -169,7 +170,15 @@ _CREDIT = _Phrases(
 _QUOTA = _Phrases(r"exceeded your current quota")
 _MODEL = _Phrases(
     r"model.{0,120}(not found|does not exist|not exist|not supported|is not available)"
-    r"|(no such|unknown|not a valid|invalid) model|no endpoints found|model:",
+    r"|(no such|unknown|not a valid|invalid) model|no endpoints found|model:"
+    r"|model identifier|model version has reached the end",
+)
+_MODEL_IN_400 = _Phrases(
+    r"(not a valid|unknown|no such) model|model identifier is invalid|with on-demand throughput"
+)
+_KEY_IN_403 = _Phrases(
+    r"security token included in the request|request signature|signature (expired|not yet)"
+    r"|missing authentication token|your api key is valid|bearer token has expired"
 )
 _HISTORY = _Phrases(
     # calls without results, results without calls, the same id twice
@@ -178,19 +187,21 @@ _HISTORY = _Phrases(
     r"|must be followed by tool messages|must be a response to a prec"
     r"|no tool (output|call) found for function call|duplicate item found"
     r"|same number of function calls and responses|number of function response parts"
+    r"|expected toolResult blocks|number of toolResult blocks"
     # the order of turns and what they are made of
     r"|roles must alternate|first message must use|unexpected role|expected last role"
     r"|function call turn comes immediately after|text content blocks must"
     # reasoning that belongs to another model or conversation
     r"|(signature|encrypted content).{0,40}(thinking|could not be|invalid)"
+    r"|thought.signature"
     r"|invalid .{0,3}signature|expected .{0,3}thinking|thinking.{0,60}cannot be modified"
     r"|without its required following item"
     # characters that are none
     r"|surrogate|invalid (unicode|utf-?8)|could not parse the json body",
 )
 _SECRET = re.compile(
-    r"\b(?:sk|pk|rk|xai|gsk|AIza|ghp|hf)[-_][\w-]{12,}|\bAIza[\w-]{20,}"
-    r"|(?<=[Bb]earer )[^\s\"']{8,}|(?<=://)[^\s/@]+:[^\s/@]+(?=@)"
+    r"\b(?:sk|pk|rk|xai|gsk|AIza|ghp|hf)[-_][\w-]{12,}|\b(?:AIza|ya29\.)[\w.-]{20,}"
+    r"|(?<=x-amz-security-token:)\S+|(?<=[Bb]earer )[^\s\"']{8,}|(?<=://)[^\s/@]+:[^\s/@]+(?=@)"
 )
 
 _STATUS_OF_CODE = {
@@ -212,7 +223,7 @@ _STATUS_OF_CODE = {
 
 
 class _ReportedFailure(Struct, frozen=True, kw_only=True):
-    """An error body, taken apart."""
+    """A parsed error body."""
 
     status: int
     detail: str
@@ -222,11 +233,11 @@ class _ReportedFailure(Struct, frozen=True, kw_only=True):
 
 
 def refusal(to: Addressee, status: int, headers: Mapping[str, str], body: Any) -> ProviderError:
-    """The failure that an HTTP answer, or an error event, stands for."""
+    """The failure for an HTTP error response or an error event."""
     said = _take_apart(status, headers, body)
     kind = _kind(said)
     detail = redacted(said.detail, to.secret)
-    if request_id := headers.get("request-id") or headers.get("x-request-id"):
+    if request_id := next(filter(None, map(headers.get, _REQUEST_IDS)), ""):
         detail += f" (request {plain(request_id, 80)})"
     return ProviderError(
         _sentence(kind, status, detail, to),
@@ -237,7 +248,7 @@ def refusal(to: Addressee, status: int, headers: Mapping[str, str], body: Any) -
 
 
 def status_named_in(error: Any) -> int:
-    """The HTTP status that an error object means. What names none broke on their side."""
+    """The HTTP status of an error object; a server error if it has none."""
     for key, value in _pairs(error):
         if key in ("code", "status", "status_code") and str(value).isdigit():
             number = int(value)
@@ -249,14 +260,14 @@ def status_named_in(error: Any) -> int:
 
 
 def redacted(text: str, secret: str) -> str:
-    """A text without the key in use and without what looks like any other."""
+    """The text without the key in use and anything that looks like a key."""
     if len(secret) >= 4:
         text = text.replace(secret, "[key]")
     return _SECRET.sub("[key]", text)
 
 
 def plain(text: str, longest: int) -> str:
-    """The beginning of a text on one line, with control characters spelled out."""
+    """The beginning of a text on one line, with control characters escaped."""
     shown = (ch if ch.isprintable() else ch.encode("unicode_escape").decode() for ch in text)
     return "".join(shown)[:longest]
 
@@ -277,12 +288,12 @@ def _take_apart(status: int, headers: Mapping[str, str], body: Any) -> _Reported
         detail=plain(detail.strip(), SHOWN_BYTES) or "it gave no reason",
         everything="\n".join(strings),
         codes=frozenset(codes),
-        wait=wait_named_by(headers, [v for k, v in pairs if k == "retryDelay"]),
+        wait=retry_delay(headers, [v for k, v in pairs if k == "retryDelay"]),
     )
 
 
 def _pairs(body: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Every leaf of a JSON value with its key, looking into strings that hold JSON."""
+    """Every leaf of a JSON value with its key, including JSON inside strings."""
     if depth > _DEEPEST:
         return
     match body:
@@ -304,7 +315,7 @@ def _pairs(body: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, Any]
 
 
 def _kind(said: _ReportedFailure) -> FailureKind:
-    """The order of the rules is their priority: what the codes say, then what words say."""
+    """The order of the rules is their priority: codes first, then phrases."""
     status, codes, text = said.status, said.codes, said.everything
     about_request = status in (400, 413, 422) or status >= 500
     if codes & _OVERFLOW_CODES or status == 413:
@@ -323,11 +334,12 @@ def _kind(said: _ReportedFailure) -> FailureKind:
         return FailureKind.NO_CREDIT
     if status in (400, 422) and _HISTORY.search(text):
         return FailureKind.BROKEN_HISTORY
-    if status == 400 and re.search(r"(not a valid|unknown|no such) model", text, re.IGNORECASE):
+    if status == 400 and _MODEL_IN_400.search(text):
         return FailureKind.NO_MODEL
-    if status == 401:
+    bad_key = codes & _KEY_CODES or (status == 403 and _KEY_IN_403.search(text))
+    if status == 401 or bad_key:
         return FailureKind.BAD_KEY
-    if status in (408, 409, 425, 429) or status >= 500:
+    if status in (408, 409, 424, 425, 429) or status >= 500:
         return FailureKind.BUSY
     return FailureKind.REJECTED
 
@@ -349,7 +361,7 @@ def _sentence(kind: FailureKind, status: int, detail: str, to: Addressee) -> str
             return f"The request is too long for {to.model}: {detail}"
         case FailureKind.NO_CREDIT:
             return f"The account at {name} has no credit: {detail}"
-        case FailureKind.BAD_KEY if not to.secret:
+        case FailureKind.BAD_KEY if not to.secret and not to.key_source:
             return f"{name} {KEY_NOT_GIVEN}: {detail}. Run: {NAME} auth {name}"
         case FailureKind.BAD_KEY:
             return (

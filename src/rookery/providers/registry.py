@@ -1,141 +1,48 @@
-"""Providers by name, and what is known of their models.
+"""Providers by name.
 
 Importing this package loads no provider: each is imported when it is opened.
 """
 
-import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-import msgspec
 from msgspec import Struct
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
-from rookery.core.facts import Usage
 from rookery.core.limits import CHOOSE_A_MODEL, Effort, Limits
 from rookery.engine.ports.model import Chunk, ModelInfo, ModelRequest
 from rookery.errors import SettingsError
+from rookery.providers.catalogue import find_model, known_models
 
 if TYPE_CHECKING:
-    import httpx2
-
     from rookery.providers.exchange import Endpoint
-
-_FILE = Path(__file__).with_name("models.toml")
-_MILLION = 1_000_000
-_FAMILIES = {
-    "responses": "openai",
-    "lmstudio": "local",
-    "vllm": "local",
-    "ollama": "local",
-    "vercel-ai-gateway": "openrouter",
-    "roo": "openrouter",
-}
-_VERSION = re.compile(r"[-@]\d{8}|-\d{4}-\d\d-\d\d|-latest|:.+")
-_FIELDS = {field.name for field in fields(ModelInfo)} - {"id", "provider", "base_url"}
-
-
-def find_model(provider: str, model_id: str, described: Mapping[str, Any]) -> ModelInfo:
-    """What is known of a model. What the user has `described` of it, by the names of
-    `ModelInfo`'s fields, wins; a model that nobody knows gets cautious values."""
-    if unknown := set(described) - _FIELDS:
-        raise SettingsError(
-            f"The description of {model_id} in the settings has unknown fields: "
-            f"{', '.join(sorted(unknown))}. Available: {', '.join(sorted(_FIELDS))}."
-        )
-    known = {**_entry(provider, model_id), **described}
-    usable = {name: value for name, value in known.items() if name in _FIELDS}
-    return ModelInfo(id=model_id, provider=provider, **usable)
-
-
-def known_models(provider: str) -> Sequence[str]:
-    return [name for name in _family(provider) if name != "*"]
-
-
-def takes_budget(model: ModelInfo) -> bool:
-    """Whether it reasons only if it is told how many tokens to spend on that."""
-    return bool(_entry(model.provider, model.id).get("budgeted"))
-
-
-def cost(model: ModelInfo, usage: Usage) -> float | None:
-    """Dollars for what was used; None if a price is unknown."""
-    if model.input_price is None or model.output_price is None:
-        return None
-    dearer_in, dearer_out = _long_context(model, usage.tokens_in)
-    reads = min(usage.cache_reads, usage.tokens_in)
-    writes = min(usage.cache_writes, usage.tokens_in - reads)
-    fresh = usage.tokens_in - reads - writes
-    paid_in = (
-        fresh * model.input_price
-        + reads * _or_input(model.cache_read_price, model)
-        + writes * _or_input(model.cache_write_price, model)
-    )
-    paid_out = usage.tokens_out * model.output_price
-    return (paid_in * dearer_in + paid_out * dearer_out) / _MILLION
-
-
-def priced(model: ModelInfo, usage: Usage, reported: object = None) -> Usage:
-    """The usage with its cost: what the provider says it charged, else what its prices make."""
-    if isinstance(reported, int | float) and 0 <= reported < _MILLION:
-        return replace(usage, cost=float(reported))
-    return replace(usage, cost=cost(model, usage))
-
-
-def _or_input(price: float | None, model: ModelInfo) -> float:
-    return price if price is not None else model.input_price or 0.0
-
-
-def _long_context(model: ModelInfo, tokens_in: int) -> tuple[float, float]:
-    """By how much a long prompt makes input and output dearer."""
-    entry = _entry(model.provider, model.id)
-    if entry.get("input_price") != model.input_price or tokens_in <= entry.get("long_above", 1e12):
-        return 1.0, 1.0
-    return entry["long_input"], entry["long_output"]
-
-
-def _entry(provider: str, model_id: str) -> dict[str, Any]:
-    """A model's row: by its whole name, else without its date or tag, else by its family."""
-    family = _family(provider)
-    named = family.get(model_id) or next(
-        (
-            row
-            for name, row in sorted(family.items(), key=lambda item: -len(item[0]))
-            if model_id.startswith(name) and _VERSION.fullmatch(model_id, len(name))
-        ),
-        {},
-    )
-    return {**family.get("*", {}), **named}
-
-
-def _family(provider: str) -> Mapping[str, dict[str, Any]]:
-    return _catalogue().get(_FAMILIES.get(provider, provider), {})
-
-
-@cache
-def _catalogue() -> dict[str, dict[str, dict[str, Any]]]:
-    import tomllib
-
-    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 
 class ProviderRow(Struct, frozen=True, kw_only=True):
-    """A provider: where it is, and the module of its wire format."""
+    """A provider: its address and the module of its wire format."""
 
     url: str
     module: str = "openai"
-    """In this package. It has `headers(key)` and `PROVIDER`, the class that is opened."""
+    """A module of this package with `headers(key)` and the class `PROVIDER`."""
     key: str = ""
-    """The variable with its key, if it takes one."""
+    """The environment variable with its key, if it takes one."""
     other_key: str = ""
-    """Where else a key is looked for."""
+    """An alternative variable for the key."""
     url_variable: str = ""
-    """Where its address is found, if not in a flag or the settings."""
+    """The variable with its address, if not given by a flag or setting."""
+    credentials: str = ""
+    """A module of this package with `has_credentials(environ)`, if it needs no key."""
+    secrets: tuple[str, ...] = ()
+    """Further variables whose values must not be shown."""
     local: bool = False
+    headers: Mapping[str, str] = {}
+    """Further headers of its requests."""
+    shared_key: bool = False
+    """Whether the variable of the key has other uses, so that other programs may see it."""
 
 
 PROVIDERS = {
@@ -151,9 +58,16 @@ PROVIDERS = {
     "lmstudio": ProviderRow(url="http://127.0.0.1:1234/v1", local=True),
     "vllm": ProviderRow(url="http://127.0.0.1:8000/v1", local=True),
     "gemini": ProviderRow(
-        url="https://generativelanguage.googleapis.com/v1beta/openai",
+        url="https://generativelanguage.googleapis.com/v1beta",
+        module="gemini",
         key="GEMINI_API_KEY",
         other_key="GOOGLE_API_KEY",
+    ),
+    "vertex": ProviderRow(
+        url="https://{host}/v1/projects/{project}/locations/{location}/publishers/google",
+        module="vertex",
+        key="VERTEX_ACCESS_TOKEN",
+        credentials="google_auth",
     ),
     "vercel-ai-gateway": ProviderRow(
         url="https://ai-gateway.vercel.sh/v1", key="VERCEL_AI_GATEWAY_API_KEY"
@@ -163,34 +77,103 @@ PROVIDERS = {
         key="ROO_API_KEY",
         url_variable="ROO_CODE_PROVIDER_URL",
     ),
+    "mistral": ProviderRow(url="https://api.mistral.ai/v1", key="MISTRAL_API_KEY"),
+    "xai": ProviderRow(url="https://api.x.ai/v1", key="XAI_API_KEY"),
+    "deepseek": ProviderRow(url="https://api.deepseek.com", key="DEEPSEEK_API_KEY"),
+    "groq": ProviderRow(url="https://api.groq.com/openai/v1", key="GROQ_API_KEY"),
+    "together": ProviderRow(url="https://api.together.xyz/v1", key="TOGETHER_API_KEY"),
+    "fireworks": ProviderRow(url="https://api.fireworks.ai/inference/v1", key="FIREWORKS_API_KEY"),
+    "cerebras": ProviderRow(url="https://api.cerebras.ai/v1", key="CEREBRAS_API_KEY"),
+    "moonshot": ProviderRow(url="https://api.moonshot.ai/v1", key="MOONSHOT_API_KEY"),
+    "zai": ProviderRow(url="https://api.z.ai/api/paas/v4", key="ZAI_API_KEY"),
+    "github": ProviderRow(
+        url="https://models.github.ai/inference",
+        key="GITHUB_TOKEN",
+        shared_key=True,
+        headers={"x-github-api-version": "2022-11-28"},
+    ),
+    "bedrock": ProviderRow(
+        url="https://bedrock-runtime.{region}.amazonaws.com",
+        module="bedrock",
+        key="AWS_BEARER_TOKEN_BEDROCK",
+        url_variable="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+        credentials="aws",
+        secrets=("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+    ),
+    "azure": ProviderRow(
+        url="https://{resource}.openai.azure.com",
+        module="azure",
+        key="AZURE_OPENAI_API_KEY",
+        other_key="AZURE_OPENAI_AD_TOKEN",
+        url_variable="AZURE_OPENAI_ENDPOINT",
+    ),
 }
 BASE_URLS = {name: row.url for name, row in PROVIDERS.items()}
 KEY_VARIABLES = {name: row.key for name, row in PROVIDERS.items() if row.key}
+PRIVATE_VARIABLES = frozenset(row.key for row in PROVIDERS.values() if not row.shared_key)
+"""Variables that programs of the user, such as MCP servers, are not given."""
 OTHER_KEY_VARIABLES = {name: row.other_key for name, row in PROVIDERS.items() if row.other_key}
+SECRET_VARIABLES = (
+    *KEY_VARIABLES.values(),
+    *OTHER_KEY_VARIABLES.values(),
+    *(name for row in PROVIDERS.values() for name in row.secrets),
+)
 URL_VARIABLES = {name: row.url_variable for name, row in PROVIDERS.items() if row.url_variable}
+CREDENTIALS = {name: row.credentials for name, row in PROVIDERS.items() if row.credentials}
 LOCAL = tuple(name for name, row in PROVIDERS.items() if row.local)
-NAMES = (*BASE_URLS, "scripted")
+NAMES = (*BASE_URLS, "local", "scripted")
+_ENDINGS = {"anthropic": "/v1", "azure": "/openai/v1"}
+"""What people add to an address although it is part of the path."""
 OTHER_NAMES = {"openai-native": "responses"}
-"""What other programs call a provider."""
+"""Names of providers in other programs."""
+
+DEFAULT_MODELS = {
+    "anthropic": "claude-opus-5-5",
+    "openai": "gpt-6.1-sol",
+    "responses": "gpt-6.1-sol",
+    "openrouter": "anthropic/claude-opus-5.5",
+    "vercel-ai-gateway": "anthropic/claude-opus-5.5",
+    "gemini": "gemini-3.8-flash",
+    "vertex": "gemini-3.8-flash",
+    "roo": "anthropic/claude-opus-5.5",
+    "mistral": "mistral-medium-latest",
+    "xai": "grok-4.7",
+    "deepseek": "deepseek-v4-pro",
+    "groq": "openai/gpt-oss-120b",
+    "together": "zai-org/GLM-5.3",
+    "fireworks": "accounts/fireworks/models/glm-5p3",
+    "cerebras": "qwen-3.8-27b",
+    "moonshot": "kimi-k3",
+    "zai": "glm-5.3",
+    "github": "openai/gpt-4.1",
+}
+BY_KEY = (
+    *("anthropic", "openai", "openrouter", "gemini", "vercel-ai-gateway", "mistral", "xai"),
+    *("deepseek", "groq", "together", "fireworks", "cerebras", "moonshot", "zai"),
+)
+"""GitHub is missing because its token is often set for other reasons."""
 
 __all__ = [
     "BASE_URLS",
+    "BY_KEY",
+    "CREDENTIALS",
+    "DEFAULT_MODELS",
     "KEY_VARIABLES",
     "LOCAL",
     "NAMES",
     "OTHER_KEY_VARIABLES",
     "OTHER_NAMES",
+    "PRIVATE_VARIABLES",
+    "SECRET_VARIABLES",
     "URL_VARIABLES",
     "Effort",
     "OpenProvider",
-    "find_model",
-    "known_models",
     "open_provider",
 ]
 
 
 class OpenProvider(Protocol):
-    """A provider that holds a connection, to be closed by whoever opened it."""
+    """A provider with a connection, closed by the caller."""
 
     model: ModelInfo
 
@@ -209,26 +192,31 @@ def open_provider(
     api_key: str = "",
     limits: Limits | None = None,
     described: Mapping[str, Any] | None = None,
+    listed: Mapping[str, Any] | None = None,
     key_source: str = "",
     effort: Effort = "unspecified",
 ) -> OpenProvider:
-    """The provider of that name, ready to be asked. Nothing is sent yet.
+    """Open the provider with this name. Sends nothing yet.
 
-    `effort` is how hard a model that reasons should do so; `key_source` says in error texts
-    where the key comes from. Raises `SettingsError` for whatever cannot work.
+    `listed` is what the provider's list says of the model; `effort` is the reasoning effort;
+    `key_source` says in error messages where the key comes from.
+    Raises `SettingsError` for anything that cannot work.
     """
     if name not in NAMES:
         raise SettingsError(f"No such provider: {name!r}. Available: {', '.join(NAMES)}.")
     if not model:
         raise SettingsError(f"{CHOOSE_A_MODEL} {name} with --model.")
-    info = replace(find_model(name, model, described or {}), base_url=base_url or "")
+    if name == "local":
+        from rookery.providers.local_model import open_local
+
+        return open_local(model, described or {}, limits or Limits(), effort)
+    info = replace(find_model(name, model, described or {}, listed or {}), base_url=base_url or "")
     if name == "scripted":
         from rookery.providers.scripted import FileProvider, read_script
 
         return FileProvider(read_script(Path(model)), info)
-    url = _checked(base_url or BASE_URLS[name]).rstrip("/")
-    if name == "anthropic":
-        url = url.removesuffix("/v1")
+    url = _checked(base_url or _usual_address(name)).rstrip("/")
+    url = url.removesuffix(_ENDINGS.get(name, ""))
     key = _usable(name, api_key.strip())
     return _connected(name, info, url, key, key_source, limits or Limits(), effort)
 
@@ -236,6 +224,8 @@ def open_provider(
 def _connected(
     name: str, model: ModelInfo, url: str, key: str, source: str, limits: Limits, effort: Effort
 ) -> OpenProvider:
+    row = PROVIDERS[name]
+
     def endpoint(headers: dict[str, str]) -> "Endpoint":
         from rookery.providers.exchange import Endpoint
         from rookery.providers.listener import Addressee
@@ -245,14 +235,27 @@ def _connected(
             model=model.id,
             host=urlsplit(url).netloc.rpartition("@")[2],
             secret=key,
-            key_source=source,
+            key_source=source or (f"from {row.credentials}" if row.credentials else ""),
             known_models=known_models(name),
         )
         return Endpoint(url, to=to, headers=headers, limits=limits, local=name in LOCAL)
 
-    module = import_module(f"rookery.providers.{PROVIDERS[name].module}")
-    provider: OpenProvider = module.PROVIDER(endpoint(module.headers(key)), model, effort)
+    # Google also offers Gemini by chat completions, at an address of its own
+    chat = name == "gemini" and url.endswith("/openai")
+    module = _module("openai" if chat else name)
+    headers = {**module.headers(key), **row.headers}
+    provider: OpenProvider = module.PROVIDER(endpoint(headers), model, effort)
     return provider
+
+
+def _module(name: str) -> Any:
+    return import_module(f"rookery.providers.{PROVIDERS[name].module}")
+
+
+def _usual_address(name: str) -> str:
+    """Its address; the module fills in what depends on the user's account."""
+    url = BASE_URLS[name]
+    return str(_module(name).address(url)) if "{" in url else url
 
 
 def _checked(url: str) -> str:
@@ -282,65 +285,3 @@ def is_loopback(url: str) -> bool:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-LISTING_BYTES = 1024 * 1024
-
-
-class LocalServer(Struct, frozen=True):
-    provider: str
-    base_url: str
-    models: tuple[str, ...]
-
-
-class _Model(msgspec.Struct):
-    id: str
-
-
-class _Listing(msgspec.Struct):
-    data: list[_Model]
-
-
-async def local_servers(
-    seconds: float = 1.0, addresses: Mapping[str, str] | None = None
-) -> list[LocalServer]:
-    """Those that answer in time with a list of models; nobody there is no error.
-
-    `addresses` are base URLs by provider.
-    """
-    import anyio
-    import httpx2
-
-    wanted = addresses or {name: BASE_URLS[name] for name in LOCAL}
-    found: dict[str, LocalServer] = {}
-
-    async def look(http: "httpx2.AsyncClient", provider: str, base_url: str) -> None:
-        with anyio.move_on_after(seconds):
-            models = await _models(http, base_url)
-            if models is not None:
-                found[provider] = LocalServer(provider, base_url, models)
-
-    async with (
-        httpx2.AsyncClient(verify=False, trust_env=False, timeout=None) as http,
-        anyio.create_task_group() as group,
-    ):
-        for provider, base_url in wanted.items():
-            group.start_soon(look, http, provider, base_url)
-    return [found[provider] for provider in wanted if provider in found]
-
-
-async def _models(http: "httpx2.AsyncClient", base_url: str) -> tuple[str, ...] | None:
-    """The ids of the models on offer; None if this is no model server."""
-    import httpx2
-
-    text = b""
-    try:
-        async with http.stream("GET", f"{base_url.rstrip('/')}/models") as response:
-            async for piece in response.aiter_bytes():
-                text += piece
-                if len(text) > LISTING_BYTES:
-                    return None
-        listing = msgspec.json.decode(text, type=_Listing)
-    except (httpx2.RequestError, httpx2.InvalidURL, msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-    return tuple(model.id for model in listing.data)

@@ -1,6 +1,6 @@
-"""The Responses API of OpenAI, used without letting the server keep anything."""
+"""The Responses API of OpenAI, with server-side storage off."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -20,10 +20,10 @@ from rookery.engine.ports.model import (
     ToolSpec,
     UsageChunk,
 )
+from rookery.providers.catalogue import priced
 from rookery.providers.exchange import Endpoint, Exchange
 from rookery.providers.listener import ReportedError
 from rookery.providers.openai import headers as headers
-from rookery.providers.registry import priced
 from rookery.providers.wire_format import (
     count,
     detail_of_stop,
@@ -39,7 +39,7 @@ SOURCE = "responses"
 PATH = "/responses"
 
 _KEPT = ("id", "summary", "encrypted_content")
-"""What of a reasoning item is sent back."""
+"""Fields of a reasoning item that are sent back."""
 
 
 class ResponsesProvider:
@@ -49,8 +49,8 @@ class ResponsesProvider:
         self._effort: Effort = effort
 
     def stream(self, request: ModelRequest) -> Exchange:
-        said = body(request, self.model, self._effort)
-        return self._endpoint.ask(PATH, said, ResponseReading(self.model))
+        payload = body(request, self.model, self._effort)
+        return self._endpoint.ask(PATH, payload, ResponseReading(self.model))
 
     async def aclose(self) -> None:
         await self._endpoint.aclose()
@@ -60,31 +60,29 @@ PROVIDER = ResponsesProvider
 
 
 def body(request: ModelRequest, model: ModelInfo, effort: Effort = "unspecified") -> dict[str, Any]:
-    """Our request in their words."""
+    """The request in the provider's format."""
     turns = sendable(request.turns, SOURCE, images=model.images)
     items = [item for turn in turns for item in _items(turn)]
-    if request.now and turns and turns[-1].role == "user":
-        items.append(_heard([Text(text=request.now)]))
-    said: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "model": model.id,
         "input": items,
         "stream": True,
         "store": False,
     }
     if request.system.strip():
-        said["instructions"] = request.system
+        payload["instructions"] = request.system
     if request.tools:
-        said["tools"] = [_tool(spec) for spec in request.tools]
+        payload["tools"] = [_tool(spec) for spec in request.tools]
     if request.max_output:
-        said["max_output_tokens"] = request.max_output
+        payload["max_output_tokens"] = request.max_output
     if request.cache_key:
-        said["prompt_cache_key"] = request.cache_key
+        payload["prompt_cache_key"] = request.cache_key
     if model.thinking:
-        said["include"] = ["reasoning.encrypted_content"]
-        said["reasoning"] = {"summary": "auto"}
+        payload["include"] = ["reasoning.encrypted_content"]
+        payload["reasoning"] = {"summary": "auto"}
         if word := effort_word(effort):
-            said["reasoning"]["effort"] = word
-    return said
+            payload["reasoning"]["effort"] = word
+    return payload
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
@@ -108,12 +106,8 @@ def _items(turn: Turn) -> Iterator[dict[str, Any]]:
                 "call_id": block.call_id,
                 "output": _output(block),
             }
-    if heard := [block for block in turn.blocks if isinstance(block, Text | Image)]:
-        yield _heard(heard)
-
-
-def _heard(blocks: Sequence[Text | Image]) -> dict[str, Any]:
-    return {"type": "message", "role": "user", "content": [_part(block) for block in blocks]}
+    if blocks := [block for block in turn.blocks if isinstance(block, Text | Image)]:
+        yield {"type": "message", "role": "user", "content": [_part(block) for block in blocks]}
 
 
 def _spoken(block: Block) -> dict[str, Any]:
@@ -144,7 +138,7 @@ def _part(block: Text | Image) -> dict[str, Any]:
 
 
 class ResponseReading:
-    """Their stream in our chunks."""
+    """Converts the provider's stream to chunks."""
 
     def __init__(self, model: ModelInfo) -> None:
         self._model = model
@@ -152,13 +146,13 @@ class ResponseReading:
         self._argued: set[int] = set()
         self._refusal = ""
 
-    def hear(self, event: Any) -> Iterable[Chunk]:
+    def read_event(self, event: Any) -> Iterable[Chunk]:
         event = table(event)
         match event.get("type"):
             case "response.output_text.delta":
                 return [TextChunk(text)] if (text := words(event.get("delta"))) else ()
             case "response.function_call_arguments.delta":
-                return self._hear_arguments(event, words(event.get("delta")))
+                return self._read_arguments(event, words(event.get("delta")))
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 text = words(event.get("delta"))
                 return [ThinkingChunk(text, source=SOURCE)] if text else ()
@@ -168,13 +162,13 @@ class ResponseReading:
                 self._refusal += words(event.get("delta"))
                 return ()
             case "response.output_item.added":
-                return self._hear_item(event, table(event.get("item")))
+                return self._read_item(event, table(event.get("item")))
             case "response.function_call_arguments.done":
-                return self._hear_whole_arguments(event, words(event.get("arguments")))
+                return self._read_whole_arguments(event, words(event.get("arguments")))
             case "response.output_item.done":
-                return self._hear_whole_item(event, table(event.get("item")))
+                return self._read_whole_item(event, table(event.get("item")))
             case "response.completed" | "response.incomplete":
-                return self._hear_end(table(event.get("response")))
+                return self._read_end(table(event.get("response")))
             case "response.failed":
                 raise ReportedError(table(event.get("response")).get("error") or event)
             case "error":
@@ -187,7 +181,7 @@ class ResponseReading:
     def close(self, *, marked: bool) -> Iterable[Chunk]:
         return ()
 
-    def _hear_item(self, event: Any, item: Any) -> Iterable[Chunk]:
+    def _read_item(self, event: Any, item: Any) -> Iterable[Chunk]:
         index = count(event.get("output_index")) or 0
         if item.get("type") != "function_call" or index in self._announced:
             return ()
@@ -195,41 +189,41 @@ class ResponseReading:
         call_id, name = words(item.get("call_id")), words(item.get("name"))
         return [CallChunk(index, "", id=call_id, name=name)]
 
-    def _hear_arguments(self, event: Any, piece: str) -> Iterable[Chunk]:
+    def _read_arguments(self, event: Any, piece: str) -> Iterable[Chunk]:
         index = count(event.get("output_index")) or 0
         self._argued.add(index)
         return [CallChunk(index, piece)] if piece else ()
 
-    def _hear_whole_arguments(self, event: Any, whole: str) -> Iterable[Chunk]:
-        """Some servers send the arguments only once they are complete."""
+    def _read_whole_arguments(self, event: Any, whole: str) -> Iterable[Chunk]:
+        """Some servers send the arguments only when they are complete."""
         if (count(event.get("output_index")) or 0) in self._argued:
             return ()
-        return self._hear_arguments(event, whole)
+        return self._read_arguments(event, whole)
 
-    def _hear_whole_item(self, event: Any, item: Any) -> Iterable[Chunk]:
+    def _read_whole_item(self, event: Any, item: Any) -> Iterable[Chunk]:
         if item.get("type") == "reasoning" and item.get("encrypted_content"):
             kept = {name: item[name] for name in _KEPT if name in item}
             return [ThinkingChunk("", msgspec.json.encode(kept).decode(), SOURCE)]
         if item.get("type") == "function_call":
-            announced = self._hear_item(event, item)
-            whole = self._hear_whole_arguments(event, words(item.get("arguments")))
+            announced = self._read_item(event, item)
+            whole = self._read_whole_arguments(event, words(item.get("arguments")))
             return [*announced, *whole]
         return ()
 
-    def _hear_end(self, response: Any) -> Iterable[Chunk]:
+    def _read_end(self, response: Any) -> Iterable[Chunk]:
         if usage := table(response.get("usage")):
-            yield self._hear_usage(usage)
+            yield self._read_usage(usage)
         word = table(response.get("incomplete_details")).get("reason") or "stop"
         reason = stop_reason(word, called=bool(self._announced))
         if self._refusal:
             reason = StopReason.REFUSED
         yield StopChunk(reason, detail_of_stop(reason, word, self._refusal))
 
-    def _hear_usage(self, said: Any) -> UsageChunk:
-        details = table(said.get("input_tokens_details"))
+    def _read_usage(self, data: Any) -> UsageChunk:
+        details = table(data.get("input_tokens_details"))
         usage = Usage(
-            tokens_in=count(said.get("input_tokens")) or 0,
-            tokens_out=count(said.get("output_tokens")) or 0,
+            tokens_in=count(data.get("input_tokens")) or 0,
+            tokens_out=count(data.get("output_tokens")) or 0,
             cache_reads=count(details.get("cached_tokens")) or 0,
             cache_writes=count(details.get("cache_write_tokens")) or 0,
         )

@@ -60,7 +60,7 @@ from rookery.engine.ports.model import (
 from rookery.errors import ProviderError, SettingsError
 
 SOURCE = "scripted"
-MODEL = ModelInfo(id="scripted", provider="scripted", images=True, thinking=True)
+MODEL = ModelInfo(id="scripted", provider="scripted", images=True, thinking=True, calls="native")
 
 _WORD = re.compile(r"\S+\s*|\s+")
 _PIECE = re.compile(r"(?s).{1,24}")
@@ -70,10 +70,9 @@ Scene: TypeAlias = Sequence[Line]
 
 
 class ScriptedProvider:
-    """Plays one scene per request and keeps every request it was sent.
+    """Plays one scene per request and keeps every request it received.
 
-    A scene holds what an answer is made of, in order: words, blocks, a usage, and at its end a
-    reason to stop or an error that breaks it off.
+    A scene is a list: text, blocks, a usage, and at the end a stop reason or an error.
     """
 
     def __init__(self, scenes: Sequence[Scene], *, model: ModelInfo = MODEL) -> None:
@@ -128,11 +127,11 @@ class ScriptedAnswer(msgspec.Struct, forbid_unknown_fields=True):
 
 
 Script: TypeAlias = list[ScriptedAnswer] | dict[str, list[ScriptedAnswer]]
-"""The answers for every task, or for each by words of its opening."""
+"""The answers for every task, or for each task by words in its opening."""
 
 
 class FileProvider:
-    """Plays a script that was read from a file."""
+    """Plays a script from a file."""
 
     def __init__(self, script: Script, model: ModelInfo) -> None:
         self.model = model
@@ -154,7 +153,7 @@ class FileProvider:
         pass
 
     def _part_for(self, opening: str) -> str:
-        """The first words that the opening holds."""
+        """The first key that the opening contains."""
         found = [words for words in self._parts if words in opening]
         if not found:
             raise ProviderError(
@@ -183,7 +182,7 @@ async def performance(
 
 
 def chunks_of(scene: Scene, number: int) -> Iterator[Chunk]:
-    """A scene as the stream of a real provider would bring it, in small pieces."""
+    """A scene as small chunks, as a real provider would stream it."""
     calls = 0
     stop: StopReason | None = None
     for line in scene:
@@ -209,7 +208,7 @@ def chunks_of(scene: Scene, number: int) -> Iterator[Chunk]:
 
 
 def read_script(path: Path) -> Script:
-    """Raises `SettingsError` that names the file and what is wrong with it."""
+    """Raises `SettingsError` with the file and the problem."""
     try:
         script: Script = msgspec.convert(yaml.safe_load(path.read_bytes()), Script)
     except OSError as error:
@@ -240,7 +239,7 @@ def _call(call: ToolCall, index: int, scene: int) -> Iterator[Chunk]:
 
 
 def _opening(request: ModelRequest) -> str:
-    """What the user said first."""
+    """The first text of the user."""
     blocks = (block for turn in request.turns if turn.role == "user" for block in turn.blocks)
     return next((block.text for block in blocks if isinstance(block, Text)), "")
 

@@ -1,15 +1,15 @@
-"""What all wire formats share: server-sent events, and turns put into their words and back.
+"""Shared by all wire formats: parsing of server-sent events, and conversion of turns.
 
-Events are read as bytes throughout, so a character that is split between two pieces needs no care:
-a line is only looked at once it is complete. Comments, names, ids and unknown fields are
-skipped; both wire families repeat an event's name in its data.
+Events are read as bytes, so that a character split between two pieces needs no care: a line is
+decoded when it is complete. Comments, names, ids and unknown fields are skipped; both wire families
+repeat an event's name in its data.
 """
 
 import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -18,17 +18,41 @@ from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResu
 from rookery.core.facts import StopReason
 from rookery.core.folds.history import Turn
 from rookery.core.text.characters import whole_values
+from rookery.engine.ports.model import ModelRequest
 
 _BOM = b"\xef\xbb\xbf"
 _decode = msgspec.json.Decoder().decode
 
 
 class OversizedEvent(ValueError):
-    """An event, or a line without an end, is longer than allowed."""
+    """An event or line exceeds the limit."""
+
+
+class DamagedEvent(ValueError):
+    """The bytes are not those of an event; the text says why."""
+
+
+class Framing(Protocol):
+    """How a body is divided into events. One object reads one answer."""
+
+    media_type: ClassVar[str]
+
+    def __init__(self, longest: int) -> None: ...
+
+    def feed(self, piece: bytes) -> Iterable[bytes]:
+        """The JSON of the events that this piece completes. Raises `OversizedEvent` for an event
+        of more than `longest` bytes, and `DamagedEvent`."""
+        ...
+
+    def end(self) -> Iterable[bytes]:
+        """What is complete only because the body ended."""
+        ...
 
 
 class EventReader:
-    """Collects pieces and gives back the data of every event they complete."""
+    """Server-sent events: collects pieces and returns the data of every complete event."""
+
+    media_type: ClassVar[str] = "text/event-stream"
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
@@ -55,7 +79,7 @@ class EventReader:
         return self._within_bounds(self._read(lines))
 
     def end(self) -> list[bytes]:
-        """The event that the end of the stream completes, if its blank line is missing."""
+        """The last event, if its final blank line is missing."""
         rest = b"".join(self._pieces).rstrip(b"\r")
         self._pieces = []
         return self._read([rest, b""])
@@ -88,9 +112,9 @@ class EventReader:
 
 
 def decode_event(data: bytes) -> Any:
-    """The JSON of an event. Bytes and escapes that are no characters become U+FFFD.
+    """The JSON of an event. Invalid characters become U+FFFD.
 
-    Raises `ValueError` for what is no JSON.
+    Raises `ValueError` if it is not JSON.
     """
     try:
         return _decode(data)
@@ -108,11 +132,24 @@ def _decode_leniently(data: bytes) -> Any:
 
 
 def encode_body(body: Mapping[str, Any]) -> bytes:
-    """An object as JSON; halves of characters, which no provider accepts, are replaced."""
+    """An object as JSON; lone surrogates, which no provider accepts, are replaced."""
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:
         return msgspec.json.encode(whole_values(body))
+
+
+def sampling(request: ModelRequest) -> dict[str, Any]:
+    """How the answer is to be sampled, as chat completions spell it."""
+    schema = request.answer_schema
+    fields = {
+        "temperature": request.temperature,
+        "seed": request.seed,
+        "stop": list(request.stop) or None,
+        "response_format": schema
+        and {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}},
+    }
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 IMAGE_LEFT_OUT = "[An image was here; this model cannot see images.]"
@@ -136,6 +173,8 @@ _STOP_REASONS = {
     "pause_turn": StopReason.PAUSED,
     "refusal": StopReason.REFUSED,
     "content_filter": StopReason.REFUSED,
+    "content_filtered": StopReason.REFUSED,
+    "guardrail_intervened": StopReason.REFUSED,
     "safety": StopReason.REFUSED,
     "recitation": StopReason.REFUSED,
     "blocklist": StopReason.REFUSED,
@@ -144,13 +183,15 @@ _STOP_REASONS = {
     "language": StopReason.REFUSED,
     "model_context_window_exceeded": StopReason.OVERFLOW,
     "malformed_function_call": StopReason.UNKNOWN,
+    "malformed_model_output": StopReason.UNKNOWN,
+    "malformed_tool_use": StopReason.UNKNOWN,
     "unexpected_tool_call": StopReason.UNKNOWN,
     "other": StopReason.UNKNOWN,
 }
 
 
 def stop_reason(word: object, *, called: bool) -> StopReason:
-    """Their word for why an answer ended. `called` says whether it made any tool call, since
+    """Our stop reason for the provider's. `called` says whether there were tool calls, since
     some servers say "stop" for those too."""
     reason = _STOP_REASONS.get(str(word).lower(), StopReason.UNKNOWN)
     match reason, called:
@@ -163,24 +204,26 @@ def stop_reason(word: object, *, called: bool) -> StopReason:
 
 
 def detail_of_stop(reason: StopReason, word: object, said: str = "") -> str:
-    """What a user should be told about an unusual end."""
+    """A notice for the user about an unusual end."""
     if reason in (StopReason.REFUSED, StopReason.UNKNOWN):
         return said or str(word or "")
     return ""
 
 
-def sendable(turns: Iterable[Turn], source: str, *, images: bool) -> list[Turn]:
-    """The turns as one wire family may be sent them.
+def sendable(
+    turns: Iterable[Turn], source: str, *, images: bool, signs_last_part: bool = False
+) -> list[Turn]:
+    """The turns as one wire family accepts them.
 
-    Reasoning of other families, blank text and images the model cannot see are taken out.
-    A turn that is left empty disappears, and its neighbours become one, so that roles still
-    alternate. Ids and names of calls become such as every provider accepts.
+    Removes reasoning of other families, blank text and images the model cannot see. Empty turns
+    disappear and their neighbours are merged, so that roles still alternate. Ids and names of calls
+    become valid for every provider. With `signs_last_part`, reasoning may be the last block.
     """
     kept: list[Turn] = []
     for turn in turns:
         fitting = [_fit(block, images) for block in turn.blocks if _fits(block, source)]
-        blocks = _without_loose_reasoning(fitting)
-        if not blocks:
+        blocks = tuple(fitting) if signs_last_part else _without_loose_reasoning(fitting)
+        if all(isinstance(block, Thinking) for block in blocks):
             continue
         if kept and kept[-1].role == turn.role:
             blocks = (*kept.pop().blocks, *blocks)
@@ -189,7 +232,7 @@ def sendable(turns: Iterable[Turn], source: str, *, images: bool) -> list[Turn]:
 
 
 def safe_id(call_id: str) -> str:
-    """An id that every provider accepts; the same for the same call, and for no other."""
+    """An id that every provider accepts; deterministic and unique per call."""
     if _SAFE_ID.fullmatch(call_id):
         return call_id
     mark = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:8]
@@ -197,14 +240,14 @@ def safe_id(call_id: str) -> str:
 
 
 def count(value: object) -> int | None:
-    """A number of tokens, if it can be one."""
+    """A token count, or None if it is not valid."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if 0 <= value <= _LARGEST_COUNT else None
 
 
 def table(value: object) -> Mapping[str, Any]:
-    """The object itself, or an empty one in place of anything else a server may have sent."""
+    """The object, or an empty one for anything else a server may send."""
     return value if isinstance(value, dict) else {}
 
 
@@ -217,7 +260,7 @@ def words(value: object) -> str:
 
 
 def kept_json(signature: str) -> Any:
-    """What was put aside to be sent back; nothing, if it is not ours after all."""
+    """The stored JSON to send back; None if it is not ours."""
     try:
         return msgspec.json.decode(signature)
     except msgspec.DecodeError:
@@ -225,7 +268,7 @@ def kept_json(signature: str) -> Any:
 
 
 def _without_loose_reasoning(blocks: list[Block]) -> tuple[Block, ...]:
-    """Reasoning is only accepted in front of what it led to."""
+    """Reasoning is accepted only before what it led to."""
     while blocks and isinstance(blocks[-1], Thinking):
         blocks.pop()
     return tuple(blocks)

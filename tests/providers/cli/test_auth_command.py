@@ -66,7 +66,7 @@ def machine(home: Path, tmp_path: Path) -> Machine:
 
 
 class TestWithAKeyring:
-    def test_a_key_goes_there_and_is_found_there_and_removed(self, machine: Machine):
+    def test_a_key_is_stored_found_and_removed_in_the_keyring(self, machine: Machine):
         done = machine.run("auth", "anthropic", given=f"{SECRET}\n")
         assert done.stdout == (
             "The key for anthropic is stored in the system keyring (a file of the test's).\n"
@@ -80,12 +80,12 @@ class TestWithAKeyring:
         assert machine.kept() == {}
         assert machine.run("auth", "status").returncode == 1
 
-    def test_the_environment_comes_first_and_the_keyring_is_not_asked(self, machine: Machine):
+    def test_the_environment_comes_first_and_the_keyring_is_not_read(self, machine: Machine):
         machine.run("auth", "anthropic", given=f"{SECRET}\n")
         found = machine.key_found(ANTHROPIC_API_KEY="e").stdout
         assert found == "ANTHROPIC_API_KEY 1 False\n"
 
-    def test_without_a_key_of_ours_in_it_it_is_not_even_imported(self, machine: Machine):
+    def test_the_keyring_is_not_imported_without_a_stored_key(self, machine: Machine):
         machine.keyring.write_text(json.dumps({"rookery/anthropic": SECRET}))
         assert machine.key_found().stdout == "None None False\n"
 
@@ -102,7 +102,7 @@ class TestWithAKeyring:
         ("mood", "why"),
         [("locked", "it is locked"), ("broken", "RuntimeError"), ("stuck", "within 3 s")],
     )
-    def test_one_that_cannot_be_used_is_one_sentence_in_time(
+    def test_an_unusable_keyring_gives_a_prompt_one_sentence_error(
         self, machine: Machine, mood: str, why: str
     ):
         machine.run("auth", "anthropic", given=f"{SECRET}\n")
@@ -115,26 +115,26 @@ class TestWithAKeyring:
         assert SECRET not in said
 
     @pytest.mark.parametrize("mood", ["locked", "broken"])
-    def test_a_key_goes_into_the_file_where_the_keyring_does_not_take_it(
+    def test_a_key_is_stored_in_the_file_if_the_keyring_refuses_it(
         self, machine: Machine, mood: str
     ):
         done = machine.run("auth", "anthropic", given=f"{SECRET}\n", **{MOOD: mood})
         assert (done.returncode, "(Not in a keyring: " in done.stdout) == (0, True)
         assert SECRET in machine.file.read_text()
 
-    def test_one_that_anybody_can_read_is_not_used(self, machine: Machine):
+    def test_a_plain_text_keyring_is_not_used(self, machine: Machine):
         machine.run("auth", "anthropic", given=f"{SECRET}\n", backend="PlainKeyring")
         assert not machine.keyring.exists()
         assert SECRET in machine.file.read_text()
 
-    def test_a_key_that_cannot_be_removed_is_said_to_be_there(self, machine: Machine):
+    def test_a_key_that_cannot_be_removed_is_reported(self, machine: Machine):
         machine.run("auth", "anthropic", given=f"{SECRET}\n")
         refused = machine.run("auth", "logout", "anthropic", **{MOOD: "locked"})
         assert refused.returncode == 2
         assert "cannot be removed: it is locked" in refused.stderr
         assert machine.run("auth", "status").returncode == 0
 
-    def test_doctor_and_status_say_which_it_is(self, machine: Machine):
+    def test_doctor_and_status_name_the_keyring(self, machine: Machine):
         machine.run("auth", "anthropic", given=f"{SECRET}\n")
         assert "Keyring: a file of the test's" in machine.run("auth", "status", "-v").stdout
         findings = json.loads(machine.run("doctor", "--json").stdout)["findings"]
@@ -150,7 +150,7 @@ class TestWithAKeyring:
 
 
 class TestWithoutOne:
-    def test_status_says_which_keys_there_are_by_its_exit_code_too(
+    def test_status_lists_the_keys_and_sets_the_exit_code(
         self, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ):
         assert run(["auth", "status"]) == 1
@@ -166,13 +166,13 @@ class TestWithoutOne:
             "keys": {"responses": "OPENAI_API_KEY"},
         }
 
-    def test_to_log_out_is_no_error_where_nobody_is_in(self, capsys: Captured):
+    def test_logging_out_without_a_key_is_not_an_error(self, capsys: Captured):
         assert run(["auth", "logout", "anthropic"]) == 0
         assert capsys.readouterr().out == "No key for anthropic is stored.\n"
 
     @pytest.mark.parametrize(
         "words", [[], ["login"], ["logout"], ["nobody"], ["status", "nobody"], ["a", "b"]]
     )
-    def test_bad_input_is_one_sentence(self, words: list[str], capsys: Captured):
+    def test_bad_input_gives_a_one_sentence_error(self, words: list[str], capsys: Captured):
         assert run(["auth", *words]) == 2
         assert capsys.readouterr().err.count("\n") == 1

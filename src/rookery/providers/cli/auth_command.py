@@ -1,6 +1,6 @@
-"""`rookery auth` and `rookery models`: keys of providers, and which models are known.
+"""`rookery auth`: keys of providers.
 
-Keys are in the system's keyring or in a file only you can read.
+Keys are in the system keyring or in a file only the user can read.
 """
 
 import json
@@ -8,26 +8,17 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import chain
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import anyio
 import click
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from rookery import NAME
-from rookery.app.model_choice import ModelChoice, choice_without_flags, ways_to_a_model
-from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
-from rookery.providers.registry import (
-    KEY_VARIABLES,
-    OTHER_KEY_VARIABLES,
-    OTHER_NAMES,
-    find_model,
-    known_models,
-)
+from rookery.providers.registry import KEY_VARIABLES, OTHER_KEY_VARIABLES, OTHER_NAMES
 from rookery.storage.cli.session_listing import format_option
 from rookery.storage.keys import (
     NoKeyring,
@@ -41,87 +32,14 @@ from rookery.storage.keys import (
 )
 from rookery.storage.settings_files import find_settings
 
-
-@click.command()
-@click.option("--format", "form", type=click.Choice(["json", "text"]), default="text")
-def models(form: str) -> int:
-    """List the models of the providers you have a key for and of servers on this machine. The
-    default model is marked."""
-    from rookery.providers.registry import local_servers
-
-    places = find_places(os.environ)
-    settings = find_settings(places.settings_file, None, os.environ, {}).settings
-    offers = models_by_key(os.environ, places.keys_file)
-    local = anyio.run(local_servers)
-    offers |= {server.provider: list(server.models) for server in local}
-    default, trouble = None, ""
-    try:
-        default = choice_without_flags(settings, os.environ, places.keys_file)
-    except SettingsError as error:
-        trouble = str(error)
-    if form == "json":
-        print(json.dumps({"models": offers, "default": _named(default)}))
-    else:
-        print(harmless(_text(offers, default, trouble)))
-    return 0
-
-
-def models_by_key(environ: Mapping[str, str], keys_file: Path) -> dict[str, list[str]]:
-    """The models known for each provider that there is a key for. No keyring is asked."""
-    return {
-        provider: list(known_models(provider))
-        for provider in KEY_VARIABLES
-        if source_of_key(
-            provider, variable=key_variable(provider, environ), environ=environ, keys_file=keys_file
-        )
-    }
+SIGN_IN = "openrouter"
+"""The provider whose key a sign-in returns."""
 
 
 def key_variable(provider: str, environ: Mapping[str, str]) -> str:
-    """The variable that a provider's key is taken from."""
+    """The environment variable with a provider's key."""
     usual, other = KEY_VARIABLES[provider], OTHER_KEY_VARIABLES.get(provider, "")
     return other if environ.get(other) and not environ.get(usual) else usual
-
-
-def described_models(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """What is known of each model that could be called, by its id."""
-    from rookery.providers.registry import local_servers
-
-    places = find_places(environ)
-    settings = find_settings(places.settings_file, None, environ, {}).settings
-    offers = models_by_key(environ, places.keys_file)
-    offers |= {server.provider: list(server.models) for server in anyio.run(local_servers)}
-    return {
-        model: to_builtins(find_model(provider, model, settings.models.get(model, {})))
-        for provider, models in offers.items()
-        for model in models
-    }
-
-
-def _named(choice: ModelChoice | None) -> dict[str, str] | None:
-    return {"provider": choice.provider, "model": choice.model} if choice else None
-
-
-def _text(offers: Mapping[str, list[str]], default: ModelChoice | None, trouble: str) -> str:
-    offered = [(provider, model) for provider, models in offers.items() for model in models]
-    usual = [(default.provider, default.model)] if default else []
-    rows = dict.fromkeys(chain((row for row in usual if row not in offered), offered))
-    if not rows:
-        return trouble or f"No model available. Do one of these:\n{ways_to_a_model()}"
-    lines = ["\t".join([*row, *(["default"] if row in usual else [])]) for row in rows]
-    provider, model = next(iter(usual or rows))
-    return "\n".join(
-        [
-            *lines,
-            "",
-            (
-                "Models of the providers you have a key for, and of servers on this "
-                "machine. -m accepts others too."
-            ),
-            *([f"note: {trouble}"] if trouble else []),
-            f'To use one: {NAME} --provider {provider} -m {model} "your task"',
-        ]
-    )
 
 
 @click.command()
@@ -134,9 +52,9 @@ def _text(offers: Mapping[str, list[str]], default: ModelChoice | None, trouble:
 def auth(words: Sequence[str], in_file: bool, verbose: bool, form: str) -> int:
     """Store a provider's key, show which keys are set, or remove one.
 
-    The key is typed without being shown, or read from a pipe. It is stored in the system's
-    keyring or, without one, in a file that only you can read. The exit code of status is 0 if a
-    key is set, else 1.
+    Asks for the key without showing it, or reads it from a pipe. With openrouter you can sign in
+    with a browser instead. The key is stored in the system's keyring or, without one, in a file
+    that only you can read. The exit code of status is 0 if a key is set, else 1.
     """
     keys_file = find_places(os.environ).keys_file
     match words:
@@ -165,23 +83,37 @@ def _chosen(given: Sequence[str]) -> Sequence[str]:
 
 
 def _log_in(provider: str, keys_file: Path, *, in_file: bool) -> int:
-    if sys.stdin.isatty():
-        from getpass import getpass
-
-        key = getpass(f"Key for {provider}: ")
-    else:
-        key = sys.stdin.readline()
+    key = _typed_key(provider) if sys.stdin.isatty() else sys.stdin.readline()
     if not key.strip():
         raise SettingsError("No key was given, so nothing was stored.")
-    print(_kept(provider, usable_key(key), keys_file, in_file=in_file))
+    print(_store_key(provider, usable_key(key), keys_file, in_file=in_file))
     variable = key_variable(provider, os.environ)
     if os.environ.get(variable):
         print(f"note: {variable} is also set and is used instead.")
     return 0
 
 
-def _kept(provider: str, key: str, keys_file: Path, *, in_file: bool) -> str:
-    """Keep a key in one place only, and say in which."""
+def _typed_key(provider: str) -> str:
+    from getpass import getpass
+
+    if provider != SIGN_IN:
+        return getpass(f"Key for {provider}: ")
+    key = getpass(f"Key for {provider}, or Enter to sign in with a browser: ")
+    return key if key.strip() else _signed_in()
+
+
+def _signed_in() -> str:
+    from rookery.providers.sign_in import BASE_URL, sign_in
+
+    places = find_places(os.environ)
+    settings = find_settings(places.settings_file, None, os.environ, {}).settings
+    own = settings.base_url if settings.provider == SIGN_IN else None
+    base_url = (own or BASE_URL).rstrip("/")
+    return anyio.run(partial(sign_in, base_url, print, typed=sys.stdin.fileno()))
+
+
+def _store_key(provider: str, key: str, keys_file: Path, *, in_file: bool) -> str:
+    """Store a key in one place only and return its name."""
     if not in_file:
         try:
             name = keep_in_keyring(keys_file, provider, key)
@@ -222,8 +154,8 @@ def _log_out(provider: str, keys_file: Path) -> int:
     return 0
 
 
-class _Standing(Struct, frozen=True, kw_only=True):
-    """Whether there is a key for a provider, and where from."""
+class _KeyStatus(Struct, frozen=True, kw_only=True):
+    """Whether a provider has a key, and where it comes from."""
 
     provider: str
     source: str | None
@@ -246,10 +178,10 @@ def _status(providers: Sequence[str], keys_file: Path, verbose: bool, form: str)
     return 0 if found else 1
 
 
-def _standing(provider: str, environ: Mapping[str, str], keys_file: Path) -> _Standing:
+def _standing(provider: str, environ: Mapping[str, str], keys_file: Path) -> _KeyStatus:
     variable = key_variable(provider, environ)
     source = source_of_key(provider, environ=environ, variable=variable, keys_file=keys_file)
-    return _Standing(provider=provider, source=source, variable=variable)
+    return _KeyStatus(provider=provider, source=source, variable=variable)
 
 
 def _places(keys_file: Path) -> str:

@@ -1,0 +1,268 @@
+"""The Converse API of Amazon Bedrock: many vendors' models on one wire.
+
+Requests carry a bearer key or are signed (`aws.py`); answers come in frames (`event_stream.py`).
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
+from rookery.core.facts import Usage
+from rookery.core.folds.history import Turn
+from rookery.core.limits import Effort
+from rookery.engine.ports.model import (
+    CallChunk,
+    Chunk,
+    ModelInfo,
+    ModelRequest,
+    StopChunk,
+    TextChunk,
+    ThinkingChunk,
+    ToolSpec,
+    UsageChunk,
+)
+from rookery.providers import aws
+from rookery.providers.anthropic import reasoning
+from rookery.providers.catalogue import priced
+from rookery.providers.event_stream import FrameReader
+from rookery.providers.exchange import Endpoint, Exchange
+from rookery.providers.listener import ReportedError
+from rookery.providers.wire_format import (
+    count,
+    detail_of_stop,
+    sendable,
+    stop_reason,
+    table,
+    words,
+)
+
+SOURCE = "bedrock"
+SERVICE = "bedrock"
+EMPTY_RESULT = "(no output)"
+
+_CACHE_POINT = {"cachePoint": {"type": "default"}}
+_REDACTED = "redacted:"
+"""Marks the signature of a reasoning block whose text the provider withheld."""
+_OPENAI_EFFORTS = {
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "high",
+}
+_STATUSES = {
+    "validationException": 400,
+    "accessDeniedException": 403,
+    "resourceNotFoundException": 404,
+    "modelTimeoutException": 408,
+    "throttlingException": 429,
+    "serviceUnavailableException": 503,
+}
+
+
+def headers(api_key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {api_key}"} if api_key else {}
+
+
+def address(template: str) -> str:
+    return template.format(region=aws.region(os.environ))
+
+
+class BedrockProvider:
+    def __init__(self, endpoint: Endpoint, model: ModelInfo, effort: Effort) -> None:
+        self.model = model
+        self._endpoint = endpoint
+        self._effort: Effort = effort
+        self._sign = None if endpoint.to.secret else aws.Signer(SERVICE, os.environ).headers
+
+    def stream(self, request: ModelRequest) -> Exchange:
+        return self._endpoint.ask(
+            f"/model/{quote(self.model.id, safe='')}/converse-stream",
+            body(request, self.model, self._effort),
+            ConverseReading(self.model),
+            framing=FrameReader,
+            sign=self._sign,
+        )
+
+    async def aclose(self) -> None:
+        await self._endpoint.aclose()
+
+
+PROVIDER = BedrockProvider
+
+
+def body(request: ModelRequest, model: ModelInfo, effort: Effort = "unspecified") -> dict[str, Any]:
+    """The request in the provider's format. The model's id is in the address."""
+    turns = sendable(request.turns, SOURCE, images=model.images)
+    messages = [_message(turn) for turn in turns]
+    system: list[dict[str, Any]] = []
+    if request.system.strip():
+        system.append({"text": request.system})
+    tools = [_tool(spec) for spec in request.tools or _called(turns)]
+    if model.caching:
+        _mark_for_caching(model, tools, system, messages)
+    if not _mixes(model):
+        for message in messages:
+            _move_words_into_results(message["content"])
+    max_tokens = request.max_output or min(model.max_output, model.window // 5)
+    payload: dict[str, Any] = {"messages": messages, "inferenceConfig": {"maxTokens": max_tokens}}
+    if system:
+        payload["system"] = system
+    if tools:
+        payload["toolConfig"] = {"tools": tools}
+    if fields := _reasoning(model, effort, max_tokens):
+        payload["additionalModelRequestFields"] = fields
+    return payload
+
+
+def _reasoning(model: ModelInfo, effort: Effort, max_tokens: int) -> dict[str, Any]:
+    """The vendor's own fields."""
+    if "openai." not in model.id:
+        return reasoning(model, effort, max_tokens)
+    word = _OPENAI_EFFORTS.get(effort) if model.thinking else None
+    return {"reasoning_effort": word} if word else {}
+
+
+def _called(turns: Sequence[Turn]) -> list[ToolSpec]:
+    """The tools of earlier calls: a conversation with calls must come with tools."""
+    names = {b.name: b for turn in turns for b in turn.blocks if isinstance(b, ToolCall)}
+    return [ToolSpec(name, "", {"type": "object"}) for name in names]
+
+
+def _mark_for_caching(
+    model: ModelInfo,
+    tools: list[dict[str, Any]],
+    system: list[dict[str, Any]],
+    messages: list[dict[str, Any]],
+) -> None:
+    """Mark the ends of stable parts: tools, system prompt, and the last two user turns. Amazon's
+    own models take no mark after the tools."""
+    user_turns = [message["content"] for message in messages if message["role"] == "user"]
+    for part in ([] if "amazon." in model.id else tools, system, *user_turns[-2:]):
+        if part:
+            part.append(_CACHE_POINT)
+
+
+def _mixes(model: ModelInfo) -> bool:
+    """Whether a turn may have both results and words."""
+    return "." not in model.id or "anthropic." in model.id or "amazon." in model.id
+
+
+def _move_words_into_results(content: list[dict[str, Any]]) -> None:
+    results = [block["toolResult"] for block in content if "toolResult" in block]
+    if results:
+        results[-1]["content"] += [block for block in content if "toolResult" not in block]
+        content[:] = [block for block in content if "toolResult" in block]
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    described = {"description": spec.description} if spec.description.strip() else {}
+    return {"toolSpec": {"name": spec.name, **described, "inputSchema": {"json": spec.schema}}}
+
+
+def _message(turn: Turn) -> dict[str, Any]:
+    return {"role": turn.role, "content": [_block(block) for block in turn.blocks]}
+
+
+def _block(block: Block) -> dict[str, Any]:
+    match block:
+        case Text(text=text):
+            return {"text": text}
+        case Thinking(signature=signature) if signature.startswith(_REDACTED):
+            return {"reasoningContent": {"redactedContent": signature.removeprefix(_REDACTED)}}
+        case Thinking(text=text, signature=signature):
+            return {"reasoningContent": {"reasoningText": {"text": text, "signature": signature}}}
+        case Image(media_type=media_type, data=data):
+            kind = media_type.rpartition("/")[2].replace("jpg", "jpeg")
+            return {"image": {"format": kind, "source": {"bytes": data}}}
+        case ToolCall(id=call_id, name=name, arguments=arguments):
+            return {"toolUse": {"toolUseId": call_id, "name": name, "input": dict(arguments)}}
+        case ToolResult(call_id=call_id, is_error=is_error):
+            result = {"toolUseId": call_id, "content": _result(block)}
+            return {"toolResult": {**result, "status": "error"} if is_error else result}
+
+
+def _result(result: ToolResult) -> list[dict[str, Any]]:
+    spoken: Sequence[Block] = [Text(text=result.text)] if result.text.strip() else []
+    return [_block(block) for block in (*spoken, *result.images)] or [{"text": EMPTY_RESULT}]
+
+
+class ConverseReading:
+    """Converts the provider's events to chunks. The usage comes after the stop reason and is the
+    last event."""
+
+    def __init__(self, model: ModelInfo) -> None:
+        self._model = model
+        self._stopped = False
+        self._stop = ""
+        self._called = False
+
+    def read_event(self, event: Any) -> Iterable[Chunk]:
+        for name, content in table(event).items():
+            match name:
+                case "contentBlockDelta":
+                    return self._read_delta(table(content))
+                case "contentBlockStart":
+                    return self._read_start(table(content))
+                case "messageStop":
+                    self._stopped = True
+                    self._stop = words(table(content).get("stopReason"))
+                case "metadata":
+                    return self._read_usage(table(table(content).get("usage")))
+                case "error":
+                    raise ReportedError(content)
+                case _ if name.endswith("Exception"):
+                    raise ReportedError(_reported(name, table(content)))
+        return ()
+
+    def close(self, *, marked: bool) -> Iterable[Chunk]:
+        return [self._stop_chunk()] if self._stopped else ()
+
+    def _read_start(self, content: Any) -> Iterable[Chunk]:
+        call = table(content.get("start")).get("toolUse")
+        if not isinstance(call, dict):
+            return ()
+        self._called = True
+        name, call_id = words(call.get("name")), words(call.get("toolUseId"))
+        return [CallChunk(count(content.get("contentBlockIndex")) or 0, "", id=call_id, name=name)]
+
+    def _read_delta(self, content: Any) -> Iterable[Chunk]:
+        delta = table(content.get("delta"))
+        if text := words(delta.get("text")):
+            return [TextChunk(text)]
+        if piece := words(table(delta.get("toolUse")).get("input")):
+            return [CallChunk(count(content.get("contentBlockIndex")) or 0, piece)]
+        thought = table(delta.get("reasoningContent"))
+        if text := words(thought.get("text")):
+            return [ThinkingChunk(text, source=SOURCE)]
+        if signature := words(thought.get("signature")):
+            return [ThinkingChunk("", signature, SOURCE)]
+        if data := words(thought.get("redactedContent")):
+            return [ThinkingChunk("", _REDACTED + data, SOURCE)]
+        return ()
+
+    def _read_usage(self, data: Any) -> Iterable[Chunk]:
+        """The provider's input excludes cached tokens; ours includes them."""
+        reads = count(data.get("cacheReadInputTokens")) or 0
+        writes = count(data.get("cacheWriteInputTokens")) or 0
+        usage = Usage(
+            tokens_in=(count(data.get("inputTokens")) or 0) + reads + writes,
+            tokens_out=count(data.get("outputTokens")) or 0,
+            cache_reads=reads,
+            cache_writes=writes,
+        )
+        usage_chunk = UsageChunk(priced(self._model, usage))
+        return [usage_chunk, self._stop_chunk()] if self._stopped else [usage_chunk]
+
+    def _stop_chunk(self) -> StopChunk:
+        reason = stop_reason(self._stop, called=self._called)
+        return StopChunk(reason, detail_of_stop(reason, self._stop))
+
+
+def _reported(name: str, data: Any) -> dict[str, Any]:
+    """An exception in the stream as an error with an HTTP status: the one of the model's own
+    server, if there is one."""
+    status = count(data.get("originalStatusCode")) or _STATUSES.get(name, 500)
+    return {**data, "type": name, "status": status}

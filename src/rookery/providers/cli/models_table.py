@@ -1,0 +1,135 @@
+"""The table of models that `rookery models` prints."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct, to_builtins
+
+from rookery import NAME
+from rookery.app.model_choice import ModelChoice, how_to_get_a_model
+from rookery.core.settings import Settings
+from rookery.core.text.terminal_text import aligned
+from rookery.engine.ports.model import ModelInfo
+from rookery.providers.catalogue import find_model
+from rookery.providers.listing_cache import address_of, facts_of
+from rookery.providers.listing_shapes import ListedModel
+from rookery.providers.model_files import size_in_words
+from rookery.providers.registry import LOCAL
+
+_HEADINGS = ("provider", "model", "window", "$ in", "$ out", "size", "abilities", "")
+
+
+class ModelOffer(Struct, frozen=True, kw_only=True):
+    """The models of one provider, and where the list comes from."""
+
+    provider: str
+    base_url: str
+    models: tuple[ListedModel, ...]
+    fetched: float | None = None
+    """When the list was fetched; None for the models in `models.toml`."""
+    failure: str = ""
+
+
+def as_json(
+    offers: Sequence[ModelOffer],
+    default: ModelChoice | None,
+    settings: Settings,
+) -> dict[str, Any]:
+    named = {"provider": default.provider, "model": default.model} if default else None
+    return {
+        "models": {offer.provider: [model.id for model in offer.models] for offer in offers},
+        "default": named,
+        "providers": {
+            offer.provider: {
+                "address": address_of(offer.base_url),
+                "fetched": int(offer.fetched) if offer.fetched is not None else None,
+                "failure": offer.failure or None,
+                "models": [
+                    {
+                        **to_builtins(_info(offer, model, settings)),
+                        "tools": model.tools,
+                        "size": model.size,
+                    }
+                    for model in offer.models
+                ],
+            }
+            for offer in offers
+        },
+    }
+
+
+def as_text(
+    offers: Sequence[ModelOffer],
+    default: ModelChoice | None,
+    settings: Settings,
+    trouble: str,
+    *,
+    only: bool,
+) -> str:
+    """The table and notes. `only` means that one provider was asked for."""
+    usual = (default.provider, default.model) if default else ("", "")
+    offered = [(offer, model) for offer in offers for model in offer.models]
+    rows = [_row(_info(offer, each, settings), each, usual) for offer, each in offered]
+    if default and not only and not any(row[-1] for row in rows):
+        rows.insert(0, [*usual, "", "", "", "", "", "default"])
+    notes = [f"note: {trouble}"] if trouble else []
+    notes += [_failure(offer) for offer in offers if offer.failure]
+    if not rows:
+        helped = f"No model available. Do one of these:\n{how_to_get_a_model()}"
+        return "\n".join(notes) if only else trouble or helped
+    first = usual if default and not only else rows[0][:2]
+    shown = (_HEADINGS, *rows)
+    return "\n".join(
+        [
+            *aligned(shown, right=frozenset({2, 3, 4})),
+            "",
+            "Prices are in dollars per million tokens. Empty fields are unknown. -m also accepts "
+            "models that are not listed.",
+            *_ages(offers),
+            *notes,
+            f'To use one: {NAME} --provider {first[0]} -m {first[1]} "your task"',
+        ]
+    )
+
+
+def _info(offer: ModelOffer, model: ListedModel, settings: Settings) -> ModelInfo:
+    described = settings.models.get(model.id, {})
+    return find_model(offer.provider, model.id, described, facts_of(model))
+
+
+def _row(info: ModelInfo, listed: ListedModel, usual: tuple[str, str]) -> list[str]:
+    abilities = {"images": info.images, "reasoning": info.thinking, "tools": listed.tools}
+    return [
+        *(info.provider, info.id, f"{info.window:,}"),
+        *(_price(info.input_price), _price(info.output_price)),
+        size_in_words(info.parameters, listed.size or 0),
+        ", ".join(name for name, able in abilities.items() if able),
+        "default" if (info.provider, info.id) == usual else "",
+    ]
+
+
+def _price(dollars: float | None) -> str:
+    return "" if dollars is None else f"{dollars:.4f}".rstrip("0").rstrip(".") or "0"
+
+
+def _failure(offer: ModelOffer) -> str:
+    instead = "the last list" if offer.fetched is not None else f"the models {NAME} knows"
+    shown = f" Showing {instead}." if offer.models else ""
+    return f"note: {offer.provider}: {offer.failure.rstrip('.')}.{shown}"
+
+
+def _ages(offers: Sequence[ModelOffer]) -> list[str]:
+    remote = [offer for offer in offers if offer.provider not in LOCAL and offer.fetched]
+    oldest = max((time.time() - (offer.fetched or 0) for offer in remote), default=0.0)
+    if oldest < 60:
+        return []
+    return [f"The lists are up to {_span(oldest)} old. --refresh fetches them again."]
+
+
+def _span(seconds: float) -> str:
+    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size:
+            number = int(seconds // size)
+            return f"{number} {unit}{'' if number == 1 else 's'}"
+    return "a minute"
