@@ -1,0 +1,140 @@
+"""Whole tasks of a guided model: the real command against a local model server."""
+
+import json
+from typing import Any
+
+import pytest
+
+from llm_server import LlmServer, say
+from support.terminal_session import Installed
+
+BROKEN = "def add(a, b):\n    return a - b\n"
+FIXED = "def add(a, b):\n    return a + b  # the sum\n"
+"""Its length differs from all others: Python does not notice a file of the same length that is
+written within the same second."""
+CHECK = "from calc import add\nassert add(1, 2) == 3\n"
+TASK = "add is wrong, see `python3 check.py`. Fix it."
+MODEL = "coder-1.5b"
+
+
+@pytest.fixture
+def project(tmp_path) -> Installed:
+    rookery = Installed(tmp_path)
+    rookery.environ["ROOKERY_SANDBOX_USE"] = "off"
+    (rookery.workspace / "calc.py").write_text(BROKEN)
+    (rookery.workspace / "check.py").write_text(CHECK)
+    return rookery
+
+
+def plan(*where: str, change: str = "Add instead of subtracting.") -> Any:
+    return say(json.dumps({"cause": "It subtracts.", "change": change, "where": list(where)}))
+
+
+def five_attempts(path: str, text: str) -> list[Any]:
+    """What the model says in five attempts, three of them with a plan."""
+    texts = [[say(text.format(number))] for number in range(5)]
+    planned = [plan(path)]
+    return [planned, texts[0], texts[1], planned, texts[2], texts[3], planned, texts[4]]
+
+
+def run(project: Installed, server: LlmServer, task: str, *flags: str) -> Any:
+    where = ("--provider", "vllm", "-m", MODEL, "--base-url", f"{server.url}/v1")
+    return project.run("-p", *where, *(flags or ("-y",)), task)
+
+
+def test_a_plan_a_file_and_the_check(project: Installed):
+    with LlmServer([plan("calc.py")], [say(FIXED + "```")]) as server:
+        done = run(project, server, TASK)
+    assert (done.returncode, done.stdout) == (0, "Changed calc.py. Passed: python3 check.py\n")
+    assert (project.workspace / "calc.py").read_text() == FIXED
+    asked, written = (request.body for request in server.requests)
+    assert "tools" not in asked
+    choices = asked["response_format"]["json_schema"]["schema"]["properties"]["where"]
+    assert choices["items"] == {"enum": ["calc.py"]}
+    assert "AssertionError" in asked["messages"][1]["content"]
+    assert written["messages"][-1] == {"role": "assistant", "content": "calc.py\n```python\n"}
+    assert written["stop"] == ["\n```"]
+
+
+def test_requests_of_a_task_begin_alike_and_stay_small(project: Installed):
+    with LlmServer([plan("calc.py")], [say(FIXED)]) as server:
+        run(project, server, TASK)
+    asked, written = (request.body["messages"] for request in server.requests)
+    task = asked[1]["content"].index("Task:")
+    assert asked[0] == written[0]
+    assert asked[1]["content"][:task] == written[1]["content"][:task]
+    assert sum(len(each["content"]) for each in asked) < 1_500
+
+
+def test_a_failed_attempt_is_undone_and_tried_another_way(project: Installed):
+    wrong = "def add(a, b):\n    return 10 * a * b\n"
+    with LlmServer(
+        [plan("calc.py")], [say(wrong)],
+        [say(BROKEN)],  # unchanged, so a guard ends the second approach
+        [plan("calc.py")], [say(FIXED)],
+    ) as server:  # fmt: skip
+        done = run(project, server, TASK)
+    assert done.returncode == 0
+    assert (project.workspace / "calc.py").read_text() == FIXED
+    second = server.requests[2].body["messages"]
+    assert "An earlier try failed: AssertionError" in second[1]["content"]
+    assert "Plan:" not in second[1]["content"]
+
+
+def test_when_nothing_helps_the_files_are_as_before_and_it_says_so(project: Installed):
+    with LlmServer(*five_attempts("calc.py", "def add(a, b):\n    return [{}]\n")) as server:
+        done = run(project, server, TASK)
+    assert len(server.requests) == 8
+    assert "I could not do this; the files are as they were." in done.stdout
+    assert (project.workspace / "calc.py").read_text() == BROKEN
+
+
+def test_a_created_file_of_a_failed_attempt_is_deleted(project: Installed):
+    task = "Create double.py so that `python3 -c 'import double; double.twice(2)'` works."
+    with LlmServer(*five_attempts("double.py", "def once{}(x):\n    return x\n")) as server:
+        run(project, server, task)
+    assert not (project.workspace / "double.py").exists()
+
+
+def test_a_file_is_deleted_once_and_restored_if_all_fails(project: Installed):
+    task = "Create sums.py with add and delete calc.py. `python3 check.py` must pass."
+    with LlmServer(*five_attempts("sums.py", "def add(a, b):\n    return [{}]\n")) as server:
+        done = run(project, server, task)
+    assert "No such file" not in done.stderr
+    assert (project.workspace / "calc.py").read_text() == BROKEN
+    assert not (project.workspace / "sums.py").exists()
+
+
+def test_a_question_is_answered_in_words_with_one_request(project: Installed):
+    with LlmServer([say("It subtracts.")]) as server:
+        done = run(project, server, "What does add do?")
+    assert (done.returncode, done.stdout) == (0, "It subtracts.\n")
+    assert len(server.requests) == 1
+
+
+def test_counting_runs_a_command_first(project: Installed):
+    with LlmServer([say("ls | wc -l\n```")], [say("2 files.")]) as server:
+        done = run(project, server, "How many files are here?")
+    assert done.stdout == "2 files.\n"
+    assert "$ ls | wc -l\n2" in server.requests[1].body["messages"][1]["content"]
+
+
+def test_a_rename_that_passes_is_kept(project: Installed):
+    with LlmServer() as server:
+        done = run(project, server, "Rename the function add to plus.")
+    assert (server.requests, done.returncode) == ([], 0)
+    assert "def plus(a, b):" in (project.workspace / "calc.py").read_text()
+    assert "from calc import plus" in (project.workspace / "check.py").read_text()
+
+
+def test_nothing_runs_or_changes_without_approval(project: Installed):
+    with LlmServer([plan("calc.py")], [say(FIXED)]) as server:
+        done = run(project, server, TASK, "--no-color")
+    assert (project.workspace / "calc.py").read_text() == BROKEN
+    assert done.returncode != 0 or "not made" in done.stdout
+
+
+def test_a_plan_that_is_no_json_still_leads_to_a_change(project: Installed):
+    with LlmServer([say("I will fix it!")], [say(FIXED)]) as server:
+        run(project, server, TASK)
+    assert (project.workspace / "calc.py").read_text() == FIXED
