@@ -47,23 +47,23 @@ def test_every_kind_has_its_category_and_action(row: list[str]):
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_every_kind_takes_the_answers_it_is_owed(row: list[str]):
+def test_every_kind_accepts_its_answers(row: list[str]):
     ask, _, _, *answers = row
     assert set(answers) <= takes(AskKind(ask))
 
 
-def test_a_question_in_words_takes_only_words():
+def test_a_text_question_accepts_only_text():
     assert takes(AskKind.FOLLOWUP) == {"message"}
 
 
 @pytest.mark.parametrize("kind", AskKind)
-def test_the_predicates_are_those_of_the_categories(kind: AskKind):
+def test_the_predicates_agree_with_the_categories(kind: AskKind):
     assert is_interactive_ask(kind) is (CATEGORY[kind] is AskCategory.INTERACTIVE)
     assert is_non_blocking_ask(kind) is (CATEGORY[kind] is AskCategory.NON_BLOCKING)
 
 
 @pytest.mark.parametrize("ask", [None, "", "moonrise", "TOOL", "FOLLOWUP"])
-def test_what_is_not_known_has_no_category_and_asks_for_nothing(ask: str | None):
+def test_an_unknown_ask_has_no_category_and_needs_no_action(ask: str | None):
     assert category(ask) is None
     assert required_action(ask) == "none"
     assert not is_interactive_ask(ask)

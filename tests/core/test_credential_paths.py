@@ -17,7 +17,7 @@ NAMED_BY_K19 = """
 
 
 @pytest.mark.parametrize("place", NAMED_BY_K19.split())
-def test_a_place_at_home_and_all_in_it(place: str):
+def test_a_credential_folder_in_home_covers_its_contents(place: str):
     for path in (f"{HOME}/{place}", f"{HOME}/{place}/x/y", f"/HOME/ada/{place.upper()}"):
         assert credential(path, HOME, OWN)
         assert near_credentials(path, HOME, OWN)
@@ -30,14 +30,14 @@ def test_a_place_at_home_and_all_in_it(place: str):
     ["/etc/shadow", "/etc/sudoers.d/x", "/etc/ssh/ssh_host_rsa_key", "/run/secrets/token"]
     + [f"{folder}/a" for folder in OWN],
 )
-def test_places_of_the_system_and_our_own(path: str):
+def test_system_and_rookery_credentials_are_recognized(path: str):
     assert credential(path, HOME, OWN)
 
 
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "/etc/ssh/ssh_config", "/etc", HOME, f"{HOME}/.config", f"{HOME}/a.py"]
 )
-def test_ordinary_files_are_none(path: str):
+def test_ordinary_files_are_not_credentials(path: str):
     assert not credential(path, HOME, OWN)
 
 
@@ -54,11 +54,11 @@ def test_ordinary_files_are_none(path: str):
         ("/srv", True),
     ],
 )
-def test_a_folder_may_hold_such_places(folder: str, near: bool):
+def test_a_folder_may_contain_credentials(folder: str, near: bool):
     assert near_credentials(folder, HOME, OWN) is near
 
 
-def test_the_lists_can_be_used_as_they_are():
+def test_the_credential_lists_are_well_formed():
     assert all(not place.startswith("/") and ".." not in place for place in CREDENTIAL_PLACES)
     assert all(place.startswith("/") and "*" not in place for place in SYSTEM_CREDENTIALS)
     assert len(set(CREDENTIAL_PLACES)) == len(CREDENTIAL_PLACES)

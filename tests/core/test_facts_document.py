@@ -26,5 +26,5 @@ def test_every_fact_and_command_has_an_entry(kind: str):
     assert f"### `{kind}`\n" in document()
 
 
-def test_no_sentence_is_kept_for_what_does_not_exist():
+def test_every_description_belongs_to_an_existing_fact():
     assert set(SENTENCES) <= {*KINDS, "todo"}

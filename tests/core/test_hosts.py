@@ -23,7 +23,7 @@ COVERS = (
 
 
 @pytest.mark.parametrize(("text", "name", "port", "covers"), COVERS)
-def test_an_entry_covers_what_it_says_and_no_more(text: str, name: str, port: int, covers: bool):
+def test_an_entry_covers_only_its_own_hosts(text: str, name: str, port: int, covers: bool):
     assert covered(HostPort(name, port), entries([text])) is covers
 
 
@@ -33,7 +33,7 @@ FAULTY += ("*.10.0.0.1:80", "169.254.169.254", "exämple.com")
 
 
 @pytest.mark.parametrize("text", FAULTY)
-def test_what_is_no_host_is_named(text: str):
+def test_an_invalid_host_is_named(text: str):
     assert entry(text) is None
     assert faulty_entries([text, "example.com"])[0].startswith(f"'{text}' in sandbox.hosts")
 

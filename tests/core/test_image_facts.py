@@ -52,7 +52,7 @@ KNOWN = [
 
 
 @pytest.mark.parametrize(("data", "name", "media_type", "size"), KNOWN)
-def test_a_header_says_what_the_picture_is(
+def test_a_header_gives_the_type_and_size_of_an_image(
     data: bytes, name: str, media_type: str, size: tuple[int, int]
 ):
     assert image_facts(data) == ImageFacts(name, media_type, *size)
@@ -60,7 +60,7 @@ def test_a_header_says_what_the_picture_is(
 
 
 @pytest.mark.parametrize(("data", "name", "media_type", "size"), KNOWN)
-def test_a_header_that_breaks_off_says_no_size_or_the_right_one(
+def test_a_truncated_header_gives_no_size_or_the_right_one(
     data: bytes, name: str, media_type: str, size: tuple[int, int]
 ):
     for end in range(len(data)):
@@ -79,7 +79,7 @@ def test_a_header_that_breaks_off_says_no_size_or_the_right_one(
         pytest.param(b"<svg xmlns='http://www.w3.org/2000/svg'/>", id="svg is text"),
     ],
 )
-def test_what_is_no_picture_is_none(data: bytes):
+def test_other_data_is_not_an_image(data: bytes):
     assert image_facts(data) is None
 
 
@@ -87,12 +87,12 @@ MARKS = [PNG[:16], GIF[:6], JPEG[:4], LOSSY[:16], LOSSLESS[:20], BMP[:18], ICO[:
 
 
 @given(mark=st.sampled_from([b"", *MARKS]), rest=st.binary(max_size=300))
-def test_no_header_is_too_strange(mark: bytes, rest: bytes):
+def test_any_header_is_parsed_without_an_error(mark: bytes, rest: bytes):
     facts = image_facts(mark + rest)
     assert facts is None or (facts.width > 0) is (facts.height > 0)
 
 
-def test_a_jpeg_of_nothing_but_segments_ends_soon():
+def test_a_jpeg_with_only_segments_is_parsed_quickly():
     assert image_facts(b"\xff\xd8" + b"\xff\xe0\0\2" * 1_000_000) == ImageFacts(
         "JPEG", "image/jpeg"
     )

@@ -50,11 +50,11 @@ def found(text: str) -> list[tuple[str, str]]:
         ("@/a/../../b", [("file", "a/../../b")]),
     ],
 )
-def test_what_is_mentioned(text: str, mentions: list[tuple[str, str]]):
+def test_mentions_are_found_in_text(text: str, mentions: list[tuple[str, str]]):
     assert found(text) == mentions
 
 
-def test_places_in_the_text_do_not_include_punctuation():
+def test_mention_positions_exclude_punctuation():
     text = r"read @/a\ b.py, please"
     (mention,) = find_mentions(text)
     assert text[mention.start : mention.end] == r"@/a\ b.py"
@@ -72,15 +72,15 @@ def test_places_in_the_text_do_not_include_punctuation():
         ("@/a /b", ["b"]),
     ],
 )
-def test_what_looks_like_a_command(text: str, commands: list[str]):
+def test_text_that_looks_like_a_command_is_recognized(text: str, commands: list[str]):
     assert [command.name for command in find_commands(text)] == commands
 
 
-def test_only_known_commands_are_meant():
+def test_only_known_commands_are_recognized():
     assert [each.name for each in find_commands("/etc /init", known={"init"})] == ["init"]
 
 
-def test_the_text_says_in_words_what_is_attached():
+def test_the_text_names_its_attachments():
     text = "/init: no. Look at @/a.py, @https://x.org and @1a2b3c4 then /init"
     both = [*find_mentions(text), *find_commands(text)]
     assert rendered(text, both) == (
@@ -90,12 +90,12 @@ def test_the_text_says_in_words_what_is_attached():
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1))
-def test_a_path_comes_back_as_it_was_mentioned(path: str):
+def test_a_mentioned_path_round_trips(path: str):
     assert [each.target for each in find_mentions(f"see {mention_of(path)} now")] == [path]
 
 
 @given(st.text("@/\\ .,:ab1\n", max_size=60))
-def test_mentions_are_apart_in_order_and_begin_with_their_sign(text: str):
+def test_mentions_are_disjoint_sorted_and_start_with_their_sign(text: str):
     mentions = sorted([*find_mentions(text), *find_commands(text)], key=lambda each: each.start)
     done = 0
     for mention in mentions:
@@ -107,7 +107,7 @@ def test_mentions_are_apart_in_order_and_begin_with_their_sign(text: str):
 
 
 @pytest.mark.parametrize("piece", ["@", "@/a ", "@/a\\ ", "@a.a+", "/a ", "@/\\", "@aaaaaaa "])
-def test_the_time_grows_with_the_text_and_no_faster(piece: str):
+def test_finding_mentions_takes_linear_time(piece: str):
     size, seconds = (400_000, 4) if TORTURE else (100_000, 1)
     text = piece * (size // len(piece))
     began = time.process_time()
@@ -115,7 +115,7 @@ def test_the_time_grows_with_the_text_and_no_faster(piece: str):
     assert time.process_time() - began < seconds
 
 
-def test_what_is_piped_beside_words_points_at_nothing():
+def test_piped_text_contains_no_mentions():
     piped = quoted(PIPED_TEXT, "see @/a.txt\n/init\n</piped_text> @/b.txt /init\n@problems")
     text = f"review @/real.py with /init\n\n{piped}"
     assert [mention.target for mention in find_mentions(text)] == ["real.py"]

@@ -16,7 +16,7 @@ from rookery.core.modes import (
 BY_SLUG = {mode.slug: mode for mode in BUILT_IN}
 
 
-def test_there_are_five_and_code_is_the_usual_one():
+def test_there_are_five_modes_and_code_is_the_default():
     assert set(BY_SLUG) == {"code", "ask", "architect", "debug", "orchestrator"}
     assert DEFAULT == BUILT_IN[0].slug == "code"
 
@@ -31,7 +31,7 @@ def test_there_are_five_and_code_is_the_usual_one():
         ("orchestrator", ""),
     ],
 )
-def test_each_has_its_groups_and_all_have_those_for_everybody(slug: str, groups: str):
+def test_each_mode_has_its_groups_and_the_common_ones(slug: str, groups: str):
     had = [name for name in ("read", "edit", "command", "mcp") if offers(BY_SLUG[slug], name)]
     assert had == groups.split()
     assert offers(BY_SLUG[slug], "always")
@@ -48,11 +48,11 @@ def test_each_has_its_groups_and_all_have_those_for_everybody(slug: str, groups:
         ("ask", "notes.md", False),
     ],
 )
-def test_files_that_may_be_changed(slug: str, path: str, may: bool):
+def test_a_mode_edits_only_files_that_match_its_pattern(slug: str, path: str, may: bool):
     assert may_change(BY_SLUG[slug], path) is may
 
 
-def test_the_sentence_names_tool_mode_pattern_description_and_path():
+def test_the_refusal_names_tool_mode_pattern_description_and_path():
     said = why_not(BY_SLUG["architect"], "apply_diff", "src/a.py")
     for word in ("architect", "apply_diff", r"\.md$", "Markdown files only", "src/a.py"):
         assert word in said
@@ -80,11 +80,11 @@ def test_a_later_layer_replaces_a_mode_in_its_place():
         ("code", "architect", ()),
     ],
 )
-def test_what_a_mode_may_do_more_than_another(current: str, target: str, more: tuple[str, ...]):
+def test_extra_rights_of_a_mode_are_listed(current: str, target: str, more: tuple[str, ...]):
     assert gains(BY_SLUG[current], BY_SLUG[target]) == more
 
 
-def test_another_pattern_counts_as_more():
+def test_a_different_file_pattern_counts_as_extra_rights():
     one = Mode(slug="a", name="a", role="r", groups=(Group("edit", "a"), Group("modes")))
     other = Mode(slug="b", name="b", role="r", groups=(Group("edit", "b"), Group("modes")))
     assert gains(one, other) == ("edit",)

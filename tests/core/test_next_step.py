@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
-from rookery.core.blocks import Text, ToolCall, call_key, times_repeated
+from rookery.core.blocks import Text, ToolCall, times_repeated
 from rookery.core.facts import (
     Answered,
     AssistantSpoke,
@@ -84,8 +84,8 @@ def after(kind: FailureKind, failures: int = 1, **more: Any) -> TaskState:
     return TaskState(failure=failed(kind), failures=failures, **more)
 
 
-KEY = call_key(READ)
-OTHER = call_key(EDIT)
+KEY = READ.key
+OTHER = EDIT.key
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def said(words: str = "It is 4.", **more: Any) -> TaskState:
         (said("", nudges=1), TurnRules(), Ask(AskKind.API_REQ_FAILED, NO_ANSWER)),
     ],
 )
-def test_words_end_the_turn_unless_they_look_like_a_slip_that_was_not_named_yet(
+def test_text_ends_the_turn_unless_it_looks_like_a_new_mistake(
     state: TaskState, turn: TurnRules, step: Step
 ):
     assert next_step(state, LIMITS, turn) == step
@@ -201,7 +201,7 @@ def test_words_end_the_turn_unless_they_look_like_a_slip_that_was_not_named_yet(
         (after(FailureKind.EMPTY, 6, mistakes=3), Ask(AskKind.MISTAKE_LIMIT_REACHED, stuck(3))),
     ],
 )
-def test_where_only_a_completion_ends_a_turn_words_are_reminded_and_then_mistakes(
+def test_text_without_a_required_completion_is_reminded_then_a_mistake(
     state: TaskState, step: Step
 ):
     assert next_step(state, LIMITS, TurnRules(words_end=False)) == step
@@ -243,14 +243,14 @@ def test_where_only_a_completion_ends_a_turn_words_are_reminded_and_then_mistake
         ),
     ],
 )
-def test_each_failure_is_followed_as_its_class_says_RA_RB_RC_RD_RN(state: TaskState, step: Step):
+def test_each_kind_of_request_failure_has_its_next_step(state: TaskState, step: Step):
     assert next_step(state, LIMITS) == step
 
 
 @pytest.mark.parametrize(
     ("retry_after", "delay"), [(7.0, 7.0), (0.0, 1.0), (-3.0, 1.0), (600.0, 600.0), (601.0, None)]
 )
-def test_a_wait_the_server_names_replaces_ours_unless_it_is_absurd(
+def test_a_reasonable_wait_from_the_server_replaces_the_default(
     retry_after: float, delay: float | None
 ):
     assert delay_before_retry(FailureKind.BUSY, 1, retry_after) == delay
@@ -400,7 +400,7 @@ def test_mistakes_count_up_and_a_good_call_clears_them():
     assert state_after(spoke(READ), wrong, spoke(READ), right).mistakes == 0
 
 
-def test_requests_and_cost_count_until_the_user_lets_them_start_over():
+def test_requests_and_cost_add_up_until_the_user_resets_them():
     facts: tuple[Fact, ...] = (
         RequestStarted(request_id="r", model="m"),
         spoke(READ, usage=Usage(cost=0.5)),
@@ -414,11 +414,18 @@ def test_requests_and_cost_count_until_the_user_lets_them_start_over():
     assert (state.spent.requests, state.spent.cost) == (0, 0.0)
 
 
-def test_guidance_at_the_mistake_limit_overrules_the_call_that_was_about_to_be_repeated():
+def test_guidance_at_the_mistake_limit_replaces_the_repeated_call():
     hint = Answered(ask_id="q", ask=AskKind.MISTAKE_LIMIT_REACHED, reply="message", text="Use b")
     assert next_step(state_after(spoke(READ), hint), Limits()) == CallModel()
     again = replace(hint, reply="yes", text="")
     assert next_step(state_after(spoke(READ), again), Limits()) == RunTool(READ)
+
+
+def test_a_call_may_be_repeated_after_a_user_message():
+    three = (spoke(READ), ToolFinished(call_id="c1", text="")) * 3
+    again = UserSpoke(message_id="m", text="Run it again")
+    assert isinstance(next_step(state_after(*three, spoke(READ)), Limits()), Skip)
+    assert next_step(state_after(*three, again, spoke(READ)), Limits()) == RunTool(READ)
 
 
 @pytest.mark.parametrize(
@@ -434,5 +441,5 @@ def test_guidance_at_the_mistake_limit_overrules_the_call_that_was_about_to_be_r
         ("bcabcabc", 2),
     ],
 )
-def test_circles_of_up_to_three_calls_are_noticed(walk: str, times: int):
+def test_loops_of_up_to_three_calls_are_detected(walk: str, times: int):
     assert times_repeated(tuple(walk), "a") == times

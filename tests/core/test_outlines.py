@@ -16,7 +16,7 @@ def test_an_outline_shows_lines_and_nesting():
     )
 
 
-def test_what_lies_deepest_is_left_out_first_and_then_what_comes_last():
+def test_the_deepest_entries_are_dropped_first_then_the_last():
     assert folded([CLASS, METHOD, LAST], 1000) == rendered([CLASS, METHOD, LAST])
     assert folded([CLASS, METHOD, LAST], 40) == rendered([CLASS, LAST])
     assert folded([CLASS, LAST, *[LAST] * 30], 60) == (
@@ -26,7 +26,7 @@ def test_what_lies_deepest_is_left_out_first_and_then_what_comes_last():
     assert folded([], 5) == ""
 
 
-def test_the_rest_of_a_file_is_told_only_where_that_is_much_shorter():
+def test_the_rest_of_a_file_is_outlined_only_if_much_shorter():
     assert rest_in_short([CLASS, METHOD, LAST], after=4, size=10_000) == rendered([METHOD, LAST])
     assert rest_in_short([CLASS, METHOD, LAST], after=4, size=100) == "30--31 | def g():"
     assert rest_in_short([CLASS, METHOD, LAST], after=4, size=40) == ""
@@ -46,7 +46,7 @@ def test_an_outline_keeps_to_its_budget(depths: list[int], budget: int, words: s
     assert len(folded(found, budget)) <= budget
 
 
-def test_headings_hold_what_is_below_them():
+def test_headings_contain_the_sections_below_them():
     rows = ["# One #", "text", "## Two", "~~~", "# code", "```", "~~~", "### Three", "# Four", "#x"]
     found = [(each.name, each.start, each.end, each.depth) for each in headings(rows)]
     assert found == [("One", 1, 8, 0), ("Two", 3, 8, 1), ("Three", 8, 8, 2), ("Four", 9, 10, 0)]

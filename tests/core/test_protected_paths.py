@@ -92,16 +92,16 @@ def test_ordinary_files_are_not_protected(new: bool):
 
 
 @pytest.mark.parametrize("path", ["setup.py", "tests/conftest.py", "CONFTEST.PY"])
-def test_what_is_run_once_it_is_there_is_protected_while_it_is_not(path: str):
+def test_files_that_run_automatically_are_protected_only_when_new(path: str):
     assert protected(path, new=True)
     assert not protected(path, new=False)
 
 
-def test_what_cannot_be_matched_counts_as_protected():
+def test_a_path_that_cannot_be_matched_is_protected():
     assert protected(None, new=False) == UNCHECKED  # type: ignore[arg-type]
 
 
-def test_files_that_are_judged_further_are_told_apart():
+def test_makefiles_packages_and_build_files_have_their_own_reasons():
     assert protected("sub/GNUmakefile", new=False) == RUN_BY_MAKE
     assert protected("web/package.json", new=False) == RUN_BY_NPM
     assert protected("tools/justfile", new=True) == RUN_BY_BUILDS
@@ -119,7 +119,7 @@ def test_every_reason_reads_as_a_reason():
 
 
 @given(st.text(max_size=40))
-def test_any_text_has_an_answer(path: str):
+def test_any_path_can_be_checked(path: str):
     assert isinstance(protected(path, new=True), str)
     assert protected(f"{path}/.git/config", new=False)
 
@@ -135,7 +135,7 @@ def test_any_text_has_an_answer(path: str):
         ("HEAD", [], False),
     ],
 )
-def test_a_bare_repository_is_known_by_its_parts(named: str, there: list[str], complete: bool):
+def test_a_bare_repository_is_recognized_by_its_parts(named: str, there: list[str], complete: bool):
     assert completes_repository(named, there) is complete
 
 
@@ -155,5 +155,5 @@ def test_a_bare_repository_is_known_by_its_parts(named: str, there: list[str], c
         ('{"scripts": {"a": "b"}}', '{"scripts": {"a": "b"}, "scripts": {"a": "c"}}', True),
     ],
 )
-def test_scripts_of_a_package_are_compared_by_what_they_say(old: str, new: str, changed: bool):
+def test_package_scripts_are_compared_by_content(old: str, new: str, changed: bool):
     assert scripts_changed(old, new) is changed

@@ -26,7 +26,7 @@ EXAMPLE = """
 """
 
 
-def test_the_example():
+def test_a_scope_refusal_matches_the_documented_example():
     said = scope_refusal(
         intent_id="INT-001",
         tool="write_to_file",
@@ -67,7 +67,7 @@ TYPES = {
 }
 
 
-def test_the_table_of_codes():
+def test_refusal_codes_match_their_table():
     assert {code: kind.error_type for code, kind in KINDS.items()} == TYPES
 
 
@@ -80,7 +80,7 @@ def test_every_refusal_says_what_to_do_next(code: str):
     json.dumps(said)
 
 
-def test_a_missing_file_names_the_command_that_makes_one():
+def test_a_missing_file_names_the_command_that_creates_it():
     assert "intents init" in " ".join(Refusal(code="REQ-011", message="x").recovery)
 
 
@@ -100,7 +100,7 @@ def test_nothing_outside_the_workspace_is_named_in_full():
     assert "src/api/user.py" in text
 
 
-def test_all_problems_of_a_call_are_told_and_the_gravest_is_on_top():
+def test_all_problems_of_a_call_are_listed_most_serious_first():
     out = Refusal(code="REQ-001", message="out", targets=(USER,))
     link = Refusal(code="REQ-015", message="link", reason="symlink_escape")
     said = merged([out, link]).to_json()
@@ -110,7 +110,7 @@ def test_all_problems_of_a_call_are_told_and_the_gravest_is_on_top():
     assert "problems" not in merged([out]).to_json()
 
 
-def test_what_is_wrong_with_the_file_is_among_the_problems():
+def test_file_errors_are_among_the_problems():
     fault = Problem(file="f", code="E103", message="m", line=3, column=7)
     said = Refusal(code="REQ-013", message="x", faults=(fault,)).to_json()
     assert [(each["code"], each["line"], each["column"]) for each in said["problems"]] == [
@@ -118,7 +118,7 @@ def test_what_is_wrong_with_the_file_is_among_the_problems():
     ]
 
 
-def test_feedback_and_details_are_told():
+def test_feedback_and_details_are_included():
     refusal = Refusal(
         code="REQ-007",
         message="x",

@@ -18,5 +18,5 @@ from rookery.core.replies import approved_with, denied, failed, sentence_in
         pytest.param("[" * 100_000, "[" * 100_000, id="nested deeply"),
     ],
 )
-def test_the_sentence_in_a_result_is_what_was_put_into_it(result: str, words: str):
+def test_the_message_can_be_read_back_from_a_result(result: str, words: str):
     assert sentence_in(result) == words

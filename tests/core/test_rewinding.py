@@ -39,7 +39,7 @@ def seqs(events: list[Event]) -> list[int]:
     return [event.seq for event in events]
 
 
-def test_what_was_rewound_does_not_count_until_one_goes_back_there():
+def test_rewound_events_do_not_count_until_they_are_restored():
     notes = [Noted(text=letter) for letter in "abc"]
     assert seqs(live(log(OPENED, *notes))) == [1, 2, 3, 4]
     assert seqs(live(log(OPENED, *notes, Rewound(to=2)))) == [1, 2, 5]
@@ -48,7 +48,7 @@ def test_what_was_rewound_does_not_count_until_one_goes_back_there():
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(1, 30)), max_size=30))
-def test_undo_of_undo_going_back_restores_exactly_what_counted_then(goals: list[int | None]):
+def test_undoing_an_undo_restores_exactly_the_earlier_events(goals: list[int | None]):
     """Right after `Rewound(to=n)` counts what counted right after event n, and the rewind."""
     events = log(OPENED)
     counted = {1: [1]}
@@ -77,7 +77,7 @@ def step(call_id: str, before: str, after: str, since: int) -> FilesChanged:
     return FilesChanged(call_id=call_id, before=before, after=after, since=since)
 
 
-def test_files_are_taken_back_by_when_their_change_began_not_by_when_it_was_told():
+def test_files_are_restored_by_the_start_of_their_change():
     events = log(
         OPENED,
         CheckpointSaved(id="a", call_id="c1"),
@@ -92,7 +92,7 @@ def test_files_are_taken_back_by_when_their_change_began_not_by_when_it_was_told
     assert steps_since(events, 7) == []
 
 
-def test_a_conversation_that_went_back_took_no_file_along():
+def test_rewinding_the_conversation_restores_no_file():
     events = log(
         OPENED, CheckpointSaved(id="a", call_id="c"), step("c", "a", "b", 2), Rewound(to=1)
     )
@@ -110,7 +110,7 @@ def test_a_restore_is_a_step_like_any_other():
     assert steps_since(events, 3) == [("b", "a")]
 
 
-def test_a_call_whose_end_nobody_recorded_is_unsettled():
+def test_a_call_without_a_recorded_end_is_unsettled():
     saved = CheckpointSaved(id="a", call_id="c")
     begun = log(OPENED, saved, ToolStarted(call_id="c", tool="execute_command", title="Run x"))
     assert unsettled(begun) == Unsettled("c", "a", 2)
@@ -130,14 +130,14 @@ def test_a_call_that_was_denied_was_never_started():
     assert not was_started(log(OPENED, started, stopped, denied), "c")
 
 
-def test_a_lost_edit_is_settled_by_the_files_it_was_about():
+def test_a_lost_edit_is_settled_by_its_files():
     change = Change(path="x.py", before="1", after="2")
     started = ToolStarted(call_id="c", tool="edit", title="Edit x.py", changes=(change,))
     lost = unsettled(log(OPENED, CheckpointSaved(id="a", call_id="c"), started))
     assert lost == Unsettled("c", "a", 2, ("x.py",))
 
 
-def test_points_are_what_the_user_said_and_what_may_have_changed_files():
+def test_points_are_user_messages_and_possible_file_changes():
     events = log(
         OPENED,
         Asked(ask_id="q", ask=AskKind.TOOL, call_id="c1"),
@@ -168,13 +168,13 @@ def changing(*facts: Fact) -> list[tuple[int, str]]:
     return [(point.to, point.what) for point in points(log(*facts)) if point.changed_files]
 
 
-def test_a_step_of_which_nobody_has_recorded_the_change_counts_as_one():
+def test_a_step_without_a_recorded_change_counts_as_a_change():
     first = saved_and_started("c1", "a", "Run x")
     assert changing(OPENED, *first) == [(1, "Run x")]
     assert changing(OPENED, *first, step("c1", "a", "a", since=2)) == []
 
 
-def test_a_call_id_that_comes_again_is_another_step():
+def test_a_reused_call_id_is_another_step():
     events = log(
         OPENED,
         Asked(ask_id="q", ask=AskKind.TOOL, call_id="c"),
@@ -190,7 +190,7 @@ def test_a_call_id_that_comes_again_is_another_step():
     assert found[3] == (7, "Run y", False)
 
 
-def test_points_are_in_the_order_of_where_they_lead():
+def test_points_are_ordered_by_their_target():
     events = log(
         OPENED,
         Asked(ask_id="q", ask=AskKind.TOOL, call_id="c"),
@@ -200,7 +200,7 @@ def test_points_are_in_the_order_of_where_they_lead():
     assert [point.to for point in points(events)] == [1, 1, 2]
 
 
-def test_what_was_taken_back_already_is_not_the_last_change():
+def test_an_undone_change_is_not_the_last_change():
     steps = [
         OPENED,
         *saved_and_started("c1", "a", "Edit x"),
@@ -214,7 +214,7 @@ def test_what_was_taken_back_already_is_not_the_last_change():
     assert last_change(log(*steps, back, FilesRestored(to=1, before="b", after="a"))) is None
 
 
-def test_undo_goes_past_a_step_of_which_nothing_had_to_be_put_back():
+def test_undo_skips_a_step_with_nothing_to_restore():
     steps = [
         OPENED,
         *saved_and_started("c1", "a", "Edit x"),
@@ -227,14 +227,14 @@ def test_undo_goes_past_a_step_of_which_nothing_had_to_be_put_back():
     assert points(log(*steps, in_vain)) == points(log(*steps))
 
 
-def test_a_change_that_was_taken_back_and_brought_again_is_the_last_one():
+def test_a_redone_change_is_the_last_change():
     steps = [OPENED, *saved_and_started("c1", "a", "Edit x"), step("c1", "a", "b", since=2)]
     back = FilesRestored(to=1, before="b", after="a")
     assert last_change(log(*steps, back)) is None
     assert last_change(log(*steps, back, FilesRestored(to=5, before="a", after="b"))) == 1
 
 
-def test_the_model_is_told_which_files_the_user_put_back():
+def test_the_model_learns_which_files_the_user_restored():
     restored = FilesRestored(to=1, before="b", after="a", paths=("x.py",), count=3)
     said = history(log(OPENED, restored))[-1].blocks[-1].text
     assert "x.py, and 2 more" in said

@@ -9,21 +9,21 @@ KEY = "sk-ant-0123456789"
 OTHER = 'token"with\\signs'
 
 
-def test_every_secret_is_replaced_and_all_else_is_left():
+def test_every_secret_is_masked_and_other_text_is_kept():
     hide = Hiding([KEY, OTHER])
     assert hide(f"A={KEY}\nB={OTHER}{KEY}.") == f"A={HIDDEN}\nB={HIDDEN}{HIDDEN}."
     assert hide("sk-ant-012345678") == "sk-ant-012345678"
 
 
-def test_a_secret_is_found_as_it_stands_in_json():
+def test_a_json_escaped_secret_is_masked():
     assert Hiding([OTHER])('{"a": "token\\"with\\\\signs"}') == f'{{"a": "{HIDDEN}"}}'
 
 
-def test_of_two_that_begin_alike_the_longer_one_is_found():
+def test_the_longer_of_two_secrets_with_one_prefix_is_masked():
     assert Hiding([KEY, KEY + "-more"])(f"{KEY}-more {KEY}") == f"{HIDDEN} {HIDDEN}"
 
 
-def test_what_is_too_short_to_be_a_secret_is_left():
+def test_short_values_are_not_masked():
     word = "x" * (SHORTEST - 1)
     assert Hiding([word, ""])(f"{word} is a word") == f"{word} is a word"
     assert Hiding()("anything") == "anything"
@@ -33,7 +33,7 @@ PIECES = st.lists(st.sampled_from([KEY, KEY[:5], KEY[5:], "s", "sk-", "a\n", "",
 
 
 @given(PIECES, st.data())
-def test_it_does_not_matter_where_a_stream_is_cut(pieces: list[str], data: st.DataObject):
+def test_secrets_split_across_stream_chunks_are_masked(pieces: list[str], data: st.DataObject):
     text, hide = "".join(pieces), Hiding([KEY, OTHER])
     stream, shown, at = hide.stream(), "", 0
     while at < len(text):

@@ -33,7 +33,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_the_document_is_what_the_code_says():
+def test_the_settings_document_matches_the_code():
     written = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     assert written == document(), "run: make pages"
 
@@ -49,17 +49,17 @@ def test_the_module_prints_the_document():
     assert done.stdout == document()
 
 
-def test_every_setting_has_a_sentence_and_says_what_it_takes():
+def test_every_setting_has_a_description_and_its_values():
     for key, setting in all_settings().items():
         assert setting.sentence.endswith("."), key
         assert setting.expected, key
 
 
-def test_without_choices_the_limits_are_the_usual_ones():
+def test_limits_have_defaults():
     assert Settings().as_limits() == Limits()
 
 
-def test_every_limit_that_can_be_set_arrives():
+def test_every_limit_setting_takes_effect():
     low = {name: 9000 for name in LimitSettings.__struct_fields__}
     chosen = Settings(
         max_requests=7,
@@ -73,7 +73,7 @@ def test_every_limit_that_can_be_set_arrives():
     assert {name: limits[name] for name in (*own, *low)} == own | low
 
 
-def test_a_model_is_described_in_the_words_of_model_info():
+def test_model_settings_have_the_fields_of_model_info():
     known = {field.name for field in fields(ModelInfo)}
     assert set(ModelDescription.__annotations__) == known - {"id", "provider", "base_url"}
 
@@ -85,7 +85,7 @@ def test_variables_are_distinct_and_not_taken():
     assert variable_of(("ui", "colour")) == "ROOKERY_UI_COLOUR"
 
 
-def test_no_project_reaches_what_chooses_where_keys_go():
+def test_a_project_cannot_set_where_keys_are_sent():
     reachable = {key[0] for key in PROJECT_MAY}
     assert not reachable & {"provider", "model", "base_url", "mode", "models", "ui"}
 
@@ -116,7 +116,9 @@ def test_no_project_reaches_what_chooses_where_keys_go():
         (("sandbox", "network"), "known", "off", True),
     ],
 )
-def test_what_loosens(key: tuple[str, ...], wanted: object, present: object, loose: bool):
+def test_settings_that_loosen_are_recognized(
+    key: tuple[str, ...], wanted: object, present: object, loose: bool
+):
     assert loosens(key, wanted, present) is loose
 
 
@@ -129,8 +131,10 @@ def test_what_loosens(key: tuple[str, ...], wanted: object, present: object, loo
         ("auto", False, True),
     ],
 )
-def test_who_is_asked(approval: module.Approval | None, once: bool, unasked: bool):
-    assert Settings(approval=approval).acts_unasked(once=once) is unasked
+def test_approval_setting_decides_what_is_auto_approved(
+    approval: module.Approval | None, once: bool, unasked: bool
+):
+    assert Settings(approval=approval).auto_approves(once=once) is unasked
 
 
 @pytest.mark.parametrize(
@@ -145,7 +149,7 @@ def test_who_is_asked(approval: module.Approval | None, once: bool, unasked: boo
         ("never", Terminal(), {}, False),
     ],
 )
-def test_what_is_coloured(
+def test_colour_setting_decides_what_is_coloured(
     colour: module.Colour, out: io.StringIO, environ: dict[str, str], coloured: bool
 ):
     assert Settings(ui=UiSettings(colour=colour)).colours(out, environ) is coloured

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.facts import Effect, FileVersion
-from rookery.core.undo_plan import UndoPlan, folder_with, only_takes_back, plan, worth_telling
+from rookery.core.undo_plan import UndoPlan, folder_with, only_undoes, plan, relevant_effects
 
 ONE, TWO, THREE = (FileVersion(str(number) * 40, 0o100644) for number in (1, 2, 3))
 FOLDER = folder_with(0o755)
@@ -127,21 +127,21 @@ def planned(
         pytest.param([[did("a", ONE, None)]], {"a": PIPE}, UndoPlan(kept=("a",)), id="a pipe"),
     ],
 )
-def test_each_course_of_things_is_taken_back_or_kept(
+def test_each_history_of_changes_is_undone_or_kept(
     steps: list[list[Effect]], now: dict[str, FileVersion | None], expected: UndoPlan
 ):
     assert planned(steps, now) == expected
 
 
-def test_what_others_did_is_overwritten_only_on_demand_and_only_if_it_can_come_back():
+def test_foreign_changes_are_overwritten_only_if_forced_and_restorable():
     steps = [[did("a", ONE, TWO), did("b", ONE, None)]]
     now = {"a": THREE, "b": PIPE}
     assert planned(steps, now, overwrite=True) == UndoPlan((did("a", THREE, ONE),), ("b",))
 
 
-def test_folders_are_told_only_for_their_own_sake():
+def test_a_folder_with_changed_files_is_not_listed_itself():
     effects = [did("d", None, FOLDER), did("d/a", None, ONE), did("e", None, FOLDER)]
-    assert worth_telling(effects) == (effects[1], effects[2])
+    assert relevant_effects(effects) == (effects[1], effects[2])
 
 
 VERSIONS = st.sampled_from([None, ONE, TWO, THREE, RUNNABLE, FOLDER])
@@ -149,7 +149,7 @@ STATES = st.fixed_dictionaries({path: VERSIONS for path in "abc"})
 
 
 @given(st.lists(STATES, min_size=2, max_size=6))
-def test_without_others_every_course_leads_back_to_where_it_began(
+def test_undo_without_foreign_changes_restores_the_start(
     states: list[dict[str, FileVersion | None]],
 ):
     steps = [
@@ -162,7 +162,7 @@ def test_without_others_every_course_leads_back_to_where_it_began(
 
 
 @given(st.lists(STATES, min_size=2, max_size=6), STATES)
-def test_without_leave_nothing_is_changed_that_is_not_as_the_last_step_left_it(
+def test_undo_without_force_keeps_files_changed_since_the_last_step(
     states: list[dict[str, FileVersion | None]], now: dict[str, FileVersion | None]
 ):
     """The states in between are others' doing: every second pair is a step."""
@@ -186,6 +186,6 @@ def test_without_leave_nothing_is_changed_that_is_not_as_the_last_step_left_it(
         pytest.param([did("c", ONE, TWO)], False, id="somebody else's"),
     ],
 )
-def test_a_half_done_restore_is_known_by_where_it_leads(done: list[Effect], expected: bool):
+def test_a_partial_restore_is_recognized_by_its_target(done: list[Effect], expected: bool):
     steps = [[did("a", ONE, TWO), did("b", None, ONE)], [did("a", TWO, THREE)]]
-    assert only_takes_back(done, steps) is expected
+    assert only_undoes(done, steps) is expected

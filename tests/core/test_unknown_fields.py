@@ -44,7 +44,7 @@ def test_an_unknown_field_is_named(given: list[str], clause: str):
         ({"name": "a", "inner": {"pathh": "b"}}, "pathh"),
     ],
 )
-def test_an_unknown_field_is_found_however_deep(given: dict[str, object], named: str):
+def test_a_nested_unknown_field_is_found(given: dict[str, object], named: str):
     read = Outer(name="a", parts=(Inner(path="b"), Inner()), inner=Inner())
     clause = unknown_field_within(given, read)
     assert (named in clause) if named else not clause
@@ -54,7 +54,7 @@ def test_an_unknown_field_is_found_however_deep(given: dict[str, object], named:
     ("given", "meant"),
     [("disabld", "disabled"), ("disabledTool", "disabledTools"), ("enabledTools", ""), ("x", "")],
 )
-def test_in_formats_of_others_only_near_misses_are_named(given: str, meant: str):
+def test_only_near_misses_are_reported_in_foreign_formats(given: str, meant: str):
     clause = misspelled_field([given], ["disabled", "disabledTools", "timeout"])
     assert clause == (f"has no field {given!r}; did you mean {meant!r}?" if meant else "")
 
@@ -71,5 +71,5 @@ def test_in_formats_of_others_only_near_misses_are_named(given: str, meant: str)
         ("[" * 100_000, ""),
     ],
 )
-def test_a_field_that_is_there_twice_is_named(text: str | bytes, named: str):
+def test_a_duplicate_field_is_named(text: str | bytes, named: str):
     assert repeated_field(text) == (f"has the field {named!r} twice." if named else "")

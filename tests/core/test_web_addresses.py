@@ -36,14 +36,14 @@ def test_an_origin_is_scheme_host_and_port(url: str, origin: str):
         *("http://a.example:99999/", "http://a.example:x/", f"http://a.example/{'x' * 4000}"),
     ],
 )
-def test_what_can_be_read_in_two_ways_is_no_address(url: str):
+def test_an_ambiguous_address_is_refused(url: str):
     with pytest.raises(ValueError, match=r"\.$"):
         web_address(url)
     assert origin_of(url) == ""
 
 
 @given(st.text())
-def test_whatever_is_said_is_an_address_or_a_sentence(said: str):
+def test_any_text_is_an_address_or_a_value_error(said: str):
     try:
         address = web_address(said)
     except ValueError:
@@ -81,5 +81,5 @@ def test_whatever_is_said_is_an_address_or_a_sentence(said: str):
         ("2002:a83f:8110::", False),
     ],
 )
-def test_only_addresses_of_the_internet_are_public(address: str, public: bool):
+def test_only_internet_addresses_are_public(address: str, public: bool):
     assert is_public(address) is public

@@ -35,7 +35,7 @@ def call_with(arguments: str, **options: Any) -> ToolCall:
 # ── order ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_blocks_stand_in_the_order_in_which_they_were_begun():
+def test_blocks_keep_the_order_in_which_they_started():
     assembler = Assembler()
     assembler.add_thinking("Hm", source="s")
     assembler.add_thinking(".", signature="sig", source="s")
@@ -54,7 +54,7 @@ def test_blocks_stand_in_the_order_in_which_they_were_begun():
     )
 
 
-def test_an_interrupted_answer_keeps_its_words_and_no_call():
+def test_an_interrupted_answer_keeps_its_text_and_no_call():
     assembler = Assembler()
     assembler.add_text("So: ")
     assembler.add_call(0, '{"path": "a', "c1", "read_file")
@@ -75,7 +75,7 @@ def test_a_signature_ends_its_block_and_one_without_text_is_a_block():
     )
 
 
-def test_thoughts_of_another_source_are_another_block():
+def test_reasoning_of_another_source_is_another_block():
     assembler = Assembler()
     assembler.add_thinking("a", source="one")
     assembler.add_thinking("b", source="two")
@@ -85,14 +85,14 @@ def test_thoughts_of_another_source_are_another_block():
     )
 
 
-def test_blank_text_is_no_block():
+def test_blank_text_makes_no_block():
     assembler = Assembler()
     assembler.add_text("\n\n")
     assembler.add_call(0, "", "c1", "list_files")
     assert [type(block) for block in assembler.blocks()] == [ToolCall]
 
 
-def test_halves_of_a_character_that_came_apart_are_joined_again():
+def test_split_surrogate_pairs_are_joined():
     assembler = Assembler()
     assembler.add_text("ok \ud83d")
     assembler.add_text("\ude00 \ud83d")
@@ -119,7 +119,7 @@ def test_the_answer_is_right_after_every_piece():
 # ── calls and their ids ─────────────────────────────────────────────────────────────────
 
 
-def test_deltas_of_several_calls_are_told_apart_by_index():
+def test_deltas_of_several_calls_are_separated_by_index():
     assembler = Assembler()
     for piece in ((0, '{"a"', "c1", "one"), (1, '{"b"', "c2", "two"), (0, ":1}"), (1, ":2}")):
         assembler.add_call(*piece)
@@ -144,7 +144,7 @@ def test_a_start_that_is_replayed_is_the_same_call():
     assert only_call(assembler).arguments == {"a": 1}
 
 
-def test_calls_that_share_an_index_are_told_apart_by_their_starts():
+def test_calls_with_the_same_index_are_separated_by_their_starts():
     assembler = Assembler()
     assert assembler.add_call(0, '{"a":1}', "c1", "one") == (0, "one")
     assert assembler.add_call(0, '{"a":2}', "c2", "one") == (1, "one")
@@ -172,14 +172,14 @@ def test_ids_used_twice_are_changed_within_the_answer_and_against_the_task():
     assert ids == ["c1_2", "c2", "c2_2", "c_2", "c_2_2"]
 
 
-def test_an_assigned_id_is_not_one_that_is_in_use():
+def test_an_assigned_id_is_unused():
     assembler = Assembler(used_ids={"call_1"})
     assembler.add_call(0, "", "", "one")
     assert only_call(assembler).id == "call_1_2"
 
 
 @given(st.lists(st.text(max_size=100), max_size=6))
-def test_every_id_is_one_that_any_provider_accepts(ids: list[str]):
+def test_every_id_is_valid_for_every_provider(ids: list[str]):
     assembler = Assembler()
     for index, id in enumerate(ids):
         assembler.add_call(index, "", id, "one")
@@ -232,13 +232,13 @@ def test_no_arguments_are_an_empty_object(text: str):
         ('{"a": ' + "[" * 200_000, f"more than {DEEPEST} deep at character 69"),
     ],
 )
-def test_arguments_that_are_not_exactly_an_object_are_a_named_problem(text: str, problem: str):
+def test_arguments_that_are_not_an_object_are_a_problem_with_a_reason(text: str, problem: str):
     call = call_with(text)
     assert problem in call.problem
     assert call.arguments == {}
 
 
-def test_a_key_that_is_there_twice_is_found_among_very_many():
+def test_a_repeated_key_is_found_among_many():
     keys = [f'"{number}":0' for number in range(180_000)]
     with patience():
         assert (
@@ -316,7 +316,7 @@ def test_after_the_last_piece_the_fields_are_those_of_the_object(
 
 
 @given(in_pieces())
-def test_what_is_known_is_never_taken_back(case: tuple[dict[str, Any], list[str]]):
+def test_known_fields_never_change(case: tuple[dict[str, Any], list[str]]):
     value, pieces = case
     reader = ArgumentReader()
     for character in "".join(pieces):
@@ -338,14 +338,14 @@ def test_a_path_is_known_when_it_is_complete_and_a_content_while_it_grows():
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", '"x"', "{1: 2}", '{"a" 1}', '{"a": tru}', "}", "x"])
-def test_text_that_is_no_object_ends_the_reading_quietly(text: str):
+def test_text_that_is_not_an_object_stops_the_reader(text: str):
     reader = ArgumentReader()
     reader.feed(text)
     reader.feed('{"b": 1}')
     assert reader.fields == {}
 
 
-def test_nesting_beyond_all_reason_ends_the_reading_quietly():
+def test_excessive_nesting_stops_the_reader():
     reader = ArgumentReader()
     reader.feed('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}")
     assert reader.fields == {}
@@ -361,7 +361,7 @@ def test_nesting_beyond_all_reason_ends_the_reading_quietly():
     ],
     ids=["string", "nested", "many fields"],
 )
-def test_every_character_is_looked_at_a_bounded_number_of_times(value: dict[str, Any], step: int):
+def test_every_character_is_read_a_bounded_number_of_times(value: dict[str, Any], step: int):
     text = json.dumps(value)
     reader = ArgumentReader()
     for start in range(0, len(text), step):

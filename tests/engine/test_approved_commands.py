@@ -95,7 +95,7 @@ async def test_an_approved_command_whose_process_died_is_not_half_undone(tmp_pat
 # ── with nobody asked ───────────────────────────────────────────────────────────────────
 
 
-async def test_what_is_put_back_is_kept_aside_and_both_are_told_where(tmp_path: Path):
+async def test_reverted_versions_are_kept_aside_and_reported(tmp_path: Path):
     stage = played(tmp_path, "mkdir .vscode; echo x > .vscode/a; echo y > .envrc", automatic=True)
     (stage.root / ".envrc").write_text("ours\n")
     await stage.play("yes")
@@ -108,7 +108,7 @@ async def test_what_is_put_back_is_kept_aside_and_both_are_told_where(tmp_path: 
     assert any(where in fact.text for fact in stage.facts if isinstance(fact, Reminded))
 
 
-async def test_a_repository_under_another_name_is_set_aside_whole(tmp_path: Path):
+async def test_a_planted_repository_is_moved_aside_as_a_whole(tmp_path: Path):
     stage = played(tmp_path, "mv .git gitold", automatic=True)
     with_history(stage.root)
     git(stage.root, "pack-refs", "--all")
@@ -125,7 +125,7 @@ async def test_a_bare_repository_that_is_moved_stays_where_it_is(tmp_path: Path,
     assert history(stage.root / where) == "first"
 
 
-async def test_a_moved_repository_that_got_a_hook_is_set_aside(tmp_path: Path):
+async def test_a_moved_repository_with_a_new_hook_is_moved_aside(tmp_path: Path):
     stage = played(tmp_path, "mv bare.git b; echo evil > b/hooks/pre-receive", automatic=True)
     with_history(stage.root / "bare.git", "--bare")
     await stage.play("yes")

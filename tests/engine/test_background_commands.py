@@ -47,7 +47,7 @@ def sent(stage: Stage, request: int) -> list[str]:
     return [block.text for block in blocks if isinstance(block, Text | ToolResult)]
 
 
-async def test_the_model_hears_of_the_end_of_a_command_in_the_background_c9(tmp_path: Path):
+async def test_the_model_is_informed_of_the_end_of_a_background_command(tmp_path: Path):
     stage = stage_for(tmp_path, [background(GOES_ON)], [run("echo go > go; sleep 0.5")], [finish()])
     await stage.play("yes")
     assert sent(stage, 1)[0].endswith("Output so far:\nearly\n")
@@ -68,7 +68,7 @@ async def test_continue_sends_the_command_to_the_background(tmp_path: Path):
     assert verify(stage.store.folder(TASK)) == []
 
 
-async def test_abort_ends_the_command_and_is_no_success_c10(tmp_path: Path):
+async def test_abort_ends_the_command_without_success(tmp_path: Path):
     stage = stage_for(tmp_path, [run("echo early; sleep 60")], [finish()])
     await stage.play("offer no", "yes")
     [end, _] = lasting(stage, ToolFinished)
@@ -77,7 +77,7 @@ async def test_abort_ends_the_command_and_is_no_success_c10(tmp_path: Path):
     assert lasting(stage, OfferWithdrawn) == []
 
 
-async def test_words_reach_the_model_once_and_the_command_goes_on(tmp_path: Path):
+async def test_a_message_reaches_the_model_once_and_the_command_continues(tmp_path: Path):
     stage = stage_for(tmp_path, [run("echo early; sleep 60")], [finish()])
     await stage.play("offer message use port 81", "yes")
     told = "\n".join(sent(stage, 1))
@@ -86,7 +86,7 @@ async def test_words_reach_the_model_once_and_the_command_goes_on(tmp_path: Path
     assert len(lasting(stage, CommandDetached)) == 1
 
 
-async def test_an_offer_that_nobody_heeds_is_withdrawn(tmp_path: Path):
+async def test_an_unanswered_offer_is_withdrawn(tmp_path: Path):
     stage = stage_for(tmp_path, [run("echo early; sleep 0.7")], [finish()])
     await stage.play("yes")
     kinds = stage.kinds()
@@ -94,7 +94,7 @@ async def test_an_offer_that_nobody_heeds_is_withdrawn(tmp_path: Path):
     assert len(lasting(stage, Answered)) == 1
 
 
-async def test_cancelling_a_step_ends_its_command_and_no_other_c6(tmp_path: Path):
+async def test_cancelling_a_step_ends_only_its_command(tmp_path: Path):
     stage = stage_for(
         tmp_path,
         [background("echo $$ > pid; sleep 61; true")],

@@ -9,13 +9,12 @@ from msgspec.structs import replace
 
 from rookery.core.asks import allow, ask
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Judgement
 from rookery.core.commands import Answer
 from rookery.core.facts import Asked, Noted, TaskOpened
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import Gate
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Judgement, Outcome, Permit
 from rookery.permissions.approval import AllowRules, stored_rules
 from support.stage import TASK, Stage
 
@@ -47,7 +46,7 @@ class Bench:
         answers: list[bool] = []
 
         async def ask_about() -> None:
-            answers.append(await self.gate().may_reach(CALL, [HOST]))
+            answers.append(await self.gate().ask_to_allow_hosts(CALL, [HOST]))
 
         async with anyio.create_task_group() as group:
             group.start_soon(ask_about)
@@ -79,7 +78,7 @@ async def test_a_blocked_host_is_shown_and_asked_about(tmp_path: Path):
     assert bench.stage.rules.hosts() == []
 
 
-async def test_a_yes_holds_until_the_task_ends(tmp_path: Path):
+async def test_an_approval_of_a_host_lasts_until_the_task_ends(tmp_path: Path):
     bench = Bench(tmp_path)
     assert await bench.blocked("yes")
     assert list(bench.stage.rules.hosts()) == [HOST]
@@ -110,7 +109,7 @@ async def test_only_a_person_allows_a_host(tmp_path: Path):
 @pytest.mark.parametrize(
     ("by", "hosts"), [("user", {"named.test:443"}), ("policy", set()), ("", set())]
 )
-async def test_who_allows_a_command_by_hand_allows_the_hosts_it_names(
+async def test_approving_a_command_allows_the_hosts_it_names(
     by: str, hosts: set[str], tmp_path: Path
 ):
     bench = Bench(tmp_path)

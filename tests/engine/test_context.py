@@ -2,7 +2,7 @@
 
 import os
 import random
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
@@ -145,10 +145,10 @@ class Rig:
         async def equip() -> Equipment:
             return Equipment(model, SYSTEM, SPECS)
 
-        async def now() -> str:
-            return "It is late."
+        async def details() -> Mapping[str, str]:
+            return {"Time": "It is late."}
 
-        self.context = Context(self.log, equip, now, "t")
+        self.context = Context(self.log, equip, details, "t")
 
     def _now(self) -> int:
         self.ticks += 1
@@ -161,7 +161,7 @@ class Rig:
             step = next_step(self.log.state, Limits(), TurnRules(words_end=False))
             match step:
                 case Shorten():
-                    assert await self.context.leave_out(), "nothing was left out"
+                    assert await self.context.cut_without_summary(), "nothing was left out"
                 case Remind(text, mistake):
                     self.log.append(Reminded(text=text, mistake=mistake))
                 case CallModel():
@@ -282,7 +282,7 @@ async def test_nothing_is_lost_and_a_rewind_brings_all_of_it_back():
     assert history(rig.log.events) == before
 
 
-async def test_what_the_user_said_stays_when_the_rest_is_left_out():
+async def test_messages_of_the_user_stay_when_the_rest_is_cut():
     facts: list[Fact] = [TaskOpened(text="Do it well.")]
     for number in range(30):
         facts += [
@@ -320,7 +320,7 @@ def long_task() -> list[Fact]:
     return facts
 
 
-async def test_a_summary_stands_in_for_what_was_left_out_and_is_paid_for():
+async def test_a_summary_replaces_the_cut_part_and_its_cost_counts():
     facts = long_task()
     model = StrictModel(8_000, 8_000, per_byte=0.3, refusal=REFUSALS[0], summary="In short.")
     rig = Rig(model, facts)
@@ -334,7 +334,7 @@ async def test_a_summary_stands_in_for_what_was_left_out_and_is_paid_for():
 
 
 @pytest.mark.parametrize("summary", [None, "   ", "long " * 100_000])
-async def test_without_a_usable_summary_the_older_part_is_left_out(summary: str | None):
+async def test_without_a_usable_summary_the_older_part_is_cut(summary: str | None):
     facts = long_task()
     model = StrictModel(8_000, 8_000, per_byte=0.3, refusal=REFUSALS[0], summary=summary)
     rig = Rig(model, facts)
@@ -364,7 +364,7 @@ async def test_fifty_condensations_leave_the_opening_and_the_rest_of_the_request
     assert all(cut.tokens_after < cut.tokens_before for cut in rig.cuts)
 
 
-async def test_what_fits_is_left_alone():
+async def test_a_conversation_that_fits_is_not_condensed():
     model = StrictModel(100_000, 100_000, per_byte=0.3, refusal=REFUSALS[0], summary="x")
     rig = Rig(model, [TaskOpened(text="Hello.")])
     assert await rig.answered() == 0
@@ -372,7 +372,7 @@ async def test_what_fits_is_left_alone():
     assert not model.summaries or model.accepted
 
 
-async def test_what_a_provider_counts_is_believed():
+async def test_the_token_count_of_the_provider_is_used():
     facts = [TaskOpened(text="word " * 2_000)]
     model = StrictModel(100_000, 100_000, per_byte=0.9, refusal=REFUSALS[0], summary="x")
     rig = Rig(model, [*facts])
@@ -380,7 +380,7 @@ async def test_what_a_provider_counts_is_believed():
     assert rig.log.state.per_byte == pytest.approx(0.9, rel=0.01)
 
 
-async def test_nothing_to_condense_is_said_and_changes_nothing():
+async def test_nothing_to_condense_is_reported_and_changes_nothing():
     model = StrictModel(100_000, 100_000, per_byte=0.3, refusal=REFUSALS[0], summary="x")
     rig = Rig(model, [TaskOpened(text="Hello.")])
     before = history(rig.log.events)
@@ -390,7 +390,7 @@ async def test_nothing_to_condense_is_said_and_changes_nothing():
     assert notes(rig)
 
 
-async def test_a_summary_that_helped_nothing_is_paid_for():
+async def test_the_cost_of_a_useless_summary_counts():
     long = "long " * 100_000
     model = StrictModel(100_000, 100_000, per_byte=0.3, refusal=REFUSALS[0], summary=long)
     words = (Text(text="Hello yourself."),)

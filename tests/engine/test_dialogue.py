@@ -31,7 +31,7 @@ class Talk:
 
     def offer(self):
         return self.dialogue.offer(
-            AskKind.COMMAND_OUTPUT, "", call_id="c1", hear=lambda: self.heard.append("answer")
+            AskKind.COMMAND_OUTPUT, "", call_id="c1", on_answer=lambda: self.heard.append("answer")
         )
 
     @property
@@ -44,7 +44,7 @@ def talk(tmp_path: Path) -> Talk:
     return Talk(tmp_path)
 
 
-def test_an_offer_stops_nothing_and_is_answered_by_its_id(talk: Talk):
+def test_an_offer_blocks_nothing_and_is_answered_by_its_id(talk: Talk):
     offer = talk.offer()
     assert talk.facts == [Asked(ask_id="q1", ask=AskKind.COMMAND_OUTPUT, call_id="c1")]
     assert (offer.answer, talk.heard) == (None, [])
@@ -73,7 +73,7 @@ def test_a_withdrawn_offer_takes_no_answer(talk: Talk):
     assert offer.answer is None
 
 
-def test_what_an_offer_allows_it_allows_once(talk: Talk):
+def test_an_offer_can_be_approved_once_only(talk: Talk):
     talk.offer()
     with pytest.raises(CommandRejected, match="only be approved once"):
         talk.say("q1", always=True)

@@ -38,7 +38,7 @@ def opened() -> tuple[EventLog, Shelf]:
     return log, shelf
 
 
-async def test_what_could_not_be_written_is_in_no_state_and_reaches_nobody():
+async def test_an_event_that_could_not_be_written_changes_nothing_and_is_not_sent():
     log, shelf = opened()
     shelf.full = True
     with pytest.raises(StorageError):
@@ -51,7 +51,7 @@ async def test_what_could_not_be_written_is_in_no_state_and_reaches_nobody():
     assert [event.seq async for event in log.follow()] == [1, 2]
 
 
-async def test_news_is_numbered_between_facts_and_never_written():
+async def test_passing_facts_are_numbered_between_lasting_ones_and_never_written():
     log, shelf = opened()
     log.append(TextStreamed(request_id="r", text="a"))
     log.append(TextStreamed(request_id="r", text="b"))
@@ -68,9 +68,7 @@ async def test_news_is_numbered_between_facts_and_never_written():
         pytest.param(2, [(2, 2), (3, 0)], id="who was there before has heard it"),
     ],
 )
-async def test_a_follower_gets_every_fact_once_and_the_news(
-    after: int, expected: list[tuple[int, int]]
-):
+async def test_a_follower_gets_every_fact_once(after: int, expected: list[tuple[int, int]]):
     log, _ = opened()
     log.append(TextStreamed(request_id="q", text="long past"))
     log.append(Noted(text="m"))
@@ -90,7 +88,7 @@ async def test_a_follower_gets_every_fact_once_and_the_news(
     assert heard == expected
 
 
-async def test_a_failed_log_tells_its_followers_after_all_that_it_has():
+async def test_a_failed_log_raises_to_its_followers_after_its_last_event():
     log, _ = opened()
     log.close(StorageError("The shelf is full."))
     following = log.follow()

@@ -10,13 +10,12 @@ import pytest
 from rookery.commands.plain_line import plain
 from rookery.core.asks import Decision, Ruling, allow, ask, deny, strictest
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Judgement
 from rookery.core.commands import Answer
 from rookery.core.facts import Asked, Ending, TaskOpened, ToolFinished, ToolStarted
 from rookery.engine.dialogue import Dialogue
 from rookery.engine.event_log import EventLog
 from rookery.engine.gate import REFUSED_BEFORE, Gate
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Judgement, Outcome, Permit
 from support.stage import TASK, Stage, finish, write
 
 pytestmark = pytest.mark.anyio
@@ -50,13 +49,11 @@ class Opinion:
         ([ask("a"), deny("b"), allow(), deny("c")], Ruling(Decision.DENY, ("b", "c"))),
     ],
 )
-def test_the_strictest_opinion_holds_and_none_at_all_means_asking(
-    rulings: list[Ruling], held: Ruling
-):
+def test_the_strictest_ruling_applies_and_none_means_ask(rulings: list[Ruling], held: Ruling):
     assert strictest(rulings) == held
 
 
-async def test_a_denial_holds_in_automatic_runs_and_the_model_hears_why(tmp_path: Path):
+async def test_a_denial_applies_in_automatic_runs_and_the_model_sees_the_reason(tmp_path: Path):
     hook = Opinion(deny("Not on a Sunday."))
     stage = Stage(tmp_path, [write("a", "1")], [finish()], automatic=True, hooks=[hook])
     await stage.play("yes")
@@ -66,7 +63,7 @@ async def test_a_denial_holds_in_automatic_runs_and_the_model_hears_why(tmp_path
     assert list(stage.root.iterdir()) == []
 
 
-async def test_a_hook_that_wants_to_ask_is_heard_in_automatic_runs(tmp_path: Path):
+async def test_a_hook_that_asks_is_respected_in_automatic_runs(tmp_path: Path):
     hook = Opinion(ask("Sure?"))
     stage = Stage(tmp_path, [write("a", "1")], [finish()], automatic=True, hooks=[hook])
     await stage.play("no", "yes")
@@ -74,7 +71,7 @@ async def test_a_hook_that_wants_to_ask_is_heard_in_automatic_runs(tmp_path: Pat
     assert list(stage.root.iterdir()) == []
 
 
-async def test_a_hook_that_breaks_lets_nothing_happen(tmp_path: Path):
+async def test_a_failing_hook_blocks_the_action(tmp_path: Path):
     hook = Opinion(RuntimeError("hook is broken"))
     stage = Stage(tmp_path, [write("a", "1")], [finish()], automatic=True, hooks=[hook])
     await stage.play("yes")
@@ -83,7 +80,7 @@ async def test_a_hook_that_breaks_lets_nothing_happen(tmp_path: Path):
     assert list(stage.root.iterdir()) == []
 
 
-async def test_hooks_are_told_what_became_of_an_action(tmp_path: Path):
+async def test_hooks_get_the_outcome_of_an_action(tmp_path: Path):
     hook = Opinion(Ruling())
     stage = Stage(tmp_path, [write("a", "1")], [finish()], automatic=True, hooks=[hook])
     await stage.play("yes")
@@ -104,7 +101,7 @@ async def test_a_question_holds_every_reason_and_note(tmp_path: Path):
     assert asked(stage)[0].notes == ("outside: /x", "a link leads to /y")
 
 
-async def test_what_was_refused_before_is_marked_when_it_comes_again(tmp_path: Path):
+async def test_an_action_refused_before_is_marked_when_asked_again(tmp_path: Path):
     scenes = [[write("a", "1")], [write("a", "1")], [write("a", "2")], [finish()]]
     stage = Stage(tmp_path, *scenes)
     await stage.play("no", "no", "no", "yes")
@@ -142,7 +139,7 @@ PLAIN = plain("cat a.txt")
     ],
     ids=["understood", "spelled by a rule", "read by a person", "text for a shell"],
 )
-async def test_what_no_person_read_is_run_from_its_words(
+async def test_commands_that_no_person_approved_run_without_a_shell(
     tmp_path: Path, judged: Judgement, answers: list[str], run_plainly: bool
 ):
     permits: list[Permit] = []
@@ -158,7 +155,7 @@ async def test_what_no_person_read_is_run_from_its_words(
 
 
 @pytest.mark.parametrize(("by", "confined"), [("user", False), ("policy", True), ("", True)])
-async def test_a_command_leaves_the_sandbox_only_by_a_persons_own_yes(
+async def test_a_command_leaves_the_sandbox_only_with_a_persons_approval(
     tmp_path: Path, by: str, confined: bool
 ):
     async def perform(permit: Permit) -> Outcome:

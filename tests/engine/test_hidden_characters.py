@@ -28,7 +28,7 @@ async def told(folder: Path, *calls: object) -> list[str]:
     return [fact.text for fact in stage.facts if isinstance(fact, ToolFinished)]
 
 
-async def test_what_the_model_reads_is_marked(folder: Path):
+async def test_hidden_characters_are_marked_for_the_model(folder: Path):
     read, found, listed, ran = (
         await told(
             folder,
@@ -46,13 +46,13 @@ async def test_what_the_model_reads_is_marked(folder: Path):
     assert not {"\u200b", "\u202e", "\U000e0041"} & set(read + found + listed + ran)
 
 
-async def test_a_copied_mark_means_the_character_of_the_file(folder: Path):
+async def test_a_copied_mark_becomes_the_character_of_the_file(folder: Path):
     edit = call("edit", file_path="a.txt", old_string=SHOWN, new_string=f"{SHOWN} # kept")
     await told(folder, call("read_file", path="a.txt"), edit)
     assert (folder / "a.txt").read_text(encoding="utf-8") == "key = 1\u200b # kept\nnext = 2\n"
 
 
-async def test_a_whole_file_that_is_written_again_keeps_its_characters(folder: Path):
+async def test_rewriting_a_whole_file_keeps_its_hidden_characters(folder: Path):
     await told(folder, call("read_file", path="a.txt"), write("a.txt", f"{SHOWN}\nnext = 3\n"))
     assert (folder / "a.txt").read_text(encoding="utf-8") == "key = 1\u200b\nnext = 3\n"
 
@@ -75,12 +75,12 @@ async def test_a_copied_mark_never_becomes_text(folder: Path, copying: object):
     assert (folder / "c.txt").read_text() == "three\n"
 
 
-async def test_a_mark_is_no_part_of_a_file_name(folder: Path):
+async def test_a_mark_is_not_allowed_in_a_file_name(folder: Path):
     (said, *_) = await told(folder, write("b<U+202E>txt", "beta\n"))
     assert "which marks an invisible character" in said
     assert sorted(os.listdir(folder)) == ["a.txt", "b\u202etxt"]
 
 
-async def test_a_text_that_only_looks_like_a_mark_is_written_as_it_is(folder: Path):
+async def test_text_that_only_looks_like_a_mark_is_written_unchanged(folder: Path):
     await told(folder, write("c.txt", "<U+200B> is a zero width space\n"))
     assert (folder / "c.txt").read_text(encoding="utf-8").startswith("<U+200B> is")

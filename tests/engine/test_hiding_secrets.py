@@ -41,7 +41,7 @@ def finished(facts: list[Fact]) -> list[ToolFinished]:
     return [fact for fact in facts if isinstance(fact, ToolFinished)]
 
 
-async def test_neither_results_nor_questions_nor_the_journal_hold_it(tmp_path: Path):
+async def test_secrets_are_in_no_result_question_or_journal(tmp_path: Path):
     stage = HidingStage(
         tmp_path,
         [call("read_file", path=".env")],
@@ -66,7 +66,7 @@ async def test_a_placeholder_is_never_written_over_the_secret(tmp_path: Path):
     assert (stage.root / ".env").read_text() == f"A={KEY}\n"
 
 
-async def test_output_that_comes_in_pieces_is_hidden_and_kept_without_it(tmp_path: Path):
+async def test_secrets_in_streamed_output_are_hidden_and_not_stored(tmp_path: Path):
     bench = Bench(tmp_path, Limits(command_grace=0.2, output_for_model=64, output_head=32))
     inner = bench.context.shell
     shell = HidingShell(lambda: inner, Hiding([KEY]))
@@ -80,7 +80,7 @@ async def test_output_that_comes_in_pieces_is_hidden_and_kept_without_it(tmp_pat
     assert KEY not in kept
 
 
-async def test_neither_does_the_news_of_a_command_that_ran_on(tmp_path: Path):
+async def test_secrets_in_background_output_are_hidden(tmp_path: Path):
     stage = HidingStage(
         tmp_path,
         [call("execute_command", command=f"sleep 0.3; {HALVES}", cwd=None, timeout=0.1)],

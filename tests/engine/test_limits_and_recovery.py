@@ -29,7 +29,7 @@ USED = Usage(tokens_in=600, tokens_out=500, cost=0.5)
     ],
     ids=["requests", "cost", "tokens"],
 )
-async def test_every_ceiling_is_asked_about_and_a_yes_begins_anew(
+async def test_every_limit_asks_and_a_yes_resets_it(
     tmp_path: Path, limits: Limits, told: dict[str, object]
 ):
     stage = Stage(
@@ -51,7 +51,7 @@ class Condensing(Stage):
             await super()._act(engine, task_id, asked, entry)
 
 
-async def test_condensing_does_not_wait_for_an_answer_and_the_question_comes_again(
+async def test_condensing_does_not_wait_for_an_answer_and_the_question_is_repeated(
     tmp_path: Path,
 ):
     stage = Condensing(tmp_path, [finish()])
@@ -68,7 +68,7 @@ def cut_off_after_start(stage: Stage, task_id: str) -> None:
     journal.write_bytes(b"".join(lines[: started + 1]))
 
 
-async def test_what_a_child_did_when_all_died_is_undone_even_if_it_never_goes_on(
+async def test_changes_of_a_sub_task_that_died_are_undone_even_if_it_is_not_resumed(
     tmp_path: Path,
 ):
     stage = Stage(tmp_path, [A_PART], [write("a", "1")], [finish("ok")], checkpoints=True)
@@ -89,7 +89,7 @@ def heard(stage: Stage, number: int) -> str:
     return repr(stage.model.requests[number].turns)
 
 
-async def test_words_that_nobody_had_heard_when_all_died_are_heard_once(tmp_path: Path):
+async def test_queued_messages_survive_a_crash_and_are_sent_once(tmp_path: Path):
     stage = Stage(tmp_path, [write("a", "1")], [write("b", "1")], [finish()])
     await stage.play("say Use tabs.; cancel", "crash")
     stage.events.clear()
@@ -117,7 +117,7 @@ class Repeating(Stage):
         )
 
 
-async def test_words_to_go_on_with_that_are_sent_again_are_heard_once(tmp_path: Path):
+async def test_a_resume_message_sent_twice_is_used_once(tmp_path: Path):
     stage = Repeating(tmp_path, [write("a", "1")], [write("b", "1")], [finish()])
     await stage.play("crash")
     await stage.play("again", "crash", reopen=True)
@@ -140,16 +140,14 @@ class Talkative(Stage):
 @pytest.mark.parametrize(
     "going_on", ["yes, and Only half of it.", "say Only half of it.; yes"], ids=["after", "before"]
 )
-async def test_words_typed_on_going_on_are_for_the_child_that_was_at_work(
-    tmp_path: Path, going_on: str
-):
+async def test_a_typed_resume_message_goes_to_the_running_sub_task(tmp_path: Path, going_on: str):
     stage = Talkative(tmp_path, [A_PART], [write("a", "1")], [finish("ok")], [finish()])
     await stage.play("yes", "cancel", going_on, "yes", "yes")
     assert stage.asks == ["tool", "tool", "resume_task", "tool", "completion_result"]
     assert "Only half of it." in heard(stage, 2)
 
 
-async def test_a_child_that_is_given_up_is_a_failure_and_is_paid_for(tmp_path: Path):
+async def test_an_abandoned_sub_task_is_a_failure_and_its_cost_counts(tmp_path: Path):
     stage = Stage(
         tmp_path,
         [A_PART, USED],

@@ -1,6 +1,6 @@
 """What a task keeps to: what its mode bars, how long it may work, what it owes its children."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from rookery.core.blocks import Text
 from rookery.core.facts import (
     Asked,
     CheckpointSaved,
@@ -107,7 +108,7 @@ def work(seconds: int) -> object:
     return call("work", seconds=seconds)
 
 
-async def test_what_was_worked_since_the_last_request_counts_too(tmp_path: Path):
+async def test_work_since_the_last_request_counts(tmp_path: Path):
     limits = Limits(seconds=100)
     stage = LateUser(tmp_path, [work(60)], [work(61)], [finish()], automatic=True, limits=limits)
     await stage.play("yes", "yes")
@@ -115,7 +116,7 @@ async def test_what_was_worked_since_the_last_request_counts_too(tmp_path: Path)
     assert len(stage.model.requests) == 3
 
 
-async def test_what_was_worked_before_a_restart_counts_still(tmp_path: Path):
+async def test_work_before_a_restart_counts(tmp_path: Path):
     scenes = [[work(60)], [write("a", "1")], [work(61)], [finish()]]
     stage = LateUser(tmp_path, *scenes, limits=Limits(seconds=100))
     await stage.play("crash")
@@ -124,14 +125,14 @@ async def test_what_was_worked_before_a_restart_counts_still(tmp_path: Path):
     assert stage.asks == ["resume_task", "tool", CEILING, "completion_result"]
 
 
-async def test_waiting_for_the_user_is_no_work(tmp_path: Path):
+async def test_waiting_for_the_user_is_not_counted(tmp_path: Path):
     scenes = [[write("a", "1")], [write("b", "1")], [finish()]]
     stage = LateUser(tmp_path, *scenes, thinking=1000, limits=Limits(seconds=100))
     await stage.play("yes", "yes", "yes")
     assert stage.asks == ["tool", "tool", "completion_result"]
 
 
-async def test_what_a_child_works_is_counted_once(tmp_path: Path):
+async def test_work_of_a_sub_task_is_counted_once(tmp_path: Path):
     part = call("new_task", mode="code", message="Work.")
     scenes = [[part], [work(60)], [finish("ok")], [work(1)], [finish()]]
     stage = LateUser(tmp_path, *scenes, automatic=True, limits=Limits(seconds=100))
@@ -139,7 +140,7 @@ async def test_what_a_child_works_is_counted_once(tmp_path: Path):
     assert stage.asks == ["completion_result"]
 
 
-async def test_what_parent_and_child_work_counts_together(tmp_path: Path):
+async def test_work_of_parent_and_sub_task_is_added_up(tmp_path: Path):
     part = call("new_task", mode="code", message="Work.")
     scenes = [[work(60)], [part], [work(61)], [finish("ok")], [finish()]]
     stage = LateUser(tmp_path, *scenes, automatic=True, limits=Limits(seconds=100))
@@ -147,7 +148,7 @@ async def test_what_parent_and_child_work_counts_together(tmp_path: Path):
     assert stage.asks == [CEILING, "completion_result"]
 
 
-async def test_what_the_mode_bars_is_not_even_prepared(tmp_path: Path):
+async def test_calls_that_the_mode_forbids_are_not_prepared(tmp_path: Path):
     stage = StageWithDeps(tmp_path, [work(1)], [finish()])
     tool = Work()
 
@@ -163,7 +164,7 @@ async def test_what_the_mode_bars_is_not_even_prepared(tmp_path: Path):
 
 
 @pytest.mark.parametrize("answer", ["yes", "no Stay here."])
-async def test_the_model_goes_over_to_another_mode_only_if_it_is_let(tmp_path: Path, answer: str):
+async def test_the_model_switches_mode_only_with_approval(tmp_path: Path, answer: str):
     switch = call("switch_mode", mode_slug="ask", reason="to explain")
     stage = StageWithDeps(tmp_path, [switch], [finish()])
     stage.deps = {"tools": {"switch_mode": SwitchModeTool(lambda: BUILT_IN)}}
@@ -173,7 +174,7 @@ async def test_the_model_goes_over_to_another_mode_only_if_it_is_let(tmp_path: P
     assert switched == (["ask"] if answer == "yes" else [])
 
 
-async def test_whoever_is_asked_is_told_what_a_child_may_do_more(tmp_path: Path):
+async def test_the_question_says_what_a_sub_task_may_do_more(tmp_path: Path):
     read, command = Group("read"), Group("command")
     modes = [
         Mode(slug="code", name="Code", role="r", groups=(read,)),
@@ -188,7 +189,7 @@ async def test_whoever_is_asked_is_told_what_a_child_may_do_more(tmp_path: Path)
     assert more.notes == ("Mode big may do more than mode code: command.",)
 
 
-async def test_what_is_looked_up_for_the_user_holds_no_secret(tmp_path: Path):
+async def test_resolved_mentions_contain_no_secret(tmp_path: Path):
     async def gather(text: str, ctx: ToolContext, act: Act) -> Gathered:
         return Gathered(text=f"A={KEY}")
 
@@ -199,26 +200,27 @@ async def test_what_is_looked_up_for_the_user_holds_no_secret(tmp_path: Path):
     assert KEY not in repr(stage.model.requests)
 
 
-async def test_how_things_stand_is_told_also_after_the_conversation_was_condensed(
+async def test_the_environment_is_sent_after_condensing_too(
     tmp_path: Path,
 ):
-    async def now(log: EventLog) -> str:
-        return "It is late."
+    async def details(log: EventLog) -> Mapping[str, str]:
+        return {} if log.state.known_details else {"Time": "It is late."}
 
     scenes = [[work(1)], [work(2)], ["In short."], [finish()]]
     stage = StageWithDeps(tmp_path, *scenes)
     stage.model.model = replace(stage.model.model, window=20_000, max_output=2_000)
-    stage.deps = {"tools": {"work": Work(result="word " * 5_000)}, "now": now}
+    stage.deps = {"tools": {"work": Work(result="word " * 5_000)}, "details": details}
     await stage.play("yes")
     assert [fact.summary for fact in stage.facts if isinstance(fact, Condensed)] == ["In short."]
     first, second, _, last = stage.model.requests
-    assert {first.now, second.now, last.now} == {"It is late."}
+    late = Text(text="<environment_details>\n# Time\nIt is late.\n</environment_details>")
+    assert [request.turns[0].blocks.count(late) for request in (first, second)] == [1, 1]
+    assert [block for turn in last.turns for block in turn.blocks].count(late) == 1
+    assert last.turns[-1].blocks[-1] == late
 
 
 @pytest.mark.parametrize("answers", [["yes"], ["crash"], ["close"]], ids=["done", "crash", "close"])
-async def test_what_is_to_be_done_at_the_end_is_done_however_the_task_ends(
-    tmp_path: Path, answers: list[str]
-):
+async def test_clean_up_runs_however_the_task_ends(tmp_path: Path, answers: list[str]):
     """Browsers are closed, and what commands left behind is looked at."""
     done: list[str] = []
 
@@ -247,7 +249,9 @@ class Elsewhere(Work):
 
 
 @pytest.mark.parametrize("spares_files", [True, False])
-async def test_files_are_saved_only_before_what_can_change_them(tmp_path: Path, spares_files: bool):
+async def test_checkpoints_are_saved_only_before_calls_that_change_files(
+    tmp_path: Path, spares_files: bool
+):
     stage = StageWithDeps(tmp_path, [work(1)], [finish()], automatic=True, checkpoints=True)
     stage.deps = {"tools": {"work": Elsewhere(spares_files=spares_files)}}
     await stage.play("yes")
@@ -255,7 +259,7 @@ async def test_files_are_saved_only_before_what_can_change_them(tmp_path: Path, 
     assert bool(saved) is not spares_files
 
 
-async def test_what_a_child_did_is_on_its_parents_record_once_however_often_it_is_resumed(
+async def test_changes_of_a_resumed_sub_task_are_recorded_once(
     tmp_path: Path,
 ):
     part = call("new_task", mode="code", message="Write.")
@@ -268,7 +272,7 @@ async def test_what_a_child_did_is_on_its_parents_record_once_however_often_it_i
     assert len(changes) == len(set(changes)) == 2
 
 
-async def test_what_is_said_with_a_yes_reaches_the_model_with_the_result(tmp_path: Path):
+async def test_text_of_an_approval_reaches_the_model_with_the_result(tmp_path: Path):
     stage = Stage(tmp_path, [write("a", "1")], [finish()])
     await stage.play("yes Use tabs next time.", "yes")
     first = next(fact for fact in stage.facts if isinstance(fact, ToolFinished))

@@ -12,141 +12,145 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from llm_server import Recorded
-from rookery.tools.registry import all_tools, offered
+from llm_server import Gate, LlmServer, Recorded, call, finish, say
+from rookery.tools.registry import all_tools, essential_specs, offered
 from support.recorded_task import (
     PLAYED_BEFORE_THE_RESTART,
     ROUNDS,
     TURNS_OF_A_ROUND,
     first_request,
+    flags_for,
+    furnish,
     record,
 )
+from support.terminal_session import Installed
 
-OPENING, CLOSING = b"<environment_details>", b"</environment_details>"
-TIME = re.compile(rb"# Current time\\n(\d{4}-\d\d-\d\dT\d\d:\d\dZ)")
-BRANCH = re.compile(rb"# Git\\n(branch [a-z0-9-]+)")
-COST = re.compile(rb"# Cost so far\\n(\$\d+\.\d\d)")
-TODOS = re.compile(rb"# Todo list\\n(.*?)\\n\\n")
-CHANGED = re.compile(rb"# Changed by others[^\\]*\\n([^#]*)")
-VOLATILE = (TIME, BRANCH, COST, TODOS, CHANGED, re.compile(rb"branch round-|\d\d:\d\dZ|\$\d"))
+DETAILS = re.compile(r"<environment_details>\n(.*?)\n</environment_details>", re.DOTALL)
+SECTION = re.compile(r"^# (.*)\n((?:(?!# ).*\n?)*)", re.MULTILINE)
+MARK = "cache_control"
+CACHE_POINT = {"cachePoint": {"type": "default"}}
+WIRES = {
+    "anthropic": "messages",
+    "openai": "messages",
+    "openrouter": "messages",
+    "responses": "input",
+    "gemini": "contents",
+    "bedrock": "messages",
+}
+"""What each wire calls the conversation."""
 
 CHARACTERS_PER_TOKEN = 4
-BUILT_IN = {spec.name for spec in offered(all_tools())}
-MOST_TOKENS = {"": 3_000, '[context]\nprompt = "compact"\n': 2_000}
-
-
-class Wire(Struct, frozen=True):
-    """How one family of providers spells a conversation."""
-
-    conversation: str
-    before_the_tail: Sequence[bytes]
-    """What may stand between the history and what is said after it."""
-
-
-WIRES = {
-    "anthropic": Wire("messages", [b',{"type":"text","text":"']),
-    "openai": Wire(
-        "messages",
-        [b"\\n\\n", b',{"type":"text","text":"', b',{"role":"user","content":"'],
-    ),
-    "responses": Wire(
-        "input",
-        [b',{"type":"message","role":"user","content":[{"type":"input_text","text":"'],
-    ),
-}
+SPECS = offered(all_tools())
+COMPACT = '[context]\nprompt = "compact"\n'
+MOST_TOKENS = {"": 3_000, COMPACT: 800}
+OFFERED = {"": SPECS, COMPACT: essential_specs(SPECS, also="")}
 
 
 class Request(Struct, frozen=True):
     """A request as it was sent, but for the marks that tell a provider what to keep."""
 
     sent: bytes
-    tail_at: int
-    history_ends: int
+    ends: int
+    """Where its last message ends, without quotes and brackets that close it."""
     fixed: bytes
     """Tools, system prompt and whatever else is no part of the conversation."""
-
-    @property
-    def tail(self) -> bytes:
-        return self.sent[self.tail_at : self.sent.rindex(CLOSING)]
-
-    @property
-    def all_but_tail(self) -> bytes:
-        return self.sent[: self.tail_at] + self.sent[self.sent.rindex(CLOSING) :]
+    told: Sequence[Mapping[str, str]]
+    """The environment details in it, by title."""
 
 
-def read(raw: bytes, wire: Wire) -> Request:
+def read(raw: bytes, conversation: str) -> Request:
     body = json.loads(raw)
     assert _spelled(body) == raw, "The test no longer spells JSON as it is sent."
-    sent = _spelled(_unmarked(body))
-    assert sent.count(CLOSING) == 1, "How things stood is told again, or not at all."
-    tail_at = sent.rindex(OPENING, 0, sent.index(CLOSING))
-    [between] = [text for text in wire.before_the_tail if sent.endswith(text, 0, tail_at)]
-    fixed = {name: part for name, part in body.items() if name != wire.conversation}
-    return Request(sent, tail_at, tail_at - len(between), _spelled(_unmarked(fixed)))
+    body = _unmarked(body)
+    sent, said = _spelled(body), _spelled(body[conversation])
+    ends = sent.index(said) + len(said.rstrip(b'"]}'))
+    fixed = {name: part for name, part in body.items() if name != conversation}
+    texts = DETAILS.findall("\n".join(_texts(body[conversation])))
+    told = [{title: text.strip() for title, text in SECTION.findall(text)} for text in texts]
+    return Request(sent, ends, _spelled(fixed), told)
 
 
 def check_prefix(requests: Sequence[Request]) -> None:
     for number, (before, after) in enumerate(pairwise(requests), start=1):
-        assert after.sent.startswith(before.sent[: before.history_ends]), (
-            f"Request {number + 1} differs from the history of the one before it, "
-            f"which ends at byte {before.history_ends}: {_difference(before, after)}"
+        assert after.sent.startswith(before.sent[: before.ends]), (
+            f"Request {number + 1} does not begin with the one before it, "
+            f"which ends at byte {before.ends}: {_difference(before, after)}"
         )
         assert after.fixed == before.fixed, f"Request {number + 1} has other tools or prompts."
-
-
-def check_tails(requests: Sequence[Request]) -> None:
-    for request in requests:
-        for pattern in VOLATILE:
-            found = pattern.search(request.all_but_tail)
-            assert found is None, f"{found!r} stands outside the tail."
 
 
 @pytest.fixture(scope="module", params=WIRES)
 def recorded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Wire, Sequence[Recorded]]:
-    name: str = request.param
-    return WIRES[name], record(name, tmp_path_factory.mktemp(name))
+) -> tuple[str, Sequence[Recorded]]:
+    wire: str = request.param
+    return WIRES[wire], record(wire, tmp_path_factory.mktemp(wire))
 
 
 @pytest.fixture(scope="module")
-def requests(recorded: tuple[Wire, Sequence[Recorded]]) -> Sequence[Request]:
-    wire, came = recorded
-    return [read(one.raw, wire) for one in came]
+def requests(recorded: tuple[str, Sequence[Recorded]]) -> Sequence[Request]:
+    conversation, came = recorded
+    return [read(one.raw, conversation) for one in came]
 
 
-def test_no_byte_changes_before_the_end_of_the_last_history(requests: Sequence[Request]):
+def test_every_request_begins_with_the_bytes_of_the_one_before(requests: Sequence[Request]):
     # all turns, one refused and sent again, and the completion
     assert len(requests) == ROUNDS * TURNS_OF_A_ROUND + 2
     check_prefix(requests)
-    assert all(after.history_ends > before.history_ends for before, after in pairwise(requests[1:]))
+    assert requests[0].sent == requests[1].sent
+    assert all(after.ends > before.ends for before, after in pairwise(requests[1:]))
 
 
-def test_what_changes_stands_in_the_tail_only_and_did_change(requests: Sequence[Request]):
-    check_tails(requests)
+def test_only_changed_details_are_sent(requests: Sequence[Request]):
+    told = requests[-1].told
 
-    def told(pattern: re.Pattern[bytes]) -> set[bytes]:
-        return {found[1] for request in requests if (found := pattern.search(request.tail))}
+    def of(title: str) -> list[str]:
+        return [section[title] for section in told if title in section]
 
-    assert len(told(TIME)) > TURNS_OF_A_ROUND * PLAYED_BEFORE_THE_RESTART
-    assert len(told(BRANCH)) == PLAYED_BEFORE_THE_RESTART + 2
-    assert len(told(COST)) >= ROUNDS * TURNS_OF_A_ROUND
-    assert len(told(TODOS)) == ROUNDS
-    assert told(CHANGED)
+    questions = PLAYED_BEFORE_THE_RESTART
+    # with the task, with each answer to a question, and with the message after the restart
+    assert len(of("Current time")) == len(set(of("Current time"))) == questions + 2
+    assert of("Git") == [
+        "branch round-none",
+        *(f"branch round-{number}" for number in range(questions)),
+        "branch after-the-restart",
+    ]
+    assert of("Changed by others since you saw them (read again before editing)")[0] == "a.py"
+    assert [len(row.splitlines()) for row in of("Running commands")] == [
+        *range(1, questions + 2),  # one more each round
+        1,  # none after the restart
+        *range(1, ROUNDS - questions),
+    ]
+    assert len(of("Todo list")) == questions + 2
+    assert len(of("Current mode")) == len(of("Files in the workspace")) == 1
+    assert not of("Cost so far")
 
 
-def test_the_files_of_the_workspace_are_told_first_and_not_again(requests: Sequence[Request]):
-    told = [b"# Files in the workspace" in request.tail for request in requests]
-    tries = told.index(False)  # of the first request
-    assert tries > 0
-    assert not any(told[tries:])
-
-
-def test_another_process_goes_on_with_the_same_bytes(requests: Sequence[Request]):
-    after = next(n for n, one in enumerate(requests) if b"after-the-restart" in one.tail)
+def test_a_resumed_session_repeats_the_last_request(requests: Sequence[Request]):
+    after = next(n for n, one in enumerate(requests) if b"after-the-restart" in one.sent)
     assert 1 < after < len(requests) - 1
     check_prefix(requests[after - 1 : after + 1])
     assert b"Where were we?" in requests[after].sent
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_session_that_was_killed_repeats_the_request_in_flight(tmp_path: Path, wire: str):
+    installed, gate = Installed(tmp_path), Gate()
+    furnish(installed.workspace)
+    reading = [say("Let me see."), call("read_file", path="a.py")]
+    with LlmServer(reading, [gate, say("Lost.")], [finish("Done.")]) as server:
+        flags = flags_for(wire, server)
+        process = installed.start("-p", "-y", *flags, "Look at it.")
+        gate.wait_until_reached()
+        process.kill()
+        process.communicate()
+        gate.open()
+        done = installed.run("-p", "-y", *flags, "-c", "Go on.")
+        assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+        came = [read(one.raw, WIRES[wire]) for one in server.requests]
+    assert len(came) == 3
+    check_prefix(came)
+    assert b"Lost." not in came[-1].sent
 
 
 def _a_new_time(raw: bytes) -> bytes:
@@ -157,61 +161,82 @@ def _another_result(raw: bytes) -> bytes:
     return raw.replace(b"1 | count = 0", b"1 | count = O", 1)
 
 
-def _a_tail_that_was_kept(raw: bytes) -> bytes:
-    return raw.replace(b"1 | Nothing yet.", b"%s10:39%s" % (OPENING, CLOSING), 1)
+def _a_section_that_is_gone(raw: bytes) -> bytes:
+    return raw.replace(b"# Git", b"", 1)
 
 
 def _tools_in_another_order(raw: bytes) -> bytes:
     body = json.loads(raw)
-    return _spelled(body | {"tools": body["tools"][::-1]})
+    _listed(body).reverse()
+    return _spelled(body)
 
 
 @pytest.mark.parametrize(
     ("changed", "complaint"),
     [
-        (_a_new_time, r"differs from the history|other tools or prompts"),
-        (_another_result, r"differs from the history .* count = O"),
-        (_a_tail_that_was_kept, r"told again"),
-        (_tools_in_another_order, r"other tools or prompts"),
+        (_a_new_time, r"does not begin with|other tools or prompts"),
+        (_another_result, r"does not begin with .* count = O"),
+        (_a_section_that_is_gone, r"does not begin with"),
+        (_tools_in_another_order, r"does not begin with|other tools or prompts"),
     ],
 )
-def test_a_volatile_byte_in_the_prefix_is_found(
-    recorded: tuple[Wire, Sequence[Recorded]], changed: Callable[[bytes], bytes], complaint: str
+def test_a_changed_byte_in_the_prefix_is_found(
+    recorded: tuple[str, Sequence[Recorded]], changed: Callable[[bytes], bytes], complaint: str
 ):
-    wire, came = recorded
+    conversation, came = recorded
     middle = len(came) // 2
     bodies = [one.raw for one in came[middle - 1 : middle + 2]]
     bodies[1] = changed(bodies[1])
     assert bodies[1] != came[middle].raw
     with pytest.raises(AssertionError, match=complaint):
-        check_prefix([read(raw, wire) for raw in bodies])
+        check_prefix([read(raw, conversation) for raw in bodies])
 
 
 @pytest.mark.parametrize("settings", MOST_TOKENS, ids=["usual", "compact"])
 @pytest.mark.parametrize("wire", WIRES)
-def test_what_a_model_is_told_beforehand_leaves_room_for_work(
-    tmp_path: Path, wire: str, settings: str
-):
+def test_the_system_prompt_leaves_room_for_work(tmp_path: Path, wire: str, settings: str):
     request = first_request(wire, tmp_path, settings)
-    tools = {_tool(each)["name"]: _tokens(_tool(each)) for each in request.body["tools"]}
-    assert set(tools) >= BUILT_IN
+    listed = [_tool(each) for each in _listed(request.body) if each != CACHE_POINT]
+    tools = {each["name"]: _tokens(each) for each in listed}
+    assert set(tools) >= {spec.name for spec in OFFERED[settings]}
     parts = {
         "system": _tokens(_system(request.body)),
         "tools": sum(tools.values()),
-        "tail": _tokens(read(request.raw, WIRES[wire]).tail.decode()),
+        "details": _tokens(read(request.raw, WIRES[wire]).told),
     }
     longest = sorted(tools.items(), key=lambda row: -row[1])
     assert sum(parts.values()) <= MOST_TOKENS[settings], f"{parts}; longest first: {longest}"
 
 
+@pytest.mark.parametrize("wire", WIRES)
+def test_all_tasks_of_a_project_begin_with_the_same_bytes(tmp_path: Path, wire: str):
+    """In processes whose sets have another order."""
+    installed = Installed(tmp_path)
+    furnish(installed.workspace)
+    with LlmServer([finish()], [finish()]) as server:
+        for seed in ("1", "4711"):
+            done = installed.run("-p", *flags_for(wire, server), f"go {seed}", PYTHONHASHSEED=seed)
+            assert done.returncode == 0, done.stderr
+        first, second = (read(one.raw, WIRES[wire]) for one in server.requests)
+    assert first.fixed == second.fixed
+    assert first.sent.partition(b"go 1")[0] == second.sent.partition(b"go 4711")[0]
+
+
+def _listed(body: Mapping[str, Any]) -> list[Any]:
+    tools: list[Any] = body.get("tools") or body["toolConfig"]["tools"]
+    return tools[0].get("functionDeclarations") or tools
+
+
 def _system(body: Mapping[str, Any]) -> Any:
-    return body.get("system") or body.get("instructions") or body["messages"][0]
+    named = [body.get(name) for name in ("system", "instructions", "systemInstruction")]
+    return next(filter(None, named), None) or body["messages"][0]
 
 
 def _tool(spec: Mapping[str, Any]) -> dict[str, Any]:
     """What a model reads of a tool: no wire's own options beside it."""
-    said = spec.get("function", spec)
-    schema = said.get("input_schema") or said["parameters"]
+    said = spec.get("function") or spec.get("toolSpec") or spec
+    names = ("input_schema", "inputSchema", "parametersJsonSchema", "parameters")
+    schema = next(said[name] for name in names if name in said)
     return {"name": said["name"], "description": said["description"], "parameters": schema}
 
 
@@ -229,14 +254,23 @@ def _spelled(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+def _texts(value: Any) -> list[str]:
+    match value:
+        case str():
+            return [value]
+        case dict():
+            return [text for part in value.values() for text in _texts(part)]
+        case list():
+            return [text for part in value for text in _texts(part)]
+        case _:
+            return []
+
+
 def _unmarked(value: Any) -> Any:
     match value:
         case dict():
             return {name: _unmarked(part) for name, part in value.items() if name != MARK}
         case list():
-            return [_unmarked(part) for part in value]
+            return [_unmarked(part) for part in value if part != CACHE_POINT]
         case _:
             return value
-
-
-MARK = "cache_control"

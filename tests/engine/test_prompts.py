@@ -6,7 +6,7 @@ import pytest
 
 from rookery.core.facts import Answered, Noted, PromptRefused, UserSpoke
 from rookery.core.folds.view import View, see
-from rookery.engine.ports.hooks import Ungoverned
+from rookery.engine.ports.hooks import TaskGovernance, UserHooks
 from support.stage import Stage, call
 
 pytestmark = pytest.mark.anyio
@@ -15,15 +15,15 @@ QUESTION = call("ask_followup_question", question="Which?", follow_up=[{"text": 
 DONE = call("attempt_completion", result="Done.")
 
 
-class Listening(Ungoverned):
+class Listening(UserHooks):
     """Hears every message, and refuses those in which `bad` stands."""
 
-    hears_prompts = True
+    checks_messages = True
 
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    async def prompted(self, text: str) -> str:
+    async def check_message(self, text: str) -> str:
         self.heard.append(text)
         return "It is bad." if "bad" in text else ""
 
@@ -37,8 +37,8 @@ def sent(stage: Stage) -> str:
     return str([request.turns for request in stage.model.requests])
 
 
-async def test_every_message_is_heard_once(tmp_path: Path, listening: Listening):
-    stage = Stage(tmp_path, [QUESTION], [DONE], [DONE], governance=listening)
+async def test_hooks_check_every_message_once(tmp_path: Path, listening: Listening):
+    stage = Stage(tmp_path, [QUESTION], [DONE], [DONE], governance=TaskGovernance(hooks=listening))
     await stage.play("say queued; message an answer", "message more", "yes")
     assert listening.heard == ["Do it", "an answer", "queued", "more"]
     assert all(words in sent(stage) for words in listening.heard)
@@ -47,15 +47,15 @@ async def test_every_message_is_heard_once(tmp_path: Path, listening: Listening)
 async def test_a_refused_answer_is_asked_for_again_and_never_sent(
     tmp_path: Path, listening: Listening
 ):
-    stage = Stage(tmp_path, [QUESTION], [DONE], governance=listening)
+    stage = Stage(tmp_path, [QUESTION], [DONE], governance=TaskGovernance(hooks=listening))
     await stage.play("message bad words", "message good words", "yes")
     assert stage.asks == ["followup", "followup", "completion_result"]
     assert "bad words" not in sent(stage)
     assert "good words" in sent(stage)
 
 
-async def test_a_refused_follow_up_leaves_the_task_as_it_was(tmp_path: Path, listening: Listening):
-    stage = Stage(tmp_path, [DONE], governance=listening)
+async def test_a_refused_follow_up_leaves_the_task_unchanged(tmp_path: Path, listening: Listening):
+    stage = Stage(tmp_path, [DONE], governance=TaskGovernance(hooks=listening))
     await stage.play("message bad words", "yes")
     assert stage.asks == ["completion_result", "completion_result"]
     assert len(stage.model.requests) == 1
@@ -66,7 +66,7 @@ async def test_a_refused_follow_up_leaves_the_task_as_it_was(tmp_path: Path, lis
 async def test_a_refused_queued_message_does_not_stop_the_work(
     tmp_path: Path, listening: Listening
 ):
-    stage = Stage(tmp_path, [QUESTION], [DONE], governance=listening)
+    stage = Stage(tmp_path, [QUESTION], [DONE], governance=TaskGovernance(hooks=listening))
     await stage.play("say bad words; message an answer", "yes")
     assert "bad words" not in sent(stage)
     [refused] = [fact for fact in stage.facts if isinstance(fact, PromptRefused)]
@@ -80,19 +80,19 @@ async def test_a_refused_queued_message_does_not_stop_the_work(
             assert view.queue == ()
 
 
-async def test_words_that_a_crash_kept_from_hooks_are_heard_after_it(
+async def test_messages_unchecked_at_a_crash_are_checked_after_it(
     tmp_path: Path, listening: Listening
 ):
-    stage = Stage(tmp_path, [QUESTION], [DONE], governance=listening)
+    stage = Stage(tmp_path, [QUESTION], [DONE], governance=TaskGovernance(hooks=listening))
     await stage.play("say bad words; cancel", "crash")
     listening.heard.clear()
     await stage.play("yes", "message fine", "yes", reopen=True)
     assert "bad words" not in sent(stage)
 
 
-async def test_a_no_with_refused_words_is_asked_about_again(tmp_path: Path, listening: Listening):
+async def test_a_no_with_a_refused_text_asks_again(tmp_path: Path, listening: Listening):
     write = call("write_to_file", path="a.txt", content="x\n")
-    stage = Stage(tmp_path, [write], [DONE], governance=listening)
+    stage = Stage(tmp_path, [write], [DONE], governance=TaskGovernance(hooks=listening))
     await stage.play("no bad words", "yes", "yes")
     assert (stage.root / "a.txt").read_text() == "x\n"
     assert "bad words" not in sent(stage)

@@ -73,7 +73,7 @@ async def test_the_parent_names_the_child_before_the_child_writes_anything(tmp_p
     assert named.ts < log_of(stage, child)[0].ts
 
 
-async def test_beginning_a_task_is_asked_about_and_can_be_refused(tmp_path: Path):
+async def test_starting_a_sub_task_asks_and_can_be_refused(tmp_path: Path):
     stage = Stage(tmp_path, [delegate("x")], [finish()])
     await stage.play("no not now", "yes")
     assert stage.asks == ["tool", "completion_result"]
@@ -94,13 +94,13 @@ async def test_after_a_restart_the_same_sub_task_is_the_same_question(tmp_path: 
 @pytest.mark.parametrize(
     "arguments", [{"mode": "poet", "message": "x"}, {"mode": "code", "message": " "}]
 )
-async def test_a_call_that_makes_no_sense_begins_nothing(tmp_path: Path, arguments: dict[str, str]):
+async def test_an_invalid_call_starts_no_sub_task(tmp_path: Path, arguments: dict[str, str]):
     stage = Stage(tmp_path, [call("new_task", **arguments)], [finish()], automatic=True)
     await stage.play("yes")
     assert not children(stage)
 
 
-async def test_a_child_begins_with_the_list_it_was_given(tmp_path: Path):
+async def test_a_sub_task_starts_with_the_todo_list_it_was_given(tmp_path: Path):
     given = call("new_task", mode="code", message="x", todos="[ ] one\n[x] two")
     stage = Stage(tmp_path, [given], [finish()], [finish()], automatic=True)
     await stage.play("yes")
@@ -109,7 +109,7 @@ async def test_a_child_begins_with_the_list_it_was_given(tmp_path: Path):
     assert [todo.content for todo in opened.todos] == ["one", "two"]
 
 
-async def test_children_have_children(tmp_path: Path):
+async def test_sub_tasks_can_have_sub_tasks(tmp_path: Path):
     stage = Stage(
         tmp_path,
         [delegate("one")],
@@ -129,7 +129,7 @@ async def test_children_have_children(tmp_path: Path):
     assert not children(stage, three)
 
 
-async def test_tasks_do_not_wait_for_one_another_without_end(tmp_path: Path):
+async def test_the_depth_of_sub_tasks_is_limited(tmp_path: Path):
     deeper = [[delegate(str(number))] for number in range(3)]
     stage = Stage(
         tmp_path,
@@ -145,7 +145,7 @@ async def test_tasks_do_not_wait_for_one_another_without_end(tmp_path: Path):
     assert "Do this part yourself" in results(stage, two)[0]
 
 
-async def test_after_a_crash_the_whole_tree_goes_on_and_each_result_comes_once(tmp_path: Path):
+async def test_after_a_crash_the_whole_tree_continues_and_each_result_comes_once(tmp_path: Path):
     script = [
         [delegate("one")],
         [delegate("two")],
@@ -206,7 +206,7 @@ async def test_cancelling_the_parent_stops_the_child_and_both_go_on(tmp_path: Pa
     assert results(stage)[0].endswith("ok")
 
 
-async def test_a_limit_holds_for_the_whole_tree_and_is_asked_about_once(tmp_path: Path):
+async def test_a_limit_applies_to_the_whole_tree_and_asks_once(tmp_path: Path):
     stage = Stage(
         tmp_path,
         [delegate("one")],
@@ -228,7 +228,7 @@ async def test_a_limit_holds_for_the_whole_tree_and_is_asked_about_once(tmp_path
     assert ended.spent == Spent(requests=1, seconds=ended.spent.seconds if ended.spent else 0)
 
 
-async def test_what_a_child_cost_counts_for_its_parent(tmp_path: Path):
+async def test_the_cost_of_a_sub_task_counts_for_its_parent(tmp_path: Path):
     stage = Stage(
         tmp_path,
         [delegate("one"), Usage(tokens_in=10, tokens_out=1, cost=0.5)],
@@ -241,14 +241,14 @@ async def test_what_a_child_cost_counts_for_its_parent(tmp_path: Path):
     assert stage.asks == ["auto_approval_max_req_reached", "completion_result"]
 
 
-async def test_a_child_that_is_given_up_is_a_failed_call_and_the_parent_goes_on(tmp_path: Path):
+async def test_an_abandoned_sub_task_fails_its_call_and_the_parent_continues(tmp_path: Path):
     stage = Stage(tmp_path, [delegate("one")], [write("a", "1")], [finish()])
     await stage.play("yes", "close", "yes")
     assert "has no result" in results(stage)[0]
     assert stage.asks[-1] == "completion_result"
 
 
-async def test_what_a_child_did_is_taken_back_with_its_call(tmp_path: Path):
+async def test_undoing_a_call_undoes_its_sub_task(tmp_path: Path):
     stage = Stage(
         tmp_path,
         [delegate("one")],
@@ -291,7 +291,7 @@ async def undone(stage: Stage) -> tuple[Sequence[str], list[str]]:
     return restored.kept, [path.name for path in stage.root.iterdir()]
 
 
-async def test_what_a_command_did_is_told_apart_from_what_the_next_child_does(tmp_path: Path):
+async def test_changes_of_a_command_and_of_the_next_sub_task_are_kept_apart(tmp_path: Path):
     stage = Stage(
         tmp_path,
         [run("echo 1 > a")],
@@ -308,7 +308,7 @@ async def test_what_a_command_did_is_told_apart_from_what_the_next_child_does(tm
 
 
 @pytest.mark.xfail(strict=True, reason="the command is held responsible for what the child did")
-async def test_what_a_child_does_beside_a_command_of_its_parent_is_undone(tmp_path: Path):
+async def test_changes_of_a_sub_task_beside_a_background_command_are_undone(tmp_path: Path):
     beside = "while [ ! -e b ]; do sleep 0.05; done; echo 1 > c; sleep 60"
     stage = Stage(
         tmp_path,
@@ -326,14 +326,14 @@ async def test_what_a_child_does_beside_a_command_of_its_parent_is_undone(tmp_pa
     assert await undone(stage) == ((), [])
 
 
-async def test_what_is_said_when_going_on_is_for_the_child_that_was_at_work(tmp_path: Path):
+async def test_a_resume_message_goes_to_the_running_sub_task(tmp_path: Path):
     stage = Stage(tmp_path, [delegate("one")], [write("a", "1")], [finish("ok")], [finish()])
     await stage.play("yes", "cancel", "message Only half of it.", "yes", "yes")
     heard = stage.model.requests[2].turns[-1].blocks
     assert any("Only half of it." in block.text for block in heard if isinstance(block, Text))
 
 
-async def test_clients_are_told_of_a_child_whenever_it_begins_to_run(tmp_path: Path):
+async def test_clients_are_notified_whenever_a_sub_task_starts(tmp_path: Path):
     stage = Stage(tmp_path, [delegate("one")], [write("a", "1")], [finish("ok")], [finish()])
     await stage.play("yes", "cancel", "yes", "yes", "yes")
     (child,) = children(stage)

@@ -50,7 +50,7 @@ def broken(kind: FailureKind, message: str = "It broke.") -> ProviderError:
     return ProviderError(message, kind=kind)
 
 
-async def test_an_approved_write_lands_and_the_task_completes(tmp_path: Path):
+async def test_an_approved_write_is_made_and_the_task_completes(tmp_path: Path):
     stage = Stage(tmp_path, ["I will write it.", write("a.txt", "hi\n")], [finish()])
     await stage.play("yes", "yes")
     assert (stage.root / "a.txt").read_text() == "hi\n"
@@ -64,13 +64,13 @@ async def test_accepting_a_completion_ends_the_loop_without_another_request(tmp_
     assert len(stage.model.requests) == 1
 
 
-async def test_words_at_the_completion_go_to_the_model_and_the_loop_goes_on(tmp_path: Path):
+async def test_an_answer_to_the_completion_reaches_the_model_and_the_loop_continues(tmp_path: Path):
     stage = Stage(tmp_path, [finish("One")], [finish("Two")])
     await stage.play("message And b too", "yes")
     assert stage.model.requests[1].turns[-1].blocks[-1] == Text(text=user_message("And b too"))
 
 
-async def test_a_refused_write_changes_nothing_and_the_model_hears_why(tmp_path: Path):
+async def test_a_refused_write_changes_nothing_and_the_model_sees_the_reason(tmp_path: Path):
     writing = write("sub/a.txt", "hi\n")
     stage = Stage(tmp_path, [writing, run("touch b")], [finish()])
     await stage.play("no use b.txt instead", "yes")
@@ -113,7 +113,7 @@ async def test_automatic_runs_ask_only_for_the_completion(tmp_path: Path):
     assert "1" in [f for f in stage.facts if isinstance(f, ToolFinished)][1].text
 
 
-async def test_every_effect_is_on_record_before_it_happens(tmp_path: Path):
+async def test_every_effect_is_recorded_before_it_happens(tmp_path: Path):
     journal = tmp_path / "home" / "data" / "tasks" / TASK / "journal.jsonl"
     looking = run(f"""grep -c '"kind":"tool_started"' {journal}""")
     stage = Stage(tmp_path, [write("a", "1"), looking], [finish()], automatic=True)
@@ -140,7 +140,7 @@ async def test_every_effect_is_on_record_before_it_happens(tmp_path: Path):
         (FailureKind.BROKEN_HISTORY, [], []),
     ],
 )
-async def test_a_failed_request_is_tried_again_or_asked_about(
+async def test_a_failed_request_is_retried_or_asks(
     tmp_path: Path, kind: FailureKind, asks: list[str], waits: list[float]
 ):
     stage = Stage(tmp_path, [broken(kind)], [finish()])
@@ -158,7 +158,7 @@ async def test_a_pause_before_a_retry_is_announced(tmp_path: Path):
     ]
 
 
-async def test_requests_are_kept_apart_and_the_wait_is_announced(tmp_path: Path):
+async def test_requests_are_paced_and_the_wait_is_shown(tmp_path: Path):
     looks = [call("list_files", path=".", recursive=False) for _ in range(2)]
     delegate = call("new_task", mode="code", message="Look")
     scenes = ([looks[0]], [delegate], [looks[1]], ["Looked."], ["Done."])
@@ -189,7 +189,7 @@ def test_the_pace_tells_how_long_to_wait_even_if_the_clock_goes_back(now: int, l
     assert pace.left(now) == left
 
 
-async def test_a_wait_that_the_server_named_is_kept_and_not_spread(tmp_path: Path):
+async def test_a_wait_named_by_the_server_is_kept_without_jitter(tmp_path: Path):
     busy = ProviderError("Later.", kind=FailureKind.BUSY, retry_after=20)
     stage = Stage(tmp_path, [busy], [broken(FailureKind.BUSY)], [finish()], spread=lambda _: 0.5)
     await stage.play("yes")
@@ -203,7 +203,7 @@ async def test_refusing_to_retry_ends_the_task(tmp_path: Path):
     assert stage.kinds()[-1] == "TaskClosed"
 
 
-async def test_a_failed_attempt_never_enters_the_history_RETRY3(tmp_path: Path):
+async def test_a_failed_attempt_never_enters_the_history(tmp_path: Path):
     stage = Stage(tmp_path, ["Half an", broken(FailureKind.DROPPED)], [finish()])
     await stage.play("yes")
     assert stage.model.requests[1].turns == stage.model.requests[0].turns
@@ -228,7 +228,7 @@ async def test_a_context_that_is_too_long_is_shortened_once_and_nothing_is_delet
     assert sum(isinstance(f, AssistantSpoke) for f in stage.facts) == 5
 
 
-async def test_words_complete_the_task_and_further_words_of_the_user_go_on(tmp_path: Path):
+async def test_an_answer_in_text_completes_the_task_and_a_message_continues_it(tmp_path: Path):
     stage = Stage(tmp_path, ["It is 4."], ["And 9."], limits=Limits(mistakes=1))
     await stage.play("message And 3 + 6?", "yes")
     assert stage.asks == ["completion_result", "completion_result"]
@@ -241,7 +241,7 @@ async def test_words_complete_the_task_and_further_words_of_the_user_go_on(tmp_p
 
 
 @pytest.mark.parametrize("reminded", [False, True])
-async def test_a_task_that_was_reminded_under_the_old_rule_goes_on(tmp_path: Path, reminded: bool):
+async def test_a_task_with_a_reminder_of_the_old_rule_continues(tmp_path: Path, reminded: bool):
     stage = Stage(tmp_path, ["It is 4."])
     words = AssistantSpoke(request_id="r", blocks=(Text(text="It is 5."),))
     old = [TaskOpened(text="Do it"), words, Reminded(text=NO_TOOL_USED), words]
@@ -254,7 +254,7 @@ async def test_a_task_that_was_reminded_under_the_old_rule_goes_on(tmp_path: Pat
     assert len(stage.model.requests) == (1 if reminded else 0)
 
 
-async def test_where_only_a_completion_ends_a_turn_the_second_answer_in_words_is_a_mistake(
+async def test_if_only_a_completion_ends_a_turn_a_second_text_answer_is_a_mistake(
     tmp_path: Path,
 ):
     stage = Stage(
@@ -270,7 +270,7 @@ async def test_where_only_a_completion_ends_a_turn_the_second_answer_in_words_is
     assert stage.asks == ["mistake_limit_reached", "completion_result"]
 
 
-async def test_empty_answers_are_tried_again_then_nudged_and_never_a_mistake(tmp_path: Path):
+async def test_empty_answers_are_retried_then_nudged_and_never_a_mistake(tmp_path: Path):
     stage = Stage(tmp_path, [], [" "], [], [finish()], limits=Limits(mistakes=1))
     await stage.play("yes", "yes")
     assert stage.clock.waits == [1.0]
@@ -301,7 +301,7 @@ async def test_three_bad_calls_in_a_row_reach_the_mistake_limit(tmp_path: Path):
     assert "path is missing. content is missing." in ends[0].text
 
 
-async def test_a_malformed_call_is_answered_briefly_however_long_it_was(tmp_path: Path):
+async def test_a_long_malformed_call_gets_a_short_answer(tmp_path: Path):
     wrong = ToolCall(
         id="x", name="list_files", arguments={"a" * 300 + str(n): n for n in range(99)}
     )
@@ -334,7 +334,7 @@ async def test_a_question_about_a_command_says_where_it_would_run(tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["write_file_please", "", "__class__", "constructor"])
-async def test_an_unknown_tool_is_answered_with_the_names_there_are(tmp_path: Path, name: str):
+async def test_an_unknown_tool_is_answered_with_the_known_names(tmp_path: Path, name: str):
     stage = Stage(tmp_path, [ToolCall(id="x", name=name, arguments={})], [finish()])
     await stage.play("yes")
     end = next(f for f in stage.facts if isinstance(f, ToolFinished))
@@ -362,13 +362,13 @@ async def test_the_request_ceiling_asks_and_a_no_ends_the_task(tmp_path: Path):
     assert len(stage.model.requests) == 3
 
 
-async def test_a_cancelled_question_is_asked_anew_after_resuming(tmp_path: Path):
+async def test_a_cancelled_question_is_asked_again_after_resuming(tmp_path: Path):
     stage = Stage(tmp_path, [write("a.txt", "hi\n")], [finish()])
     await stage.play("cancel", "yes", "yes", "yes")
     assert stage.asks == ["tool", "resume_task", "tool", "completion_result"]
 
 
-async def test_a_task_goes_on_from_its_log_after_a_crash(tmp_path: Path):
+async def test_a_task_continues_from_its_log_after_a_crash(tmp_path: Path):
     before = Stage(tmp_path, ["Looking.", write("a.txt", "hi\n")])
     await before.play("crash")
     after = Stage(tmp_path, [finish()])
@@ -377,7 +377,7 @@ async def test_a_task_goes_on_from_its_log_after_a_crash(tmp_path: Path):
     assert (after.root / "a.txt").read_text() == "hi\n"
 
 
-async def test_words_at_the_resumption_overrule_what_was_about_to_be_done(tmp_path: Path):
+async def test_a_resume_message_drops_pending_calls(tmp_path: Path):
     before = Stage(tmp_path, [write("a.txt", "hi\n")])
     await before.play("crash")
     after = Stage(tmp_path, [finish()])
@@ -403,7 +403,7 @@ async def test_text_typed_meanwhile_reaches_the_model_once_and_approves_nothing(
     assert heard == [0, 1, 1]
 
 
-async def test_text_typed_before_a_completion_is_heard_before_it_is_offered(tmp_path: Path):
+async def test_a_message_before_a_completion_is_delivered_first(tmp_path: Path):
     stage = Stage(tmp_path, [run("true"), finish("One")], [finish("Two")])
     await stage.play("say wait, also b; yes", "yes")
     assert stage.asks == ["command", "completion_result"]
@@ -431,7 +431,7 @@ async def question(engine: Engine, kind: AskKind) -> Asked:
     raise AssertionError(f"{kind} was never asked")
 
 
-async def test_an_answer_counts_once_and_only_for_its_question_S9_GATE3(tmp_path: Path):
+async def test_an_answer_counts_once_and_only_for_its_question(tmp_path: Path):
     stage = Stage(tmp_path, [write("a", "1")], [finish()])
     async with anyio.create_task_group() as process:
         engine = stage.engine(process)
@@ -465,7 +465,7 @@ async def test_opening_the_same_task_twice_opens_it_once(tmp_path: Path):
     assert len(stage.model.requests) == 1
 
 
-async def test_what_is_chosen_with_the_opening_is_known_before_the_first_request(tmp_path: Path):
+async def test_options_of_the_opening_apply_to_the_first_request(tmp_path: Path):
     stage = Stage(tmp_path, [finish()])
     async with anyio.create_task_group() as process:
         engine = stage.engine(process)
@@ -481,7 +481,7 @@ async def test_what_is_chosen_with_the_opening_is_known_before_the_first_request
     assert ApprovalSwitched(automatic=False) in facts
 
 
-async def test_rewinding_forgets_what_came_after_and_asks_before_going_on(tmp_path: Path):
+async def test_rewinding_drops_later_events_and_asks_before_continuing(tmp_path: Path):
     stage = Stage(tmp_path, [call("list_files", path=".", recursive=False)], [finish()], [finish()])
     async with anyio.create_task_group() as process:
         engine = stage.engine(process)
@@ -522,7 +522,7 @@ async def test_rewinding_into_a_call_goes_back_to_before_it_and_does_not_repeat_
     assert told == [CALL_TAKEN_BACK]
 
 
-async def test_the_same_words_sent_twice_are_on_record_once(tmp_path: Path):
+async def test_a_message_sent_twice_is_recorded_once(tmp_path: Path):
     stage = Stage(tmp_path, [write("a", "1")], [finish()])
     await stage.play("say twice; say twice; yes", "yes")
     assert [fact.text for fact in stage.facts if isinstance(fact, UserSpoke)] == ["twice"]
@@ -548,7 +548,7 @@ async def test_a_context_that_is_too_long_again_later_is_cut_further(tmp_path: P
     assert (sent[9], sent[10]) == (6, 3)
 
 
-async def test_a_queue_that_is_full_takes_no_more_and_says_so(tmp_path: Path):
+async def test_a_full_queue_refuses_messages(tmp_path: Path):
     stage = Stage(tmp_path, [write("a", "1")], [finish()])
     async with anyio.create_task_group() as process:
         engine = stage.engine(process)
@@ -564,7 +564,7 @@ async def test_a_queue_that_is_full_takes_no_more_and_says_so(tmp_path: Path):
         process.cancel_scope.cancel()
 
 
-async def test_a_queued_message_can_be_changed_and_taken_back_until_it_is_heard(tmp_path: Path):
+async def test_a_queued_message_can_be_edited_and_removed_until_it_is_sent(tmp_path: Path):
     stage = Stage(tmp_path, [write("a", "1")], [finish()])
     async with anyio.create_task_group() as process:
         engine = stage.engine(process)
@@ -610,7 +610,7 @@ async def test_two_tasks_of_one_engine_do_not_disturb_each_other(tmp_path: Path)
     assert stage.store.exists("t2")
 
 
-async def test_a_task_whose_folder_is_deleted_meanwhile_says_so_and_can_be_continued(
+async def test_a_task_whose_folder_is_deleted_reports_it_and_can_continue(
     tmp_path: Path,
 ):
     stage = Stage(tmp_path, [run("rm -rf ../home")], [write("a", "1")], [finish()])
@@ -622,9 +622,7 @@ async def test_a_task_whose_folder_is_deleted_meanwhile_says_so_and_can_be_conti
 
 
 @pytest.mark.parametrize(("said", "told"), [("@/a", "looked up: @/a"), ("@/broken", "broken")])
-async def test_what_is_mentioned_is_looked_up_before_the_next_request(
-    tmp_path: Path, said: str, told: str
-):
+async def test_mentions_are_resolved_before_the_next_request(tmp_path: Path, said: str, told: str):
     """Whatever goes wrong with it: the task goes on."""
     stage = Stage(tmp_path, [write("a", "1")], [finish()])
     await stage.play(f"say {said}; yes", "yes")

@@ -7,7 +7,6 @@ import anyio
 import pytest
 
 from rookery.core.asks import AskKind
-from rookery.core.command_lines import Deed, Judgement, Pipeline, Target
 from rookery.core.commands import Cancel, CloseTask, OpenTask, RestoreFiles, Rewind
 from rookery.core.facts import (
     Asked,
@@ -21,7 +20,7 @@ from rookery.core.facts import (
     ToolStarted,
 )
 from rookery.core.undo_plan import steps_since
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Deed, Judgement, Outcome, Permit, Pipeline, Target
 from rookery.storage.verify import verify
 from support.stage import TASK, Stage, call, finish, run, write
 
@@ -42,7 +41,7 @@ async def test_files_are_saved_before_the_call_and_settled_after_it(tmp_path: Pa
     assert [(effect.path, effect.before) for effect in effects] == [("a.txt", None)]
 
 
-async def test_what_a_command_did_is_on_record_before_the_task_ends(tmp_path: Path):
+async def test_changes_of_a_command_are_recorded_before_the_task_ends(tmp_path: Path):
     stage = Stage(tmp_path, [run("echo x > a.txt")], [finish()], automatic=True, checkpoints=True)
     await stage.play("yes")
     (changed,) = of(stage, FilesChanged)
@@ -52,7 +51,7 @@ async def test_what_a_command_did_is_on_record_before_the_task_ends(tmp_path: Pa
     assert stage.kinds()[-1] == "TaskClosed"
 
 
-async def test_nothing_is_saved_for_what_only_reads(tmp_path: Path):
+async def test_read_only_calls_save_no_checkpoint(tmp_path: Path):
     stage = Stage(
         tmp_path, [call("list_files", path=".")], [finish()], automatic=True, checkpoints=True
     )
@@ -60,14 +59,14 @@ async def test_nothing_is_saved_for_what_only_reads(tmp_path: Path):
     assert of(stage, CheckpointSaved) == of(stage, SavingFiles) == []
 
 
-async def test_nothing_is_saved_before_the_answer_is_yes(tmp_path: Path):
+async def test_no_checkpoint_is_saved_before_approval(tmp_path: Path):
     stage = Stage(tmp_path, [write("a.txt", "x\n")], [finish()], checkpoints=True)
     await stage.play("no", "yes")
     assert of(stage, CheckpointSaved) == []
     assert not (tmp_path / "shadow").exists()
 
 
-async def test_a_command_does_not_keep_what_it_wrote_to_protected_files(tmp_path: Path):
+async def test_changes_of_protected_files_by_a_command_are_reverted(tmp_path: Path):
     planted = "mkdir .vscode; echo evil > .vscode/tasks.json; echo fine > a.txt"
     stage = Stage(tmp_path, [run(planted)], [finish()], automatic=True, checkpoints=True)
     (stage.root / "AGENTS.md").write_text("ours\n")
@@ -77,7 +76,7 @@ async def test_a_command_does_not_keep_what_it_wrote_to_protected_files(tmp_path
     assert ".vscode/tasks.json" in of(stage, Reminded)[0].text
 
 
-async def test_a_protected_file_that_was_changed_is_as_it_was(tmp_path: Path):
+async def test_a_changed_protected_file_is_restored(tmp_path: Path):
     stage = Stage(
         tmp_path, [run("echo obey >> AGENTS.md")], [finish()], automatic=True, checkpoints=True
     )
@@ -95,14 +94,14 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("command", PLANTED.values(), ids=PLANTED.keys())
-async def test_what_a_command_planted_is_put_back(tmp_path: Path, command: str):
+async def test_files_planted_by_a_command_are_removed(tmp_path: Path, command: str):
     stage = Stage(tmp_path, [run(command)], [finish()], automatic=True, checkpoints=True)
     (stage.root / ".gitignore").write_text(".zed/\n")
     await stage.play("yes")
     assert [path.name for path in stage.root.iterdir()] == [".gitignore"]
 
 
-async def test_an_ignored_file_is_as_it_was(tmp_path: Path):
+async def test_an_ignored_protected_file_is_restored(tmp_path: Path):
     stage = Stage(
         tmp_path, [run("echo evil > .envrc")], [finish()], automatic=True, checkpoints=True
     )
@@ -112,7 +111,7 @@ async def test_an_ignored_file_is_as_it_was(tmp_path: Path):
     assert (stage.root / ".envrc").read_text() == "ours\n"
 
 
-async def test_what_a_command_plants_while_it_runs_on_is_put_back_before_the_next_call(
+async def test_files_planted_by_a_background_command_are_removed_before_the_next_call(
     tmp_path: Path,
 ):
     plants = "while [ ! -e x.txt ]; do sleep 0.02; done; echo evil > AGENTS.md; touch y; sleep 60"
@@ -129,7 +128,7 @@ async def test_what_a_command_plants_while_it_runs_on_is_put_back_before_the_nex
     assert not (stage.root / "AGENTS.md").exists()
 
 
-async def test_what_was_put_back_is_told_before_the_user_is_asked_whether_all_is_done(
+async def test_reverted_files_are_reported_before_the_completion_question(
     tmp_path: Path,
 ):
     stage = Stage(
@@ -146,7 +145,7 @@ async def test_what_was_put_back_is_told_before_the_user_is_asked_whether_all_is
     )
 
 
-async def test_a_command_that_ends_with_its_task_is_told(tmp_path: Path):
+async def test_a_command_that_ends_with_its_task_is_reported(tmp_path: Path):
     stage = Stage(
         tmp_path,
         [call("execute_command", command="sleep 60", timeout=0.2)],
@@ -159,7 +158,7 @@ async def test_a_command_that_ends_with_its_task_is_told(tmp_path: Path):
     assert stage.kinds()[-1] == "TaskClosed"
 
 
-async def test_nothing_follows_the_end_of_a_task_however_often_it_is_ended(tmp_path: Path):
+async def test_nothing_is_recorded_after_the_end_of_a_task(tmp_path: Path):
     stage = Stage(tmp_path, [finish()], checkpoints=True)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as process:
@@ -176,7 +175,7 @@ async def test_nothing_follows_the_end_of_a_task_however_often_it_is_ended(tmp_p
     assert (kinds[-1], kinds.count("TaskClosed")) == ("TaskClosed", 1)
 
 
-async def test_without_checkpoints_the_task_goes_on_and_says_so_once(tmp_path: Path):
+async def test_without_checkpoints_the_task_continues_and_reports_it_once(tmp_path: Path):
     stage = Stage(
         tmp_path,
         [write("a.txt", "x\n"), write("b.txt", "y\n")],
@@ -191,7 +190,7 @@ async def test_without_checkpoints_the_task_goes_on_and_says_so_once(tmp_path: P
     assert "No checkpoint was made" in note.text
 
 
-async def test_files_and_words_go_back_while_the_task_asks(tmp_path: Path):
+async def test_files_and_conversation_can_be_rewound_while_a_question_is_open(tmp_path: Path):
     stage = Stage(
         tmp_path,
         [write("a.txt", "1\n")],
@@ -249,7 +248,7 @@ async def test_changes_before_and_after_a_restore_beside_a_command_do_not_overla
     assert verify(stage.store.folder(TASK)) == []
 
 
-async def test_what_a_crash_left_of_protected_files_is_put_back_told_and_can_come_back(
+async def test_protected_files_changed_by_a_crashed_command_are_restored_and_reported(
     tmp_path: Path,
 ):
     (tmp_path / "work").mkdir()
@@ -281,7 +280,7 @@ async def test_what_a_crash_left_of_protected_files_is_put_back_told_and_can_com
     assert verify(stage.store.folder(TASK)) == []
 
 
-async def test_a_call_whose_process_died_can_be_taken_back_all_the_same(tmp_path: Path):
+async def test_a_call_whose_process_died_can_be_undone(tmp_path: Path):
     stage = Stage(tmp_path, [run("echo x > a.txt")], [finish()], checkpoints=True)
     await stage.play("yes", "crash")
     second = Stage(tmp_path, [finish()], checkpoints=True)
@@ -302,9 +301,7 @@ LINES = [
 @pytest.mark.parametrize(
     ("judged", "saved"), LINES, ids=["reads", "reads in a shell", "writes", "not judged"]
 )
-def test_only_for_lines_that_need_no_shell_it_is_believed_that_they_only_read(
-    judged: Judgement | None, saved: bool
-):
+def test_only_commands_without_a_shell_count_as_read_only(judged: Judgement | None, saved: bool):
     async def perform(permit: Permit) -> Outcome:
         return Outcome(text="")
 

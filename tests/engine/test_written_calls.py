@@ -47,9 +47,9 @@ def test_a_call_of_a_known_tool_is_found_in_text(text: str, tool: str):
         "<edited>\n<read_files>",
     ],
 )
-def test_words_about_tools_are_no_calls(text: str):
+def test_text_about_tools_is_not_a_call(text: str):
     assert written_call(text, TOOLS) == ""
 
 
 def test_a_long_text_full_of_openings_is_read_quickly():
-    assert written_call("x <edit> ```\n" * 50_000, TOOLS) == ""
+    assert written_call("x <edit> ```\n" * 10_000, TOOLS) == ""

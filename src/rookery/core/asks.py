@@ -1,9 +1,9 @@
-"""The questions an agent can stop on, what each means for its client, and rulings about calls.
+"""The questions an agent stops on, and rulings about tool calls.
 
-An agent loop stops only by asking. The kind of the ask says what it needs; the category
-says whether the task is waiting, finished, paused or still running; the required action
-says what a client should offer. Questions of governance carry an `IntentQuestion` besides.
-A `Ruling` is an opinion about a tool call; the strictest one holds.
+The loop stops only by asking. The kind of an ask says what it needs. Its category says whether the
+task is waiting, finished, paused or still running. The required action says what a client should
+offer. Governance questions also carry an `IntentQuestion`. The strictest `Ruling` on a call
+applies.
 """
 
 import json
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Reply: TypeAlias = Literal["yes", "no", "message"]
 
 Choice: TypeAlias = Literal["task", "expand", "halt"]
-"""What can be said besides yes and no: yes, and for the rest of the task; yes, and it belongs to
-the scope from now on; no, and stop the task."""
+"""Answers besides yes and no: yes for the rest of the task; yes and add it to the scope; no and
+stop the task."""
 CHOICES: tuple[Choice, ...] = get_args(Choice)
 
 
@@ -87,7 +87,7 @@ CATEGORY: dict[AskKind, AskCategory] = {
 }
 
 ASKED_AGAIN = (AskKind.COMPLETION_RESULT, AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
-"""What is asked of a task that was opened again, in place of what was asked before."""
+"""Questions that a reopened task asks instead of the one it had open."""
 
 _YES_NO_TEXT: frozenset[Reply] = frozenset(("yes", "no", "message"))
 _TEXT: frozenset[Reply] = frozenset(("message",))
@@ -114,7 +114,7 @@ REQUIRED_ACTION: dict[AskKind, RequiredAction] = {
 
 
 def category(ask: str | None) -> AskCategory | None:
-    """The category of an ask by its wire name; None for a kind that is not known."""
+    """The category of an ask by its wire name; None for an unknown kind."""
     kind = _known(ask)
     return CATEGORY[kind] if kind else None
 
@@ -133,7 +133,7 @@ def is_non_blocking_ask(ask: str | None) -> bool:
 
 
 def takes(ask: AskKind) -> frozenset[Reply]:
-    """The replies an ask can be given. A question in words takes only words."""
+    """The possible replies to an ask. An open question takes only text."""
     return _TEXT if ask is AskKind.FOLLOWUP else _YES_NO_TEXT
 
 
@@ -145,7 +145,7 @@ _NAMES = frozenset(kind.value for kind in AskKind)
 
 
 def reply_of(choice: Choice) -> Literal["yes", "no"]:
-    """What a choice is first of all."""
+    """The yes or no that a choice implies."""
     return "no" if choice == "halt" else "yes"
 
 
@@ -164,8 +164,8 @@ class AskedTarget(Struct, frozen=True, kw_only=True):
 
 
 class IntentQuestion(Struct, frozen=True, kw_only=True):
-    """`pattern` is what `expand` would add to the scope, and `grant` what `task` would allow for
-    the rest of the task: a pattern of paths, or how a command begins."""
+    """`pattern` is what `expand` would add to the scope. `grant` is what `task` would allow for
+    the rest of the task: a path pattern or a command prefix."""
 
     intent_id: str = ""
     intent_name: str = ""
@@ -174,9 +174,9 @@ class IntentQuestion(Struct, frozen=True, kw_only=True):
     reasons: tuple[AskedReason, ...] = ()
     targets: tuple[AskedTarget, ...] = ()
     analysis: str = ""
-    """How much is known of a command."""
+    """How well the command is understood."""
     sandboxed: bool = False
-    """Whether the sandbox keeps the command to the scope; it may run in one that does not."""
+    """Whether the sandbox confines the command to the scope."""
     pattern: str = ""
     grant: str = ""
     choices: tuple[Choice, ...] = ()
@@ -217,13 +217,13 @@ def as_json(question: IntentQuestion, *, approval_id: str, binding: str, diff: s
 
 
 KEYS: Mapping[Choice, str] = {"task": "t", "expand": "e", "halt": "s"}
-"""How a choice is made at a terminal."""
+"""The terminal key for each choice."""
 UNBOUNDED = "unbounded"
-"""The analysis of a command of which nobody can tell beforehand what it writes."""
+"""Analysis of a command whose writes cannot be predicted."""
 
 
 def question_lines(question: IntentQuestion, ways: Mapping[Choice, str] = KEYS) -> tuple[str, ...]:
-    """What else a person must know to answer, line by line. `ways` are how choices are made."""
+    """Lines with what a person needs to know to answer. `ways` describe how to make each choice."""
     name = f' "{question.intent_name}"' if question.intent_name else ""
     owns = ", ".join(question.scope) or "nothing"
     lines = [f"Scope of {question.intent_id}{name}: {owns}"] if question.intent_id else []
@@ -246,7 +246,7 @@ def _keeps(question: IntentQuestion) -> str:
 
 
 def offered_in(question: str) -> frozenset[str]:
-    """The suggestions of a question of the model's; none if they cannot be told."""
+    """The suggested answers in a model's question; none if they cannot be parsed."""
     try:
         suggested = json.loads(question).get("suggest", [])
         return frozenset(str(each["answer"]).strip() for each in suggested)
@@ -255,7 +255,7 @@ def offered_in(question: str) -> frozenset[str]:
 
 
 class Decision(IntEnum):
-    """From no opinion to the strictest. The greatest of several decisions is the one that holds."""
+    """From no opinion to the strictest. The greatest of several decisions applies."""
 
     NONE = 0
     ALLOW = 1
@@ -264,8 +264,8 @@ class Decision(IntEnum):
 
 
 class Ruling(Struct, frozen=True):
-    """`notes` are for whoever is asked, whoever's opinion leads to that. `refusals` are what the
-    model reads if it comes to nothing, `question` what governance wants to know."""
+    """`notes` are shown to the user whenever the user is asked. `refusals` are what the model
+    reads if the call is refused. `question` is what governance asks."""
 
     decision: Decision = Decision.NONE
     reasons: tuple[str, ...] = ()
@@ -273,7 +273,7 @@ class Ruling(Struct, frozen=True):
     refusals: "tuple[Refusal, ...]" = ()
     question: IntentQuestion | None = None
     told: tuple[str, ...] = ()
-    """What the model reads with the result, if the call is made."""
+    """Notes the model reads with the result, if the call is made."""
 
 
 def allow() -> Ruling:
@@ -289,8 +289,8 @@ def deny(reason: str) -> Ruling:
 
 
 def joined(rulings: Iterable[Ruling]) -> Ruling:
-    """Several opinions as one: the gravest decision, the reasons of those who share it, and
-    everybody's notes. Where the gravest refuse with a code, the model learns of every problem."""
+    """Combine rulings: the strictest decision, the reasons behind it, and all notes. The model
+    gets every refusal with a code."""
     opinions = list(rulings)
     gravest = max((ruling.decision for ruling in opinions), default=Decision.NONE)
     reasons = tuple(
@@ -308,9 +308,9 @@ def joined(rulings: Iterable[Ruling]) -> Ruling:
 
 
 def strictest(rulings: Iterable[Ruling]) -> Ruling:
-    """What holds after all opinions were heard.
+    """Combine all rulings into one.
 
-    Nobody having an opinion means asking: what no rule allows is not allowed.
+    If no rule has an opinion, ask: what no rule allows is not allowed.
     """
     ruling = joined(rulings)
     return ruling if ruling.decision else replace(ruling, decision=Decision.ASK)

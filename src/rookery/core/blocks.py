@@ -1,14 +1,14 @@
-"""What a model reads and writes: the blocks of a turn, whole or with their middle left out.
+"""The blocks of a turn, whole or shortened, and images.
 
-Pictures are shown to models that see, and described to the others. Type and size are read from
-the header alone. Nothing is decoded: a header is a few bytes at known places, and every place is
-checked to be there before it is read.
+Images go to models that accept them and are described to others. Type and size are read from the
+file header only. Nothing is decoded, and every offset is checked before it is read.
 """
 
 import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
@@ -19,7 +19,7 @@ from rookery.core.limits import KIB, MIB
 LEFT_OUT = "\n[… {count} characters left out …]\n"
 PICTURE_LEFT_OUT = "[a picture was left out]"
 SHORTEST = 200
-"""Of a text that is shortened this much is always kept: room for the remark and a few words."""
+"""Characters a shortened text always keeps: the note about the cut and a few words."""
 
 
 class Text(Struct, frozen=True, kw_only=True):
@@ -27,10 +27,10 @@ class Text(Struct, frozen=True, kw_only=True):
 
 
 class Thinking(Struct, frozen=True, kw_only=True):
-    """Reasoning the provider let us see.
+    """Reasoning that the provider returned.
 
-    `signature` is whatever the provider wants back unchanged; only the wire family that made
-    it (`source`) can read it, so no other provider is sent it.
+    `signature` goes back to the provider unchanged. Only the wire format in `source` understands
+    it, so no other provider receives it.
     """
 
     text: str
@@ -39,19 +39,25 @@ class Thinking(Struct, frozen=True, kw_only=True):
 
 
 class Image(Struct, frozen=True, kw_only=True):
-    """A picture; `data` is base64."""
+    """An image; `data` is base64."""
 
     media_type: str
     data: str
 
 
-class ToolCall(Struct, frozen=True, kw_only=True):
-    """A call as the model made it. `problem` says why its arguments cannot be used, if so."""
+class ToolCall(Struct, frozen=True, kw_only=True, dict=True):
+    """A call as the model made it. `problem` says why its arguments cannot be used."""
 
     id: str
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     problem: str = ""
+
+    @cached_property
+    def key(self) -> str:
+        """The same for two calls that ask for the same thing."""
+        text = json.dumps([self.name, dict(self.arguments)], sort_keys=True, default=str)
+        return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 class ToolResult(Struct, frozen=True, kw_only=True):
@@ -76,9 +82,9 @@ def shorter(text: str, longest: int) -> str:
 
 
 def shorter_block(block: Block, longest: int) -> Block | None:
-    """The block with nothing longer than `longest` in it; None for one that has to go whole.
+    """The block with no text longer than `longest`; None if it must be dropped.
 
-    Reasoning is signed by its provider, so it stays as it is or goes.
+    Reasoning is signed by its provider, so it is kept unchanged or dropped.
     """
     match block:
         case Text(text=text):
@@ -103,14 +109,8 @@ def _shorter_arguments(arguments: Mapping[str, Any], longest: int) -> Mapping[st
     return cut if len(spelled) <= 4 * longest else {"left_out": shorter(spelled, longest)}
 
 
-def call_key(call: ToolCall) -> str:
-    """The same for two calls that ask for the same thing."""
-    text = json.dumps([call.name, dict(call.arguments)], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-
-
 def times_repeated(recent: tuple[str, ...], key: str, longest_cycle: int = 3) -> int:
-    """How often the calls just made already went through the circle this call would close."""
+    """How often the latest calls already went through the cycle that this call would close."""
     walk = (*recent, key)
     return max(_laps(walk, cycle) for cycle in range(1, longest_cycle + 1))
 
@@ -133,12 +133,12 @@ _AVIF_HEADER = 64 * 1024
 
 MOST_PIXELS = 40_000_000
 TOGETHER = 20 * MIB
-"""Bytes of pictures that are shown at once."""
+"""Largest total size of the images in one request."""
 _SHOWN_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 class ImageFacts(Struct, frozen=True):
-    """`width` and `height` are 0 if the header does not say them, which no whole picture does."""
+    """`width` and `height` are 0 if the header does not contain them."""
 
     name: str
     media_type: str
@@ -151,7 +151,7 @@ class ImageFacts(Struct, frozen=True):
 
 
 def image_facts(data: bytes) -> ImageFacts | None:
-    """None for what is no picture of a kind that we know."""
+    """None if it is not an image of a known type."""
     return next((facts for read in _READERS if (facts := read(data)) is not None), None)
 
 
@@ -178,7 +178,7 @@ def _jpeg(data: bytes) -> ImageFacts | None:
 
 
 def _segments(data: bytes) -> Iterator[tuple[int, int]]:
-    """Markers, and where the length of what follows each of them stands."""
+    """Markers and the offset of the length that follows each."""
     at = 2
     for _ in range(_MOST_SEGMENTS):
         while data[at : at + 2] == b"\xff\xff":
@@ -260,7 +260,7 @@ def _facts(name: str, media_type: str, width: int, height: int) -> ImageFacts:
 
 
 def _big(data: bytes, at: int, size: int) -> int:
-    """The number there, or 0 if the data ends before it does."""
+    """The big-endian number at an offset, or 0 if the data is too short."""
     there = data[at : at + size]
     return int.from_bytes(there, "big") if len(there) == size else 0
 
@@ -277,14 +277,14 @@ _READERS: tuple[Callable[[bytes], ImageFacts | None], ...] = (
 
 
 class Picture(Struct, frozen=True, kw_only=True):
-    """What is said of a picture, and the picture itself if it is shown."""
+    """The description of an image, and the image itself if the model can see it."""
 
     words: str
     image: Image | None = None
 
 
 class Sight(Struct, frozen=True, kw_only=True):
-    """Whether a model sees pictures, how large each may be, and what is left for all."""
+    """Whether the model accepts images, the limit for each, and what is left of the total limit."""
 
     sees: bool
     most: int
@@ -292,7 +292,7 @@ class Sight(Struct, frozen=True, kw_only=True):
 
 
 def picture(data: bytes, sight: Sight, *, complete: bool = True) -> Picture | None:
-    """None if it is none. It is `complete` if `data` is all of the file."""
+    """None if it is not an image. `complete` says that `data` is the whole file."""
     facts = image_facts(data)
     if facts is None:
         return None

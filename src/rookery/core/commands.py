@@ -1,11 +1,10 @@
-"""Everything a client may request. Imperative, where facts are in the past tense.
+"""Everything a client may request. Commands are imperative, facts are in the past tense.
 
-A command is either refused at once or leads to facts in the task's log. Nothing is
-returned: a client learns what became of its command the way everybody else does.
+A command is rejected at once or leads to facts in the task's log. It returns nothing: a client
+learns its effect from the log, like every other client.
 
-A field that a request does not have is named, never dropped: `auto_aprove: false` would start an
-agent that acts without asking. So is a field that is there twice, as readers take one of its
-values, and it may be the wrong one.
+An unknown field is an error, never ignored: `auto_aprove: false` would start an agent that acts
+without asking. A repeated field is an error too, because parsers disagree about which one counts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +22,7 @@ _NEARLY = 0.85
 
 
 def unknown_field(given: Iterable[str], known: Iterable[str]) -> str:
-    """A clause about the first field that is not known, with the nearest that is; or nothing."""
+    """A clause about the first unknown field and the closest known one; empty if all are known."""
     names = list(known)
     for name in given:
         if name not in names:
@@ -32,8 +31,8 @@ def unknown_field(given: Iterable[str], known: Iterable[str]) -> str:
 
 
 def misspelled_field(given: Iterable[str], known: Sequence[str]) -> str:
-    """A clause about the first field that is nearly a known one; or nothing. For formats of
-    others, whose own fields are to be let through."""
+    """A clause about the first field that is almost a known one; empty if none. For foreign
+    formats, where other fields are allowed."""
     from difflib import get_close_matches
 
     for name in given:
@@ -43,7 +42,7 @@ def misspelled_field(given: Iterable[str], known: Sequence[str]) -> str:
 
 
 def unknown_field_within(given: object, read: object) -> str:
-    """The same for all that a value was `read` from, however deep."""
+    """The same for the whole JSON value that was `read`, at any depth."""
     if isinstance(read, Struct) and isinstance(given, Mapping):
         names = [field.name for field in fields(read)]
         here = unknown_field((each for each in given if each != KIND), names)
@@ -54,11 +53,11 @@ def unknown_field_within(given: object, read: object) -> str:
 
 
 class _Repeated(Exception):
-    """Some object has this field twice."""
+    """An object has this field twice."""
 
 
 def repeated_field(text: bytes | str) -> str:
-    """A clause about the first field that an object in this JSON has twice; or nothing."""
+    """A clause about the first repeated field in this JSON; empty if none."""
     import json
 
     try:
@@ -111,12 +110,12 @@ class OpenTask(Struct, frozen=True, kw_only=True):
     mode: str = "code"
     provider: str = ""
     model: str = ""
-    """The model to begin with; the usual one if there is none. Without a provider, one of the
-    usual provider."""
+    """The first model; the default one if empty. Without a provider, a model of the default
+    provider."""
     automatic: bool | None = None
-    """Whether it acts without asking, if that is not as usual."""
+    """Whether actions are auto-approved; None for the default."""
     intent: str = ""
-    """The id of the intent that it works for from the beginning."""
+    """The id of the intent to select at the start."""
 
 
 class ReopenTask(Struct, frozen=True, kw_only=True):
@@ -134,15 +133,15 @@ class Answer(Struct, frozen=True, kw_only=True):
     digest: str = ""
     by: Literal["user", "policy"] = "user"
     always: bool = False
-    """Allow from now on what the question's rule says."""
+    """Add the rule in the question."""
     choice: Choice | None = None
-    """What goes beyond yes or no, if the question offers it."""
+    """A choice beyond yes and no, if the question offers it."""
     message_id: str = ""
-    """Names its words, if they may have been sent before: then they are not heard again."""
+    """Identifies the text, so that a second delivery is ignored."""
 
 
 class Speak(Struct, frozen=True, kw_only=True):
-    """Words for the model, to be heard at the next opportunity. They answer no question."""
+    """A message for the model, delivered with the next request. It answers no question."""
 
     task_id: str
     message_id: str
@@ -151,7 +150,7 @@ class Speak(Struct, frozen=True, kw_only=True):
 
 
 class EditQueue(Struct, frozen=True, kw_only=True):
-    """Change words that have not been heard yet; no text takes them back."""
+    """Change a queued message; without a text, remove it."""
 
     task_id: str
     message_id: str
@@ -159,19 +158,19 @@ class EditQueue(Struct, frozen=True, kw_only=True):
 
 
 class Cancel(Struct, frozen=True, kw_only=True):
-    """Stop what is being done. The task stays open and asks whether to go on."""
+    """Cancel the current step. The task stays open and asks whether to continue."""
 
     task_id: str
 
 
 class RetryNow(Struct, frozen=True, kw_only=True):
-    """Do not wait any longer for the next try."""
+    """Retry now instead of waiting."""
 
     task_id: str
 
 
 class Condense(Struct, frozen=True, kw_only=True):
-    """Have the older part of the conversation summarised, although it still fits."""
+    """Summarise the older part of the conversation, although it still fits."""
 
     task_id: str
 
@@ -181,16 +180,15 @@ class CloseTask(Struct, frozen=True, kw_only=True):
 
 
 class Rewind(Struct, frozen=True, kw_only=True):
-    """Take the conversation back to event `to`."""
+    """Rewind the conversation to event `to`."""
 
     task_id: str
     to: int
 
 
 class RestoreFiles(Struct, frozen=True, kw_only=True):
-    """Put back the files as they were at event `to`; those that somebody else has changed
-    since only with `overwrite`.
-    """
+    """Restore the files as of event `to`. Files that someone else changed since are restored
+    only with `overwrite`."""
 
     task_id: str
     to: int
@@ -198,7 +196,7 @@ class RestoreFiles(Struct, frozen=True, kw_only=True):
 
 
 class StopCommand(Struct, frozen=True, kw_only=True):
-    """End a command that runs on behind its call."""
+    """Stop a background command."""
 
     task_id: str
     call_id: str
@@ -210,7 +208,7 @@ class SwitchMode(Struct, frozen=True, kw_only=True):
 
 
 class SwitchModel(Struct, frozen=True, kw_only=True):
-    """Have another model do the rest of the task, and of those that work for it."""
+    """Use another model for the rest of the task and its sub-tasks."""
 
     task_id: str
     provider: str
@@ -218,14 +216,14 @@ class SwitchModel(Struct, frozen=True, kw_only=True):
 
 
 class SwitchApproval(Struct, frozen=True, kw_only=True):
-    """Whether actions of a task, and of those that work for it, need a yes from now on."""
+    """Switch auto-approve on or off for a task and its sub-tasks."""
 
     task_id: str
     automatic: bool
 
 
 class SelectIntent(Struct, frozen=True, kw_only=True):
-    """Have the task work for an intent; without an id for none."""
+    """Select an intent for the task; without an id, clear it."""
 
     task_id: str
     intent_id: str = ""

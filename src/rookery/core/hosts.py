@@ -1,8 +1,8 @@
-"""Web addresses and hosts: which are understood, which are never opened, and what an entry covers.
+"""Web addresses and hosts: parsing, addresses that are never opened, and entries of allow lists.
 
-Only addresses are taken that cannot be read in two ways, so that what a person is shown is where
-a browser goes. An entry of allowed hosts is `example.com` (ports 80 and 443), `example.com:8443`,
-`*.example.com` (all names below it) or an address with its port, such as `localhost:5432`.
+Addresses that could be read in two ways are rejected, so that a browser opens what the user was
+shown. An entry is `example.com` (ports 80 and 443), `example.com:8443`, `*.example.com` (all
+subdomains) or an address with its port, such as `localhost:5432`.
 """
 
 import re
@@ -14,13 +14,13 @@ from msgspec import Struct
 
 LONGEST_ADDRESS = 4000
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
-"""The names by which this machine may be meant. Names that merely lead to it are not among them."""
+"""Names of this machine. Names that merely resolve to it are not included."""
 
 _PORTS = {"http": 80, "https": 443}
 _NAME = re.compile(r"(?=.{1,253}\Z)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z][a-z0-9-]{0,62}")
 _WITHHELD_NAMES = ("metadata.google.internal", "metadata.goog", "metadata")
 _EMBEDDING = ip_network("64:ff9b::/96")
-"""Where translators put IPv4 addresses."""
+"""IPv6 prefix with embedded IPv4 addresses (NAT64)."""
 _WITHHELD = (
     ip_network("168.63.129.16/32"),  # where machines of a data centre are told about themselves
     ip_network("::/96"),  # how IPv4 addresses were once written
@@ -33,7 +33,7 @@ _ENTRY = re.compile(r"(\*\.)?(\[[0-9a-f:.]+\]|[^\[\]:/@\s*]+)(?::(\d{1,5}))?")
 
 
 class WebAddress(Struct, frozen=True):
-    """`host` is in lower case, and without brackets if it is an IPv6 address."""
+    """`host` is in lower case, and without brackets for IPv6."""
 
     url: str
     scheme: str
@@ -52,7 +52,7 @@ class WebAddress(Struct, frozen=True):
 
 
 def web_address(said: str) -> WebAddress:
-    """Raises `ValueError` with a sentence if this is no address of a web page."""
+    """Parse the address of a web page. Raises `ValueError` with a sentence."""
     if not said.isascii() or not said.isprintable() or set(said) & set(' \\"<>^`{|}'):
         raise ValueError(
             "An address must not contain blanks, backslashes or characters beyond ASCII."
@@ -75,7 +75,7 @@ def web_address(said: str) -> WebAddress:
 
 
 def origin_of(url: str) -> str:
-    """The origin of a page; nothing if it is no web page that we would open."""
+    """The origin of a page; empty if it is not a web page that can be opened."""
     try:
         return web_address(url).origin
     except ValueError:
@@ -83,7 +83,8 @@ def origin_of(url: str) -> str:
 
 
 def is_plain_host(host: str) -> bool:
-    """A name whose last part begins with a letter, or an IP address in its usual form."""
+    """Whether it is a name whose last label starts with a letter, or an IP address in its usual
+    form."""
     try:
         return str(ip_address(host)) == host and "%" not in host
     except ValueError:
@@ -91,7 +92,7 @@ def is_plain_host(host: str) -> bool:
 
 
 def is_withheld_name(host: str) -> bool:
-    """Names by which machines in a data centre are told their own keys."""
+    """Names of cloud metadata services, which hand out keys."""
     return host in _WITHHELD_NAMES
 
 
@@ -103,7 +104,7 @@ def is_private_literal(host: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the internet's, however it is written or wrapped."""
+    """Whether an IP address is public, also if it is embedded in another."""
     found = ip_address(address)
     inner = None if isinstance(found, IPv4Address) else _embedded(found)
     return _is_global(found if inner is None else inner)
@@ -136,7 +137,7 @@ class HostPort(Struct, frozen=True):
 
     @property
     def is_private(self) -> bool:
-        """This machine, or an address that is not one of the internet's."""
+        """Whether it is this machine or a non-public address."""
         return self.is_loopback or is_private_literal(self.name)
 
     @property
@@ -149,7 +150,7 @@ class HostPort(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """What one entry of a list allows. `below`: the names below this one, and not itself."""
+    """What one entry of an allow list matches. `below`: subdomains only."""
 
     name: str
     ports: tuple[int, ...]
@@ -162,14 +163,14 @@ class Entry(Struct, frozen=True):
 
 
 def host(name: str, port: int) -> HostPort | None:
-    """None for what is no plain name and no address. A dot at the end means nothing."""
+    """None if it is neither a plain name nor an address. A trailing dot is ignored."""
     plain = name.lower().removesuffix(".").removeprefix("[").removesuffix("]")
     known = is_plain_host(plain) and 0 < port < 65536
     return HostPort(plain, port) if known else None
 
 
 def entry(text: str) -> Entry | None:
-    """None for what is no entry. This machine and addresses need a port."""
+    """None if it is not a valid entry. This machine and IP addresses need a port."""
     found = _ENTRY.fullmatch(text.strip().lower())
     if not found:
         return None
@@ -186,7 +187,7 @@ def entries(texts: Iterable[str]) -> tuple[Entry, ...]:
 
 
 def faulty_entries(texts: Iterable[str]) -> list[str]:
-    """A sentence for each text that is no entry."""
+    """A sentence for each invalid entry."""
     return [
         f"'{text}' in sandbox.hosts is not a host. Write example.com, *.example.com or "
         "localhost:8080."

@@ -1,7 +1,7 @@
-"""Code as the index knows it: files, the definitions in them, and what a search finds.
+"""Indexed code: files, their definitions, and search results.
 
-Parsers find the definitions; headings of Markdown are found here. Lines count from 1, as
-everywhere a model sees them.
+Parsers find definitions; Markdown headings are found here. Lines count from 1, as everywhere a
+model sees them.
 """
 
 import re
@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 Mark: TypeAlias = tuple[int, int, int, int]
-"""Size, times of change of content and of file, and inode: as long as they stay, so does it."""
+"""Size, mtime, ctime and inode; the file is unchanged while they are."""
 
 _SMOOTHING = 60
 LONGEST_ROW = 120
@@ -30,7 +30,7 @@ class Found(Struct, frozen=True):
 
 
 class SourceListing(Struct, frozen=True, kw_only=True):
-    """The files to be indexed. Unless it is `complete`, there are others nobody looked at."""
+    """The files to index. Not `complete` if some were not listed."""
 
     files: Sequence[Found]
     complete: bool = True
@@ -38,7 +38,7 @@ class SourceListing(Struct, frozen=True, kw_only=True):
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """A file as it is. What is no text has an empty one."""
+    """A file and its text, which is empty if the file is not text."""
 
     text: str
     mark: Mark
@@ -46,7 +46,7 @@ class Source(Struct, frozen=True, kw_only=True):
 
 
 class CodeHit(Struct, frozen=True):
-    """Lines of a file. `score` is 1 for what every ranking puts first."""
+    """Lines of a file. A `score` of 1 means first in every ranking."""
 
     path: str
     start: int
@@ -61,7 +61,7 @@ class CodeHits(Struct, frozen=True, kw_only=True):
 
 
 def fused(rankings: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
-    """Reciprocal rank fusion: what several rankings put near the top comes first."""
+    """Reciprocal rank fusion of several rankings."""
     scores: dict[int, float] = {}
     for ranking in rankings:
         for place, id in enumerate(ranking):
@@ -71,7 +71,7 @@ def fused(rankings: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
 
 
 class Definition(Struct, frozen=True, kw_only=True):
-    """`depth` tells how many other definitions it is in."""
+    """`depth` is the number of enclosing definitions."""
 
     name: str
     kind: str
@@ -82,14 +82,14 @@ class Definition(Struct, frozen=True, kw_only=True):
 
 
 class Outline(Struct, frozen=True):
-    """What a file defines, in its order."""
+    """The definitions of a file, in order."""
 
     path: str
     definitions: tuple[Definition, ...] = ()
 
 
 def headings(rows: Sequence[str]) -> list[Definition]:
-    """The sections of a Markdown text, each up to the next one that is not inside it."""
+    """The sections of a Markdown text; each ends where the next of its level starts."""
     sections: list[Definition] = []
     ends: list[int] = []
     unfinished: list[tuple[int, int]] = []
@@ -129,8 +129,8 @@ def rendered(definitions: Sequence[Definition]) -> str:
 
 
 def folded(definitions: Sequence[Definition], budget: int) -> str:
-    """The definitions in at most `budget` characters: what lies deepest is left out first, then
-    what comes last. Empty if not even one of them fits."""
+    """The definitions in at most `budget` characters: the deepest are dropped first, then the
+    last. Empty if not even one fits."""
     for depth in sorted({each.depth for each in definitions}, reverse=True):
         definitions = [each for each in definitions if each.depth <= depth]
         text = rendered(definitions)
@@ -140,8 +140,8 @@ def folded(definitions: Sequence[Definition], budget: int) -> str:
 
 
 def rest_in_short(definitions: Sequence[Definition], after: int, size: int) -> str:
-    """What is defined behind line `after`, in far less than the `size` characters that are there;
-    empty if that cannot be."""
+    """An outline of what follows line `after`, much shorter than its `size` characters; empty if
+    that is not possible."""
     later = [each for each in definitions if each.start > after]
     return folded(later, min(LARGEST_REST, size // _WORTHWHILE))
 

@@ -1,12 +1,11 @@
 """What users and projects tell the agent: rules, skills, commands, and mentions in messages.
 
-Text of a project is quoted wherever it is shown, with its origin. It instructs, and grants
-nothing.
+Text of a project is always quoted with its origin. It can instruct the model but grants nothing.
 
 Mentions are `@/file`, `@/folder/`, `@https://…`, `@git-changes`, `@1a2b3c4`, `@problems`,
-`@terminal` and `/command`. One begins at a line's start or after whitespace, and one mark of
-punctuation at its end does not belong to it. In paths a backslash keeps the next character from
-meaning anything. What was piped to the words is what they are about, and points at nothing.
+`@terminal` and `/command`. A mention starts at the beginning of a line or after whitespace; one
+punctuation mark at its end is not part of it. A backslash in a path escapes the next character.
+Piped text contains no mentions.
 """
 
 import re
@@ -21,7 +20,7 @@ MentionKind: TypeAlias = Literal[
 ]
 
 PIPED_TEXT = "piped_text"
-"""The tag around what came through a pipe beside the user's words. It cannot be closed inside."""
+"""Tag around piped text. It cannot be closed inside."""
 
 _PUNCTUATION = ".,;:!?"
 _BEGIN, _END = r"(?<!\S)", r"(?=[.,;:!?]?(?:\s|\Z))"
@@ -46,8 +45,8 @@ _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
 class Mention(Struct, frozen=True, kw_only=True):
-    """`target` is the path relative to the workspace, the address or the hash. `start` and
-    `end` are where it stands in the text."""
+    """`target` is the path relative to the workspace, the address or the hash. `start` and `end`
+    are its position in the text."""
 
     kind: MentionKind
     target: str
@@ -66,7 +65,7 @@ def find_mentions(text: str) -> list[Mention]:
 
 
 def find_commands(text: str, known: Collection[str] | None = None) -> list[CommandMention]:
-    """What looks like a command, or only those of these names; never part of another mention."""
+    """Slash commands in a text, or only those with these names; never part of another mention."""
     taken = deque((mention.start, mention.end) for mention in find_mentions(text))
     commands: list[CommandMention] = []
     for found in _COMMAND.finditer(_without_piped(text)):
@@ -81,19 +80,19 @@ def find_commands(text: str, known: Collection[str] | None = None) -> list[Comma
 
 
 def server_prompt(text: str) -> str:
-    """The server whose prompt a text calls for, as in `/mcp:server:prompt words`; or nothing."""
+    """The MCP server in `/mcp:server:prompt words`; empty if it is not one."""
     found = _SERVER_PROMPT.match(text)
     return found["server"] if found else ""
 
 
 def points_somewhere(text: str) -> bool:
-    """Whether there may be something to look up."""
+    """Whether the text may contain mentions."""
     named = "/" in text and (find_commands(text) or server_prompt(text))
     return bool(named or ("@" in text and find_mentions(text)))
 
 
 def rendered(text: str, mentions: Iterable[Mention | CommandMention]) -> str:
-    """The text with every mention in words; what they point at is attached elsewhere."""
+    """The text with every mention in words; the content is attached elsewhere."""
     pieces: list[str] = []
     done = 0
     for mention in sorted(mentions, key=lambda each: each.start):
@@ -103,7 +102,7 @@ def rendered(text: str, mentions: Iterable[Mention | CommandMention]) -> str:
 
 
 def mention_of(path: str) -> str:
-    """How a user would mention a path; `find_mentions` gets the same path out of it."""
+    """The mention of a path; `find_mentions` returns the same path."""
     escaped = _TO_ESCAPE.sub(r"\\\g<0>", path)
     if escaped[-1:] in tuple(_PUNCTUATION):
         escaped = f"{escaped[:-1]}\\{escaped[-1]}"
@@ -111,7 +110,7 @@ def mention_of(path: str) -> str:
 
 
 def _without_piped(text: str) -> str:
-    """The user's own words, each where it was."""
+    """The text with piped parts blanked out, so that positions stay the same."""
     return _PIPED.sub(lambda piped: " " * len(piped[0]), text)
 
 
@@ -168,16 +167,16 @@ _UNSEEN = re.compile(
 """Characters that hide or turn text round, and what no person reads: tags, further selectors."""
 
 LONGEST_LINE = 1024
-"""Characters of somebody else's words that stand in a line of ours."""
+"""Longest foreign text inside one of our lines."""
 _OURS = ("user_message", "environment_details", "rules", "system")
-"""Tags by which the model tells who speaks: no text of others has any of them."""
+"""Tags that tell the model who speaks. They are removed from foreign text."""
 
 _SECTIONS = ("command", "instructions", "role", "skill")
-"""Tags that stand beside the lines in which others are named."""
+"""Tags beside lines with foreign names."""
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """One file of rules; `path` is what it is called."""
+    """One rules file; `path` is its displayed path."""
 
     path: str
     text: str
@@ -185,26 +184,26 @@ class Rule(Struct, frozen=True, kw_only=True):
 
 
 class NestedRules(Struct, frozen=True, kw_only=True):
-    """Rules that hold for work below a folder, and are read when there is some."""
+    """Rules for a subfolder, loaded when the agent works there."""
 
     folder: str
     path: str
 
 
 class Rules(Struct, frozen=True, kw_only=True):
-    """All rules that hold in a mode, in the order in which they are told."""
+    """All rules of a mode, in the order in which the model gets them."""
 
     for_mode: tuple[Rule, ...] = ()
     of_agents: tuple[Rule, ...] = ()
-    """AGENTS.md and its like, of the workspace itself."""
+    """AGENTS.md and similar files of the workspace root."""
     general: tuple[Rule, ...] = ()
     nested: tuple[NestedRules, ...] = ()
     problems: tuple[str, ...] = ()
-    """What was left out, and why, for the user."""
+    """What was skipped and why, for the user."""
 
 
 class Skill(Struct, frozen=True, kw_only=True):
-    """`path` is its file as it is called; `modes` are those it is for, all if there are none."""
+    """`path` is its displayed path; `modes` are the modes it is for, empty for all."""
 
     name: str
     description: str
@@ -219,25 +218,25 @@ class SlashCommand(Struct, frozen=True, kw_only=True):
     description: str = ""
     argument_hint: str = ""
     mode: str = ""
-    """The mode it wants to be carried out in."""
+    """The mode it should run in."""
     origin: Origin = "built-in"
 
 
 def revealed(text: str) -> tuple[str, int]:
-    """The text with unseen characters spelled out, and how many there were."""
+    """The text with invisible characters spelled out, and their number."""
     return _UNSEEN.subn(lambda found: f"<U+{ord(found[0]):04X}>", text)
 
 
 def quoted(tag: str, text: str, **attributes: str) -> str:
-    """Text of others between tags, which it cannot close by itself, and in which it cannot pose
-    as the user or the program."""
+    """Foreign text between tags that it cannot close and in which it cannot pose as the user or
+    the program."""
     said = "".join(f' {name}="{_attribute(value)}"' for name, value in attributes.items() if value)
     inner = _disarmed(text, tag).strip("\n")
     return f"<{tag}{said}>\n{inner}\n</{tag}>"
 
 
 def in_a_line(text: str, most: int = LONGEST_LINE) -> str:
-    """Words of others for a line of ours: they begin no other line, and end or begin no section."""
+    """Foreign text for one of our lines: it cannot start a new line or a section."""
     line = " ".join(revealed(text)[0].split())
     cut = line if len(line) <= most else line[: most - 1] + "…"
     return _disarmed(cut, *_SECTIONS)
@@ -250,8 +249,8 @@ def _disarmed(text: str, *tags: str) -> str:
 
 
 def skills_for(skills: tuple[Skill, ...], mode: str) -> tuple[Skill, ...]:
-    """The skills of a mode by name. The user's own is taken before a project's, then one made for
-    the mode before one for all."""
+    """The skills of a mode by name. The user's take precedence over a project's, then skills for
+    this mode over general ones."""
     chosen: dict[str, Skill] = {}
     for skill in skills:
         if not skill.modes or mode in skill.modes:
@@ -262,7 +261,7 @@ def skills_for(skills: tuple[Skill, ...], mode: str) -> tuple[Skill, ...]:
 
 
 def skill_text(skill: Skill, body: str, arguments: str = "") -> str:
-    """A skill as the model is given it."""
+    """A skill as sent to the model."""
     return "\n".join(
         [
             f"Skill: {skill.name}",
@@ -275,7 +274,7 @@ def skill_text(skill: Skill, body: str, arguments: str = "") -> str:
 
 
 def command_text(command: SlashCommand, arguments: str = "") -> str:
-    """A command as the model is given it."""
+    """A slash command as sent to the model."""
     facts = {
         "Description": in_a_line(command.description),
         "Argument hint": in_a_line(command.argument_hint),

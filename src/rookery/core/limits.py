@@ -1,7 +1,7 @@
-"""Every number at which the product stops, waits, cuts or tries again.
+"""The limits and timeouts that users can set, and the retry policy.
 
-`RETRIES` is the whole retry policy: providers only say which kind a failure is, `next_step` only
-looks it up here. A kind that is absent from it is never tried again unasked.
+`RETRIES` is the whole retry policy: providers only classify failures, `next_step` looks them up
+here. A kind that is not listed is never retried automatically.
 """
 
 from enum import StrEnum
@@ -20,20 +20,20 @@ class FailureKind(StrEnum):
     MISPLACED = "misplaced"
     """What answered is no provider: a captive portal, a proxy's page, an oversized event."""
     OFFLINE = "offline"
-    """Nobody could be reached under that address."""
+    """The address could not be reached."""
     OVERFLOW = "overflow"
     """The request is too long for the model, or too large for the provider."""
     BROKEN_HISTORY = "broken_history"
     """The provider does not accept the conversation as it was sent."""
     EMPTY = "empty"
-    """The answer held neither words nor a tool call."""
+    """The answer had neither text nor a tool call."""
     NO_CREDIT = "no_credit"
     NO_MODEL = "no_model"
     BAD_KEY = "bad_key"
     REFUSED = "refused"
     """The provider or the model declined on grounds of content."""
     REJECTED = "rejected"
-    """Any other answer that would be the same next time."""
+    """Any other failure that a retry would repeat."""
 
 
 KEY_NOT_ACCEPTED = "rejected the key"
@@ -44,15 +44,15 @@ MEANS_BAD_KEY = (
     "did not accept the key",
     "wants a key and none was given",
 )
-"""A client that has only the sentence of a failure knows `BAD_KEY` by one of these. The last two
-are in older journals."""
+"""Clients that have only the text of a failure recognise `BAD_KEY` by these. The last two are in
+older journals."""
 NO_MODEL_CHOSEN = "No model was chosen"
-CHOOSE_A_MODEL = "Choose a model of"
-"""A client knows by these beginnings that a run ended because it had no model."""
+CHOOSE_A_MODEL = "Choose a model for"
+"""Clients recognise by these beginnings that a run had no model."""
 
 
 class Retry(Struct, frozen=True):
-    """How often a kind is tried again, and how many of those tries come without a wait."""
+    """How often a kind of failure is retried, and how many retries come without a wait."""
 
     attempts: int
     at_once: int = 0
@@ -67,16 +67,26 @@ RETRIES: dict[FailureKind, Retry] = {
     FailureKind.EMPTY: Retry(attempts=1),
 }
 
+FALLBACK_KINDS = frozenset(
+    {
+        FailureKind.BUSY,
+        FailureKind.DROPPED,
+        FailureKind.KEEPALIVE_ONLY,
+        FailureKind.OFFLINE,
+        FailureKind.NO_MODEL,
+    }
+)
+"""Failures after which another model is tried."""
+
 BASE_SECONDS = 1.0
 CAP_SECONDS = 60.0
 LONGEST_WAIT = 600.0
 
 
 def delay_before_retry(kind: FailureKind, failed: int, retry_after: float | None) -> float | None:
-    """Seconds until the next try after `failed` failures in a row, or None: do not try, ask.
+    """Seconds before the next retry after `failed` failures in a row; None to ask the user.
 
-    The figure is the longest wait; whoever waits draws a random part of it, unless the
-    server named the time itself.
+    This is the longest wait. The caller draws a random part of it unless the server named the time.
     """
     retry = RETRIES.get(kind)
     if retry is None or failed > retry.attempts:
@@ -93,11 +103,11 @@ Effort: TypeAlias = Literal[
 ]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 NOT_AT_ALL = ("disabled", "none")
-"""Both are in use; they mean the same."""
+"""Both are in use and mean the same."""
 
 
 def effort_word(effort: Effort) -> str:
-    """What most servers call it; nothing if it is left to the model."""
+    """The name most servers use; empty to leave it to the model."""
     if effort == "unspecified":
         return ""
     return "none" if effort in NOT_AT_ALL else effort
@@ -124,18 +134,22 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Identical calls in a row that are run; the next is answered with a warning."""
     calls_per_message: int = 20
     task_depth: int = 16
-    """How many tasks may wait for one another."""
+    """How deep sub-tasks may be nested."""
     continuations: int = 10
     """How often a provider may pause one answer."""
+    fallbacks: int = 0
+    """Number of models to fall back to."""
+    fallback_after: float = 60.0
+    """Seconds to retry a busy model before the next one takes over."""
 
     command_seconds: float = 1800.0
-    """After which a command is ended."""
+    """Seconds after which a command is killed."""
     command_soft_seconds: float = 120.0
-    """After which a call comes back while its command runs on."""
+    """Seconds after which a call returns while its command continues."""
     quiet_seconds: float = 10.0
-    """Without output after which a command may be waiting for input."""
+    """Seconds without output after which a command may be waiting for input."""
     command_grace: float = 2.0
-    """Between asking a process group to end and killing it; also how long pipes may outlive it."""
+    """Seconds between SIGTERM and SIGKILL, and for which pipes may outlive a process."""
     command_text: int = 64 * KIB
     output_for_model: int = 16 * KIB
     output_head: int = 4 * KIB
@@ -159,7 +173,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     checkpoint_files: int = 100_000
     checkpoint_seconds: float = 60.0
     checkpoint_bytes: int = 1024 * MIB
-    """What the shadow repository of a workspace may hold before the oldest of it goes."""
+    """Size of a workspace's shadow repository above which the oldest checkpoints are removed."""
 
     connect_seconds: float = 15.0
     first_byte_seconds: float = 120.0

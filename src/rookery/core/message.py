@@ -1,7 +1,7 @@
-"""One row of what a client shows of a task, with its text, which may still be arriving.
+"""One row of a transcript, with text that may still be streaming.
 
-Texts that arrive are values: adding a piece gives another one and leaves the old one as it was.
-They share what came before, so adding costs the piece, and reading joins on demand.
+Streaming texts are immutable: adding a piece returns a new text that shares the old one, so adding
+costs only the piece. Reading joins the pieces.
 """
 
 import json
@@ -21,7 +21,7 @@ SPOKEN: dict[str, tuple[Literal["say", "ask"], str, str]] = {
     FOLLOWUP: ("ask", AskKind.FOLLOWUP, "question"),
     COMPLETION: ("say", "completion_result", "result"),
 }
-"""Calls that are shown by one telling argument: as what, and which."""
+"""Calls shown by a single argument: the row's type and kind, and the argument."""
 _SHOWN_WHEN_WHOLE = frozenset(("path", "file_path", "cwd", "mode"))
 
 Outcome: TypeAlias = Literal["", "denied", "failed"]
@@ -79,7 +79,7 @@ class _Shared(Struct):
 
 
 class CallText:
-    """What is shown of a call while its arguments arrive."""
+    """The text of a call while its arguments stream."""
 
     __slots__ = ("_name", "_pieces", "_reading")
 
@@ -98,7 +98,7 @@ class CallText:
 
     @property
     def scanned(self) -> int:
-        """How many characters of the arguments were looked at."""
+        """The number of argument characters read."""
         return self._reading.reader.scanned
 
     def add(self, piece: str, name: str) -> "CallText":
@@ -118,7 +118,7 @@ class CallText:
 
 
 class _Reading(Struct):
-    """How far the newest reader of a call has read; an older text is read anew."""
+    """How far the newest reader of a call has read; an older text is read again."""
 
     reader: ArgumentReader = field(default_factory=ArgumentReader)
     count: int = 0
@@ -133,13 +133,13 @@ class _Reading(Struct):
 
 
 def call_kind(name: str) -> tuple[Literal["say", "ask"], str]:
-    """Whether a call is shown as a say or an ask, and of which kind."""
+    """The row type and kind of a call."""
     type, kind, _ = SPOKEN.get(name, ("ask", AskKind.TOOL, ""))
     return type, kind
 
 
 def call_text(name: str, arguments: Mapping[str, Any]) -> str:
-    """The text of a call's row: its one telling argument, or all of it as JSON."""
+    """The text of a call's row: its main argument, or all arguments as JSON."""
     if name in SPOKEN:
         return str(arguments.get(SPOKEN[name][2], ""))
     said = {"tool": name, **arguments} | {"tool": name}  # an argument may have that name too
@@ -147,8 +147,8 @@ def call_text(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def diff_in(payload: Mapping[str, Any]) -> str | None:
-    """What a call changes in files, by what is told of it; None if it edits none. Its `diff` is
-    what the model wrote, which need not be one; its `content` is."""
+    """The file changes in a call's row; None if it edits no file. `diff` is the model's text,
+    which may not be a diff; `content` is one."""
     if "diffStats" not in payload:
         return None
     return str(payload.get("content") or payload.get("diff") or "")
@@ -158,11 +158,10 @@ Content: TypeAlias = str | Pieces | CallText | None
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """One row, named by its `ts`. Its `text` is put together when it is read.
+    """One row, identified by its `ts`. `text` is joined when read.
 
-    An ask that was answered or withdrawn is `answered`: nobody waits for it any more.
-    `seq` is that of the event that made the row. A call that came to nothing says so in its
-    `outcome`: the user or a rule did not allow it, or it failed.
+    `answered` marks an ask that was answered or withdrawn. `seq` is that of the event that made the
+    row. `outcome` says that a call was refused or failed.
     """
 
     ts: int
@@ -191,5 +190,5 @@ class Message(Struct, frozen=True, kw_only=True):
 
     @property
     def open(self) -> bool:
-        """It is still arriving, or still waits for an answer."""
+        """Whether it is still streaming or waits for an answer."""
         return self.partial or (self.type == "ask" and not self.answered)

@@ -1,8 +1,8 @@
-"""Modes: what an agent is for at the moment, what it may use for that, and whether it is governed.
+"""Modes: what an agent is for, which tools it may use, and whether it is governed.
 
-A mode has groups of tools. Its `edit` group may be bound to a pattern, which every file that is
-changed must then fit, whichever tool changes it. Patterns were checked when they were read.
-`ModeWishes` says who may turn governance on, and in which order they are heard.
+A mode has groups of tools. Its `edit` group may have a pattern that every changed file must match,
+whichever tool changes it. Patterns are validated when they are read. `RequestedModes` says who may
+turn governance on, and in which order.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,18 +16,18 @@ from rookery.core.tool_traits import ToolTraits
 
 GOVERNANCE_FOLDER = ".orchestration"
 LEDGER_NAMES = frozenset({".state", "trace", "agent_trace.jsonl"})
-"""What tasks of any process add to at any time, and nothing may take away."""
+"""Files that tasks of any process append to, and that nothing may shorten."""
 SELECT, EXPAND = "select_active_intent", "request_scope_expansion"
 INTENT_TOOLS = (ToolTraits(name=SELECT), ToolTraits(name=EXPAND))
-"""Declared here, so that no governed task is imported for it."""
+"""Declared here so that listing tools does not import governance."""
 _HOST_WRITTEN = LEDGER_NAMES | {
     *("active_intents.yaml", "AGENT.md", "AGENT.archive.md", "intent_map.md"),
 }
 
 
 def is_hosts_own(path: str) -> bool:
-    """Whether a file of governance is one that the host itself writes, for whichever task or
-    person: that it has changed while a command ran does not mean that the command did it."""
+    """Whether the host itself writes this governance file, for any task or person. A change
+    while a command ran does not mean that the command made it."""
     names = path.split("/")
     return any(
         folder == GOVERNANCE_FOLDER and name in _HOST_WRITTEN for folder, name in pairwise(names)
@@ -42,8 +42,9 @@ class GovernanceMode(StrEnum):
     REQUIRED = "required"
 
 
-class ModeWishes(Struct, frozen=True, kw_only=True):
-    """Nothing inside the workspace can say anything here. None is for who said nothing."""
+class RequestedModes(Struct, frozen=True, kw_only=True):
+    """The requested governance modes, by source; None if a source says nothing. Nothing inside
+    the workspace is a source."""
 
     administrator: GovernanceMode | None = None
     command_line: GovernanceMode | None = None
@@ -55,14 +56,14 @@ class ModeWishes(Struct, frozen=True, kw_only=True):
 
 
 class Latched(Struct, frozen=True, kw_only=True):
-    """The mode a task keeps from its beginning to its end. `notice` is for the user, once."""
+    """The governance mode of a task, from start to end. `notice` is shown to the user once."""
 
     mode: GovernanceMode
     notice: str = ""
 
 
-def latched(wishes: ModeWishes, *, there: bool) -> Latched:
-    """`there` if the intent file is."""
+def latched(wishes: RequestedModes, *, there: bool) -> Latched:
+    """`there` says whether the intent file exists."""
     wanted = wishes.wanted
     if wanted is GovernanceMode.AUTO:
         return Latched(mode=GovernanceMode.ENFORCE if there else GovernanceMode.OFF)
@@ -77,13 +78,13 @@ def latched(wishes: ModeWishes, *, there: bool) -> Latched:
 DEFAULT = "code"
 GROUPS = ("read", "edit", "command", "mcp", "modes")
 EVERYWHERE = frozenset(("always", "modes"))
-"""Groups that every mode has, named or not."""
+"""Groups that every mode has."""
 
 Source: TypeAlias = Literal["built-in", "user", "project"]
 
 
 class Group(Struct, frozen=True):
-    """`pattern` is a regular expression; without one the group is bound to no files."""
+    """`pattern` is a regular expression; None for any file."""
 
     name: str
     pattern: str = ""
@@ -91,7 +92,7 @@ class Group(Struct, frozen=True):
 
 
 class Mode(Struct, frozen=True, kw_only=True):
-    """`provider` and `model` are what it is to be run by, if that was said."""
+    """`provider` and `model` are set if the mode has its own."""
 
     slug: str
     name: str
@@ -173,7 +174,7 @@ def find_mode(modes: Iterable[Mode], slug: str) -> Mode | None:
 
 
 def merged(*layers: Sequence[Mode]) -> tuple[Mode, ...]:
-    """All modes; one of a later layer replaces the one of the same slug, in its place."""
+    """All modes; a later layer replaces a mode of the same slug, in its place."""
     modes: dict[str, Mode] = {}
     for layer in layers:
         modes |= {mode.slug: mode for mode in layer}
@@ -196,12 +197,13 @@ def may_change(mode: Mode, path: str) -> bool:
 
 
 def gains(current: Mode, target: Mode) -> tuple[str, ...]:
-    """The groups by which one mode may do more than another; also edits bound less tightly."""
+    """The groups in which one mode may do more than another, including edits with a wider
+    pattern."""
     return tuple(group.name for group in target.groups if _is_more(group, current))
 
 
 def why_not(mode: Mode, tool: str, path: str = "") -> str:
-    """Why the mode does not let the tool be used, or a file be changed with it."""
+    """Why the mode forbids a tool, or changing a file with it."""
     group = _group(mode, "edit")
     if not path or group is None:
         return (

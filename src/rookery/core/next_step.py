@@ -1,8 +1,7 @@
 """What a task does next, decided from its state alone.
 
-This is the whole policy of the agent loop. It runs nothing and waits for nothing, so
-each of its rules can be tested with a value, and a task that was interrupted,
-restarted or replayed goes on by the same rules as one that never stopped.
+This is the whole policy of the agent loop. It runs nothing and waits for nothing, so each rule can
+be tested with a value, and an interrupted, restarted or replayed task follows the same rules.
 """
 
 import json
@@ -12,10 +11,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
-from rookery.core.blocks import ToolCall, call_key, times_repeated
+from rookery.core.blocks import ToolCall, times_repeated
 from rookery.core.facts import Ending, RequestFailed, StopReason
 from rookery.core.folds.task_state import TaskState
-from rookery.core.limits import FailureKind, Limits, delay_before_retry
+from rookery.core.limits import FALLBACK_KINDS, FailureKind, Limits, delay_before_retry
 from rookery.core.replies import (
     AFTER_COMPLETION,
     AFTER_DELEGATING,
@@ -36,27 +35,26 @@ from rookery.core.replies import (
 from rookery.core.tool_traits import COMPLETION
 
 MOST_REFUSALS = 3
-"""How often governance refuses the same call before somebody is asked about it."""
+"""How often governance refuses the same call before the user is asked."""
 MOST_CUTS = 3
-"""How often a context is cut for one answer: each time it becomes strictly smaller."""
+"""How often the context is cut for one answer. Each cut makes it smaller."""
 
 
 class TurnRules(Struct, frozen=True, kw_only=True):
-    """When a turn ends."""
+    """What ends a turn."""
 
     words_end: bool = True
-    """An answer in words ends it; otherwise only `attempt_completion` does."""
+    """Whether an answer without a call ends the turn; otherwise only `attempt_completion` does."""
     nudges: int = 1
-    """How often, per message of the user, an answer that looks like a slip is not taken as the
-    end of the turn."""
+    """How often per message of the user an answer that looks like a mistake does not end the
+    turn."""
     attended: bool = True
-    """Somebody sees the answer and can reply."""
+    """Whether someone sees the answer and can reply."""
 
 
 class CallModel(Struct, frozen=True):
-    """Send the next request after `delay` seconds, or after a random part of them unless the
-    server named the time.
-    """
+    """Send the next request after `delay` seconds, or a random part of them unless the server
+    named the time."""
 
     attempt: int = 1
     delay: float = 0.0
@@ -77,7 +75,7 @@ class Skip(Struct, frozen=True):
 
 
 class Reconcile(Struct, frozen=True):
-    """Find out what became of a call that was started and that nobody saw end."""
+    """Determine the result of a call that started and has no recorded end."""
 
     call: ToolCall
 
@@ -88,7 +86,7 @@ class Ask(Struct, frozen=True):
 
 
 class Gather(Struct, frozen=True):
-    """Look up what the user's words point at."""
+    """Resolve the mentions in a message."""
 
     text: str
 
@@ -100,20 +98,26 @@ class Remind(Struct, frozen=True):
 
 
 class Complete(Struct, frozen=True):
-    """End the turn with what the model said."""
+    """End the turn with the model's text."""
 
     result: str
 
 
 class Shorten(Struct, frozen=True):
-    """Leave the oldest part of the conversation out of what is sent: it was refused with
-    `message`."""
+    """Leave the oldest part of the conversation out: the request was refused with `message`."""
 
     message: str
 
 
 class Repair(Struct, frozen=True):
-    """Leave out of what is sent what a provider may have objected to."""
+    """Leave out what the provider may have objected to."""
+
+
+class FallBack(Struct, frozen=True):
+    """Go on with the model at `place` of the setting `fallback`, counted from 1."""
+
+    place: int
+    reason: str
 
 
 class Close(Struct, frozen=True):
@@ -135,6 +139,7 @@ Step: TypeAlias = (
     | Complete
     | Shorten
     | Repair
+    | FallBack
     | Close
     | Stop
 )
@@ -143,7 +148,7 @@ _USUAL = TurnRules()
 
 
 def next_step(state: TaskState, limits: Limits, turn: TurnRules = _USUAL) -> Step:
-    """The one thing to do now. The order of the rules is their priority."""
+    """The next step. The order of the rules is their priority."""
     if state.closed:
         return Stop()
     if state.over:
@@ -162,7 +167,7 @@ def next_step(state: TaskState, limits: Limits, turn: TurnRules = _USUAL) -> Ste
         return Close() if state.parent else Ask(AskKind.COMPLETION_RESULT)
     in_words = state.words is not None and not _may_continue(state, limits)
     if in_words and turn.words_end:
-        return _after_words(state, turn)
+        return _after_text(state, turn)
     if limits.mistakes and state.mistakes >= limits.mistakes:
         return Ask(AskKind.MISTAKE_LIMIT_REACHED, stuck(state.mistakes))
     if state.refused[1] >= MOST_REFUSALS:
@@ -186,7 +191,7 @@ def _about_call(state: TaskState, call: ToolCall, limits: Limits) -> Step:
         return Skip(call, TOO_MANY_CALLS.format(limit=limits.calls_per_message))
     if call.name == COMPLETION and state.endings - {Ending.DONE}:
         return Skip(call, COMPLETION_TOO_EARLY)
-    times = times_repeated(state.recent, call_key(call)) if limits.repeats else 0
+    times = times_repeated(state.recent, call.key) if limits.repeats else 0
     if times > limits.repeats:
         return Ask(AskKind.MISTAKE_LIMIT_REACHED, LOOPING.format(tool=call.name))
     if limits.repeats and times == limits.repeats:
@@ -194,16 +199,16 @@ def _about_call(state: TaskState, call: ToolCall, limits: Limits) -> Step:
     return RunTool(call)
 
 
-def _after_words(state: TaskState, turn: TurnRules) -> Step:
-    """Words end the turn, unless they look like a slip that the model was not told of yet."""
-    slip = _slip(state, turn)
+def _after_text(state: TaskState, turn: TurnRules) -> Step:
+    """Text ends the turn, unless it looks like a mistake and nudges are left."""
+    slip = _nudge_for(state, turn)
     if slip and state.nudges < turn.nudges:
         return Remind(slip, nudge=True)
     return Complete(state.words) if state.words else Ask(AskKind.API_REQ_FAILED, NO_ANSWER)
 
 
-def _slip(state: TaskState, turn: TurnRules) -> str:
-    """What to tell a model whose answer was hardly meant as its last; nothing if it was."""
+def _nudge_for(state: TaskState, turn: TurnRules) -> str:
+    """The nudge for an answer that was probably not meant to end the turn; empty if it was."""
     if not state.words:
         return EMPTY_ANSWER
     if state.stop is StopReason.LENGTH:
@@ -219,6 +224,8 @@ def _slip(state: TaskState, turn: TurnRules) -> str:
 def _after_failure(
     state: TaskState, failure: RequestFailed, limits: Limits, turn: TurnRules
 ) -> Step:
+    if state.fallback < limits.fallbacks and _model_fails(state, failure, limits):
+        return FallBack(state.fallback + 1, failure.message)
     match failure.error:
         case FailureKind.OVERFLOW if state.cuts < MOST_CUTS:
             return Shorten(failure.message)
@@ -240,6 +247,17 @@ def _after_failure(
     return step
 
 
+def _model_fails(state: TaskState, failure: RequestFailed, limits: Limits) -> bool:
+    """Whether the model is gone, or cannot be reached within the time that the user waits."""
+    if failure.error not in FALLBACK_KINDS:
+        return False
+    delay = delay_before_retry(failure.error, state.failures, failure.retry_after)
+    if delay is None:
+        return True
+    waited = state.spent.seconds - state.sent_at
+    return failure.error is FailureKind.BUSY and waited + delay > limits.fallback_after
+
+
 def _about_empty_answers(
     state: TaskState, failure: RequestFailed, limits: Limits, turn: TurnRules
 ) -> Step:
@@ -253,7 +271,7 @@ def _about_empty_answers(
 
 
 def _may_continue(state: TaskState, limits: Limits) -> bool:
-    """A provider that paused its answer is called again with the same content."""
+    """Whether a provider that paused its answer is called again with the same content."""
     return state.stop is StopReason.PAUSED and state.paused <= limits.continuations
 
 

@@ -1,9 +1,8 @@
-"""Regular expressions over paths that cannot hold the process up.
+"""Regular expressions over paths with bounded running time.
 
-Whoever wrote a project may have written its expressions, and there are some for which `re` takes
-for ever. Here no way through an expression is ever tried and taken back: the positions that can
-be reached in the text are moved along all at once, as the bits of a number. `re` itself only
-ever looks at one character, or at one position.
+A project may contain expressions on which `re` runs forever. This matcher never backtracks: it
+moves all reachable positions along at once, as the bits of an integer. `re` is used only for single
+characters and positions.
 """
 
 import re
@@ -18,7 +17,7 @@ LONGEST = 1000
 DEEPEST = 40
 MOST_REPEATS = 1000
 MOST_STEPS = 20_000
-"""No expression for paths needs as many."""
+"""More than any sensible path expression needs."""
 
 _FLAGS = re.compile(r"\(\?([a-zA-Z]+)\)")
 _KNOWN_FLAGS = {"i": re.IGNORECASE, "s": re.DOTALL, "u": re.UNICODE}
@@ -65,13 +64,13 @@ _Node: TypeAlias = _Character | _Position | _Sequence | _Either | _Repeat | _Loo
 
 
 class PathPattern:
-    """An expression that is looked for anywhere in a path."""
+    """An expression that may match anywhere in a path."""
 
     def __init__(self, node: _Node) -> None:
         self._node = node
 
     def found_in(self, path: str, *, unclear: bool = False) -> bool:
-        """`unclear` is the answer where finding out takes too many steps."""
+        """`unclear` is returned if matching takes too many steps."""
         try:
             return bool(_PositionWalk(path).forward(self._node, (2 << len(path)) - 1))
         except _TooManySteps:
@@ -80,7 +79,7 @@ class PathPattern:
 
 @lru_cache(maxsize=256)
 def path_pattern(source: str) -> PathPattern:
-    """Raises `ValueError` with the reason if the expression is faulty, or cannot be used here."""
+    """Raises `ValueError` with the reason if the expression is invalid or not supported."""
     if len(source) > LONGEST:
         raise ValueError(f"it is longer than {LONGEST} characters")
     try:
@@ -97,7 +96,7 @@ class _TooManySteps(Exception):
 
 
 class _PositionWalk:
-    """One text. Positions in it are the bits of a number: bit n is the one before character n."""
+    """Matches one text. Bit n of a position set is the position before character n."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -107,7 +106,7 @@ class _PositionWalk:
         self._steps = 0
 
     def forward(self, node: _Node, starts: int) -> int:
-        """Where the node can end if it begins at one of these positions."""
+        """Where the node can end if it starts at one of these positions."""
         self._count()
         match node:
             case _Character(expression):
@@ -124,7 +123,7 @@ class _PositionWalk:
                 return starts & self._allowed(node)
 
     def backward(self, node: _Node, ends: int) -> int:
-        """Where the node can have begun if it ends at one of these positions."""
+        """Where the node can have started if it ends at one of these positions."""
         self._count()
         match node:
             case _Character(expression):
@@ -156,7 +155,7 @@ class _PositionWalk:
         return reached
 
     def _allowed(self, node: _Position | _Look) -> int:
-        """The positions at which a node holds that takes up no characters."""
+        """The positions at which a zero-width node matches."""
         if isinstance(node, _Position):
             return self._places(node.expression)
         if id(node) not in self._seen:
@@ -202,7 +201,7 @@ def _bits(values: Iterable[bool]) -> int:
 
 
 class _ExpressionReader:
-    """Takes an expression apart that is known to be one."""
+    """Parses a valid expression."""
 
     def __init__(self, source: str) -> None:
         given = _FLAGS.match(source)

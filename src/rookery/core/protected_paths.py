@@ -1,10 +1,9 @@
-"""Special paths: credentials, and files by which text becomes execution or policy.
+"""Special paths: credentials, and files that are executed or that set policy.
 
-Credentials are read by no tool and written by none. A change of a protected file is always asked
-about. The lists are data, also for whoever hides these places from commands. A pattern is one
-name or several with `/` between them, and is looked for at any depth; one that ends with `/`
-means the folder, or a file of that name, and all below it. Names are compared without regard to
-case and composition.
+No tool reads or writes credentials. Changing a protected file always needs approval. The sandbox
+uses the same lists to hide these paths. A pattern is one or more names separated by `/` and matches
+at any depth. A trailing `/` matches a folder, or a file of that name, and everything below. Case
+and Unicode composition are ignored.
 """
 
 import json
@@ -125,7 +124,7 @@ CREDENTIAL_PLACES: tuple[str, ...] = (
     ".zsh_history",
     ".zsh_sessions",
 )
-"""Files and folders, relative to the home folder."""
+"""Relative to the home folder."""
 
 SYSTEM_CREDENTIALS: tuple[str, ...] = (
     "/etc/gshadow",
@@ -150,7 +149,7 @@ _SECRET_FILES = """
 
 
 def holds_secrets(path: str) -> bool:
-    """Whether a file of a project is one of those that are made to hold secrets, by its name."""
+    """Whether a project file usually contains secrets, judging by its name."""
     return _secret().match(path.rpartition("/")[2].lower()) is not None
 
 
@@ -160,7 +159,8 @@ def _secret() -> re.Pattern[str]:
 
 
 def credential(path: str, home: str, own: Sequence[str] = ()) -> bool:
-    """Whether an absolute path is, or is in, such a place; `own` are the product's folders."""
+    """Whether an absolute path is a credential place or inside one; `own` are the product's
+    folders."""
     names = folded_names(path)
     folder, beginning = _HOST_KEYS
     if names[:2] == folder and names[2:] and names[2].startswith(beginning):
@@ -170,7 +170,7 @@ def credential(path: str, home: str, own: Sequence[str] = ()) -> bool:
 
 
 def near_credentials(path: str, home: str, own: Sequence[str] = ()) -> bool:
-    """Whether there can be such places in a folder, or the folder is in one."""
+    """Whether a folder may contain credential places, or is inside one."""
     names = folded_names(path)
     host_keys = (*_HOST_KEYS[0], _HOST_KEYS[1])
     places = (host_keys, *_places(home, tuple(own)))
@@ -184,16 +184,16 @@ def _places(home: str, own: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
 
 
 VERSION = 4
-"""Grows with every change of the list."""
+"""Incremented with every change of the list."""
 
 IGNORE_FILES = (f".{NAME}ignore", ".rooignore")
-"""They name what is kept from the agent."""
+"""They list what is hidden from the agent."""
 
 RUN_BY_MAKE = "make runs it"
 RUN_BY_NPM = "npm runs its scripts"
 RUN_BY_BUILDS = "builds and task runners run it"
 ORDINARY_BY_HAND = (RUN_BY_MAKE, RUN_BY_BUILDS)
-"""Edits that a person watches are like any other; automatic runs ask about them."""
+"""Interactive edits of these need no extra approval; auto-approved runs ask."""
 OF_BUILDS = (RUN_BY_MAKE, RUN_BY_NPM, RUN_BY_BUILDS)
 """Builds write these files themselves, so commands may."""
 LIKE_A_REPOSITORY = "git treats its folder as a repository and runs programs from it"
@@ -273,7 +273,7 @@ ALWAYS: tuple[tuple[str, str], ...] = (
     ),
 )
 WHEN_NEW: tuple[tuple[str, str], ...] = ((_TOOLS, "conftest.py setup.py"),)
-"""Ordinary to edit, and run unasked as soon as they are there."""
+"""Ordinary to edit, but run automatically once they exist."""
 
 PARTS_OF_A_REPOSITORY = ("HEAD", "objects", "refs")
 
@@ -281,9 +281,9 @@ Rows: TypeAlias = tuple[tuple[str, str], ...]
 
 
 def protected(path: str, *, new: bool, product_folder: str = PROJECT_FOLDER) -> str:
-    """Why a change of the file is always asked about; empty if it is a file like any other.
+    """Why changing the file always needs approval; empty if it does not.
 
-    `new` if there is no such file yet.
+    `new` if the file does not exist yet.
     """
     try:
         return _why(folded_names(path), new=new, product_folder=folded(product_folder))
@@ -292,13 +292,13 @@ def protected(path: str, *, new: bool, product_folder: str = PROJECT_FOLDER) -> 
 
 
 def completes_repository(named: str, there: Sequence[str]) -> bool:
-    """Whether a folder is, or by having something of that name becomes, what git takes for a
-    bare repository. `there` is what it holds of the parts of one."""
+    """Whether a folder is a bare git repository, or becomes one with an entry of that name.
+    `there` are the repository parts it already has."""
     return {folded(name) for name in (named, *there)} >= set(map(folded, PARTS_OF_A_REPOSITORY))
 
 
 def scripts_changed(old: str, new: str) -> bool:
-    """Whether package.json gets other scripts; what cannot be read counts as changed."""
+    """Whether the scripts in package.json change; unreadable content counts as changed."""
     try:
         return _scripts(old) != _scripts(new)
     except (ValueError, RecursionError):
@@ -331,7 +331,7 @@ def _reasons(rows: Rows) -> list[str]:
 
 @cache
 def _expression(rows: Rows) -> re.Pattern[str]:
-    """All patterns as one, with a group for each reason: whole folders are walked through."""
+    """All patterns as one regular expression with a group per reason, for speed."""
     groups = (
         "|".join(
             _pattern(one) for why, patterns in rows if why == reason for one in patterns.split()

@@ -1,7 +1,7 @@
-"""What a client may want to know that no task's log tells.
+"""What a client may ask that is not in a task's log.
 
-A query is answered by the host at once and changes nothing. What its answer is made of stands
-in its class, so that a near host and one behind a wire answer alike.
+The host answers a query at once and changes nothing. Each class declares the type of its answer, so
+that local and remote hosts answer alike.
 """
 
 from typing import Generic, Literal, TypeAlias, TypeVar
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Asking(Struct, Generic[T], frozen=True):
-    """What is to be known, as the `T` it is answered with."""
+    """A query that is answered with a `T`."""
 
 
 class KnownMode(Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class KnownModel(Struct, frozen=True, kw_only=True):
     provider: str
     model: str
     window: int = 0
-    """Tokens its context holds; 0 if nobody knows."""
+    """Tokens in its context; 0 if unknown."""
     images: bool = False
     price_in: float | None = None
     """Dollars for a million tokens."""
@@ -43,7 +43,7 @@ class KnownModel(Struct, frozen=True, kw_only=True):
 
 
 class KnownTask(Struct, frozen=True, kw_only=True):
-    """A stored task. `excerpt` is where it holds the words that were looked for."""
+    """A stored task. `excerpt` is the text around the search words."""
 
     task_id: str
     title: str = ""
@@ -60,14 +60,14 @@ class KnownTask(Struct, frozen=True, kw_only=True):
 
 
 class FoundPath(Struct, frozen=True, kw_only=True):
-    """A file of the workspace, or a folder."""
+    """A file or folder of the workspace."""
 
     path: str
     folder: bool = False
 
 
 class FileDifference(Struct, frozen=True, kw_only=True):
-    """What became of a file between two moments. There is no `diff` of what is no text."""
+    """A file's change between two moments. `diff` is empty if it is not text."""
 
     path: str
     change: Literal["added", "changed", "removed"] = "changed"
@@ -75,7 +75,7 @@ class FileDifference(Struct, frozen=True, kw_only=True):
 
 
 class RestoreRehearsal(Struct, frozen=True, kw_only=True):
-    """What going back would do to files. `kept` are those that somebody else has changed."""
+    """What restoring would do to files. `kept` are files that someone else changed."""
 
     written: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class RestoreRehearsal(Struct, frozen=True, kw_only=True):
 
 
 class About(Struct, frozen=True, kw_only=True):
-    """Who answers: what a client shows around a task."""
+    """The host: what a client shows around a task."""
 
     version: str = ""
     workspace: str = ""
@@ -93,16 +93,16 @@ class About(Struct, frozen=True, kw_only=True):
     model: str = ""
     window: int = 0
     automatic: bool = False
-    """Actions are allowed without a question, unless a task says otherwise."""
+    """Whether actions are auto-approved, unless a task says otherwise."""
     trusted: bool = False
     mode: str = "code"
-    """What new tasks start in."""
+    """The mode of new tasks."""
     allows: tuple[str, ...] = ()
-    """What else needs no question: some of edits, modes, subtasks, outside and protected."""
+    """What else is auto-approved: any of edits, modes, subtasks, outside and protected."""
 
 
 class KnownIntent(Struct, frozen=True, kw_only=True):
-    """An intent of the workspace. `problem` is why it cannot be selected, if it cannot."""
+    """An intent of the workspace. `problem` is why it cannot be selected."""
 
     id: str
     name: str = ""
@@ -123,7 +123,7 @@ class KnownMcpServer(Struct, frozen=True, kw_only=True):
 
 
 class TraceRow(Struct, frozen=True, kw_only=True):
-    """One record of the ledger, as a list shows it."""
+    """One record of the ledger in a list."""
 
     id: str
     ts: int
@@ -158,7 +158,7 @@ class IntentRow(Struct, frozen=True, kw_only=True):
 
 
 class TraceQuery(Struct, frozen=True, kw_only=True):
-    """Which records of a ledger are wanted, the newest first."""
+    """A filter on ledger records, newest first."""
 
     intent: str = ""
     path: str = ""
@@ -179,28 +179,28 @@ class AskCommands(Asking[tuple[KnownCommand, ...]], frozen=True, kw_only=True):
 
 
 class AskModels(Asking[tuple[KnownModel, ...]], frozen=True, kw_only=True):
-    """The models known for the keys at hand. `local` servers are looked for too, which takes a
-    moment."""
+    """The models for which there are keys. With `local`, also of local servers, which takes
+    longer."""
 
     local: bool = False
 
 
 class AskTasks(Asking[tuple[KnownTask, ...]], frozen=True, kw_only=True):
-    """Tasks of this workspace, newest first; those that hold all of the words, if any are given."""
+    """Tasks of this workspace, newest first; only those that contain all of the words, if given."""
 
     words: str = ""
     most: int = 200
 
 
 class AskPaths(Asking[tuple[FoundPath, ...]], frozen=True, kw_only=True):
-    """Files and folders of the workspace whose paths fit some letters, the best first."""
+    """Files and folders of the workspace that match some letters, best first."""
 
     letters: str = ""
     most: int = 20
 
 
 class AskDifferences(Asking[tuple[FileDifference, ...]], frozen=True, kw_only=True):
-    """What an open task has done to files after event `since` and up to event `until`."""
+    """What an open task did to files after event `since` and up to event `until`."""
 
     task_id: str
     since: int = 0
@@ -216,15 +216,15 @@ class AskRehearsal(Asking[RestoreRehearsal], frozen=True, kw_only=True):
 
 
 class AskIntents(Asking[tuple[KnownIntent, ...]], frozen=True, kw_only=True):
-    """The intents of the workspace, those in progress first; none where there are none."""
+    """The intents of the workspace, those in progress first."""
 
 
 class AskServers(Asking[tuple[KnownMcpServer, ...]], frozen=True, kw_only=True):
-    """The MCP servers of the user and of a trusted project. None is started."""
+    """The MCP servers of the user and of a trusted project. Starts none."""
 
 
 class AskRest(Asking[bool], frozen=True, kw_only=True):
-    """Whether no task has anything to do until somebody says something."""
+    """Whether every task waits for a message from the user."""
 
 
 Query: TypeAlias = (

@@ -1,8 +1,7 @@
 """Refusals as the model reads them, and problems in files that people wrote.
 
-A refusal is one JSON object, with a code, and with what to do next. The codes are a table.
-Nothing that lies outside the workspace is named in full: what the model is told may end up
-anywhere.
+A refusal is a JSON object with a code and what to do next. The codes are a table. Paths outside the
+workspace are never given in full, because text for the model may end up anywhere.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,9 +19,8 @@ class Severity(StrEnum):
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """One thing that is wrong with a file. Lines and columns count from 1; 0 means the file as a
-    whole. `text` is the line at fault as it stands there, `path` the element, such as
-    `owned_scope[1]`."""
+    """One problem in a file. Lines and columns count from 1; 0 means the whole file. `text` is
+    the faulty line, `path` the element, such as `owned_scope[1]`."""
 
     file: str
     code: str
@@ -40,7 +38,7 @@ class Problem(Struct, frozen=True, kw_only=True):
 
     @property
     def of_whole_file(self) -> bool:
-        """Nobody knows what a policy that cannot be read would have forbidden."""
+        """Whether the whole policy is unreadable, so that it is unknown what it forbids."""
         return self.code.startswith("E1") or (
             self.severity is Severity.ERROR and self.path.startswith("policy")
         )
@@ -63,12 +61,12 @@ class Problem(Struct, frozen=True, kw_only=True):
 class Health(StrEnum):
     OK = "ok"
     WARN = "warn"
-    """It works, with less than one might expect."""
+    """It works with limitations."""
     BAD = "bad"
 
 
 class Finding(Struct, frozen=True):
-    """`text` is a sentence or a few words; `todo` what the user can do, if anything."""
+    """`text` is a sentence or a few words; `todo` is what the user can do."""
 
     name: str
     health: Health
@@ -78,12 +76,12 @@ class Finding(Struct, frozen=True):
 
 MOST_STEPS = 3
 DECLINED = "declined"
-"""The reason of a refusal after which the usual advice would only lead to the next one."""
+"""Reason of a refusal for which the usual advice would only lead to the next refusal."""
 OUTSIDE = "(outside the workspace)"
 
 
 class Kind(Struct, frozen=True):
-    """One row of the table. The lower the `rank`, the more severe. `retryable`: the same call can
+    """One row of the table. A lower `rank` is more severe. `retryable`: the same call can
     succeed later without a person."""
 
     error_type: str
@@ -153,9 +151,9 @@ class RefusedTarget(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
-    """`details` are what only this kind of refusal has, such as both hashes of a stale file.
-    `problems` are the other refusals of the same call; `faults` what is wrong with a file.
-    `steps` come before what the table advises."""
+    """`details` are specific to the code, such as both hashes of a stale file. `problems` are
+    the other refusals of the same call, `faults` the problems in a file. `steps` come before the
+    advice in the table."""
 
     code: str
     message: str
@@ -180,7 +178,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
     @property
     def filename(self) -> str:
-        """The first path at fault."""
+        """The first refused path."""
         return shown(self.targets[0].path) if self.targets else ""
 
     @property
@@ -217,7 +215,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
 
 def merged(refusals: Sequence[Refusal]) -> Refusal:
-    """All refusals of one call as one: the most severe is on top, and all are its problems."""
+    """All refusals of one call as one: the most severe on top, all of them as its problems."""
     if len(refusals) == 1:
         return refusals[0]
     gravest = min(refusals, key=lambda each: KINDS[each.code].rank)
@@ -227,7 +225,7 @@ def merged(refusals: Sequence[Refusal]) -> Refusal:
 def scope_refusal(
     *, intent_id: str, tool: str, tool_use_id: str, target: RefusedTarget, scope: Sequence[str]
 ) -> Refusal:
-    """A change outside the scope that nobody allowed."""
+    """A refused change outside the scope."""
     granting = [each for each in scope if not each.startswith("!")]
     return Refusal(
         code="REQ-001",
@@ -241,12 +239,12 @@ def scope_refusal(
 
 
 def shown(path: str) -> str:
-    """A path as it may be told: in full inside the workspace, else its last name only."""
+    """The path inside the workspace, or only its last name."""
     return f"{OUTSIDE} {basename(path.rstrip('/'))}".rstrip() if isabs(path) else path
 
 
 def _without(said: Any, hidden: Sequence[str]) -> Any:
-    """The same JSON with every path that is not to be told made short."""
+    """The same JSON with paths outside the workspace shortened."""
     match said:
         case str():
             for path in hidden:

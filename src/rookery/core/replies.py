@@ -1,10 +1,12 @@
-"""Every sentence the engine itself says to a model."""
+"""Every sentence the engine sends to a model."""
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
-from rookery.core.facts import FilesRestored
+from rookery.core.facts import FellBack, FilesRestored
+from rookery.core.instructions import quoted
 
 _USERS_TAG = re.compile(r"<(/?\s*user_message)", re.IGNORECASE)
 
@@ -140,8 +142,16 @@ def stuck(mistakes: int) -> str:
     return f"The model made {count}. Give it a hint, or answer yes to let it try again."
 
 
+def fell_back(model: str, reason: str, to: FellBack) -> str:
+    """The note that another model answers, or why it cannot."""
+    if to.problem:
+        return f"Skipped the fallback {to.model}. {to.problem}"
+    why = f"{model} cannot answer: {reason.rstrip('.')}."
+    return f"{why} Continuing with {to.model} until your next message."
+
+
 def restored_files(restored: FilesRestored) -> str:
-    """What a restore did, for the user."""
+    """The result of a restore, for the user."""
     if not restored.count and not restored.kept:
         return NO_FILE_PUT_BACK
     files = f"{restored.count} {'file' if restored.count == 1 else 'files'}"
@@ -158,8 +168,14 @@ def user_message(text: str) -> str:
 
 
 def not_the_user(text: str) -> str:
-    """Words of others with nothing in them that could pass for the user's."""
+    """Foreign text with everything removed that could pass for the user's."""
     return _USERS_TAG.sub(r"<\\\1", text) if "<" in text else text
+
+
+def environment_details(sections: Mapping[str, str]) -> str:
+    """Sections by title, as the model reads them."""
+    parts = (f"# {title}\n{text}" for title, text in sections.items())
+    return quoted("environment_details", "\n\n".join(parts))
 
 
 def denied(reason: str = "") -> str:
@@ -176,7 +192,7 @@ def approved_with(feedback: str, result: str) -> str:
 
 
 def sentence_in(result: str) -> str:
-    """The words that `denied` or `failed` were given, also behind an approval; or the result."""
+    """The text passed to `denied` or `failed`, also after an approval; otherwise the result."""
     head, _, rest = result.partition("\n\n")
     match _parsed(head):
         case {"status": "approved"}:

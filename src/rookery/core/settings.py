@@ -1,7 +1,7 @@
-"""Every setting as one validated value with its default and one sentence.
+"""Every setting as one validated value with its default and description.
 
-A setting is a field here and nothing else: its type says what may be written, its sentence in
-the docstring is the documentation, its name is the key in files, the environment variable and
+A setting is a field here and nothing else: its type says which values are allowed, its sentence in
+the class docstring is the documentation, its name is the key in files, the environment variable and
 the flag. What projects may change is in `settings_reference`.
 """
 
@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from rookery.core.limits import MIB, Effort, Limits
 
-Prompt: TypeAlias = Literal["auto", "full", "compact"]
+Prompt: TypeAlias = Literal["auto", "full", "compact", "guided"]
 TurnEnd: TypeAlias = Literal["words", "completion"]
 Approval: TypeAlias = Literal["ask", "auto"]
 Containment: TypeAlias = Literal["on", "required", "off"]
@@ -29,15 +29,9 @@ OnFailure: TypeAlias = Literal["block", "warn"]
 _Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 _Tokens: TypeAlias = Annotated[int, Meta(ge=1)]
 _Amount: TypeAlias = Annotated[float, Meta(ge=0)]
+_ADDRESS = "an address that begins with http:// or https:// and holds no user name or password"
 _Address: TypeAlias = Annotated[
-    str,
-    Meta(
-        pattern=r"^https?://[^/?#@\s]+([/?#]\S*)?\Z",
-        extra={
-            "expected": "an address that begins with http:// or https:// and holds no user name "
-            "or password"
-        },
-    ),
+    str, Meta(pattern=r"^https?://[^/?#@\s]+([/?#]\S*)?\Z", extra={"expected": _ADDRESS})
 ]
 _Text: TypeAlias = Annotated[str, Meta(extra={"expected": "a text"})]
 _Count: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -60,6 +54,8 @@ class ModelDescription(TypedDict, total=False):
     images: Whether the model can see images.
     thinking: Whether the model can reason before it answers.
     caching: Whether the provider caches the beginning of requests.
+    parameters: Size in billions of parameters. It decides how the model is instructed.
+    calls: How the model calls tools: natively, as text, or as JSON that follows a schema.
     input_price: Dollars per million tokens of input.
     output_price: Dollars per million tokens of output.
     cache_read_price: Dollars per million tokens read from the cache.
@@ -71,6 +67,8 @@ class ModelDescription(TypedDict, total=False):
     images: bool
     thinking: bool
     caching: bool
+    parameters: _Amount
+    calls: Literal["native", "text", "schema"]
     input_price: _Amount
     output_price: _Amount
     cache_read_price: _Amount
@@ -184,7 +182,8 @@ class CheckpointSettings(SettingsSection, frozen=True):
 
 class ContextSettings(SettingsSection, frozen=True):
     """
-    prompt: Length of the system prompt. "auto": short for models with a small context window.
+    prompt: How the model is instructed. "compact": a short prompt. "guided": step by step, for
+        models of up to 4 billion parameters. "auto": by the model's size and context window.
     instructions: More instructions for the model, in every mode.
     language: Language the model answers in. Default: yours.
     agent_rules: Whether AGENTS.md and similar files are read.
@@ -300,6 +299,9 @@ class Settings(SettingsSection, frozen=True):
     provider: Model provider. Default: chosen by the keys that are found.
     model: Model to use. Default: the provider's usual one.
     base_url: Address of the provider. Default: its own.
+    fallback: Models to use, in this order, when the model is busy, unreachable or does not exist.
+        Write `provider:model` for a model of another provider.
+    fallback_after: Seconds to retry a busy model before the next one takes over.
     mode: Mode in which new sessions begin.
     reasoning_effort: How much models reason, if they can. `unspecified` leaves it to the model;
         `disabled` and `none` turn it off.
@@ -326,6 +328,8 @@ class Settings(SettingsSection, frozen=True):
     provider: _Name | None = None
     model: _Name | None = None
     base_url: _Address | None = None
+    fallback: _Texts = ()
+    fallback_after: _Amount = _USUAL.fallback_after
     mode: _Name = "code"
     reasoning_effort: Effort = "unspecified"
     approval: Approval | None = None
@@ -365,6 +369,8 @@ class Settings(SettingsSection, frozen=True):
             tokens=self.max_tokens,
             seconds=self.max_minutes * 60,
             mistakes=self.mistake_limit,
+            fallbacks=len(self.fallback),
+            fallback_after=self.fallback_after,
             command_seconds=self.commands.timeout,
             command_soft_seconds=self.commands.soft_timeout,
             checkpoint_bytes=self.checkpoints.megabytes * MIB,
@@ -381,12 +387,12 @@ class Settings(SettingsSection, frozen=True):
         commands = msgspec.structs.replace(self.commands, shell=None)
         return msgspec.structs.replace(self, commands=commands)
 
-    def acts_unasked(self, *, once: bool) -> bool:
-        """Whether actions run without a question; `once` tells that `--print` was given."""
+    def auto_approves(self, *, once: bool) -> bool:
+        """Whether actions are auto-approved; `once` says that `--print` was given."""
         return self.approval == "auto" if self.approval else once
 
     def colours(self, out: TextIO, environ: Mapping[str, str]) -> bool:
-        """Whether what is written to `out` is coloured. "auto" heeds `NO_COLOR` and `TERM`."""
+        """Whether output to `out` is coloured. "auto" respects `NO_COLOR` and `TERM`."""
         if self.ui.colour != "auto":
             return self.ui.colour == "always"
         return out.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"

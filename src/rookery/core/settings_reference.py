@@ -1,4 +1,4 @@
-"""What there is to say about every setting: what it takes, its default, what a project may do.
+"""The description of every setting: its values, its default, what a project may change.
 
 `python -m rookery.core.settings_reference` prints `docs/settings.md`.
 """
@@ -17,11 +17,11 @@ from rookery import ENV_PREFIX, NAME, PROJECT_FOLDER
 from rookery.core.settings import LimitSettings, Network, Settings, SettingsSection
 
 Key: TypeAlias = tuple[str, ...]
-"""Where a setting stands: `("ui", "colour")` is `colour` in the section `[ui]`."""
+"""The path of a setting: `("ui", "colour")` is `colour` in the section `[ui]`."""
 
 
 class ProjectMay(StrEnum):
-    """How far a project's own file may go with a setting: it tightens, or it is not heard."""
+    """What a project's file may do with a setting: tighten it, or nothing."""
 
     LOWER = "lower it"
     LOWER_CEILING = "lower it (0 means no limit)"
@@ -65,7 +65,7 @@ _NARROWING: tuple[Network, ...] = ("on", "known", "off")
 
 
 def loosens(key: Key, wanted: Any, present: Any) -> bool:
-    """Whether a project that wants this value instead of the present one would loosen it."""
+    """Whether a project's value would loosen the current one."""
     match PROJECT_MAY[key]:
         case ProjectMay.ADD:
             return False
@@ -80,29 +80,29 @@ def loosens(key: Key, wanted: Any, present: Any) -> bool:
 
 
 def tightened(key: Key, wanted: Any, present: Any) -> Any:
-    """What holds once a project that does not loosen a setting was heard."""
+    """The value after applying a project's value that does not loosen it."""
     if PROJECT_MAY[key] is ProjectMay.ADD:
         return (*present, *(text for text in wanted if text not in present))
     return wanted
 
 
 ANY = "<id>"
-"""Stands in a key for a name that the user gives."""
+"""Placeholder in a key for a name the user gives."""
 
 
 class Setting(Struct, frozen=True):
-    """One setting as its field declares it. `default` is None where there is none."""
+    """One setting as its field declares it. `default` is None if there is none."""
 
     type: Any
     default: Any
     sentence: str
     expected: str
-    """What may be written for it, to be read after "must be"."""
+    """What values are allowed, to be read after "must be"."""
 
 
 @cache
 def all_settings() -> dict[Key, Setting]:
-    """Every setting there is, in the order of `settings.py`."""
+    """Every setting, in the order of `settings.py`."""
     return dict(_declared_in(Settings, ()))
 
 
@@ -120,13 +120,13 @@ def _declared_in(section: type[Any], at: Key) -> Iterator[tuple[Key, Setting]]:
 
 
 def _sentences_of(section: type[Any]) -> dict[str, str]:
-    """From the docstring: `name: sentence`, gone on with on lines that are indented further."""
+    """Parse `name: sentence` from the docstring; continuation lines are indented further."""
     text = re.sub(r"\n {8,}", " ", section.__doc__ or "")
     return dict(re.findall(r"^ {4}(\w+): (.+)$", text, re.MULTILINE))
 
 
 def _unwrapped(kind: Any) -> tuple[Any, list[Meta]]:
-    """A type without what was said about it, and what was said, innermost first."""
+    """A type without its annotations, and the annotations, innermost first."""
     if get_origin(kind) is Annotated:
         inner, *metas = get_args(kind)
         base, inside = _unwrapped(inner)
@@ -158,7 +158,7 @@ def variable_of(key: Key) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as one writes it in TOML, on one line, with nothing in it that a terminal obeys."""
+    """A value in TOML, on one line and safe for a terminal."""
     match value:
         case bool():
             return str(value).lower()

@@ -1,7 +1,7 @@
-"""How many tokens a request will take, and what a provider says when it took too many.
+"""Estimates the tokens of a request, and parses providers' messages about too many.
 
-Text is measured in bytes of UTF-8, which follows tokens across languages far better than
-characters do. How many tokens a byte makes is learnt from the usage a provider reports.
+Text is measured in UTF-8 bytes, which match tokens across languages better than characters do.
+Tokens per byte are learnt from the usage that the provider reports.
 """
 
 import json
@@ -14,13 +14,19 @@ from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResu
 from rookery.core.folds.history import Turn
 
 PER_BYTE = 1 / 3.2
-"""Until a provider has said what it counted: code has more tokens than prose."""
+"""Used until the provider has reported usage. Code has more tokens than prose."""
 LEAST_PER_BYTE, MOST_PER_BYTE = 0.15, 2.0
 WORTH_LEARNING = 1_000
-"""Bytes below which a request's usage says little about the text in it."""
+"""Requests with fewer bytes say little about tokens per byte."""
 OF_A_PICTURE = 1_600 * 3
-"""Bytes that a picture counts as."""
+"""Bytes that an image counts as."""
 AROUND_A_BLOCK = 12
+SMALLEST_WINDOW = 1_000
+"""No model has a smaller context window, so a smaller number means something else."""
+GUESSES = (0.6, 0.3, 0.1)
+"""Share of a refused request that is assumed to fit, at the first and later refusals."""
+SMALLEST_GUESS = 4_000
+"""Tools and rules alone need almost this much and cannot be cut."""
 
 _NUMBER = r"(\d[\d,_.]{0,11}\d|\d)"
 # compiled by whoever searches for them: there are many, and hardly a run ever does
@@ -47,19 +53,19 @@ _USED = (
 
 
 class TokenRoom(Struct, frozen=True):
-    """What a model's context holds: `window` tokens, of which `answer` are for the answer."""
+    """A model's context: `window` tokens, of which `answer` are reserved for the answer."""
 
     window: int
     answer: int
 
     @property
     def request(self) -> int:
-        """Tokens that a request may take, with a reserve because they are only foreseen."""
+        """Tokens available for a request, with a reserve because the count is an estimate."""
         return max(self.window * 9 // 10 - self.answer, self.window // 5)
 
 
 def room(window: int, most_output: int) -> TokenRoom:
-    """The room for an answer is what the model can say at most, or a fifth of a small window."""
+    """The answer gets the model's largest output, or a fifth of a small window."""
     return TokenRoom(window, min(most_output, max(window // 5, 1)))
 
 
@@ -69,7 +75,7 @@ def weight(turns: Iterable[Turn]) -> int:
 
 
 class Scale:
-    """Weighs a conversation that grows: a turn that is still the same is weighed once."""
+    """Measures a growing conversation: an unchanged turn is measured once."""
 
     def __init__(self) -> None:
         self._weighed: dict[int, tuple[Turn, int]] = {}
@@ -84,7 +90,7 @@ class Scale:
 
 
 def learnt(per_byte: float, size: int, tokens: int) -> float:
-    """Tokens per byte, now that `size` bytes are known to have been `tokens` tokens."""
+    """Tokens per byte after learning that `size` bytes were `tokens` tokens."""
     if size < WORTH_LEARNING or tokens <= 0:
         return per_byte
     return min(max(tokens / size, LEAST_PER_BYTE), MOST_PER_BYTE)
@@ -110,7 +116,7 @@ def text_weight(text: str) -> int:
 
 
 class Overflow(Struct, frozen=True):
-    """Tokens that fit, and tokens that were sent; 0 for what was not said."""
+    """Tokens that fit and tokens that were sent; 0 if not reported."""
 
     limit: int = 0
     used: int = 0
@@ -118,6 +124,13 @@ class Overflow(Struct, frozen=True):
 
 def overflow_in(message: str) -> Overflow:
     return Overflow(_first(_LIMITS, message), _first(_USED, message))
+
+
+def window_after(said: Overflow, sent: float, cuts: int) -> int:
+    """The context window after a refusal of `sent` tokens: the provider's number, or a guess."""
+    if said.limit >= SMALLEST_WINDOW:
+        return said.limit
+    return max(int(sent * GUESSES[min(cuts, len(GUESSES) - 1)]), SMALLEST_GUESS)
 
 
 def _first(patterns: tuple[str, ...], message: str) -> int:

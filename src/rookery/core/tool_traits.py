@@ -1,4 +1,4 @@
-"""What a tool declares of itself, and the table of all tools.
+"""What a tool declares about itself, and the table of all tools.
 
 Permission rules, hooks, scopes and the rows of other programs' clients are derived from it: none of
 them lists tools. `app` says where the tools are; they are imported when the table is first read.
@@ -15,9 +15,9 @@ COMMAND, PATCH, DIFF, FILES = "command", "patch", "diff", "files"
 PATHS = ("file_path", "path")
 """Arguments that name a file or a folder."""
 COMPLETION, FOLLOWUP, DELEGATION = "attempt_completion", "ask_followup_question", "new_task"
-"""The tools that the loop itself knows: their calls end a turn, ask, or hand work on."""
+"""The tools that the loop knows: they end a turn, ask, or start a sub-task."""
 SPEAKING = frozenset((COMPLETION, FOLLOWUP))
-"""Their calls are shown as what they say, and as calls only if they fail."""
+"""Their calls are shown as text, and as calls only if they fail."""
 
 
 class ToolGroup(StrEnum):
@@ -29,32 +29,33 @@ class ToolGroup(StrEnum):
 
 
 class ToolTraits(Struct, frozen=True, kw_only=True, dict=True):
-    """`name`, `group` and `arguments` are taken from the tool; the rest it declares only where it
-    differs from what follows from those."""
+    """`name`, `group` and `arguments` come from the tool. It declares the rest only where it
+    differs from the default."""
 
     name: str = ""
     group: ToolGroup = ToolGroup.ALWAYS
     arguments: tuple[str, ...] = ()
     hook_name: str = ""
-    """What hooks and rules written for other agents call it."""
+    """Its name in hooks and rules of other agents."""
     hook_arguments: Mapping[str, str] | None = None
-    """Its arguments, each with the one that such hooks know. Without them hooks see the
-    arguments as they are."""
+    """Maps its arguments to the names such hooks know. None to pass them unchanged."""
     aliases: tuple[str, ...] = ()
-    """Further names that rules and hooks may use."""
+    """More names that rules and hooks may use."""
     row_name: str = ""
-    """What webviews call it while its call arrives."""
+    """Its name in webviews while its call streams."""
     row_kind: str = ""
-    """The kind of its rows in structured output, if neither a command nor a server's tool."""
+    """The kind of its rows in structured output, if neither a command nor an MCP tool."""
     is_synonym: bool = False
-    """It does what another tool does, under a name that some models were taught. It works when
-    called; offering it to every model would only cost words."""
+    """Whether it does the same as another tool, under a name that some models were trained on.
+    It works when called but is not offered, to save tokens."""
     only_reads: bool = False
-    """It asks a server for something and changes nothing there."""
+    """Whether it only reads from a server."""
     explained: frozenset[str] = frozenset()
-    """Arguments with a format of their own, which no model can guess."""
+    """Arguments with a format that a model cannot guess."""
     skipped: frozenset[str] = frozenset()
-    """Arguments that a small model does better without. They work all the same."""
+    """Arguments that are not offered to small models. They still work."""
+    essential: bool = False
+    """Whether small models get it. The other tools still work if called."""
 
     @property
     def takes_paths(self) -> bool:
@@ -71,7 +72,7 @@ class ToolTraits(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def shown_name(self) -> str:
-        """The name that hooks see. What edits is an `Edit`, what runs a command is `Bash`."""
+        """The name that hooks see. Editing tools are `Edit`, command tools `Bash`."""
         if self.group is ToolGroup.EDIT:
             return self.hook_name or "Edit"
         return self.hook_name or ("Bash" if self.takes_command else self.name)
@@ -90,7 +91,7 @@ class ToolTraits(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names by which a rule or a hook may mean it."""
+        """All names that a rule or hook may use for it."""
         return tuple(dict.fromkeys((self.shown_name, self.name, *self.aliases)))
 
     @property
@@ -100,6 +101,14 @@ class ToolTraits(Struct, frozen=True, kw_only=True, dict=True):
             return self.row_name or self.name
         edits = "appliedDiff" if self.group is ToolGroup.EDIT else ""
         return self.row_name or edits or first + "".join(word.capitalize() for word in rest)
+
+
+USE_MCP, ACCESS_MCP = "use_mcp_tool", "access_mcp_resource"
+MCP_TOOLS = (
+    ToolTraits(name=USE_MCP, group=ToolGroup.MCP, row_name=USE_MCP),
+    ToolTraits(name=ACCESS_MCP, group=ToolGroup.MCP, row_name=ACCESS_MCP, only_reads=True),
+)
+"""Declared here so that listing tools does not import MCP."""
 
 
 class _ToolTable:
@@ -116,7 +125,7 @@ _table = _ToolTable()
 
 
 def declare_tools(load: Callable[[], Iterable[ToolTraits]]) -> None:
-    """Say where the tools of this process are."""
+    """Set where the tools of this process are defined."""
     _table.load, _table.known = load, None
 
 
@@ -127,5 +136,5 @@ def known_tools() -> Mapping[str, ToolTraits]:
 
 
 def traits_of(name: str) -> ToolTraits:
-    """What is known of a tool; of a name that is none, or a server's tool, only the name."""
+    """The traits of a tool; only the name for an unknown or an MCP tool."""
     return known_tools().get(name) or ToolTraits(name=name)

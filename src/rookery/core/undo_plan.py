@@ -1,8 +1,8 @@
-"""What a task did to files, step by step, and how to undo steps without undoing what others did.
+"""What a task did to files, step by step, and how to undo steps without undoing others' changes.
 
-A state of the files is a map from paths to versions, folders included. A step is known by what
-it did to each path. Undoing steps therefore needs no order and knows no renames: every path goes
-from what the last step left there to what the first one found.
+A state of the files is a map from paths to versions, folders included. A step is what changed at
+each path. Undoing steps therefore needs no order and no renames: every path goes from what the last
+step left there to what the first one found.
 """
 
 import stat
@@ -32,8 +32,8 @@ EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
 class Unsettled(Struct, frozen=True):
-    """A call that was started after a checkpoint, and whose changes nobody has recorded.
-    `paths` are the files it was about, if that is known."""
+    """A call that started after a checkpoint and whose changes are not recorded. `paths` are its
+    files, if known."""
 
     call_id: str
     checkpoint: str
@@ -42,8 +42,8 @@ class Unsettled(Struct, frozen=True):
 
 
 def steps_since(events: Iterable[Event], to: int) -> list[tuple[str, str]]:
-    """The checkpoints before and after everything that was done to files after event `to`,
-    oldest first. Rewinding a conversation undoes no file, so every event counts."""
+    """The checkpoints before and after every file change since event `to`, oldest first.
+    Rewinding a conversation undoes no file, so every event counts."""
     steps: list[tuple[str, str]] = []
     for event in events:
         match event.fact:
@@ -57,8 +57,8 @@ def steps_since(events: Iterable[Event], to: int) -> list[tuple[str, str]]:
 
 
 def unsettled(events: Iterable[Event]) -> Unsettled | None:
-    """The last call that began to change files, if its process died before it could tell what
-    it had changed."""
+    """The last call that started to change files, if its process died before recording the
+    changes."""
     saved: Unsettled | None = None
     last: Unsettled | None = None
     for event in events:
@@ -75,8 +75,8 @@ def unsettled(events: Iterable[Event]) -> Unsettled | None:
     return last
 
 
-def commands_running_on(events: Iterable[Event]) -> dict[str, str]:
-    """The commands that run on behind their calls, by those calls, oldest first."""
+def background_commands(events: Iterable[Event]) -> dict[str, str]:
+    """The background commands by call, oldest first."""
     running: dict[str, str] = {}
     for event in events:
         match event.fact:
@@ -92,7 +92,7 @@ def commands_running_on(events: Iterable[Event]) -> dict[str, str]:
 
 
 def was_started(events: Sequence[Event], call_id: str) -> bool:
-    """Whether the call of that id, or the last of them, was let through and begun."""
+    """Whether the call with this id, or the last one, was permitted and started."""
     for event in reversed(events):
         match event.fact:
             case ToolStarted(call_id=started) if started == call_id:
@@ -105,7 +105,7 @@ def was_started(events: Sequence[Event], call_id: str) -> bool:
 
 
 def approved_by_user(events: Sequence[Event], call_id: str) -> bool:
-    """Whether a person answered yes to the question about this call, or the last of that id."""
+    """Whether a person approved the call with this id, or the last one."""
     agreed: set[str] = set()
     for event in reversed(events):
         match event.fact:
@@ -118,13 +118,13 @@ def approved_by_user(events: Sequence[Event], call_id: str) -> bool:
     return False
 
 
-def running_on(events: Iterable[Event]) -> str:
-    """The call whose command was the last to run on, if it still does."""
-    return next(reversed(commands_running_on(events)), "")
+def background_call(events: Iterable[Event]) -> str:
+    """The call of the newest background command, if it still runs."""
+    return next(reversed(background_commands(events)), "")
 
 
 def named_checkpoints(events: Iterable[Event]) -> set[str]:
-    """Every checkpoint that the log names, without which nothing could be taken back."""
+    """Every checkpoint in the log; undo needs them."""
     named: set[str] = set()
     for event in events:
         match event.fact:
@@ -140,15 +140,14 @@ def named_checkpoints(events: Iterable[Event]) -> set[str]:
 
 
 def folder_with(rights: int) -> FileVersion:
-    """A folder, whatever is in it: that is said by the paths below."""
+    """A folder, whatever its content: that is in the paths below."""
     return FileVersion(EMPTY_TREE, stat.S_IFDIR | rights)
 
 
 class UndoPlan(Struct, frozen=True):
-    """`changes` lead from what is there now to what shall be there. `kept` is left alone, as
-    somebody else has changed it since, or in between. `unsaved` was changed too, but no
-    checkpoint holds what was there before.
-    """
+    """`changes` lead from the current files to the wanted ones. `kept` is skipped because
+    someone else changed it since or in between. `unsaved` was changed too, but no checkpoint has
+    its earlier content."""
 
     changes: tuple[Effect, ...] = ()
     kept: tuple[str, ...] = ()
@@ -156,7 +155,7 @@ class UndoPlan(Struct, frozen=True):
 
 
 class _Course(Struct, frozen=True):
-    """What the steps together did to a path; `broken` if they were not the only ones."""
+    """What the steps together did to a path; `broken` if others changed it in between."""
 
     first: FileVersion | None
     last: FileVersion | None
@@ -169,9 +168,8 @@ def plan(
     *,
     overwrite: bool = False,
 ) -> UndoPlan:
-    """Take back the steps, oldest first. With `overwrite` also over what others have done, if
-    a checkpoint could hold that.
-    """
+    """Undo the steps, oldest first. With `overwrite`, also over others' changes if a checkpoint
+    can hold those."""
     changes: list[Effect] = []
     kept: list[str] = []
     unsaved: list[str] = []
@@ -188,8 +186,8 @@ def plan(
     return UndoPlan(tuple(changes), tuple(kept), tuple(unsaved))
 
 
-def only_takes_back(done: Iterable[Effect], steps: Sequence[Iterable[Effect]]) -> bool:
-    """Whether all that was done leads to what the first of the steps found."""
+def only_undoes(done: Iterable[Effect], steps: Sequence[Iterable[Effect]]) -> bool:
+    """Whether the changes lead exactly to what the first of the steps found."""
     courses = _courses(steps)
     return all(e.path in courses and e.after == courses[e.path].first for e in done)
 
@@ -204,12 +202,12 @@ def is_leaf(version: FileVersion | None) -> bool:
 
 
 def is_unknown(version: FileVersion | None) -> bool:
-    """Something is there that no checkpoint holds, so that none could bring it back."""
+    """Whether no checkpoint holds it, so that it could not be restored."""
     return version is not None and not version.blob
 
 
-def worth_telling(effects: Sequence[Effect]) -> tuple[Effect, ...]:
-    """The effects without folders that came or went only with what is in them."""
+def relevant_effects(effects: Sequence[Effect]) -> tuple[Effect, ...]:
+    """The effects without folders that appeared or disappeared only with their content."""
     telling = {effect.path for effect in effects}
     above = {path[:at] for path in telling for at, character in enumerate(path) if character == "/"}
     return tuple(effect for effect in effects if _has_content(effect) or effect.path not in above)

@@ -1,6 +1,6 @@
-"""The kernel: one loop for each task, one gate for each action, one log.
+"""The kernel: a loop per task, a gate for every action, and the log.
 
-`Engine` has the tasks of a process, `Task` runs the loop, `Gate` stands between a tool call and
-its effect, `EventLog` is the only state. It reaches the world through `engine.ports` and
-imports only `core`.
+`Engine` holds the tasks of a process, `Task` runs the loop, `Gate` decides whether a tool call may
+take effect, and `EventLog` is the only state. The engine reaches the world through `engine.ports`
+and imports only `core`.
 """

@@ -1,8 +1,7 @@
-"""An answer put together from its pieces, in the order in which the model spoke.
+"""Assembles a model's answer from its chunks, in the order in which they arrived.
 
-Pieces are only appended while they arrive. Arguments are read once, strictly, when the
-answer is asked for: what is not exactly a JSON object of values we can keep is marked with
-its problem, and never repaired by guessing.
+Arguments are parsed once and strictly, when the answer is complete. A call whose arguments are not
+a valid JSON object keeps a description of the problem and is never repaired by guessing.
 """
 
 import json
@@ -52,10 +51,10 @@ _Part: TypeAlias = _Words | _Thought | _Call
 
 
 class Assembler:
-    """One answer in the making.
+    """One answer in progress.
 
-    `used_ids` are those the task's earlier calls have; a call that came without an id gets
-    one from `new_id`, or else is counted.
+    `used_ids` are the ids of the task's earlier calls. A call without an id gets one from `new_id`,
+    or a number.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class Assembler:
         last.pieces.append(text)
 
     def add_thinking(self, text: str, signature: str = "", source: str = "") -> None:
-        """A signature ends its block: what comes after it is another one."""
+        """A signature ends its block; later text starts a new one."""
         if not (text or signature):
             return
         last = self._parts[-1] if self._parts else None
@@ -96,10 +95,10 @@ class Assembler:
     def add_call(
         self, index: int, arguments: str = "", id: str = "", name: str = ""
     ) -> tuple[int, str]:
-        """The number of the call in this answer, and its name as far as it is known.
+        """Return the number of the call in this answer, and its name as far as it is known.
 
-        A call belongs to its index. Some providers give every call the same index: a start
-        with another id under a known index is another call, a repeated start is not.
+        Calls are told apart by index. Some providers give every call the same index: a start with a
+        new id under a known index is a new call, a repeated start is not.
         """
         call = self._by_index.get(index)
         if call is None or (id and name and call.id and id != call.id):
@@ -110,11 +109,11 @@ class Assembler:
         return call.number, call.name
 
     def blocks(self) -> tuple[Block, ...]:
-        """The answer, when it has come to its end."""
+        """The complete answer."""
         return tuple(block for part in self._parts for block in self._finish(part))
 
     def said(self) -> tuple[Block, ...]:
-        """What can be kept of an answer that was interrupted: its words, and no call."""
+        """The text of an interrupted answer, without its calls."""
         words = (part for part in self._parts if not isinstance(part, _Call))
         return tuple(block for part in words for block in self._finish(part))
 
@@ -158,7 +157,7 @@ class Assembler:
         return ToolCall(id=call.safe_id, name=call.name, arguments=arguments)
 
     def _claim_id(self, given: str) -> str:
-        """An id that any provider accepts and no other call of the task has."""
+        """Return an id that every provider accepts and no other call of the task has."""
         wanted = given or self._new_id()
         safe, times = safe_id(wanted), 1
         while safe in self._used_ids:
@@ -169,7 +168,7 @@ class Assembler:
 
 
 def safe_id(id: str) -> str:
-    """The id with only letters, digits, `_` and `-`, and not longer than providers allow."""
+    """The id reduced to letters, digits, `_` and `-`, and to the length that providers allow."""
     plain = _ODD_CHARACTER.sub("_", id) or "_"
     if len(plain) <= LONGEST_ID:
         return plain
@@ -178,7 +177,7 @@ def safe_id(id: str) -> str:
 
 
 def read_arguments(text: str) -> dict[str, Any]:
-    """The arguments of a call. Raises `ValueError` with the position of what is wrong."""
+    """Parse the arguments of a call. Raises `ValueError` with the position of the problem."""
     if not text.strip():
         return {}
     _refuse_depth(text)
@@ -199,7 +198,8 @@ def read_arguments(text: str) -> dict[str, Any]:
         raise ValueError(
             f"The arguments are {_NAMES[type(value)]}, from character 0 on, not an object."
         )
-    _refuse_halves(value)
+    if "\\u" in text or not text.isascii():
+        _refuse_halves(value)
     return value
 
 
@@ -253,7 +253,7 @@ def _finite_float(text: str) -> float:
 
 
 def _refuse_halves(value: dict[str, Any]) -> None:
-    """Half a surrogate pair is no character, and cannot be written to any file."""
+    """Half a surrogate pair cannot be written to a file."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:

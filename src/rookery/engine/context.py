@@ -1,12 +1,12 @@
-"""What a task's model is sent, kept within what the model can take.
+"""Builds the requests to the model and keeps them within its context window.
 
-Nothing is ever deleted: a `Condensed` fact says what is left out from then on. A summary by the
-model is tried first; leaving things out needs nobody, so that it cannot fail. A cut is tried on
-the conversation itself before it is believed: what counts is the weight of what would be sent.
+Nothing is deleted from the log: a `Condensed` fact says what later requests leave out. A summary by
+the model is tried first. Cutting without a summary needs no model, so it always works. Each cut is
+tried on the real conversation, and its size decides.
 """
 
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import anyio.lowlevel
@@ -38,6 +38,7 @@ from rookery.core.replies import (
     NOTHING_TO_CONDENSE,
     SUMMARISE,
     SUMMARISED,
+    environment_details,
 )
 from rookery.core.tokens import Scale, TokenRoom, room, text_weight, weight
 from rookery.engine.event_log import EventLog
@@ -53,19 +54,19 @@ from rookery.engine.ports.model import (
 from rookery.errors import ProviderError
 
 Trigger: TypeAlias = Literal["auto", "manual"]
-"""Who wants the conversation condensed: the engine, because it is full, or the user."""
-KEPT = 0.3
-"""The part of the room that the newest turns keep when the older ones are summarised."""
-LEFT = 0.6
-"""The part of the room that is used after leaving things out: or it would be full at once."""
+"""Who asked for condensing: the engine, because the context is full, or the user."""
+KEPT_SHARE = 0.3
+"""Share of the context that the newest turns keep when older ones are summarised."""
+SHARE_AFTER_CUT = 0.6
+"""Share of the context in use after a cut. More would fill it again at once."""
 SUMMARY_TOKENS = 4_096
 
-LENGTHS = (0, 24_000, 8_000, 2_000, 600, SHORTEST)
-"""How much of a single text is kept, tried in this order; 0 is all of it."""
+TEXT_LIMITS = (0, 24_000, 8_000, 2_000, 600, SHORTEST)
+"""Longest text kept of a single block, tried in this order; 0 keeps all of it."""
 
 
 class Equipment(Struct, frozen=True):
-    """What a task works with in one mode: whom it asks, and what it is told beforehand."""
+    """The provider, system prompt and tools of a task in its current mode."""
 
     provider: Provider
     system: str
@@ -77,99 +78,107 @@ class Context:
         self,
         log: EventLog,
         equip: Callable[[], Awaitable[Equipment]],
-        now: Callable[[], Awaitable[str]],
+        details: Callable[[], Awaitable[Mapping[str, str]]],
         cache_key: str,
         *,
         before_cut: Callable[[Trigger], Awaitable[str]] | None = None,
         after_cut: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
         turnstile: Turnstile | None = None,
     ) -> None:
-        """`before_cut` says why nothing may be left out, if so. `after_cut` says again what must
-        not be among what is left out. A summary is a request of its own and goes through the
+        """`before_cut` returns why nothing may be condensed, or an empty string. `after_cut`
+        repeats what the model must not lose. A summary is a request of its own and passes the
         `turnstile`."""
         self._before_cut = before_cut
         self._after_cut = after_cut
         self._turnstile = turnstile or Turnstile()
         self._log = log
         self._equip = equip
-        self._now = now
+        self._read_details = details
         self._cache_key = cache_key
         self._conversation = Conversation()
         self._scale = Scale()
         self.size = 0
-        """Of the last request, in bytes of text."""
+        """Bytes of text in the last request."""
+        self.details: Mapping[str, str] = {}
+        """Environment details at the end of the last request."""
 
     async def request(self) -> tuple[Provider, ModelRequest] | None:
-        """The next request, and whom to send it to. What does not fit is condensed first; None if
-        that turned out to need another look at what to do next."""
-        gear = await self._equip()
-        now = await self._now()
-        # from here on nothing is awaited, or words of the user would count as heard
-        request = replace(self._request(gear), now=now)
-        self.size = size(request, self._scale.weight)
-        if self._tokens(self.size) > self._room(gear).request:
-            await self.condense("auto", beside=text_weight(request.now))
+        """Return the next request and its provider. Condenses first if the request does not fit;
+        None if the loop must decide again after that."""
+        equipment = await self._equip()
+        request = await self._request_with_details(equipment)
+        if self._tokens(self.size) > self._room(equipment).request:
+            await self.condense("auto")
             if self._log.state.failure or self._log.state.interrupted:
                 return None
             await self._turnstile.wait()
-            request = replace(self._request(gear), now=now)
-            self.size = size(request, self._scale.weight)
-        return gear.provider, request
+            request = await self._request_with_details(equipment)
+        return equipment.provider, request
 
-    async def condense(self, trigger: Trigger = "manual", *, beside: int = 0) -> None:
-        """Have the older part summarised; if that does not help, leave it out. `beside` it so many
-        bytes more are sent."""
-        if await self._kept_whole(trigger):
+    async def _request_with_details(self, equipment: Equipment) -> ModelRequest:
+        continues = self._conversation.turns(self._log.events)[-1].role == "assistant"
+        self.details = {} if continues else await self._read_details()
+        # no await from here on: a message that arrives meanwhile would count as sent
+        request = self._request(equipment)
+        if self.details:
+            turns = _with_user_text(request.turns, environment_details(self.details))
+            request = replace(request, turns=turns)
+        self.size = size(request, self._scale.weight)
+        return request
+
+    async def condense(self, trigger: Trigger = "manual") -> None:
+        """Summarise the older part of the conversation, or cut it if that fails."""
+        if await self._hook_refuses_cut(trigger):
             return
-        gear = await self._equip()
-        before, most = self._measures(gear)
-        most = max(most - beside, 0)
+        equipment = await self._equip()
+        before, most = self._measures(equipment)
         self._log.append(Condensing(tokens=self._tokens(before)))
-        cut = await self._fitting(int(min(most, before) * KEPT))
+        cut = await self._fitting_cut(int(min(most, before) * KEPT_SHARE))
         summary = _Summary()
         if cut.upto:
             await self._turnstile.wait()
-            request = self._asking_for_summary(gear)
+            request = self._summary_request(equipment)
             self._turnstile.sent()
-            summary = await _summary(gear.provider, request)
+            summary = await _summary(equipment.provider, request)
             if summary.too_long:
                 self._log.append(summary.too_long)
                 return
         cut = replace(cut, summary=summary.text, usage=summary.usage)
         if summary.text and weight_after(self._log.events, cut) < min(before, most):
-            self._append(gear, cut, SUMMARISED)
+            self._append(equipment, cut, SUMMARISED)
             await self._after_cut()
             return
         why = "the summary was too long" if summary.text else summary.problem
         how = NOT_SUMMARISED.format(why=why) if why else LEFT_OUT
-        if not await self._leave_out(gear, how, summary.usage):
+        if not await self._cut(equipment, how, summary.usage):
             self._charge(summary.usage)
             self._log.append(Noted(text=NOTHING_TO_CONDENSE))
 
-    async def leave_out(self) -> bool:
-        """Without asking the model: it has just refused. False if nothing can be left out."""
-        if await self._kept_whole("auto"):
+    async def cut_without_summary(self) -> bool:
+        """Cut without a summary, because the model has just refused the request. False if
+        nothing can be cut."""
+        if await self._hook_refuses_cut("auto"):
             return False
-        return await self._leave_out(await self._equip(), LEFT_OUT, Usage())
+        return await self._cut(await self._equip(), LEFT_OUT, Usage())
 
-    async def _kept_whole(self, trigger: Trigger) -> bool:
+    async def _hook_refuses_cut(self, trigger: Trigger) -> bool:
         reason = await self._before_cut(trigger) if self._before_cut else ""
         if reason:
             self._log.append(Noted(text=f"Nothing was condensed: a hook refused it. {reason}"))
         return bool(reason)
 
-    async def _leave_out(self, gear: Equipment, how: str, usage: Usage) -> bool:
-        before, most = self._measures(gear)
-        cut = await self._fitting(int(min(most * LEFT, before * LEFT)))
+    async def _cut(self, equipment: Equipment, how: str, usage: Usage) -> bool:
+        before, most = self._measures(equipment)
+        cut = await self._fitting_cut(int(min(most * SHARE_AFTER_CUT, before * SHARE_AFTER_CUT)))
         if weight_after(self._log.events, cut) >= before:
             return False
-        self._append(gear, replace(cut, usage=usage), how)
+        self._append(equipment, replace(cut, usage=usage), how)
         await self._after_cut()
         return True
 
     def _charge(self, usage: Usage) -> None:
-        """A summary that helped nothing was paid for all the same. It is put down to the request
-        before it, as an answer of which nothing is ever sent."""
+        """Record the cost of a summary that did not help, as an interrupted answer to the last
+        request."""
         if usage == Usage():
             return
         facts = (event.fact for event in reversed(self._log.events))
@@ -177,74 +186,83 @@ class Context:
         unused = AssistantSpoke(request_id=last, blocks=(), usage=usage, interrupted=True)
         self._log.append(unused)
 
-    async def _fitting(self, most: int) -> Condensed:
-        """Beside everything else: in a very long log it takes seconds."""
-        return await anyio.to_thread.run_sync(fitting, list(self._log.events), most)
+    async def _fitting_cut(self, most: int) -> Condensed:
+        """In a thread: it takes seconds in a very long log."""
+        return await anyio.to_thread.run_sync(fitting_cut, list(self._log.events), most)
 
-    def _append(self, gear: Equipment, cut: Condensed, how: str) -> None:
-        fixed = self._rest(gear)
+    def _append(self, equipment: Equipment, cut: Condensed, how: str) -> None:
+        fixed = self._fixed_size(equipment)
         before = self._tokens(fixed + weight(history(self._log.events)))
-        after = self._tokens(fixed + weight_after(self._log.events, cut))
+        details = _details_size({**self._log.state.known_details, **self.details})
+        after = self._tokens(fixed + details + weight_after(self._log.events, cut))
         self._log.append(replace(cut, tokens_before=before, tokens_after=after))
         self._log.append(Noted(text=CONDENSED.format(before=before, after=after, how=how)))
 
-    def _measures(self, gear: Equipment) -> tuple[int, int]:
-        """What the conversation weighs now, and what it may weigh."""
-        spare = self._room(gear).request / self._log.state.per_byte - self._rest(gear)
-        return weight(history(self._log.events)), max(int(spare), 0)
+    def _measures(self, equipment: Equipment) -> tuple[int, int]:
+        """The size of the conversation now, and the size it may have after a cut. Environment
+        details are excluded, because they are sent again after a cut."""
+        most = self._room(equipment).request / self._log.state.per_byte
+        known = self._log.state.known_details
+        spare = int(most - self._fixed_size(equipment) - _details_size({**known, **self.details}))
+        size_now = weight(history(self._log.events)) - _details_size(known)
+        return max(size_now, 0), max(spare, 0)
 
-    def _rest(self, gear: Equipment) -> int:
-        """Bytes of all but the conversation."""
-        return text_weight(gear.system) + sum(map(_spec_size, gear.specs))
+    def _fixed_size(self, equipment: Equipment) -> int:
+        """Bytes of everything but the conversation."""
+        return text_weight(equipment.system) + sum(map(_spec_size, equipment.specs))
 
-    def _room(self, gear: Equipment) -> TokenRoom:
-        model = gear.provider.model
+    def _room(self, equipment: Equipment) -> TokenRoom:
+        model = equipment.provider.model
         return room(self._log.state.window or model.window, model.max_output)
 
     def _tokens(self, size: int) -> int:
         return int(size * self._log.state.per_byte)
 
-    def _request(self, gear: Equipment) -> ModelRequest:
+    def _request(self, equipment: Equipment) -> ModelRequest:
         return ModelRequest(
-            system=gear.system,
+            system=equipment.system,
             turns=self._conversation.turns(self._log.events),
-            tools=gear.specs,
-            max_output=self._room(gear).answer,
+            tools=equipment.specs,
+            max_output=self._room(equipment).answer,
             cache_key=self._cache_key,
         )
 
-    def _asking_for_summary(self, gear: Equipment) -> ModelRequest:
-        """The conversation as it would be sent, so that what a provider has cached of it helps;
-        less of it if it is too much even for that."""
-        request = self._request(gear)
-        limits = self._room(gear)
+    def _summary_request(self, equipment: Equipment) -> ModelRequest:
+        """The conversation as it would be sent, so that the provider's cache applies; less of it
+        if even that does not fit."""
+        request = self._request(equipment)
+        limits = self._room(equipment)
         most = limits.window - limits.answer
         if self._tokens(size(request)) > most:
-            spare = int(most / self._log.state.per_byte) - self._rest(gear)
+            spare = int(most / self._log.state.per_byte) - self._fixed_size(equipment)
             request = replace(request, turns=self._turns_within(max(spare, 0)))
         return replace(
             request,
-            turns=_with_last_word(request.turns, SUMMARISE),
+            turns=_with_user_text(request.turns, SUMMARISE),
             max_output=min(limits.answer, SUMMARY_TOKENS),
         )
 
     def _turns_within(self, most: int) -> list[Turn]:
         events = self._log.events
-        cut = replace(events[-1], seq=events[-1].seq + 1, fact=fitting(events, most))
+        cut = replace(events[-1], seq=events[-1].seq + 1, fact=fitting_cut(events, most))
         return history([*events, cut])
 
 
 def size(request: ModelRequest, weigh: Callable[[Sequence[Turn]], int] = weight) -> int:
     """Bytes of text in a request."""
-    texts = text_weight(request.system) + text_weight(request.now)
-    return weigh(request.turns) + texts + sum(map(_spec_size, request.tools))
+    fixed = text_weight(request.system) + sum(map(_spec_size, request.tools))
+    return weigh(request.turns) + fixed
+
+
+def _details_size(details: Mapping[str, str]) -> int:
+    return weight([Turn("user", (Text(text=environment_details(details)),))]) if details else 0
 
 
 def _spec_size(spec: ToolSpec) -> int:
     return len(spec.name) + text_weight(spec.description) + len(str(spec.schema))
 
 
-def _with_last_word(turns: Sequence[Turn], text: str) -> list[Turn]:
+def _with_user_text(turns: Sequence[Turn], text: str) -> list[Turn]:
     *before, last = turns
     if last.role == "assistant":
         return [*turns, Turn("user", (Text(text=text),))]
@@ -256,11 +274,11 @@ class _Summary(Struct, frozen=True):
     problem: str = ""
     usage: Usage = Usage()
     too_long: RequestFailed | None = None
-    """The window is smaller than was believed."""
+    """Set if the context window is smaller than assumed."""
 
 
 async def _summary(provider: Provider, request: ModelRequest) -> _Summary:
-    """What the model says of the conversation, or why that is of no use."""
+    """Ask the model for a summary; the result holds its text or the problem."""
     pieces: list[str] = []
     usage = Usage()
     stop: StopReason | None = None
@@ -290,11 +308,11 @@ async def _summary(provider: Provider, request: ModelRequest) -> _Summary:
     return _Summary(text=text, usage=usage)
 
 
-def fitting(events: Sequence[Event], most: int) -> Condensed:
-    """The mildest cut after which the conversation weighs at most `most` bytes; if there is
-    none, the one that leaves least."""
+def fitting_cut(events: Sequence[Event], most: int) -> Condensed:
+    """The smallest cut after which the conversation has at most `most` bytes, or the largest
+    possible cut."""
     *places, everything = cut_points(events)
-    for longest in LENGTHS:
+    for longest in TEXT_LIMITS:
 
         def fits(upto: int, longest: int = longest) -> bool:
             return weight_after(events, Condensed(upto=upto, longest=longest)) <= most
@@ -302,16 +320,16 @@ def fitting(events: Sequence[Event], most: int) -> Condensed:
         if places and fits(places[-1]):
             at = bisect_left(places, True, key=fits)
             return Condensed(upto=places[at], longest=longest)
-    last = Condensed(upto=everything, longest=LENGTHS[-1])
+    last = Condensed(upto=everything, longest=TEXT_LIMITS[-1])
     if weight_after(events, last) <= most:
         return last
-    return Condensed(upto=everything, words=everything, longest=LENGTHS[-1])
+    return Condensed(upto=everything, words=everything, longest=TEXT_LIMITS[-1])
 
 
 def cut_points(events: Sequence[Event]) -> list[int]:
-    """The events up to which something can be left out. Calls are never parted from their
-    results: each but the last lies right before an answer, or before everything. An answer whose
-    calls have no result yet stays, or that result would be told to nobody."""
+    """The events up to which the conversation can be cut. A cut never separates a call from its
+    result: every point but the last is right before an answer. An answer whose calls have no
+    result yet stays."""
     counted = live(events)
     cut = max((e.fact.upto for e in counted if isinstance(e.fact, Condensed)), default=0)
     answers = [
@@ -324,6 +342,6 @@ def cut_points(events: Sequence[Event]) -> list[int]:
 
 
 def weight_after(events: Sequence[Event], cut: Condensed) -> int:
-    """What the conversation would weigh if this happened now."""
+    """The size of the conversation after a cut."""
     last = events[-1]
     return weight(history([*events, next_event(last, cut, last.ts)]))

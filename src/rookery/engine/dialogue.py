@@ -1,8 +1,8 @@
-"""What the user says: answers to exactly the question that was asked, and messages, heard by hooks
-first.
+"""Questions to the user, their answers, and messages from the user.
 
-Every message is checked by the hooks once: what opened the task, what was queued or edited, and
-answers. One that is refused counts as not said; what to do then is asked anew.
+An answer must name the question and its digest. Hooks check every message once before the model
+sees it: the opening, queued and edited messages, and answers. A refused message counts as not sent,
+and the question is asked again.
 """
 
 from collections.abc import Callable
@@ -29,24 +29,26 @@ from rookery.core.facts import (
 )
 from rookery.core.text.output_preview import Hiding
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports.hooks import UserHooks
+from rookery.engine.ports.hooks import TaskGovernance
 from rookery.errors import CommandRejected
 
 
 class Prompts:
-    def __init__(self, log: EventLog, hooks: UserHooks, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, log: EventLog, governance: TaskGovernance, new_id: Callable[[], str]
+    ) -> None:
         self._log = log
         self._new_id = new_id
-        self._hooks = hooks
+        self._governance = governance
         facts = (event.fact for event in log.events)
         self._checked = {fact.of for fact in facts if isinstance(fact, PromptRefused)}
         self._seen = _last_request(log)
-        """How many events need not be looked at again."""
+        """Number of events that are already checked."""
 
     @property
     def waiting(self) -> list[Event]:
-        """Messages that nobody has checked yet."""
-        if not self._hooks.hears_prompts:
+        """Messages that hooks have not checked yet."""
+        if not self._governance.hooks.checks_messages:
             return []
         found = [event for event in self._log.events[self._seen :] if self._is_new(event)]
         if not found:
@@ -58,11 +60,11 @@ class Prompts:
             await self.check(event)
 
     async def check(self, event: Event) -> bool:
-        """Whether the model may hear the words of an event, if it has any."""
-        if not self._hooks.hears_prompts or not self._is_new(event):
+        """Let the hooks check the message in an event. Returns whether the model may see it."""
+        if not self._governance.hooks.checks_messages or not self._is_new(event):
             return True
-        text = _words(event.fact)
-        reason = await self._hooks.prompted(text)
+        text = _text_of(event.fact)
+        reason = await self._governance.hooks.check_message(text)
         self._checked.add(event.seq)
         if not reason:
             return True
@@ -72,29 +74,29 @@ class Prompts:
         self._log.append(Noted(text=f"A hook refused your message, so it was not sent: {reason}"))
         return False
 
-    def queue_words(self, event: Event) -> bool:
-        """Queue the words of an answer that nothing waits for, so that they are checked first."""
+    def queue_answer_text(self, event: Event) -> bool:
+        """Queue the text of an answer to an offer as a message, so that hooks check it first."""
         fact = event.fact
         if not isinstance(fact, Answered) or not fact.text.strip():
             return False
-        if not self._hooks.hears_prompts:
+        if not self._governance.hooks.checks_messages:
             return False
         self._checked.add(event.seq)
         self._log.append(UserSpoke(message_id=self._new_id(), text=fact.text, images=fact.images))
         return True
 
     def _is_new(self, event: Event) -> bool:
-        return event.seq not in self._checked and _says_something(event.fact)
+        return event.seq not in self._checked and _is_message(event.fact)
 
 
 def _last_request(log: EventLog) -> int:
-    """What was said before it has been heard, and was checked in its time."""
+    """The position of the last request. Messages before it have been checked and sent."""
     events = log.events
     places = range(len(events), 0, -1)
     return next((at for at in places if isinstance(events[at - 1].fact, RequestStarted)), 0)
 
 
-def _says_something(fact: Fact) -> bool:
+def _is_message(fact: Fact) -> bool:
     match fact:
         case TaskOpened(parent=parent):
             return not parent
@@ -108,7 +110,7 @@ def _says_something(fact: Fact) -> bool:
             return False
 
 
-def _words(fact: Fact) -> str:
+def _text_of(fact: Fact) -> str:
     match fact:
         case TaskOpened(text=text) | UserSpoke(text=text) | Answered(text=text):
             return text
@@ -120,13 +122,14 @@ def _words(fact: Fact) -> str:
 
 class _Open(NamedTuple):
     question: Asked
-    hear: Callable[[Answered, Event], None]
+    on_answer: Callable[[Answered, Event], None]
 
 
 class Dialogue:
-    """At most one question that stops the task is open; beside it there may be offers, which
-    stop nothing. Each is answered once, by its id and by the digest of what a yes would allow;
-    any other answer is refused and changes nothing.
+    """The open questions of a task: at most one that blocks it, and any number of offers.
+
+    Each is answered once, by its id and the digest of what a yes would allow. Any other answer is
+    rejected and changes nothing.
     """
 
     def __init__(
@@ -138,9 +141,8 @@ class Dialogue:
         pause: Callable[[], AbstractContextManager[None]] = nullcontext,
         prompts: Prompts | None = None,
     ) -> None:
-        """`hide` takes secrets out of what is asked; `pause` is entered while an answer is waited
-        for. `prompts` says whether the model may hear words; if not, the question is asked
-        again."""
+        """`hide` removes secrets from questions. `pause` is entered while waiting for an answer.
+        If `prompts` refuses the text of an answer, the question is asked again."""
         self._prompts = prompts
         self._log = log
         self._pause = pause
@@ -155,16 +157,16 @@ class Dialogue:
 
     @property
     def waiting(self) -> bool:
-        """Whether a question is open that stops the task."""
+        """Whether a blocking question is open."""
         return any(
             CATEGORY[question.ask] is not AskCategory.NON_BLOCKING
             for question, _ in self._open.values()
         )
 
     @property
-    def only_awaits_words(self) -> bool:
-        """Whether all that is asked is what to do next, which is asked again whenever the task is
-        opened."""
+    def only_awaits_message(self) -> bool:
+        """Whether the only open question is what to do next, which is asked again when the task
+        is reopened."""
         return bool(self._open) and all(q.ask in ASKED_AGAIN for q, _ in self._open.values())
 
     async def ask(
@@ -182,7 +184,7 @@ class Dialogue:
         rule: str = "",
         governance: IntentQuestion | None = None,
     ) -> Answered:
-        """Put a question in the log and wait until a client answers it."""
+        """Ask a question and wait for a client's answer."""
         question = Asked(
             ask_id=self._new_id(),
             ask=ask,
@@ -207,11 +209,11 @@ class Dialogue:
         answers: list[tuple[Answered, Event]] = []
         answered = anyio.Event()
 
-        def hear(answer: Answered, event: Event) -> None:
+        def on_answer(answer: Answered, event: Event) -> None:
             answers.append((answer, event))
             answered.set()
 
-        self._open[question.ask_id] = _Open(question, hear)
+        self._open[question.ask_id] = _Open(question, on_answer)
         try:
             self._log.append(question)
             with self._pause():
@@ -221,29 +223,29 @@ class Dialogue:
         return answers[0]
 
     def offer(
-        self, ask: AskKind, text: str, *, call_id: str, hear: Callable[[], None]
+        self, ask: AskKind, text: str, *, call_id: str, on_answer: Callable[[], None]
     ) -> "OpenOffer":
-        """Put a question in the log that nobody waits for; `hear` is called once it is answered."""
+        """Ask a question without waiting; `on_answer` is called when it is answered."""
         question = Asked(ask_id=self._new_id(), ask=ask, text=text, call_id=call_id)
         offer = OpenOffer(withdraw=lambda: self._withdraw(question.ask_id))
 
         def take(answer: Answered, event: Event) -> None:
-            if self._prompts and self._prompts.queue_words(event):
+            if self._prompts and self._prompts.queue_answer_text(event):
                 answer = replace(answer, text="", images=())
             offer.answer = answer
-            hear()
+            on_answer()
 
         self._open[question.ask_id] = _Open(question, take)
         self._log.append(question)
         return offer
 
     def note(self, text: str) -> None:
-        """Tell the user something that needs no answer."""
+        """Show the user a notice."""
         self._log.append(Noted(text=text))
 
     def answer(self, answer: Answer) -> None:
-        """Take a client's answer to a question that is open."""
-        question, hear = self._find(answer.ask_id)
+        """Accept a client's answer to an open question. Raises `CommandRejected`."""
+        question, on_answer = self._find(answer.ask_id)
         if answer.digest != question.digest:
             raise CommandRejected("The question has changed. Read it again.")
         if answer.reply not in takes(question.ask):
@@ -264,7 +266,7 @@ class Dialogue:
         )
         event = self._log.append(answered)
         del self._open[question.ask_id]
-        hear(answered, event)
+        on_answer(answered, event)
 
     def _find(self, ask_id: str) -> _Open:
         if found := self._open.get(ask_id):
@@ -285,7 +287,7 @@ class Dialogue:
 
 
 def _check_choice(answer: Answer, question: Asked) -> None:
-    """What a question does not offer is no answer to it, and what allows more is no no."""
+    """Reject a choice that the question does not offer or that contradicts the reply."""
     if answer.choice is None:
         return
     offered = question.governance.choices if question.governance else ()
@@ -298,7 +300,7 @@ def _check_choice(answer: Answer, question: Asked) -> None:
 
 
 class OpenOffer:
-    """A question that stops nothing: open until it has an `answer` or is withdrawn."""
+    """A question that blocks nothing: open until it has an `answer` or is withdrawn."""
 
     def __init__(self, *, withdraw: Callable[[], None]) -> None:
         self.answer: Answered | None = None

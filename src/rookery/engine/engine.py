@@ -1,4 +1,4 @@
-"""All the tasks of one process: opened, answered, cancelled and followed here."""
+"""The tasks of one process: opens, answers, cancels and follows them."""
 
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -34,6 +34,7 @@ from rookery.core.facts import (
     ChildBegan,
     Event,
     Fact,
+    FellBack,
     ModelSwitched,
     ModeSwitched,
     Noted,
@@ -44,7 +45,7 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.folds.task_state import fold
-from rookery.engine.event_log import EventLog, end_of, governance_of, record_changes, recover
+from rookery.engine.event_log import EventLog, end_of, inherited_governance, record_changes, recover
 from rookery.engine.ports.hooks import LogStore, TaskLogs
 from rookery.engine.ports.tool import ChildEnd, ChildTask
 from rookery.engine.ports.workspace import Restored
@@ -55,11 +56,11 @@ from rookery.errors import CommandRejected, RookeryError, StorageError
 _debug = logging.getLogger(__name__)
 
 MOST_QUEUED = 1_000
-"""Every change of the queue is told with the whole queue."""
+"""Limited because every change of the queue is reported with the whole queue."""
 
 
 class Engine:
-    """A host whose tasks run in the task group it is given, and end with it."""
+    """Runs tasks in a task group; they end with it."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class Engine:
         self._tasks: dict[str, Task] = {}
 
     async def send(self, command: Command) -> None:
-        """Carry out a command, or raise `CommandRejected` with the reason."""
+        """Carry out a command. Raises `CommandRejected` with the reason if it cannot."""
         match command:
             case OpenTask():
                 self._open(command)
@@ -87,13 +88,13 @@ class Engine:
             case Answer():
                 self._answer(command)
             case Speak():
-                self._hear(command)
+                self._queue_message(command)
             case EditQueue():
                 self._edit_queue(command)
             case Cancel(task_id=task_id):
                 self._find(task_id).cancel()
             case RetryNow(task_id=task_id):
-                self._find(task_id).hurry()
+                self._find(task_id).retry_now()
             case Condense(task_id=task_id):
                 self._find(task_id).condense()
             case CloseTask(task_id=task_id):
@@ -109,9 +110,9 @@ class Engine:
             case SwitchMode(task_id=task_id, mode=mode):
                 self._find(task_id).log.append(ModeSwitched(mode=mode))
             case SwitchModel(task_id=task_id, provider=provider, model=model):
-                self._tell_tree(task_id, ModelSwitched(provider=provider, model=model))
+                self._append_to_tree(task_id, ModelSwitched(provider=provider, model=model))
             case SwitchApproval(task_id=task_id, automatic=automatic):
-                self._tell_tree(task_id, ApprovalSwitched(automatic=automatic))
+                self._append_to_tree(task_id, ApprovalSwitched(automatic=automatic))
             case SelectIntent(task_id=task_id, intent_id=intent_id):
                 self._find(task_id).select_intent(intent_id)
             case DeleteTask(task_id=task_id):
@@ -125,16 +126,16 @@ class Engine:
         raise CommandRejected(f"Session {task_id} is not open. Open it first.")
 
     def events(self, task_id: str) -> Sequence[Event]:
-        """What is on record of an open task."""
+        """The recorded events of an open task."""
         return self._find(task_id).log.events
 
     @property
-    def rests(self) -> bool:
-        """No task has anything to do until somebody says something."""
-        return all(task.log.ended or task.rests for task in self._tasks.values())
+    def is_idle(self) -> bool:
+        """Whether every task waits for a message from the user."""
+        return all(task.log.ended or task.is_idle for task in self._tasks.values())
 
     async def rehearse(self, task_id: str, to: int, *, overwrite: bool) -> Restored:
-        """What putting back the files of a task would do."""
+        """What restoring the files of a task would do."""
         task = self._find(task_id)
         return await task.rehearse(settled_before(task.log.events, to), overwrite=overwrite)
 
@@ -149,7 +150,7 @@ class Engine:
             raise CommandRejected("Give a task.")
         store = self._logs.create(command.task_id)
         try:
-            task = self._begin(command.task_id, store)
+            task = self._make(command.task_id, store)
         except RookeryError:
             # such as that the workspace is gone: what holds nothing is no task
             store.close()
@@ -175,11 +176,11 @@ class Engine:
         if (task := self._tasks.get(task_id)) and not task.log.ended:
             return
         store = self._logs.open(task_id)
-        task = self._begin(task_id, store)
-        _greet(task.log, store, resumed=False)
+        task = self._make(task_id, store)
+        _append_reopened(task.log, store, resumed=False)
         self._group.start_soon(self._run, task, name=f"task {task.id}")
 
-    def _begin(self, task_id: str, store: LogStore) -> Task:
+    def _make(self, task_id: str, store: LogStore) -> Task:
         log = EventLog(store, self._now)
         task = self._make_task(task_id, log, partial(self._attend, task_id, log))
         self._tasks[task_id] = task
@@ -188,9 +189,9 @@ class Engine:
     async def _attend(
         self, parent_id: str, parent: EventLog, call_id: str, child: ChildTask
     ) -> ChildEnd:
-        """Run a child inside the step of its parent, so that whatever ends the one ends both."""
+        """Run a child task inside its parent's step, so that cancelling the step ends both."""
         try:
-            task, after = self._begun(parent_id, parent, child)
+            task, after = self._start_child(parent_id, parent, child)
         except StorageError as error:
             return ChildEnd(None, str(error).rstrip("."), parent.state.spent)
         failure = None
@@ -205,18 +206,18 @@ class Engine:
             raise failure  # so that the parent stops too, and its child can be picked up
         return end_of(task.log)
 
-    def _begun(self, parent_id: str, parent: EventLog, child: ChildTask) -> tuple[Task, int]:
-        """The child, newly opened or picked up, and how much of its log was there before."""
+    def _start_child(self, parent_id: str, parent: EventLog, child: ChildTask) -> tuple[Task, int]:
+        """Open or reopen the child. Returns it with the number of events it already had."""
         if self._logs.exists(child.task_id):
             store = self._logs.open(child.task_id)
-            task = self._begin(child.task_id, store)
+            task = self._make(child.task_id, store)
             before = len(task.log.events)
             if not task.log.state.closed:
-                _greet(task.log, store, resumed=True)
+                _append_reopened(task.log, store, resumed=True)
                 if child.words:
                     task.log.append(child.words)
             return task, before
-        task = self._begin(child.task_id, self._logs.create(child.task_id))
+        task = self._make(child.task_id, self._logs.create(child.task_id))
         task.log.append(
             TaskOpened(
                 text=child.text,
@@ -231,24 +232,28 @@ class Engine:
         if parent.state.chosen != ("", ""):
             provider, model = parent.state.chosen
             task.log.append(ModelSwitched(provider=provider, model=model))
+        if parent.state.fallback_model != ("", ""):
+            provider, model = parent.state.fallback_model
+            place = parent.state.fallback
+            task.log.append(FellBack(place=place, provider=provider, model=model))
         if parent.state.automatic is not None:
             task.log.append(ApprovalSwitched(automatic=parent.state.automatic))
-        for fact in governance_of(parent.state):
+        for fact in inherited_governance(parent.state):
             task.log.append(fact)
         return task, 0
 
     def _stored(self, task_id: str) -> Task | None:
         exists = self._logs.exists(task_id)
-        return self._begin(task_id, self._logs.open(task_id)) if exists else None
+        return self._make(task_id, self._logs.open(task_id)) if exists else None
 
     async def _run(self, task: Task) -> StorageError | None:
-        """A failure in one task is that task's; the others do not notice. What could not be
-        stored is given back."""
+        """Run a task. A failure ends only this task. Returns the error if its log could not be
+        written."""
         try:
             await recover(task, self._stored)
             await task.run()
         except Exception as error:
-            match cause := _first_in(error):
+            match cause := _root_error(error):
                 case StorageError():
                     task.log.close(cause)
                     return cause
@@ -261,15 +266,15 @@ class Engine:
 
     def _answer(self, command: Answer) -> None:
         task = self._find(command.task_id)
-        if command.message_id and _was_said(task.log, command.message_id):
+        if command.message_id and _was_received(task.log, command.message_id):
             command = replace(command, reply="yes", text="", images=())
         task.dialogue.answer(command)
 
-    def _hear(self, command: Speak) -> None:
+    def _queue_message(self, command: Speak) -> None:
         log = self._find(command.task_id).log
         if not (command.text.strip() or command.images):
             raise CommandRejected("The message is empty.")
-        if not _was_said(log, command.message_id):
+        if not _was_received(log, command.message_id):
             if len(log.state.queue) >= MOST_QUEUED:
                 raise CommandRejected(
                     f"{MOST_QUEUED:,} messages are already queued, so this one was "
@@ -285,12 +290,12 @@ class Engine:
             raise CommandRejected("The model has already read that message.")
         log.append(QueueEdited(message_id=command.message_id, text=command.text))
 
-    def _tell_tree(self, task_id: str, fact: Fact) -> None:
-        """What holds for a task holds for those that work for it."""
+    def _append_to_tree(self, task_id: str, fact: Fact) -> None:
+        """Append a fact to a task and all its running sub-tasks."""
         self._find(task_id).log.append(fact)
         for other_id, other in list(self._tasks.items()):
             if other.log.state.parent == task_id and not other.log.ended:
-                self._tell_tree(other_id, fact)
+                self._append_to_tree(other_id, fact)
 
     def _delete(self, task_id: str) -> None:
         if (task := self._tasks.get(task_id)) and not task.log.ended:
@@ -305,14 +310,14 @@ class Engine:
         return task
 
 
-def _greet(log: EventLog, store: LogStore, *, resumed: bool) -> None:
+def _append_reopened(log: EventLog, store: LogStore, *, resumed: bool) -> None:
     if store.recovered:
         log.append(Noted(text=store.recovered))
     log.append(TaskReopened(resumed=resumed))
 
 
 def settled_before(events: Sequence[Event], to: int) -> int:
-    """Event `to`, or the last one before it at which no call was under way."""
+    """Event `to`, or the last event before it at which no call was running."""
     if not 1 <= to <= len(events):
         raise CommandRejected(f"No such event: {to}. The events are 1 to {len(events)}.")
     while fold(events[:to]).running:
@@ -320,8 +325,8 @@ def settled_before(events: Sequence[Event], to: int) -> int:
     return to
 
 
-def _first_in(error: Exception) -> Exception:
-    """What went wrong first: task groups wrap it."""
+def _root_error(error: Exception) -> Exception:
+    """The first error inside nested exception groups."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error
@@ -334,7 +339,7 @@ def _record_failure(log: EventLog, error: Exception) -> None:
         log.close(unwritable)
 
 
-def _was_said(log: EventLog, message_id: str) -> bool:
-    """However often they are sent, words that have a name are heard once."""
+def _was_received(log: EventLog, message_id: str) -> bool:
+    """Whether a message with this id was received before: a client may send it twice."""
     said = (event.fact for event in log.events if isinstance(event.fact, UserSpoke | Answered))
     return any(fact.message_id == message_id for fact in said)

@@ -1,8 +1,7 @@
-"""A task's log: the only thing in a task that changes, and it only grows.
+"""The append-only log of a task: its only mutable state.
 
-A sub-task has a log of its own. The parent's log names the child before the child writes
-anything, and what the child did to files is on record in both, so that taking back the call takes
-back all of it.
+A sub-task has its own log. The parent's log names the child before the child writes anything, and
+the child's file changes are recorded in both logs, so that undoing the parent's call undoes them.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -38,8 +37,8 @@ from rookery.engine.ports.tool import ChildEnd
 
 
 class _Link:
-    """One event and the way to the next. News is forgotten once something lasting came behind it
-    and every follower has passed it, because nobody holds its link any more."""
+    """A linked list of events. Streamed events are garbage-collected once a lasting event
+    follows and every follower has passed them."""
 
     __slots__ = ("event", "next")
 
@@ -49,9 +48,8 @@ class _Link:
 
 
 class EventLog:
-    """Appending is synchronous: nothing can interleave with it and no cancellation can
-    tear it. Readers follow at their own pace; the log itself is their queue.
-    """
+    """Appending is synchronous, so nothing can interleave with it or cancel it halfway.
+    Followers read at their own pace; the log is their queue."""
 
     def __init__(self, store: LogStore, now: Callable[[], int]) -> None:
         self._store = store
@@ -63,7 +61,7 @@ class EventLog:
         self._awaited = False
         self.ended = False
         self._failure: Exception | None = None
-        self._told = store.recovered
+        self._reported = store.recovered
         self.state = fold(self._events)
 
     @property
@@ -72,7 +70,7 @@ class EventLog:
         return self._events
 
     def append(self, fact: Fact) -> Event:
-        """Record a fact: first on disk, then in the state, then for whoever follows."""
+        """Record a fact: write it to disk, update the state, wake the followers."""
         event = next_event(self._last, fact, self._now())
         if fact.lasting:
             self._store.write(event)
@@ -83,21 +81,21 @@ class EventLog:
         if fact.lasting:
             self._lasting = self._tail
         self._wake()
-        self._tell_what_was_recovered()
+        self._report_recovery()
         return event
 
-    def _tell_what_was_recovered(self) -> None:
-        """Since the store was opened, when others tell it."""
+    def _report_recovery(self) -> None:
+        """Report what the store recovered after it was opened."""
         recovered = self._store.recovered
-        if recovered and recovered != self._told:
-            self._told = recovered
+        if recovered and recovered != self._reported:
+            self._reported = recovered
             self.append(Noted(text=recovered))
-            self._told = self._store.recovered
+            self._reported = self._store.recovered
 
     async def follow(self, after: int = 0) -> AsyncIterator[Event]:
-        """Every lasting event past `after`, those already there and those still to come, and
-        the news in between, until the log is closed. Who comes in the middle of an answer gets
-        its beginning; who had already come to the last lasting event has heard it."""
+        """Yield every lasting event after `after`, past and future, and streamed events in
+        between, until the log is closed. A follower that joins in the middle of an answer gets
+        it from the start, unless it already has the last lasting event."""
         missed = self._events[after:]
         link = self._lasting if missed else self._tail
         for event in missed:
@@ -115,7 +113,7 @@ class EventLog:
             raise self._failure
 
     def close(self, failure: Exception | None = None) -> None:
-        """Nothing more will come. A failure is raised to whoever follows."""
+        """End the log. A failure is raised to all followers."""
         if not self.ended:
             self.ended, self._failure = True, failure
             self._store.close()
@@ -132,16 +130,16 @@ class EventLog:
         return fold(self._events) if takes_back else advance(self.state, fact)
 
 
-GIVEN_UP = "it ended before it had a result"
+NO_RESULT = "it ended before it had a result"
 
 
 def end_of(log: EventLog) -> ChildEnd:
-    """What a child that runs no more leaves behind."""
+    """The result of a child task that has ended."""
     spent = log.state.spent
     if log.state.completion is not None:
         return ChildEnd(log.state.completion, "", spent)
     failures = [event.fact.message for event in log.events if isinstance(event.fact, TaskFailed)]
-    return ChildEnd(None, failures[-1].rstrip(".") if failures else GIVEN_UP, spent)
+    return ChildEnd(None, failures[-1].rstrip(".") if failures else NO_RESULT, spent)
 
 
 def outcome_of(end: ChildEnd) -> Outcome:
@@ -151,8 +149,8 @@ def outcome_of(end: ChildEnd) -> Outcome:
     return Outcome(text=f"The sub-task is done. Its result:\n{end.result}", spent=end.spent)
 
 
-def said_on_going_on(events: Sequence[Event]) -> UserSpoke | None:
-    """What the user said when a task was to go on; whoever is at work for it is to hear it."""
+def resume_message(events: Sequence[Event]) -> UserSpoke | None:
+    """The message with which the user resumed a task; it is passed on to the running sub-task."""
     for event in reversed(live(events)):
         match event.fact:
             case UserSpoke() as spoken:
@@ -169,7 +167,7 @@ def said_on_going_on(events: Sequence[Event]) -> UserSpoke | None:
 
 
 def record_changes(parent: EventLog, call_id: str, child: Sequence[Event]) -> None:
-    """Put on the parent's record what the child did to files and is not there yet."""
+    """Record the child's file changes in the parent's log, unless they are there already."""
     own = list(parent.events)
     since = next((e.seq for e in reversed(own) if _begins(e, call_id)), own[-1].seq if own else 0)
     known = {
@@ -193,8 +191,8 @@ def _begins(event: Event, call_id: str) -> bool:
     return isinstance(event.fact, ToolStarted) and event.fact.call_id == call_id
 
 
-def governance_of(parent: TaskState) -> Iterator[Fact]:
-    """What a child is told of what it may change: it works for what its parent works for."""
+def inherited_governance(parent: TaskState) -> Iterator[Fact]:
+    """The governance facts that a child inherits from its parent."""
     if parent.governed:
         yield parent.governed
     if parent.intent:
@@ -209,8 +207,8 @@ class Recoverable(Protocol):
 
 
 async def recover(task: Recoverable, stored: Callable[[str], Recoverable | None]) -> None:
-    """Find out what was done to files when the process died, also by the child that was at work,
-    and by its own."""
+    """Determine which files changed when the process died, including changes by running
+    sub-tasks."""
     await task.recover()
     running = task.log.state.running
     child = stored(running.child) if running and running.child else None

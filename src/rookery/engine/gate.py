@@ -1,11 +1,11 @@
-"""The one way from a tool call to its effect.
+"""The only way from a tool call to its effect.
 
-Every hook is heard, the strictest ruling holds, and all that needs asking is asked in one
-question. What comes out is a permit for exactly this action, or a refusal. Governance is one of
-the hooks, and sees what comes out.
+The gate asks governance and every hook, applies the strictest ruling, and asks the user at most one
+question. The result is a permit for exactly this action, or a refusal. Governance is informed of
+the result.
 
-A formatter or a watcher may change a file again right after a call wrote it. The model is shown
-the difference, or its next edit would be refused as stale.
+A formatter or watcher may change a file right after a call wrote it. The model is then shown the
+difference; otherwise its next edit would be refused as stale.
 """
 
 import json
@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from rookery.core.asks import AskKind, Decision, Ruling, strictest
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Deed, Judgement
 from rookery.core.facts import Answered, Change, Ending, Seen
 from rookery.core.replies import (
     AMENDED,
@@ -30,8 +29,8 @@ from rookery.core.replies import (
 )
 from rookery.core.text.text_lines import shown_difference
 from rookery.engine.dialogue import Dialogue
-from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.hooks import Governance, Hook, RuleBook, Ungoverned
+from rookery.engine.ports.actions import Action, Deed, Judgement, Outcome, Permit
+from rookery.engine.ports.hooks import Hook, RuleBook, TaskGovernance, denial_of
 from rookery.engine.ports.workspace import Files, FileText
 from rookery.errors import ChangedMeanwhile, CommandRejected, Denied, StorageError, ToolError
 
@@ -39,10 +38,10 @@ NOT_SHOWN = "(The changes are not known.)"
 WITHHELD = "(The changes are not shown: a rule does not let you read this file.)"
 
 
-async def texts_of(files: Files, action: Action) -> dict[str, FileText]:
-    """The files that a call wrote, as they are now; without those that cannot be shown.
+async def written_texts(files: Files, action: Action) -> dict[str, FileText]:
+    """The files that a call wrote, as they are now, except those that cannot be read.
 
-    Cancelling does not reach it: what the call did must still come on record.
+    Shielded from cancellation, because the effect of the call must be recorded.
     """
     paths = [change.path for change in action.changes if change.after]
     with anyio.CancelScope(shield=True):
@@ -57,9 +56,9 @@ async def with_amendments(
     written: Mapping[str, FileText],
     outcome: Outcome,
 ) -> Outcome:
-    """The outcome, with what others have changed about the files since they were written.
+    """The outcome, with a note about files that others changed since the call wrote them.
 
-    Cancelling does not reach it either.
+    Shielded from cancellation too.
     """
     if outcome.ending is not Ending.DONE:
         return outcome
@@ -77,10 +76,10 @@ async def _amended(
         return outcome
     seen = Seen(change.path, sha, whole=False)
     if permit.withheld and permit.withheld(change.path):
-        return _told(outcome, seen, WITHHELD)
+        return _with_note(outcome, seen, WITHHELD)
     own = before if before and before.sha == change.after else None
     shown, all_of_it = await _difference(own, await _text_of(files, change.path))
-    return _told(outcome, replace(seen, amended=all_of_it), shown)
+    return _with_note(outcome, replace(seen, amended=all_of_it), shown)
 
 
 async def _sha_of(files: Files, path: str) -> str:
@@ -98,16 +97,16 @@ async def _text_of(files: Files, path: str) -> FileText | None:
     return file if file and file.path == path else None  # a link may have taken its place
 
 
-def _told(outcome: Outcome, seen: Seen, shown: str) -> Outcome:
+def _with_note(outcome: Outcome, seen: Seen, shown: str) -> Outcome:
     text = outcome.text
     for said in AS_SPECIFIED:
         text = text.replace(said, NOT_AS_SPECIFIED)
-    told = AMENDED.format(path=seen.path, difference=shown)
-    return replace(outcome, text=f"{text}\n\n{told}", seen=(*outcome.seen, seen))
+    note = AMENDED.format(path=seen.path, difference=shown)
+    return replace(outcome, text=f"{text}\n\n{note}", seen=(*outcome.seen, seen))
 
 
 async def _difference(before: FileText | None, now: FileText | None) -> tuple[str, bool]:
-    """What differs, and whether that is all of it."""
+    """The difference, and whether it is complete."""
     if before is None or now is None:
         return NOT_SHOWN, False
     return await anyio.to_thread.run_sync(shown_difference, before.text, now.text)
@@ -115,9 +114,11 @@ async def _difference(before: FileText | None, now: FileText | None) -> tuple[st
 
 REFUSED_BEFORE = "You refused exactly this before."
 MOST_NAMED = 20
-YES_MEANS = "Your approval lasts until this task ends. The command is not run again automatically."
-NOBODY = "non_interactive"
-"""The reason of a refusal that no person has anything to do with."""
+HOST_APPROVAL_NOTE = (
+    "Your approval lasts until this task ends. The command is not run again automatically."
+)
+NON_INTERACTIVE = "non_interactive"
+"""Reason of a refusal in a run that cannot ask a person."""
 
 
 class Gate:
@@ -126,24 +127,26 @@ class Gate:
         hooks: Sequence[Hook],
         dialogue: Dialogue,
         rules: RuleBook,
-        governance: Governance | None = None,
+        governance: TaskGovernance | None = None,
     ) -> None:
-        self.governance = governance or Ungoverned()
-        self._hooks = (self.governance, *hooks)
+        self.governance = governance or TaskGovernance()
+        self._hooks = hooks
         self._dialogue = dialogue
         self._rules = rules
         self._refused: set[str] = set()
-        self._told: dict[str, tuple[str, ...]] = {}
-        """What the model is to read with the result of a call that was let through."""
+        self._notes: dict[str, tuple[str, ...]] = {}
+        """Notes for the model to append to the results of permitted calls."""
 
     async def pass_through(self, call: ToolCall, action: Action) -> tuple[Permit, Answered | None]:
-        """A permit for the action, and the yes if somebody was asked.
+        """Return a permit for the action, and the user's answer if the user was asked.
 
-        Raises `Denied` if a hook or the user says no.
+        Raises `Denied` if a hook or the user refuses.
         """
-        ruling = strictest([await hook.before(call, action) for hook in self._hooks])
+        rulings = [await self.governance.rules.before(call, action)]
+        rulings += [await hook.before(call, action) for hook in self._hooks]
+        ruling = strictest(rulings)
         if ruling.decision is Decision.DENY:
-            await self.governance.refused(call, action, ruling, None)
+            await self.governance.rules.refused(call, action, ruling, None)
             raise self._denial(call, ruling, None)
         answer = None
         if ruling.decision is Decision.ASK:
@@ -164,13 +167,13 @@ class Gate:
             named=frozenset(each.path for each in judged.targets if each.deed is not Deed.READ),
             hosts=self._hosts(action, judged, by_hand=by_hand) if action.command else frozenset(),
         )
-        permit = await self.governance.permitted(call, action, ruling, answer, permit)
+        permit = await self.governance.rules.permitted(call, action, ruling, answer, permit)
         if ruling.told:
-            self._told[call.id] = ruling.told
+            self._notes[call.id] = ruling.told
         return permit, answer
 
     def _hosts(self, action: Action, judged: Judgement, *, by_hand: bool) -> frozenset[str]:
-        """Who allows a command has read which hosts it names."""
+        """Hosts named in the command are allowed too if a person approved the command."""
         allowed = self._rules.hosts()
         # most commands name no host, and whether a rule allows one takes looks at files
         if not judged.hosts or not (by_hand or self._rules.allows(action)):
@@ -178,31 +181,23 @@ class Gate:
         return frozenset((*allowed, *judged.hosts))
 
     async def report(self, call: ToolCall, action: Action, outcome: Outcome) -> Outcome:
-        """The action was performed; what the model is to read about it."""
+        """Report the performed action to all hooks. Returns the outcome that the model sees."""
         for hook in self._hooks:
             await hook.after(call, action, outcome)
-        outcome = await self.governance.ended(call, action, outcome) or outcome
-        return _with(self._told.pop(call.id, ()), outcome)
+        outcome = await self.governance.rules.ended(call, action, outcome) or outcome
+        return _with_notes(self._notes.pop(call.id, ()), outcome)
 
-    def told(self, call: ToolCall, error: ToolError) -> ToolError:
-        """What went wrong, with a code if governance has one for it."""
-        self._told.pop(call.id, None)
+    def with_code(self, call: ToolCall, error: ToolError) -> ToolError:
+        """The error as the model sees it, with a code in a governed task."""
+        self._notes.pop(call.id, None)
         if not isinstance(error, ChangedMeanwhile) or not self._dialogue.governed:
             return error
         from rookery.core.refusals import Refusal
 
-        stale = Refusal(
-            code="REQ-007",
-            message=str(error),
-            reason="changed",
-            tool=call.name,
-            tool_use_id=call.id,
-        )
-        text = json.dumps(stale.to_json(), ensure_ascii=False)
-        return Denied(text, code=stale.code, retryable=stale.retryable)
+        return denial_of(Refusal(code="REQ-007", message=str(error), reason="changed"), call)
 
     async def _ask(self, call: ToolCall, action: Action, ruling: Ruling) -> Answered:
-        await self.governance.asked(call, action.title or shown_text(action))
+        await self.governance.rules.asked(call, action.title or shown_text(action))
         refused = [REFUSED_BEFORE] if action.digest in self._refused else []
         answer = await self._dialogue.ask(
             action.ask,
@@ -220,7 +215,7 @@ class Gate:
         )
         if answer.reply != "yes":
             self._refused.add(action.digest)
-            await self.governance.refused(call, action, ruling, answer)
+            await self.governance.rules.refused(call, action, ruling, answer)
             denial = self._denial(call, ruling, answer)
             denial.images = answer.images
             raise denial
@@ -229,20 +224,20 @@ class Gate:
         return answer
 
     def _denial(self, call: ToolCall, ruling: Ruling, answer: Answered | None) -> Denied:
-        """With a code if governance is to blame, so that a program can go by it."""
+        """The refusal as the model sees it, with a code if governance refused."""
         said = answer.text if answer else ""
         halts = answer is not None and answer.choice == "halt"
         if ruling.refusals and self._dialogue.governed:
             from rookery.core.refusals import merged
 
-            nobody = answer is not None and answer.by == "policy"
+            not_interactive = answer is not None and answer.by == "policy"
             refusal = merged(
                 [replace(each, tool=call.name, tool_use_id=call.id) for each in ruling.refusals]
             )
             refusal = replace(
                 refusal,
-                feedback="" if nobody else said,
-                reason=refusal.reason or (NOBODY if nobody else ""),
+                feedback="" if not_interactive else said,
+                reason=refusal.reason or (NON_INTERACTIVE if not_interactive else ""),
             )
             text = json.dumps(refusal.to_json(), ensure_ascii=False)
             return Denied(
@@ -251,8 +246,8 @@ class Gate:
         why = ruling.reasons if answer is None or answer.by == "policy" else ()
         return Denied(denied(" ".join(filter(None, [said, *why]))), halts=halts)
 
-    async def may_put_back(self, call: ToolCall, paths: Sequence[str]) -> bool:
-        """Whether the user wants files as they were before a command that had no business there."""
+    async def ask_to_restore(self, call: ToolCall, paths: Sequence[str]) -> bool:
+        """Ask whether to restore files that a command changed outside the scope."""
         many = "a file" if len(paths) == 1 else f"{len(paths)} files"
         title = f"Restore {many} outside the scope?"
         shown = {"tool": "putBack", "paths": list(paths), "content": "\n".join(paths)}
@@ -266,8 +261,8 @@ class Gate:
         )
         return answer.reply == "yes"
 
-    async def may_reach(self, call: ToolCall, hosts: Sequence[str]) -> bool:
-        """Ask about hosts that a command was kept from. It has ended, so nothing waits for this."""
+    async def ask_to_allow_hosts(self, call: ToolCall, hosts: Sequence[str]) -> bool:
+        """Ask whether later commands may reach hosts that this one was blocked from."""
         names = ", ".join(hosts)
         ran = call.arguments.get("command") or call.name
         self._dialogue.note(BLOCKED.format(names))
@@ -279,7 +274,7 @@ class Gate:
             digest=sha256(f"hosts {names}".encode()).hexdigest(),
             notes=(
                 f"Blocked while this ran: {ran}",
-                YES_MEANS,
+                HOST_APPROVAL_NOTE,
             ),
             rule=self._rules.rule_for_hosts(hosts),
         )
@@ -292,7 +287,7 @@ class Gate:
         return True
 
     def _remember(self, action: Action) -> None:
-        """What cannot be kept for later is allowed this once all the same."""
+        """Add a rule for the action. The action is approved once even if no rule can be stored."""
         try:
             self._rules.add(action)
         except (StorageError, CommandRejected) as error:
@@ -300,14 +295,14 @@ class Gate:
 
 
 def shown_text(action: Action) -> str:
-    """What clients are told of an action: a command's own line, or the payload of a tool."""
+    """The text of an action for clients: the command line, or the tool's payload as JSON."""
     return action.command or json.dumps(dict(action.payload), ensure_ascii=False)
 
 
-def _with(told: Sequence[str], outcome: Outcome) -> Outcome:
-    if not told or outcome.ending is not Ending.DONE:
+def _with_notes(notes: Sequence[str], outcome: Outcome) -> Outcome:
+    if not notes or outcome.ending is not Ending.DONE:
         return outcome
     text = outcome.text
     for said in AS_SPECIFIED:
         text = text.replace(said, EDITED_BESIDE)
-    return replace(outcome, text="\n\n".join([text, *told]))
+    return replace(outcome, text="\n\n".join([text, *notes]))

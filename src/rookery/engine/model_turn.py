@@ -1,20 +1,20 @@
-"""One request to the model: when it may be sent, from open connection to recorded answer.
+"""One request to the model: pacing, streaming, and recording the answer.
 
-A tool call that the model wrote into its text instead of making it is found here. Only what
-looks like a call of a known tool counts: a tag such as `<read_file>`, or JSON that names the
-tool.
+Tool calls that the model printed as text become real calls. If the model is known to make native
+calls, they are only recorded, so that it gets a reminder.
 """
 
+import json
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 import anyio.lowlevel
 from msgspec.structs import replace
 
-from rookery.core.blocks import Block, Text, ToolCall
+from rookery.core.blocks import Block, Text, Thinking, ToolCall, ToolResult
 from rookery.core.facts import (
     AssistantSpoke,
     CallStreamed,
@@ -33,6 +33,7 @@ from rookery.engine.event_log import EventLog
 from rookery.engine.ports.model import (
     CallChunk,
     Chunk,
+    ModelInfo,
     ModelRequest,
     Provider,
     SilenceChunk,
@@ -43,6 +44,12 @@ from rookery.engine.ports.model import (
 )
 from rookery.errors import ProviderError
 
+if TYPE_CHECKING:
+    from rookery.core.text.written_calls import Written
+
+CALL_MARKS = frozenset("<[{(`~")
+"""Text without any of these contains no call."""
+
 
 class Clock(Protocol):
     def now(self) -> int:
@@ -50,7 +57,7 @@ class Clock(Protocol):
         ...
 
     async def wait(self, event: anyio.Event, seconds: float) -> None:
-        """Until the event is set, and at most so long."""
+        """Wait until the event is set, but no longer than this."""
         ...
 
 
@@ -70,7 +77,7 @@ class Pace:
 
 
 class Turnstile:
-    """Lets the requests of one task through: `wait` before each, then `sent`."""
+    """Paces the requests of one task: `wait` before each, then `sent`."""
 
     def __init__(
         self,
@@ -89,12 +96,12 @@ class WorkTime:
 
     @property
     def seconds(self) -> float:
-        """Of work since the last lap."""
+        """Seconds of work since the last lap."""
         worked = self._worked + (self._now() - self._since if self._since is not None else 0)
         return max(worked, 0) / 1000
 
     def lap(self) -> float:
-        """The same, from now on counted anew."""
+        """Return the seconds of work since the last lap and start a new lap."""
         seconds = self.seconds
         self._worked = 0
         self._since = None if self._since is None else self._now()
@@ -114,7 +121,7 @@ class WorkTime:
 
 
 LONGEST = 64 * KIB
-"""Characters at the end of an answer that are looked at."""
+"""Number of characters at the end of an answer that are searched."""
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`[^`\n]*`")
 _WRAPPED = re.compile(r"<(tool_call|function_call|tool_use)>(.*?)(?:</\1>|\Z)", re.DOTALL)
@@ -132,11 +139,12 @@ async def model_turn(
     size: int,
     seconds: float,
     largest_arguments: int,
+    details: Mapping[str, str],
 ) -> None:
-    """Stream one answer into the log. A cancelled answer keeps the words that had arrived."""
+    """Stream one answer into the log. A cancelled answer keeps the text received so far."""
     request_id = new_id()
-    assembler = Assembler(new_id=new_id, used_ids=_ids_in(request), largest=largest_arguments)
-    hearing = _Hearing(log, request_id, assembler)
+    assembler = Assembler(new_id=new_id, used_ids=_call_ids(request), largest=largest_arguments)
+    reader = _AnswerReader(log, request_id, assembler)
     log.append(
         RequestStarted(
             request_id=request_id,
@@ -146,13 +154,18 @@ async def model_turn(
             attempt=attempt,
             size=size,
             seconds=seconds,
+            window=provider.model.window,
+            fallback=log.state.fallback_model != ("", ""),
+            details=details,
         )
     )
     try:
         async with provider.stream(request) as chunks:
             async for chunk in chunks:
-                hearing.hear(chunk)
-        log.append(_with_slip(hearing.answer(), request))
+                reader.receive(chunk)
+        log.append(
+            _with_written_calls(reader.answer(), request, provider.model, new_id, largest_arguments)
+        )
     except ProviderError as error:
         log.append(
             RequestFailed(
@@ -161,47 +174,47 @@ async def model_turn(
                 message=str(error),
                 status=error.status,
                 retry_after=error.retry_after,
-                usage=hearing.usage,
+                usage=reader.usage,
             )
         )
     except anyio.get_cancelled_exc_class():
-        log.append(hearing.interrupted())
+        log.append(reader.interrupted())
         raise
 
 
-class _Hearing:
-    """What has been heard of one answer so far; each piece is news for whoever follows."""
+class _AnswerReader:
+    """Collects one answer and appends each chunk to the log for followers."""
 
     def __init__(self, log: EventLog, request_id: str, answer: Assembler) -> None:
         self._log = log
-        self._rid = request_id
+        self._request_id = request_id
         self._answer = answer
         self._stop: StopChunk | None = None
         self.usage = Usage()
 
-    def hear(self, chunk: Chunk) -> None:
+    def receive(self, chunk: Chunk) -> None:
         match chunk:
             case TextChunk(text):
                 self._answer.add_text(text)
-                self._log.append(TextStreamed(request_id=self._rid, text=text))
+                self._log.append(TextStreamed(request_id=self._request_id, text=text))
             case CallChunk(index, arguments, id, name):
                 number, name = self._answer.add_call(index, arguments, id, name)
                 piece = CallStreamed(
-                    request_id=self._rid, index=number, name=name, arguments=arguments
+                    request_id=self._request_id, index=number, name=name, arguments=arguments
                 )
                 self._log.append(piece)
             case ThinkingChunk(text, signature, source):
                 self._answer.add_thinking(text, signature, source)
-                self._log.append(ThinkingStreamed(request_id=self._rid, text=text))
+                self._log.append(ThinkingStreamed(request_id=self._request_id, text=text))
             case UsageChunk(usage):
                 self.usage = usage
             case StopChunk():
                 self._stop = chunk
-            case SilenceChunk(seconds):
-                self._log.append(Waiting(request_id=self._rid, seconds=seconds))
+            case SilenceChunk(seconds, what):
+                self._log.append(Waiting(request_id=self._request_id, seconds=seconds, what=what))
 
     def answer(self) -> AssistantSpoke:
-        """The whole answer. Raises `ProviderError` for one that cannot be used."""
+        """The complete answer. Raises `ProviderError` if it cannot be used."""
         blocks = self._answer.blocks()
         match self._stop:
             case None:
@@ -215,43 +228,79 @@ class _Hearing:
                     detail or "The conversation no longer fits the model's context.",
                     kind=FailureKind.OVERFLOW,
                 )
-            case StopChunk(reason) if reason is not StopReason.PAUSED and not _says(blocks):
+            case StopChunk(reason) if reason is not StopReason.PAUSED and not _has_content(blocks):
                 raise ProviderError(NO_ANSWER, kind=FailureKind.EMPTY)
             case StopChunk(reason):
                 return AssistantSpoke(
-                    request_id=self._rid, blocks=blocks, stop=reason, usage=self.usage
+                    request_id=self._request_id, blocks=blocks, stop=reason, usage=self.usage
                 )
 
     def interrupted(self) -> AssistantSpoke:
         return AssistantSpoke(
-            request_id=self._rid, blocks=self._answer.said(), usage=self.usage, interrupted=True
+            request_id=self._request_id,
+            blocks=self._answer.said(),
+            usage=self.usage,
+            interrupted=True,
         )
 
 
-def _with_slip(answer: AssistantSpoke, request: ModelRequest) -> AssistantSpoke:
-    """The answer; if it calls nothing, with the tool whose call it only wrote."""
+def _with_written_calls(
+    answer: AssistantSpoke,
+    request: ModelRequest,
+    model: ModelInfo,
+    new_id: Callable[[], str],
+    largest_arguments: int,
+) -> AssistantSpoke:
+    """The answer with the calls that the model printed as text. For a model that is known to make
+    native calls, only with the name of the first such tool."""
     if any(isinstance(block, ToolCall) for block in answer.blocks):
+        return answer
+    read = _read_calls(answer, request) if model.calls in ("", "text") else None
+    if read and read.calls:
+        assembler = Assembler(new_id=new_id, used_ids=_call_ids(request), largest=largest_arguments)
+        assembler.add_text(read.words)
+        for index, call in enumerate(read.calls):
+            assembler.add_call(index, json.dumps(call.arguments), name=call.name)
+        thoughts = [block for block in answer.blocks if isinstance(block, Thinking)]
+        return replace(answer, blocks=(*thoughts, *assembler.blocks()), stop=StopReason.CALLS)
+    if read and read.mentioned:
         return answer
     written = written_call(answer.words, [tool.name for tool in request.tools])
     return replace(answer, written=written)
 
 
-def _says(blocks: tuple[Block, ...]) -> bool:
-    """Reasoning alone is no answer, and neither are blanks."""
+def _read_calls(answer: AssistantSpoke, request: ModelRequest) -> "Written | None":
+    if not (request.tools and CALL_MARKS & set(answer.words)):
+        return None  # saves importing the parser
+    from rookery.core.text.written_calls import read_calls
+
+    tools = {tool.name: tool.schema for tool in request.tools}
+    results = (
+        block.text
+        for turn in reversed(request.turns)
+        for block in turn.blocks
+        if isinstance(block, ToolResult)
+    )
+    complete = answer.stop is not StopReason.LENGTH
+    return read_calls(answer.words, tools, whole=complete, shown=results)
+
+
+def _has_content(blocks: tuple[Block, ...]) -> bool:
+    """Whether there is text or a call. Reasoning alone is not an answer."""
     return any(
         isinstance(block, ToolCall) or (isinstance(block, Text) and block.text.strip())
         for block in blocks
     )
 
 
-def _ids_in(request: ModelRequest) -> set[str]:
+def _call_ids(request: ModelRequest) -> set[str]:
     return {
         block.id for turn in request.turns for block in turn.blocks if isinstance(block, ToolCall)
     }
 
 
 def written_call(text: str, tools: Collection[str]) -> str:
-    """The known tool that a text calls in writing; nothing if it calls none."""
+    """The known tool that a text calls; empty if none."""
     text = text[-LONGEST:]
     if not any(tool in text for tool in tools):
         return ""
@@ -273,7 +322,7 @@ def _unfenced_json(text: str) -> Iterator[str]:
 
 
 def _in_json(passage: str, known: str) -> str:
-    """A call needs an input, unless the key says that a tool is named."""
+    """The tool must have arguments beside it, unless the key itself is a name for tools."""
     if not passage.lstrip().startswith(("{", "[")):
         return ""
     named = re.search(rf'"(tool|tool_name|name|function|action)"\s*:\s*"({known})"', passage)
@@ -284,7 +333,7 @@ def _in_json(passage: str, known: str) -> str:
 
 
 def _tagged(text: str, known: str) -> str:
-    """A tag at the start of a line, or one that is closed."""
+    """Finds a tag at the start of a line, or one that is closed."""
     begun = re.search(rf"^[ \t]*<({known})(?=[\s/>])", text, re.MULTILINE)
     closed = re.search(rf"<({known})(?:\s[^<>]*)?(?:/>|>.*?</\1>)", text, re.DOTALL)
     named = re.search(rf"""<(?:function=|invoke\s+name=)["']?({known})["']?\s*>""", text)

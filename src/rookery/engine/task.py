@@ -1,4 +1,4 @@
-"""A task: a log, and a loop that keeps asking what to do next and does it."""
+"""A task: a log, and a loop that asks `next_step` what to do and does it."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -32,6 +32,7 @@ from rookery.core.next_step import (
     CallModel,
     Close,
     Complete,
+    FallBack,
     Gather,
     Reconcile,
     Remind,
@@ -43,12 +44,12 @@ from rookery.core.next_step import (
     Stop,
     next_step,
 )
-from rookery.core.replies import HISTORY_REPAIRED, failed
+from rookery.core.replies import HISTORY_REPAIRED, failed, fell_back
 from rookery.core.text.characters import marked
-from rookery.core.undo_plan import commands_running_on
+from rookery.core.undo_plan import background_commands
 from rookery.engine.context import Context
 from rookery.engine.dialogue import Dialogue, Prompts
-from rookery.engine.event_log import EventLog, outcome_of, said_on_going_on
+from rookery.engine.event_log import EventLog, outcome_of, resume_message
 from rookery.engine.gate import Gate
 from rookery.engine.model_turn import Turnstile, WorkTime, model_turn
 from rookery.engine.ports.actions import Action, Outcome
@@ -60,7 +61,7 @@ from rookery.engine.undo import Undo
 from rookery.errors import CommandRejected, StorageError
 
 MENTION = "mention"
-"""What hooks are told of instead of a tool when the user's own words are looked up."""
+"""The tool name that hooks see when mentions in a message are resolved."""
 
 
 _debug = logging.getLogger(__name__)
@@ -87,22 +88,22 @@ class Task:
             deps.checkpoints,
             shielded=deps.shielded,
             checked_out=deps.checked_out,
-            start_soon=lambda work: self._beside.start_soon(work),
+            start_soon=lambda work: self._background_group.start_soon(work),
             governance=deps.governance,
         )
-        self._background = BackgroundCommands(lambda work: self._beside.start_soon(work))
+        self._background = BackgroundCommands(lambda work: self._background_group.start_soon(work))
         self._context = Context(
             log,
             lambda: deps.equip(log.state),
-            lambda: deps.now(log),
-            task_id,
-            before_cut=deps.governance.condensing,
-            after_cut=deps.governance.remind,
+            lambda: deps.details(log),
+            deps.cache_key,
+            before_cut=lambda trigger: deps.governance.hooks.condensing(trigger),
+            after_cut=lambda: deps.governance.rules.remind(),
             turnstile=Turnstile(self._keep_pace, self._note_request),
         )
         self._step = anyio.CancelScope()
-        self._errands: list[Callable[[], Awaitable[object]]] = []
-        self._hurry = anyio.Event()
+        self._jobs: list[Callable[[], Awaitable[object]]] = []
+        self._retry_now = anyio.Event()
 
     def new_id(self) -> str:
         return self._deps.new_id()
@@ -113,38 +114,38 @@ class Task:
             return outcome_of(await self._attend(call_id, child))
 
     @property
-    def rests(self) -> bool:
-        """It has nothing to do until the user says something, and nothing of it runs on."""
-        return self.dialogue.only_awaits_words and not self._background.any_runs
+    def is_idle(self) -> bool:
+        """Whether it waits for a message and runs no background command."""
+        return self.dialogue.only_awaits_message and not self._background.any_runs
 
     async def recover(self) -> None:
-        """Find out what became of what was under way when the process died."""
+        """Determine what became of the work in progress when the process died."""
         await self._undo.recover()
 
     async def run(self) -> None:
-        """Work until there is nothing left to do. What was left running ends with the task."""
+        """Run until there is nothing left to do. Background commands end with the task."""
         try:
-            async with anyio.create_task_group() as self._beside:
+            async with anyio.create_task_group() as self._background_group:
                 await self._deps.governance.begin()
-                await self._undo.tell_recovered()
+                await self._undo.report_recovered()
                 while not isinstance(step := await self._next(), Stop):
                     with anyio.CancelScope() as self._step:
-                        await self._take(step)
-                self._beside.cancel_scope.cancel()
+                        await self._perform(step)
+                self._background_group.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
                 await self._deps.settle()
                 await self._undo.settle_rest()
-                await self._deps.governance.end()
+                await self._deps.governance.rules.end()
                 await self._deps.on_task_closed()
 
     def cancel(self) -> None:
-        """Stop the step under way. The task then asks whether to go on."""
-        self._interrupt(self._noting(StepCancelled()))
+        """Cancel the current step. The task then asks whether to continue."""
+        self._interrupt(self._note_cancelled)
 
     def condense(self) -> None:
-        """Once the step under way is over, or at once if it only waits for an answer."""
-        self._errands.append(self._condense)
+        """Condense after the current step, or at once if it only waits for an answer."""
+        self._jobs.append(self._condense)
         if self.dialogue.waiting:
             self._step.cancel()
 
@@ -153,14 +154,14 @@ class Task:
             await self._context.condense("manual")
 
     def select_intent(self, intent_id: str) -> None:
-        """Once the step under way is over, or at once if it only waits for an answer."""
-        self._errands.append(partial(self._select_intent, intent_id))
+        """Select the intent after the current step, or at once if it only waits for an answer."""
+        self._jobs.append(partial(self._select_intent, intent_id))
         if self.dialogue.waiting:
             self._step.cancel()
 
     async def _select_intent(self, intent_id: str) -> None:
         try:
-            await self._deps.governance.select(intent_id)
+            await self._deps.governance.rules.select(intent_id)
         except CommandRejected as error:
             self.dialogue.note(str(error))
 
@@ -177,57 +178,54 @@ class Task:
         return await self._undo.rehearse(to, overwrite=overwrite)
 
     def stop_command(self, call_id: str) -> None:
-        """End a command that runs on behind its call."""
+        """Stop a background command."""
         self._background.stop(call_id)
 
-    def hurry(self) -> None:
-        """Do not wait any longer for the next try."""
-        self._hurry.set()
+    def retry_now(self) -> None:
+        """Retry now instead of waiting."""
+        self._retry_now.set()
 
-    def _interrupt(self, errand: Callable[[], Awaitable[object]]) -> None:
-        """End the step under way; once it has ended, do something before the next."""
-        self._errands.append(errand)
+    def _interrupt(self, job: Callable[[], Awaitable[object]]) -> None:
+        """Cancel the current step and run a job before the next one."""
+        self._jobs.append(job)
         self._step.cancel()
 
     async def _rewind(self, to: int) -> None:
-        """What was allowed at that time is not allowed again by going back there."""
+        """Rewinding does not bring back auto-approve that was switched off since."""
         automatic = self.log.state.automatic
         self.log.append(Rewound(to=to))
         if self.log.state.automatic != automatic:
             self.log.append(ApprovalSwitched(automatic=automatic))
 
-    def _noting(self, fact: Fact) -> Callable[[], Awaitable[object]]:
-        async def note() -> None:
-            self.log.append(fact)
-
-        return note
+    async def _note_cancelled(self) -> None:
+        self.log.append(StepCancelled())
 
     async def _close(self) -> None:
-        """The end of a task is its last word: what calls did to files is on record by then."""
+        """Record all file changes first: nothing may follow the end of a task."""
         await self._undo.settled()
-        for call_id, command in commands_running_on(self.log.events).items():
+        for call_id, command in background_commands(self.log.events).items():
             if self._background.ends_with_task(call_id):
                 self.log.append(Noted(text=f"Ended with the task: {command}"))
         self.log.append(TaskClosed())
 
     async def _next(self) -> Step:
-        while self._errands and not self.log.state.closed:
-            await self._errands.pop(0)()
-        await self._hear_prompts()
+        while self._jobs and not self.log.state.closed:
+            await self._jobs.pop(0)()
+        await self._check_new_messages()
         spent = self.log.state.spent
         worked = replace(spent, seconds=spent.seconds + self._work.seconds)
         return next_step(replace(self.log.state, spent=worked), self._deps.limits, self._deps.turn)
 
-    async def _hear_prompts(self) -> None:
-        """Hooks hear what the user said before the model does; that can be stopped."""
+    async def _check_new_messages(self) -> None:
+        """Let hooks check new messages before the model sees them. Can be cancelled."""
         if self.log.state.closed or not self._prompts.waiting:
             return
         with anyio.CancelScope() as self._step:
             await self._prompts.check_all()
-        while self._errands and not self.log.state.closed:
-            await self._errands.pop(0)()
+        while self._jobs and not self.log.state.closed:
+            await self._jobs.pop(0)()
 
-    async def _take(self, step: Step) -> None:
+    async def _perform(self, step: Step) -> None:
         match step:
             case CallModel():
                 await self._call_model(step)
@@ -249,11 +247,15 @@ class Task:
             case Complete(result):
                 self.log.append(CompletionOffered(result=result, spoken=True))
             case Shorten(message):
-                if not await self._context.leave_out() and not self.log.state.interrupted:
+                if not await self._context.cut_without_summary() and not self.log.state.interrupted:
                     await self.dialogue.ask(AskKind.API_REQ_FAILED, message)
             case Repair():
                 self.log.append(Noted(text=HISTORY_REPAIRED))
                 self.log.append(HistoryRepaired(upto=self.log.events[-1].seq))
+            case FallBack(place, reason):
+                to = self._deps.fall_back(place)
+                self.log.append(Noted(text=fell_back(self.log.state.model, reason, to)))
+                self.log.append(to)
             case Close():
                 await self._close_if_done()
             case Stop():
@@ -262,17 +264,18 @@ class Task:
                 assert_never(step)
 
     async def _is_done(self, step: Step) -> bool:
-        """Once it is known what calls did to files, and unless something came up meanwhile."""
+        """Whether the step is still the next one after file changes were recorded and criteria
+        checked."""
         await self._undo.settled()
         if not self.log.state.checked:
-            await self._deps.governance.check(self._act, self._tool_context)
+            await self._deps.governance.rules.check(self._act, self._tool_context)
         return next_step(self.log.state, self._deps.limits, self._deps.turn) == step
 
     async def _close_if_done(self) -> None:
-        """Hooks may find that a child that claims to be done is not."""
+        """Close a sub-task, unless a criteria check finds its work incomplete."""
         state = self.log.state
         if state.parent and state.completion is not None and not state.over:
-            await self._deps.governance.check(self._act, self._tool_context)
+            await self._deps.governance.rules.check(self._act, self._tool_context)
         if isinstance(next_step(self.log.state, self._deps.limits, self._deps.turn), Close):
             await self._close()
 
@@ -297,6 +300,7 @@ class Task:
             size=self._context.size,
             seconds=self._work.lap(),
             largest_arguments=deps.limits.arguments_bytes,
+            details=self._context.details,
         )
 
     async def _keep_pace(self) -> None:
@@ -307,9 +311,9 @@ class Task:
         self._deps.pace.sent(self._deps.clock.now())
 
     async def _pause(self, seconds: float, reason: str = "", *, paced: bool = False) -> None:
-        self._hurry = anyio.Event()
+        self._retry_now = anyio.Event()
         self.log.append(Pausing(seconds=seconds, reason=reason, paced=paced))
-        await self._deps.clock.wait(self._hurry, seconds)
+        await self._deps.clock.wait(self._retry_now, seconds)
 
     async def _gather(self, text: str) -> None:
         call = ToolCall(id=f"mention-{self._deps.new_id()}", name=MENTION)
@@ -328,7 +332,7 @@ class Task:
         self.log.append(replace(found, text=marked(self._deps.hide(found.text))))
 
     async def _act(self, call: ToolCall, action: Action) -> Outcome:
-        """Do what no model asked for, if the gate lets it through."""
+        """Perform an action that the model did not request, if the gate permits it."""
         permit, _ = await self._gate.pass_through(call, action)
         await self._undo.before(call, action)
         outcome = await action.perform(permit)
@@ -342,7 +346,7 @@ class Task:
             log=self.log,
             gate=self._gate,
             undo=self._undo,
-            tools={**self._deps.tools, **self._deps.governance.tools()},
+            tools={**self._deps.tools, **self._deps.governance.rules.tools()},
             ctx=self._tool_context(call),
             hide=self._deps.hide,
         )
@@ -373,13 +377,13 @@ class Task:
     def _append(self, fact: Fact) -> Event:
         if isinstance(fact, CommandEnded):
             self._undo.settle_soon(fact.call_id)
-            self._beside.start_soon(self._deps.settle)
+            self._background_group.start_soon(self._deps.settle)
         return self.log.append(fact)
 
     def _offer_for(
-        self, call: ToolCall, ask: AskKind, text: str, hear: Callable[[], None]
+        self, call: ToolCall, ask: AskKind, text: str, on_answer: Callable[[], None]
     ) -> Offer:
-        return self.dialogue.offer(ask, text, call_id=call.id, hear=hear)
+        return self.dialogue.offer(ask, text, call_id=call.id, on_answer=on_answer)
 
     async def _reconcile(self, call: ToolCall) -> None:
         started = self.log.state.running
@@ -387,7 +391,7 @@ class Task:
         assert started.call_id == call.id
         if started.child:
             child = ChildTask.on_record(started)
-            words = said_on_going_on(self.log.events)
+            words = resume_message(self.log.events)
             outcome = await self.attend(call.id, replace(child, words=words))
             self.log.append(finished(call, outcome, self._deps.hide))
         else:

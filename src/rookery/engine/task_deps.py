@@ -1,6 +1,6 @@
-"""What a task is given to work with, put together once by the composition root.
+"""The dependencies of a task, put together once in `app`.
 
-Its shell takes secrets out of the output of commands, and knows those that run on after a call.
+The shell removes secrets from the output of commands and tracks background commands.
 """
 
 from collections.abc import (
@@ -14,20 +14,15 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 import anyio.lowlevel
 from msgspec import Struct
 
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import GitUse, Judgement
-from rookery.core.facts import (
-    Effect,
-    Gathered,
-)
+from rookery.core.facts import Effect, FellBack, Gathered
 from rookery.core.folds.task_state import TaskState
-from rookery.core.indexed_code import Definition
 from rookery.core.limits import Limits
 from rookery.core.next_step import (
     TurnRules,
@@ -36,8 +31,8 @@ from rookery.core.text.output_preview import Hiding
 from rookery.engine.context import Equipment
 from rookery.engine.event_log import EventLog
 from rookery.engine.model_turn import Clock, Pace
-from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.hooks import Governance, Hook, RuleBook, Ungoverned
+from rookery.engine.ports.actions import Action, GitUse, Judgement, Outcome, Permit
+from rookery.engine.ports.hooks import Hook, RuleBook, TaskGovernance
 from rookery.engine.ports.tool import ChildEnd, ChildTask, Tool, ToolContext
 from rookery.engine.ports.workspace import (
     Artifact,
@@ -51,9 +46,12 @@ from rookery.engine.ports.workspace import (
 )
 from rookery.errors import CommandRejected
 
+if TYPE_CHECKING:
+    from rookery.core.indexed_code import Definition
+
 
 class BackgroundCommands:
-    """`start_soon` is of the task's own group, so nothing here outlives the task."""
+    """`start_soon` starts work in the task's own group, so nothing here outlives the task."""
 
     def __init__(self, start_soon: Callable[..., Any]) -> None:
         self._start_soon = start_soon
@@ -79,7 +77,7 @@ class BackgroundCommands:
         self._find(call_id).stop()
 
     def keep(self, call_id: str) -> None:
-        """Let a command outlive the task and the product."""
+        """Let a command outlive the task and this process."""
         self._find(call_id).keep()
 
     def ends_with_task(self, call_id: str) -> bool:
@@ -94,7 +92,7 @@ class BackgroundCommands:
 
 class HidingShell:
     def __init__(self, shell: Callable[[], Shell], hide: Hiding) -> None:
-        """`shell` is called once there is a command."""
+        """`shell` is called when the first command runs."""
         self._shell = shell
         self._hide = hide
 
@@ -141,7 +139,7 @@ class _HidingCommand:
 
 
 class _HidingArtifact:
-    """Bytes are read as Latin-1, which takes any of them, and in which a key is a key."""
+    """Decodes as Latin-1, which accepts any bytes and leaves keys recognisable."""
 
     def __init__(self, artifact: Artifact, hide: Hiding) -> None:
         self.id = artifact.id
@@ -165,58 +163,64 @@ class _HidingArtifact:
 
 
 Act: TypeAlias = Callable[[Action], Awaitable[Outcome]]
-"""Does what an action says, if the gate lets it through."""
+"""Performs an action if the gate permits it."""
 Gatherer: TypeAlias = Callable[[str, ToolContext, Act], Awaitable[Gathered]]
-"""Looks up what a text points at."""
+"""Resolves the mentions in a text."""
 Attend: TypeAlias = Callable[[str, ChildTask], Awaitable[ChildEnd]]
-"""Has a child task do the work of a call."""
+"""Runs a sub-task for a call."""
 
 
 class TaskDeps(Struct, frozen=True, kw_only=True):
-    """The dependencies of a task. It reaches the world through these and nothing else."""
+    """A task reaches the outside world through these and nothing else."""
 
     tools: Mapping[str, Tool[Any]]
     equip: Callable[[TaskState], Awaitable[Equipment]]
-    """Whom to ask next, and what to tell them."""
+    """The provider, system prompt and tools for the next request."""
+    fall_back: Callable[[int], FellBack] = lambda place: FellBack(
+        place=place, provider="", model="", problem="There is no such fallback."
+    )
+    """Opens the fallback at this place, counted from 1."""
     sees_images: Callable[[TaskState], bool]
-    """Whether the model that is asked next does."""
-    now: Callable[[EventLog], Awaitable[str]]
-    """How things stand, for the end of a request."""
+    """Whether the next request's model accepts images."""
+    details: Callable[[EventLog], Awaitable[Mapping[str, str]]]
+    """Environment details that the model does not have yet, by title."""
+    cache_key: str = ""
+    """The same for all tasks whose requests begin with the same prompt and tools."""
     gather: Gatherer
     resolve_alias: Callable[[ToolCall], ToolCall] = lambda call: call
-    """A call in other words than ours as the call that it stands for."""
-    outline: Callable[[str, str], Awaitable[Sequence[Definition]]] | None = None
+    """Translates a call under another agent's tool name into one of ours."""
+    outline: Callable[[str, str], Awaitable["Sequence[Definition]"]] | None = None
     barred: Callable[[str, str], str] = lambda mode, tool: ""
-    """Why a mode does not let a tool be used; nothing if it does."""
+    """Why a mode does not allow a tool; empty if it does."""
     hooks: Sequence[Hook]
-    governance: Governance = Ungoverned()
+    governance: TaskGovernance = TaskGovernance()
     rules: RuleBook
     checkpoints: Callable[[], Checkpoints]
     """Opened with the first change."""
     shielded: Callable[[Sequence[Effect], Collection[str]], Sequence[str]]
-    """Which files a command must not have changed without anybody having been asked: all that
-    it did, and the files about which somebody was."""
+    """Given all effects of a command and the approved paths, the files that it must not have
+    changed without approval."""
     checked_out: Callable[[Sequence[Effect], GitUse, int], Collection[str]] = (
         lambda effects, git, began: ()
     )
-    """Which files are now as git has them, after a command that began then, in milliseconds."""
+    """Which files now match git, after a command that started at this time in milliseconds."""
     judge: Callable[[str, str], Judgement]
     files: Files
     finder: Finder
     shell: Shell
     artifacts: Artifacts
-    command_list: CommandList
+    command_list: Callable[[], CommandList]
     settle: Callable[[], Coroutine[Any, Any, None]]
-    """To be done whenever a command has ended of which nobody had seen the end."""
+    """Runs after a background command has ended."""
     on_task_closed: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
-    """To be done once the task runs no more."""
+    """Runs when the task has stopped."""
     clock: Clock
     new_id: Callable[[], str]
     jitter: Callable[[float], float]
-    """Draws the wait before a retry from its upper bound, so that clients do not return in step."""
+    """Draws the wait before a retry from its upper bound, so that clients do not retry in step."""
     pace: Pace = Pace()
-    """How far requests are apart at least."""
+    """The minimum time between requests."""
     limits: Limits
     turn: TurnRules = TurnRules()
     hide: Hiding = Hiding()
-    """Takes the secrets that are in use out of what tools return."""
+    """Removes known secrets from tool results."""

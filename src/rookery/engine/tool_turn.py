@@ -1,10 +1,11 @@
 """One tool call, from arguments to recorded result.
 
-A model that copies the mark of a hidden character into an edit of the file that holds it means
-the character. Anywhere else the mark would become text, so the call is refused.
+Hidden characters are shown to the model as marks. A mark that the model copies into an edit of the
+same file is turned back into the character. Anywhere else it would become text, so the call is
+refused.
 
-A call that was started and never seen to end (the process died, or the step was cancelled) is
-reconciled: files tell by their hashes, commands do not tell, and nothing is ever run again.
+A call that started and has no recorded end (the process died, or the step was cancelled) is
+reconciled: file hashes show what was done, commands count as unknown, and nothing is run again.
 """
 
 import logging
@@ -35,7 +36,7 @@ from rookery.core.text.characters import hidden_marks, marked, marks_in, texts_i
 from rookery.core.text.output_preview import HIDDEN, Hiding
 from rookery.core.tool_traits import ToolGroup
 from rookery.engine.event_log import EventLog
-from rookery.engine.gate import Gate, shown_text, texts_of, with_amendments
+from rookery.engine.gate import Gate, shown_text, with_amendments, written_texts
 from rookery.engine.ports.actions import Action, Outcome
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.engine.ports.workspace import Files
@@ -63,10 +64,10 @@ async def tool_turn(
     ctx: ToolContext,
     hide: Hiding,
 ) -> None:
-    """Carry out one call. Whatever goes wrong with it becomes a result the model reads."""
+    """Carry out one call. Every failure becomes a result that the model reads."""
     halts = False
     try:
-        outcome = await _carried_out(call, log, gate, undo, tools, ctx, hide)
+        outcome = await _perform(call, log, gate, undo, tools, ctx, hide)
         halts = outcome.halts
     except ToolError as error:
         outcome = _refusal(error)
@@ -80,16 +81,16 @@ async def tool_turn(
         outcome = Outcome(text=failed(reason), ending=Ending.FAILED)
     log.append(finished(call, outcome, hide))
     await undo.after(call.id)
-    if (paths := undo.intruders(call.id)) and await gate.may_put_back(call, paths):
-        await undo.put_back(call.id, paths)
+    if (paths := undo.files_to_restore(call.id)) and await gate.ask_to_restore(call, paths):
+        await undo.revert(call.id, paths)
     if halts:
         log.append(StepCancelled())
         return
-    if outcome.blocked and await gate.may_reach(call, outcome.blocked):
+    if outcome.blocked and await gate.ask_to_allow_hosts(call, outcome.blocked):
         log.append(Reminded(text=ALLOWED_NOW.format(", ".join(outcome.blocked))))
 
 
-async def _carried_out(
+async def _perform(
     call: ToolCall,
     log: EventLog,
     gate: Gate,
@@ -98,12 +99,10 @@ async def _carried_out(
     ctx: ToolContext,
     hide: Hiding,
 ) -> Outcome:
-    """Prepare, get a permit, save what may change, put it on record, do it, report it."""
-    _understood(call, tools)
-    call = await gate.governance.rewrite(call)
-    tool, args = _understood(
-        await with_hidden_characters(call, tools, ctx.files, log.events), tools
-    )
+    """Prepare, get a permit, save the files, record the start, perform, report."""
+    _parse(call, tools)
+    call = await gate.governance.rules.rewrite(call)
+    tool, args = _parse(await with_hidden_characters(call, tools, ctx.files, log.events), tools)
     if reason := ctx.barred(call.name):
         raise BadArguments(reason)
     action = await tool.prepare(args, ctx)
@@ -125,28 +124,28 @@ async def _carried_out(
             log.append(finished(call, stopped, hide))
         undo.settle_soon(call.id)
         with anyio.CancelScope(shield=True):
-            await gate.governance.ended(call, action, None)
+            await gate.governance.rules.ended(call, action, None)
         raise
     except ToolError as error:
-        outcome = _with_words(answer, _refusal(gate.told(call, error)))
-        return await gate.governance.ended(call, action, outcome) or outcome
+        outcome = _with_approval_text(answer, _refusal(gate.with_code(call, error)))
+        return await gate.governance.rules.ended(call, action, outcome) or outcome
     kp("tool.performed")
-    written = await texts_of(ctx.files, action)
+    written = await written_texts(ctx.files, action)
     outcome = await gate.report(call, action, outcome)
     outcome = await with_amendments(ctx.files, action, permit, written, outcome)
-    return _with_words(answer, outcome)
+    return _with_approval_text(answer, outcome)
 
 
-def _with_words(answer: Answered | None, outcome: Outcome) -> Outcome:
-    """What the user said and showed with their yes is for the model, whatever the call came to."""
+def _with_approval_text(answer: Answered | None, outcome: Outcome) -> Outcome:
+    """Add the text and images of the user's approval to the result, whatever the outcome."""
     if answer is None:
         return outcome
     text = approved_with(answer.text, outcome.text) if answer.text else outcome.text
     return replace(outcome, text=text, images=(*outcome.images, *answer.images))
 
 
-def _understood(call: ToolCall, tools: Mapping[str, Tool[Any]]) -> tuple[Tool[Any], msgspec.Struct]:
-    """The tool that is meant and its arguments, every problem with them named at once."""
+def _parse(call: ToolCall, tools: Mapping[str, Tool[Any]]) -> tuple[Tool[Any], msgspec.Struct]:
+    """Return the tool and its parsed arguments. Raises `BadArguments` that lists every problem."""
     tool = tools.get(call.name)
     if tool is None:
         raise BadArguments(f"No such tool: {_brief(call.name)}. Tools: {', '.join(tools)}.")
@@ -178,7 +177,7 @@ def _brief(name: str) -> str:
 
 
 def _refuse_to_write_placeholders(call: ToolCall, action: Action) -> None:
-    """A model that was shown a placeholder would put it where the secret is."""
+    """Refuse to write the placeholder of a hidden secret into a file."""
     if action.changes and any(HIDDEN in text for text in texts_in(dict(call.arguments))):
         raise ToolError(
             f"Nothing was changed: {HIDDEN} stands for a hidden secret and would "
@@ -235,8 +234,8 @@ def _refusal(error: ToolError) -> Outcome:
 async def with_hidden_characters(
     call: ToolCall, tools: Mapping[str, Tool[Any]], files: Files, events: Iterable[Event]
 ) -> ToolCall:
-    """The call with marks put back for the characters that they stand for in the edited files.
-    Raises `ToolError` if a mark is left that the model has read."""
+    """Replace marks with the hidden characters they stand for in the edited files. Raises
+    `ToolError` if a mark is left that the model has read."""
     arguments = dict(call.arguments)
     tool = tools.get(call.name)
     if tool is None or tool.group not in (ToolGroup.EDIT, ToolGroup.COMMAND):
@@ -311,7 +310,7 @@ _ENDINGS = {
 
 
 async def reconcile(started: ToolStarted, files: Files) -> ToolFinished:
-    """The result of a lost call, as far as it can be known."""
+    """The result of a call whose end was not recorded, as far as it can be known."""
     if started.command:
         text = (
             f"The task was interrupted while this command ran: {started.command}\n"

@@ -1,8 +1,8 @@
-"""Keeps what is needed to take back what calls do to files.
+"""Records what calls did to files, so that it can be undone.
 
-Before a call that changes things its files are saved, after it again, and the two checkpoints
-go on record: what lies between them is what the call did. After a command nobody waits for
-that: the model is asked meanwhile, and only the next call that changes things must wait.
+Files are saved before and after a call that changes things, and both checkpoints are recorded: the
+difference is what the call did. After a command this happens in the background while the model is
+asked; only the next call that changes things waits for it.
 """
 
 from collections.abc import Callable, Collection, Coroutine, Sequence
@@ -15,7 +15,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Deed, GitUse
 from rookery.core.facts import (
     CheckpointSaved,
     Effect,
@@ -29,14 +28,14 @@ from rookery.core.modes import is_hosts_own
 from rookery.core.replies import PUT_BACK
 from rookery.core.undo_plan import (
     approved_by_user,
+    background_call,
     named_checkpoints,
-    running_on,
     steps_since,
     unsettled,
 )
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports.actions import Action
-from rookery.engine.ports.hooks import ChangeRecorder, Ungoverned
+from rookery.engine.ports.actions import Action, Deed, GitUse
+from rookery.engine.ports.hooks import TaskGovernance
 from rookery.engine.ports.workspace import Checkpoints, Restored
 
 MOST_NAMED = 20
@@ -55,24 +54,24 @@ class _Watched(Struct, frozen=True):
     call_id: str
     paths: Sequence[str] | None
     expected: frozenset[str]
-    """Files that the call was allowed to change although they are protected."""
+    """Protected files that the call was allowed to change."""
     approved: bool
-    """A person said yes to the call. What it did stands."""
+    """Whether a person approved the call. Its changes stay."""
     git: GitUse = GitUse.NONE
     began: int = 0
     """When its files were saved, in milliseconds."""
     narrowed: bool = False
-    """It could not write the files of governance, so others have if they are changed."""
+    """Whether it could not write governance files; changes of those came from elsewhere."""
 
 
 class _Saved(Struct, frozen=True):
-    """A checkpoint, and the event that put it on record."""
+    """A checkpoint and the event that recorded it."""
 
     id: str
     seq: int
 
 
-def _nothing_known(effects: Sequence[Effect], git: GitUse, began: int) -> Collection[str]:
+def _none_checked_out(effects: Sequence[Effect], git: GitUse, began: int) -> Collection[str]:
     return ()
 
 
@@ -84,37 +83,37 @@ class Undo:
         *,
         shielded: Callable[[Sequence[Effect], Collection[str]], Sequence[str]],
         start_soon: Callable[[Callable[[], Coroutine[Any, Any, None]]], object],
-        governance: ChangeRecorder | None = None,
-        checked_out: Callable[[Sequence[Effect], GitUse, int], Collection[str]] = _nothing_known,
+        governance: TaskGovernance | None = None,
+        checked_out: Callable[[Sequence[Effect], GitUse, int], Collection[str]] = _none_checked_out,
     ) -> None:
-        """`governance` is told what commands did, and does not let the model go on before.
-        `checked_out` says which files are now as git has them."""
+        """`governance` is informed of what commands changed before the model continues.
+        `checked_out` returns the files that now match git."""
         self._checked_out = checked_out
-        self._governance = governance or Ungoverned()
+        self._governance = governance or TaskGovernance()
         self._steps: dict[str, tuple[str, str, int]] = {}
-        """Between which checkpoints a command's changes lie, and the event that says so."""
-        self._trespasses: dict[str, Sequence[str]] = {}
-        """Files that a command changed and that a person may want to have put back."""
+        """The checkpoints before and after each command, and the event that records the change."""
+        self._out_of_scope: dict[str, Sequence[str]] = {}
+        """Files outside the scope that a command changed and the user may want to restore."""
         self._log = log
         self._checkpoints = checkpoints
         self._shielded = shielded
         self._start_soon = start_soon
         self._watched: dict[str, _Watched] = {}
         self._newest: _Saved | None = None
-        """Where the next change begins: no two of them overlap, whichever calls made them."""
-        self._complained = False
+        """Start of the next change. Changes never overlap."""
+        self._problem_reported = False
         self._tidied = False
         self._unsettled = 0
         self._open: set[str] = set()
-        """Calls that are over and of which it is not on record yet what they did."""
+        """Finished calls whose changes are not recorded yet."""
         self._recovered: tuple[str, str, str, Sequence[Effect]] | None = None
-        self._in_turn = anyio.Lock()
+        self._lock = anyio.Lock()
         self._settled = anyio.Event()
         self._settled.set()
 
     async def before(self, call: ToolCall, action: Action, *, narrowed: bool = False) -> None:
-        """Save what the call may change, once what the last one did is settled. `narrowed` if it
-        is a command that can only write to a part of the workspace."""
+        """Save the files that the call may change, after the previous call's changes are
+        recorded. `narrowed` marks a command that can write only part of the workspace."""
         if not action.may_change_files:
             return
         await self._settled.wait()
@@ -122,12 +121,12 @@ class Undo:
         began = self._log.append(SavingFiles(call_id=call.id)).ts
         saved = await self._checkpoints().save(paths)
         if not saved.id:
-            self._complain(saved.problem)
+            self._report_problem(saved.problem)
             return
         checkpoint = saved.id
-        if self._newest and (command := running_on(self._log.events)):
-            meanwhile = self._watched.get(command) or self._unwatched(command)
-            checkpoint = await self._put_on_record(meanwhile, self._newest, saved.id)
+        if self._newest and (command := background_call(self._log.events)):
+            meanwhile = self._watched.get(command) or self._from_log(command)
+            checkpoint = await self._record_change(meanwhile, self._newest, saved.id)
         event = self._log.append(
             CheckpointSaved(id=checkpoint, call_id=call.id, skipped=saved.skipped)
         )
@@ -147,7 +146,7 @@ class Undo:
         )
 
     async def after(self, call_id: str) -> None:
-        """Put on record what the call did. For a command that is done while others go on."""
+        """Record what the call changed; for a command, in the background."""
         self.settle_soon(call_id)  # so that cancelling the step only ends the waiting
         watched = self._watched.get(call_id)
         if watched and (watched.paths is not None or self._governed):
@@ -157,12 +156,12 @@ class Undo:
     def _governed(self) -> bool:
         return self._log.state.governed is not None
 
-    def intruders(self, call_id: str) -> Sequence[str]:
-        """What the user is asked about, once."""
-        return self._trespasses.pop(call_id, ())
+    def files_to_restore(self, call_id: str) -> Sequence[str]:
+        """Files to ask the user about. Each call returns them once."""
+        return self._out_of_scope.pop(call_id, ())
 
     def settle_soon(self, call_id: str) -> None:
-        """The same, without waiting for it."""
+        """Record what the call changed, without waiting."""
         if call_id in self._watched:
             if not self._unsettled:
                 self._settled = anyio.Event()
@@ -171,51 +170,50 @@ class Undo:
             self._start_soon(partial(self._settle, call_id))
 
     async def settled(self) -> None:
-        """Until all is on record that was done to files, also by what still runs."""
-        if command := running_on(self._log.events):
+        """Wait until all changes are recorded, including those of running commands."""
+        if command := background_call(self._log.events):
             self.settle_soon(command)
         await self._settled.wait()
 
     async def settle_rest(self) -> None:
-        """The task ends while it was being found out what calls did: governance must know."""
+        """Record the remaining changes for governance when the task ends."""
         if self._governed:
             for call_id in sorted(self._open):
                 await self._record(self._watched[call_id])
             self._open.clear()
 
-    async def tell_recovered(self) -> None:
-        """Tell governance, once it is there, what was done before the crash."""
+    async def report_recovered(self) -> None:
+        """Report changes from before a crash to governance."""
         if self._recovered and self._governed:
             call_id, before, after, effects = self._recovered
-            await self._governance.changed(call_id, before, after, effects)
+            await self._governance.rules.changes.changed(call_id, before, after, effects)
         self._recovered = None
 
     async def recover(self) -> None:
-        """Find out what a call did whose process died before it could tell.
+        """Determine what a call changed whose process died.
 
-        Protected files may have changed since the crash too. They are put back all the same,
-        unless a person approved the call; but as a step of its own, that is told and can be
-        taken back by itself.
+        Protected files may also have changed since the crash. They are restored unless a person
+        approved the call, but as a separate step that is reported and can be undone.
         """
         lost = unsettled(self._log.events)
         if lost is None:
             return
-        watched = replace(self._unwatched(lost.call_id), paths=lost.paths)
+        watched = replace(self._from_log(lost.call_id), paths=lost.paths)
         self._newest = before = _Saved(lost.checkpoint, lost.since)
         saved = await self._checkpoints().save(lost.paths)
         if not saved.id:
-            self._complain(saved.problem)
+            self._report_problem(saved.problem)
             return
         effects = await self._checkpoints().effects(before.id, saved.id)
-        intruders, done = self._intruders(effects, watched), Restored()
-        if intruders:
-            done = await self._put_back(before.id, saved.id, intruders, CHANGED_BEFORE_A_CRASH)
-        changed = await self._enter(watched, before, saved.id)
+        forbidden, done = self._forbidden_changes(effects, watched), Restored()
+        if forbidden:
+            done = await self._revert(before.id, saved.id, forbidden, CHANGED_BEFORE_A_CRASH)
+        changed = await self._append_change(watched, before, saved.id)
         if lost.paths is None:
-            left = [effect for effect in effects if effect.path not in intruders]
+            left = [effect for effect in effects if effect.path not in forbidden]
             self._recovered = (lost.call_id, before.id, saved.id, left)
         if done.after:
-            self._enter_restored(changed, done, named=())
+            self._append_restore(changed, done, named=())
             again = f"Rewind to event {changed} to get the changed versions back."
             self._log.append(Noted(text=again))
 
@@ -225,7 +223,7 @@ class Undo:
         return await self._checkpoints().restore(steps, overwrite=overwrite, rehearse=True)
 
     async def restore(self, to: int, *, overwrite: bool) -> None:
-        """Put the files back as they were at event `to`."""
+        """Restore the files as of event `to`."""
         await self.settled()
         steps = steps_since(self._log.events, to)
         done = await self._checkpoints().restore(steps, overwrite=overwrite)
@@ -234,22 +232,22 @@ class Undo:
         if not done.after or all(before == after for before, after in steps):
             return
         # also if nothing had to be done: then the next undo takes back what was before that
-        self._enter_restored(to, done, named=[effect.path for effect in done.effects])
+        self._append_restore(to, done, named=[effect.path for effect in done.effects])
         if done.before != done.after:
-            await self._governance.restored(done)
+            await self._governance.rules.changes.restored(done)
 
-    async def put_back(self, call_id: str, paths: Collection[str]) -> None:
-        """Take back what a command did to some files, because the user wants it."""
-        async with self._in_turn:
+    async def revert(self, call_id: str, paths: Collection[str]) -> None:
+        """Undo what a command did to some files, at the user's request."""
+        async with self._lock:
             before, after, changed = self._steps[call_id]
-            done = await self._put_back(before, after, paths, CHANGED_OUTSIDE)
+            done = await self._revert(before, after, paths, CHANGED_OUTSIDE)
             if done.after:
-                self._enter_restored(changed, done, named=())
-                await self._governance.restored(done)
+                self._append_restore(changed, done, named=())
+                await self._governance.rules.changes.restored(done)
 
     async def _settle(self, call_id: str) -> None:
         try:
-            async with self._in_turn:
+            async with self._lock:
                 await self._record(self._watched[call_id])
                 self._open.discard(call_id)
         finally:
@@ -262,27 +260,33 @@ class Undo:
         assert before
         saved = await self._checkpoints().save(watched.paths)
         if not saved.id:
-            self._complain(saved.problem)
+            self._report_problem(saved.problem)
             return
-        await self._put_on_record(watched, before, saved.id)
+        await self._record_change(watched, before, saved.id)
 
-    async def _put_on_record(self, watched: _Watched, before: _Saved, after: str) -> str:
-        """The checkpoint at which the change ends, once what must not be is put back."""
+    async def _record_change(self, watched: _Watched, before: _Saved, after: str) -> str:
+        """Restore forbidden changes and record the rest. Returns the checkpoint after the
+        change."""
         effects = await self._checkpoints().effects(before.id, after)
-        if intruders := self._intruders(effects, watched):
-            after = (await self._put_back(before.id, after, intruders, CHANGED)).after or after
-        changed = await self._enter(watched, before, after)
+        differs = bool(effects)
+        if forbidden := self._forbidden_changes(effects, watched):
+            after = (await self._revert(before.id, after, forbidden, CHANGED)).after or after
+            differs = False  # everything may have been reverted
+        changed = await self._append_change(watched, before, after, differs=differs)
         if watched.paths is None and self._governed:
             self._steps[watched.call_id] = (before.id, after, changed)
-            left = [effect for effect in effects if effect.path not in intruders]
-            if found := await self._governance.changed(watched.call_id, before.id, after, left):
-                self._trespasses[watched.call_id] = found
+            left = [effect for effect in effects if effect.path not in forbidden]
+            changes = self._governance.rules.changes
+            if found := await changes.changed(watched.call_id, before.id, after, left):
+                self._out_of_scope[watched.call_id] = found
         return after
 
-    async def _enter(self, watched: _Watched, before: _Saved, after: str) -> int:
-        """Put a change on record; the event that does. If only ignored files changed, both of
-        its checkpoints are the same: then there is nothing to undo."""
-        if not await self._checkpoints().changed_files(before.id, after):
+    async def _append_change(
+        self, watched: _Watched, before: _Saved, after: str, *, differs: bool = False
+    ) -> int:
+        """Append the change to the log and return its event. If only ignored files changed, both
+        checkpoints are the same and there is nothing to undo. `differs` if that is known."""
+        if not differs and not await self._checkpoints().changed_files(before.id, after):
             after = before.id
         change = FilesChanged(
             call_id=watched.call_id, before=before.id, after=after, since=before.seq
@@ -291,8 +295,8 @@ class Undo:
         self._newest = _Saved(after, event.seq)
         return event.seq
 
-    def _enter_restored(self, to: int, done: Restored, *, named: Sequence[str]) -> None:
-        """The model hears of what is named."""
+    def _append_restore(self, to: int, done: Restored, *, named: Sequence[str]) -> None:
+        """Append the restore to the log. The model is informed of the `named` files."""
         event = self._log.append(
             FilesRestored(
                 to=to,
@@ -305,8 +309,8 @@ class Undo:
         )
         self._newest = _Saved(done.after, event.seq)
 
-    def _intruders(self, effects: Sequence[Effect], watched: _Watched) -> Sequence[str]:
-        """Protected files that a command changed without anybody having been asked."""
+    def _forbidden_changes(self, effects: Sequence[Effect], watched: _Watched) -> Sequence[str]:
+        """Protected files that a command changed without approval."""
         if watched.paths is not None:
             return ()
         found = self._shielded(effects, watched.expected)
@@ -319,14 +323,12 @@ class Undo:
         known = self._checked_out(suspects, watched.git, watched.began) if suspects else ()
         return [path for path in found if path not in known]
 
-    def _unwatched(self, call_id: str) -> _Watched:
-        """A call of which only the log knows."""
+    def _from_log(self, call_id: str) -> _Watched:
+        """A call that is known only from the log."""
         approved = approved_by_user(self._log.events, call_id)
         return _Watched(call_id, None, frozenset(), approved=approved)
 
-    async def _put_back(
-        self, before: str, after: str, paths: Collection[str], what: str
-    ) -> Restored:
+    async def _revert(self, before: str, after: str, paths: Collection[str], what: str) -> Restored:
         only = {*paths, *(str(folder) for path in paths for folder in PurePosixPath(path).parents)}
         done = await self._checkpoints().restore([(before, after)], overwrite=True, only=only)
         back = sorted({effect.path for effect in done.effects} & set(paths))
@@ -343,13 +345,13 @@ class Undo:
         return done
 
     async def _tidy(self) -> None:
-        """Make room once the checkpoints take more than they may."""
+        """Free space if the checkpoints take too much."""
         if told := await self._checkpoints().tidy(keep=named_checkpoints(self._log.events)):
             self._log.append(Noted(text=told))
 
-    def _complain(self, problem: str) -> None:
-        if problem and not self._complained:
-            self._complained = True
+    def _report_problem(self, problem: str) -> None:
+        if problem and not self._problem_reported:
+            self._problem_reported = True
             self._log.append(Noted(text=problem))
 
 

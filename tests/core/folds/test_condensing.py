@@ -17,7 +17,7 @@ from rookery.core.facts import (
     next_event,
 )
 from rookery.core.folds.history import history
-from rookery.engine.context import cut_points, fitting
+from rookery.engine.context import cut_points, fitting_cut
 from support.sample_logs import log
 
 ANSWER = "Only the staging database."
@@ -53,10 +53,10 @@ def going_on(events: list[Event], *facts: Fact) -> list[Event]:
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("steps", [0, 2, 6])
 @pytest.mark.parametrize("most", [0, 500, 100_000])
-def test_an_answer_to_a_question_that_was_open_is_heard(steps: int, times: int, most: int):
+def test_the_answer_to_an_open_question_survives_condensing(steps: int, times: int, most: int):
     events = at_a_question(steps)
     for _ in range(times):
-        events = going_on(events, fitting(events, most))
+        events = going_on(events, fitting_cut(events, most))
     events = going_on(
         events,
         Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text=ANSWER),
@@ -66,7 +66,7 @@ def test_an_answer_to_a_question_that_was_open_is_heard(steps: int, times: int, 
     assert ANSWER in [result.text for result in results]
 
 
-def test_what_has_come_to_its_end_can_be_left_out_whole():
+def test_a_finished_conversation_can_be_condensed_entirely():
     events = log(TaskOpened(text="go"), *done(1), *done(2))
     assert cut_points(events)[-1] == events[-1].seq
     asking = at_a_question(2)

@@ -75,7 +75,7 @@ def seen(*facts: Fact) -> Denials:
         ),
     ],
 )
-def test_it_is_known_whether_all_changes_were_refused(facts: list[Fact], expected: bool):
+def test_a_run_with_only_refused_changes_is_recognized(facts: list[Fact], expected: bool):
     assert seen(*facts).all_changes_refused is expected
 
 
@@ -104,11 +104,11 @@ def asked_and_refused(by: str) -> list[Fact]:
         ),
     ],
 )
-def test_a_person_reads_how_many_were_refused_and_why(facts: list[Fact], sentence: str):
+def test_the_summary_counts_refused_calls_and_gives_reasons(facts: list[Fact], sentence: str):
     assert seen(*facts).summary("Use -y.") == sentence
 
 
-def test_programs_read_each_refused_call_once():
+def test_each_refused_call_is_listed_once_for_programs():
     denials = seen(no("e"))
     assert denials.as_json() == [
         {

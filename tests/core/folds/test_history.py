@@ -49,7 +49,7 @@ def test_any_log_gives_a_history_that_providers_accept(events: list[Event]):
 
 
 @given(ANY_LOG)
-def test_a_conversation_that_grows_is_at_any_time_the_history_of_its_log(events: list[Event]):
+def test_a_growing_conversation_equals_the_history_of_its_log(events: list[Event]):
     conversation, scale = Conversation(), Scale()
     for count in range(len(events) + 1):
         turns = conversation.turns(events[:count])
@@ -57,7 +57,7 @@ def test_a_conversation_that_grows_is_at_any_time_the_history_of_its_log(events:
         assert scale.weight(turns) == weight(turns)
 
 
-def test_a_conversation_that_grows_leaves_out_later_edits_of_refused_words():
+def test_a_growing_conversation_omits_edits_of_refused_messages():
     events = log(
         TaskOpened(text="Go", mode="code"),
         UserSpoke(message_id="m", text="no"),
@@ -71,7 +71,7 @@ def test_a_conversation_that_grows_leaves_out_later_edits_of_refused_words():
     assert grown == [history(events[:count]) for count in range(len(events) + 1)]
 
 
-def test_a_conversation_keeps_the_turns_that_are_closed():
+def test_a_conversation_reuses_closed_turns():
     events = log(
         TaskOpened(text="Go", mode="code"),
         AssistantSpoke(request_id="r", blocks=(READ,)),
@@ -95,7 +95,7 @@ def test_a_call_without_a_result_is_answered_as_never_run():
     )
 
 
-def test_words_come_after_the_results_whenever_they_were_said():
+def test_messages_come_after_tool_results():
     events = log(
         TaskOpened(text="go"),
         AssistantSpoke(request_id="r", blocks=(READ,)),
@@ -109,7 +109,7 @@ def test_words_come_after_the_results_whenever_they_were_said():
     )
 
 
-def test_queued_words_are_heard_with_the_next_request():
+def test_queued_messages_are_sent_with_the_next_request():
     events = log(
         TaskOpened(text="go"),
         UserSpoke(message_id="m", text="also this"),
@@ -122,7 +122,7 @@ def test_queued_words_are_heard_with_the_next_request():
     ]
 
 
-def test_words_that_no_request_has_had_are_in_the_next_one():
+def test_unsent_messages_are_in_the_next_request():
     events = log(TaskOpened(text="x"), UserSpoke(message_id="m1", text="later"))
     assert history(events)[-1].blocks[-1] == Text(text=user_message("later"))
     assert Conversation().turns(events) == history(events)
@@ -136,7 +136,7 @@ def test_an_interrupted_answer_is_never_sent_back():
     assert [turn.role for turn in history(events)] == ["user"]
 
 
-def test_what_was_rewound_is_not_sent():
+def test_rewound_events_are_not_sent():
     events = log(
         TaskOpened(text="go"),
         AssistantSpoke(request_id="r", blocks=(READ,)),
@@ -159,14 +159,14 @@ UNDONE = CALL_UNDONE.format(paths="a, d/e, and 1 more")
         ([], NEVER_RUN),
     ],
 )
-def test_a_call_that_was_undone_is_not_to_be_made_again_unasked(taken_back: list[Fact], told: str):
+def test_the_result_of_an_undone_call_is_an_error(taken_back: list[Fact], told: str):
     spoken = AssistantSpoke(request_id="r", blocks=(EDIT,))
     events = log(TaskOpened(text="go"), spoken, *taken_back, Rewound(to=2))
     result = ToolResult(call_id="c2", text=told, is_error=True)
     assert history(events)[-1].blocks == (result,)
 
 
-def test_unless_whoever_undid_it_has_it_made_again():
+def test_an_undone_call_that_ran_again_has_its_new_result():
     begun = ToolStarted(call_id="c2", tool="edit", title="Edit a")
     done = ToolFinished(call_id="c2", text="done")
     spoken = AssistantSpoke(request_id="r", blocks=(EDIT,))

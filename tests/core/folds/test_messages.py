@@ -95,7 +95,7 @@ def request_info(*facts: Fact) -> dict[str, Any]:
 
 
 @given(ANY_LOG)
-def test_every_prefix_of_every_log_keeps_the_promises(events: list[Event]):
+def test_rows_keep_their_invariants_for_every_log_prefix(events: list[Event]):
     transcript = Transcript()
     named: dict[int, str] = {}
     last_new = 0
@@ -103,10 +103,10 @@ def test_every_prefix_of_every_log_keeps_the_promises(events: list[Event]):
         transcript.add(event)
         shown = transcript.messages
         names = [row.ts for row in shown]
-        assert names == sorted(set(names)), "17.2: unique, in order"
+        assert names == sorted(set(names)), "row ids are unique and in order"
         for row in shown:
             if row.ts not in named:
-                assert row.ts > last_new, "LOOP-2: a name is given once"
+                assert row.ts > last_new, "a row id is never reused"
                 named[row.ts] = row.type
         last_new = max(named, default=0)
         waiting = [
@@ -117,17 +117,17 @@ def test_every_prefix_of_every_log_keeps_the_promises(events: list[Event]):
             and not row.partial
             and not is_non_blocking_ask(row.ask)
         ]
-        assert waiting in ([], [shown[-1]] if shown else []), "LOOP-3: the last row, alone"
+        assert waiting in ([], [shown[-1]] if shown else []), "only the last row can be waiting"
         assert transcript.open_ask is None or transcript.open_ask in list(shown)
         if isinstance(event.fact, StepCancelled | TaskClosed | TaskReopened | TaskFailed | Rewound):
-            assert not any(row.open for row in shown), "17.3: stopped means stopped"
+            assert not any(row.open for row in shown), "a stopped task has no open row"
             requests = [row for row in shown if row.say == "api_req_started"]
             assert all("cost" in json.loads(row.text or "") for row in requests)
             assert detect(shown).state in ("no_task", "running")
 
 
 @given(ANY_LOG)
-def test_a_copy_is_not_touched_by_what_comes_after(events: list[Event]):
+def test_a_copy_does_not_change_with_later_events(events: list[Event]):
     transcript = Transcript()
     looks: list[tuple[Transcript, list[Message]]] = []
     for event in events:
@@ -138,7 +138,7 @@ def test_a_copy_is_not_touched_by_what_comes_after(events: list[Event]):
 
 
 @given(st.one_of(IMPLAUSIBLE, plausible()))
-def test_news_that_was_never_kept_makes_no_difference_to_the_state(facts: list[Fact]):
+def test_transient_events_do_not_change_the_final_state(facts: list[Fact]):
     events = log(OPENED, *facts, StepCancelled(), Asked(ask_id="z", ask=AskKind.RESUME_TASK))
     kept = [event for event in events if event.fact.lasting]
     for seen in (messages(events), messages(kept)):
@@ -155,7 +155,7 @@ def test_the_task_is_the_first_row():
     assert row == Message(ts=1000, seq=1, type="say", say="text", content="do it", images=(image,))
 
 
-def test_text_streams_into_one_row_that_keeps_its_name():
+def test_text_streams_into_one_row_with_a_stable_id():
     events = log(OPENED, STARTED, text("Hel"), text("lo"), spoke(Text(text="Hello")))
     arriving, whole = messages(events[:4])[-1], messages(events)[-1]
     assert (arriving.text, arriving.partial) == ("Hello", True)
@@ -163,7 +163,7 @@ def test_text_streams_into_one_row_that_keeps_its_name():
     assert arriving.ts == whole.ts == events[2].ts
 
 
-def test_words_after_a_call_are_a_row_of_their_own():
+def test_text_after_a_call_gets_its_own_row():
     facts = (OPENED, STARTED, text("First."), call('{"path": "a.py"}'), text("Then."))
     assert rows(*facts) == [
         "text do it",
@@ -175,34 +175,34 @@ def test_words_after_a_call_are_a_row_of_their_own():
     assert rows(*facts, whole) == ["text do it", "text First.", "text Then."]
 
 
-def test_thoughts_and_words_take_turns():
+def test_reasoning_and_text_alternate_in_rows():
     thought = ThinkingStreamed(request_id="r", text="Hm.")
     facts = (OPENED, STARTED, thought, text("So."), thought, text("Yes."))
     assert rows(*facts)[1:] == ["reasoning Hm.", "text So.", "reasoning Hm.", "text~ Yes."]
 
 
-def test_blank_text_alone_is_no_row_but_begins_one():
+def test_blank_text_shows_no_row_until_more_text_follows():
     assert rows(OPENED, STARTED, text("\n"), text("\n")) == ["text do it"]
     assert messages(log(OPENED, STARTED, text("\n"), text("a")))[-1].text == "\na"
     assert rows(OPENED, STARTED, text("\n"), call(""), text("a"))[-1] == "text~ a"
 
 
-def test_an_answer_is_whole_without_the_news_of_it():
+def test_an_answer_is_complete_without_its_stream_events():
     whole = spoke(Thinking(text="Hm."), Text(text="Hi."), Thinking(text="", signature="s"))
     assert rows(OPENED, STARTED, whole) == ["text do it", "reasoning Hm.", "text Hi."]
 
 
-def test_the_answer_takes_the_place_of_what_was_shown_of_it():
+def test_the_final_answer_replaces_the_streamed_one():
     facts = (OPENED, STARTED, text("Hel"), ThinkingStreamed(request_id="r", text="x"))
     assert rows(*facts, spoke(Text(text="Hello"))) == ["text do it", "text Hello"]
 
 
-def test_news_of_another_request_is_no_news():
+def test_stream_events_of_another_request_are_ignored():
     stray = TextStreamed(request_id="old", text="late")
     assert rows(OPENED, stray, STARTED, stray) == ["text do it"]
 
 
-def test_a_request_tells_what_it_used():
+def test_a_request_row_shows_its_usage():
     usage = Usage(tokens_in=5120, tokens_out=210, cache_reads=4096, cost=0.0123)
     assert request_info(OPENED, STARTED) == {"model": "m"}
     assert request_info(OPENED, STARTED, spoke(Text(text="x"), usage=usage)) == {
@@ -244,7 +244,7 @@ def test_a_request_that_ended_early_says_why_and_has_a_cost(
     assert "cost" in info
 
 
-def test_an_answer_that_broke_off_keeps_its_words_and_has_called_nothing():
+def test_a_broken_off_answer_keeps_its_text_and_makes_no_calls():
     failure = RequestFailed(request_id="r", error=FailureKind.DROPPED, message="It broke.")
     assert rows(OPENED, STARTED, text("So."), call("{"), failure) == ["text do it", "text So."]
 
@@ -303,7 +303,7 @@ def test_a_path_is_shown_when_it_is_complete_and_a_content_as_it_grows():
         ("attempt_completion", '{"result": "Done', "completion_result~ Done"),
     ],
 )
-def test_calls_that_speak_for_themselves_show_their_words(name: str, arguments: str, row: str):
+def test_calls_with_text_show_that_text(name: str, arguments: str, row: str):
     assert rows(OPENED, STARTED, call(arguments, name))[-1] == row
 
 
@@ -322,7 +322,7 @@ def test_a_question_is_the_last_row_though_other_calls_came_after_it():
     )[1:] == ["tool T", "tool? U"]
 
 
-def test_what_is_noted_during_a_question_appears_after_its_answer():
+def test_notes_during_a_question_appear_after_its_answer():
     facts = (OPENED, asked(text="T"), Noted(text="By the way."))
     assert rows(*facts) == ["text do it", "tool? T"]
     assert rows(*facts, answered("message", "No, that.")) == [
@@ -333,14 +333,14 @@ def test_what_is_noted_during_a_question_appears_after_its_answer():
     ]
 
 
-def test_words_with_an_answer_are_shown_unless_a_rule_said_them():
+def test_text_with_an_answer_is_shown_unless_it_came_from_a_rule():
     assert rows(OPENED, asked(), answered("yes", "but slowly"))[-1] == "user_feedback but slowly"
     by_rule = Answered(ask_id="q", ask=AskKind.TOOL, reply="no", text="rule 3", by="policy")
     assert rows(OPENED, asked(), by_rule)[-1] == "tool"
 
 
 @pytest.mark.parametrize("end", [StepCancelled(), TaskReopened(), TaskClosed(), STARTED])
-def test_an_open_question_is_withdrawn_when_the_loop_goes_another_way(end: Fact):
+def test_an_open_question_is_withdrawn_when_the_loop_moves_on(end: Fact):
     assert "tool T" in rows(OPENED, asked(text="T"), end)
 
 
@@ -397,7 +397,7 @@ def test_a_completion_streams_is_offered_and_asked_about():
     assert rows(*facts, *offered)[1:] == ["completion_result Done.", "completion_result?"]
 
 
-def test_words_that_end_the_turn_become_the_result_in_their_own_row():
+def test_text_that_ends_the_turn_becomes_the_result_in_its_row():
     facts = [OPENED, STARTED, text("It is 4."), spoke(Text(text="It is 4."))]
     assert rows(*facts)[1:] == ["text It is 4."]
     offered = [CompletionOffered(result="It is 4.", spoken=True), asked(AskKind.COMPLETION_RESULT)]
@@ -413,7 +413,7 @@ def test_a_pause_between_requests_is_a_row_until_the_next_request():
     assert rows(OPENED, pausing, StepCancelled())[1:] == []
 
 
-def test_a_completion_that_was_not_offered_is_no_row():
+def test_a_completion_that_was_not_offered_has_no_row():
     block = ToolCall(id="c", name="attempt_completion", arguments={"result": "Done."})
     facts = (OPENED, STARTED, call('{"result": "Done."}', "attempt_completion"), spoke(block))
     skipped = ToolFinished(call_id="c", text=failed("Too early."), ending=Ending.SKIPPED)
@@ -423,18 +423,18 @@ def test_a_completion_that_was_not_offered_is_no_row():
 # ── facts that no engine writes in this order ───────────────────────────────────────────
 
 
-def test_an_interrupted_answer_has_called_nothing():
+def test_an_interrupted_answer_makes_no_calls():
     facts = (OPENED, STARTED, call("{}"), spoke(READ, interrupted=True))
     assert rows(*facts) == ["text do it"]
 
 
-def test_a_question_put_during_an_answer_takes_none_of_its_rows():
+def test_a_question_during_an_answer_gets_its_own_row():
     facts = (OPENED, STARTED, call("{"), asked(text="T"))
     assert rows(*facts)[1:] == ['tool~ {"tool": "read_file"}', "tool? T"]
     assert rows(*facts, call("}"))[1:] == ['tool~ {"tool": "read_file"}', "tool T"]
 
 
-def test_a_completion_offered_during_an_answer_takes_none_of_its_rows():
+def test_a_completion_during_an_answer_gets_its_own_row():
     begun = call('{"result": "', "attempt_completion")
     facts = (OPENED, STARTED, begun, CompletionOffered(result="Done."))
     assert rows(*facts)[1:] == ["completion_result~", "completion_result Done."]
@@ -473,7 +473,7 @@ def test_a_question_stays_open_while_another_call_goes_on():
     ],
     ids=lambda fact: type(fact).__name__,
 )
-def test_a_question_is_withdrawn_by_whatever_the_loop_does_next(fact: Fact):
+def test_any_next_step_of_the_loop_withdraws_a_question(fact: Fact):
     assert "tool T" in rows(OPENED, STARTED, asked(text="T", call_id="c"), fact)
 
 
@@ -505,14 +505,14 @@ def test_output_streams_and_ends_with_the_command():
     assert rows(*facts, end)[1:] == ["command ls", "command_output a\nb"]
 
 
-def test_the_output_of_a_command_is_shown_though_nobody_heard_it_stream():
+def test_command_output_is_shown_without_its_stream_events():
     assert rows(OPENED, RUN, ToolFinished(call_id="c", text="a"))[1:] == [
         "command ls",
         "command_output a",
     ]
 
 
-def test_output_of_a_call_that_has_ended_is_no_news():
+def test_output_of_a_finished_call_is_ignored():
     late = OutputStreamed(call_id="c", text="late")
     assert rows(OPENED, RUN, ToolFinished(call_id="c", text=""), late)[1:] == ["command ls"]
 
@@ -541,13 +541,13 @@ def test_output_of_a_call_that_has_ended_is_no_news():
     ],
     ids=lambda value: getattr(value, "ending", None),
 )
-def test_trouble_with_a_call_is_shown_in_words(end: ToolFinished, shown: list[str]):
+def test_a_problem_with_a_call_is_shown_as_text(end: ToolFinished, shown: list[str]):
     facts = (OPENED, STARTED, call("{}"), spoke(READ))
     called = 'tool {"tool": "read_file", "path": "a.py"}'
     assert rows(*facts, end)[1:] == [called, *shown]
 
 
-def test_what_the_user_denied_is_not_told_them_again():
+def test_a_denial_is_not_repeated_to_the_user():
     end = ToolFinished(call_id="c", text=denied("Not now."), ending=Ending.DENIED)
     assert rows(OPENED, asked(text="T", call_id="c"), answered("no", "Not now."), end)[1:] == [
         "tool T",
@@ -566,7 +566,7 @@ def test_what_the_user_denied_is_not_told_them_again():
         (Ending.SKIPPED, ""),
     ],
 )
-def test_the_row_of_a_call_says_what_became_of_it(ending: Ending, outcome: str):
+def test_the_row_of_a_call_shows_its_outcome(ending: Ending, outcome: str):
     begun = (OPENED, asked(text="T", call_id="c"), answered("no", "Not now."))
     facts = (*begun, ToolFinished(call_id="c", text=denied("Not now."), ending=ending))
     found = messages(Event(seq, 0, seq, fact) for seq, fact in enumerate(facts, 1))
@@ -577,7 +577,7 @@ def test_the_row_of_a_call_says_what_became_of_it(ending: Ending, outcome: str):
 # ── the rest ────────────────────────────────────────────────────────────────────────────
 
 
-def test_queued_words_become_a_row_when_the_model_hears_them():
+def test_a_queued_message_becomes_a_row_when_it_is_sent():
     facts = (
         OPENED,
         UserSpoke(message_id="m1", text="one"),
@@ -589,7 +589,7 @@ def test_queued_words_become_a_row_when_the_model_hears_them():
     assert rows(*facts, STARTED) == ["text do it", "user_feedback uno"]
 
 
-def test_one_event_that_makes_several_rows_gives_each_its_own_name():
+def test_each_row_of_one_event_has_its_own_id():
     facts = (OPENED, UserSpoke(message_id="m", text="x"), STARTED)
     assert [row.ts for row in messages(log(*facts))] == [1000, 1200, 1201]
 
@@ -603,11 +603,11 @@ def test_one_event_that_makes_several_rows_gives_each_its_own_name():
         (TaskFailed(message="A bug."), "error A bug."),
     ],
 )
-def test_other_happenings_are_rows(fact: Fact, row: str):
+def test_other_events_are_rows(fact: Fact, row: str):
     assert rows(OPENED, fact)[-1] == row
 
 
-def test_a_rewind_takes_rows_away_and_gives_none_a_new_name():
+def test_a_rewind_removes_rows_and_keeps_the_ids_of_the_rest():
     events = log(OPENED, STARTED, text("Hi"), spoke(Text(text="Hi")), asked(), answered())
     before = messages(events)
     rewound = log(
@@ -625,7 +625,7 @@ def test_a_rewind_into_an_answer_leaves_nothing_open():
     assert request_info(*facts)["cancelReason"] == "user_cancelled"
 
 
-def test_a_rewind_can_be_rewound_and_so_can_what_came_after_it():
+def test_a_rewind_and_later_events_can_be_rewound():
     facts = (OPENED, Noted(text="a"), Noted(text="b"), Rewound(to=2), Noted(text="c"))
     assert rows(*facts) == ["text do it", "note a", "note c"]
     assert rows(*facts, Rewound(to=3)) == ["text do it", "note a", "note b"]
@@ -636,7 +636,7 @@ def test_a_rewind_can_be_rewound_and_so_can_what_came_after_it():
 # ── what it costs ───────────────────────────────────────────────────────────────────────
 
 
-def test_a_stream_costs_no_more_than_its_length():
+def test_the_cost_of_a_stream_is_linear():
     pieces = Pieces()
     for _ in range(20_000):
         pieces = pieces.add("word ")
@@ -652,7 +652,7 @@ def test_a_stream_costs_no_more_than_its_length():
     assert last.text == "word " * 20_000
 
 
-def test_looking_at_a_text_while_it_grows_joins_only_what_is_new():
+def test_reading_a_growing_text_joins_only_new_parts():
     pieces, joined = Pieces(), []
     for number in range(100):
         pieces = pieces.add(str(number % 10))
@@ -663,7 +663,7 @@ def test_looking_at_a_text_while_it_grows_joins_only_what_is_new():
     assert (newer.text, other.text, older.text) == ("ab", "ac", "a")
 
 
-def test_arguments_are_read_once_however_often_they_are_looked_at():
+def test_arguments_are_parsed_only_once():
     shown = CallText("write_to_file", '{"content": "')
     early = shown
     for _ in range(2_000):
@@ -673,7 +673,7 @@ def test_arguments_are_read_once_however_often_they_are_looked_at():
     assert early.text == '{"tool": "write_to_file", "content": ""}'
 
 
-def test_a_long_log_is_let_go_of_without_exhausting_the_stack():
+def test_freeing_a_long_log_does_not_exhaust_the_stack():
     transcript = Transcript()
     for event in log(OPENED, *[Noted(text="x")] * 20_000):
         transcript.add(event)
@@ -706,14 +706,14 @@ def bytes_to_fold(events: list[Event]) -> int:
 
 
 @pytest.mark.parametrize("facts", [many_words, many_calls])
-def test_what_is_kept_grows_with_the_log_and_not_with_its_square(
+def test_memory_grows_linearly_with_the_log(
     facts: Callable[[int], Iterator[Fact]],
 ):
     few, many = (bytes_to_fold(log(*facts(number))) for number in (400, 1600))
     assert many < 7 * few
 
 
-def test_a_rewind_finds_the_words_that_waited_then():
+def test_a_rewind_restores_the_queued_messages():
     words = [UserSpoke(message_id=each, text=each) for each in ("a", "b", "c")]
     edit = QueueEdited(message_id="a", text="A")
     transcript = Transcript()

@@ -41,18 +41,18 @@ def planned(mode: str) -> list[Fact]:
     ]
 
 
-def test_an_accepted_plan_is_kept_whatever_is_left_out_of_the_conversation():
+def test_an_accepted_plan_survives_condensing():
     facts = planned("architect")
     assert state_after(*facts).plan == "First this, then that."
     assert state_after(*facts, Condensed(upto=3, words=3)).plan == "First this, then that."
     assert state_after(*facts[:2]).plan == ""
 
 
-def test_what_other_modes_bring_about_is_no_plan():
+def test_results_of_other_modes_are_not_plans():
     assert state_after(*planned("code")).plan == ""
 
 
-def test_what_an_interrupted_answer_cost_counts_too():
+def test_the_cost_of_an_interrupted_answer_counts():
     usage = Usage(tokens_in=600, tokens_out=500, cost=0.5)
     state = state_after(
         TaskOpened(text="Do it."),
@@ -62,7 +62,7 @@ def test_what_an_interrupted_answer_cost_counts_too():
     assert state.spent == Spent(requests=1, tokens=1_100, cost=0.5)
 
 
-def test_what_was_learnt_of_one_model_is_not_believed_of_another():
+def test_a_learned_context_size_applies_only_to_its_model():
     def asked(model: str) -> RequestStarted:
         return RequestStarted(request_id="r", model=model, size=10_000)
 
@@ -94,7 +94,7 @@ def test_what_was_learnt_of_one_model_is_not_believed_of_another():
         ("of an older version", Spent()),
     ],
 )
-def test_a_yes_to_one_limit_is_no_yes_to_the_others(question: str, left: Spent):
+def test_approval_of_one_limit_does_not_cover_the_others(question: str, left: Spent):
     ask = AskKind.AUTO_APPROVAL_MAX_REQ_REACHED
     used = Spent(requests=9, tokens=100, cost=2.0, seconds=5.0)
     state = state_after(

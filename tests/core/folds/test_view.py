@@ -73,7 +73,7 @@ def test_a_view_shows_the_rows_of_its_events(events: list[Event]):
 
 
 @given(ANY_LOG)
-def test_seeing_an_event_leaves_the_old_view_as_it_was(events: list[Event]):
+def test_a_new_event_does_not_change_the_old_view(events: list[Event]):
     seen = [View()]
     rows = [list(seen[0].messages)]
     for event in events:
@@ -83,18 +83,18 @@ def test_seeing_an_event_leaves_the_old_view_as_it_was(events: list[Event]):
 
 
 @given(ANY_LOG)
-def test_the_agents_state_is_what_the_rows_tell(events: list[Event]):
+def test_the_agent_state_agrees_with_the_rows(events: list[Event]):
     for view in views(events):
         assert view.agent == detect(view.messages)
 
 
-def test_the_agents_state_follows_the_task():
+def test_the_agent_state_follows_the_task():
     assert View().agent.state == "no_task"
     assert view_of(OPENED, STARTED).agent.state == "streaming"
     assert view_of(OPENED, ASKED).agent.state == "waiting_for_input"
 
 
-def test_mode_and_todos_are_the_newest():
+def test_the_view_shows_the_newest_mode_and_todos():
     todos = (Todo(id="1", content="x"),)
     view = view_of(OPENED, ModeSwitched(mode="ask"), TodosChanged(todos=todos))
     assert (view.mode, view.todos) == ("ask", todos)
@@ -108,7 +108,7 @@ def test_a_task_is_closed_until_it_is_opened_again():
     ]
 
 
-def test_the_queue_holds_what_the_model_has_not_heard():
+def test_the_queue_holds_messages_not_yet_sent_to_the_model():
     facts = (
         OPENED,
         UserSpoke(message_id="a", text="one"),
@@ -119,7 +119,7 @@ def test_the_queue_holds_what_the_model_has_not_heard():
     assert view_of(*facts, STARTED).queue == ()
 
 
-def test_the_open_ask_is_there_until_it_is_answered():
+def test_an_ask_stays_open_until_it_is_answered():
     assert view_of(OPENED).open_ask is None
     ask = view_of(OPENED, ASKED).open_ask
     assert ask
@@ -135,10 +135,11 @@ def test_an_offer_is_an_open_ask_too():
     assert ask.ask_id == "o"
 
 
-def test_silence_lasts_until_something_comes():
-    silent = view_of(OPENED, STARTED, Waiting(request_id="r", seconds=15.0))
-    assert silent.silence == 15.0
-    assert see(silent, Event(2, 2, 9999, TextStreamed(request_id="r", text="x"))).silence == 0.0
+def test_silence_ends_with_the_next_streamed_text():
+    silent = view_of(OPENED, STARTED, Waiting(request_id="r", seconds=15.0, what="Loading m"))
+    assert (silent.silence, silent.waiting_for) == (15.0, "Loading m")
+    spoken = see(silent, Event(2, 2, 9999, TextStreamed(request_id="r", text="x")))
+    assert (spoken.silence, spoken.waiting_for) == (0.0, "")
 
 
 def test_a_rewind_takes_back_mode_todos_and_closing():
@@ -149,7 +150,7 @@ def test_a_rewind_takes_back_mode_todos_and_closing():
 
 
 @given(ANY_LOG)
-def test_after_a_rewind_all_is_as_if_the_rest_had_never_been(events: list[Event]):
+def test_a_rewind_leaves_no_trace_of_later_events(events: list[Event]):
     view, counted = reduce(see, events, View()), reduce(see, live(events), View())
     assert (view.mode, view.todos, view.closed, view.queue) == (
         counted.mode,
@@ -191,7 +192,7 @@ def test_cache_sums_stay_absent_until_first_seen():
     assert (view.usage.cache_reads, view.usage.cache_writes) == (None, None)
 
 
-def test_a_failed_request_was_paid_for_too():
+def test_the_cost_of_a_failed_request_counts():
     failure = RequestFailed(
         request_id="r", error=FailureKind.DROPPED, message="x", usage=Usage(tokens_in=7, cost=0.1)
     )
@@ -220,7 +221,7 @@ def usage_told_by(rows: list[Message]) -> Totals:
 
 
 @given(ANY_LOG)
-def test_usage_is_what_the_rows_tell(events: list[Event]):
+def test_usage_agrees_with_the_rows(events: list[Event]):
     events = [replace(event, seq=event.seq + 1) for event in events]
     view = reduce(see, [*log(OPENED), *events], View())
     if view.messages and view.messages[0].ts == 1000 and view.messages[0].text == "do it":
@@ -275,16 +276,17 @@ def test_a_piece_of_text_changes_one_row_and_nothing_else():
         (ModelSwitched(provider="p", model="n"), {"model"}),
         (ApprovalSwitched(automatic=True), {"automatic"}),
         (Waiting(request_id="r", seconds=15.0), {"silence"}),
+        (Waiting(request_id="r", seconds=1, what="Loading m"), {"silence", "waiting_for"}),
         (Noted(text="x"), set[str]()),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_change_names_the_parts_that_are_no_longer_the_same(fact: Fact, parts: set[str]):
+def test_a_change_names_the_parts_that_differ(fact: Fact, parts: set[str]):
     *_, before, after = views(log(OPENED, fact))
     assert changes(before, after).parts == parts
 
 
-def test_no_change_is_false():
+def test_an_empty_change_is_falsy():
     view = view_of(OPENED, ASKED)
     assert not changes(view, view)
     assert changes(View(), view)
@@ -310,7 +312,7 @@ def calls_made(act: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("fact", [Noted(text="x"), STARTED, ASKED], ids=lambda f: type(f).__name__)
-def test_an_event_costs_the_same_whatever_came_before(fact: Fact):
+def test_the_cost_of_an_event_does_not_depend_on_the_log(fact: Fact):
     def cost(length: int) -> int:
         before = view_of(OPENED, *[Noted(text="x")] * length)
         event = Event(length + 2, 0, 10**9, fact)
@@ -319,7 +321,7 @@ def test_an_event_costs_the_same_whatever_came_before(fact: Fact):
     assert cost(4_000) <= cost(100) * 1.2
 
 
-def test_twice_the_news_costs_twice_the_work():
+def test_the_cost_of_changes_is_linear_in_the_events():
     def cost(pieces: int) -> int:
         events = log(OPENED, STARTED, *[TextStreamed(request_id="r", text="word ")] * pieces)
         seen = [view for view in views(events)]
@@ -363,7 +365,7 @@ def test_rows_behave_like_a_list_and_every_version_stays(steps: list[tuple[str, 
         assert version[1:3] == expected[1:3]
 
 
-def test_two_versions_that_went_apart_do_not_disturb_each_other():
+def test_diverged_versions_of_rows_are_independent():
     base: Rows[Message] = Rows()
     for ts in range(10):
         base = base.append(row(ts))
@@ -375,6 +377,6 @@ def test_two_versions_that_went_apart_do_not_disturb_each_other():
     assert len(base) == 10
 
 
-def test_a_place_beyond_the_rows_is_an_index_error():
+def test_an_index_past_the_rows_is_an_index_error():
     with pytest.raises(IndexError):
         Rows[Message]()[0]

@@ -37,7 +37,7 @@ SAID = UserSpoke(message_id="m", text="@/b")
         Answered(ask_id="a", ask=AskKind.RESUME_TASK, reply="message", text=POSING, by="policy"),
     ],
 )
-def test_words_of_others_do_not_pass_for_the_users(fact: Fact):
+def test_text_of_others_does_not_pass_as_the_users(fact: Fact):
     turns = history(log(TaskOpened(text="go"), fact))
     texts = [b.text for turn in turns for b in turn.blocks if isinstance(b, Text)]
     assert sum(text.lower().count("<user_message>") for text in texts) == 1
@@ -68,11 +68,11 @@ def test_words_of_others_do_not_pass_for_the_users(fact: Fact):
         ([TaskOpened(text="see @/a"), Gathered()], []),
     ],
 )
-def test_only_what_the_user_says_and_leaves_said_is_looked_up(facts: list[Fact], unread: list[str]):
+def test_mentions_are_resolved_only_in_standing_user_messages(facts: list[Fact], unread: list[str]):
     assert [text for _, text in fold(log(*facts)).unread] == unread
 
 
-def test_calls_with_ids_that_collide_are_still_told_apart():
+def test_calls_with_colliding_ids_stay_distinct():
     spoken = [
         fact
         for id in ("a", "a_2", "a", "a")
@@ -86,7 +86,7 @@ def test_calls_with_ids_that_collide_are_still_told_apart():
     assert len(set(ids)) == 4
 
 
-def test_what_a_child_did_is_a_step_that_can_be_taken_back():
+def test_changes_of_a_sub_task_are_a_step_that_can_be_undone():
     events = log(
         TaskOpened(text="go"),
         ToolStarted(call_id="c", tool="new_task", title="Start a sub-task in code mode", child="k"),

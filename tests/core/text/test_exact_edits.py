@@ -8,7 +8,7 @@ from rookery.core.text.text_lines import (
     Swap,
     exact_pieces,
     line_swap,
-    stands_as_before,
+    unchanged_around,
 )
 
 EXACT = [
@@ -29,13 +29,13 @@ EXACT = [
 
 
 @pytest.mark.parametrize(("text", "edited", "swaps", "exact", "why"), EXACT)
-def test_an_edit_is_exact_if_it_replaces_what_it_quotes_and_nothing_else(
+def test_an_edit_is_exact_if_it_replaces_only_the_quoted_text(
     text: str, edited: str, swaps: list[Swap], exact: bool, why: str
 ):
     assert bool(exact_pieces(text, edited, swaps)) is exact, why
 
 
-def test_a_block_that_is_found_by_another_indentation_is_not_exact():
+def test_a_match_with_other_indentation_is_not_exact():
     text, block = "def f():\n        return 1\n", DiffBlock(("    return 1",), ("    return 2",))
     applied = apply(text, [block])
     assert applied.count == 1
@@ -63,7 +63,7 @@ STANDS = [
 
 
 @pytest.mark.parametrize(("was", "now", "pieces", "stands", "why"), STANDS)
-def test_a_piece_stands_as_before_if_none_of_its_lines_has_changed(
+def test_a_passage_is_unchanged_if_none_of_its_lines_changed(
     was: str, now: str, pieces: list[str], stands: bool, why: str
 ):
-    assert stands_as_before(was, now, pieces) is stands, why
+    assert unchanged_around(was, now, pieces) is stands, why

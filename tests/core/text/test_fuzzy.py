@@ -33,17 +33,17 @@ PATHS = [
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_names_fit_with_the_best_first(letters: str, found: list[str]):
+def test_matches_are_ordered_best_first(letters: str, found: list[str]):
     assert best_matches(PATHS, letters, 20, str) == found
 
 
-def test_no_more_are_given_than_wanted():
+def test_matches_are_limited_to_the_requested_number():
     assert len(best_matches(PATHS, "e", 20, str)) > 2
     assert best_matches(PATHS, "e", 2, str) == best_matches(PATHS, "e", 20, str)[:2]
 
 
 @given(st.lists(st.text(max_size=20), max_size=20), st.text(max_size=5))
-def test_what_is_found_holds_the_letters_in_their_order(names: list[str], letters: str):
+def test_matches_contain_the_letters_in_order(names: list[str], letters: str):
     wanted = "".join(letters.split()).casefold()
     for name in best_matches(names, letters, 50, str):
         rest = iter(name.casefold())
@@ -51,5 +51,5 @@ def test_what_is_found_holds_the_letters_in_their_order(names: list[str], letter
 
 
 @given(st.text(min_size=1, max_size=20))
-def test_a_name_is_found_by_itself(name: str):
+def test_a_name_matches_itself(name: str):
     assert best_matches([name], name, 1, str) == [name]

@@ -42,23 +42,23 @@ def test_hidden_characters_are_marked(text: str, shown: str):
 
 
 @pytest.mark.parametrize("text", ORDINARY)
-def test_what_ordinary_text_needs_is_left(text: str):
+def test_ordinary_text_is_not_marked(text: str):
     assert marked(text) == text
 
 
 @given(st.text(st.sampled_from("a\u200b\u202e\ufe0f👩\u200d☀ש\u200f\n<U+20>BE"), max_size=40))
-def test_an_edit_of_what_was_shown_is_an_edit_of_what_is_there(text: str):
+def test_an_edit_of_marked_text_applies_to_the_file(text: str):
     if "<U+" not in text:
         assert unmarked(marked(text), text) == text
 
 
-def test_a_mark_that_the_file_holds_as_such_is_left():
+def test_a_literal_mark_in_the_file_is_kept():
     assert unmarked("<U+200B>", "a\u200b <U+200B>") == "<U+200B>"
     assert unmarked("<U+200B>", "nothing hidden") == "<U+200B>"
     assert unmarked("<U+0041><U+FFFFFF>", "A") == "<U+0041><U+FFFFFF>"
 
 
-def test_a_line_that_is_copied_whole_keeps_its_hidden_characters_beside_written_marks():
+def test_a_copied_line_keeps_hidden_characters_next_to_literal_marks():
     original = "lit <U+200B> and real\u200bone\r\na\u2028b\nc <U+2028>\n"
     copied = "lit <U+200B> and real<U+200B>one\nnew\na<U+2028>b\nc <U+2028>\n"
     assert unmarked(copied, original) == (
@@ -66,5 +66,5 @@ def test_a_line_that_is_copied_whole_keeps_its_hidden_characters_beside_written_
     )
 
 
-def test_a_line_that_two_lines_could_be_is_left_as_it_was_written():
+def test_an_ambiguous_marked_line_is_kept_as_written():
     assert unmarked("a<U+200B>", "a<U+200B>\na\u200b\n") == "a<U+200B>"

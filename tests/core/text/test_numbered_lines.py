@@ -15,7 +15,7 @@ def lines(spans: list[Span]) -> set[int]:
 
 
 @given(st.lists(SPANS, max_size=8))
-def test_joined_spans_are_the_same_lines_apart_and_in_order(spans: list[Span]):
+def test_joined_spans_cover_the_same_lines_disjoint_and_sorted(spans: list[Span]):
     joined = joined_spans(spans)
     assert lines(joined) == lines(spans)
     assert all(one.last + 1 < other.first for one, other in pairwise(joined))
@@ -27,7 +27,7 @@ def test_joined_spans_are_the_same_lines_apart_and_in_order(spans: list[Span]):
     ),
     room=st.integers(0, 400),
 )
-def test_a_passage_keeps_to_its_room_and_says_if_it_is_whole(rows: list[str], room: int):
+def test_a_passage_fits_its_limit_and_says_if_it_is_complete(rows: list[str], room: int):
     span = Span(0, len(rows) - 1)
     shown = passage(rows, span, width=3, longest=20, room=room)
     assert shown.size == sum(len(row.encode()) + 1 for row in shown.rows)

@@ -31,32 +31,32 @@ def test_output_is_cleaned_as_a_terminal_would_have_shown_it(raw: str, clean: st
 
 
 @given(MESSY, st.integers(1, 9))
-def test_where_the_pieces_end_makes_no_difference(raw: str, size: int):
+def test_chunk_boundaries_do_not_change_the_output(raw: str, size: int):
     cleaner = Cleaner()
     pieces = [raw[start : start + size] for start in range(0, len(raw), size)]
     assert "".join(map(cleaner.add, pieces)) + cleaner.finish() == readable(raw)
 
 
 @given(MESSY)
-def test_nothing_that_moves_a_cursor_is_left(raw: str):
+def test_cursor_movements_are_removed(raw: str):
     assert not set(readable(raw)) & set("\0\b\r\x07\x1b")
 
 
-def test_a_progress_bar_without_end_takes_no_memory_and_leaves_its_last_state():
+def test_an_endless_progress_bar_uses_no_memory_and_keeps_its_last_state():
     cleaner = Cleaner()
     for step in range(20_000):
         assert cleaner.add(f"\r{step} of 20000") == ""
     assert cleaner.finish() == "19999 of 20000"
 
 
-def test_a_line_without_end_is_given_away_in_parts():
+def test_an_endless_line_is_emitted_in_parts():
     cleaner = Cleaner()
     given_away = [cleaner.add("x" * 1000) for _ in range(1000)]
     assert max(map(len, given_away)) <= LONGEST_LINE + 1000
     assert len("".join(given_away)) > 1000 * 1000 - 2 * LONGEST_LINE
 
 
-def test_an_unfinished_sequence_does_not_swallow_what_follows_for_ever():
+def test_an_unfinished_escape_sequence_does_not_swallow_later_output():
     cleaner = Cleaner()
     text = "".join(cleaner.add(piece) for piece in ["\x1b]0;", *["never ends\n"] * 200])
     assert text.count("never ends\n") == 200
@@ -96,12 +96,12 @@ def test_a_preview_accounts_for_every_byte(text: str, head: int, tail: int):
         assert len((before + end).encode()) + int(omitted) == len(text.encode())
 
 
-def test_a_line_repeated_many_times_is_told_once():
+def test_repeated_lines_are_collapsed():
     assert collapsed("a\n" + "warning\n" * 50 + "b\n") == (
         "a\nwarning\n[… the line above 49 more times …]\nb\n"
     )
 
 
 @pytest.mark.parametrize("text", ["", "x", "x\nx\nx\n", "a\nb\n", "}\n}\n}"])
-def test_what_would_not_become_shorter_stays(text: str):
+def test_text_that_would_not_get_shorter_is_not_collapsed(text: str):
     assert collapsed(text) == text

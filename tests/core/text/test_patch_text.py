@@ -134,7 +134,7 @@ def test_hunks_are_read(said: tuple[str, ...], read: list[Hunk]):
         (patch("*** Update File: a", "@@", "y" * 5000), 4, "[cut]"),
     ],
 )
-def test_a_malformed_patch_is_told_where_and_why(text: str, line: int, words: str):
+def test_the_error_for_a_malformed_patch_names_line_and_reason(text: str, line: int, words: str):
     parsed = parse(text)
     assert isinstance(parsed, MalformedPatch)
     assert parsed.line == line
@@ -209,7 +209,7 @@ def test_a_hunk_that_does_not_fit_is_explained(text: str, said: tuple[str, ...],
     assert all(word in told for word in words), told
 
 
-def test_repetition_does_not_cost_more_than_reading():
+def test_repetitive_text_does_not_slow_down_a_patch():
     most = 20_000 if TORTURE else 5_000
     text = "x\ny\n" * 3 * most
     with patience():
@@ -224,7 +224,7 @@ ends = st.sampled_from(["\n", "\r\n", "\r"])
 
 
 @given(lines, st.data(), ends, st.booleans())
-def test_a_change_told_as_a_patch_gives_exactly_the_new_text(
+def test_applying_a_generated_patch_gives_exactly_the_new_text(
     before: list[str], data: st.DataObject, end: str, closed: bool
 ):
     """Every line is kept or removed, and lines are added between them, told in one hunk."""
@@ -269,7 +269,7 @@ markers = st.sampled_from(
 
 
 @given(st.lists(markers | st.text(max_size=5), max_size=12), st.booleans(), st.text(max_size=20))
-def test_garbage_is_read_as_a_patch_or_refused_in_words(said: list[str], marked: bool, text: str):
+def test_garbage_is_parsed_or_refused_with_a_message(said: list[str], marked: bool, text: str):
     parsed = parse(patch(*said) if marked else "\n".join(said))
     if isinstance(parsed, MalformedPatch):
         assert parsed.line >= 1

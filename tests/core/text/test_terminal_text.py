@@ -31,7 +31,7 @@ from rookery.core.text.terminal_text import Paint, harmless, harmless_line, spel
         ("👩\u200d\u202e💻", "👩<U+200D><U+202E>💻"),
     ],
 )
-def test_controls_and_invisible_characters_are_shown_instead_of_obeyed(text: str, shown: str):
+def test_control_and_invisible_characters_are_escaped(text: str, shown: str):
     assert harmless(text) == shown
 
 
@@ -57,7 +57,7 @@ def test_readable_text_is_left_as_it_is(text: str):
     assert harmless(text) == harmless_line(text) == text
 
 
-def test_harmless_text_stays_as_it_is_when_made_harmless_again():
+def test_escaping_twice_changes_nothing_more():
     text = "\x1b[31m\u202e"
     assert harmless(harmless(text)) == harmless(text)
 
@@ -66,7 +66,7 @@ def test_harmless_text_stays_as_it_is_when_made_harmless_again():
     ("text", "spelled"),
     [("● ✔ ✗ … · − →", "* + x ... - - ->"), ("grüße", "gr??e"), ("a\ud83db", "a?b")],
 )
-def test_characters_that_an_encoding_lacks_are_spelled_plainly(text: str, spelled: str):
+def test_characters_missing_from_an_encoding_are_replaced(text: str, spelled: str):
     import codecs
 
     codecs.register_error("plainly-in-test", spell_plainly)
@@ -84,5 +84,5 @@ def test_a_diff_is_coloured_by_line_and_harmless():
     ]
 
 
-def test_a_line_of_a_diff_cannot_pretend_to_be_two():
+def test_a_diff_line_cannot_pretend_to_be_two():
     assert Paint(False).diff("+a\u2028-b\x0b c\x85") == "+a<U+2028>-b␋ c\ufffd"

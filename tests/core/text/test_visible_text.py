@@ -40,7 +40,7 @@ HIDING = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp", "Zs"}
         ("grüße 🐦 — 日本語 e\u0301", "grüße 🐦 — 日本語 e\u0301"),
     ],
 )
-def test_what_one_would_not_see_is_drawn(text: str, shown: str):
+def test_invisible_characters_are_drawn(text: str, shown: str):
     assert plainly_visible(text) == shown
 
 
@@ -48,13 +48,13 @@ def test_a_path_stays_on_one_line():
     assert visible_line("a\nb\tc     d") == "a␊b␉c␣␣␣␣␣d"
 
 
-def test_blank_lines_push_nothing_of_a_diff_out_of_sight():
+def test_blank_lines_cannot_push_a_diff_out_of_sight():
     assert folded_diff("+rm x\n" + "+\n" * 300 + "+ls\n") == "+rm x\n+<300 blank lines>\n+ls\n"
     assert folded_diff("-a\n \n \n+\n+\n+b\n") == "-a\n \n \n+\n+\n+b\n"
 
 
 @given(st.text())
-def test_no_text_keeps_anything_hidden(text: str):
+def test_no_hidden_character_remains(text: str):
     shown = plainly_visible(text)
     kept = {char for char in shown if unicodedata.category(char) in HIDING}
     assert kept <= {" ", "\n", "\t"}
@@ -65,6 +65,6 @@ def test_no_text_keeps_anything_hidden(text: str):
 
 
 @given(st.text(st.sampled_from("ab \t"), max_size=60))
-def test_as_many_blanks_are_told_as_there_are(text: str):
+def test_the_count_of_blanks_is_exact(text: str):
     shown = re.sub(r"([␣␉])×(\d+)", lambda told: told[1] * int(told[2]), plainly_visible(text))
     assert shown.replace("␣", " ").replace("␉", "\t") == text

@@ -1,4 +1,4 @@
-"""Facts about the session: its beginning and end, messages, questions. Small values of facts."""
+"""Facts about the session: start and end, messages, questions. And the values they contain."""
 
 from enum import StrEnum
 from typing import ClassVar, Literal, TypeAlias
@@ -30,7 +30,7 @@ class StopReason(StrEnum):
 
 
 class Ending(StrEnum):
-    """How a tool call came to its end. Only `DONE` is a success."""
+    """How a tool call ended. Only `DONE` is a success."""
 
     DONE = "done"
     FAILED = "failed"
@@ -39,11 +39,11 @@ class Ending(StrEnum):
     DENIED = "denied"
     SKIPPED = "skipped"
     UNKNOWN = "unknown"
-    """It was started, and nobody saw it end."""
+    """It started, and its end was not recorded."""
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """What one request used. `tokens_in` is all input, cached or not. Unknown cost is None."""
+    """Usage of one request. `tokens_in` is all input, cached or not. None means unknown cost."""
 
     tokens_in: int = 0
     tokens_out: int = 0
@@ -53,9 +53,8 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """What a task and all its children have used since somebody last allowed it. A child counts
-    on from what its parent had used, and hands the sum back when it ends.
-    """
+    """Usage of a task and its sub-tasks since the last approval. A sub-task starts from its
+    parent's usage and returns the sum when it ends."""
 
     requests: int = 0
     tokens: int = 0
@@ -64,9 +63,9 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """A file that a call creates, replaces or deletes: its hash before and after.
+    """A file that a call creates, replaces or deletes, with its hash before and after.
 
-    An empty hash means that there is no such file.
+    An empty hash means that the file does not exist.
     """
 
     path: str
@@ -75,14 +74,14 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 class FileVersion(Struct, frozen=True):
-    """A file as it was at one moment: what git calls its content, and its type and rights."""
+    """A version of a file: its git blob, and its type and mode."""
 
     blob: str
     mode: int
 
 
 class Effect(Struct, frozen=True):
-    """What was done to one file; None means that there was no such file."""
+    """What happened to one file; None means that the file did not exist."""
 
     path: str
     before: FileVersion | None
@@ -90,8 +89,8 @@ class Effect(Struct, frozen=True):
 
 
 class Seen(Struct, frozen=True):
-    """A file the model was shown, by its hash; `whole` if nothing of it was left out. `amended` if
-    it was shown all that changed since it last knew the file."""
+    """A file shown to the model, by hash. `whole` if nothing was left out, `amended` if the
+    model was shown everything that changed since it last saw the file."""
 
     path: str
     sha: str
@@ -114,15 +113,15 @@ class TaskOpened(Lasting, frozen=True, kw_only=True):
     workspace: str = ""
     parent: str | None = None
     depth: int = 0
-    """How many tasks are waiting for this one."""
+    """Number of parent tasks."""
     spent: Spent = Spent()
     todos: tuple[Todo, ...] = ()
     format: int = 1
 
 
 class TaskReopened(Lasting, frozen=True, kw_only=True):
-    """The process that ran this task is gone; another has picked up its log. `resumed` if it is
-    a child whose parent was told to go on."""
+    """Another process took over the log after the last one ended. `resumed` for a sub-task whose
+    parent was resumed."""
 
     resumed: bool = False
 
@@ -132,7 +131,7 @@ class TaskClosed(Lasting, frozen=True, kw_only=True):
 
 
 class TaskFailed(Lasting, frozen=True, kw_only=True):
-    """Something went wrong that nobody foresaw. The task can be reopened."""
+    """An unexpected error ended the task. It can be reopened."""
 
     message: str
 
@@ -142,15 +141,14 @@ class StepCancelled(Lasting, frozen=True, kw_only=True):
 
 
 class Rewound(Lasting, frozen=True, kw_only=True):
-    """The conversation is what it was right after event `to`, which may itself have been
-    rewound before. What came after it stays in the log.
-    """
+    """The conversation is as it was right after event `to`, which may itself have been rewound.
+    Later events stay in the log."""
 
     to: int
 
 
 class UserSpoke(Lasting, frozen=True, kw_only=True):
-    """Typed while the task was busy; the model hears it with its next request."""
+    """A message sent while the task was busy; the model gets it with the next request."""
 
     message_id: str
     text: str
@@ -166,9 +164,8 @@ class PromptRefused(Lasting, frozen=True, kw_only=True):
 
 
 class Gathered(Lasting, frozen=True, kw_only=True):
-    """What the user's words point at was looked up: files, commits, commands. The model hears
-    it with its next request.
-    """
+    """Mentions in a message were resolved: files, commits, commands. The model gets the result
+    with the next request."""
 
     text: str = ""
     images: tuple[Image, ...] = ()
@@ -176,7 +173,7 @@ class Gathered(Lasting, frozen=True, kw_only=True):
 
 
 class QueueEdited(Lasting, frozen=True, kw_only=True):
-    """A message that the model has not heard yet was changed, or taken back (`text` is None)."""
+    """A queued message was changed, or removed (`text` is None)."""
 
     message_id: str
     text: str | None
@@ -185,10 +182,9 @@ class QueueEdited(Lasting, frozen=True, kw_only=True):
 class Asked(Lasting, frozen=True, kw_only=True):
     """A question that stops the loop; `digest` is of the action that a yes would allow.
 
-    `notes` are what else one must know to answer: reach, real targets, why it is asked at all.
-    `where` is what a command is confined to. `rule` is what answering with `always` would allow
-    from then on; without it there is no such answer. `governance` is what the active intent has
-    to do with it.
+    `notes` say what else matters for the answer: reach, real targets, why it is asked. `where` is
+    what a command is confined to. `rule` is what `always` would allow; without it, `always` is not
+    possible. `governance` says how the active intent is involved.
     """
 
     ask_id: str
@@ -213,15 +209,15 @@ class Answered(Lasting, frozen=True, kw_only=True):
     images: tuple[Image, ...] = ()
     by: Literal["user", "policy"] = "user"
     always: bool = False
-    """The rule that came with the question holds from now on."""
+    """Whether the rule in the question was added."""
     choice: Choice | None = None
-    """What was said beyond yes or no to a question of governance."""
+    """The choice beyond yes and no, in a governance question."""
     message_id: str = ""
-    """Of its words, if whoever sent them has named them."""
+    """The id of its text, if the sender gave it one."""
 
 
 class OfferWithdrawn(Lasting, frozen=True, kw_only=True):
-    """A question that needed no answer is no longer of interest."""
+    """An optional question no longer applies."""
 
     ask_id: str
 
@@ -231,26 +227,37 @@ class ModeSwitched(Lasting, frozen=True, kw_only=True):
 
 
 class ModelSwitched(Lasting, frozen=True, kw_only=True):
-    """From now on this model is asked, whatever the settings say."""
+    """Later requests use this model, whatever the settings say."""
 
     provider: str
     model: str
 
 
+class FellBack(Lasting, frozen=True, kw_only=True):
+    """The model could not answer. Until the user's next message, requests use the model at `place`
+    of the setting `fallback`. If `problem` is set, this model cannot be used and the next one is
+    tried."""
+
+    place: int
+    provider: str
+    model: str
+    problem: str = ""
+
+
 class ApprovalSwitched(Lasting, frozen=True, kw_only=True):
-    """Whether actions are allowed without a question from now on; None: as the run was started."""
+    """Whether actions are auto-approved from now on; None: as the run was started."""
 
     automatic: bool | None
 
 
 class Governed(Lasting, frozen=True, kw_only=True):
-    """Intents decide what this task may change, from its beginning to its end."""
+    """Intents decide what this task may change, from start to end."""
 
     mode: Literal["observe", "enforce", "required"]
 
 
 class IntentSelected(Lasting, frozen=True, kw_only=True):
-    """From now on changes are made for this intent, as it was worded then."""
+    """Later changes are made for this version of this intent."""
 
     intent_id: str
     name: str = ""
@@ -261,16 +268,16 @@ class IntentSelected(Lasting, frozen=True, kw_only=True):
 
 
 class IntentCleared(Lasting, frozen=True, kw_only=True):
-    """No intent is active any more. If a call of this task is to blame, a person must agree before
-    one is selected again."""
+    """No intent is active any more. If a call of this task caused it, a person must approve the
+    next selection."""
 
     reason: str
     own_doing: bool = False
 
 
 class ScopeGranted(Lasting, frozen=True, kw_only=True):
-    """The user allowed more than the scope for the rest of the task, while the intent is worded as
-    it was: files that fit a pattern, or commands that begin like this."""
+    """The user allowed more than the scope for the rest of the task, as long as the intent does
+    not change: files that match a pattern, or commands with a prefix."""
 
     of: Literal["path", "command"]
     pattern: str
@@ -278,7 +285,7 @@ class ScopeGranted(Lasting, frozen=True, kw_only=True):
 
 
 class FileBefore(Struct, frozen=True, kw_only=True):
-    """A file before a call changes it. Without a hash there was none."""
+    """A file before a call changes it. An empty hash means that there was none."""
 
     path: str
     sha256: str = ""
@@ -286,8 +293,8 @@ class FileBefore(Struct, frozen=True, kw_only=True):
 
 
 class CallPermitted(Lasting, frozen=True, kw_only=True):
-    """A governed call that may change something is about to be made. From this the ledger is
-    brought up to date if the process dies before it has recorded what the call did."""
+    """A governed call that may change something is about to be made. If the process dies before
+    the call's effect is recorded, the ledger is completed from this."""
 
     call_id: str
     tool: str
@@ -298,25 +305,26 @@ class CallPermitted(Lasting, frozen=True, kw_only=True):
     scope: str = ""
     files: tuple[FileBefore, ...] = ()
     unknown_targets: bool = False
-    """It may touch more than is named: a command, say."""
+    """Whether it may touch more than is listed, as a command may."""
 
 
 class OutOfScopeWritten(Lasting, frozen=True, kw_only=True):
-    """A command changed files outside the scope of the intent it ran for."""
+    """A command changed files outside the scope of its intent."""
 
     call_id: str
     paths: tuple[str, ...]
 
 
 class Unrecorded(Lasting, frozen=True, kw_only=True):
-    """A call has changed something, and the ledger could not be told. It is, as soon as it can."""
+    """A call changed something and the ledger could not be written. It is written as soon as
+    possible."""
 
     call_id: str
     code: str
 
 
 class CriterionCheck(Struct, frozen=True, kw_only=True):
-    """What is known of one acceptance criterion when the task is said to be done."""
+    """The result of one acceptance criterion."""
 
     id: str
     text: str
@@ -324,21 +332,21 @@ class CriterionCheck(Struct, frozen=True, kw_only=True):
     command: str = ""
     seconds: float = 0.0
     output: str = ""
-    """The last lines that a failed check wrote, or why it was not run."""
+    """The last lines of a failed check's output, or why it was not run."""
 
 
 HOOK_CHECK = "hook"
-"""The id of a check that is a hook's objection to the end of a turn."""
+"""The id of a hook's objection to the end of a turn."""
 
 
 class CriteriaChecked(Lasting, frozen=True, kw_only=True):
-    """The acceptance criteria of the active intent were looked at, because the model says that
-    the work is done."""
+    """The acceptance criteria of the active intent were checked, because the model says that the
+    work is done."""
 
     intent_id: str
     checks: tuple[CriterionCheck, ...]
     state_id: str = ""
-    """What the ledger was by then."""
+    """The state of the ledger at that time."""
 
     @property
     def failed(self) -> bool:
@@ -346,7 +354,7 @@ class CriteriaChecked(Lasting, frozen=True, kw_only=True):
 
     @property
     def by_hook(self) -> bool:
-        """Not a criterion but a hook says so. Hooks count for themselves how often they may."""
+        """Whether only a hook objects. Hooks limit their objections themselves."""
         return bool(self.checks) and all(each.id == HOOK_CHECK for each in self.checks)
 
 
@@ -366,6 +374,7 @@ SessionFact: TypeAlias = (
     | OfferWithdrawn
     | ModeSwitched
     | ModelSwitched
+    | FellBack
     | ApprovalSwitched
     | Governed
     | IntentSelected

@@ -1,5 +1,6 @@
-"""Facts about the work: requests, calls, files, intents, and what the model is told."""
+"""Facts about the work: requests, calls, files, intents, and notices to the model."""
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from rookery.core.asks import AskKind
@@ -19,7 +20,7 @@ from rookery.core.limits import FailureKind
 
 
 class RequestStarted(Lasting, frozen=True, kw_only=True):
-    """A request is about to be sent, and to whom; `base_url` only if it is not the usual one."""
+    """A request is about to be sent. `base_url` is set only if it is not the default."""
 
     request_id: str
     model: str
@@ -27,9 +28,15 @@ class RequestStarted(Lasting, frozen=True, kw_only=True):
     base_url: str = ""
     attempt: int = 1
     size: int = 0
-    """Bytes of text that are sent, by which the tokens of later requests are foreseen."""
+    """Bytes of text sent; used to predict the tokens of later requests."""
     seconds: float = 0.0
-    """How long the task worked since its last request; waiting for an answer is not work."""
+    """Working time since the last request, without waiting for answers."""
+    window: int = 0
+    """The model's context window in tokens."""
+    fallback: bool = False
+    """Whether the model is one of the setting `fallback`."""
+    details: Mapping[str, str] = {}
+    """The environment details at the end of the request, by title; later requests repeat them."""
 
 
 class TextStreamed(Passing, frozen=True, kw_only=True):
@@ -43,7 +50,7 @@ class ThinkingStreamed(Passing, frozen=True, kw_only=True):
 
 
 class CallStreamed(Passing, frozen=True, kw_only=True):
-    """A piece of a call's arguments, as JSON text. `name` comes with every piece."""
+    """A piece of a call's arguments, as JSON text. Every piece has the `name`."""
 
     request_id: str
     index: int
@@ -52,7 +59,7 @@ class CallStreamed(Passing, frozen=True, kw_only=True):
 
 
 class AssistantSpoke(Lasting, frozen=True, kw_only=True):
-    """A whole answer, with what it cost. An interrupted one is shown but never sent back."""
+    """A complete answer and its usage. An interrupted one is shown but never sent back."""
 
     request_id: str
     blocks: tuple[Block, ...]
@@ -60,7 +67,7 @@ class AssistantSpoke(Lasting, frozen=True, kw_only=True):
     usage: Usage = Usage()
     interrupted: bool = False
     written: str = ""
-    """The tool whose call is written in the words instead of being made."""
+    """A tool whose call the model wrote as text."""
 
     @property
     def words(self) -> str:
@@ -79,11 +86,11 @@ class RequestFailed(Lasting, frozen=True, kw_only=True):
     retry_after: float | None = None
     usage: Usage = Usage()
     size: int = 0
-    """Bytes of text that were sent, if not those of the request that was started last."""
+    """Bytes of text sent, if not those of the last started request."""
 
 
 class Pausing(Passing, frozen=True, kw_only=True):
-    """The next try starts in `seconds`; if `paced`, the next request does, because of the
+    """The next retry starts in `seconds`; if `paced`, the next request does, because of the
     setting `request_pause`."""
 
     seconds: float
@@ -92,10 +99,12 @@ class Pausing(Passing, frozen=True, kw_only=True):
 
 
 class Waiting(Passing, frozen=True, kw_only=True):
-    """Nothing has come from the provider for a while."""
+    """The provider has sent nothing for a while. `what` says why, if that is known: for example,
+    `Loading model.gguf`."""
 
     request_id: str
     seconds: float
+    what: str = ""
 
 
 class ToolStarted(Lasting, frozen=True, kw_only=True):
@@ -110,20 +119,18 @@ class ToolStarted(Lasting, frozen=True, kw_only=True):
     command: str = ""
     external: str = ""
     child: str = ""
-    """The task that the call hands its work to."""
+    """The sub-task that does the work."""
     only_reads: bool = False
-    """It is known to change no files."""
+    """Whether it is known to change no files."""
 
     @property
     def harmless(self) -> bool:
-        """It changes nothing, so doing it twice is doing it once."""
+        """Whether it changes nothing, so that it can be repeated safely."""
         return not (self.changes or self.command or self.external or self.child)
 
 
 class ChildBegan(Lasting, frozen=True, kw_only=True):
-    """A child task has begun to work for a call, or has picked up that work; what is in its own
-    log past event `after` is new.
-    """
+    """A sub-task started or resumed work for a call. Events after `after` in its log are new."""
 
     call_id: str
     task_id: str
@@ -143,22 +150,22 @@ class ToolFinished(Lasting, frozen=True, kw_only=True):
     exit_code: int | None = None
     seen: tuple[Seen, ...] = ()
     spent: Spent | None = None
-    """What had been used when a child task ended."""
+    """Usage when a sub-task ended."""
     refusal: str = ""
-    """The code of the rule of governance that refused the call."""
+    """Code of the governance rule that refused the call."""
     would_change: bool = False
-    """The call was refused, and might have changed something."""
+    """Whether a refused call might have changed something."""
 
 
 class CommandQuiet(Passing, frozen=True, kw_only=True):
-    """A command has written nothing for so long; it may be waiting for input."""
+    """A command has written nothing for this long; it may be waiting for input."""
 
     call_id: str
     seconds: float
 
 
 class CommandDetached(Lasting, frozen=True, kw_only=True):
-    """A call came back while its command runs on; its output goes to `artifact`."""
+    """A call returned while its command continues in the background; output goes to `artifact`."""
 
     call_id: str
     command: str
@@ -167,7 +174,7 @@ class CommandDetached(Lasting, frozen=True, kw_only=True):
 
 
 class CommandEnded(Lasting, frozen=True, kw_only=True):
-    """A command that ran on has ended; the model hears it with its next request."""
+    """A background command has ended; the model is informed with the next request."""
 
     call_id: str
     text: str
@@ -175,15 +182,14 @@ class CommandEnded(Lasting, frozen=True, kw_only=True):
 
 
 class SavingFiles(Passing, frozen=True, kw_only=True):
-    """Files are being saved before a call; in a large workspace that takes a while at first."""
+    """Files are being saved before a call; the first time takes a while in a large workspace."""
 
     call_id: str
 
 
 class CheckpointSaved(Lasting, frozen=True, kw_only=True):
-    """How the files were before a call, as the shadow repository calls it. `skipped` names
-    what is not in it and could not be brought back.
-    """
+    """The files before a call, as a commit of the shadow repository. `skipped` lists files that
+    are not in it and could not be restored."""
 
     id: str
     call_id: str = ""
@@ -191,9 +197,8 @@ class CheckpointSaved(Lasting, frozen=True, kw_only=True):
 
 
 class FilesChanged(Lasting, frozen=True, kw_only=True):
-    """A call changed files: all that differs between two checkpoints. `since` is the event at
-    which the first of them was saved.
-    """
+    """A call changed files: the difference between two checkpoints. `since` is the event at
+    which the first was saved."""
 
     call_id: str
     before: str
@@ -202,10 +207,8 @@ class FilesChanged(Lasting, frozen=True, kw_only=True):
 
 
 class FilesRestored(Lasting, frozen=True, kw_only=True):
-    """Files were put back to what they were at event `to`: `count` of them, the first of which
-    are named. `kept` are those that somebody else had changed meanwhile, and that were left
-    alone.
-    """
+    """Files were restored as of event `to`: `count` of them, the first ones listed. `kept` were
+    skipped because someone else had changed them."""
 
     to: int
     before: str
@@ -220,25 +223,23 @@ class TodosChanged(Lasting, frozen=True, kw_only=True):
 
 
 class CompletionOffered(Lasting, frozen=True, kw_only=True):
-    """The model says that the task is done. `spoken` if it just said so in words, which are shown
-    already; otherwise it called `attempt_completion`."""
+    """The model says that the task is done: in text if `spoken`, which is shown already, or by
+    calling `attempt_completion`."""
 
     result: str
     spoken: bool = False
 
 
 class Condensing(Passing, frozen=True, kw_only=True):
-    """The model is being asked for a summary of what no longer fits."""
+    """The model is being asked for a summary."""
 
     tokens: int
 
 
 class Condensed(Lasting, frozen=True, kw_only=True):
-    """The context was too full. Of what lies between the task's opening and event `upto` the
-    model is sent only what the user said after event `words`, and a `summary` if there is one. Of
-    single texts before this event at most `longest` characters are sent, unless that is 0. Nothing
-    was deleted.
-    """
+    """The context was too full. Between the task's opening and event `upto`, later requests
+    contain only the user's messages after event `words`, and the `summary`. Texts before this
+    event are shortened to `longest` characters unless it is 0. Nothing was deleted."""
 
     upto: int
     words: int = 0
@@ -250,14 +251,13 @@ class Condensed(Lasting, frozen=True, kw_only=True):
 
 
 class HistoryRepaired(Lasting, frozen=True, kw_only=True):
-    """The provider did not accept the history; reasoning up to event `upto` is left out."""
+    """The provider rejected the history; reasoning up to event `upto` is left out."""
 
     upto: int
 
 
 class Reminded(Lasting, frozen=True, kw_only=True):
-    """The engine sent the model a notice. A `nudge` is for an answer in words that looks like a
-    slip."""
+    """The engine sent the model a notice. A `nudge` follows an answer that looks like a mistake."""
 
     text: str
     mistake: bool = False
@@ -265,13 +265,13 @@ class Reminded(Lasting, frozen=True, kw_only=True):
 
 
 class Noted(Lasting, frozen=True, kw_only=True):
-    """Something the user should know and the model need not."""
+    """A notice for the user that the model does not see."""
 
     text: str
 
 
 class Unrecognised(Lasting, frozen=True, kw_only=True):
-    """A fact of a newer version; kept as it was read."""
+    """A fact of a newer version, kept unchanged."""
 
     name: str
     raw: str

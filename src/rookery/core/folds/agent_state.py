@@ -1,15 +1,13 @@
-"""The state of a task, told from its rows.
+"""Derives the state of a task from its rows.
 
-The last row decides. One that is still arriving means streaming, whatever it is; an ask
-that nobody has answered means waiting, in the way its category says; otherwise the newest
-request tells whether the model is still speaking. An ask that was answered or withdrawn
-counts as something said, so rows can be judged at any moment, not only after the next one.
+The last row decides. An incomplete row means streaming. An open ask means waiting, by its category.
+Otherwise the newest request says whether the model is still answering. An answered or withdrawn ask
+counts as a said row, so that rows can be evaluated at any moment.
 """
 
 import json
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -28,10 +26,6 @@ class AgentState(StrEnum):
 
 _WAITING = (AgentState.WAITING_FOR_INPUT, AgentState.IDLE, AgentState.RESUMABLE)
 
-CoarseState: TypeAlias = Literal[
-    "running", "streaming", "interactive", "followup", "idle", "resumable"
-]
-
 
 class AgentStateInfo(Struct, frozen=True, kw_only=True):
     state: AgentState
@@ -41,7 +35,7 @@ class AgentStateInfo(Struct, frozen=True, kw_only=True):
 
     @property
     def is_waiting_for_input(self) -> bool:
-        """Someone has to act before the loop goes on."""
+        """Whether someone must act before the loop continues."""
         return self.state in _WAITING
 
     @property
@@ -79,14 +73,14 @@ _STATE_OF_ASK = {
 
 
 def detect(messages: Sequence[Message] | None) -> AgentStateInfo:
-    """The state that the rows tell; only their tail is looked at."""
+    """The state derived from the rows; only the last ones are read."""
     if not messages:
         return state_after(None, speaking=lambda: False)
     return state_after(messages[-1], speaking=lambda: request_in_progress(messages))
 
 
 def state_after(last: Message | None, *, speaking: Callable[[], bool]) -> AgentStateInfo:
-    """The state after this row. Only if it does not decide, one asks if the model speaks."""
+    """The state after this row. `speaking` is called only if the row does not decide."""
     if last is None:
         action = RequiredAction.START_NEW_TASK
         return AgentStateInfo(state=AgentState.NO_TASK, required_action=action)
@@ -102,22 +96,6 @@ def state_after(last: Message | None, *, speaking: Callable[[], bool]) -> AgentS
         required_action=required_action(last.ask),
         last_message=last,
     )
-
-
-def coarse_state(messages: Sequence[Message] | None) -> CoarseState:
-    """The state in six words that know no empty list: without a task it is "running"."""
-    info = detect(messages)
-    match info.state:
-        case AgentState.NO_TASK | AgentState.RUNNING:
-            return "running"
-        case AgentState.STREAMING:
-            return "streaming"
-        case AgentState.WAITING_FOR_INPUT:
-            return "followup" if info.current_ask == "followup" else "interactive"
-        case AgentState.IDLE:
-            return "idle"
-        case AgentState.RESUMABLE:
-            return "resumable"
 
 
 def request_in_progress(messages: Sequence[Message]) -> bool:

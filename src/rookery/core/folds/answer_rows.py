@@ -1,8 +1,7 @@
-"""The rows of one request: its own, and those of its answer while that arrives.
+"""The rows of one request: its own, and those of its answer while it streams.
 
-The answer's rows follow the order in which the model spoke: words after a call are a row
-of their own that holds only the new words. When the answer is complete, it takes the place
-of what was shown while it came.
+Rows follow the order of the answer: text after a call becomes a row of its own. The complete answer
+replaces what was shown while streaming.
 """
 
 import json
@@ -37,7 +36,7 @@ Words: TypeAlias = Literal["text", "reasoning"]
 
 
 class Streamed(Struct, frozen=True):
-    """A row of the answer: words, or the call with this index."""
+    """A row of the answer: text, or the call with this index."""
 
     ts: int
     kind: Words | Literal["call"]
@@ -45,7 +44,7 @@ class Streamed(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """The request under way. `blank` is space that may yet turn out to begin a text."""
+    """The current request. `blank` is whitespace that may be the start of a text."""
 
     id: str
     ts: int
@@ -67,7 +66,7 @@ def begin_request(sheet: Sheet, fact: RequestStarted) -> Request:
     return Request(fact.request_id, sheet.say("api_req_started", _json(info)).ts, info)
 
 
-def hear_words(sheet: Sheet, request: Request, kind: Words, text: str) -> Request:
+def stream_text(sheet: Sheet, request: Request, kind: Words, text: str) -> Request:
     last = request.last
     if not text:
         return request
@@ -82,7 +81,7 @@ def hear_words(sheet: Sheet, request: Request, kind: Words, text: str) -> Reques
     return request.with_row(Streamed(row.ts, kind))
 
 
-def hear_call(sheet: Sheet, request: Request, fact: CallStreamed) -> Request:
+def stream_call(sheet: Sheet, request: Request, fact: CallStreamed) -> Request:
     known = next((row for row in reversed(request.streamed) if row.index == fact.index), None)
     if known:
         row = sheet.row(known.ts)
@@ -98,9 +97,7 @@ def hear_call(sheet: Sheet, request: Request, fact: CallStreamed) -> Request:
 def settle_answer(
     sheet: Sheet, streamed: Sequence[Streamed], fact: AssistantSpoke
 ) -> Message | None:
-    """Put the answer in place of what was shown of it. Gives the row in which its first
-    call has been arriving and will go on.
-    """
+    """Replace the streamed rows with the answer. Returns the row of its first call."""
     _settle_words(sheet, [row for row in streamed if row.kind != "call"], _said(fact))
     calls = [block for block in fact.blocks if isinstance(block, ToolCall)]
     shown = [row for row in streamed if row.kind == "call"]
@@ -108,7 +105,7 @@ def settle_answer(
 
 
 def last_words(sheet: Sheet, fact: AssistantSpoke) -> int | None:
-    """The row that holds the last words of an answer which is settled, if it has any."""
+    """The row with the last text of a settled answer, if it has any."""
     words = [text for kind, text in _said(fact) if kind == "text"]
     if not words:
         return None
@@ -117,7 +114,7 @@ def last_words(sheet: Sheet, fact: AssistantSpoke) -> int | None:
 
 
 def break_off(sheet: Sheet, request: Request) -> None:
-    """An answer that broke off keeps its words, and has called nothing."""
+    """Keep the text of an interrupted answer and drop its calls."""
     for streamed in request.streamed:
         if streamed.kind == "call":
             sheet.remove(streamed.ts)
@@ -132,7 +129,7 @@ def end_request(
     reason: str | None = None,
     message: str | None = None,
 ) -> None:
-    """Write what the request used, and why it ended if it did not come to its own end."""
+    """Write the usage to the request's row, and why it ended early if it did."""
     ending = {"cancelReason": reason, "streamingFailedMessage": message}
     given = {key: value for key, value in ending.items() if value is not None}
     info = _json({**request.info, **_usage_info(usage), **given})
@@ -171,10 +168,9 @@ def _settle_words(sheet: Sheet, shown: list[Streamed], said: list[tuple[Words, s
 
 
 def _settle_calls(sheet: Sheet, shown: list[Streamed], calls: list[ToolCall]) -> Message | None:
-    """Only the first call's row stays; the others are shown again when it is their turn.
+    """Keep only the first call's row; the others are shown again in their turn.
 
-    A row that words came after cannot stay either: it will become a question, and that
-    must be the last row.
+    A row followed by text is dropped too: it will become a question, which must be the last row.
     """
     first = shown[0].ts if shown and calls else None
     for streamed in shown:
@@ -199,7 +195,7 @@ def _as_call(row: Message, name: str, content: Content) -> Message:
 
 
 def _usage_info(usage: Usage) -> dict[str, Any]:
-    """What a request used. The cost is always there, known or not: it says that it ended."""
+    """The usage of a request. The cost is always present, known or not: it marks the end."""
     cached = {"cacheWrites": usage.cache_writes, "cacheReads": usage.cache_reads}
     return {
         "tokensIn": usage.tokens_in,
@@ -213,7 +209,7 @@ def _json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-_LOOP_GOES_ON = (
+_LOOP_CONTINUES = (
     Asked,
     TextStreamed,
     ThinkingStreamed,
@@ -224,20 +220,20 @@ _LOOP_GOES_ON = (
     CompletionOffered,
     Condensed,
 )
-"""Beside those that close everything anyhow."""
+"""In addition to facts that close everything."""
 
 
 def settles(fact: Fact, question: Message) -> bool:
-    """Whether this fact cannot happen while the loop waits for the answer to the question."""
+    """Whether this fact cannot happen while the question is open."""
     match fact:
         case ToolStarted(call_id=call_id) | ToolFinished(call_id=call_id):
             return call_id == question.call_id
         case _:
-            return isinstance(fact, _LOOP_GOES_ON)
+            return isinstance(fact, _LOOP_CONTINUES)
 
 
-def is_trouble(fact: ToolFinished, asked: Message | None) -> bool:
-    """Whether the user should be told how a call ended. They know what they denied."""
+def is_worth_showing(fact: ToolFinished, asked: Message | None) -> bool:
+    """Whether to show the user how a call ended. Users know what they denied."""
     match fact.ending:
         case Ending.FAILED | Ending.MISTAKEN | Ending.UNKNOWN:
             return bool(fact.text)

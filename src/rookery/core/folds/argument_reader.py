@@ -1,8 +1,7 @@
-"""Reads the JSON text of a call's arguments while it is still arriving.
+"""Incremental reader for the JSON arguments of a call that is still streaming.
 
-Every character is looked at once, however the text is cut into pieces, so watching a large
-argument grow costs no more than reading it. What this reader knows is for showing only:
-whether a call may be run is decided by the strict reading in `assembler`.
+Every character is read once, however the text is split, so the cost is linear. The result is for
+display only: whether a call may run is decided by the strict parser in `answer_assembler`.
 """
 
 import json
@@ -20,7 +19,7 @@ _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r"
 
 
 class _ReaderState(Enum):
-    """Where in the object's text the reader stands."""
+    """The reader's position in the grammar."""
 
     START = auto()
     KEY_OR_END = auto()
@@ -36,11 +35,10 @@ class _ReaderState(Enum):
 
 
 class ArgumentReader:
-    """The top-level fields of a JSON object, as far as its text has come.
+    """The top-level fields of a partial JSON object.
 
-    `fields` holds the values that are complete. While the value of `growing_key` is a string
-    that has begun and not ended, `growing_text` is what there is of it. Text that is no JSON
-    object ends the reading quietly: nothing more becomes known.
+    `fields` has the complete values. While the value of `growing_key` is an unfinished string,
+    `growing_text` is its text so far. Text that is not a JSON object stops the reader silently.
     """
 
     def __init__(self) -> None:
@@ -59,7 +57,7 @@ class ArgumentReader:
         return self._words.text() if self.growing_key is not None else ""
 
     def known(self) -> dict[str, Any]:
-        """The complete fields, and the growing one as far as it has come."""
+        """The complete fields and the unfinished one so far."""
         if self.growing_key is None:
             return dict(self.fields)
         return {**self.fields, self.growing_key: self.growing_text}
@@ -72,7 +70,7 @@ class ArgumentReader:
             at = after
 
     def _step(self, piece: str, at: int) -> int:
-        """Take what belongs together from `at` on; gives where to go on."""
+        """Consume one token from `at` and return the next position."""
         match self._place:
             case _ReaderState.KEY | _ReaderState.STRING:
                 return self._read_string(piece, at)
@@ -196,9 +194,9 @@ class ArgumentReader:
 
 
 class _StringPieces:
-    """A string in the making, in pieces, with its escapes already read.
+    """A string in progress, with escapes decoded.
 
-    Half of a surrogate pair is held back until it is known whether the other half follows.
+    Half of a surrogate pair is held back until the other half may follow.
     """
 
     def __init__(self) -> None:
@@ -252,7 +250,7 @@ class _StringPieces:
 
 
 def _unescaped(escape: str) -> str:
-    """The character an escape stands for; a wrong escape stands for nothing."""
+    """The character for an escape; empty for an invalid one."""
     if escape[0] != "u":
         return _ESCAPES.get(escape, "")
     try:

@@ -1,8 +1,8 @@
 """The conversation as the model sees it, folded from a task's events.
 
-Providers are strict: roles alternate, and every tool call is answered in the very next
-user turn, before anything else is said there. This fold guarantees both, whatever the
-log looks like, so that no other code has to keep two histories in step.
+Providers are strict: roles alternate, and the next user turn starts with the result of every tool
+call. This fold guarantees both for any log, so that no other code has to keep two histories in
+step.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -44,6 +44,7 @@ from rookery.core.replies import (
     NOTHING_RETURNED,
     SUMMARY,
     UNDONE,
+    environment_details,
     not_the_user,
     user_message,
 )
@@ -58,13 +59,13 @@ _GO_ON = Turn("user", (Text(text=GO_ON),))
 
 
 def history(events: Iterable[Event]) -> list[Turn]:
-    """The turns to send: alternating, and beginning with the user."""
+    """The turns to send: alternating, starting with the user."""
     return _Fold(list(events)).turns()
 
 
 class Conversation:
-    """The history of a log that grows. Only what is new is folded, unless it says something about
-    what came before. A turn that stays the same stays the same object."""
+    """The history of a growing log. Folds only new events unless one changes earlier turns. An
+    unchanged turn stays the same object."""
 
     def __init__(self) -> None:
         self._fold = _Fold([])
@@ -105,14 +106,14 @@ class _Fold:
             if not (cut or self._told):
                 self._book.say(*self._cuts.instead())
                 self._told = True
-            self._take(event, cut)
+            self._apply(event, cut)
 
     def turns(self) -> list[Turn]:
-        """With queued words at the end: the request that is made next has them."""
+        """With queued messages at the end: the next request delivers them."""
         queued = [block for spoken in self._queue.values() for block in _words(spoken)]
         return self._book.turns(() if self._told else self._cuts.instead(), queued)
 
-    def _take(self, event: Event, cut: bool) -> None:
+    def _apply(self, event: Event, cut: bool) -> None:
         book, cuts = self._book, self._cuts
         match event.fact:
             case TaskOpened(text=text, images=images):
@@ -123,8 +124,10 @@ class _Fold:
                     self._queue[message_id] = spoken
             case QueueEdited() as edit:
                 _edit(self._queue, edit)
-            case RequestStarted():
+            case RequestStarted(details=details):
                 _say_all(book, self._queue)
+                if details and not cut:
+                    book.say(Text(text=environment_details(details)))
             case Asked(ask_id=ask_id, ask=AskKind.FOLLOWUP, text=text) if cut:
                 self._asked[ask_id] = text
             case Answered() as answer if cut:
@@ -136,7 +139,7 @@ class _Fold:
                 book.answer(_without_thinking(blocks) if event.seq <= self._bare else blocks)
             case ToolFinished() as end:
                 book.give_result(end)
-            case Answered() as answer if _speaks_to_the_model(answer):
+            case Answered() as answer if _is_for_model(answer):
                 book.say(Text(text=_said(answer)), *answer.images)
             case Reminded(text=text) | CommandEnded(text=text):
                 book.say(Text(text=not_the_user(text)))
@@ -146,19 +149,19 @@ class _Fold:
                 book.say(Text(text=UNDONE.format(paths=_named(restored))))
             case Rewound(to=to):
                 since = [each for each in self._known if to < each.seq < event.seq]
-                book.take_back(_begun(since), _why_taken_back(since, to))
+                book.add_rewind_result(_started_calls(since), _rewind_notice(since, to))
             case _:
                 pass
 
 
 class Cuts(Struct, frozen=True):
-    """All that was condensed so far, taken together."""
+    """Everything condensed so far."""
 
     upto: int
     words: int
     summary: str
     lengths: tuple[tuple[int, int], ...]
-    """Up to which event single texts have which length at most; growing in both."""
+    """Pairs of an event and the longest text kept up to it; both increase."""
 
     @classmethod
     def among(cls, events: Iterable[Event]) -> "Cuts":
@@ -176,18 +179,18 @@ class Cuts(Struct, frozen=True):
         )
 
     def longest_at(self, seq: int) -> int:
-        """How much of a text in event `seq` is sent at most; 0 if all of it."""
+        """The longest text sent of event `seq`; 0 for no limit."""
         return next((longest for upto, longest in self.lengths if seq <= upto), 0)
 
     def instead(self) -> list[Text]:
-        """What the model is told instead of what was left out."""
+        """The notice to the model in place of what was left out."""
         told = SUMMARY.format(summary=not_the_user(self.summary))
         summary = [Text(text=told)] if self.summary else []
         return [Text(text=CONTEXT_CUT), *summary]
 
 
 class _Book:
-    """Turns in the making: one open user turn, whose results come first and in call order."""
+    """Builds turns: one open user turn, with results first and in call order."""
 
     def __init__(self) -> None:
         self._turns: list[Turn] = []
@@ -195,7 +198,7 @@ class _Book:
         self._said: list[Block] = []
         self._ids: set[str] = set()
         self.longest = 0
-        """Of what comes next at most so much is kept, unless it is 0."""
+        """Longest text kept of the next blocks; 0 for no limit."""
 
     def say(self, *blocks: Block) -> None:
         self._said += (block for block in self._shorter(blocks) if not _is_blank(block))
@@ -212,8 +215,8 @@ class _Book:
                 (debt.result,) = self._shorter([result])
                 return
 
-    def take_back(self, calls: Collection[str], why: str) -> None:
-        """Calls were made and then gone back behind: that is their result if they get no other."""
+    def add_rewind_result(self, calls: Collection[str], why: str) -> None:
+        """Rewound calls get this as their result if they have no other."""
         for debt in self._owed:
             if debt.call_id in calls:
                 debt.why_none = why
@@ -229,15 +232,14 @@ class _Book:
         self._turns.append(Turn("assistant", sent))
 
     def turns(self, more: Sequence[Block] = (), whole: Sequence[Block] = ()) -> list[Turn]:
-        """The turns so far, with `more` and what is sent `whole` said at the end. Nothing is
-        closed by that."""
+        """The turns so far, with `more` and `whole` at the end. Leaves the open turn open."""
         turns = [*self._turns, *self._user_turn(more, whole)]
         if not turns or turns[0].role != "user":
             turns.insert(0, _GO_ON)
         return turns
 
     def _sent(self, block: Block) -> Block:
-        """The block as it is sent: a call is owed a result, under an id no other call has."""
+        """The block as sent: a call gets a unique id and is owed a result."""
         if not isinstance(block, ToolCall):
             return block
         sent_id = block.id
@@ -260,7 +262,7 @@ class _Book:
         self._owed, self._said = [], []
 
     def _user_turn(self, more: Sequence[Block] = (), whole: Sequence[Block] = ()) -> list[Turn]:
-        """The open turn, if there is anything in it."""
+        """The open turn, unless it is empty."""
         results = [debt.result or debt.without_result() for debt in self._owed]
         last = (block for block in whole if not _is_blank(block))
         blocks = (*results, *self._said, *self._shorter(more), *last)
@@ -278,18 +280,18 @@ class _Debt(Struct):
 
 
 def _is_blank(block: Block) -> bool:
-    """Providers refuse text without a word in it."""
+    """Providers reject text without content."""
     return isinstance(block, Text) and not block.text.strip()
 
 
-def _begun(events: Iterable[Event]) -> set[str]:
-    """The calls that somebody was asked about, or that were carried out."""
+def _started_calls(events: Iterable[Event]) -> set[str]:
+    """The calls that were asked about or carried out."""
     facts = (event.fact for event in events)
     return {fact.call_id for fact in facts if isinstance(fact, Asked | ToolStarted | ToolFinished)}
 
 
-def _why_taken_back(events: Sequence[Event], to: int) -> str:
-    """`events` are those that a rewind took back. Files that go back with it, go back first."""
+def _rewind_notice(events: Sequence[Event], to: int) -> str:
+    """`events` are the rewound ones. Restored files come first in the text."""
     for event in reversed(events):
         match event.fact:
             case FilesRestored(to=files_to, paths=paths) as restored if files_to == to and paths:
@@ -304,15 +306,15 @@ def _named(restored: FilesRestored) -> str:
     return ", ".join([*restored.paths, *([f"and {more} more"] if more > 0 else [])])
 
 
-def _speaks_to_the_model(answer: Answered) -> bool:
-    """Words given to a call's own question come back as that call's result instead."""
+def _is_for_model(answer: Answered) -> bool:
+    """Text in an answer about a call is part of that call's result instead."""
     spoken = answer.reply == "message" and bool(answer.text or answer.images)
     of_a_call = is_interactive_ask(answer.ask) or is_non_blocking_ask(answer.ask)
     return spoken and not of_a_call
 
 
 def _said(answer: Answered) -> str:
-    """Only a user's words are told as such."""
+    """Only text by the user is marked as the user's."""
     return user_message(answer.text) if answer.by == "user" else not_the_user(answer.text)
 
 
@@ -331,7 +333,7 @@ def _words(spoken: UserSpoke) -> tuple[Block, ...]:
 
 
 def _remembered(answer: Answered, asked: Mapping[str, str]) -> str:
-    """What the user said to a question that is no longer sent itself."""
+    """The user's answer to a question that is no longer sent itself."""
     question = asked.get(answer.ask_id)
     return (f"You asked: {question}\n" if question else "") + user_message(answer.text)
 

@@ -1,4 +1,4 @@
-"""The points of a task one may want to go back to, folded from its events."""
+"""The points of a task to which a user can go back, folded from its events."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -23,9 +23,8 @@ NOTHING_TO_UNDO = "Nothing to undo: no step is left that changed files."
 
 
 class Point(Struct, frozen=True):
-    """What came next at a point. Going back `to` it undoes that and everything after it; only
-    the task itself stays, without which there is nothing.
-    """
+    """What happened after a point. Going back `to` it undoes that and everything later, except
+    the opening of the task."""
 
     to: int
     ts: int
@@ -33,28 +32,28 @@ class Point(Struct, frozen=True):
     by_user: bool = False
     changed_files: bool = False
     paths: tuple[str, ...] = ()
-    """The files it was about, where that is known beforehand."""
+    """The files it is about, if known in advance."""
 
 
 def points(events: Iterable[Event]) -> list[Point]:
-    """In the order in which things happened, what was rewound included: one can go back there
-    too. Each is one thing the user said, or one call that may have changed files. Calls are
-    told apart by their checkpoints, as the same id may come again."""
+    """In order of events, including rewound ones: one can go back there too. Each is a message
+    of the user or a call that may have changed files. Calls are identified by checkpoint,
+    because an id may repeat."""
     known = list(events)
     restores = {event.seq for event in known if _restored_files(event)}
     return _points(known, _changing(known, ()) | restores)
 
 
 def last_change(events: Iterable[Event]) -> int | None:
-    """Where the last call that changed files can be undone, of those that nobody has taken back
-    already: to go there again and again goes back step by step."""
+    """The point before the last change that is not undone yet: repeating this goes back step by
+    step."""
     return next(iter(standing_changes(events)), None)
 
 
 def standing_changes(events: Iterable[Event]) -> list[int]:
-    """Where calls that changed files can be undone, the last one first."""
+    """Points before calls whose changes are not undone, newest first."""
     known = list(events)
-    standing = _changing(known, _taken_back(known))
+    standing = _changing(known, _undone_ranges(known))
     found = {point.to for point in _points(known, standing) if point.changed_files}
     return sorted(found, reverse=True)
 
@@ -65,7 +64,7 @@ def _restored_files(event: Event) -> bool:
 
 
 def _points(events: Sequence[Event], changing: Collection[int]) -> list[Point]:
-    """`changing` are the checkpoints and the restores with which files changed."""
+    """`changing` are the checkpoints and restores that changed files."""
     found: list[Point] = []
     asked: dict[str, int] = {}
     saved: dict[str, tuple[int, int]] = {}
@@ -105,13 +104,13 @@ def _points(events: Sequence[Event], changing: Collection[int]) -> list[Point]:
 
 
 def _changing(events: Sequence[Event], taken_back: Sequence[tuple[int, int]]) -> set[int]:
-    """The checkpoints before calls that changed files, or where a child began that did, but for
-    what was taken back; what a call did that nobody has recorded yet counts as a change."""
+    """The checkpoints before calls or sub-tasks that changed files and are not undone. A call
+    whose changes are not recorded yet counts."""
     saved: dict[str, list[int]] = {}
     unrecorded: set[int] = set()
     changing: set[int] = set()
     handed_on: set[int] = set()
-    """Where a child began to work: it saved the files itself."""
+    """Where a sub-task started: it saved the files itself."""
     for event in events:
         match event.fact:
             case CheckpointSaved(call_id=call_id):
@@ -133,8 +132,8 @@ def _changing(events: Sequence[Event], taken_back: Sequence[tuple[int, int]]) ->
     return changing | {seq for seq in unrecorded if not _within(seq, taken_back)}
 
 
-def _taken_back(events: Sequence[Event]) -> list[tuple[int, int]]:
-    """Between which events what was done to files was undone, and stayed so."""
+def _undone_ranges(events: Sequence[Event]) -> list[tuple[int, int]]:
+    """Ranges of events whose file changes were undone and stayed undone."""
     spans: list[tuple[int, int]] = []
     for event in reversed(events):
         match event.fact:

@@ -1,11 +1,10 @@
-"""The rows of a task: a sequence that is never changed in place, and the sheet they are written on.
+"""The rows of a task: an immutable sequence, and the sheet that builds it.
 
-Adding or replacing a row gives another sequence that shares nearly all of the old one, so
-a client may keep the rows it has drawn and compare them with the rows that are now.
+Adding or replacing a row returns a new sequence that shares most of the old one, so that a client
+can compare the rows it has drawn with the current ones.
 
-The sheet keeps two promises. Rows are in the order of their `ts`, each of which names one row for
-ever. A question that stops the loop is the last row while it is open: what is written meanwhile
-appears when it is closed.
+The sheet guarantees two things. Rows are ordered by `ts`, and each `ts` identifies one row forever.
+An open question that stops the loop is the last row: later rows appear when it is closed.
 """
 
 import math
@@ -34,11 +33,10 @@ R = TypeVar("R", bound=Placed)
 
 
 class Rows(Sequence[R], Generic[R]):
-    """Rows by growing `ts`.
+    """Rows ordered by `ts`.
 
-    Old rows lie on full pages; the newest `PAGE` to twice as many, where nearly all changes
-    happen, are the tail. The list of pages is shared between versions and only ever grows:
-    a version counts how many of them are its own.
+    Old rows are on full pages. The newest `PAGE` to 2 x `PAGE` rows, which change most, are the
+    tail. Versions share one growing list of pages; each version knows how many of them are its own.
     """
 
     __slots__ = ("_count", "_pages", "_tail")
@@ -116,7 +114,7 @@ class Rows(Sequence[R], Generic[R]):
         return rows
 
     def shared_with(self, other: "Rows[R]") -> int:
-        """How many rows at the beginning are the same, without looking at each."""
+        """The number of leading rows that are the same, without comparing each."""
         pages = min(self._count, other._count)
         if self._pages is other._pages:
             return pages * PAGE
@@ -135,9 +133,8 @@ def _with(rows: tuple[R, ...], place: int, row: R) -> tuple[R, ...]:
 
 
 class Sheet:
-    """All attributes are values that are never changed in place, so a copy costs next to
-    nothing. `event` is the one being told; new rows are named after it.
-    """
+    """All attributes are immutable values, so that copying is cheap. `event` is the current
+    event; new rows get its `ts`."""
 
     __slots__ = ("_held", "_last_ts", "_open", "event", "question", "rows")
 
@@ -156,7 +153,7 @@ class Sheet:
         return other
 
     def as_it_was(self, before: "Sheet") -> "Sheet":
-        """The earlier rows again; names that were given since are not given twice."""
+        """The earlier rows; `ts` values used since are not used again."""
         sheet = before.copy()
         sheet.event, sheet._last_ts = self.event, self._last_ts
         return sheet
@@ -196,7 +193,7 @@ class Sheet:
         return self.append(replace(row, images=images, partial=partial, call_id=call_id))
 
     def append(self, row: Message) -> Message:
-        """Put a row at the end, or keep it until the question there is closed."""
+        """Add a row at the end, or after the open question is closed."""
         if self.question is not None:
             self._held = (*self._held, row)
             return row
@@ -220,7 +217,7 @@ class Sheet:
         self._open -= {ts}
 
     def close(self, row: Message) -> None:
-        """The row is complete, and if it is an ask, nobody waits for it."""
+        """Mark the row as complete, and as answered if it is an ask."""
         content = row.content
         if row.say == "api_req_retry_delayed" and row.text:
             content = row.text.partition(_TIMER)[0]
@@ -248,7 +245,7 @@ class Sheet:
             self.say("api_req_retry_delayed", text, partial=True)
 
     def pace(self, seconds: float) -> None:
-        """Say that requests are kept apart. The row goes when the wait is over."""
+        """Show that requests are paced. The row disappears when the wait is over."""
         self.say(PACED, f"Next request in {math.ceil(seconds)} s.", partial=True)
 
     def _position(self, ts: int) -> int:

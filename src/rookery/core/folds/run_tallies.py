@@ -1,4 +1,4 @@
-"""What a run came to, folded from its facts: usage, refused actions, and governance."""
+"""Totals of a run, folded from its facts: usage, refused actions, and governance."""
 
 import json
 from typing import Any, Literal, TypeAlias
@@ -35,7 +35,7 @@ UNRECORDED = ("TRC-001", "TRC-002")
 
 
 def added(one: Usage, other: Usage) -> Usage:
-    """Both together. The cost is unknown only if neither's is known."""
+    """The sum. The cost is unknown only if both are unknown."""
     costs = [usage.cost for usage in (one, other) if usage.cost is not None]
     return Usage(
         tokens_in=one.tokens_in + other.tokens_in,
@@ -47,11 +47,11 @@ def added(one: Usage, other: Usage) -> Usage:
 
 
 LIMITED = tuple(field.name for field in fields(Spent))
-"""What a task may use only so much of without asking."""
+"""Usage that has a limit."""
 
 
 def limit_in(question: str) -> str:
-    """What a question about a limit is about; nothing if that cannot be told."""
+    """The limit that a question is about; empty if it cannot be parsed."""
     try:
         kind = json.loads(question)["type"]
     except (ValueError, KeyError, TypeError):
@@ -68,15 +68,15 @@ def spent_with(spent: Spent, usage: Usage) -> Spent:
 
 
 def spent_without(spent: Spent, kind: str) -> Spent:
-    """What is left of it after a yes: only what was asked about begins anew."""
+    """The usage after a yes: only the limit that was asked about starts again."""
     none = Spent()
     return replace(spent, **{kind: getattr(none, kind)}) if kind else none
 
 
 class Totals(Struct, frozen=True, kw_only=True):
-    """Sums over all requests. What the provider never told about its cache stays None.
+    """Sums over all requests. Cache usage that the provider never reported stays None.
 
-    `context_tokens` is the size of the newest request that said its size.
+    `context_tokens` is the size of the newest request with a reported size.
     """
 
     tokens_in: int = 0
@@ -107,13 +107,13 @@ def _sum(total: int | None, more: int) -> int:
 
 
 class Denial(Struct, frozen=True, kw_only=True):
-    """`by` is who answered the question; "rule" if none was asked."""
+    """`by` is who answered the question; "rule" if there was none."""
 
     call: ToolCall
     reason: str
     by: By
     change: bool
-    """It would have changed something."""
+    """Whether it would have changed something."""
 
 
 class Denials:
@@ -123,13 +123,13 @@ class Denials:
         self._ran: set[str] = set()
         """Commands that may have changed files."""
         self._compared: set[str] = set()
-        """Calls of which it is known whether they changed files."""
+        """Calls for which it is known whether they changed files."""
         self._calls: dict[str, ToolCall] = {}
         self._began: dict[str, ToolStarted] = {}
         self._asked: dict[str, str] = {}
-        """The calls that questions are about."""
+        """The call of each question."""
         self._answers: dict[str, By] = {}
-        """Who said no to a call."""
+        """Who refused each call."""
 
     def see(self, fact: Fact) -> None:
         match fact:
@@ -151,19 +151,19 @@ class Denials:
                 pass
 
     def forget(self) -> None:
-        """What was refused so far has been told."""
+        """Forget refusals that are reported."""
         self.found.clear()
 
     @property
     def all_changes_refused(self) -> bool:
-        """Whether something was to be changed, and nothing was. A command counts as a
-        change if it may have changed files and no checkpoint tells."""
+        """Whether changes were requested and none was made. A command counts as a change if it
+        may have changed files and no checkpoint shows otherwise."""
         changed = self._changed or self._ran - self._compared
         return not changed and any(each.change for each in self.found)
 
     def summary(self, how_to_allow: str) -> str:
-        """One line for a person; nothing if nothing was refused. `how_to_allow` is for what only
-        an approval was missing for."""
+        """One line for a person; empty if nothing was refused. `how_to_allow` is added for
+        actions that lacked only approval."""
         if not self.found:
             return ""
         many = len(self.found)
@@ -218,7 +218,7 @@ def _told(denial: Denial) -> dict[str, Any]:
 
 
 class GovernanceTally:
-    """Nothing, as long as no task is governed."""
+    """Empty as long as no task is governed."""
 
     def __init__(self) -> None:
         self.governed = False
@@ -231,10 +231,10 @@ class GovernanceTally:
         self._state_id = ""
         self._checks: CriteriaChecked | None = None
         self._held = ""
-        """Why a hook did not want the turn to end, as long as it still does not."""
+        """Why a hook objects to the end of the turn."""
         self._changing: set[str] = set()
         self._others: set[str] = set()
-        """Calls that may change files without saying which."""
+        """Calls that may change files without listing them."""
         self._asked: set[str] = set()
         self._unresolved = ""
 
@@ -277,13 +277,13 @@ class GovernanceTally:
                 pass
 
     def _changed(self) -> None:
-        """Who got something done was not stopped by what was refused before."""
+        """A run that changed something was not stopped by earlier refusals."""
         self._mutations += 1
         self._unresolved = ""
 
     @property
     def code(self) -> str:
-        """Why a run is no success although its task was completed; empty if it is one."""
+        """Why the run is not a success although its task was completed; empty if it is."""
         if self._unresolved in UNRECORDED:
             return "trace_failed"
         if self._observed:

@@ -1,13 +1,13 @@
 """What the loop needs to know about a task, folded from its facts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.asks import CATEGORY, AskCategory, AskKind, offered_in
-from rookery.core.blocks import ToolCall, call_key
+from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Answered,
     ApprovalSwitched,
@@ -19,6 +19,7 @@ from rookery.core.facts import (
     Ending,
     Event,
     Fact,
+    FellBack,
     Gathered,
     Governed,
     HistoryRepaired,
@@ -50,99 +51,101 @@ from rookery.core.facts import (
 from rookery.core.folds.run_tallies import limit_in, spent_with, spent_without
 from rookery.core.instructions import points_somewhere
 from rookery.core.limits import FailureKind
-from rookery.core.tokens import PER_BYTE, learnt, overflow_in
+from rookery.core.tokens import PER_BYTE, learnt, overflow_in, window_after
 from rookery.core.tool_traits import DELEGATION
 
 REMEMBERED_CALLS = 18
 PLANNING = "architect"
 """The mode whose results are plans."""
-SMALLEST_WINDOW = 1_000
-"""Tokens; no model has less, so a smaller number must mean something else."""
-GUESSES = (0.6, 0.3, 0.1)
-"""Which part of what was refused would have fitted, the first time and later ones."""
 PATIENCE_WITH_CHECKS = 2
-"""How often work that fails its own checks is given back before the user is asked about it."""
-SMALLEST_GUESS = 4_000
-"""Tools and rules alone come close to it, and cannot be cut."""
+"""How often work that fails its checks goes back to the model before the user is asked."""
 
 
 class TaskState(Struct, frozen=True):
     mode: str = "code"
     chosen: tuple[str, str] = ("", "")
-    """The provider and model that the user wants, if not the usual ones."""
+    """The provider and model that the user chose, if not the default ones."""
+    fallback: int = 0
+    """How many models of the setting `fallback` were tried since the user's last message."""
+    fallback_model: tuple[str, str] = ("", "")
+    """The provider and model that took over, if any."""
     automatic: bool | None = None
-    """Whether actions are allowed without a question, if not as the run was started."""
+    """Whether actions are auto-approved; None: as the run was started."""
 
     pending: tuple[ToolCall, ...] = ()
-    """Calls of the last answer that have no result yet."""
+    """Calls of the last answer without a result."""
     running: ToolStarted | None = None
     answered_calls: int = 0
     endings: frozenset[Ending] = frozenset()
     """How the calls of the last answer ended so far."""
     delegated: bool = False
-    """A call of the last answer handed its work to a sub-task, or tried to."""
+    """Whether a call of the last answer started a sub-task, or tried to."""
     recent: tuple[str, ...] = ()
-    """The latest calls, by name and arguments, to notice a model that walks in circles."""
+    """The latest calls by name and arguments, to detect a loop."""
 
     stop: StopReason = StopReason.END
     toolless: int = 0
     paused: int = 0
     words: str | None = None
-    """What an answer without a call says, until something comes of it."""
+    """The text of an answer without a call, until it is handled."""
     written: str = ""
-    """The tool whose call stands in these words instead of being made."""
+    """The tool whose call this text contains instead of making it."""
     nudges: int = 0
-    """Nudges since the user last spoke."""
+    """Nudges since the user's last message."""
     called: bool = False
-    """Whether a tool was called since the user last spoke."""
+    """Whether a tool was called since the user's last message."""
     mistakes: int = 0
     completion: str | None = None
     plan: str = ""
-    """The last plan that the user has accepted."""
+    """The last plan that the user accepted."""
     todos: tuple[Todo, ...] = ()
 
     failure: RequestFailed | None = None
     failures: int = 0
+    sent_at: float = 0.0
+    """Seconds of work when the request was sent for the first time."""
     cuts: int = 0
     """How often the context was condensed since the last answer."""
     repaired: bool = False
 
     model: str = ""
     window: int = 0
-    """What the model's context really holds, as a refusal gave away; 0 while none has."""
+    """The model's real context window, learnt from a refusal; 0 if unknown."""
     sent: int = 0
     """Bytes of text in the last request."""
     per_byte: float = PER_BYTE
-    """Tokens, as the provider counts them."""
+    """Tokens per byte, as the provider counts."""
+    known_details: Mapping[str, str] = {}
+    """The environment details that the model has, by title; condensing clears them."""
 
     parent: str | None = None
     depth: int = 0
     spent: Spent = Spent()
     limit: str = ""
-    """Which part of what was spent the user is asked about."""
+    """The limit that the user is asked about."""
     queue: frozenset[str] = frozenset()
-    """Words of the user that the model has not heard."""
+    """Ids of queued messages."""
     unread: tuple[tuple[str, str], ...] = ()
-    """Words of the user that point at something nobody has looked up, with the message's id."""
+    """Messages with unresolved mentions, with their ids."""
     silent: bool = False
-    """What opened the task was refused, and nothing was said since."""
+    """Whether the opening message was refused and no other has come."""
     offered: frozenset[str] = frozenset()
-    """The answers that the model suggested to its last question."""
+    """The answers that the model suggested in its last question."""
 
     governed: Governed | None = None
     """How intents govern the task, if they do."""
     intent: IntentSelected | None = None
     unread_intent: bool = False
-    """The model has not answered yet since it was told of the intent."""
+    """Whether the model has not answered since it got the intent."""
     distrusted: bool = False
-    """A call of the task changed what the intent says."""
+    """Whether a call of the task changed the intent file."""
     grants: tuple[ScopeGranted, ...] = ()
     refused: tuple[str, int] = ("", 0)
     """The call that governance refused last, and how often in a row."""
     checked: bool = False
-    """The acceptance criteria were looked at since the model last said something."""
+    """Whether the acceptance criteria were checked since the model's last answer."""
     failed_checks: int = 0
-    """How often the work was said to be done and was not, in a row."""
+    """How often in a row the work was said to be done and failed its checks."""
 
     interrupted: bool = False
     over: bool = False
@@ -150,11 +153,11 @@ class TaskState(Struct, frozen=True):
 
 
 def advance(state: TaskState, fact: Fact) -> TaskState:
-    """The state after one more fact. Facts the loop does not care about change nothing."""
+    """The state after one more fact. Facts that do not concern the loop change nothing."""
     match fact:
         case TaskOpened(text=text, parent=parent):
             # a child's words are a model's, which looks things up with its tools
-            return _opened(fact) if parent else _told(_opened(fact), text)
+            return _opened(fact) if parent else _after_message(_opened(fact), text)
         case TodosChanged(todos=todos):
             return replace(state, todos=todos)
         case Gathered():
@@ -171,13 +174,12 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             return replace(state, closed=True)
         case UserSpoke(message_id=message_id, text=text):
             state = _new_turn(replace(state, queue=state.queue | {message_id}, silent=False))
-            return _told(state, text, message_id)
+            return _after_message(state, text, message_id)
         case QueueEdited(message_id=message_id, text=text):
-            others = tuple(each for each in state.unread if each[0] != message_id)
-            state = replace(state, unread=others)
+            state = replace(state, unread=tuple(e for e in state.unread if e[0] != message_id))
             if text is None:
                 return replace(state, queue=state.queue - {message_id})
-            return _told(state, text, message_id)
+            return _after_message(state, text, message_id)
         case RequestStarted():
             return _after_sending(state, fact)
         case AssistantSpoke(interrupted=False):
@@ -202,7 +204,11 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
         case ModeSwitched(mode=mode):
             return replace(state, mode=mode)
         case ModelSwitched(provider=provider, model=model):
-            return replace(state, chosen=(provider, model))
+            return replace(state, chosen=(provider, model), fallback=0, fallback_model=("", ""))
+        case FellBack(place=place, provider=provider, model=model, problem=""):
+            return _with_model(state, place, (provider, model))
+        case FellBack(place=place):
+            return replace(state, fallback=place)
         case ApprovalSwitched(automatic=automatic):
             return replace(state, automatic=automatic)
         case Governed():
@@ -217,14 +223,13 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
         case CriteriaChecked(by_hook=True, failed=failed):
             return replace(state, completion=None) if failed else state
         case CriteriaChecked(failed=True) if state.failed_checks < PATIENCE_WITH_CHECKS:
-            times = state.failed_checks + 1
-            return replace(state, completion=None, failed_checks=times)
+            return replace(state, completion=None, failed_checks=state.failed_checks + 1)
         case CriteriaChecked():
             return replace(state, checked=True, failed_checks=0)
         case Condensed(usage=usage):
             asked = usage != Usage()
             spent = spent_with(replace(state.spent, requests=state.spent.requests + asked), usage)
-            return replace(state, failure=None, cuts=state.cuts + 1, spent=spent)
+            return replace(state, failure=None, cuts=state.cuts + 1, spent=spent, known_details={})
         case HistoryRepaired():
             return replace(state, failure=None, repaired=True)
         case Asked(ask=AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, text=text):
@@ -237,7 +242,7 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
         case Answered(text=text, by="user"):
             state = replace(state, silent=state.silent and not text)
             state = _new_turn(state) if text.strip() else state
-            return _told(_after_reply(state, fact), text)
+            return _after_message(_after_reply(state, fact), text)
         case Answered():
             return _after_reply(state, fact)
         case _:
@@ -260,52 +265,53 @@ def _opened(fact: TaskOpened) -> TaskState:
 
 
 def _selected(state: TaskState, fact: IntentSelected) -> TaskState:
-    """Writing may begin once the model has read what it selected; the user and the parent hand
-    that over before it says anything."""
+    """Writing may start once the model has read the intent. If the user or the parent selected
+    it, the model gets it before its next answer."""
     known = state.intent is not None and state.intent.digest == fact.digest
     unread = fact.by == "model" and (not known or state.unread_intent)
     return replace(state, intent=fact, unread_intent=unread, distrusted=False)
 
 
 def _new_turn(state: TaskState) -> TaskState:
-    return replace(state, nudges=0, called=False)
+    return replace(_from_first_model(state), nudges=0, called=False, recent=())
 
 
-def _told(state: TaskState, text: str, message_id: str = "") -> TaskState:
-    if not points_somewhere(text):
-        return state
-    return replace(state, unread=(*state.unread, (message_id, text)))
+def _from_first_model(state: TaskState) -> TaskState:
+    return _with_model(state, 0, ("", "")) if state.fallback else state
+
+
+def _with_model(state: TaskState, place: int, fallback_model: tuple[str, str]) -> TaskState:
+    """Switch to another model and drop what was measured for the last one."""
+    state = replace(state, fallback=place, fallback_model=fallback_model, failure=None, failures=0)
+    return replace(state, window=0, per_byte=PER_BYTE)
+
+
+def _after_message(state: TaskState, text: str, message_id: str = "") -> TaskState:
+    unread = (*state.unread, (message_id, text))
+    return replace(state, unread=unread) if points_somewhere(text) else state
 
 
 def _after_sending(state: TaskState, started: RequestStarted) -> TaskState:
+    spent, known = state.spent, state.known_details
+    seconds = spent.seconds + started.seconds
+    state = replace(state, queue=frozenset(), completion=None, failure=None, words=None)
     state = replace(
         state,
-        spent=replace(
-            state.spent,
-            requests=state.spent.requests + 1,
-            seconds=state.spent.seconds + started.seconds,
-        ),
-        queue=frozenset(),
-        completion=None,
-        failure=None,
-        words=None,
+        spent=replace(spent, requests=spent.requests + 1, seconds=seconds),
+        sent_at=state.sent_at if state.failures else seconds,
         sent=started.size,
+        known_details={**known, **started.details} if started.details else known,
     )
-    if started.model == state.model:
-        return state
-    return replace(state, model=started.model, window=0, per_byte=PER_BYTE)
+    same = started.model == state.model
+    return state if same else replace(state, model=started.model, window=0, per_byte=PER_BYTE)
 
 
 def _too_full(state: TaskState, failure: RequestFailed) -> TaskState:
-    """What was learnt about the window: what the provider said of it, or else that it holds less
-    than was sent."""
-    said = overflow_in(failure.message)
-    sent = failure.size or state.sent
+    """Learn the context window from a refusal."""
+    said, sent = overflow_in(failure.message), failure.size or state.sent
     per_byte = learnt(state.per_byte, sent, said.used)
-    guess = int(sent * per_byte * GUESSES[min(state.cuts, len(GUESSES) - 1)])
-    if said.limit >= SMALLEST_WINDOW:
-        return replace(state, per_byte=per_byte, window=said.limit)
-    return replace(state, per_byte=per_byte, window=max(guess, SMALLEST_GUESS))
+    window = window_after(said, sent * per_byte, state.cuts)
+    return replace(state, per_byte=per_byte, window=window)
 
 
 def _after_answer(state: TaskState, answer: AssistantSpoke) -> TaskState:
@@ -343,7 +349,7 @@ def _after_call(state: TaskState, end: ToolFinished) -> TaskState:
         answered_calls=state.answered_calls + len(ended),
         endings=state.endings | {end.ending},
         delegated=state.delegated or any(call.name == DELEGATION for call in ended),
-        recent=(*state.recent, *map(call_key, ended))[-REMEMBERED_CALLS:],
+        recent=(*state.recent, *(call.key for call in ended))[-REMEMBERED_CALLS:],
         mistakes=mistakes.get(end.ending, state.mistakes),
         spent=end.spent or state.spent,
         refused=_refused(state, ended, end),
@@ -351,10 +357,10 @@ def _after_call(state: TaskState, end: ToolFinished) -> TaskState:
 
 
 def _refused(state: TaskState, ended: Sequence[ToolCall], end: ToolFinished) -> tuple[str, int]:
-    """What else is done in between does not make the same refusal a new one."""
+    """Other calls in between do not reset the count of the same refusal."""
     if not end.refusal or not ended:
         return state.refused
-    key = call_key(ended[0])
+    key = ended[0].key
     last, times = state.refused
     return key, times + 1 if key == last else 1
 
@@ -373,8 +379,8 @@ def _after_reply(state: TaskState, answer: Answered) -> TaskState:
     match answer.ask:
         case AskKind.COMPLETION_RESULT:
             return replace(state, completion=None, words=None)
-        case AskKind.API_REQ_FAILED:
-            return replace(state, words=None)
+        case AskKind.API_REQ_FAILED | AskKind.INVALID_MODEL:
+            return replace(_from_first_model(state), words=None)
         case AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK:
             state = replace(state, interrupted=False)
             return _redirected(state) if answer.reply == "message" else state
@@ -388,7 +394,7 @@ def _after_reply(state: TaskState, answer: Answered) -> TaskState:
 
 
 def _redirected(state: TaskState) -> TaskState:
-    """New words overrule what was about to be done; what had begun stays to be settled."""
+    """A new message drops pending calls; a started one still has to be settled."""
     begun = state.running.call_id if state.running else None
     kept = tuple(call for call in state.pending if call.id == begun)
     return replace(state, pending=kept, completion=None, words=None)

@@ -1,12 +1,11 @@
-"""The rows clients show of a task, folded from its events.
+"""The transcript that clients show, folded from a task's events.
 
-Whatever the log looks like, the rows keep these promises after every event, so that a
-client can tell the state of a task from its last row: a question that stops the loop is
-the last row for as long as it is open; once a task has stopped, nothing is still arriving;
-and a request that has ended says so in its row.
+After every event, for any log: an open question that stops the loop is the last row; once a task
+has stopped, no row is incomplete; and the row of an ended request says that it ended. So clients
+can derive the state of a task from its last row.
 
-A row's `ts` is that of the event that made it (a little later where one event makes
-several rows) and never changes.
+A row's `ts` is that of the event that made it, or slightly later if one event makes several rows,
+and never changes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -55,12 +54,12 @@ from rookery.core.folds.answer_rows import (
     begin_request,
     break_off,
     end_request,
-    hear_call,
-    hear_words,
-    is_trouble,
+    is_worth_showing,
     last_words,
     settle_answer,
     settles,
+    stream_call,
+    stream_text,
 )
 from rookery.core.folds.rows import Rows, Sheet, without
 from rookery.core.folds.run_tallies import Totals, plus
@@ -89,10 +88,9 @@ def messages(events: Iterable[Event]) -> Rows[Message]:
 
 
 class Transcript:
-    """The rows so far, the words the model has not heard yet, and what it all cost.
+    """The rows so far, the queued messages, and the usage.
 
-    A copy costs next to nothing. What a rewind needs to find its way back is kept per lasting
-    event, so that holds nothing that grows with what is going on.
+    Copying is cheap. The data for rewinding is kept per lasting event.
     """
 
     __slots__ = (
@@ -117,7 +115,7 @@ class Transcript:
         self._waiting: Mapping[str, UserSpoke] = {}
         self._shown: Mapping[str, int] = {}
         self._spoken: int | None = None
-        """The row with the last words of the last answer."""
+        """The row with the last text of the last answer."""
         self._outputs: Mapping[str, int] = {}
         self._running: Mapping[str, ToolStarted] = {}
 
@@ -127,17 +125,17 @@ class Transcript:
 
     @property
     def queue(self) -> tuple[UserSpoke, ...]:
-        """What the model has not heard yet."""
+        """The messages that the model has not got yet."""
         return tuple(self._waiting.values())
 
     @property
     def speaking(self) -> bool:
-        """Whether a request is under way."""
+        """Whether a request is in progress."""
         return self._request is not None
 
     @property
     def open_ask(self) -> Message | None:
-        """The question that stops the loop; or else an offer that may be answered."""
+        """The question that stops the loop, or else an offer that can be answered."""
         if self._sheet.question is not None:
             return self._sheet.row(self._sheet.question)
         offers = (row for row in reversed(self._sheet.open_rows()) if not row.partial)
@@ -145,7 +143,7 @@ class Transcript:
 
     def copy(self) -> "Transcript":
         other = Transcript()
-        other._become(self)
+        other._copy_from(self)
         return other
 
     def add(self, event: Event) -> None:
@@ -153,11 +151,11 @@ class Transcript:
         question = self._sheet.question
         if question is not None and settles(event.fact, row := self._sheet.row(question)):
             self._sheet.close(row)
-        self._take(event.fact)
+        self._apply(event.fact)
         if event.fact.lasting:
             self._past = (event.seq, self._kept())
 
-    def _take(self, fact: Fact) -> None:
+    def _apply(self, fact: Fact) -> None:
         sheet = self._sheet
         match fact:
             case TaskOpened(text=text, images=images):
@@ -169,13 +167,13 @@ class Transcript:
                 self._begin_request(fact)
             case TextStreamed(request_id=request_id, text=text):
                 if request := self._under_way(request_id):
-                    self._request = hear_words(sheet, request, "text", text)
+                    self._request = stream_text(sheet, request, "text", text)
             case ThinkingStreamed(request_id=request_id, text=text):
                 if request := self._under_way(request_id):
-                    self._request = hear_words(sheet, request, "reasoning", text)
+                    self._request = stream_text(sheet, request, "reasoning", text)
             case CallStreamed(request_id=request_id):
                 if request := self._under_way(request_id):
-                    self._request = hear_call(sheet, request, fact)
+                    self._request = stream_call(sheet, request, fact)
             case AssistantSpoke():
                 self._end_answer(fact)
             case RequestFailed(request_id=request_id):
@@ -190,7 +188,7 @@ class Transcript:
             case ToolStarted():
                 self._start_tool(fact)
             case OutputStreamed(call_id=call_id, text=text):
-                self._hear_output(call_id, text)
+                self._append_output(call_id, text)
             case ToolFinished():
                 self._finish_tool(fact)
             case CompletionOffered(spoken=True) if self._spoken is not None:
@@ -282,7 +280,7 @@ class Transcript:
             sheet.question = row.ts
 
     def _begun_question(self, fact: Asked) -> Message | None:
-        """The row in which this question has been arriving, if it has."""
+        """The row in which this question has been streaming, if any."""
         if self._request:
             return None  # its rows belong to an answer that is not complete
         shown, last = self._shown_row(fact.call_id), self._sheet.last
@@ -320,7 +318,7 @@ class Transcript:
             if sheet.last is row:
                 self._shown = {**self._shown, fact.call_id: row.ts}
 
-    def _hear_output(self, call_id: str, text: str) -> None:
+    def _append_output(self, call_id: str, text: str) -> None:
         if call_id in self._outputs:
             self._sheet.extend(self._outputs[call_id], text)
         elif text and call_id in self._running and self._sheet.question is None:
@@ -339,7 +337,7 @@ class Transcript:
             sheet.say("command_output", fact.text, call_id=fact.call_id)
         elif started and started.tool == BROWSER_TOOL and fact.ending is Ending.DONE:
             sheet.say("browser_action_result", fact.text, images=fact.images, call_id=fact.call_id)
-        elif is_trouble(fact, asked):
+        elif is_worth_showing(fact, asked):
             sheet.say("error", sentence_in(fact.text) or fact.text, call_id=fact.call_id)
         self._shown = without(self._shown, fact.call_id)
         self._running = without(self._running, fact.call_id)
@@ -351,7 +349,7 @@ class Transcript:
             self._sheet.rewrite(replace(row, outcome=outcome))
 
     def _drop_unfinished(self, row: Message) -> None:
-        """A call that ended before it was put to anyone. A result never offered is no row."""
+        """Drop the row of a call that ended before it was shown as a question."""
         if row.type == "ask":
             self._sheet.close(row)
         else:
@@ -366,32 +364,32 @@ class Transcript:
             self._sheet.say("completion_result", result)
 
     def _stop(self, reason: str, message: str | None = None) -> None:
-        """Nothing goes on arriving, and nobody waits for an answer."""
+        """Complete all rows and close all questions."""
         if self._request:
             self._end_request(Usage(), reason, message)
         self._sheet.close_all()
         self._shown, self._outputs, self._running = {}, {}, {}
 
     def _kept(self) -> "Transcript":
-        """A copy without what a rewind stops anyhow, or can make again."""
+        """A copy without what a rewind stops anyway or can rebuild."""
         kept = self.copy()
         kept._shown, kept._outputs, kept._running, kept._waiting = {}, {}, {}, {}
         return kept
 
     def _rewind(self, to: int) -> None:
-        """Back to what was shown after event `to`. What is left behind stays in the past, so
-        that one can go back there too."""
+        """Show what was shown after event `to`. Later rows stay in the past, so that one can go
+        back to them."""
         everything = past = self._past
         while past and past[0] > to:
             past = past[1]._past
         before = past[1] if past else Transcript()
         sheet = self._sheet.as_it_was(before._sheet)
-        self._become(before)
+        self._copy_from(before)
         self._sheet, self._past = sheet, everything
         self._waiting = queue_after(self._said)
         self._stop("user_cancelled")
 
-    def _become(self, other: "Transcript") -> None:
+    def _copy_from(self, other: "Transcript") -> None:
         for name in self.__slots__:
             setattr(self, name, getattr(other, name))
         self._sheet = other._sheet.copy()

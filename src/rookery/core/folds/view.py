@@ -1,8 +1,7 @@
-"""All that a client shows of a task, and what changed between two looks at it.
+"""Everything a client shows of a task, and what changed between two views.
 
-A view is a value: seeing an event gives another view and leaves the old one as it was.
-They share nearly everything, so neither the length of the log nor that of a text makes an
-event dearer.
+A view is immutable: seeing an event returns a new view that shares most of the old one, so the cost
+of an event does not grow with the log or with a text.
 """
 
 from msgspec import Struct, field
@@ -33,32 +32,36 @@ from rookery.core.folds.transcript import Transcript
 from rookery.core.message import Message
 
 
-class _Surroundings(Struct, frozen=True, kw_only=True):
-    """What a task has beside its rows."""
+class _ViewState(Struct, frozen=True, kw_only=True):
+    """What a view has besides rows."""
 
     mode: str = ""
     model: str = ""
-    """What was asked last, or is to be asked next."""
+    """The model of the last request, or of the next one if it was switched."""
+    window: int = 0
+    """The context window of the last request's model; 0 if unknown."""
     automatic: bool | None = None
-    """Whether actions are allowed without a question, if not as the run was started."""
+    """Whether actions are auto-approved; None: as the run was started."""
     intent: IntentSelected | None = None
     todos: tuple[Todo, ...] = ()
     closed: bool = False
 
 
 class _Past(Struct, frozen=True):
-    """The surroundings as they were from event `seq` on."""
+    """The values from event `seq` on."""
 
     seq: int
-    surroundings: _Surroundings
+    view_state: _ViewState
     before: "_Past | None"
 
 
 class View(Struct, frozen=True, kw_only=True):
-    """A task as it stands. `silence` is how many seconds nothing has come from the provider."""
+    """The current state of a task. `silence` is the number of seconds since the provider last
+    sent something, and `waiting_for` says why, if that is known."""
 
     seq: int = 0
     silence: float = 0.0
+    waiting_for: str = ""
     _transcript: Transcript = field(default_factory=Transcript)
     _past: _Past | None = None
 
@@ -77,7 +80,7 @@ class View(Struct, frozen=True, kw_only=True):
 
     @property
     def queue(self) -> tuple[UserSpoke, ...]:
-        """What the user said and the model has not heard yet."""
+        """The queued messages of the user."""
         return self._transcript.queue
 
     @property
@@ -86,36 +89,40 @@ class View(Struct, frozen=True, kw_only=True):
 
     @property
     def mode(self) -> str:
-        return self._surroundings.mode
+        return self._view_state.mode
 
     @property
     def model(self) -> str:
-        return self._surroundings.model
+        return self._view_state.model
+
+    @property
+    def window(self) -> int:
+        return self._view_state.window
 
     @property
     def automatic(self) -> bool | None:
-        return self._surroundings.automatic
+        return self._view_state.automatic
 
     @property
     def intent(self) -> IntentSelected | None:
-        """What the task works for, if anything."""
-        return self._surroundings.intent
+        """The active intent, if any."""
+        return self._view_state.intent
 
     @property
     def todos(self) -> tuple[Todo, ...]:
-        return self._surroundings.todos
+        return self._view_state.todos
 
     @property
     def closed(self) -> bool:
-        return self._surroundings.closed
+        return self._view_state.closed
 
     @property
-    def _surroundings(self) -> _Surroundings:
-        return self._past.surroundings if self._past else _Surroundings()
+    def _view_state(self) -> _ViewState:
+        return self._past.view_state if self._past else _ViewState()
 
 
 class ViewChange(Struct, frozen=True, kw_only=True):
-    """What must be drawn again: rows by their `ts`, and the names of other parts of the view."""
+    """What must be redrawn: rows by `ts`, and the names of other parts."""
 
     added: tuple[Message, ...] = ()
     changed: tuple[Message, ...] = ()
@@ -129,13 +136,20 @@ class ViewChange(Struct, frozen=True, kw_only=True):
 def see(view: View, event: Event) -> View:
     transcript = view._transcript.copy()
     transcript.add(event)
-    silence = event.fact.seconds if isinstance(event.fact, Waiting) else 0.0
-    past = _remember(view._past, event)
-    return View(seq=event.seq, silence=silence, _transcript=transcript, _past=past)
+    silence, waiting_for = 0.0, ""
+    if isinstance(event.fact, Waiting):
+        silence, waiting_for = event.fact.seconds, event.fact.what
+    return View(
+        seq=event.seq,
+        silence=silence,
+        waiting_for=waiting_for,
+        _transcript=transcript,
+        _past=_remember(view._past, event),
+    )
 
 
 def changes(before: View, after: View) -> ViewChange:
-    """What a client that has drawn `before` must do to show `after`."""
+    """What a client that has drawn `before` must redraw to show `after`."""
     added, changed, removed = _row_changes(before.messages, after.messages)
     pairs = {
         "agent": (_gist(before.agent), _gist(after.agent)),
@@ -149,6 +163,7 @@ def changes(before: View, after: View) -> ViewChange:
         "open_ask": (_ts(before.open_ask), _ts(after.open_ask)),
         "closed": (before.closed, after.closed),
         "silence": (before.silence, after.silence),
+        "waiting_for": (before.waiting_for, after.waiting_for),
     }
     return ViewChange(
         added=tuple(added),
@@ -163,19 +178,21 @@ def _remember(past: _Past | None, event: Event) -> _Past | None:
     if isinstance(event.fact, Rewound):
         while at and at.seq > event.fact.to:
             at = at.before
-    old = at.surroundings if at else _Surroundings()
+    old = at.view_state if at else _ViewState()
     new = _changed_by(old, event.fact)
     return past if at is past and new == old else _Past(event.seq, new, past)
 
 
-def _changed_by(old: _Surroundings, fact: Fact) -> _Surroundings:
+def _changed_by(old: _ViewState, fact: Fact) -> _ViewState:
     match fact:
         case TaskOpened(mode=mode, todos=todos):
             return replace(old, mode=mode, todos=todos)
         case ModeSwitched(mode=mode):
             return replace(old, mode=mode)
-        case ModelSwitched(model=model) | RequestStarted(model=model):
+        case ModelSwitched(model=model):
             return replace(old, model=model)
+        case RequestStarted(model=model, window=window):
+            return replace(old, model=model, window=window)
         case ApprovalSwitched(automatic=automatic):
             return replace(old, automatic=automatic)
         case IntentSelected():
@@ -197,7 +214,7 @@ def _changed_by(old: _Surroundings, fact: Fact) -> _Surroundings:
 def _row_changes(
     before: Rows[Message], after: Rows[Message]
 ) -> tuple[list[Message], list[Message], list[int]]:
-    """Both are in the order of their `ts`, so one walk over what they do not share tells."""
+    """Both are ordered by `ts`, so one pass over the rows they do not share is enough."""
     added: list[Message] = []
     changed: list[Message] = []
     removed: list[int] = []

@@ -1,14 +1,13 @@
 """Characters: hidden ones, look-alikes, and what cannot be encoded.
 
-Text of others could say to a model what no person sees, so characters that are hidden or reorder
-a line are marked as `<U+200B>`. Left as they are: what joins emoji and letters of scripts that
-need it, selectors behind a sign they fit, direction marks in lines that are written from right to
-left. What overrides the direction is always marked.
+Foreign text could contain instructions that no person sees, so hidden and reordering characters are
+marked as `<U+200B>`. Exceptions: joiners in emoji and in scripts that need them, variation
+selectors after a matching sign, direction marks in right-to-left lines. Direction overrides are
+always marked.
 
-Python's text may hold halves of surrogate pairs, from JSON escapes or from bytes that were no
-text; none of them can be encoded. Some file systems treat names as equal that differ in case,
-composition, trailing dots and spaces, or what follows a colon: a rule that compares names must
-use `folded`, or it can be got around there.
+Python strings may contain lone surrogates, from JSON escapes or undecodable bytes; these cannot be
+encoded. Some file systems treat names as equal that differ in case, composition, trailing dots and
+spaces, or what follows a colon: rules that compare names must use `folded`.
 """
 
 import re
@@ -26,8 +25,8 @@ _BORDERS = "/._- "
 def best_matches(
     candidates: Iterable[T], letters: str, most: int, name: Callable[[T], str]
 ) -> list[T]:
-    """Those whose name holds the letters in their order, whatever their case. Without letters,
-    the first ones as they come."""
+    """Items whose name contains the letters in order, ignoring case. Without letters, the first
+    items."""
     wanted = "".join(letters.split()).casefold()
     scored = (
         (rank, place, candidate)
@@ -38,8 +37,8 @@ def best_matches(
 
 
 def _rank(name: str, wanted: str) -> tuple[int, int, int] | None:
-    """The smaller the better: in one piece in the last part, in one piece, at the beginnings of
-    words, scattered. None if it does not fit."""
+    """Lower is better: contiguous in the last part, contiguous, at word starts, scattered. None
+    if it does not match."""
     if not wanted:
         return (0, 0, 0)
     text = name.casefold()
@@ -53,7 +52,7 @@ def _rank(name: str, wanted: str) -> tuple[int, int, int] | None:
 
 
 def _gaps(text: str, wanted: str) -> int | None:
-    """How scattered the letters are, read from the end, where names differ most."""
+    """How scattered the letters are, from the end, where names differ most."""
     at, gaps = len(text), 0
     for letter in reversed(wanted):
         found = text.rfind(letter, 0, at)
@@ -84,11 +83,11 @@ INVISIBLE: tuple[tuple[int, int], ...] = (
     (0x1D173, 0x1D17A),
     (0xE0000, 0xE0FFF),
 )
-"""The first and the last of each kind."""
+"""The first and last character of each range."""
 JOINER = 0x200D
-"""Between two emoji it makes one of them, and hides nothing."""
+"""Between two emoji it joins them and hides nothing."""
 EMOJI = "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f300-\U0001faff"
-"""As an expression has it between brackets."""
+"""For use inside brackets of a regular expression."""
 
 
 _ALL = "".join(f"{chr(first)}-{chr(last)}" for first, last in INVISIBLE)
@@ -116,16 +115,16 @@ LONGEST_LINE = 4096
 
 
 def marked(text: str) -> str:
-    """The text with hidden characters spelled out, but for those that ordinary text needs."""
-    if text.isascii() or not _made(_HIDDEN).search(text):
+    """The text with hidden characters spelled out, except those that ordinary text needs."""
+    if text.isascii() or not _compiled(_HIDDEN).search(text):
         return text
-    flags = {found.start() + 1 for found in _made(_FLAG).finditer(text)}
-    return _made(_HIDDEN).sub(lambda found: _shown(found, flags), text)
+    flags = {found.start() + 1 for found in _compiled(_FLAG).finditer(text)}
+    return _compiled(_HIDDEN).sub(lambda found: _shown(found, flags), text)
 
 
 def unmarked(text: str, original: str) -> str:
-    """Marks that stand for characters of the original, put back; those that it holds as such are
-    left. A line that was copied whole is as it is there."""
+    """Replace marks with the characters they stand for in the original, unless the original
+    contains the mark itself. A line that was copied whole becomes the original line."""
     lines = _lines_by_mark(original)
     return "\n".join(
         lines[line] if line in lines else _MARK.sub(lambda found: _put_back(found, original), line)
@@ -134,13 +133,13 @@ def unmarked(text: str, original: str) -> str:
 
 
 @cache
-def _made(expression: str) -> re.Pattern[str]:
-    """Made when it is needed: most text is plain, and these take long to make."""
+def _compiled(expression: str) -> re.Pattern[str]:
+    """Compiled on first use: most text is plain, and compiling takes long."""
     return re.compile(expression)
 
 
 def _lines_by_mark(original: str) -> dict[str, str]:
-    """Lines by how a model reads them, where that fits only one."""
+    """Original lines by their marked form, where it is unique."""
     shown: dict[str, set[str]] = {}
     for line in set(original.replace("\r\n", "\n").split("\n")):
         shown.setdefault(marked(line), set()).add(line)
@@ -152,13 +151,13 @@ def marks_in(text: str) -> bool:
 
 
 def hidden_marks(text: str) -> list[str]:
-    """The marks in a text that stand for hidden characters."""
+    """The marks of hidden characters in a text."""
     found = (match for match in _MARK.finditer(text) if _is_hidden(_character(match)))
     return list(dict.fromkeys(match[0] for match in found))
 
 
 def _is_hidden(character: str) -> bool:
-    return bool(character) and bool(_made(_HIDDEN).fullmatch(character))
+    return bool(character) and bool(_compiled(_HIDDEN).fullmatch(character))
 
 
 def _put_back(found: re.Match[str], original: str) -> str:
@@ -185,16 +184,16 @@ def _spelled(found: re.Match[str], at: int) -> str:
 
 
 def _is_needed(text: str, at: int) -> bool:
-    """Whether ordinary text has the character in this place, and would look different without."""
+    """Whether ordinary text has the character here and would look different without it."""
     character, before, after = text[at], text[at - 1 : at], text[at + 1 : at + 2]
     if character in _JOINERS:
-        return bool(_made(_MAY_JOIN).match(before) and _made(_MAY_JOIN).match(after))
-    if _made(_SELECTORS).match(character):
-        return bool(_made(_MAY_BE_SELECTED).match(before))
+        return bool(_compiled(_MAY_JOIN).match(before) and _compiled(_MAY_JOIN).match(after))
+    if _compiled(_SELECTORS).match(character):
+        return bool(_compiled(_MAY_BE_SELECTED).match(before))
     if character in _DIRECTIONS:
-        return before not in _DIRECTIONS and bool(_made(_RIGHT_TO_LEFT).search(_line(text, at)))
+        return before not in _DIRECTIONS and bool(_compiled(_RIGHT_TO_LEFT).search(_line(text, at)))
     if "\u180b" <= character <= "\u180d":
-        return bool(_made(_MONGOLIAN).match(before))
+        return bool(_compiled(_MONGOLIAN).match(before))
     return character == "\u2800" and any("\u2801" <= side <= "\u28ff" for side in (before, after))
 
 
@@ -205,7 +204,7 @@ def _line(text: str, at: int) -> str:
 
 
 def texts_in(value: object) -> Iterator[str]:
-    """Every text of the arguments of a call."""
+    """Every string in the arguments of a call."""
     match value:
         case str():
             yield value
@@ -231,29 +230,29 @@ _PLAIN = str.maketrans(
 
 @lru_cache(maxsize=4096)
 def folded(name: str) -> str:
-    """A name that is the same for all names some file system takes for one."""
+    """Equal for all names that some file system treats as the same."""
     bare = name.partition(":")[0].rstrip(" .") or name
     return caseless(bare)
 
 
 def caseless(text: str) -> str:
-    """Without regard to case and composition."""
+    """The text without differences of case and composition."""
     composed = unicodedata.normalize("NFC", text).casefold()
     return unicodedata.normalize("NFC", composed)
 
 
 def folded_names(path: str) -> tuple[str, ...]:
-    """The names in a path, from the outermost."""
+    """The names in a path, outermost first."""
     return tuple(folded(name) for name in path.split("/") if name not in ("", "."))
 
 
 def plain_punctuation(text: str) -> str:
-    """The text with typewriter quotes, dashes, dots and spaces."""
+    """The text with ASCII quotes, dashes, dots and spaces."""
     return text if text.isascii() else text.translate(_PLAIN)
 
 
 def is_utf8(text: str) -> bool:
-    """Whether it can be encoded. What was no text where it was read cannot: a file's name, say."""
+    """Whether it can be encoded. Undecodable bytes, as in a file name, cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -262,14 +261,14 @@ def is_utf8(text: str) -> bool:
 
 
 def whole(text: str) -> str:
-    """Halves of a character that came apart are joined again; a lone half becomes U+FFFD."""
+    """Join surrogate pairs that were split; a lone half becomes U+FFFD."""
     if is_utf8(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def whole_values(value: Any) -> Any:
-    """The same JSON value with every text in it whole."""
+    """The same JSON value with every string made whole."""
     match value:
         case str():
             return whole(value)
@@ -282,5 +281,5 @@ def whole_values(value: Any) -> Any:
 
 
 def as_utf8(text: str) -> str:
-    """Text whose unreadable bytes Python kept as halves, read as UTF-8; what is none is U+FFFD."""
+    """Decode text with surrogate-escaped bytes as UTF-8; invalid bytes become U+FFFD."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -25,13 +25,13 @@ from rookery.core.text.line_places import Adapt, LinePlaces, describe, nearest
 from rookery.core.text.text_lines import Line, joined, lines_of, rewritten, usual_end
 
 NEAR = 40
-"""How many lines a start line may be off and still tell two places apart."""
+"""How many lines a start line may be off and still decide between two places."""
 CLEARLY = 2
-"""How many times as far the next place must be for the nearest to be meant."""
+"""How many times farther the second place must be for the nearest to be chosen."""
 LISTED = 10
 SHOWN = 100
 EXPLAINED = 10
-"""Misses that are explained; of the others only the number is told."""
+"""Number of misses that are explained; the others are only counted."""
 
 _MARKED = re.compile(r"\\(<<<<<<<|=======|>>>>>>>|-------|:start_line:|:end_line:)")
 _HINT = re.compile(r":(start|end)_line:\s*+(\d*+)\s*+$")
@@ -43,7 +43,7 @@ class DiffBlock(Struct, frozen=True):
     search: tuple[str, ...]
     replace: tuple[str, ...]
     start_line: int = 0
-    """Where the lines are believed to be, from 1; 0 if nothing was said."""
+    """Where the lines should be, from 1; 0 if not given."""
 
 
 class Malformed(Struct, frozen=True):
@@ -64,7 +64,7 @@ Miss: TypeAlias = NotFound | Refused
 
 
 class Applied(Struct, frozen=True):
-    """The text with `count` blocks applied, and what became of the others."""
+    """The text with `count` blocks applied, and why the others were not."""
 
     text: str
     count: int
@@ -169,7 +169,7 @@ def _plain(row: str) -> str:
 
 
 def _line_number(digits: str) -> int:
-    """No file has lines whose numbers are longer than this."""
+    """Numbers with more digits than any line number are rejected."""
     return int(digits[:_DIGITS] or 0)
 
 
@@ -209,7 +209,7 @@ def apply(text: str, blocks: Sequence[DiffBlock]) -> Applied:
 
 
 def _rewritten(lines: Sequence[Line], places: Iterable[_BlockPlace]) -> list[Line]:
-    """The lines with all places changed, which follow one another in the text."""
+    """The lines with all places changed; the places are in order."""
     end = usual_end(lines)
     done, result = 0, list[Line]()
     for place in places:
@@ -222,7 +222,7 @@ def _rewritten(lines: Sequence[Line], places: Iterable[_BlockPlace]) -> list[Lin
 
 
 def explain(text: str, misses: Sequence[Miss]) -> str:
-    """Why blocks were not applied, with what comes nearest in the file."""
+    """Why blocks were not applied, with the closest lines in the file."""
     lines = [line.text for line in lines_of(text)]
     reasons = [_explained(lines, miss) for miss in misses[:EXPLAINED]]
     if len(misses) > EXPLAINED:
@@ -256,7 +256,7 @@ def _place(sought: LinePlaces, number: int, block: DiffBlock) -> _BlockPlace | M
 
 
 def _at_the_end(sought: LinePlaces, number: int, block: DiffBlock) -> _BlockPlace | None:
-    """The place of lines that end a file, with an empty row for what is behind its last line."""
+    """The place of lines at the end of a file, with an empty row after its last line."""
     if len(block.search) < 2 or block.search[-1].strip():
         return None
     new = block.replace[:-1] if block.replace and not block.replace[-1].strip() else block.replace
@@ -267,7 +267,7 @@ def _at_the_end(sought: LinePlaces, number: int, block: DiffBlock) -> _BlockPlac
 
 
 def _decide(candidates: Sequence[int], start_line: int) -> int | None:
-    """The one place that is meant, if that is beyond doubt."""
+    """The one intended place, if there is no doubt."""
     if len(candidates) == 1:
         return candidates[0]
     if not start_line:

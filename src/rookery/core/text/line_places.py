@@ -1,8 +1,8 @@
-"""Where a run of lines is in a text: exactly, but for blanks or indentation, or nearly.
+"""Finds a run of lines in a text: exactly, ignoring blanks or indentation, or approximately.
 
-The cost of finding near misses grows with the length of the file, not with its square: every line
-of the file votes, by the words it shares with the wanted lines, for the place where they would
-begin, and only the few places with most votes are compared.
+The cost of approximate matching is linear in the length of the file: every line votes, by the words
+it shares with the wanted lines, for the place where they would start, and only the few places with
+the most votes are compared.
 """
 
 import re
@@ -20,7 +20,7 @@ from rookery.core.text.characters import plain_punctuation
 
 View: TypeAlias = Callable[[str], str]
 Adapt: TypeAlias = Callable[[str], str]
-"""Gives a replacement line the indentation it needs at the place that was found."""
+"""Gives a replacement line the indentation of the found place."""
 
 MOST_PLACES = 1000
 _BLANKS = " \t\r"
@@ -29,7 +29,7 @@ PLACES = 5
 COMPARED_LINES = 200
 COMPARED_LENGTH = 160
 COMPARED_PAIRS = 40
-"""Lines of one place that are compared letter by letter; of the others only equal ones count."""
+"""Lines of one place that are compared by character; of the rest only equal ones count."""
 VOTING_LENGTH = 2000
 VOTES_PER_WORD = 8
 SHOWN = 6
@@ -50,7 +50,7 @@ def _without_indentation(row: str) -> str:
 
 
 class LinePlaces:
-    """Finds runs of lines; what it needs for a view is made once, when first asked for."""
+    """Finds runs of lines; each view of the text is computed once, on first use."""
 
     def __init__(self, rows: Sequence[str]) -> None:
         self._rows = rows
@@ -61,9 +61,8 @@ class LinePlaces:
         return len(self._rows)
 
     def of(self, search: Sequence[str], near: int) -> Mapping[int, Adapt]:
-        """The places of the lines, in the strictest view that sees any. If there are very many,
-        those nearest to the line `near`.
-        """
+        """The places of the lines in the strictest view with any match. If there are very many,
+        those nearest to the line `near`."""
         for view in (_exact, _without_trailing):
             if found := self._seen(view, search, near):
                 return dict.fromkeys(found, str)
@@ -93,7 +92,7 @@ class LinePlaces:
 
 
 def _outwards(numbers: Sequence[int], near: int) -> Iterator[int]:
-    """Ascending numbers, the nearest first."""
+    """Ascending numbers, nearest first."""
     middle = bisect_left(numbers, near)
     below = (numbers[at] for at in range(middle - 1, -1, -1))
     above = (numbers[at] for at in range(middle, len(numbers)))
@@ -101,7 +100,7 @@ def _outwards(numbers: Sequence[int], near: int) -> Iterator[int]:
 
 
 def _shift(search: Sequence[str], found: Sequence[str]) -> Adapt | None:
-    """How the indentation somebody quoted becomes that of the file; None if it does so unevenly."""
+    """The change from quoted indentation to the file's; None if it is not uniform."""
     becomes: dict[str, str] = {}
     for quoted, there in zip(search, found, strict=True):
         if not quoted.strip():
@@ -134,7 +133,7 @@ def _indentation(row: str) -> str:
 
 
 class Difference(Struct, frozen=True):
-    """A line of the file (None: there is none) against the line that was looked for."""
+    """A line of the file (None if missing) and the line that was searched for."""
 
     number: int
     there: str | None
@@ -150,7 +149,7 @@ class NearMiss(Struct, frozen=True):
 
 
 def nearest(lines: Sequence[str], wanted: Sequence[str]) -> NearMiss | None:
-    """The stretch of `lines` that is most like `wanted`; None if nothing is like it at all."""
+    """The part of `lines` most like `wanted`; None if nothing is similar."""
     wanted = wanted[:COMPARED_LINES]
     scored = [_compare(lines, wanted, place) for place in _places(lines, wanted)]
     return max(scored, key=lambda near: near.percent, default=None)
@@ -185,7 +184,7 @@ def _places(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
 def _votes(
     line: str, seekers: Mapping[str, Sequence[tuple[int, float]]]
 ) -> list[tuple[int, float]]:
-    """How much a line says for standing so many lines below the place."""
+    """How strongly a line suggests each starting place."""
     weights: defaultdict[int, float] = defaultdict(float)
     for key in seekers.keys() & _keys(line):
         for offset, weight in seekers[key]:
@@ -194,9 +193,8 @@ def _votes(
 
 
 def _seekers(wanted: Sequence[str]) -> dict[str, list[tuple[int, float]]]:
-    """Which wanted lines hold a key, and how much it says: a rare one says more, and one that
-    many hold says nothing unless there are no others.
-    """
+    """The wanted lines with each key, and its weight: a rare key weighs more, and a very common
+    one nothing unless there are no others."""
     offsets: defaultdict[str, list[int]] = defaultdict(list)
     for offset, line in enumerate(wanted):
         for key in _keys(line):

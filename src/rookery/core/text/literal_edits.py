@@ -1,9 +1,9 @@
-"""Replacing a piece of text that is quoted to the letter, or nearly so.
+"""Replaces text that is quoted exactly, or almost.
 
-`replace_text` takes a quote literally; only line ends may differ. `replace_loosely` tries three
-ways to find it, each looser than the one before: as it stands; with other blanks than those
-quoted, but line ends only where a line end was quoted; and as the same words in the same order.
-A way counts only if it finds the piece exactly as often as it is expected.
+`replace_text` matches literally; only line endings may differ. `replace_loosely` tries three ways,
+each looser: exactly; with different whitespace, but line breaks only where one was quoted; and as
+the same words in the same order. A way counts only if it finds exactly the expected number of
+matches.
 """
 
 import re
@@ -18,7 +18,7 @@ from rookery.core.text.text_lines import alike, lines_of, usual_end
 LISTED = 10
 
 MOST_COMPARED = 5_000_000
-"""Words of all candidates together; in a text more repetitive than that, nothing is found."""
+"""Total words of all candidates; in a more repetitive text, nothing is found."""
 
 _WORD = re.compile(r"\S+")
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -26,26 +26,25 @@ _ACROSS = " \t"
 
 
 class Missing(Struct, frozen=True):
-    """The text is nowhere in the file."""
+    """The text is not in the file."""
 
 
 class Ambiguous(Struct, frozen=True):
-    """It is there more than once; `lines` are where, as many as need be told."""
+    """There is more than one match; `lines` are the first ones."""
 
     lines: tuple[int, ...]
 
 
 class Miscounted(Struct, frozen=True):
-    """It is there, but not as often as expected; `lines` are where, as many as need be told."""
+    """The number of matches is not the expected one; `lines` are the first ones."""
 
     found: int
     lines: tuple[int, ...]
 
 
 class _Loosely:
-    """The places of a piece as a row of words. The first of them may be the end of a longer
-    word in the text and the last the beginning of one, as with any quotation.
-    """
+    """Matches a quotation as a sequence of words. Its first word may be the end of a longer word
+    in the text, its last one the beginning of one."""
 
     def __init__(self, text: str, old: str) -> None:
         self._text = text
@@ -53,7 +52,7 @@ class _Loosely:
         self._blanks = _WORD.split(old)
 
     def spans(self) -> Iterator[Iterator[tuple[int, int]]]:
-        """Where it is with other blanks, then where its words are."""
+        """Matches with different whitespace, then matches of the words."""
         if not self._wanted:
             return
         if len(self._wanted) == 1:
@@ -98,7 +97,7 @@ class _Loosely:
             yield from self._with_edges(start, end)
 
     def _with_edges(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The place with the blanks around it that were quoted, if there are such."""
+        """The match extended by the quoted whitespace around it, if present."""
         before = _blanks_before(self._text, start, self._blanks[0])
         after = _blanks_after(self._text, end, self._blanks[-1])
         if before is not None and after is not None:
@@ -138,9 +137,7 @@ def explain(text: str, old: str, miss: Missing | Ambiguous) -> str:
 
 
 def runs(items: Sequence[str], wanted: Sequence[str], start: int = 0) -> Iterator[int]:
-    """Every place, overlapping ones too, in time that grows with the lengths of both (Knuth,
-    Morris and Pratt's way): no item is looked at again for every beginning it could belong to.
-    """
+    """Every match, including overlapping ones, in linear time (Knuth-Morris-Pratt)."""
     falls = _falls(wanted)
     met = 0
     for at in range(start, len(items)):
@@ -194,7 +191,7 @@ def _places(text: str, piece: str, *, step: int) -> Iterator[int]:
 
 
 def _cut_in(text: str, cuts: list[tuple[int, int]], fresh: str) -> str:
-    """The text with `fresh` in place of every cut; cuts are counted in the evened text."""
+    """The text with every match replaced by `fresh`; positions refer to the normalised text."""
     doubled = _doubled(text)
     end = usual_end(lines_of(text)) if "\n" in fresh else "\n"
     fresh = fresh.replace("\n", end)
@@ -208,12 +205,12 @@ def _cut_in(text: str, cuts: list[tuple[int, int]], fresh: str) -> str:
 
 
 def _doubled(text: str) -> list[int]:
-    """Where, in the evened text, the line ends are that had two characters."""
+    """Positions in the normalised text of line endings that had two characters."""
     return [at - before for before, at in enumerate(_places(text, "\r\n", step=2))]
 
 
 def _falls(wanted: Sequence[str]) -> list[int]:
-    """For each number of items met: how many are still met if the next one is another."""
+    """The failure table: matched items that still match if the next one differs."""
     falls = [0, 0]
     met = 0
     for item in wanted[1:]:
@@ -251,7 +248,7 @@ def _miscounted(text: str, places: Sequence[int]) -> Miscounted:
 
 
 def _without_common_blanks(old: str, new: str) -> tuple[str, str]:
-    """Both without the blanks around them, as far as those are not to change."""
+    """Both without surrounding whitespace that does not change."""
     before = old[: len(old) - len(old.lstrip())]
     if before and new[: len(new) - len(new.lstrip())] == before:
         old, new = old[len(before) :], new[len(before) :]
@@ -271,7 +268,7 @@ def _cut_in_spans(text: str, spans: Sequence[tuple[int, int]], new: str) -> str:
 
 
 def _apart(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Those that do not overlap one before them."""
+    """Matches that do not overlap an earlier one."""
     chosen: list[tuple[int, int]] = []
     for span in spans:
         if not chosen or span[0] >= chosen[-1][1]:
@@ -280,7 +277,8 @@ def _apart(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _blanks_before(text: str, at: int, quoted: str) -> int | None:
-    """How many blanks before the place belong to it: of lines, no more than were quoted."""
+    """The number of blanks before the match that belong to it: no more line breaks than were
+    quoted."""
     if not quoted:
         return 0
     lines = quoted.count("\n")

@@ -1,10 +1,9 @@
-"""A command's output as a model should see it: readable, of a bounded length, without secrets.
+"""A command's output as the model should see it: readable, bounded, without secrets.
 
-Output comes in pieces that end anywhere, may be endless and may be no text at all. `Cleaner`
-turns the pieces into plain text much as a terminal would have shown it; `Preview` keeps
-the beginning and the end of any amount of text. Both take constant memory. `Hiding` takes out
-secrets that are known, also where one comes in two pieces. A short one is left: it would be
-found in ordinary words.
+Output comes in pieces that end anywhere, may be endless and may not be text. `Cleaner` turns them
+into plain text much as a terminal would show it. `Preview` keeps the beginning and the end. Both
+use constant memory. `Hiding` removes known secrets, also across pieces. Short secrets are left,
+because they would match ordinary words.
 """
 
 import json
@@ -14,11 +13,11 @@ from itertools import groupby
 
 SHORTEST = 12
 HIDDEN = "[secret hidden]"
-"""What is read in the place of a secret."""
+"""Replaces a secret."""
 
 
 class Hiding:
-    """Knows the secrets, and shows none of them."""
+    """Removes known secrets from text."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         known = {secret for secret in secrets if len(secret) >= SHORTEST}
@@ -35,7 +34,7 @@ class Hiding:
         return HidingStream(self)
 
     def begun_in(self, text: str) -> int:
-        """How many characters at the end of the text may be the beginning of a secret."""
+        """The number of trailing characters that may start a secret."""
         longest = max(map(len, self._secrets), default=1) - 1
         end = text[-longest:] if longest else ""
         return max(
@@ -50,15 +49,15 @@ class Hiding:
 
 
 class HidingStream:
-    """The same for a text that comes in pieces. What may be the beginning of a secret waits for
-    the piece after it."""
+    """The same for streamed text. A possible start of a secret is held back until the next
+    piece."""
 
     def __init__(self, hide: Hiding) -> None:
         self._hide = hide
         self._held = ""
 
     def add(self, piece: str) -> str:
-        """As much of the text so far as can no longer be part of a secret."""
+        """Return the part of the text so far that cannot be part of a secret any more."""
         text = self._hide(self._held + piece)
         at = len(text) - self._hide.begun_in(text)
         self._held = text[at:]
@@ -74,7 +73,7 @@ def _places(character: str, text: str) -> Iterable[int]:
 
 
 LONGEST_LINE = 4096
-"""Characters after which an unfinished line is given away, and can no longer be overwritten."""
+"""Characters after which an unfinished line is emitted and can no longer be overwritten."""
 LONGEST_ESCAPE = 1024
 
 _GAP = re.compile(r"\[… (\d+) lines, \d+ characters not shown …\]\n")
@@ -96,10 +95,9 @@ _SYMBOLS = {
 
 
 class Cleaner:
-    """Takes out escape sequences, and settles what was overwritten on its line.
+    """Removes escape sequences and applies carriage returns.
 
-    Of a progress bar its last state is left. Control characters that mean nothing in a text
-    become the symbols that stand for them.
+    Of a progress bar the last state is left. Other control characters become visible symbols.
     """
 
     def __init__(self) -> None:
@@ -107,7 +105,7 @@ class Cleaner:
         self._line = ""
 
     def add(self, piece: str) -> str:
-        """As much of the text so far as can no longer change."""
+        """Return the part of the text so far that cannot change any more."""
         text = self._line + self._without_escapes(piece)
         if _CONTROL.search(text):
             *lines, line = text.split("\n")
@@ -158,7 +156,7 @@ class Preview:
         return self.total == len(self._head) + len(self._tail)
 
     def text(self) -> str:
-        """What was kept, and between its halves how much was not."""
+        """The kept text, with the number of omitted bytes in between."""
         if self.complete:
             return collapsed((self._head + self._tail).decode())
         head, tail = (part.decode("utf-8", "ignore") for part in (self._head, self._tail))
@@ -167,12 +165,12 @@ class Preview:
 
 
 def gap(lines: int, characters: int) -> str:
-    """A line that stands for output which is not shown while it comes."""
+    """A line in place of output that is not shown live."""
     return f"[… {lines} lines, {characters} characters not shown …]\n"
 
 
 def lines_in_gap(text: str) -> int | None:
-    """How many lines such a line stands for; None for any other text."""
+    """The number of lines such a line stands for; None for other text."""
     found = _GAP.fullmatch(text)
     return int(found[1]) if found else None
 
@@ -184,7 +182,7 @@ def readable(text: str) -> str:
 
 
 def collapsed(text: str) -> str:
-    """The text with runs of one and the same line told in a line, where that is shorter."""
+    """The text with runs of equal lines collapsed, where that is shorter."""
     lines: list[str] = []
     for line, run in groupby(text.splitlines(keepends=True)):
         repeated = list(run)[1:]
@@ -195,7 +193,7 @@ def collapsed(text: str) -> str:
 
 
 def _last_state(line: str) -> str:
-    """An unfinished line without what a carriage return has had overwritten."""
+    """An unfinished line after applying carriage returns."""
     states = [state for state in line.split("\r") if state]
     return (states[-1] if states else "") + ("\r" if line.endswith("\r") else "")
 

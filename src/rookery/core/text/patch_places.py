@@ -1,9 +1,9 @@
-"""Hunks of a patch: find their places in a file, and make their changes there.
+"""Applies the hunks of a patch: finds their places in a file and changes the lines there.
 
-Each hunk is looked for below the one before it and stands at the first place that fits. The
-strictest view that sees any place decides: the lines as they are, then but for blanks at their
-ends, then but for indentation, then but for typographic characters. Lines that a hunk keeps
-stay as the file has them, to the byte, and so does what the last line ends with.
+Each hunk is searched below the previous one and applies at the first place that fits, in the
+strictest view with a match: exactly, ignoring trailing blanks, ignoring indentation, ignoring
+typographic characters. Lines that a hunk keeps stay exactly as in the file, and so does the end of
+the last line.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ VIEWS: tuple[_View, ...] = (
 
 
 class Lost(Struct, frozen=True):
-    """Lines that are not in the file where they have to be: at line `start`, from 0, or below."""
+    """Lines that are not in the file at line `start` (from 0) or below."""
 
     hunk: Hunk
     wanted: tuple[str, ...]
@@ -39,7 +39,7 @@ class Lost(Struct, frozen=True):
 
 
 class Pointless(Struct, frozen=True):
-    """A hunk that names lines to pass and then none to stand beside."""
+    """A hunk with headers but without context lines."""
 
     hunk: Hunk
 
@@ -99,14 +99,14 @@ def _whereabouts(text: str, hunk: Hunk, wanted: Sequence[str], start: int) -> st
 
 
 class _Rows:
-    """The lines of a file in every view; each is made when it is first asked for."""
+    """The lines of a file in every view, each computed on first use."""
 
     def __init__(self, rows: Sequence[str]) -> None:
         self.rows = rows
         self._seen: dict[_View, tuple[list[str], frozenset[str]]] = {}
 
     def first(self, wanted: Sequence[str], start: int) -> tuple[int, Adapt] | None:
-        """The first place at or below `start`, and what the new lines there need."""
+        """The first place at or below `start`, and how to adapt the new lines."""
         for view in VIEWS:
             rows, known = self._in(view)
             sought = [view(row) for row in wanted]
@@ -161,7 +161,7 @@ def _place(rows: _Rows, hunk: Hunk, position: int) -> _Place | Miss:
 
 
 def _without_last_empty(hunk: Hunk) -> Hunk | None:
-    """The hunk without the empty line by which some mean the end of the last line."""
+    """The hunk without the empty line that some models add for the final line break."""
     rows = list(hunk.rows)
     at = max(place for place, row in enumerate(rows) if row.sign is not Sign.ADDED)
     row = rows[at]
@@ -197,7 +197,7 @@ def _changed(
 
 
 def _closed(lines: list[Line], usual: str) -> list[Line]:
-    """A last line that had no end and has others below it now gets one; theirs goes."""
+    """Move a missing final line break to the new last line."""
     for at, line in enumerate(lines[:-1]):
         if not line.end:
             lines[at] = Line(line.text, usual)

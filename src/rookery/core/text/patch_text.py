@@ -43,9 +43,8 @@ class PatchRow(Struct, frozen=True):
 
 
 class Hunk(Struct, frozen=True):
-    """Rows that belong together. `headers` are lines of the file to be passed on the way to
-    them; `line` is where the hunk begins in the patch.
-    """
+    """`headers` are lines of the file to pass first; `line` is where the hunk starts in the
+    patch."""
 
     line: int
     headers: tuple[str, ...] = ()
@@ -73,7 +72,7 @@ class Deletion(Struct, frozen=True):
 
 
 class Update(Struct, frozen=True):
-    """`to` is the path the file moves to; empty if it stays."""
+    """`to` is the new path; empty if the file is not moved."""
 
     line: int
     path: str
@@ -106,7 +105,7 @@ def parse(patch: str) -> tuple[Section, ...] | MalformedPatch:
 
 
 def _between_the_marks(rows: Sequence[str]) -> list[_Numbered]:
-    """The rows of the patch proper, numbered as they were sent."""
+    """The rows between the begin and end marks, with their line numbers."""
     numbered = _trimmed([*enumerate(rows, 1)])
     if numbered and (heredoc := _HEREDOC.match(numbered[0][1].strip())):
         closed = numbered[-1][1].strip() == heredoc[2]
@@ -189,7 +188,7 @@ def _update(number: int, path: str, body: list[_Numbered]) -> Update:
 
 
 def _hunks(body: Sequence[_Numbered]) -> Iterator[list[_Numbered]]:
-    """The rows of each hunk: from its '@@' to that of the next, or to the end of the file."""
+    """The rows of each hunk, from one '@@' to the next or to the end."""
     rows: list[_Numbered] = []
     for number, row in body:
         if _is_header(row) and rows and not _is_header(rows[-1][1]):

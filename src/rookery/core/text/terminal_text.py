@@ -1,7 +1,8 @@
-"""Text made safe and pretty for a terminal."""
+"""Makes text safe and readable for a terminal."""
 
 import re
 import unicodedata
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -15,7 +16,7 @@ def _shown(code: int) -> str:
 
 
 class _Table(dict[int, str | int]):
-    """What each character is shown as. What it is not about is found out once."""
+    """A translation table that is filled on demand."""
 
     def __missing__(self, code: int) -> str | int:
         hidden = any(first <= code <= last for first, last in INVISIBLE)
@@ -31,14 +32,14 @@ _LINE_TABLE = _Table({**_CONTROLS, 0x09: "␉", 0x0A: "␊", 0x0D: "␍"})
 
 
 def harmless(text: str) -> str:
-    """The text without anything that moves the cursor, hides or reorders what is read."""
+    """The text without anything that moves the cursor, or hides or reorders text."""
     if text.isascii() and text.isprintable():
         return text
     return _translated(text.replace("\r\n", "\n"), _TABLE)
 
 
 def harmless_line(text: str) -> str:
-    """A name or a title on one line, so that it cannot pretend to be several."""
+    """A name or title on one line."""
     return _translated(text, _LINE_TABLE)
 
 
@@ -47,7 +48,7 @@ _INSIDE_EMOJI = f"(?<=[{EMOJI}\ufe0f]){_JOINER}(?=[{EMOJI}])"
 
 
 def _translated(text: str, table: _Table) -> str:
-    """A joiner between two emoji makes one of them, and hides nothing."""
+    """A joiner between two emoji is kept: it hides nothing."""
     if _JOINER not in text:
         return text.translate(table)
     return _JOINER.join(part.translate(table) for part in re.split(_INSIDE_EMOJI, text))
@@ -57,7 +58,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def cells_of(text: str) -> int:
-    """How many columns of a terminal a text takes; colours take none."""
+    """The number of terminal columns of a text; colours take none."""
     if text.isascii() and text.isprintable():
         return len(text)
     return sum(map(_cells, _COLOUR.sub("", text)))
@@ -77,13 +78,13 @@ _DRAWN = {" ": "␣", "\t": "␉"}
 _BLANK_LINES = re.compile(r"^(?:[ \t␍]*\n){3,}", re.M)
 _BLANK_DIFF_LINES = re.compile(r"^([+ -]?)[ \t]*\n(?:\1[ \t]*\n){2,}", re.M)
 LONGEST_DRAWN = 16
-"""Blanks in a row that are drawn one by one; of more the number is told."""
+"""Blanks in a row that are drawn; longer runs are shown as a number."""
 
 
 def plainly_visible(text: str) -> str:
-    """A command or a path with nothing in it that one would not see: what is invisible is spelled
-    out, and so are the blanks that push words out of sight. Its lines stay lines, but a run of
-    blank ones becomes a line that counts them."""
+    """A command or path with invisible characters spelled out, and with long runs of blanks,
+    which push words out of sight. Lines stay lines, but a run of blank ones becomes one line
+    with their number."""
     if not (text.isascii() and text.isprintable()):
         text = "".join(map(_spelled_out, text))
         text = _BLANK_LINES.sub(lambda run: _counted_lines(run[0]), text)
@@ -96,7 +97,7 @@ def visible_line(text: str) -> str:
 
 
 def folded_diff(diff: str) -> str:
-    """A diff without long runs of blank lines, which push the rest of it out of sight."""
+    """A diff without long runs of blank lines, which push the rest out of sight."""
     return _BLANK_DIFF_LINES.sub(lambda run: run[1] + _counted_lines(run[0]), diff)
 
 
@@ -104,17 +105,17 @@ def _counted_lines(lines: str) -> str:
     return f"<{lines.count(chr(10))} blank lines>\n"
 
 
-_NOBODY_KNOWS = "[\ue000-\uf8ff\U000f0000-\U0010ffff]"
+_UNKNOWN = "[\ue000-\uf8ff\U000f0000-\U0010ffff]"
 
 
 def approvable(text: str) -> str:
-    """A change of files that somebody is to judge, harmless and without private characters, which
-    look different everywhere."""
-    return re.sub(_NOBODY_KNOWS, lambda found: f"<U+{ord(found[0]):04X}>", harmless(text))
+    """A diff for approval: safe to print, and without private-use characters, which look
+    different everywhere."""
+    return re.sub(_UNKNOWN, lambda found: f"<U+{ord(found[0]):04X}>", harmless(text))
 
 
-def seen_letters(text: str) -> str:
-    """Each character as one that is seen, for a field in which places are counted."""
+def visible_characters(text: str) -> str:
+    """Each character as a visible one, for a field in which positions count."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(map(_letter, text))
@@ -161,7 +162,7 @@ _STAND_INS = {
 
 
 def spell_plainly(error: UnicodeError) -> tuple[str, int]:
-    """What is printed instead of characters that an encoding lacks; for `codecs`."""
+    """A `codecs` error handler: prints a replacement for characters the encoding lacks."""
     assert isinstance(error, UnicodeEncodeError)
     lacking = error.object[error.start : error.end]
     return "".join(_STAND_INS.get(char, "?") for char in lacking), error.end
@@ -171,7 +172,7 @@ _END = "\x1b[0m"
 
 
 class Paint(Struct, frozen=True):
-    """Colours, or none."""
+    """Colours text, if `on`."""
 
     on: bool
 
@@ -215,3 +216,30 @@ class Paint(Struct, frozen=True):
                 return self.cyan(line)
             case _:
                 return line
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def aligned(
+    rows: Sequence[Sequence[str]],
+    *,
+    right: frozenset[int] = frozenset(),
+    shown: Callable[[str], str] = harmless_line,
+) -> list[str]:
+    """A table; the columns named in `right` are numbers."""
+    cells = [list(map(shown, row)) for row in rows]
+    widths = [max(map(cells_of, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(
+            _padded(cell, width, right=place in right)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def _padded(cell: str, width: int, *, right: bool) -> str:
+    space = " " * (width - cells_of(cell))
+    return space + cell if right else cell + space

@@ -1,10 +1,9 @@
 """A text as lines, and the differences between two texts.
 
-Lines remember how they end, so that an edit can leave them as they were. A model is shown them
-numbered, and cut where they are too long. `line_diff` is a change as people read it.
-`exact_pieces` and `stands_as_before` tell whether an edit named the exact text it replaces and
-still applies to a file that changed elsewhere; nothing is guessed there, and only line ends are
-not told apart.
+Lines keep their endings, so that an edit can leave them unchanged. The model sees them numbered,
+and cut where they are too long. `line_diff` is a diff for people. `exact_pieces` and
+`unchanged_around` say whether an edit quoted the exact text it replaces and still applies to a file
+that changed elsewhere. They never guess; only line endings may differ.
 """
 
 import re
@@ -24,9 +23,9 @@ class Line(NamedTuple):
 
 
 def lines_of(text: str) -> list[Line]:
-    """Joined again they are the text. A final line end opens no further line.
+    """Joined, they are the text. A final line break starts no further line.
 
-    A carriage return alone ends a line only in a text that has no other line ends.
+    A carriage return alone ends a line only in a text without other line breaks.
     """
     bare = "\r" in text and "\n" not in text
     pieces = re.split(r"(\r)" if bare else r"(\r\n|\n)", text)
@@ -35,7 +34,7 @@ def lines_of(text: str) -> list[Line]:
 
 
 def rows_of(text: str) -> list[str]:
-    """The lines by the same rule, to look at: quicker, and a row may keep its carriage return."""
+    """The same lines for display: faster, and a row may keep its carriage return."""
     bare = "\r" in text and "\n" not in text
     rows = text.split("\r" if bare else "\n")
     return rows if rows[-1] else rows[:-1]
@@ -46,7 +45,7 @@ def joined(lines: Sequence[Line]) -> str:
 
 
 def usual_end(lines: Sequence[Line]) -> str:
-    """The line end that most of the lines have."""
+    """The most common line ending."""
     ends = Counter(line.end for line in lines if line.end)
     return ends.most_common(1)[0][0] if ends else "\n"
 
@@ -59,11 +58,11 @@ def rewritten(
     end: str,
     adapt: Callable[[str], str] = str,
 ) -> list[Line]:
-    """The found lines after a change of `old` into `new`.
+    """The found lines after changing `old` into `new`.
 
-    `old` is the found lines as somebody quoted them. What the quotation and its replacement
-    begin and end with alike stays as it was found, to the byte; the lines between are adapted
-    and take over the ends of those they replace. A last line without an end stays without.
+    `old` is the found lines as quoted. The common beginning and end of both stay exactly as found;
+    the lines between are adapted and take the endings of the lines they replace. A last line
+    without an ending stays without.
     """
     head = alike(old, new)
     tail = alike(old[head:][::-1], new[head:][::-1])
@@ -80,7 +79,7 @@ def rewritten(
 
 
 def with_ends_of(old: str, new: str) -> str:
-    """`new` with the line ends that `old` has, where `new` says nothing of its own."""
+    """`new` with the line endings of `old`, where `new` has none of its own."""
     if "\r" not in old or "\r" in new:
         return new
     if "\n" not in old:
@@ -102,13 +101,13 @@ def with_ends_of(old: str, new: str) -> str:
 
 
 def alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many items both begin with."""
+    """The length of the common prefix."""
     different = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return next(different, min(len(one), len(other)))
 
 
 class Span(Struct, frozen=True):
-    """Lines by their places in a text, counted from 0; the last one is included."""
+    """A range of lines, from 0, including the last."""
 
     first: int
     last: int
@@ -118,7 +117,7 @@ class Span(Struct, frozen=True):
 
 
 class Passage(Struct, frozen=True, kw_only=True):
-    """Lines that are shown. `uncut` if every one of them is there to its end."""
+    """Lines for display. `uncut` if none of them was shortened."""
 
     span: Span
     rows: tuple[str, ...]
@@ -127,7 +126,7 @@ class Passage(Struct, frozen=True, kw_only=True):
 
 
 def joined_spans(spans: Iterable[Span]) -> list[Span]:
-    """The same lines in order, each in one span only."""
+    """The same lines in order, with overlaps merged."""
     joined: list[Span] = []
     for span in sorted(spans, key=lambda span: span.first):
         if joined and span.first <= joined[-1].last + 1:
@@ -138,7 +137,7 @@ def joined_spans(spans: Iterable[Span]) -> list[Span]:
 
 
 def passage(rows: Sequence[str], span: Span, *, width: int, longest: int, room: int) -> Passage:
-    """As many of the lines as there is room for in bytes, but at least one."""
+    """As many lines as fit in this many bytes, but at least one."""
     shown: list[str] = []
     size, uncut = 0, True
     for number in range(span.first, span.last + 1):
@@ -160,10 +159,10 @@ def _cut(row: str, longest: int) -> str:
 
 CONTEXT = 3
 COMPARED_LINES = 20_000
-"""Above this, what changed is shown as one block: finding small changes could take minutes."""
+"""Above this, the change is shown as one block: a detailed diff could take minutes."""
 
 LONGEST_SHOWN = 6_000
-"""Characters of a difference that the model is shown of one file."""
+"""Characters of one file's difference that the model sees."""
 ONLY_LINE_ENDS = "(Only line ends or the end of the last line differ.)"
 LEFT_OUT = "[The rest of the difference is left out. Read the file before you write all of it.]"
 
@@ -175,7 +174,7 @@ class LineDiff(Struct, frozen=True):
 
 
 def line_diff(old: str, new: str) -> LineDiff:
-    """Hunks without file headers. Line ends are not shown and do not count."""
+    """Hunks without file headers. Line endings are ignored."""
     before = [line.text for line in lines_of(old)]
     after = [line.text for line in lines_of(new)]
     rows = _rows(before, after)
@@ -187,7 +186,7 @@ def line_diff(old: str, new: str) -> LineDiff:
 
 
 def shown_difference(old: str, new: str) -> tuple[str, bool]:
-    """What the model is shown of a difference, and whether that is all of it."""
+    """The difference for the model, and whether it is complete."""
     text = line_diff(as_utf8(old), as_utf8(new)).text
     if len(text) > LONGEST_SHOWN:
         return f"{text[:LONGEST_SHOWN]}\n{LEFT_OUT}", False
@@ -216,21 +215,22 @@ def _rows(before: list[str], after: list[str]) -> list[str]:
 
 
 class Swap(Struct, frozen=True):
-    """A piece of text as the model quoted it, and what shall stand there instead."""
+    """Text as the model quoted it, and its replacement."""
 
     old: str
     new: str
     lines: bool = False
-    """Whether whole lines are meant."""
+    """Whether it consists of whole lines."""
 
 
 def line_swap(old: Iterable[str], new: Iterable[str]) -> Swap:
-    """The same for whole lines."""
+    """A swap of whole lines."""
     return Swap("".join(f"{row}\n" for row in old), "".join(f"{row}\n" for row in new), True)
 
 
 def exact_pieces(text: str, edited: str, swaps: Sequence[Swap]) -> tuple[str, ...]:
-    """The replaced pieces, if each is in the text once and nothing else was changed; else none."""
+    """The replaced pieces, if each occurs once in the text and nothing else changed; otherwise
+    none."""
     even = _closed(text)
     places = ((_only_place(even, _even(swap.old)), swap) for swap in swaps)
     found = sorted(places, key=lambda place: place[0])
@@ -247,9 +247,9 @@ def exact_pieces(text: str, edited: str, swaps: Sequence[Swap]) -> tuple[str, ..
     return tuple(_even(swap.old) for swap in swaps) if made == _closed(edited) else ()
 
 
-def stands_as_before(was: str, now: str, pieces: Sequence[str]) -> bool:
-    """Whether a text changed only elsewhere: each piece is in both versions once, and no line
-    that it is part of was changed, added or removed."""
+def unchanged_around(was: str, now: str, pieces: Sequence[str]) -> bool:
+    """Whether a text changed only elsewhere: each piece occurs once in both versions, and none
+    of its lines was changed, added or removed."""
     before, after = _closed(was), _closed(now)
     spans = [(_span(before, piece), _span(after, piece)) for piece in pieces]
     if not spans or any(old is None or new is None for old, new in spans):
@@ -263,7 +263,7 @@ _Block = tuple[int, int, int]
 
 
 def _span(text: str, piece: str) -> _Span | None:
-    """The first and the last line of the only place of a piece."""
+    """The first and last line of the only match of a piece."""
     if (at := _only_place(text, piece)) < 0:
         return None
     first = text.count("\n", 0, at)
@@ -283,7 +283,7 @@ def _holds(block: _Block, old: _Span | None, new: _Span | None) -> bool:
 
 
 def _equal_blocks(before: list[str], after: list[str]) -> list[_Block]:
-    """Runs of lines that both have, in the same order: where each begins, and how many."""
+    """Common runs of lines, in the same order: their starts and lengths."""
     head = alike(before, after)
     tail = alike(before[head:][::-1], after[head:][::-1])
     left, right = before[head : len(before) - tail], after[head : len(after) - tail]
@@ -295,7 +295,7 @@ def _equal_blocks(before: list[str], after: list[str]) -> list[_Block]:
 
 
 def _only_place(text: str, piece: str) -> int:
-    """Where a piece is; -1 if it is nowhere, or in more than one place."""
+    """The position of a piece; -1 if it does not occur exactly once."""
     at = text.find(piece) if piece else -1
     return at if at >= 0 and text.find(piece, at + 1) < 0 else -1
 
@@ -305,6 +305,6 @@ def _even(text: str) -> str:
 
 
 def _closed(text: str) -> str:
-    """Even, and with an end of its last line."""
+    """Normalised, and with a final line break."""
     even = _even(text)
     return even if even.endswith("\n") else f"{even}\n"

@@ -1,52 +1,177 @@
-"""What a tool is about to do, the permit to do it, and what became of it.
+"""An action a tool wants to perform, the permit for it, and its outcome.
 
-The permit covers exactly what the action names. Files and processes refuse whoever comes without
-one.
+A permit covers exactly what the action names. Files and processes refuse to act without one.
 """
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import IntEnum, StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct, field
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image
-from rookery.core.command_lines import GitUse, Judgement, Plain
 from rookery.core.facts import Change, Ending, Seen, Spent
+
+Errors: TypeAlias = Literal["kept", "with output", "dropped"]
+When: TypeAlias = Literal["always", "succeeded", "failed"]
+Output: TypeAlias = Literal["kept", "dropped"]
+
+
+class PlainCommand(Struct, frozen=True):
+    """One program and its arguments. `errors` says where its standard error goes, `output` what
+    becomes of the rest. It runs in `folder`, seen from where the line runs. `patterns` are those
+    of file names that a shell would put in for words, by the places of these. `source` is the
+    file that is its standard input, if it names one."""
+
+    words: tuple[str, ...]
+    errors: Errors = "kept"
+    output: Output = "kept"
+    folder: str = ""
+    patterns: tuple[tuple[int, str], ...] = ()
+    source: str = ""
+
+
+class Pipeline(Struct, frozen=True):
+    """Commands whose output is each the next one's input; `when` it is run, by how the pipeline
+    before it ended."""
+
+    commands: tuple[PlainCommand, ...]
+    when: When = "always"
+
+
+Plain: TypeAlias = tuple[Pipeline, ...]
+
+
+def program_name(said: str) -> str:
+    """A program's name whatever folder and letter case it was called by."""
+    name = said.rstrip("/").rpartition("/")[2].lower()
+    return name.removesuffix(".exe")
+
+
+class Deed(StrEnum):
+    READ = "read"
+    WRITE = "write"
+    DELETE = "delete"
+
+
+class Target(Struct, frozen=True):
+    """A file or folder that a command names, and what it would do to it.
+
+    `path` is as permits know it: relative to the workspace, or absolute outside it. A `reach`
+    says how much that is, such as "214 files below build/". It is `deep` if what is below a
+    folder is read as well.
+    """
+
+    deed: Deed
+    path: str
+    outside: bool = False
+    reach: str = ""
+    deep: bool = False
+
+
+class GitUse(StrEnum):
+    """What a command line has to do with git's own folder."""
+
+    NONE = "none"
+    """It does not run git, or only to read."""
+    PART = "part"
+    """It runs git, and other programs that may change files too."""
+    ONLY = "only"
+    """Git is the only one of its programs that may change files."""
+
+
+class GitShown(IntEnum):
+    """Which files a git command may show besides those that it names as files."""
+
+    NOTHING = 0
+    NAMED = 1
+    """Those below the paths that it names."""
+    ANYTHING = 2
+    """Any that git has, now or in an old commit."""
+
+
+class Judgement(Struct, frozen=True, kw_only=True):
+    """`commands` are the words of every simple command the line would run, at any depth.
+
+    `why_not` is why it is not completely understood; empty if it is. Then `plain` is what is
+    run instead of the text, if it needs no shell at all and only reads what it may. `spelled`
+    is the same for a line that only a rule of the user's can allow. `dangers` are the reasons for
+    asking whatever the settings say. `notes` tell a person what it would do. `too_deep` means
+    that there may be commands which are not among `commands`. `needs_keys` if all of them are
+    among those that run outside the sandbox. `redefines` if `git` may be another program: the line
+    sets such variables or functions, or `PATH` has another one first. `redirects` if the shell
+    itself writes files. `shown` says for each of the commands what git may print by it, and
+    `hosts` are those that programs of the network name, as `host:port`.
+    """
+
+    commands: tuple[tuple[str, ...], ...] = ()
+    line: tuple[str, str] | None = None
+    """The command that was judged and the folder it would run in: it is of no other."""
+    written: Plain | None = None
+    """The line as it was written, if it is so plain that no shell is needed to read it."""
+    shown: tuple[GitShown, ...] = ()
+    plain: Plain | None = None
+    spelled: Plain | None = None
+    targets: tuple[Target, ...] = ()
+    network: bool = False
+    why_not: str = ""
+    dangers: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    too_deep: bool = False
+    needs_keys: bool = False
+    redefines: bool = False
+    redirects: bool = False
+    hosts: tuple[str, ...] = ()
+    git: GitUse = GitUse.NONE
+    keeps_references: bool = True
+    """Git has no part in it if a branch, a tag or a stash is gone afterwards."""
+    only_moves_files: bool = False
+    """Every program of the line is git, or one that copies, moves or unpacks files: then whoever
+    approved it has seen what it does."""
+    meant_to_read: bool = False
+    """All its programs only read, by what is known of them. Git may still run programs that the
+    folder names, so this allows nothing."""
+
+    @property
+    def only_reads(self) -> bool:
+        """It is known to change nothing here or elsewhere."""
+        return not (self.why_not or self.network or self.dangers) and all(
+            target.deed is Deed.READ for target in self.targets
+        )
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What became of an action that was performed. The model reads `text`."""
+    """The result of a performed action. The model reads `text`."""
 
     text: str
     ending: Ending = Ending.DONE
     images: tuple[Image, ...] = ()
     exit_code: int | None = None
     seen: tuple[Seen, ...] = ()
-    """The files the model is shown by this."""
+    """The files that this shows to the model."""
     spent: Spent | None = None
-    """What had been used when the child task that did it ended."""
+    """Usage of the child task that did the work."""
     refusal: str = ""
-    """The code of the rule of governance that refused the call."""
+    """Code of the governance rule that refused the call."""
     would_change: bool = False
-    """It was refused, and might have changed something."""
+    """Whether a refused call might have changed something."""
     blocked: tuple[str, ...] = ()
-    """Hosts that it tried to reach and may not, as `host:port`."""
+    """Hosts it was blocked from, as `host:port`."""
     halts: bool = False
-    """A hook wants the task to stop after it."""
+    """Whether a hook stops the task after this call."""
 
 
 class Action(Struct, frozen=True, kw_only=True, dict=True):
-    """What a tool is about to do. Nothing has changed until `perform` is awaited.
+    """What a tool wants to do. Nothing changes until `perform` is awaited.
 
-    `reads`, `changes`, `command` and `external` are all it may touch: the permit covers
-    exactly those. `judgement` is what is known of the command. `payload` is what clients are
-    shown of the call, beside title, diff and `notes`. `whole` names files that are replaced
-    without regard to what is in them, `ordinary` files that are protected, but not against a
-    change like this one.
+    `reads`, `changes`, `command` and `external` are all it may touch: the permit covers exactly
+    those. `judgement` is the analysis of the command. `payload` is shown to clients beside title,
+    diff and `notes`. `whole` names files that are replaced regardless of their content. `ordinary`
+    names protected files that this kind of change may touch without a question.
     """
 
     title: str
@@ -55,23 +180,23 @@ class Action(Struct, frozen=True, kw_only=True, dict=True):
     changes: Sequence[Change] = ()
     whole: Sequence[str] = ()
     searched: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The pieces of text that an edit replaces in a file. Each is in it once, as quoted, and the
-    edit changes nothing else. Files that are edited in another way are not named."""
+    """Text that an edit replaces, by file. Each piece occurs exactly once, and the edit changes
+    nothing else. Files edited in another way are not listed."""
     ordinary: Sequence[str] = ()
     command: str = ""
     cwd: str = ""
     where: str = ""
-    """What a command is confined to, in a line for whoever is asked."""
+    """What a command is confined to, as one line for the approval question."""
     judgement: Judgement | None = None
     external: str = ""
     spares_files: bool = False
-    """What it does elsewhere, it cannot do to files here."""
+    """Whether it cannot change files of the workspace."""
     ask_as: AskKind = AskKind.TOOL
-    """What kind of question it makes, unless it is a command."""
+    """The kind of question to ask, unless it is a command."""
     child: str = ""
-    """The task that is to do the work; what it does is asked about there."""
+    """The sub-task that will do the work; its actions are approved there."""
     mode: str = ""
-    """The mode in which the task would go on."""
+    """The mode to switch the task to."""
     diff: str = ""
     notes: Sequence[str] = ()
     payload: Mapping[str, Any] = field(default_factory=dict)
@@ -87,14 +212,15 @@ class Action(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def may_change_files(self) -> bool:
-        """A line that needs a shell may do more than can be read from it."""
+        """True for every command line that needs a shell: it may do more than the analysis
+        shows."""
         judged = self.judgement
         only_reads = judged is not None and judged.plain is not None and judged.only_reads
         return self.changes_things and not (only_reads or self.spares_files)
 
     @property
-    def only_looks(self) -> bool:
-        """It changes nothing, and it changes nothing about how the task goes on."""
+    def is_read_only(self) -> bool:
+        """Whether it changes nothing, neither outside nor in the task."""
         return not (self.changes_things or self.child or self.mode)
 
     @property
@@ -103,8 +229,9 @@ class Action(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def digest(self) -> str:
-        """Of everything the action may touch: what a yes is bound to. The id of a child is new
-        for every attempt, and so is no part of it: after a restart the same is asked again."""
+        """Hash of everything the action may touch; an approval is bound to it. The id of a child
+        is left out because it is new for every attempt: after a restart the same question is
+        asked again."""
         scope = (
             self.title,
             list(self.reads),
@@ -122,9 +249,8 @@ class Action(Struct, frozen=True, kw_only=True, dict=True):
 
 
 class Permit(Struct, frozen=True):
-    """Leave to make one action happen. Only the gate makes permits; files and processes
-    refuse whoever comes without one, or with one for something else.
-    """
+    """Permission for one action. Only the gate makes permits. Files and processes refuse to act
+    without one, or with one for another action."""
 
     digest: str
     reads: frozenset[str] = frozenset()
@@ -132,18 +258,18 @@ class Permit(Struct, frozen=True):
     command: str = ""
     cwd: str = ""
     plain: Plain | None = None
-    """What to run instead of giving the command to a shell: it was understood completely."""
+    """What to run without a shell, if the command was understood completely."""
     confined: bool = True
-    """Whether the command stays in the sandbox."""
+    """Whether the command runs in the sandbox."""
     writable: frozenset[str] | None = None
-    """The only folders and files of the workspace that the command may write to; None: all."""
+    """The only paths of the workspace that the command may write to; None for all."""
     git: GitUse = GitUse.NONE
-    """Whether the command may write in git's own folders."""
+    """Whether the command may write to git's own folders."""
     hosts: frozenset[str] = frozenset()
-    """Hosts that the command may reach besides the known ones."""
+    """Hosts that the command may reach besides the default ones."""
     withheld: Callable[[str], bool] | None = None
-    """Whether a file of the workspace is left out wherever folders are looked through."""
+    """Whether listings and searches leave out a file of the workspace."""
     by_hand: bool = False
-    """Whether a person was asked about exactly this, and said yes."""
+    """Whether a person approved exactly this action."""
     named: frozenset[str] = frozenset()
-    """What the command writes or deletes, as far as its line tells."""
+    """Paths that the command line is known to write or delete."""

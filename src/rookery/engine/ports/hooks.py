@@ -1,10 +1,13 @@
-"""Who has a say in an action: hooks, governance, the user's rules. And the logs they read.
+"""Hooks, governance, the user's rules, and the logs they read.
 
-A hook has an opinion and no power: it cannot ask, write or stop anything itself.
+A hook rules on an action. It cannot ask, write or stop anything itself.
 """
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec.structs import replace
 
 from rookery.core.asks import Ruling
 from rookery.core.blocks import ToolCall
@@ -13,10 +16,21 @@ from rookery.core.folds.task_state import TaskState
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.engine.ports.workspace import Restored
+from rookery.errors import CommandRejected, Denied
+
+if TYPE_CHECKING:
+    from rookery.core.refusals import Refusal
+
+
+def denial_of(refusal: "Refusal", call: ToolCall, *, halts: bool = False) -> Denied:
+    """The refusal of a call as the model reads it, with a code that a program can go by."""
+    said = replace(refusal, tool=call.name, tool_use_id=call.id)
+    text = json.dumps(said.to_json(), ensure_ascii=False)
+    return Denied(text, code=refusal.code, retryable=refusal.retryable, halts=halts)
 
 
 class TaskLog(Protocol):
-    """What has happened in a task, and what is true by now."""
+    """The events of a task and its current state."""
 
     state: TaskState
     ended: bool
@@ -31,13 +45,13 @@ class TaskLog(Protocol):
 
 
 class LogStore(Protocol):
-    """Where one task's lasting events are kept."""
+    """Stores the lasting events of one task."""
 
     recovered: str
-    """What had to be set aside when the store was opened, in a sentence; usually nothing."""
+    """What was repaired when the store was opened, as a sentence; usually empty."""
 
     def write(self, event: Event) -> None:
-        """Durable when it returns, as far as its fact demands. Raises `StorageError`."""
+        """Write an event, durably if its fact demands it. Raises `StorageError`."""
         ...
 
     def read(self) -> list[Event]: ...
@@ -45,7 +59,7 @@ class LogStore(Protocol):
 
 
 class TaskLogs(Protocol):
-    """The stores of all tasks. All of these raise `StorageError`."""
+    """The stores of all tasks. Every method raises `StorageError`."""
 
     def exists(self, task_id: str) -> bool: ...
     def create(self, task_id: str) -> LogStore: ...
@@ -53,194 +67,156 @@ class TaskLogs(Protocol):
     def delete(self, task_id: str) -> None: ...
 
 
+class StoredJournals(Protocol):
+    """The journals of tasks, for whoever catches up with what they did. Both raise
+    `StorageError`."""
+
+    def events_of(self, task_id: str) -> Sequence[Event] | None:
+        """As far as they can be read: None while a process works on the task, and none at all if
+        it was deleted."""
+        ...
+
+    def lost_lines(self, task_id: str) -> int:
+        """How many whole lines cannot be read any more."""
+        ...
+
+
 class Hook(Protocol):
-    """Hears about an action before and after it. Has an opinion and no power."""
+    """Called before and after an action. It rules on the action and cannot act."""
 
     async def before(self, call: ToolCall, action: Action) -> Ruling: ...
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None: ...
 
 
-class UserHooks(Protocol):
-    """What the user's own programs want to hear of, and may refuse, besides calls."""
-
-    @property
-    def hears_prompts(self) -> bool:
-        """Whether any wants to hear of the user's messages before the model does."""
-        ...
-
-    async def prompted(self, text: str) -> str:
-        """The user said something. Why the model must not hear it; empty if it may."""
-        ...
-
-    async def condensing(self, trigger: Literal["auto", "manual"]) -> str:
-        """Why the conversation must not be condensed; empty if it may be."""
-        ...
-
-
-class CallRules(Hook, Protocol):
-    """What intents and the user's own programs say about calls."""
-
-    async def rewrite(self, call: ToolCall) -> ToolCall:
-        """The call as hooks of the user's want it to be made. Raises `Denied`."""
-        ...
-
-    async def asked(self, call: ToolCall, question: str) -> None:
-        """A person is about to be asked about a call. Raises `Denied` if a hook refuses it."""
-        ...
-
-    async def refused(
-        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None
-    ) -> None:
-        """It will not be made, by rule or because somebody said no."""
-        ...
-
-    async def permitted(
-        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None, permit: Permit
-    ) -> Permit:
-        """It is about to be made, with this permit or a narrower one, and that is on record.
-        Raises `Denied` if it must not be made after all."""
-        ...
-
-    async def ended(
-        self, call: ToolCall, action: Action, outcome: Outcome | None
-    ) -> Outcome | None:
-        """It was made, and the model reads this about it; None if nobody saw its end."""
-        ...
-
-
-class ChangeRecorder(Protocol):
-    """Puts on record what was done to files."""
+class ChangeRecorder:
+    """Records file changes. This base class records nothing."""
 
     async def changed(
         self, call_id: str, before: str, after: str, effects: Sequence[Effect]
     ) -> Sequence[str]:
-        """What lies between two checkpoints is what a command did. The files among them that a
-        person may want to have put back."""
-        ...
+        """Record what a command changed between two checkpoints. Returns the files that the user
+        may want to restore."""
+        return ()
 
-    async def restored(self, done: "Restored") -> None:
-        """Files were put back."""
-        ...
-
-
-class Governance(CallRules, ChangeRecorder, UserHooks, Protocol):
-    """Intents: why a task may change what it changes."""
-
-    async def begin(self) -> None:
-        """Before the first step of a task, or the first after it was picked up."""
-        ...
-
-    async def select(self, intent_id: str) -> None:
-        """The user wants the task to work for this intent. Raises `CommandRejected`."""
-        ...
-
-    async def check(
-        self,
-        act: Callable[[ToolCall, Action], Awaitable[Outcome]],
-        context: Callable[[ToolCall], ToolContext],
-    ) -> None:
-        """The work is said to be done: see whether it is."""
-        ...
-
-    async def remind(self) -> None:
-        """What the model was told may be among what is no longer sent."""
-        ...
-
-    def tools(self) -> Mapping[str, Tool[Any]]:
-        """What the model can do about its intent."""
-        ...
-
-    async def end(self) -> None:
-        """The task runs no more."""
-        ...
+    async def restored(self, done: Restored) -> None:
+        """Record that files were restored."""
 
 
-class Ungoverned:
-    hears_prompts = False
+class UserHooks:
+    """The user's hooks for events other than calls. This base class has none."""
 
-    async def prompted(self, text: str) -> str:
+    @property
+    def checks_messages(self) -> bool:
+        """Whether a hook checks the user's messages before the model sees them."""
+        return False
+
+    async def check_message(self, text: str) -> str:
+        """Check a message of the user. Returns why the model must not see it; empty if it may."""
         return ""
 
     async def condensing(self, trigger: Literal["auto", "manual"]) -> str:
+        """Why the conversation must not be condensed; empty if it may be."""
         return ""
 
+
+class Governance:
+    """The rules of intents and of the user's hooks for a task. This base class has no rules."""
+
+    changes = ChangeRecorder()
+
     async def rewrite(self, call: ToolCall) -> ToolCall:
+        """The call as the user's hooks rewrite it. Raises `Denied`."""
         return call
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         return Ruling()
 
+    async def tolerates_stale(self, call: ToolCall, action: Action) -> bool:
+        """Whether an exact edit may change files that changed elsewhere since they were read."""
+        return False
+
     async def asked(self, call: ToolCall, question: str) -> None:
-        pass
+        """Called before the user is asked about a call. Raises `Denied` if a hook refuses it."""
 
     async def refused(
         self, call: ToolCall, action: Action, why: Ruling, said: Answered | None
     ) -> None:
-        pass
+        """Called when a rule or the user refused the call."""
 
     async def permitted(
         self, call: ToolCall, action: Action, why: Ruling, said: Answered | None, permit: Permit
     ) -> Permit:
+        """Called right before the call is made, and recorded. Returns the permit or a narrower
+        one. Raises `Denied` if the call must not be made after all."""
         return permit
-
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        pass
 
     async def ended(
         self, call: ToolCall, action: Action, outcome: Outcome | None
     ) -> Outcome | None:
+        """Called after the call. `outcome` is None if its end is unknown. Returns the outcome
+        that the model sees."""
         return outcome
 
-    async def changed(
-        self, call_id: str, before: str, after: str, effects: Sequence[Effect]
-    ) -> Sequence[str]:
-        return ()
-
-    async def restored(self, done: "Restored") -> None:
-        pass
-
-    async def begin(self) -> None:
-        pass
-
     async def select(self, intent_id: str) -> None:
-        pass
+        """Make this intent the active one, for the user. Raises `CommandRejected`."""
+        raise CommandRejected(
+            "This session has no intents. After `rookery intents init`, new sessions have them."
+        )
 
     async def check(
         self,
         act: Callable[[ToolCall, Action], Awaitable[Outcome]],
         context: Callable[[ToolCall], ToolContext],
     ) -> None:
-        pass
+        """Check the criteria of the work that is said to be complete."""
 
     async def remind(self) -> None:
-        pass
+        """Repeat what the model must know after the conversation was cut."""
+
+    async def now(self) -> str:
+        """The line about the intent at the end of a request."""
+        return ""
 
     def tools(self) -> Mapping[str, Tool[Any]]:
+        """The model's tools for intents."""
         return {}
 
     async def end(self) -> None:
-        pass
+        """Called when the task has stopped."""
+
+
+class TaskGovernance:
+    """The governance of a task: none, unless `begin` finds rules."""
+
+    def __init__(self, rules: Governance | None = None, hooks: UserHooks | None = None) -> None:
+        self.rules = rules or Governance()
+        self.hooks = hooks or UserHooks()
+
+    async def begin(self) -> None:
+        """Called before the first step after a task was opened or resumed."""
 
 
 class RuleBook(Protocol):
-    """What the user has allowed for good."""
+    """The rules a user added with "always allow"."""
 
     def allows(self, action: Action) -> bool: ...
 
     def rule_for(self, action: Action) -> str:
-        """The rule that `always` would add, in words; empty if there can be none."""
+        """The rule that "always" would add, in words; empty if there can be none."""
         ...
 
     def add(self, action: Action) -> None: ...
 
     def hosts(self) -> Sequence[str]:
-        """Hosts that commands may reach besides the known ones."""
+        """Hosts that commands may reach besides the default ones."""
         ...
 
     def rule_for_hosts(self, hosts: Sequence[str]) -> str:
-        """The rule that `always` would add for them, in words; empty if there can be none."""
+        """The rule that "always" would add for these hosts, in words; empty if there can be
+        none."""
         ...
 
     def allow_hosts(self, hosts: Sequence[str], *, always: bool) -> None:
-        """Until the task ends, or by a rule. Raises `StorageError` if that cannot be kept."""
+        """Allow hosts until the task ends, or with a rule. Raises `StorageError` if the rule
+        could not be stored."""
         ...

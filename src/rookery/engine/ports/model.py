@@ -1,4 +1,4 @@
-"""Models: what is sent to one, and the chunks that come back."""
+"""Requests to a model, and the chunks of its answer."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -11,17 +11,22 @@ from rookery.core.folds.history import Turn
 
 
 class ModelInfo(Struct, frozen=True, kw_only=True):
-    """What is known of a model. Prices are dollars per million tokens; None means unknown."""
+    """Facts about a model. Prices are dollars per million tokens; None means unknown."""
 
     id: str
     provider: str
     base_url: str = ""
-    """Where it is reached, if not at the provider's usual address."""
+    """The address, if not the provider's default."""
     window: int = 128_000
     max_output: int = 8_192
     images: bool = False
     thinking: bool = False
     caching: bool = False
+    calls: str = ""
+    """How it calls tools: "native", "text" (it prints them), "schema" (the server constrains its
+    answers), or empty: unknown."""
+    parameters: float = 0.0
+    """Its size in billions of parameters; 0 if unknown."""
     input_price: float | None = None
     output_price: float | None = None
     cache_read_price: float | None = None
@@ -33,9 +38,8 @@ class TextChunk(Struct, frozen=True):
 
 
 class ThinkingChunk(Struct, frozen=True):
-    """A piece of reasoning. `signature` belongs to the block that this piece continues and
-    comes once, at its end; a signature without any text is a block of its own.
-    """
+    """A piece of reasoning. `signature` comes once, at the end of its block. A signature without
+    text is a block of its own."""
 
     text: str
     signature: str = ""
@@ -43,7 +47,7 @@ class ThinkingChunk(Struct, frozen=True):
 
 
 class CallChunk(Struct, frozen=True):
-    """A piece of a tool call. `id` and `name` come with its first piece only."""
+    """A piece of a tool call. Only the first piece has `id` and `name`."""
 
     index: int
     arguments: str
@@ -52,29 +56,31 @@ class CallChunk(Struct, frozen=True):
 
 
 class UsageChunk(Struct, frozen=True):
-    """The usage so far; a later one replaces an earlier one."""
+    """The usage so far; replaces an earlier one."""
 
     usage: Usage
 
 
 class StopChunk(Struct, frozen=True):
-    """The answer ended properly. A stream without one was cut off."""
+    """The answer is complete. A stream without this chunk was cut off."""
 
     reason: StopReason
     detail: str = ""
 
 
 class SilenceChunk(Struct, frozen=True):
-    """Nothing has come for `seconds`; the stream is still open."""
+    """Nothing was received for `seconds`; the stream is still open. `what` says why, if that is
+    known."""
 
     seconds: float
+    what: str = ""
 
 
 Chunk: TypeAlias = TextChunk | ThinkingChunk | CallChunk | UsageChunk | StopChunk | SilenceChunk
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool as the model is told of it."""
+    """A tool as described to the model."""
 
     name: str
     description: str
@@ -82,16 +88,20 @@ class ToolSpec(Struct, frozen=True):
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
-    """One request. `cache_key` is the same for all requests of a task. `now` is how things stand
-    at this moment: it is said last, and never again, so that all before it can be cached.
-    """
+    """One request. It begins with the request before it, so that the provider can cache that.
+    `cache_key` is the same for all requests that begin with the same prompt and tools."""
 
     system: str
     turns: Sequence[Turn]
-    now: str = ""
     tools: Sequence[ToolSpec] = ()
     max_output: int | None = None
     cache_key: str = ""
+    temperature: float | None = None
+    seed: int | None = None
+    stop: Sequence[str] = ()
+    """Texts at which the answer ends."""
+    answer_schema: Mapping[str, Any] | None = None
+    """The JSON schema of the answer, for servers that can constrain it."""
 
 
 class Provider(Protocol):

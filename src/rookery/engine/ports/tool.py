@@ -1,18 +1,16 @@
-"""Tools, and all that one may use for a call: files, commands, questions and child tasks."""
+"""Tools, and what they can use during a call: files, commands, questions and sub-tasks."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from rookery.core.asks import AskKind
-from rookery.core.command_lines import Judgement
 from rookery.core.facts import Answered, Event, Fact, Spent, Todo, ToolStarted, UserSpoke
-from rookery.core.indexed_code import Definition
 from rookery.core.limits import Limits
 from rookery.core.tool_traits import ToolGroup
-from rookery.engine.ports.actions import Action, Outcome
+from rookery.engine.ports.actions import Action, Judgement, Outcome
 from rookery.engine.ports.workspace import (
     Artifacts,
     Background,
@@ -23,35 +21,38 @@ from rookery.engine.ports.workspace import (
     UnlistedCommands,
 )
 
+if TYPE_CHECKING:
+    from rookery.core.indexed_code import Definition
+
 
 class Offer(Protocol):
-    """A question that stops nothing and need not be answered."""
+    """A question that blocks nothing and need not be answered."""
 
     answer: Answered | None
 
     def withdraw(self) -> None:
-        """It is no longer of interest. Changes nothing once there is an answer."""
+        """Withdraw the question. Does nothing once it is answered."""
         ...
 
 
 class ChildTask(Struct, frozen=True, kw_only=True):
-    """Part of a task's work that another task is to do."""
+    """Work that a task delegates to a sub-task."""
 
     task_id: str
     text: str
     mode: str
     todos: tuple[Todo, ...] = ()
     words: UserSpoke | None = None
-    """What the user said when it was to go on."""
+    """The message with which the user resumed it."""
 
     def payload(self) -> dict[str, Any]:
-        """What is put on record of it before it is begun."""
+        """What is recorded before the sub-task starts."""
         todos = msgspec.to_builtins(self.todos)
         return {"tool": "newTask", "mode": self.mode, "content": self.text, "todos": todos}
 
     @classmethod
     def on_record(cls, started: ToolStarted) -> "ChildTask":
-        """The child that a call was about to begin."""
+        """The sub-task of a recorded call."""
         said = msgspec.json.decode(started.text)
         return cls(
             task_id=started.child,
@@ -62,7 +63,7 @@ class ChildTask(Struct, frozen=True, kw_only=True):
 
 
 class ChildEnd(Struct, frozen=True):
-    """What became of it: its result, or why there is none; and what had been used by then."""
+    """How a sub-task ended: its result, or why there is none, and its usage."""
 
     result: str | None
     why_not: str
@@ -70,13 +71,13 @@ class ChildEnd(Struct, frozen=True):
 
 
 class Children(Protocol):
-    """The tasks that the calls of a task hand work to."""
+    """Runs the sub-tasks of a task."""
 
     def new_id(self) -> str: ...
 
     async def attend(self, call_id: str, child: ChildTask) -> Outcome:
-        """Open the child, or go on with it if it was begun, and wait for its end. Cancelling
-        this stops it and all its own children, wherever they are."""
+        """Start or resume the sub-task and wait until it ends. Cancelling this stops it and its
+        own sub-tasks."""
         ...
 
 
@@ -85,7 +86,7 @@ def not_judged(command: str, cwd: str) -> Judgement:
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):
-    """All that a tool may use for one call."""
+    """What a tool can use during one call."""
 
     call_id: str
     files: Files
@@ -96,21 +97,21 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     ask: Callable[[AskKind, str], Awaitable[Answered]]
     limits: Limits
     judge: Callable[[str, str], Judgement] = not_judged
-    """What a command line would do in a folder of the workspace."""
+    """Analyses what a command line would do in a folder of the workspace."""
     sees_images: bool = False
     offer: Callable[[AskKind, str, Callable[[], None]], Offer] | None = None
-    """Put a question that stops nothing; the function is called once there is an answer."""
+    """Asks a question that blocks nothing; the function is called when it is answered."""
     background: Background | None = None
-    """Without one every call waits for the end of its command."""
-    command_list: CommandList = UnlistedCommands()
+    """If None, every call waits until its command has ended."""
+    command_list: Callable[[], CommandList] = UnlistedCommands
     mode: str = "code"
     depth: int = 0
-    """How many tasks are waiting for the one that makes the call."""
+    """Number of parent tasks."""
     children: Children | None = None
-    """Without them no work can be handed on."""
+    """If None, the task cannot start sub-tasks."""
     barred: Callable[[str], str] = lambda tool: ""
-    """Why a tool is not to be used at the moment; nothing if it may be."""
-    outline: Callable[[str, str], Awaitable[Sequence[Definition]]] | None = None
+    """Why a tool cannot be used in this mode; empty if it can."""
+    outline: Callable[[str, str], Awaitable["Sequence[Definition]"]] | None = None
     """What a text defines that is in a file of this name; None if nobody knows."""
 
 
@@ -127,5 +128,5 @@ class Tool(Protocol[Args]):
     group: ClassVar[ToolGroup]
 
     async def prepare(self, args: Args, ctx: ToolContext) -> Action:
-        """Work out what the call would do. May examine; must not change anything."""
+        """Determine what the call would do. May read, must not change anything."""
         ...

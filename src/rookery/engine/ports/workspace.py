@@ -1,4 +1,4 @@
-"""The workspace: files, shell commands and snapshots. Each change needs a permit."""
+"""The workspace: files, shell commands and snapshots. Every change needs a permit."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -12,9 +12,8 @@ from rookery.errors import Denied
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
-    """The files of the workspace at one moment, as the shadow repository calls it. Without an
-    `id` there is none, and `problem` says why.
-    """
+    """A snapshot of the workspace in the shadow repository. Without an `id` it failed, and
+    `problem` says why."""
 
     id: str = ""
     skipped: tuple[str, ...] = ()
@@ -22,9 +21,9 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
 
 class Restored(Struct, frozen=True, kw_only=True):
-    """What a restore did, or would do: checkpoints before and after, what was put back, and
-    what was left alone because somebody else had changed it. `aside` is the folder in which
-    the replaced files are, if they were kept."""
+    """What a restore did or would do: the checkpoints before and after, the restored files, and
+    the files skipped because someone else changed them. `aside` is the folder with the replaced
+    files, if they were kept."""
 
     before: str = ""
     after: str = ""
@@ -35,26 +34,23 @@ class Restored(Struct, frozen=True, kw_only=True):
 
 
 class Checkpoints(Protocol):
-    """Snapshots of the workspace. None of these ever fails a task: what cannot be done is said
-    in `problem`."""
+    """Snapshots of the workspace. No method fails the task: problems are reported in `problem`."""
 
     async def save(self, paths: Sequence[str] | None) -> Checkpoint:
-        """How the files are now: all of them, or only the ones named, the others being taken
-        to be as they were last."""
+        """Save the current files: all, or only the given ones with the rest as last saved."""
         ...
 
     async def effects(self, before: str, after: str) -> Sequence[Effect]:
-        """What differs between two checkpoints."""
+        """The differences between two checkpoints."""
         ...
 
     async def changed_files(self, before: str, after: str) -> bool:
-        """Whether more than ignored files differs between two checkpoints; also if that cannot
-        be found out."""
+        """Whether files other than ignored ones differ between two checkpoints; True if unknown."""
         ...
 
     async def tidy(self, keep: Collection[str]) -> str:
-        """Remove the oldest checkpoints but those in `keep`, if together they take too much
-        room; what was done in a sentence, or nothing."""
+        """Delete the oldest checkpoints except `keep` if they take too much space. Returns a
+        sentence about it, or an empty string."""
         ...
 
     async def restore(
@@ -65,33 +61,32 @@ class Checkpoints(Protocol):
         rehearse: bool = False,
         only: Collection[str] | None = None,
     ) -> Restored:
-        """Take back steps, each from one checkpoint to another, oldest first; of all files or
-        of some `only`. `rehearse` only tells what would be done."""
+        """Undo steps, each from one checkpoint to another, oldest first, for all files or `only`
+        some. With `rehearse`, report what would be done."""
         ...
 
 
 class Place(Struct, frozen=True):
-    """Where a path leads: `path` is relative to the workspace with `/`, or absolute outside it,
-    with every link resolved. The other fields say why it is not a file like any other.
-    """
+    """A resolved path: `path` is relative to the workspace with `/`, or absolute outside it,
+    with all links resolved. The other fields say what is special about it."""
 
     path: str
     said: str = ""
     outside: bool = False
     link: bool = False
-    """A symbolic link was followed to get there."""
+    """Whether a symbolic link was followed."""
     ignored: bool = False
-    """The user keeps it from the agent."""
+    """Whether the user hides it from the agent."""
     protected: str = ""
-    """Why a change of it is always asked about."""
+    """Why changing it always needs approval."""
     credential: bool = False
 
 
 class FileText(Struct, frozen=True, kw_only=True):
     """A text file as it is on disk.
 
-    `text` is decoded without translating line ends. `encode` gives bytes back with the same
-    encoding and byte-order mark, so that what an edit did not touch does not change.
+    `text` keeps its line endings. `encode` uses the same encoding and byte-order mark, so that an
+    edit leaves the rest of the file unchanged.
     """
 
     path: str
@@ -100,6 +95,7 @@ class FileText(Struct, frozen=True, kw_only=True):
     encoding: str = "utf-8"
     bom: bytes = b""
     size: int = 0
+    """Bytes of the whole file; `text` has less if the file was cut."""
 
     def encode(self, text: str) -> bytes:
         errors = "surrogateescape" if self.encoding == "utf-8" else "strict"
@@ -115,37 +111,37 @@ class FileBytes(Struct, frozen=True, kw_only=True):
 
 
 class Files(Protocol):
-    """The workspace. Every path is given as the model said it, and resolved here only.
+    """The files of the workspace. Paths are passed as the model gave them and resolved only here.
 
-    All of these raise `ToolError` with a sentence the model can act on.
+    All methods raise `ToolError` with a sentence the model can act on.
     """
 
     def locate(self, path: str) -> str:
-        """The path by which permits and hashes know the file: relative to the workspace with
-        `/`, or absolute if it lies outside. Refuses what is no proper path."""
+        """The path used in permits and hashes: relative to the workspace with `/`, or absolute
+        outside it. Rejects invalid paths."""
         ...
 
     def place(self, path: str) -> Place:
-        """The same, with all that rules must know of it."""
+        """The resolved path with everything that rules need to know."""
         ...
 
     async def examine(self, path: str) -> FileText | None:
-        """What is there now, to show the user what would change; None if nothing is there.
-        Nothing of it may reach the model."""
+        """Read a file to show the user what would change; None if it does not exist. The content
+        must not reach the model."""
         ...
 
     async def sha(self, path: str) -> str:
-        """The hash of what is there now; empty if nothing is."""
+        """Hash of the current content; empty if the file does not exist."""
         ...
 
     async def read(
         self, path: str, permit: Permit, most: int | None = None
     ) -> FileText | FileBytes:
-        """What is in the file, up to `most` bytes if that is more than is usually read."""
+        """Read a file. A larger one is cut at a line break below `edit_bytes`, or below `most`."""
         ...
 
     async def write(self, change: Change, data: bytes, permit: Permit) -> None:
-        """Replace or create the file, whole and durably, if it still is as `change.before` says."""
+        """Create or replace a file atomically and durably, if it still matches `change.before`."""
         ...
 
     async def apply(
@@ -155,27 +151,27 @@ class Files(Protocol):
         *,
         moved: Mapping[str, str] | None = None,
     ) -> None:
-        """All of the changes or none; None removes the file. What fails is put back.
+        """Make all changes or none; None deletes a file. A failed change is rolled back.
 
-        `moved` says of new files which of the removed ones they were: they take over the mode.
+        `moved` maps new files to deleted ones: they keep the file mode.
         """
         ...
 
     async def remove_unfinished(self, change: Change) -> None:
-        """Clear away what a killed process had written of this change, beside the file."""
+        """Remove a temporary file that a killed process left while making this change."""
         ...
 
 
 class EntryFilter(Protocol):
-    """What a walk through a folder must leave out."""
+    """Decides what listings and searches leave out."""
 
     def hides(self, path: str, *, is_folder: bool, target: str = "") -> bool:
-        """Whether an entry, named by its path below the folder, is kept from the agent."""
+        """Whether an entry, given by its path below the folder, is hidden from the agent."""
         ...
 
 
 class Finder(Protocol):
-    """Listing and searching the workspace."""
+    """Lists and searches the workspace."""
 
     async def list(self, path: str, *, recursive: bool, permit: Permit) -> str: ...
 
@@ -183,8 +179,8 @@ class Finder(Protocol):
 
 
 class CommandEnd(Struct, frozen=True, kw_only=True):
-    """How a command ended: an exit code, or the signal that killed it, or a limit of ours, or
-    because somebody had it stopped."""
+    """How a command ended: with an exit code, by a signal, at one of our limits, or because it
+    was stopped."""
 
     exit_code: int
     signal: str = ""
@@ -194,68 +190,69 @@ class CommandEnd(Struct, frozen=True, kw_only=True):
 
 
 class RunningCommand(Protocol):
-    """A command under its warden, the process that ends all of it when it is told to."""
+    """A command and its warden, the process that ends it with everything it started."""
 
     pid: int
     warden: int
 
     @property
     def kept(self) -> bool:
-        """It goes on when its context is left."""
+        """Whether it continues when its context exits."""
         ...
 
     @property
     def blocked(self) -> tuple[str, ...]:
-        """Hosts it was kept from so far, as `host:port`."""
+        """Hosts it was blocked from so far, as `host:port`."""
         ...
 
     def unreached(self, command: str, said: str) -> tuple[int, ...]:
-        """Ports of this machine on which something listens and that it was refused, going by what
-        it `said`. Each is told once."""
+        """Local ports with a listener that it was refused, judging by its output `said`. Each is
+        reported once."""
         ...
 
     def output(self) -> AsyncIterator[str]:
-        """Pieces of stdout and stderr as they come, decoded; ends when the command has ended.
+        """Yield decoded stdout and stderr until the command has ended.
 
-        Nothing is lost by cancelling an iteration: the next one goes on where it was.
+        Cancelling an iteration loses nothing: the next one continues there.
         """
         ...
 
     async def end(self) -> CommandEnd: ...
 
     def stop(self) -> None:
-        """End it and all it started. Its last words are still output."""
+        """End the command and everything it started. Its remaining output is still yielded."""
         ...
 
     def keep(self) -> None:
-        """Let it outlive its context, and us. From then on its output goes nowhere."""
+        """Let it outlive its context and this process. Its later output is discarded."""
         ...
 
     def waits_for_input(self) -> bool:
-        """Whether it is known to wait for somebody to type."""
+        """Whether it is known to wait for input."""
         ...
 
 
 class Shell(Protocol):
     def describe(self, *, confined: bool) -> str:
-        """Where commands run and what holds there, in a line for whoever is asked."""
+        """Where commands run and what they are confined to, as one line for the approval
+        question."""
         ...
 
     def run(
         self, permit: Permit, *, seconds: float, keep: "Artifact", terminal: bool = False
     ) -> AbstractAsyncContextManager[RunningCommand]:
-        """Run the permitted command. All its output goes to `keep`. Leaving the context, in
-        whichever task, ends the command and all it started."""
+        """Run the permitted command. All its output goes to `keep`. Exiting the context ends the
+        command and everything it started."""
         ...
 
 
 class Background(Protocol):
-    """Commands that run on behind the calls of a task, and end with it."""
+    """Commands that continue after their calls and end with the task."""
 
     def start(
         self, call_id: str, command: RunningCommand, attend: Callable[[], Awaitable[None]]
     ) -> None:
-        """Take a command over from its call; `attend` sees to it until its end."""
+        """Take over a command from its call; `attend` handles it until it ends."""
         ...
 
 
@@ -263,7 +260,7 @@ CommandState: TypeAlias = Literal["running", "background", "kept"]
 
 
 class CommandList(Protocol):
-    """Where other processes can see which commands run. It never fails."""
+    """Lets other processes see running commands. It never fails."""
 
     def enter(
         self, command: RunningCommand, *, call_id: str, permit: Permit, state: CommandState
@@ -283,7 +280,7 @@ class UnlistedCommands:
 
 
 class Artifact(Protocol):
-    """A file beside the journal that takes a command's output as it comes."""
+    """A file beside the journal that receives the output of a command."""
 
     id: str
     size: int
@@ -293,21 +290,21 @@ class Artifact(Protocol):
 
 
 class Artifacts(Protocol):
-    """The large outputs of one task, readable until the task is deleted."""
+    """The large outputs of one task, kept until the task is deleted."""
 
     def create(self) -> Artifact: ...
 
     def read(self, artifact_id: str, offset: int, limit: int) -> tuple[bytes, int]:
-        """Bytes from `offset` on, and the size of the whole. Raises `ToolError`."""
+        """Bytes from `offset` on, and the total size. Raises `ToolError`."""
         ...
 
     def lines(self, artifact_id: str, pattern: str, limit: int) -> list[tuple[int, str]]:
-        """Numbered lines that match, up to the first that goes beyond `limit` bytes."""
+        """Matching lines with their numbers, up to the first that exceeds `limit` bytes."""
         ...
 
 
 class WayOut(Protocol):
-    """A command's way to the network. Its socket lies in the command's temporary folder."""
+    """A command's access to the network. Its socket is in the command's temporary folder."""
 
     @property
     def name(self) -> str: ...
@@ -320,11 +317,11 @@ class WayOut(Protocol):
 
     @property
     def blocked(self) -> tuple[str, ...]:
-        """The hosts that the command was kept from."""
+        """The hosts that the command was blocked from."""
         ...
 
     def unreached(self, command: str, said: str) -> tuple[int, ...]:
-        """Ports of this machine that it was refused, each told once."""
+        """Local ports that it was refused, each reported once."""
         ...
 
     def start(self) -> None: ...
@@ -332,7 +329,7 @@ class WayOut(Protocol):
 
 
 class Launch(Struct, frozen=True):
-    """What to start, what to add to its environment, and its way to the network."""
+    """The command to start, additions to its environment, and its network access."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
@@ -340,7 +337,7 @@ class Launch(Struct, frozen=True):
 
 
 def check_not_narrowed(writable: Collection[str] | None) -> None:
-    """For a command that nothing confines. Raises `Denied`."""
+    """Raises `Denied` if a command must be confined and cannot be."""
     if writable is not None:
         raise not_narrowed("it would run outside the sandbox, where this cannot be enforced")
 
